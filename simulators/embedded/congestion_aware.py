@@ -24,8 +24,48 @@ from hespas.support.errors import HespasError
 from .events import EventCallback, EventQueue
 from .network import AnalyticalNetwork
 
-# Dimension and device, or dimension and ``-1 - first device of the line`` for a switch.
-_NetworkPlace = tuple[int, int]
+NetworkPlace = tuple[int, int]
+"""Dimension and device, or dimension and ``-1 - first device of the line`` for a switch."""
+
+
+def list_crossed_links(
+    network: AnalyticalNetwork, source: int, target: int
+) -> list[tuple[NetworkPlace, NetworkPlace]]:
+    """Return the links that a message crosses, dimension 0 first, each by the places at its ends.
+
+    Raises:
+        HespasError: The message has no way to go.
+    """
+    links: list[tuple[NetworkPlace, NetworkPlace]] = []
+    at, stride = source, 1
+    for dim, count in enumerate(network.counts):
+        here, there = at // stride % count, target // stride % count
+        if here != there:
+            base = at - here * stride
+            steps = _list_hop_positions(network.topology[dim], count, here, there)
+            places = [
+                (dim, base + step * stride) if step >= 0 else (dim, -1 - base) for step in steps
+            ]
+            links += pairwise(places)
+            at = base + there * stride
+        stride *= count
+    if not links:
+        raise HespasError(f"device {source} sends a message to itself")
+    return links
+
+
+def _list_hop_positions(kind: str, count: int, here: int, there: int) -> list[int]:
+    """Return the positions of a dimension that a message passes; -1 is the switch."""
+    if kind == "FullyConnected":
+        return [here, there]
+    if kind == "Switch":
+        return [here, -1, there]
+    if kind == "Mesh":
+        step = 1 if there > here else -1
+        return list(range(here, there + step, step))
+    up = (there - here) % count
+    step, hops = (1, up) if up <= count - up else (-1, count - up)
+    return [(here + step * i) % count for i in range(hops + 1)]
 
 
 class _QueuedLink:
@@ -67,7 +107,7 @@ class CongestedNetwork:
                 )
         self._queue = queue
         self._network = network
-        self._links: dict[tuple[_NetworkPlace, _NetworkPlace], _QueuedLink] = {}
+        self._links: dict[tuple[NetworkPlace, NetworkPlace], _QueuedLink] = {}
         self._routes: dict[tuple[int, int], list[_QueuedLink]] = {}
 
     def transfer_message(
@@ -110,39 +150,11 @@ class CongestedNetwork:
 
     def _find_route(self, source: int, target: int) -> list[_QueuedLink]:
         """Return the links of a route, the first one last."""
-        links: list[_QueuedLink] = []
-        at, stride = source, 1
-        for dim, count in enumerate(self._network.counts):
-            here, there = at // stride % count, target // stride % count
-            if here != there:
-                base = at - here * stride
-                steps = self._list_hop_positions(dim, here, there)
-                places = [
-                    (dim, base + step * stride) if step >= 0 else (dim, -1 - base) for step in steps
-                ]
-                links += [self._get_or_create_link(dim, a, b) for a, b in pairwise(places)]
-                at = base + there * stride
-            stride *= count
-        if not links:
-            raise HespasError(f"device {source} sends a message to itself")
-        return links[::-1]
-
-    def _list_hop_positions(self, dim: int, here: int, there: int) -> list[int]:
-        """Return the positions of a dimension that a message passes; -1 is the switch."""
-        kind, count = self._network.topology[dim], self._network.counts[dim]
-        if kind == "FullyConnected":
-            return [here, there]
-        if kind == "Switch":
-            return [here, -1, there]
-        if kind == "Mesh":
-            step = 1 if there > here else -1
-            return list(range(here, there + step, step))
-        up = (there - here) % count
-        step, hops = (1, up) if up <= count - up else (-1, count - up)
-        return [(here + step * i) % count for i in range(hops + 1)]
+        crossed = list_crossed_links(self._network, source, target)
+        return [self._get_or_create_link(start[0], start, end) for start, end in crossed][::-1]
 
     def _get_or_create_link(
-        self, dim: int, source: _NetworkPlace, target: _NetworkPlace
+        self, dim: int, source: NetworkPlace, target: NetworkPlace
     ) -> _QueuedLink:
         link = self._links.get((source, target))
         if link is None:

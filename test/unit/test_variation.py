@@ -158,7 +158,8 @@ def test_the_estimates_of_young_and_daly_approach_the_best_interval() -> None:
 def test_rows_of_goodput() -> None:
     result = compute_job_goodput([8, 16384], 30.0, restart_s=300.0, step_time_s=2.0)
     few, many = result.rows
-    assert few.goodput > many.goodput and few.steps > many.steps
+    assert few.goodput > many.goodput
+    assert few.steps is not None and many.steps is not None and few.steps > many.steps
     assert many.effective_step_s == pytest.approx(2.0 / many.goodput)
     parts = many.goodput / (1 - many.checkpoint_share) + many.failure_share
     assert parts == pytest.approx(1)
@@ -170,8 +171,9 @@ def test_rows_of_goodput() -> None:
 
 def run_line(line: str):
     """Run one command of hespas; return its exit code and what it printed."""
-    (command,) = parse_pipe(line) or ()
-    return run_command(command)
+    commands = parse_pipe(line)
+    assert commands is not None
+    return run_command(commands[0])
 
 
 def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,6 +56,11 @@ def build_parser() -> CommandParser:
     add_json_flag(parser)
     add("--per-device", action="store_true", help="print a row for each device, also equal ones")
     add("--timeline", metavar="FILE", help="write a timeline for https://ui.perfetto.dev")
+    add(
+        "--links", metavar="FILE",
+        help="write bytes and utilisation of each link, .csv, .png, .svg or .pdf, and print those "
+        "of each dimension",
+    )  # fmt: skip
     _add_model_options(parser)
     return parser
 
@@ -114,7 +119,10 @@ def main(argv: Sequence[str]) -> int:
 
     from hespas.support import text_tables
     from hespas.tools.terminal import print_to_stderr
-    from hespas.workflows import network_settings, simulation_report
+    from hespas.workflows import link_report, network_settings, simulation_report
+
+    if command_line.links:
+        link_report.check_link_file(command_line.links)
 
     overrides = {
         name: value
@@ -133,7 +141,7 @@ def main(argv: Sequence[str]) -> int:
         queues_per_dim=command_line.queues_per_dim,
         injection_scale=command_line.injection_scale,
         rendezvous=command_line.rendezvous,
-        symmetry=not command_line.no_symmetry,
+        symmetry=not command_line.no_symmetry and not command_line.links,
     )
     report = simulation_report.simulate_trace_folder(
         command_line.traces,
@@ -149,6 +157,11 @@ def main(argv: Sequence[str]) -> int:
         timeline=command_line.timeline,
         note=print_to_stderr,
     )
+    link_table = None
+    if command_line.links:
+        link_table = link_report.report_link_traffic(
+            system, options, report.result, command_line.links
+        )
     if command_line.json:
         values = simulation_report.to_simulation_json(
             report,
@@ -161,5 +174,5 @@ def main(argv: Sequence[str]) -> int:
         tables = simulation_report.build_simulation_tables(
             report, system=system.name, per_device=command_line.per_device
         )
-        text_tables.print_tables(tables)
+        text_tables.print_tables([*tables, link_table] if link_table else tables)
     return 0
