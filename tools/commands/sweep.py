@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hespas.support.errors import UsageError
 from hespas.tools.commands.command_parser import CommandParser, parse_positive
@@ -15,6 +15,9 @@ from hespas.tools.commands.shared_flags import (
     add_json_flag,
     add_unpacked_limit_flag,
 )
+
+if TYPE_CHECKING:
+    from hespas.workflows.sweep.sweep_summary import SweepQuestions
 
 DESCRIPTION = """\
 Run all combinations of programs, nodes, systems, splits, estimators and other options of hespas run
@@ -65,6 +68,23 @@ def build_parser() -> CommandParser:
         "--columns", metavar="NAME[,NAME...]",
         help="print these columns (names or patterns) for every cell",
     )  # fmt: skip
+    add(
+        "--front", metavar="FIGURE[,FIGURE...]",
+        help="print the cells that no other cell beats in one of these columns without losing in "
+        "another; less is better, of FIGURE:max more",
+    )  # fmt: skip
+    add("--effects", metavar="FIGURE", help="print the effect of each axis on this column")
+    add("--plot", metavar="FILE", help="draw a picture: .png, .svg or .pdf")
+    add(
+        "--plot-kind", choices=("front", "heat-map", "parallel"), default="front",
+        help="the front over its first two figures (default), a heat map of two axes, or parallel "
+        "coordinates",
+    )  # fmt: skip
+    add(
+        "--plot-axes", metavar="KEY[,KEY...]",
+        help="the axes of the picture (default: all that differ); the first figure of --front is "
+        "the colour",
+    )  # fmt: skip
     add_json_flag(parser, "print the rows as JSON instead of tables")
     add_unpacked_limit_flag(parser)
     add("--keep-going", action="store_true", help="exit with 0 even if cells have errors")
@@ -81,11 +101,14 @@ def main(argv: Sequence[str]) -> int:
 
     from hespas.support import text_tables
     from hespas.tools.terminal import print_to_stderr
+    from hespas.workflows.plot_files import check_plot_file
     from hespas.workflows.sweep import sweep_runner, sweep_summary, sweep_table
 
     if command_line.output:
         sweep_table.check_table_file(command_line.output)
-    cells = _expand_sweep_cells(command_line)
+    if command_line.plot:
+        check_plot_file(command_line.plot)
+    cells, questions = _read_sweep(command_line)
     options = sweep_runner.SweepOptions(
         command_line.jobs or _count_cores(),
         command_line.dask or "",
@@ -105,23 +128,50 @@ def main(argv: Sequence[str]) -> int:
         )
     else:
         text_tables.print_tables(
-            sweep_summary.make_summary_tables(sweep_outcome, command_line.output)
+            sweep_summary.make_summary_tables(sweep_outcome, command_line.output, questions)
         )
+    if command_line.plot:
+        _write_plot(command_line, sweep_outcome.rows, questions)
     if sweep_outcome.failed:
         print_to_stderr(f"{sweep_outcome.failed} of {len(sweep_outcome.rows)} cells have an error")
     return 1 if sweep_outcome.failed and not command_line.keep_going else 0
 
 
-def _expand_sweep_cells(command_line: Any) -> list[dict[str, Any]]:
+def _write_plot(command_line: Any, rows: Sequence[Any], questions: SweepQuestions) -> None:
+    """Draw the picture that the flags ask for."""
+    from hespas.workflows.sweep import sweep_plots, sweep_summary
+    from hespas.workflows.sweep.sweep_analysis import Objective
+
+    good = sweep_summary.select_successful_rows(rows)
+    axes = (
+        [f"cell.{key}" for key in command_line.plot_axes.split(",")]
+        if command_line.plot_axes
+        else sweep_summary.find_varied_keys(good, ())
+    )
+    objectives = questions.objectives or (Objective("step_time_s"),)
+    plot = sweep_plots.SweepPlot(command_line.plot_kind, tuple(axes), objectives)
+    allowed = sweep_summary.select_allowed_rows(rows, questions.limits)
+    sweep_plots.write_sweep_plot(command_line.plot, good, allowed, plot)
+
+
+def _read_sweep(command_line: Any) -> tuple[list[dict[str, Any]], SweepQuestions]:
     """Expand the file and the flags to cells; an error names the file if there is one."""
     from hespas.support.errors import HespasError
     from hespas.workflows.sweep import sweep_grid
+    from hespas.workflows.sweep.sweep_analysis import Objective
+    from hespas.workflows.sweep.sweep_summary import SweepQuestions
 
     flags = {name: value for name in AXES if (value := getattr(command_line, name)) is not None}
     flags |= _parse_value_lists(command_line.values or [])
     file = sweep_grid.read_sweep_file(command_line.file) if command_line.file else {}
     try:
-        return sweep_grid.expand_cells(sweep_grid.merge_flags(file, flags))
+        figures = command_line.front.split(",") if command_line.front else []
+        questions = SweepQuestions(
+            tuple(sweep_grid.read_expressions(file, sweep_grid.LIMITS)),
+            tuple(Objective.parse(figure) for figure in figures),
+            command_line.effects or "",
+        )
+        return sweep_grid.expand_cells(sweep_grid.merge_flags(file, flags)), questions
     except UsageError:
         raise
     except HespasError as error:

@@ -7,6 +7,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from hespas.support.errors import UsageError
@@ -20,6 +21,13 @@ from hespas.support.text_tables import (
 from hespas.workflows import run_comparison
 from hespas.workflows.run_config import RunConfig
 from hespas.workflows.run_results import RunResult
+from hespas.workflows.sweep.sweep_analysis import (
+    Objective,
+    compute_main_effects,
+    find_pareto_front,
+    select_within_limits,
+)
+from hespas.workflows.sweep.sweep_expressions import LET, SweepExpression
 from hespas.workflows.sweep.sweep_grid import FAMILY, NESTED
 from hespas.workflows.sweep.sweep_runner import SweepOutcome
 from hespas.workflows.sweep.sweep_table import CELL, SweepRow, collect_columns, unflatten_figures
@@ -27,22 +35,92 @@ from hespas.workflows.sweep.sweep_table import CELL, SweepRow, collect_columns, 
 SHOWN = 20  # rows of a table
 
 
-def make_summary_tables(outcome: SweepOutcome, output: str | None) -> list[TextTable]:
+@dataclass(frozen=True)
+class SweepQuestions:
+    """What the summary answers beside the best cells.
+
+    Attributes:
+        limits: Expressions of columns that the best cells and the front must meet.
+        objectives: The figures of the Pareto front; none for no front.
+        effects_of: The figure whose main effects are tabulated; "" for none.
+    """
+
+    limits: tuple[SweepExpression, ...] = ()
+    objectives: tuple[Objective, ...] = ()
+    effects_of: str = ""
+
+
+def make_summary_tables(
+    outcome: SweepOutcome, output: str | None, questions: SweepQuestions | None = None
+) -> list[TextTable]:
     """Build the tables of the summary; ``output`` is the file of the whole table, if any."""
+    questions = questions or SweepQuestions()
+    allowed = select_allowed_rows(outcome.rows, questions.limits)
     counts = [
         ("cells", str(len(outcome.rows))),
         ("computed", f"{outcome.computed} in {format_seconds(outcome.elapsed_s)}"),
         ("from the cache", str(outcome.cached)),
         ("errors", str(outcome.failed)),
         *_summarise_gaps(outcome.rows),
+        *_summarise_limits(outcome.rows, allowed, questions.limits),
         ("table", output or "not kept: use --output FILE"),
     ]
     shown = [
         TextTable("Sweep", counts, left=2),
-        _tabulate_best_cells(outcome.rows),
+        _tabulate_best_cells(allowed),
+        _tabulate_front(allowed, questions.objectives),
+        _tabulate_effects(outcome.rows, questions.effects_of),
         _tabulate_scaling(outcome.rows),
     ]
     return [table for table in [*shown, _tabulate_errors(outcome.rows)] if table.rows]
+
+
+def select_allowed_rows(
+    rows: Sequence[SweepRow], limits: Sequence[SweepExpression]
+) -> list[SweepRow]:
+    """Return the rows with a result that meets the limits; raises HespasError."""
+    good = select_successful_rows(rows)
+    return select_within_limits(good, limits) if good else []
+
+
+def _summarise_limits(
+    rows: Sequence[SweepRow], allowed: Sequence[SweepRow], limits: Sequence[SweepExpression]
+) -> list[tuple[str, str]]:
+    texts = " and ".join(limit.text for limit in limits)
+    count = len(select_successful_rows(rows))
+    return [("within limits", f"{len(allowed)} of {count}: {texts}")] if limits else []
+
+
+def _tabulate_front(rows: Sequence[SweepRow], objectives: Sequence[Objective]) -> TextTable:
+    """Tabulate the cells that no other cell beats in one objective without losing in another."""
+    if not objectives or not rows:
+        return TextTable("", [])
+    front = find_pareto_front(rows, objectives)
+    figures = [objective.column for objective in objectives]
+    varied = find_varied_keys(select_successful_rows(rows), ())
+    shown = [
+        [_format_key(row.get(name)) for name in varied] + [f"{row[name]:.6g}" for name in figures]
+        for row in front
+    ]
+    header = [*(name.removeprefix(CELL) for name in varied), *figures]
+    title = f"Pareto front: {len(front)} of {format_count(len(rows), 'cell')}"
+    return _shorten_table(TextTable(title, shown, header, left=len(varied)))
+
+
+def _tabulate_effects(rows: Sequence[SweepRow], figure: str) -> TextTable:
+    """Tabulate the effect of each axis on a figure, the largest first."""
+    good = select_successful_rows(rows)
+    if not figure or not good:
+        return TextTable("", [])
+    shown = []
+    for effect in compute_main_effects(good, find_varied_keys(good, ()), figure):
+        least, most = (choose(effect.means, key=lambda pair: pair[1]) for choose in (min, max))
+        texts = [f"{mean:.5g} at {label}" for label, mean in (least, most)]
+        explained = format_percent(effect.explained)
+        name = effect.column.removeprefix(CELL)
+        shown.append([name, *texts, f"{effect.ratio:.3f}", explained])
+    header = ["key", "least", "most", "ratio", "of the variance"]
+    return TextTable(f"Main effects on {figure}: geometric means", shown, header, left=3)
 
 
 def _summarise_gaps(rows: Sequence[SweepRow]) -> list[tuple[str, str]]:
@@ -73,15 +151,32 @@ def _format_value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _select_successful(rows: Sequence[SweepRow]) -> list[SweepRow]:
+def _format_key(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else _format_value(value)
+
+
+def select_successful_rows(rows: Sequence[SweepRow]) -> list[SweepRow]:
     return [row for row in rows if row.get("error") is None]
 
 
-def _find_varied_keys(rows: Sequence[SweepRow], excluded: Sequence[str] = ("mlir",)) -> list[str]:
-    """Find the keys that differ between cells."""
+def find_varied_keys(rows: Sequence[SweepRow], excluded: Sequence[str] = ("mlir",)) -> list[str]:
+    """Find the keys that differ between cells, without those that follow one variable."""
     keys = dict.fromkeys(name for row in rows for name in row if name.startswith(CELL))
     names = [name for name in keys if name.removeprefix(CELL) not in excluded]
-    return [name for name in names if len({_format_value(row.get(name)) for row in rows}) > 1]
+    parts = {name: _number_values([_format_value(row.get(name)) for row in rows]) for name in names}
+    variables = {parts[name] for name in names if name.startswith(f"{CELL}{LET}")}
+    return [
+        name
+        for name in names
+        if max(parts[name], default=0)
+        and (name.startswith(f"{CELL}{LET}") or parts[name] not in variables)
+    ]
+
+
+def _number_values(texts: Sequence[str]) -> tuple[int, ...]:
+    """Number values in the order of their first appearance, so that equal divisions are equal."""
+    numbers: dict[str, int] = {}
+    return tuple(numbers.setdefault(text, len(numbers)) for text in texts)
 
 
 def _choose_measure(rows: Sequence[SweepRow]) -> str:
@@ -91,8 +186,8 @@ def _choose_measure(rows: Sequence[SweepRow]) -> str:
 
 def _tabulate_best_cells(rows: Sequence[SweepRow]) -> TextTable:
     """Tabulate the fastest cell of each program, and the time of the slowest."""
-    good = _select_successful(rows)
-    varied = _find_varied_keys(good, ("mlir", FAMILY))
+    good = select_successful_rows(rows)
+    varied = find_varied_keys(good, ("mlir", FAMILY))
     varied = [name for name in varied if not _is_pattern_number(name)]
     by_program: dict[str, list[SweepRow]] = {}
     for row in good:
@@ -103,7 +198,7 @@ def _tabulate_best_cells(rows: Sequence[SweepRow]) -> TextTable:
         ranked = sorted(cells, key=lambda row: row[measure])
         best, worst = ranked[0], ranked[-1]
         note = "compute only" if measure == "compute_s" else ""
-        values = [_format_value(best.get(name)) for name in varied]
+        values = [_format_key(best.get(name)) for name in varied]
         times = [format_seconds(best[measure]), format_seconds(worst[measure])]
         shown.append([os.path.basename(program), *values, str(len(cells)), *times, note])
     header = ["program", *(n.removeprefix(CELL) for n in varied), "of cells", "time", "longest", ""]
@@ -124,8 +219,8 @@ def _tabulate_scaling(rows: Sequence[SweepRow]) -> TextTable:
     A family is a set of programs whose names differ in the numbers of a pattern; programs that no
     such pattern matched are not compared. For each program the fastest system is used.
     """
-    good = [row for row in _select_successful(rows) if row.get(f"{CELL}{FAMILY}") is not None]
-    varied = _find_varied_keys(good, ("mlir", "system"))
+    good = [row for row in select_successful_rows(rows) if row.get(f"{CELL}{FAMILY}") is not None]
+    varied = find_varied_keys(good, ("mlir", "system"))
     fixed = [name for name in varied if not _is_pattern_number(name)]
     numbers = [name for name in varied if _is_pattern_number(name)]
     families: dict[tuple[str, ...], dict[str, list[SweepRow]]] = {}

@@ -1,0 +1,196 @@
+"""Pictures of a sweep: the front of two figures, a heat map of two axes, parallel coordinates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from hespas.support.errors import UsageError
+from hespas.workflows.plot_files import COLOURS, save_figure
+from hespas.workflows.sweep.sweep_analysis import (
+    Objective,
+    find_pareto_front,
+    select_known_rows,
+)
+from hespas.workflows.sweep.sweep_table import CELL, SweepRow
+
+PlotKind = Literal["front", "heat-map", "parallel"]
+_FONT_SIZE = 8  # points
+_COLUMN_WIDTH, _ROW_HEIGHT = 0.75, 0.35  # inches
+_MOST_LABELS = 30  # of an axis
+_TICKS = 6
+_GREY, _BLUE, _RED = COLOURS[5], COLOURS[0], COLOURS[4]
+
+
+@dataclass(frozen=True)
+class SweepPlot:
+    """A picture of a sweep.
+
+    Attributes:
+        kind: What it shows.
+        axes: The columns of the axes: of a heat map two, of parallel coordinates any number.
+        objectives: The figures: of a front two or more, otherwise the first is the colour.
+    """
+
+    kind: PlotKind
+    axes: tuple[str, ...]
+    objectives: tuple[Objective, ...]
+
+
+def draw_sweep(rows: Sequence[SweepRow], allowed: Sequence[SweepRow], plot: SweepPlot) -> Any:
+    """Return a figure of matplotlib.
+
+    Args:
+        rows: The cells with a result.
+        allowed: Those of them that meet the limits.
+        plot: What to draw.
+
+    Raises:
+        UsageError: No cell has the columns, or their number is wrong for the kind.
+    """
+    if plot.kind == "front":
+        return _draw_front(rows, allowed, plot.objectives)
+    if plot.kind == "heat-map":
+        return _draw_heat_map(allowed, plot.axes, plot.objectives[0])
+    return _draw_parallel_coordinates(allowed, plot.axes, plot.objectives[0])
+
+
+def write_sweep_plot(
+    path: str, rows: Sequence[SweepRow], allowed: Sequence[SweepRow], plot: SweepPlot
+) -> None:
+    """Draw the picture and write it; raises HespasError."""
+    save_figure(draw_sweep(rows, allowed, plot), path)
+
+
+def _draw_front(
+    rows: Sequence[SweepRow], allowed: Sequence[SweepRow], objectives: Sequence[Objective]
+) -> Any:
+    """Scatter the cells over the first two objectives; the front is a stepped line."""
+    if len(objectives) < 2:
+        raise UsageError("a plot of the front needs two figures", remedy="--front FIGURE,FIGURE")
+    x, y = (objective.column for objective in objectives[:2])
+    figure, axes = _create_figure(6.0, 4.2)
+    known, fitting = select_known_rows(rows, [x, y]), select_known_rows(allowed, [x, y])
+    for cells, colour, label in (
+        (known, _GREY, f"{len(known)} cells"),
+        (fitting, _BLUE, f"{len(fitting)} within the limits"),
+    ):
+        axes.scatter(
+            [row[x] for row in cells], [row[y] for row in cells], s=9, color=colour, label=label
+        )
+    front = find_pareto_front(allowed, objectives[:2])
+    axes.plot(
+        [row[x] for row in front], [row[y] for row in front],
+        color=_RED, drawstyle="steps-post", marker="o", markersize=4, linewidth=1,
+        label=f"{len(front)} on the front",
+    )  # fmt: skip
+    for name, axis, setter in ((x, "x", axes.set_xscale), (y, "y", axes.set_yscale)):
+        values = [row[name] for row in known]
+        if min(values) > 0 and max(values) > 20 * min(values):
+            setter("log")
+        getattr(axes, f"set_{axis}label")(_shorten_name(name))
+    axes.legend(fontsize=_FONT_SIZE - 1, frameon=False)
+    return figure
+
+
+def _draw_heat_map(rows: Sequence[SweepRow], columns: Sequence[str], figure: Objective) -> Any:
+    """Colour the best figure of the cells with each pair of values of two axes."""
+    if len(columns) != 2:
+        raise UsageError("a heat map needs two axes", remedy="--plot-axes KEY,KEY")
+    known = select_known_rows(rows, [figure.column])
+    best: dict[tuple[Any, Any], float] = {}
+    for row in known:
+        place = row.get(columns[0]), row.get(columns[1])
+        best[place] = min(best.get(place, math.inf), figure.read_loss(row))
+    across, down = (_sort_values({place[i] for place in best}) for i in range(2))
+    sign = -1.0 if figure.is_maximised else 1.0
+    values = [[sign * best.get((a, d), math.nan) for a in across] for d in down]
+    shown, axes = _create_figure(2.2 + _COLUMN_WIDTH * len(across), 1.2 + _ROW_HEIGHT * len(down))
+    image = axes.imshow(values, aspect="auto", cmap="viridis")
+    shown.colorbar(image, ax=axes, label=_shorten_name(figure.column))
+    _label_axis(axes.xaxis, across)
+    _label_axis(axes.yaxis, down)
+    axes.set_xlabel(_shorten_name(columns[0]))
+    axes.set_ylabel(_shorten_name(columns[1]))
+    return shown
+
+
+def _draw_parallel_coordinates(
+    rows: Sequence[SweepRow], columns: Sequence[str], figure: Objective
+) -> Any:
+    """Draw each cell as a line over the axes, coloured by the figure; the best are on top."""
+    import matplotlib as mpl
+
+    known = select_known_rows(rows, [figure.column])
+    names = [*columns, figure.column]
+    scales = [_sort_values({row.get(name) for row in known}) for name in names]
+    shown, axes = _create_figure(1.5 + 1.3 * len(names), 4.0)
+    ranked = sorted(known, key=figure.read_loss, reverse=True)
+    colours = mpl.colormaps["viridis_r"]
+    for i, row in enumerate(ranked):
+        heights = [_find_height(row.get(n), scale) for n, scale in zip(names, scales, strict=True)]
+        axes.plot(heights, color=colours(i / len(ranked)), linewidth=0.8, alpha=0.7)
+    for position, scale in enumerate(scales):
+        axes.axvline(position, color=_GREY, linewidth=0.8)
+        labelled = scale if len(scale) <= _TICKS else [scale[0], scale[len(scale) // 2], scale[-1]]
+        for value in labelled:
+            height = _find_height(value, scale)
+            axes.text(position, height, f" {_format_label(value)}", fontsize=_FONT_SIZE - 1)
+    axes.set_xticks(range(len(names)), [_shorten_name(name) for name in names], rotation=20)
+    axes.set_yticks([])
+    axes.set_xlim(-0.2, len(names) - 0.4)
+    return shown
+
+
+def _create_figure(width: float, height: float) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes: Any = figure.add_subplot()
+    axes.tick_params(labelsize=_FONT_SIZE)
+    axes.xaxis.label.set_size(_FONT_SIZE)
+    axes.yaxis.label.set_size(_FONT_SIZE)
+    return figure, axes
+
+
+def _sort_values(values: set[Any]) -> list[Any]:
+    """Sort numbers by value, and other values by their text."""
+    return sorted(
+        values, key=lambda v: (0, v, "") if isinstance(v, (int, float)) else (1, 0, str(v))
+    )
+
+
+def _find_height(value: Any, scale: Sequence[Any]) -> float:
+    """Return where a value is on its scale, from 0 to 1: by its place if it is no number."""
+    first, last = scale[0], scale[-1]
+    if all(isinstance(end, (int, float)) for end in (first, last, value)):
+        return (value - first) / (last - first) if last > first else 0.5
+    return scale.index(value) / max(len(scale) - 1, 1)
+
+
+def _label_axis(axis: Any, values: Sequence[Any]) -> None:
+    """Label the values of an axis, or every n-th of them if they are many."""
+    every = -(-len(values) // _MOST_LABELS)
+    places = range(0, len(values), every)
+    labels = [_format_label(values[i]) for i in places]
+    is_slanted = axis.axis_name == "x" and max(map(len, labels)) > _COLUMN_WIDTH * 10
+    axis.set_ticks(places, labels)
+    for text in axis.get_ticklabels():
+        text.set_rotation(35 if is_slanted else 0)
+        if is_slanted:
+            text.set_horizontalalignment("right")
+
+
+def _format_label(value: Any) -> str:
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= 24 else f"{text[:22]}..."
+
+
+def _shorten_name(column: str) -> str:
+    """Return the name of a column without what all keys of its kind have in front."""
+    name = column.removeprefix(CELL)
+    for prefix in ("node.accelerator.", "node.", "setting.", "let.", "derived."):
+        name = name.removeprefix(prefix)
+    return name
