@@ -238,7 +238,7 @@ def test_precisions_of_8_bits_are_schemes_of_products():
     plan = plan_case(precision="fp8 rowwise", framework="PyTorch torchtitan")
     assert plan.workload.options["products"] == "fp8_rowwise"
     assert not any("scales of fp8" in text for text in plan.assumptions)
-    assert plan_case(precision="amp_fp8/DEFAULT").workload.options["logits_dtype"] == "bf16"
+    assert plan_case(precision="amp_fp8/DEFAULT").workload.options["reduce_dtype"] == "f32"
 
 
 @pytest.mark.parametrize(

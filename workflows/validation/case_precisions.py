@@ -13,12 +13,6 @@ from dataclasses import dataclass, field
 from hespas.workflows.validation.training_cases import TrainingCase, is_eager_framework
 
 _TYPE = re.compile(r"(?:mx|nv)?(?:bf|fp|f|tf|int|bfloat|float)_?(?:4|8|16|32)(?![\d])")
-# Composer's modes: gathered weights in bf16, sums of gradients in f32 (DEFAULT) or bf16 (PURE).
-# Autocast computes every linear layer in bf16, and so the logits.
-_COMPOSER_MODES: Mapping[str, Mapping[str, str]] = {
-    "default": {"reduce_dtype": "f32", "logits_dtype": "bf16"},
-    "pure": {"logits_dtype": "bf16"},
-}
 _COMPUTE_TYPES: Mapping[str, Mapping[str, str]] = {
     "bf16": {}, "16": {"compute_dtype": "f16"}, "32": {"compute_dtype": "f32"},
 }  # fmt: skip
@@ -64,11 +58,12 @@ def read_precision(case: TrainingCase) -> PrecisionReading:
         reading.reason = f"no recipe computes in '{case.get_text('precision')}'"
     if reading.options.get("compute_dtype") == "f16":
         reading.assumptions.append("no scaling of the loss")
+    if re.search(r"/default\b", text) and not reading.reason:
+        reading.options["reduce_dtype"] = "f32"  # Composer's mode; /pure sums gradients in bf16
     dtype = reading.options.get("compute_dtype", "bf16")
-    if is_eager_framework(case) and dtype != "f32":
+    if is_eager_framework(case) and dtype != "f32" and not reading.reason:
         reading.options["logits_dtype"] = dtype  # as the result of every linear layer
-    mode = re.search(r"/(default|pure)\b", text)
-    return reading if mode is None else _add_composer_mode(reading, mode[1])
+    return reading
 
 
 def _find_narrowest_type(text: str) -> str:
@@ -101,9 +96,3 @@ def _read_fp8_scheme(reading: PrecisionReading, text: str, framework: str) -> No
         )
     if "fp8 all-gather" in framework:
         reading.assumptions.append("weights gathered in 16 bits, not in fp8")
-
-
-def _add_composer_mode(reading: PrecisionReading, mode: str) -> PrecisionReading:
-    if not reading.reason:
-        reading.options |= _COMPOSER_MODES[mode]
-    return reading

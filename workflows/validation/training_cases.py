@@ -60,7 +60,7 @@ def read_fsdp_strategy(case: TrainingCase) -> str:
 def is_eager_framework(case: TrainingCase) -> bool:
     """Return whether the framework of a case runs one operator after the other, as PyTorch does."""
     framework = case.get_text("framework").lower()
-    return any(name in framework for name in ("pytorch", "megatron", "nemo"))
+    return any(name in framework for name in ("pytorch", "megatron", "nemo", "composer"))
 
 
 def is_case_table(path: str) -> bool:
