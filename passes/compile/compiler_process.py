@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import io
 import json
 import os
 import re
 import signal
-import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -149,28 +147,21 @@ def _list_settings(request: CompileRequest) -> dict[str, object]:
 
 def _run_worker(folder: Path, request: CompileRequest) -> int:
     """Run the worker, and return its exit code; raises CompileFailure."""
-    import subprocess  # it adds to every start-up, and few modules come here
+    # It imports subprocess, which adds to every start-up, and few modules come here.
+    from hespas.passes.compile import worker_template
 
-    # -P: a file in the current folder must not be imported instead of a package.
-    command = [sys.executable, "-P", "-m", WORKER, str(folder)]
     environment = {**os.environ, "XLA_FLAGS": request.flags, "TF_CPP_MIN_LOG_LEVEL": "2"}
     if request.tpu is not None:
         environment |= {**TPU_ENVIRONMENT, "XLA_FLAGS": "", TPU_FLAGS_VARIABLE: request.flags}
-    with (folder / "stderr").open("wb") as stderr:
-        try:
-            process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr,
-                env=environment, start_new_session=True,
-            )  # fmt: skip
-        except OSError as error:
-            raise CompileFailure(str(error)) from None
-        try:
-            return process.wait(request.timeout_s)
-        except subprocess.TimeoutExpired:
-            raise CompileFailure(f"it did not finish in {request.timeout_s:g} s") from None
-        finally:
-            _kill_process_group(process.pid)
-            process.wait()
+    try:
+        task = worker_template.WorkerTask(
+            str(folder), str(folder / "stderr"), environment, os.getcwd()
+        )
+        return worker_template.POOL.run_task(WORKER, task, request.timeout_s)
+    except TimeoutError:
+        raise CompileFailure(f"it did not finish in {request.timeout_s:g} s") from None
+    except OSError as error:
+        raise CompileFailure(str(error)) from None
 
 
 def _write_request(
@@ -197,13 +188,6 @@ def _read_hlo(folder: Path) -> CompiledHlo | None:
     return CompiledHlo(
         (folder / "hlo").read_bytes(), json.loads(plan.read_text()) if plan.exists() else {}
     )
-
-
-def _kill_process_group(group: int) -> None:
-    """Kill the worker and its child processes (XLA starts ptxas)."""
-    # The group may have ended already; macOS raises PermissionError for a zombie.
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, signal.SIGKILL)
 
 
 def explain_failure(stderr: str, code: int) -> str:

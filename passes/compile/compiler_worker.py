@@ -4,9 +4,9 @@ XLA cannot run a part of its pipeline. The worker therefore starts a compilation
 between its passes, and ends the process when a later dump shows that the wanted one is complete.
 XLA:TPU dumps nothing; it returns the HLO of a whole compilation.
 
-``python -m hespas.passes.compile.compiler_worker FOLDER`` reads ``FOLDER/request.json`` and
-bytecode from ``FOLDER/in``, or HLO that was compiled before from ``FOLDER/hlo``. It writes
-``FOLDER/out``: StableHLO bytecode. Errors go to stderr.
+``main(FOLDER)``, in a process of a worker template, reads ``FOLDER/request.json`` and bytecode from
+``FOLDER/in``, or HLO that was compiled before from ``FOLDER/hlo``. It writes ``FOLDER/out``:
+StableHLO bytecode. Errors go to stderr.
 """
 
 from __future__ import annotations
@@ -148,7 +148,3 @@ def _read_hlo(folder: Path, request: dict[str, Any]) -> bytes:
 def _exit_with_error(message: str) -> NoReturn:
     print(f"error: {message}", file=sys.stderr, flush=True)
     os._exit(1)
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

@@ -180,7 +180,7 @@ def test_missing_plugin_says_what_to_install(monkeypatch):
 
 def test_crash_of_the_worker_is_an_error(monkeypatch, tmp_path):
     (tmp_path / "crashing.py").write_text("import os; os.abort()")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setattr(compiler_process, "WORKER", "crashing")
     with pytest.raises(HespasError, match="its process was ended by SIGABRT"):
         optimise(SMALL, "target=cpu")
