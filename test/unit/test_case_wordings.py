@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hespas.workflows.validation.axis_sizes import read_axis_sizes
+from hespas.workflows.validation.case_frameworks import read_framework
 from hespas.workflows.validation.case_meshes import divides_tokens, read_mesh
 from hespas.workflows.validation.case_precisions import read_precision
 from hespas.workflows.validation.case_rematerialisation import (
@@ -99,6 +100,28 @@ def test_activations_of_unknown_names_are_not_read():
 
 
 @pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("MaxText (JAX/XLA:TPU)", "maxtext"),
+        ("Megatron-LM core 0.14, TE 2.11", "megatron"),
+        ("NeMo", "nemo"),
+        ("PyTorch torchtitan FSDP+compile", "torchtitan"),
+        ("PyTorch FSDP + FlashAttention (Composer)", "composer"),
+        ("PyTorch (21.11), LAMB, nvFuser", "pytorch"),
+        ("PyTorch/XLA NeuronX Distributed", "pytorch/xla"),
+        ("T5X (JAX/XLA:GPU)", "xla"),
+        ("TensorFlow 1.15 + XLA", "xla"),
+        ("MXNet (22.10 container)", ""),
+        ("", ""),
+    ],
+)
+def test_frameworks_are_read_by_their_words(text, name):
+    framework = read_framework(make_case(framework=text))
+    assert framework.name == name
+    assert not (framework.uses_xla and framework.is_eager)
+
+
+@pytest.mark.parametrize(
     ("framework", "text", "options"),
     [
         ("MaxText", "bf16", {}),
@@ -107,8 +130,8 @@ def test_activations_of_unknown_names_are_not_read():
         ("PyTorch", "fp16 AMP", {"compute_dtype": "f16", "logits_dtype": "f16"}),
         ("TensorFlow", "TF32", {"compute_dtype": "f32"}),
         ("PyTorch", "float32", {"compute_dtype": "f32"}),
-        ("torchtitan", "float8 rowwise", {"products": "fp8_rowwise"}),
-        ("torchtitan", "float8 tensorwise + bf16", {"products": "fp8"}),
+        ("torchtitan", "float8 rowwise", {"products": "fp8_rowwise", "logits_dtype": "bf16"}),
+        ("torchtitan", "float8 tensorwise + bf16", {"products": "fp8", "logits_dtype": "bf16"}),
         ("MaxText", "fp8_full (qwix)", {"products": "fp8_static"}),
         ("TE", "FP8 delayed scaling", {"products": "fp8"}),
         ("MaxText", "int8 (AQT)", {"products": "int8"}),

@@ -7,13 +7,11 @@ import re
 from hespas import configs
 from hespas.estimators.calibrated.attention_library import CUDNN, AttentionLibrary
 from hespas.support.errors import HespasError
+from hespas.workflows.validation.case_frameworks import COMPOSER, read_framework
 from hespas.workflows.validation.training_cases import TrainingCase
 
 _SECOND_VERSION = re.compile(r"\b(flash[- ]?attention|flash[- ]?attn|fa)[- ]?(v?2)\b")
 _ANY_VERSION = re.compile(r"\bflash[- ]?att(entio)?n")
-# The benchmark script of llm-foundry, which trains with Composer, sets attn_impl to triton
-# (mosaicml/llm-foundry 12a631913, scripts/train/benchmarking/submit_benchmarks.py).
-_TRITON_FRAMEWORKS = ("composer", "llm-foundry")
 
 
 def has_fused_attention(case: TrainingCase) -> bool:
@@ -39,13 +37,14 @@ def choose_attention_library(case: TrainingCase, node: str, assumptions: list[st
         node: The name of its node.
         assumptions: The list to which assumptions are added.
     """
-    framework = case.get_text("framework").lower()
-    text = f"{framework}; {case.get_text('notes').lower()}"
+    text = f"{case.get_text('framework')}; {case.get_text('notes')}".lower()
     if _SECOND_VERSION.search(text):
         library = "flash-attention-2"
-    elif _ANY_VERSION.search(text) and any(name in framework for name in _TRITON_FRAMEWORKS):
+    elif _ANY_VERSION.search(text) and read_framework(case).name == COMPOSER:
+        # The benchmark script of llm-foundry, which trains with Composer, sets attn_impl to triton
+        # (mosaicml/llm-foundry 12a631913, scripts/train/benchmarking/submit_benchmarks.py).
         library = "flash-attention-triton"
-    elif "pytorch" in framework:
+    elif read_framework(case).is_pytorch:
         library = "flash-attention-2"
     else:
         return CUDNN

@@ -6,6 +6,12 @@ import re
 from collections.abc import Mapping
 
 from hespas.workflows.studies.study_definition import StudyWorkload
+from hespas.workflows.validation.case_frameworks import (
+    MAXTEXT,
+    MEGATRON,
+    TrainingFramework,
+    read_framework,
+)
 from hespas.workflows.validation.case_systems import HOST_DEVICES, read_slice_count
 from hespas.workflows.validation.training_cases import TrainingCase
 
@@ -29,17 +35,17 @@ def choose_gpu_options(case: TrainingCase, workload: StudyWorkload, assumptions:
         workload: Its program.
         assumptions: The list to which assumptions are added.
     """
-    stated, framework = case.get_text("xla_flags"), case.get_text("framework").lower()
+    stated, framework = case.get_text("xla_flags"), read_framework(case)
     if stated:
         return f'flags="{stated}"'
     hosts = -(-case.devices // HOST_DEVICES)
     is_fp8 = workload.options.get("products", "").startswith("fp8")
     thresholds = read_combine_flags(case.get_text("notes"), hosts, is_fp8=is_fp8)
     flags = [LATENCY_HIDING, *thresholds]
-    if framework and not any(name in framework for name in ("jax", "xla", "maxtext")):
-        assumptions.append(f"compiled by XLA, not by {case.get_text('framework')}")
+    if (name := case.get_text("framework")) and not framework.uses_xla:
+        assumptions.append(f"compiled by XLA, not by {name}")
         flags.append(NO_REMATERIALISATION)
-    if "megatron" in framework:
+    if framework.name == MEGATRON:
         flags.append(CUBLAS_ONLY)
     preset = _choose_preset(framework, workload.mesh)
     if preset == PYTORCH_FSDP_PRESET and workload.options.get("scan") == "false":
@@ -52,11 +58,11 @@ def choose_gpu_options(case: TrainingCase, workload: StudyWorkload, assumptions:
     return ",".join(options)
 
 
-def _choose_preset(framework: str, mesh: Mapping[str, int]) -> str:
+def _choose_preset(framework: TrainingFramework, mesh: Mapping[str, int]) -> str:
     """Return the preset of XLA flags whose collectives are those of a framework, or ""."""
-    if "maxtext" in framework:
+    if framework.name == MAXTEXT:
         return MAXTEXT_PRESET
-    return PYTORCH_FSDP_PRESET if "pytorch" in framework and mesh.get("fsdp", 1) > 1 else ""
+    return PYTORCH_FSDP_PRESET if framework.is_pytorch and mesh.get("fsdp", 1) > 1 else ""
 
 
 def _build_block_flags(workload: StudyWorkload) -> list[str]:
@@ -105,7 +111,7 @@ def _choose_tpu_preset(case: TrainingCase, workload: StudyWorkload) -> str:
     script = re.search(r"\bconfigs/(v5e|v5p)/", case.get_text("notes"))
     if script:
         return f"maxtext-{script[1]}"
-    is_maxtext = "maxtext" in case.get_text("framework").lower()
+    is_maxtext = read_framework(case).name == MAXTEXT
     if not is_maxtext or "v6e" not in case.get_text("hardware").lower():
         return ""
     if workload.recipe == "moe":

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hespas.workflows.validation.axis_sizes import read_axis_sizes
+from hespas.workflows.validation.case_frameworks import MEGATRON, TORCHTITAN, read_framework
 from hespas.workflows.validation.case_slices import find_slice_problem
 from hespas.workflows.validation.case_systems import HOST_DEVICES
 from hespas.workflows.validation.training_cases import TrainingCase, read_fsdp_strategy
@@ -89,7 +90,7 @@ def _build_mesh(case: TrainingCase, sizes: Mapping[str, int], recipe: str) -> di
     elif re.search(r"\bzero[-_ ]?3\b", text) and fsdp == 1:
         data, fsdp = 1, data
     is_moe = recipe == "moe"
-    if is_moe and "megatron" in case.get_text("framework").lower():
+    if is_moe and read_framework(case).name == MEGATRON:
         data //= expert  # Megatron divides experts over devices of data parallelism
     mesh = {"data": data, "fsdp": fsdp}
     if is_moe:
@@ -106,12 +107,12 @@ def divides_tokens(case: TrainingCase) -> bool:
     ``sp`` is not a size but the option ``sequence_parallel``, so that ``sp=1`` sets it.
     """
     sizes = read_axis_sizes(case.get_text("parallelism"), 1)
-    framework = case.get_text("framework").lower()
+    framework = read_framework(case).name
     if sizes.get("tensor_sequence", 1) > 1:
         return True
     if sizes.get("tp", 1) == 1:
         return False
-    if "torchtitan" in framework:
+    if framework == TORCHTITAN:
         return True
-    is_option = "megatron" in framework and "core" in framework
+    is_option = framework == MEGATRON and "core" in case.get_text("framework").lower()
     return sizes.get("sp", 0) == (1 if is_option else sizes["tp"])

@@ -10,7 +10,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hespas.workflows.validation.training_cases import TrainingCase, is_eager_framework
+from hespas.workflows.validation.case_frameworks import TORCHTITAN, read_framework
+from hespas.workflows.validation.training_cases import TrainingCase
 
 _TYPE = re.compile(r"(?:mx|nv)?(?:bf|fp|f|tf|int|bfloat|float)_?(?:4|8|16|32)(?![\d])")
 _COMPUTE_TYPES: Mapping[str, Mapping[str, str]] = {
@@ -49,7 +50,7 @@ def read_precision(case: TrainingCase) -> PrecisionReading:
     reading = PrecisionReading()
     name = _find_narrowest_type(text)
     if name == "fp8":
-        _read_fp8_scheme(reading, text, case.get_text("framework").lower())
+        _read_fp8_scheme(reading, text, case)
     elif name == "int8":
         reading.options["products"] = "int8"
     elif name in _COMPUTE_TYPES:
@@ -61,7 +62,7 @@ def read_precision(case: TrainingCase) -> PrecisionReading:
     if re.search(r"/default\b", text) and not reading.reason:
         reading.options["reduce_dtype"] = "f32"  # Composer's mode; /pure sums gradients in bf16
     dtype = reading.options.get("compute_dtype", "bf16")
-    if is_eager_framework(case) and dtype != "f32" and not reading.reason:
+    if read_framework(case).is_eager and dtype != "f32" and not reading.reason:
         reading.options["logits_dtype"] = dtype  # as the result of every linear layer
     return reading
 
@@ -84,15 +85,15 @@ def _find_narrowest_type(text: str) -> str:
     return ""
 
 
-def _read_fp8_scheme(reading: PrecisionReading, text: str, framework: str) -> None:
+def _read_fp8_scheme(reading: PrecisionReading, text: str, case: TrainingCase) -> None:
     scheme = next(scheme for words, scheme in _FP8_SCHEMES if re.search(words, text))
     if scheme is None:
         reading.reason = f"no recipe scales blocks of 8-bit values, as '{text}' does"
         return
     reading.options["products"] = scheme
-    if scheme == "fp8" and "torchtitan" not in framework:
+    if scheme == "fp8" and read_framework(case).name != TORCHTITAN:
         reading.assumptions.append(
             "scales of fp8 from the values themselves, not from earlier steps"
         )
-    if "fp8 all-gather" in framework:
+    if "fp8 all-gather" in case.get_text("framework").lower():
         reading.assumptions.append("weights gathered in 16 bits, not in fp8")

@@ -18,6 +18,7 @@ from hespas.workflows.studies.program_forms import FUSED_ATTENTION
 from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.validation.case_attention import has_fused_attention
 from hespas.workflows.validation.case_flags import choose_gpu_options, choose_tpu_options
+from hespas.workflows.validation.case_frameworks import MAXTEXT, MEGATRON, read_framework
 from hespas.workflows.validation.case_meshes import divides_tokens, read_mesh
 from hespas.workflows.validation.case_models import (
     find_family,
@@ -154,7 +155,7 @@ def _divides_activations(case: TrainingCase, mesh: Mapping[str, int]) -> bool:
     return (
         mesh["tensor"] > 1
         and "tpu" in case.get_text("hardware").lower()
-        and ("maxtext" in case.get_text("framework").lower())
+        and read_framework(case).name == MAXTEXT
     )
 
 
@@ -181,7 +182,7 @@ def _plan_scan(case: TrainingCase, plan: CasePlan, remat: str) -> str:
         return "false"
     if remat.startswith("eager"):
         return "false"
-    if "maxtext" not in texts[0]:
+    if read_framework(case).name != MAXTEXT:
         plan.assumptions.append("layers in a loop")
     return "true"
 
@@ -226,7 +227,7 @@ def _plan_precision(case: TrainingCase, plan: CasePlan) -> Mapping[str, str]:
 def _plan_mesh(case: TrainingCase, plan: CasePlan) -> dict[str, int]:
     reading = read_mesh(case, find_recipe(case.get_text("model")))
     _add_reading(plan, "parallelism", reading.reason, reading.assumptions)
-    if "context" in reading.mesh and "maxtext" in case.get_text("framework").lower():
+    if "context" in reading.mesh and read_framework(case).name == MAXTEXT:
         plan.assumptions.append("weights are divided by fsdp, not by the devices of context too")
     return reading.mesh
 
@@ -251,7 +252,7 @@ def _plan_optimiser(case: TrainingCase, precision: Mapping[str, str]) -> dict[st
     """
     is_divided = re.search(r"zero-?1", case.get_text("parallelism").lower())
     options = {"zero1": "true"} if is_divided else {}
-    if "megatron" in case.get_text("framework").lower():
+    if read_framework(case).name == MEGATRON:
         stored = precision.get("compute_dtype", "bf16")
         options |= {"weights_dtype": stored, "master": "true", "reduce_dtype": "f32"}
     return options

@@ -12,19 +12,12 @@ from dataclasses import dataclass
 from typing import get_args
 
 from hespas.frontends.recipes.remat_policies import ACTIVATION_NAMES, ON_HOST, RematPolicy
-from hespas.workflows.validation.training_cases import (
-    TrainingCase,
-    is_eager_framework,
-    read_fsdp_strategy,
-)
+from hespas.workflows.validation.case_frameworks import OPERATOR_POLICY, read_framework
+from hespas.workflows.validation.training_cases import TrainingCase, read_fsdp_strategy
 
 REMAT_POLICIES: tuple[str, ...] = get_args(RematPolicy)
 DEFAULT_REMAT = "minimal"  # as the recipes
 _HEADS = "query_proj,key_proj,value_proj"
-
-# PyTorch's selective checkpoint of operators keeps every second linear layer of a block and the
-# output of attention (torchtitan: distributed/activation_checkpoint.py).
-OPERATOR_POLICY = "query_proj,value_proj,context,mlpwi_0,mlpwo"
 
 # Names of policies besides MaxText's, by what they keep. Fused attention is no product, so that
 # policies that keep products compute it again.
@@ -43,14 +36,6 @@ _POLICIES_BY_NAME = {
     "checkpoint_dots_with_no_batch_dims": "minimal",
 }  # fmt: skip
 
-# What frameworks do unless they are told otherwise. MaxText: remat_policy of configs/base.yml, and
-# its policy `custom` with the default of each activation. AXLearn: build_remat_spec, which does not
-# keep the output of flash attention. Paxml: CHECKPOINT_POLICY of TransformerLmSpmdAdam.
-_FRAMEWORK_POLICIES = {
-    "maxtext": "full", "axlearn": "save_dot_except_mlp", "paxml": "minimal",
-    "torchtitan": OPERATOR_POLICY, "megatron": "none", "nemo": "none", "easylm": "full",
-    "levanter": "full",
-}  # fmt: skip
 # Texts that refer to a default or a file instead of describing a policy.
 _REFERENCE = re.compile(
     r"custom|(?:custom )?\(?(?:see|per|as in) [^:]*|[^:]*\b(?:default|config|policy)\b[^:]*"
@@ -126,11 +111,10 @@ def _select_clause(text: str, model: str) -> str:
 
 
 def _assume_default(case: TrainingCase, stated: str) -> RematReading:
-    framework = case.get_text("framework").lower()
-    for name, policy in _FRAMEWORK_POLICIES.items():
-        if name in framework:
-            chosen = _choose_eager_policy(case) if policy == "none" else policy
-            return RematReading(chosen, f"rematerialisation {policy}, the default of {name}")
+    framework = read_framework(case)
+    if policy := framework.default_remat:
+        chosen = _choose_eager_policy(case) if policy == "none" else policy
+        return RematReading(chosen, f"rematerialisation {policy}, the default of {framework.name}")
     if stated:
         return RematReading(reason=f"'{stated}' names no rematerialisation")
     return RematReading(DEFAULT_REMAT, f"rematerialisation {DEFAULT_REMAT}")
@@ -155,14 +139,10 @@ def _find_policy_name(text: str, case: TrainingCase) -> tuple[str, bool]:
 
 
 def _choose_selective_policy(text: str, case: TrainingCase) -> str:
-    """Choose what ``selective`` means for a framework; "" if it does not say.
-
-    Megatron computes attention again, which a fused kernel does anyhow, and keeps the rest.
-    """
-    framework = case.get_text("framework").lower()
-    if "attention" in text or "attn" in text or "megatron" in framework or "nemo" in framework:
-        return "none"
-    return OPERATOR_POLICY if "torchtitan" in framework else ""
+    """Choose what ``selective`` means in a text, or for a framework; "" if neither says it."""
+    if "attention" in text or "attn" in text:
+        return "none"  # only attention is computed again, which a fused kernel does anyhow
+    return read_framework(case).selective_remat
 
 
 def _explain_refusal(text: str, stated: str) -> str:
@@ -180,7 +160,7 @@ def _choose_eager_policy(case: TrainingCase) -> str:
     FULL_SHARD frees gathered weights after the forward pass of a layer.
     """
     strategy = read_fsdp_strategy(case)
-    if not strategy and not is_eager_framework(case):
+    if not strategy and not read_framework(case).is_eager:
         return "none"
     return "eager_weights" if strategy in ("FULL_SHARD", "HYBRID_SHARD") else "eager"
 

@@ -57,12 +57,6 @@ def read_fsdp_strategy(case: TrainingCase) -> str:
     return strategy[1] if strategy else ""
 
 
-def is_eager_framework(case: TrainingCase) -> bool:
-    """Return whether the framework of a case runs one operator after the other, as PyTorch does."""
-    framework = case.get_text("framework").lower()
-    return any(name in framework for name in ("pytorch", "megatron", "nemo", "composer"))
-
-
 def is_case_table(path: str) -> bool:
     """Return whether a CSV file describes training cases, not cells of program files.
 

@@ -1,0 +1,71 @@
+"""The framework of a training case, and what follows from it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from hespas.workflows.validation.training_cases import TrainingCase
+
+MAXTEXT, MEGATRON, TORCHTITAN, COMPOSER = "maxtext", "megatron", "torchtitan", "composer"
+
+# PyTorch's selective checkpoint of operators keeps every second linear layer of a block and the
+# output of attention (torchtitan: distributed/activation_checkpoint.py).
+OPERATOR_POLICY = "query_proj,value_proj,context,mlpwi_0,mlpwo"
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingFramework:
+    """A framework that rows name.
+
+    Attributes:
+        name: Its name; "" if a row names none that is known.
+        words: A regular expression of the words by which rows name it, in lower case.
+        uses_xla: Whether XLA compiles its programs.
+        is_eager: Whether its operators run one by one and keep their inputs, as PyTorch's do.
+        is_pytorch: Whether it runs PyTorch's own operators and divides weights by PyTorch's FSDP.
+        default_remat: Its rematerialisation unless a row states another; "" if it is not known.
+        selective_remat: What it calls selective rematerialisation; "" if it is not known.
+    """
+
+    name: str = ""
+    words: str = ""
+    uses_xla: bool = False
+    is_eager: bool = False
+    is_pytorch: bool = False
+    default_remat: str = ""
+    selective_remat: str = ""
+
+
+# The first whose words a row has counts. The default of MaxText is remat_policy of
+# configs/base.yml, of AXLearn build_remat_spec, which does not keep the output of flash attention,
+# and of Paxml CHECKPOINT_POLICY of TransformerLmSpmdAdam. Megatron's selective policy computes
+# attention again, which a fused kernel does anyhow, and keeps the rest.
+FRAMEWORKS = (
+    TrainingFramework(MAXTEXT, "maxtext", uses_xla=True, default_remat="full"),
+    TrainingFramework("axlearn", "axlearn", uses_xla=True, default_remat="save_dot_except_mlp"),
+    TrainingFramework("paxml", "paxml", uses_xla=True, default_remat="minimal"),
+    TrainingFramework(
+        TORCHTITAN, "torchtitan", is_eager=True, is_pytorch=True,
+        default_remat=OPERATOR_POLICY, selective_remat=OPERATOR_POLICY,
+    ),
+    TrainingFramework(
+        MEGATRON, "megatron", is_eager=True, default_remat="none", selective_remat="none"
+    ),
+    TrainingFramework("nemo", "nemo", is_eager=True, default_remat="none", selective_remat="none"),
+    TrainingFramework("easylm", "easylm", uses_xla=True, default_remat="full"),
+    TrainingFramework("levanter", "levanter", uses_xla=True, default_remat="full"),
+    TrainingFramework(COMPOSER, "composer|llm-foundry", is_eager=True, is_pytorch=True),
+    TrainingFramework("pytorch/xla", "pytorch/xla", uses_xla=True),
+    TrainingFramework("pytorch", "pytorch", is_eager=True, is_pytorch=True),
+    TrainingFramework("xla", "jax|xla", uses_xla=True),
+)  # fmt: skip
+
+
+def read_framework(case: TrainingCase) -> TrainingFramework:
+    """Return the framework of a case; one without a name if it states none that is known."""
+    text = case.get_text("framework").lower()
+    for framework in FRAMEWORKS:
+        if re.search(rf"\b(?:{framework.words})\b", text):
+            return framework
+    return TrainingFramework()
