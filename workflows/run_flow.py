@@ -16,6 +16,7 @@ from hespas.dialects.attr_codec import read_program_facts
 from hespas.dialects.attrs import MemoryAttr, SplitAttr, TargetAttr
 from hespas.dialects.mlir import ir, make_context
 from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
+from hespas.dialects.xla import MEMORY_PLAN_PARTS
 from hespas.passes import pipeline
 from hespas.passes.annotate.traverse import Annotation
 from hespas.passes.base import PassRun
@@ -26,6 +27,7 @@ from hespas.passes.emit.emit_chakra import (
     choose_trace_folder,
 )
 from hespas.passes.optimize.compiler_estimates import MEMORY_FACT
+from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR
 from hespas.passes.prepare.device_grid import read_stated_count
 from hespas.support.errors import HespasError
 from hespas.support.output_folder import open_output_folder
@@ -176,10 +178,10 @@ def execute_plan(
             check_device_count(read_module_target(module).devices, plan)
             is_checked = True
         if step.name == "memory-annotate":
-            check_memory_fit(run, find_planned_node(plan, read_module_target(module)))
+            check_memory_fit(module, run, find_planned_node(plan, read_module_target(module)))
     target = read_module_target(module)
     node = load_target_node(target)  # a pass may have chosen the default node
-    check_memory_fit(run, node)
+    check_memory_fit(module, run, node)
     emitted = run.find_artefact(EmittedTraces)
     if emitted is not None:
         warn_of_doubtful_program(module, target, node, emitted.stats, run)
@@ -228,7 +230,6 @@ def summarise_run(
         node,
         StepWork.from_facts(facts, node, plan.step_figures),
     )
-    planned_bytes = facts.get(MEMORY_FACT.format("peak"))
     for warning in list_figure_warnings(derived, node):
         outcome.run.warn(warning)
     return RunSummary(
@@ -244,7 +245,7 @@ def summarise_run(
         timeline=plan.network.timeline if plan.network else None,
         measured=annotation.measured if annotation else None,
         memory=outcome.run.find_artefact(MemoryAttr),
-        planned_bytes=planned_bytes if isinstance(planned_bytes, int) else None,
+        memory_plan=find_memory_plan(outcome.module, node),
         node=node,
         derived=derived,
     )
@@ -283,10 +284,23 @@ def find_planned_node(plan: RunPlan, target: TargetAttr) -> NodeSpec | None:
     return configs.load_node(name) if name else load_target_node(target)
 
 
-def check_memory_fit(run: PassRun, node: NodeSpec | None) -> None:
-    """Warn if the peak memory of the program exceeds the memory of the node."""
+def find_memory_plan(module: ir.Module, node: NodeSpec | None) -> dict[str, int]:
+    """Return the bytes of each part of XLA's own memory plan for a node; empty without a plan."""
+    facts = read_program_facts(module)
+    if node is None or facts.get(OPTIMISED_FOR) != node.name:
+        return {}
+    names = {part: MEMORY_FACT.format(part) for part in (*MEMORY_PLAN_PARTS, "peak")}
+    sizes = {part: facts.get(name) for part, name in names.items()}
+    return {part: size for part, size in sizes.items() if isinstance(size, int)}
+
+
+def check_memory_fit(module: ir.Module, run: PassRun, node: NodeSpec | None) -> None:
+    """Warn if the peak memory of the program exceeds the memory of the node.
+
+    XLA:TPU compiles no program that does not fit, so that one with a memory plan does.
+    """
     memory = run.find_artefact(MemoryAttr)
-    if memory is None or node is None or not node.memory_bytes:
+    if memory is None or node is None or not node.memory_bytes or find_memory_plan(module, node):
         return
     if memory.peak_bytes > node.memory_bytes:
         run.warn(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hespas.configs.node_spec import NodeSpec
@@ -50,7 +50,7 @@ class RunSummary:
         timeline: The file of the timeline.
         measured: What was measured; None if the estimator does not measure.
         memory: The memory on one device; None if it was not computed.
-        planned_bytes: The peak memory of XLA's own plan for one device; None if it is not known.
+        memory_plan: The bytes of each part of XLA's own plan for one device; empty if not known.
         node: The node; None if it is unknown.
         derived: Utilisation, rates, energy and cost of a step.
         sensitivity: How much each rate of node and network matters; None if nobody asked.
@@ -68,14 +68,19 @@ class RunSummary:
     timeline: str | None = None
     measured: MeasureStatistics | None = None
     memory: MemoryAttr | None = None
-    planned_bytes: int | None = None
+    memory_plan: Mapping[str, int] = field(default_factory=dict)
     node: NodeSpec | None = None
     derived: DerivedFigures | None = None
     sensitivity: StepSensitivity | None = None
 
     @property
     def fits_memory(self) -> bool | None:
-        """Whether the peak memory fits the node; None if either is unknown."""
+        """Whether the peak memory fits the node; None if either is unknown.
+
+        A program with a memory plan of XLA fits, because XLA refuses others.
+        """
+        if self.memory_plan:
+            return True
         if self.memory is None or self.node is None or self.node.memory_bytes is None:
             return None
         return self.memory.peak_bytes <= self.node.memory_bytes
@@ -289,6 +294,7 @@ def _to_memory_json(summary: RunSummary) -> dict[str, Any] | None:
         "fits": summary.fits_memory,
         "node_bytes": summary.node.memory_bytes if summary.node else None,
         **values,
+        **({"xla_plan": dict(summary.memory_plan)} if summary.memory_plan else {}),
         "timeline": MEMORY_TIMELINE,
     }
 
@@ -301,8 +307,9 @@ def _build_memory_table(summary: RunSummary) -> TextTable:
     rows: list[TextRow] = [
         ("peak", f"{format_scaled(memory.peak_bytes, 'B')}{_format_memory_share(summary)}")
     ]
-    if summary.planned_bytes is not None:
-        rows.append(("XLA's own plan", f"{format_scaled(summary.planned_bytes, 'B')}: fits"))
+    if "peak" in summary.memory_plan:
+        planned = format_scaled(summary.memory_plan["peak"], "B")
+        rows.append(("XLA's own plan", f"{planned}, with what is on the host: fits"))
     where = f" ({memory.location})" if memory.location else ""
     rows.append(("most live", f"{format_scaled(memory.live_bytes, 'B')}, at {memory.op}{where}"))
     named = (

@@ -18,6 +18,7 @@ from hespas.dialects.op_kinds import BRANCHES, CALLEE, FUSION, LOOPS, MAYBE_COLL
 from hespas.estimators.rules.base import REFINE, DynamicShape, list_tuple_members, to_buffer_size
 from hespas.estimators.work import is_free_op
 from hespas.passes.memory import buffer_sharing
+from hespas.passes.memory.host_values import find_host_values
 from hespas.support.errors import HespasError
 
 _PLAIN, _VIEW, _TUPLE, _TUPLE_ELEMENT, _BARRIER, _CONSTANT, _NO_MEMORY = range(7)
@@ -96,10 +97,12 @@ class LivenessProgramReader:
     _tuple_members: dict[int, list[int]] = field(default_factory=dict)
     _functions: dict[str, ir.Operation] = field(init=False)
     _open_calls: list[str] = field(default_factory=list)
+    _host_values: set[ir.Value] = field(init=False)
     _operands_in_flight: dict[int, list[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._functions = collect_functions(self.module)
+        self._host_values = find_host_values(self.module)
 
     def read_program(self, entry: ir.Operation) -> tuple[list[int], LivenessBody]:
         """Read the entry function; return the numbers of its arguments, and its body.
@@ -251,6 +254,9 @@ class LivenessProgramReader:
         return self._flatten_tuple_values(result_numbers) if self._tuple_members else result_numbers
 
     def _number_value(self, value: ir.Value, known: dict[ir.Value, int], op: ir.Operation) -> int:
+        if value in self._host_values:
+            known[value] = self._allocate_number(0)
+            return known[value]
         try:
             number = self._number_type(value.type)
         except DynamicShape as error:

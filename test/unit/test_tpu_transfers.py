@@ -6,15 +6,18 @@ import re
 
 import pytest
 
-from hespas import passes
+from hespas import configs, passes
 from hespas.chakra.trace_steps import HostCopyContent
-from hespas.dialects.attr_codec import read_communicators
-from hespas.dialects.attrs import HOST_LINK, SLICES, CommAttr
+from hespas.dialects.attr_codec import read_communicators, write_program_facts
+from hespas.dialects.attrs import HOST_LINK, SLICES, CommAttr, MemoryAttr
 from hespas.dialects.mlir import hlo_text_to_proto, ir, make_context
 from hespas.passes.base import PassRun
 from hespas.passes.compile.hlo_to_stablehlo import convert_tpu_hlo
 from hespas.passes.compile.tpu_hlo import rewrite_tpu_hlo
 from hespas.passes.emit.emit_chakra import EmittedTraces
+from hespas.passes.memory.host_values import find_host_values
+from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR
+from hespas.workflows.run_flow import find_memory_plan
 
 # Two slices of two devices: an all-gather in the slice, and a sum over both slices.
 BETWEEN_SLICES = """HloModule m, is_scheduled=true
@@ -124,3 +127,45 @@ def test_a_node_without_a_link_to_its_host_is_warned_of(tmp_path):
     copies, warnings = emit_offloaded(tmp_path, "TPUv3_core")
     assert not copies
     assert "2 copies between device and host take no time" in " ".join(warnings)
+
+
+CARRIED = """
+func.func @main(%x: tensor<1x256x256xbf16>) -> tensor<1x256x256xbf16> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %eight = stablehlo.constant dense<8> : tensor<i32>
+  %stack = stablehlo.custom_call @AllocateBuffer() : () -> tensor<8x256x256xbf16>
+  %loop:2 = stablehlo.while(%i = %zero, %kept = %stack) : tensor<i32>, tensor<8x256x256xbf16>
+    cond {
+      %less = stablehlo.compare LT, %i, %eight : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %less : tensor<i1>
+    } do {
+      %written = stablehlo.custom_call @hespas_offload(%kept, %x, %i, %zero, %zero)
+        : (tensor<8x256x256xbf16>, tensor<1x256x256xbf16>, tensor<i32>, tensor<i32>, tensor<i32>)
+        -> tensor<8x256x256xbf16>
+      %next = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %next, %written : tensor<i32>, tensor<8x256x256xbf16>
+    }
+  %last = stablehlo.custom_call @hespas_fetch(%loop#1, %one, %zero, %zero)
+    : (tensor<8x256x256xbf16>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x256x256xbf16>
+  return %last : tensor<1x256x256xbf16>
+}
+"""
+
+
+def test_what_is_on_the_host_takes_no_device_memory():
+    module = ir.Module.parse(CARRIED, make_context())
+    assert len(find_host_values(module)) == 5  # of the buffer, the loop, and the copy
+    passes.run_pipeline(module, "memory-annotate", PassRun(note=lambda _: None))
+    memory = MemoryAttr.read_from_op(module.operation)
+    slice_bytes = 2 * 256 * 256
+    assert memory is not None and 2 * slice_bytes <= memory.peak_bytes < 3 * slice_bytes
+
+
+def test_a_program_with_xlas_memory_plan_fits():
+    module = ir.Module.parse(CARRIED, make_context())
+    node = configs.load_node("TPUv6e")
+    assert find_memory_plan(module, node) == {}
+    write_program_facts(module, {"xla_temp_bytes": 3, "xla_peak_bytes": 5, OPTIMISED_FOR: "TPUv6e"})
+    assert find_memory_plan(module, node) == {"temp": 3, "peak": 5}
+    assert find_memory_plan(module, configs.load_node("TPUv5e")) == {}
