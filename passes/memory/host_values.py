@@ -21,21 +21,21 @@ from hespas.dialects.op_kinds import (
 
 def find_host_values(module: ir.Module) -> set[ir.Value]:
     """Return the values in the memory of the host that copies of the program read or write."""
-    found: set[ir.Value] = set()
+    host_values: set[ir.Value] = set()
 
     def visit_op(op: ir.Operation) -> ir.WalkResult:
         if _is_copy(op) and len(op.operands) > 1:
-            found.add(op.operands[0])
+            host_values.add(op.operands[0])
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit_op)
-    waiting = list(found)
+    waiting = list(host_values)
     while waiting:
         for value in _list_continuations(waiting.pop()):
-            if value not in found:
-                found.add(value)
+            if value not in host_values:
+                host_values.add(value)
                 waiting.append(value)
-    return found
+    return host_values
 
 
 def _is_copy(op: ir.Operation) -> bool:

@@ -281,7 +281,9 @@ def _annotate_stage(plan: RunPlan, stage: _ModuleStage, steps: Sequence[Pass]) -
     """Apply the steps that depend on the node; raises HespasError."""
     new = stage.copy_stage()
     warnings, count, early = new.run.warnings, len(new.run.warnings), new.early_warnings
-    run_flow.check_memory_fit(new.run, run_flow.find_planned_node(plan, new.compile_target))
+    run_flow.check_memory_fit(
+        new.module, new.run, run_flow.find_planned_node(plan, new.compile_target)
+    )
     warnings[:] = [*warnings[:early], *warnings[count:], *warnings[early:count]]
     for step in steps:
         pipeline.run_pipeline(new.module, [step], new.run, is_continued=True)
@@ -297,7 +299,7 @@ def _estimate_program(
     statistics = module_stats.collect_stats(stage.module, built)
     warn_of_gaps(statistics, stage.run)
     node = load_target_node(stage.compile_target)
-    run_flow.check_memory_fit(stage.run, node)
+    run_flow.check_memory_fit(stage.module, stage.run, node)
     warn_of_doubtful_program(stage.module, stage.compile_target, node, statistics, stage.run)
     return _EstimatedProgram(stage, InMemoryPrograms(built.trace), statistics)
 
@@ -314,7 +316,7 @@ def _simulate_from_files(
         traces = replace(emit, output=os.path.join(folder, "traces"))
         stage = _annotate_stage(plan, split, [*last, traces])
         node = load_target_node(stage.compile_target)
-        run_flow.check_memory_fit(stage.run, node)
+        run_flow.check_memory_fit(stage.module, stage.run, node)
         emitted = stage.run.get_artefact(EmittedTraces)
         warn_of_doubtful_program(stage.module, stage.compile_target, node, emitted.stats, stage.run)
         outcome = run_flow.RunOutcome(
