@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,6 +11,7 @@ from pydantic import Field, model_validator
 
 from hespas.configs import read_json
 from hespas.configs.fabric_files import parse_fabric_file
+from hespas.configs.remote_memory import parse_remote_memory
 from hespas.configs.simple_yaml import read_simple_yaml
 from hespas.configs.system_spec import COLLECTIVES, SystemSpec
 from hespas.configs.validation import StrictModel, validate_config
@@ -99,12 +101,6 @@ class SystemFile(StrictModel):
     inter_dimension_scheduling: Annotated[str, Field(alias="inter-dimension-scheduling")] = ""
 
 
-class RemoteMemoryFile(StrictModel):
-    """``remote_memory.json``: hespas does not model remote memory."""
-
-    memory_type: Annotated[Literal["NO_MEMORY_EXPANSION"], Field(alias="memory-type")]
-
-
 def read_system_folder(folder: Path, settings: str = "system.json") -> SystemSpec:
     """Read and validate the system in a folder.
 
@@ -115,18 +111,20 @@ def read_system_folder(folder: Path, settings: str = "system.json") -> SystemSpe
         HespasError: A file cannot be read, or a key or value is wrong.
     """
     remote = folder / "remote_memory.json"
-    if remote.exists():
-        validate_config(RemoteMemoryFile, read_json(remote), str(remote))
     network = read_simple_yaml(folder / "network.yml")
     keys = read_json(folder / settings)
     fabric = folder / FABRIC_FILE
-    return parse_system_files(
+    system = parse_system_files(
         folder / settings,
         network,
         keys,
         str(folder / "network.yml"),
         read_json(fabric) if fabric.exists() else {},
     )
+    if not remote.exists():
+        return system
+    memory = parse_remote_memory(read_json(remote), str(remote), system.device_count)
+    return replace(system, remote_memory=memory)
 
 
 def parse_system_files(

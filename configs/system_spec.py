@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hespas.configs.network_fabric import NetworkFabric
+from hespas.configs.remote_memory import RemoteMemory
 
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
 PER_NODE_KEY = "per-node-custom-implementation"
@@ -34,6 +35,7 @@ class SystemSpec:
         per_node_custom: A file that maps single trace nodes to custom algorithms.
         settings: The contents of system.json.
         fabric: What the network can do beyond ASTRA-sim's model.
+        remote_memory: The memories beside those of the devices; None if there are none.
         notes: What was assumed because system.json does not say it, one sentence each.
     """
 
@@ -56,6 +58,7 @@ class SystemSpec:
     per_node_custom: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
     fabric: NetworkFabric = field(default_factory=NetworkFabric)
+    remote_memory: RemoteMemory | None = None
     notes: tuple[str, ...] = ()
 
     @property

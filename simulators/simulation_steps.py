@@ -34,6 +34,7 @@ KINDS: dict[int, str] = {
     CollectiveCommType.ALL_TO_ALL: "all_to_all",
     CollectiveCommType.BROADCAST: "broadcast",
 }
+MEMORY_KIND = "memory"  # an access to remote memory, which occupies the device as a message does
 _NO_GROUP = -1
 _MAX_DURATION_US = 1 << 43  # 102 days: sums of times in nanoseconds fit into 64 bits
 _ALL_DIMENSIONS_PREFIX = "one"  # of an algorithm's name
@@ -50,8 +51,9 @@ class SimulationStep:
         resource: compute, comm, recv, cpu, or skip for a node that takes no time; ``slices`` for a
             collective on the network between slices of TPUs.
         duration_ns: Nanoseconds of a compute node or a broadcast.
-        kind: The kind of collective, "send" or "recv"; "" for compute.
-        size: Bytes of a message, or of a collective's operand on one device.
+        kind: The kind of collective, "send", "recv" or MEMORY_KIND; "" for compute.
+        size: Bytes of a message, of an access to remote memory, or of a collective's operand on one
+            device.
         group: The communicator; 0 for all devices, -1 if there is none.
         peer: The device at the other end of a message.
         tag: The tag of a message.
@@ -100,7 +102,9 @@ def build_step(path: Path, node: TraceNode, system: SystemSpec) -> SimulationSte
     if node.type == NodeType.INVALID_NODE:
         return SimulationStep("skip")
     if node.type in MEMORY:
-        raise build_error("is a memory node, but the system has no remote memory")
+        if system.remote_memory is None:
+            raise build_error("is a memory node, but the system has no remote memory")
+        return SimulationStep("comm", kind=MEMORY_KIND, size=read_integer("tensor_size"))
     if node.type not in (COLL, SEND, RECV):
         raise build_error(
             f"has type {node.type}: only COMP, COLL, SEND and RECV nodes are simulated"

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from hespas.configs.accelerator import Accelerator
 from hespas.configs.fabric_files import FabricFile
 from hespas.configs.node_files import NodeFile
+from hespas.configs.remote_memory import RemoteMemoryFile
 from hespas.configs.system_files import NetworkFile, SystemFile
 from hespas.frontends.export.export_spec import ExportSpec
 from hespas.passes.emit.stats_model import ModuleStats
@@ -29,6 +30,7 @@ MODELS: dict[str, tuple[type[BaseModel], str]] = {
     "module-stats": (ModuleStats, "module_stats.json, which hespas run writes"),
     "network": (NetworkFile, "network.yml of a system"),
     "node": (NodeFile, "the file of a node: peak rates, memory and other constants of a device"),
+    "remote-memory": (RemoteMemoryFile, "remote_memory.json of a system, as ASTRA-sim reads it"),
     "run": (RunConfig, "the configuration file of hespas run"),
     "system": (SystemFile, "system.json of a system, as ASTRA-sim reads it"),
 }

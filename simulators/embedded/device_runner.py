@@ -1,10 +1,10 @@
 """Execution of the trace of one device.
 
-Invariants: a device runs at most one compute node, one communication node (a collective or a SEND)
-and one CPU node at a time, and any number of RECVs; with ``by_dimension``, also one collective on
-the network between slices. A node is ready once all nodes that it depends
-on have finished. Of the ready nodes of a resource, the one with the lowest id is issued first, and
-nodes are issued only at the start and when a node of the device finishes.
+Invariants: a device runs at most one compute node, one communication node (a collective, a SEND or
+an access to remote memory) and one CPU node at a time, and any number of RECVs; with
+``by_dimension``, also one collective on the network between slices. A node is ready once all nodes
+that it depends on have finished. Of the ready nodes of a resource, the one with the lowest id is
+issued first, and nodes are issued only at the start and when a node of the device finishes.
 Source: ASTRA-sim's Workload.cc, HardwareResource.cc.
 """
 
@@ -17,12 +17,13 @@ from typing import NamedTuple, Protocol
 
 from hespas.simulators.simulation_inputs import SimulatedDevice, SimulationInputs
 from hespas.simulators.simulation_options import SimulationOptions
-from hespas.simulators.simulation_steps import SimulationStep
+from hespas.simulators.simulation_steps import MEMORY_KIND, SimulationStep
 from hespas.support.errors import HespasError
 
 from .collective_plan import CollectivePlan, CollectivePlanner, PlannedCommunicator, QueueTurn
 from .equivalence_classes import AmbiguousOrder, CommunicatorClass, EquivalenceClasses
 from .events import DeviceEndpoint, EventQueue, MessageTransport
+from .remote_memories import RemoteMemories
 
 MESSAGE_KINDS = ("send", "recv")
 
@@ -57,6 +58,7 @@ class SimulationEngine(Protocol):
     classes: EquivalenceClasses
     instances: dict[tuple, CollectiveInstance]
     detects_ties: bool
+    memories: RemoteMemories
 
     def get_runner(self, device: int) -> DeviceRunner:
         """Return the runner of the class of a device."""
@@ -241,6 +243,10 @@ class DeviceRunner:
             self._start_message(position)
         elif step.kind == "broadcast":
             self.endpoint.schedule_event_after(step.duration_ns, self.finish_node, position)
+        elif step.kind == MEMORY_KIND:
+            self.engine.memories.access_memory(
+                self.rank, self.endpoint, step.size, self.finish_node, position
+            )
         else:
             self.engine.start_collective(self, position)
 

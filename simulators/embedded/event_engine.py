@@ -35,6 +35,7 @@ from .faults import diagnose_deadlock, diagnose_mismatch
 from .nccl_collectives import NcclCollectives
 from .nccl_tuning import load_nccl_tuning
 from .network import AnalyticalNetwork
+from .remote_memories import RemoteMemories
 
 
 class EventEngine:
@@ -77,6 +78,7 @@ class EventEngine:
             if options.between_hosts == "nccl"
             else None
         )
+        self.memories = RemoteMemories(inputs.system.remote_memory)
         self.instances: dict[tuple, CollectiveInstance] = {}
         self.records: list[CommRecord] = []
         self._communicators: dict[tuple, tuple[PlannedCommunicator, CommunicatorClass]] = {}

@@ -17,6 +17,7 @@ from hespas.simulators.simulation_result import (
     SimulationSettings,
     compute_device_result,
 )
+from hespas.simulators.simulation_steps import MEMORY_KIND
 from hespas.support.errors import HespasError
 
 from .collective_plan import CollectivePlanner
@@ -99,6 +100,8 @@ def _run_engine(
         return run_message_level()
     plain = EventEngine(inputs, options, runner_class=runner_class)
     try:
+        if plain.memories.are_shared and _has_memory_accesses(inputs):
+            raise AmbiguousOrder  # the order of accesses in one nanosecond matters
         is_uniform = not inputs.system.fabric.slow_links
         if options.symmetry and is_uniform and not plain.customs.traces.has_traces:
             for by_position in (False, True):
@@ -115,6 +118,12 @@ def _run_engine(
         return run_message_level()
     engine = EventEngine(inputs, options, runner_class=runner_class, detects_ties=False)
     return engine, engine.run_all_devices()
+
+
+def _has_memory_accesses(inputs: SimulationInputs) -> bool:
+    """Return whether any device loads from or stores to remote memory."""
+    programs = {id(device.program): device.program for device in inputs.devices}
+    return any(step.kind == MEMORY_KIND for program in programs.values() for step in program.steps)
 
 
 def _estimate_message_count(inputs: SimulationInputs, planner: CollectivePlanner) -> int:

@@ -1,10 +1,11 @@
 """A simulated step, replayed with other times of compute for many draws at once.
 
 Invariant: a replay keeps the order in which the simulation ran the nodes of each device, the time
-of each collective after its last device has joined, and the time of each message. With the times of
-the simulation it gives the step time of the simulation, which is checked. Nodes are visited in the
-order of the simulation, a receive at its end, so that whatever a node waits for has been visited
-before. Each visit computes all draws, and all devices of an equivalence class, as one array.
+of each collective after its last device has joined, and that of each message and access to memory.
+With the times of the simulation it gives the step time of the simulation, which is checked. Nodes
+are visited in the order of the simulation, a receive at its end, so that whatever a node waits for
+has been visited before. Each visit computes all draws, and all devices of an equivalence class, as
+one array.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy.typing as npt
 
 from hespas.simulators.simulation_inputs import SimulationInputs
 from hespas.simulators.simulation_result import NodeInterval, SimulationResult
-from hespas.simulators.simulation_steps import SimulationStep
+from hespas.simulators.simulation_steps import MEMORY_KIND, SimulationStep
 from hespas.support.errors import HespasError
 
 DrawArray = npt.NDArray[np.float64]
@@ -95,6 +96,8 @@ class TraceReplay:
             raise HespasError("the simulation has recorded no times of single nodes")
         self._inputs = inputs
         self.device_count = len(inputs.devices)
+        # Without collectives by dimension, there is no network between slices of its own.
+        self._merged_resources = {} if result.settings.by_dimension else {"slices": "comm"}
         class_of = np.array(result.class_of)
         self._classes = [
             self._build_class(np.flatnonzero(class_of == number))
@@ -165,7 +168,8 @@ class TraceReplay:
         """
         shape = factors.shape
         state = _ReplayState(
-            {name: np.zeros(shape) for name in ("compute", "comm", "cpu")}, np.zeros(shape[0])
+            {name: np.zeros(shape) for name in ("compute", "comm", "cpu", "slices")},
+            np.zeros(shape[0]),
         )
         for node in self._visits:
             self._visit_node(state, node, factors, vary)
@@ -177,15 +181,16 @@ class TraceReplay:
         replayed = self._classes[node.device_class]
         step = replayed.steps[node.position]
         starts = self._collect_parent_ends(state, node, replayed, len(factors))
-        if step.resource in ("compute", "comm", "cpu"):
-            starts = np.maximum(starts, state.free_ns[step.resource][:, replayed.devices])
+        resource = self._find_resource(step)
+        if resource in state.free_ns:
+            starts = np.maximum(starts, state.free_ns[resource][:, replayed.devices])
         duration_ns = node.finish_ns - node.start_ns
         if step.kind == "recv":
             ends = self._receive_messages(state, replayed, step, starts)
-        elif step.resource == "comm" and step.kind not in ("send", "broadcast"):
+        elif step.kind and step.kind not in ("send", "broadcast", MEMORY_KIND):
             self._join_collective(state, node, replayed, step, starts)
             return
-        elif step.resource == "compute":
+        elif resource == "compute":
             ends = starts + duration_ns * vary(factors[:, replayed.devices])
         else:
             ends = starts + duration_ns
@@ -193,6 +198,10 @@ class TraceReplay:
             self._send_messages(state, replayed, step, ends)
         every_column = np.arange(len(replayed.devices))
         self._record_ends(state, node, every_column, ends)
+
+    def _find_resource(self, step: SimulationStep) -> str:
+        """Return the resource that a step occupies; a RECV and a step without time occupy none."""
+        return self._merged_resources.get(step.resource, step.resource)
 
     def _collect_parent_ends(
         self, state: _ReplayState, node: _VisitedNode, replayed: _ReplayedClass, draws: int
@@ -222,7 +231,7 @@ class TraceReplay:
             state.waiting_children[key] = children
         if children:
             state.ends[key][:, columns] = ends
-        resource = replayed.steps[node.position].resource
+        resource = self._find_resource(replayed.steps[node.position])
         if resource in state.free_ns:
             state.free_ns[resource][:, replayed.devices[columns]] = ends
         np.maximum(state.finish_ns, ends.max(axis=1), out=state.finish_ns)

@@ -1,0 +1,77 @@
+"""Accesses to remote memory, one at a time in each memory, in order of arrival.
+
+Invariant: a memory is busy exactly if an access to it is under way, and accesses wait only for a
+busy memory. At the end of an access its device continues first, and the memory starts the next
+access after it.
+Source: astra-sim/astra-memory-analytical, AnalyticalRemoteMemory.cc.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from dataclasses import dataclass
+from typing import Any
+
+from hespas.configs.remote_memory import RemoteMemory
+
+from .events import DeviceEndpoint, EventCallback
+
+
+@dataclass(frozen=True, slots=True)
+class _MemoryAccess:
+    """An access of a device; ``finish(argument)`` runs at its end."""
+
+    memory: int
+    endpoint: DeviceEndpoint
+    size: int
+    finish: EventCallback
+    argument: Any
+
+
+class RemoteMemories:
+    """The remote memories of a system; None for a system without, to which there are no accesses.
+
+    A device with a memory of its own never waits, because it accesses it one by one.
+    """
+
+    def __init__(self, memory: RemoteMemory | None) -> None:
+        self._memory = memory
+        self._busy: set[int] = set()
+        self._waiting: defaultdict[int, deque[_MemoryAccess]] = defaultdict(deque)
+
+    @property
+    def are_shared(self) -> bool:
+        """Whether several devices share a memory, so that one may wait for another."""
+        return self._memory is not None and self._memory.devices_per_memory > 1
+
+    def access_memory(
+        self,
+        device: int,
+        endpoint: DeviceEndpoint,
+        size: int,
+        finish: EventCallback,
+        argument: Any,
+    ) -> None:
+        """Start an access of ``size`` bytes, or let it wait for the memory.
+
+        ``finish(argument)`` runs at its end.
+        """
+        assert self._memory is not None
+        access = _MemoryAccess(self._memory.find_memory(device), endpoint, size, finish, argument)
+        if access.memory in self._busy:
+            self._waiting[access.memory].append(access)
+        else:
+            self._start_access(access)
+
+    def _start_access(self, access: _MemoryAccess) -> None:
+        assert self._memory is not None
+        self._busy.add(access.memory)
+        time = self._memory.compute_access_ns(access.size)
+        access.endpoint.schedule_event_after(time, access.finish, access.argument)
+        access.endpoint.schedule_event_after(time, self._end_access, access.memory)
+
+    def _end_access(self, memory: int) -> None:
+        if self._waiting[memory]:
+            self._start_access(self._waiting[memory].popleft())
+        else:
+            self._busy.remove(memory)
