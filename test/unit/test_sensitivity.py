@@ -18,9 +18,15 @@ from support.paths import ROOT
 import hespas
 from hespas import configs
 from hespas.tools import hespas as command_line
+from hespas.tools.report.sensitivity_section import build_sensitivity_section
 from hespas.workflows.sensitivity.node_rates import StepRate
 from hespas.workflows.sensitivity.step_replay import ReplayedNetwork, StepReplay
-from hespas.workflows.sensitivity.step_sensitivity import FACTOR, LEAST_GAIN, find_break_even
+from hespas.workflows.sensitivity.step_sensitivity import (
+    FACTOR,
+    LEAST_GAIN,
+    StepSensitivity,
+    find_break_even,
+)
 
 PROGRAM = ROOT / "docs" / "examples" / "llama3-100m-opt-a100.mlir.xz"
 NODE, SYSTEM = "A100_SXM_80GB", "A100_SXM_40GB_4GPU"
@@ -232,6 +238,21 @@ def test_the_report_names_rates_and_break_evens(sensitivity, tmp_path):
     assert "memory bandwidth" in path.read_text()
     with pytest.raises(KeyError):
         sensitivity["memory"]
+
+
+def test_the_page_of_a_run_has_a_bar_for_each_change(sensitivity):
+    section = build_sensitivity_section({"sensitivity": sensitivity.to_json()})
+    assert section is not None
+    text = str(section.content)
+    changes = [
+        abs(time_s - sensitivity.step_time_s)
+        for row in sensitivity.rows
+        for time_s in (row.slower_s, row.faster_s)
+    ]
+    assert 2 <= text.count("<rect") <= sum(change > 0 for change in changes)
+    assert all(line in text for line in sensitivity.list_findings())
+    assert StepSensitivity.from_json(sensitivity.to_json()) == sensitivity
+    assert build_sensitivity_section({}) is None
 
 
 def test_estimators_without_rates_are_refused(tmp_path):

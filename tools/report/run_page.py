@@ -23,6 +23,7 @@ from hespas.tools.report.html_table import TableCell, TableColumn, format_text_c
 from hespas.tools.report.markup import Child, Markup, join_markup, tag
 from hespas.tools.report.memory_usage import RunMemory, read_memory_usage
 from hespas.tools.report.page_frame import PageSection, render_page
+from hespas.tools.report.sensitivity_section import build_sensitivity_section
 from hespas.workflows import kernel_rows
 from hespas.workflows.kernel_rows import KernelRow
 from hespas.workflows.program_explanation import NO_ESTIMATE, compute_peak_shares
@@ -89,6 +90,7 @@ def render_run_page(result: RunResult, folder: str) -> bytes:
         _build_kernels_section(result, rows, node, ids),
         _build_layers_section(result),
         _build_memory_section(used),
+        build_sensitivity_section(figures),
         _build_provenance_section(result, node, folder),
     ]
     subtitle = format_count(figures["devices"], "device")

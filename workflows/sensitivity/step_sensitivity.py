@@ -11,7 +11,7 @@ A rate stops to matter at the value above which nothing more than 1 % of the ste
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -70,6 +70,14 @@ class RateSensitivity:
         """The difference between the step times with the lower and the higher rate."""
         return self.slower_s - self.faster_s
 
+    def format_value(self, factor: float = 1.0) -> str:
+        """Format the rate, times ``factor``."""
+        if self.value is None:
+            return "-" if factor == 1.0 else f"{factor:.3g} times as fast"
+        if self.unit == "s":
+            return format_seconds(self.value / factor)
+        return format_scaled(self.value * factor, self.unit)
+
 
 @dataclass(frozen=True, repr=False)
 class StepSensitivity:
@@ -109,6 +117,13 @@ class StepSensitivity:
             "rates": [asdict(row) for row in self.rows],
         }
 
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> StepSensitivity:
+        """Build a sensitivity from what ``to_json`` returns."""
+        is_step = "step_time_s" in data
+        rows = tuple(RateSensitivity(**row) for row in data["rates"])
+        return cls(data["step_time_s" if is_step else "compute_s"], is_step, rows)
+
     def build_report_tables(self) -> list[TextTable]:
         """Build the table of the rates, and what follows from it in words."""
         findings = TextTable("Break-evens", [(line,) for line in self.list_findings()])
@@ -120,7 +135,7 @@ class StepSensitivity:
         rows = [
             (
                 row.name,
-                _format_rate(row, 1.0),
+                row.format_value(),
                 f"{row.elasticity:+.3f}",
                 _format_change(row.slower_s, self.step_time_s),
                 _draw_bar(row, self.step_time_s, largest),
@@ -230,14 +245,6 @@ def find_break_even(
     return high or factor
 
 
-def _format_rate(row: RateSensitivity, factor: float) -> str:
-    if row.value is None:
-        return "-" if factor == 1.0 else f"{factor:.3g} times as fast"
-    if row.unit == "s":
-        return format_seconds(row.value / factor)
-    return format_scaled(row.value * factor, row.unit)
-
-
 def _format_change(time_s: float, step_s: float) -> str:
     return f"{100 * (time_s / step_s - 1):+.1f} %" if step_s else "-"
 
@@ -258,7 +265,7 @@ def _describe_rate(row: RateSensitivity, step_s: float) -> list[str]:
         lines.append(f"{row.name}: no rate is worth more than {format_percent(max(gain, 0.0))}")
     else:
         lines.append(
-            f"{row.name} stops to matter {side} {_format_rate(row, row.break_even)}, and is worth "
+            f"{row.name} stops to matter {side} {row.format_value(row.break_even)}, and is worth "
             f"at most {format_percent(gain)}"
         )
     if row.one_more_link_s is not None and step_s:

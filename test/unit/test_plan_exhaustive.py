@@ -1,0 +1,18 @@
+"""The winner of a plan against the best of all layouts, in spaces that are drawn with a seed."""
+
+from __future__ import annotations
+
+import pytest
+from support.budgets import PROFILE
+from support.plan_spaces import is_search_exact, survey_spaces
+
+pytestmark = pytest.mark.slow
+pytest.importorskip("jax")
+
+SPACES = {"quick": 1, "ci": 2, "nightly": 50}  # each takes about 30 s of processor time
+
+
+def test_the_search_finds_the_best_of_all_layouts() -> None:
+    outcomes = list(survey_spaces(SPACES[PROFILE]))
+    assert is_search_exact(outcomes), [outcome.format_row() for outcome in outcomes]
+    assert sum(o.estimated for o in outcomes) < sum(o.layouts for o in outcomes)
