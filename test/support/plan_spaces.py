@@ -149,8 +149,8 @@ def _get_step_s(row: LayoutRow) -> float:
 
 
 if __name__ == "__main__":
-    found = []
+    outcomes = []
     for outcome in survey_spaces(int(sys.argv[1])):
-        found.append(outcome)
+        outcomes.append(outcome)
         print(outcome.format_row(), flush=True)
-    sys.exit(0 if is_search_exact(found) else 1)
+    sys.exit(0 if is_search_exact(outcomes) else 1)
