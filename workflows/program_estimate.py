@@ -12,7 +12,7 @@ from hespas.support.errors import UsageError
 from hespas.support.html_tables import format_html_page
 from hespas.support.supervised_process import open_temporary_folder
 from hespas.support.text_tables import TextTable, format_percent, format_plain_table, format_seconds
-from hespas.workflows import run_differences, run_summary, time_ranking
+from hespas.workflows import run_differences, run_summary, run_summary_tables, time_ranking
 from hespas.workflows.run_results import RunResult
 from hespas.workflows.time_ranking import RankingKey, TimeRanking
 
@@ -243,7 +243,7 @@ class ProgramEstimate:
         return format_html_page(self._format_headline(), shown, rest)
 
     def _build_tables(self) -> list[TextTable]:
-        return run_summary.build_summary_tables(self.summary, show_files=False)
+        return run_summary_tables.build_summary_tables(self.summary, show_files=False)
 
     def _list_warnings(self) -> list[str]:
         return [f"warning: {text}" for text in self.warnings]

@@ -1,0 +1,260 @@
+"""The tables of a run's summary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hespas.configs.system_spec import SystemSpec
+from hespas.dialects.attrs import TargetAttr
+from hespas.support.text_tables import (
+    TextRow,
+    TextTable,
+    format_count,
+    format_percent,
+    format_scaled,
+    format_seconds,
+)
+from hespas.workflows.derived_figures import DerivedFigures
+from hespas.workflows.run_summary import TABLES, RunSummary, sum_collectives
+
+SHOWN = 8  # rows of a table
+
+
+def build_summary_tables(summary: RunSummary, *, show_files: bool = True) -> list[TextTable]:
+    """Build the tables of a summary; ``show_files`` includes what the run has written."""
+    totals, target, reuse = (
+        summary.module_stats["totals"],
+        summary.target,
+        summary.module_stats["reuse"],
+    )
+    replicas = format_count(target.replicas, "replica")
+    layout = f"{replicas} x {format_count(target.partitions, 'partition')}"
+    head = [
+        ("program", summary.program),
+        ("devices", f"{target.devices} ({layout})"),
+        ("form", summary.form),
+        ("node", _format_node(target)),
+        ("system", _format_system(summary.system)),
+        ("estimator", target.estimator or "unknown"),
+    ]
+    flops, moved = format_scaled(totals["flops"], "FLOP"), format_scaled(summary.moved_bytes, "B")
+    compute = [
+        ("time", format_seconds(summary.time_ns * 1e-9)),
+        *_build_band_rows("80 % band", summary.band_ns and [1e-9 * end for end in summary.band_ns]),
+        ("operations", flops + _format_share(summary.get_utilisation("flops"), "the peak")),
+        (
+            "memory traffic",
+            moved + _format_share(summary.get_utilisation("bandwidth"), "the bandwidth"),
+        ),
+    ]
+    if totals["energy_nj"] is not None:
+        compute.append(("energy", format_scaled(totals["energy_nj"] * 1e-9, "J")))
+    regions = f"{reuse['regions']}, {reuse['distinct_regions']} distinct"
+    count = totals["gaps"]
+    gaps = f"{format_count(count, 'op')}: the time is too low" if count else "nothing"
+    compute += [("regions", f"{regions} ({totals['count']} ops run)"), ("not estimated", gaps)]
+    compute += [(tag, f"{format_count(number, 'op')}") for tag, number in totals["tags"].items()]
+    end: list[TextRow] = []
+    if show_files:
+        nodes = f"{summary.emitted.nodes_per_device} nodes a device"
+        end.append(("traces", f"{summary.emitted.folder}, {nodes}"))
+    end.append(("warnings", str(len(summary.warnings))))
+    if summary.timeline is not None:
+        end.append(("timeline", f"{summary.timeline}, for https://ui.perfetto.dev"))
+    end += _build_result_step_rows(summary)
+    tables = [
+        _build_memory_table(summary),
+        TextTable("Program", head, left=2),
+        TextTable("Compute, one device", compute, left=2),
+        _build_measurement_table(summary),
+        *(_build_time_share_table(summary, by) for by in TABLES),
+        _build_collective_totals_table(summary),
+        _build_derived_table(summary),
+        *(summary.sensitivity.build_report_tables() if summary.sensitivity else ()),
+        TextTable("Result", end, left=2),
+    ]
+    return [table for table in tables if table.rows]
+
+
+def _build_memory_table(summary: RunSummary) -> TextTable:
+    """Tabulate the peak memory, whether it fits, and what it consists of."""
+    memory = summary.memory
+    if memory is None:
+        return TextTable("Memory, one device", [], left=2)
+    rows: list[TextRow] = [
+        ("peak", f"{format_scaled(memory.peak_bytes, 'B')}{_format_memory_share(summary)}")
+    ]
+    if "peak" in summary.memory_plan:
+        planned = format_scaled(summary.memory_plan["peak"], "B")
+        rows.append(("XLA's own plan", f"{planned}, with what is on the host: fits"))
+    where = f" ({memory.location})" if memory.location else ""
+    rows.append(("most live", f"{format_scaled(memory.live_bytes, 'B')}, at {memory.op}{where}"))
+    named = (
+        ("parameters", memory.parameter_bytes),
+        ("optimizer state", memory.optimizer_bytes),
+    )
+    known_sizes = [(name, size) for name, size in named if size is not None]
+    rest = memory.argument_bytes - sum(size for _, size in known_sizes)
+    activations = memory.activation_bytes
+    parts = [
+        *known_sizes,
+        ("other arguments" if known_sizes else "arguments", rest),
+        ("constants", memory.constant_bytes or None),
+        ("results", memory.result_bytes),
+        ("activations", activations),
+        ("temporaries", memory.temporary_bytes - (activations or 0)),
+    ]
+    rows += [
+        (
+            f"  {name}",
+            f"{format_scaled(size, 'B')}, {format_percent(size / (memory.live_bytes or 1))}",
+        )
+        for name, size in parts
+        if size is not None
+    ]
+    return TextTable("Memory, one device", rows, left=2)
+
+
+def _format_memory_share(summary: RunSummary) -> str:
+    assert summary.memory is not None
+    if summary.node is None or not summary.node.memory_bytes:
+        return ", of a device whose memory is not known"
+    share = f" of {format_scaled(summary.node.memory_bytes, 'B')}"
+    peak, node_bytes = summary.memory.peak_bytes, summary.node.memory_bytes
+    if summary.fits_memory:
+        return f"{share}, {format_percent(peak / node_bytes)}: fits"
+    return f"{share}: DOES NOT FIT, {format_scaled(peak - node_bytes, 'B')} too much"
+
+
+def _build_derived_table(summary: RunSummary) -> TextTable:
+    """Tabulate utilisation, rates, energy and cost of a step."""
+    derived = summary.derived
+    if derived is None or not derived.has_step_figures:
+        return TextTable("Step, all devices", [], left=2)
+    rows: list[TextRow] = []
+    if derived.peak_flops_per_s is not None:
+        peak = (
+            f"dense {derived.peak_dtype} peak, {format_scaled(derived.peak_flops_per_s, 'FLOP/s')}"
+        )
+        source = f", {derived.model_flops_source}" if derived.model_flops_source else ""
+        for name, share, flops, flops_kind in (
+            ("MFU", derived.mfu, derived.model_flops, f"of the model{source}"),
+            ("HFU", derived.hfu, derived.executed_flops, "executed"),
+        ):
+            if share is not None and flops is not None:
+                operations = f"{format_scaled(flops, 'FLOP')} {flops_kind}"
+                text = f"{format_percent(share)} of the {peak}: {operations}"
+                rows.append((name, text))
+    for name, rate in (("tokens", derived.tokens_per_s), ("samples", derived.samples_per_s)):
+        if rate is not None:
+            rows.append((f"{name} per second", f"{rate:,.6g}"))
+    if derived.energy_j is not None:
+        rows += _build_energy_rows(derived, derived.energy_j)
+    if derived.area_mm2 is not None:
+        rows.append(("area of a chip", f"{derived.area_mm2:.4g} mm2"))
+    if derived.cost_usd is not None:
+        price = f"{derived.price_per_hour:g} USD an hour and device"
+        rows.append(("cost", f"{derived.cost_usd:.4g} USD, {price}"))
+    return TextTable("Step, all devices", rows, left=2)
+
+
+def _build_energy_rows(derived: DerivedFigures, energy_j: float) -> list[TextRow]:
+    """Build the rows of energy: its levels, average power and energy-delay product."""
+    rows: list[TextRow] = [("energy", f"{format_scaled(energy_j, 'J')} ({derived.energy_model})")]
+    for name, level_j in derived.list_energy_levels():
+        text = f"{format_scaled(level_j, 'J')}, {format_percent(level_j / (energy_j or 1))}"
+        rows.append((f"  {name}", text))
+    if derived.average_power_w is not None:
+        rows.append(("average power", f"{format_scaled(derived.average_power_w, 'W')} a device"))
+    if derived.energy_delay_js is not None:
+        rows.append(("energy x delay", format_scaled(derived.energy_delay_js, "Js")))
+    return rows
+
+
+def _build_result_step_rows(summary: RunSummary) -> list[TextRow]:
+    if summary.simulation is None:
+        reason = "as asked" if summary.system else "it needs a network, --system"
+        return [("step time", f"not simulated: {reason}")]
+    from hespas.workflows import simulation_report
+
+    step, *parts = simulation_report.build_step_rows(summary.simulation)
+    curves, between_hosts, communicator_model = (
+        summary.get_simulation_setting(name)
+        for name in ("curves", "between hosts", "communicators")
+    )
+    measured = f"as measured on {curves}; --curves none: the network's model"
+    return [
+        ("simulator", summary.simulation.result.simulator),
+        *([("collectives", measured)] if curves else []),
+        *([("between hosts", between_hosts)] if between_hosts else []),
+        *([("communicators", communicator_model)] if communicator_model else []),
+        step,
+        *_build_band_rows("80 % band", summary.step_band_s),
+        *parts,
+    ]
+
+
+def _build_band_rows(name: str, ends: Sequence[float] | None) -> list[TextRow]:
+    return [(name, f"{format_seconds(ends[0])} to {format_seconds(ends[1])}")] if ends else []
+
+
+def _format_share(share: float | None, reference_name: str) -> str:
+    return "" if share is None else f", {format_percent(share)} of {reference_name}"
+
+
+def _format_node(target: TargetAttr) -> str:
+    """Format the node with the provenance of its constants if that differs from its name."""
+    name, constants = target.node or "none", target.constants or "no constants known"
+    return name if constants == name else f"{name} ({constants.removeprefix(f'{name}; ')})"
+
+
+def _format_system(system: SystemSpec | None) -> str:
+    if system is None:
+        return "none given"
+    shape = " x ".join(
+        f"{kind} {n}" for kind, n in zip(system.topology, system.npus_count, strict=True)
+    )
+    return f"{system.name} ({shape})"
+
+
+def _build_time_share_table(summary: RunSummary, by: str) -> TextTable:
+    items = summary.list_time_shares(by)
+    shown, rest = items[:SHOWN], items[SHOWN:]
+    if rest:
+        shown = [*shown, (f"({len(rest)} more)", sum(ns for _, ns in rest))]
+    rows = [
+        ("no operations" if (by, name) == ("dtype", "none") else name,
+         format_seconds(ns * 1e-9), format_percent(ns / summary.time_ns))
+        for name, ns in shown
+    ]  # fmt: skip
+    return TextTable(f"Compute time by {by}", rows, (by, "time", "share"))
+
+
+def _build_measurement_table(summary: RunSummary) -> TextTable:
+    """Tabulate measurements and their reuse, for an estimator that measures."""
+    measured, reuse = summary.measured, summary.module_stats["reuse"]
+    if measured is None:
+        return TextTable("Measurements", [], left=2)
+    blocks = f"{measured.regions}, {measured.free} of them free, {measured.distinct} distinct"
+    rows = [
+        ("device", measured.device or "none: nothing to measure"),
+        ("regions", blocks),
+        ("measured", f"{measured.measured}, {measured.cached} from the cache"),
+        ("not measured", str(measured.failed)),
+        (
+            "time taken",
+            f"{format_seconds(measured.elapsed_s)}, "
+            f"{format_seconds(measured.uncached_s)} without reuse",
+        ),
+        ("block reuse", format_percent(reuse["basic_block_reuse_rate"])),
+        ("operator reuse", format_percent(reuse["operator_reuse_factor"])),
+    ]
+    return TextTable("Measurements", rows, left=2)
+
+
+def _build_collective_totals_table(summary: RunSummary) -> TextTable:
+    rows = [
+        (row.kind, str(row.group_size), str(row.count), format_scaled(row.operand_bytes, "B"))
+        for row in sum_collectives(summary.module_stats)
+    ]
+    return TextTable("Collectives, one device", rows, ("kind", "group", "count", "operand bytes"))
