@@ -146,7 +146,7 @@ def _write_plot(command_line: Any, rows: Sequence[Any], questions: SweepQuestion
     axes = (
         [f"cell.{key}" for key in command_line.plot_axes.split(",")]
         if command_line.plot_axes
-        else sweep_summary.find_varied_keys(good, ())
+        else sweep_summary.find_varied_keys(good, questions.derived)
     )
     objectives = questions.objectives or (Objective("step_time_s"),)
     plot = sweep_plots.SweepPlot(command_line.plot_kind, tuple(axes), objectives)
@@ -170,6 +170,7 @@ def _read_sweep(command_line: Any) -> tuple[list[dict[str, Any]], SweepQuestions
             tuple(sweep_grid.read_expressions(file, sweep_grid.LIMITS)),
             tuple(Objective.parse(figure) for figure in figures),
             command_line.effects or "",
+            sweep_grid.find_derived_keys(file),
         )
         return sweep_grid.expand_cells(sweep_grid.merge_flags(file, flags)), questions
     except UsageError:

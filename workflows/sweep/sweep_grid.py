@@ -109,6 +109,16 @@ def _meets_condition(cell: SweepCell, condition: SweepExpression) -> bool:
     return bool(condition.evaluate(lambda name: cell[resolve_name(name, cell)]))
 
 
+def find_derived_keys(sweep_keys: Mapping[str, Any]) -> frozenset[str]:
+    """Find the keys all of whose values follow from other keys; raises HespasError."""
+    return frozenset(
+        key
+        for key, value in sweep_keys.items()
+        if key not in (*CONTROLS, *NOT_DERIVED)
+        and all(map(DerivedValue.parse, value if isinstance(value, list) else [value]))
+    )
+
+
 def read_expressions(sweep_keys: Mapping[str, Any], key: str) -> list[SweepExpression]:
     """Read the expressions of ``where`` or ``limits``, one or a list; raises HespasError."""
     value = sweep_keys.get(key, [])

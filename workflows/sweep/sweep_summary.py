@@ -6,7 +6,7 @@ import fnmatch
 import json
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,11 +43,13 @@ class SweepQuestions:
         limits: Expressions of columns that the best cells and the front must meet.
         objectives: The figures of the Pareto front; none for no front.
         effects_of: The figure whose main effects are tabulated; "" for none.
+        derived: The keys that follow from others, which are not shown beside them.
     """
 
     limits: tuple[SweepExpression, ...] = ()
     objectives: tuple[Objective, ...] = ()
     effects_of: str = ""
+    derived: frozenset[str] = frozenset()
 
 
 def make_summary_tables(
@@ -67,9 +69,9 @@ def make_summary_tables(
     ]
     shown = [
         TextTable("Sweep", counts, left=2),
-        _tabulate_best_cells(allowed),
-        _tabulate_front(allowed, questions.objectives),
-        _tabulate_effects(outcome.rows, questions.effects_of),
+        _tabulate_best_cells(allowed, questions.derived),
+        _tabulate_front(allowed, questions),
+        _tabulate_effects(outcome.rows, questions),
         _tabulate_scaling(outcome.rows),
     ]
     return [table for table in [*shown, _tabulate_errors(outcome.rows)] if table.rows]
@@ -91,13 +93,14 @@ def _summarise_limits(
     return [("within limits", f"{len(allowed)} of {count}: {texts}")] if limits else []
 
 
-def _tabulate_front(rows: Sequence[SweepRow], objectives: Sequence[Objective]) -> TextTable:
+def _tabulate_front(rows: Sequence[SweepRow], questions: SweepQuestions) -> TextTable:
     """Tabulate the cells that no other cell beats in one objective without losing in another."""
+    objectives = questions.objectives
     if not objectives or not rows:
         return TextTable("", [])
     front = find_pareto_front(rows, objectives)
     figures = [objective.column for objective in objectives]
-    varied = find_varied_keys(select_successful_rows(rows), ())
+    varied = find_varied_keys(rows, questions.derived)
     shown = [
         [_format_key(row.get(name)) for name in varied] + [f"{row[name]:.6g}" for name in figures]
         for row in front
@@ -107,13 +110,13 @@ def _tabulate_front(rows: Sequence[SweepRow], objectives: Sequence[Objective]) -
     return _shorten_table(TextTable(title, shown, header, left=len(varied)))
 
 
-def _tabulate_effects(rows: Sequence[SweepRow], figure: str) -> TextTable:
+def _tabulate_effects(rows: Sequence[SweepRow], questions: SweepQuestions) -> TextTable:
     """Tabulate the effect of each axis on a figure, the largest first."""
-    good = select_successful_rows(rows)
+    good, figure = select_successful_rows(rows), questions.effects_of
     if not figure or not good:
         return TextTable("", [])
     shown = []
-    for effect in compute_main_effects(good, find_varied_keys(good, ()), figure):
+    for effect in compute_main_effects(good, find_varied_keys(good, questions.derived), figure):
         least, most = (choose(effect.means, key=lambda pair: pair[1]) for choose in (min, max))
         texts = [f"{mean:.5g} at {label}" for label, mean in (least, most)]
         explained = format_percent(effect.explained)
@@ -159,17 +162,21 @@ def select_successful_rows(rows: Sequence[SweepRow]) -> list[SweepRow]:
     return [row for row in rows if row.get("error") is None]
 
 
-def find_varied_keys(rows: Sequence[SweepRow], excluded: Sequence[str] = ("mlir",)) -> list[str]:
-    """Find the keys that differ between cells, without those that follow one variable."""
+def find_varied_keys(rows: Sequence[SweepRow], excluded: Collection[str] = ("mlir",)) -> list[str]:
+    """Find the keys that differ between cells; of variables that change together, the first."""
     keys = dict.fromkeys(name for row in rows for name in row if name.startswith(CELL))
     names = [name for name in keys if name.removeprefix(CELL) not in excluded]
     parts = {name: _number_values([_format_value(row.get(name)) for row in rows]) for name in names}
-    variables = {parts[name] for name in names if name.startswith(f"{CELL}{LET}")}
+    first_variables: dict[tuple[int, ...], str] = {}
+    for name in names:
+        if name.startswith(f"{CELL}{LET}"):
+            first_variables.setdefault(parts[name], name)
+    is_variable = set(first_variables.values())
     return [
         name
         for name in names
         if max(parts[name], default=0)
-        and (name.startswith(f"{CELL}{LET}") or parts[name] not in variables)
+        and (name in is_variable or not name.startswith(f"{CELL}{LET}"))
     ]
 
 
@@ -184,10 +191,10 @@ def _choose_measure(rows: Sequence[SweepRow]) -> str:
     return "step_time_s" if all(row.get("step_time_s") is not None for row in rows) else "compute_s"
 
 
-def _tabulate_best_cells(rows: Sequence[SweepRow]) -> TextTable:
+def _tabulate_best_cells(rows: Sequence[SweepRow], derived: Collection[str]) -> TextTable:
     """Tabulate the fastest cell of each program, and the time of the slowest."""
     good = select_successful_rows(rows)
-    varied = find_varied_keys(good, ("mlir", FAMILY))
+    varied = find_varied_keys(good, ("mlir", FAMILY, *derived))
     varied = [name for name in varied if not _is_pattern_number(name)]
     by_program: dict[str, list[SweepRow]] = {}
     for row in good:
