@@ -56,6 +56,7 @@ NUMBERS = (
     "default_flops",
     "idle_w",
     "price_per_hour",
+    "host_link_bytes_per_s",
 )
 
 

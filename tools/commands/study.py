@@ -34,6 +34,7 @@ STUDIES = {
     "serving": "prefill and decoding of a model, and the load that it can serve",
     "variation": "the tails of a step of devices and kernels that are not all alike",
     "goodput": "what failures and checkpoints leave of the time of a training job",
+    "jobs": "how much several jobs on one network slow each other down",
 }
 
 USAGE = """\
@@ -248,5 +249,6 @@ _OWN_STUDIES: dict[
 ] = {
     "operators": (_build_operator_parser, _run_operator_study),
     "variation": (study_variation.build_variation_parser, study_variation.run_variation_study),
+    "jobs": (study_variation.build_job_parser, study_variation.run_job_study),
     "goodput": (study_variation.build_goodput_parser, study_variation.run_goodput_study),
 }

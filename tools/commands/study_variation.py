@@ -1,4 +1,4 @@
-"""The flags of ``hespas study variation`` and ``hespas study goodput``."""
+"""The flags of ``hespas study variation``, ``goodput`` and ``jobs``."""
 
 from __future__ import annotations
 
@@ -139,3 +139,34 @@ def _select_checkpoint_s(options: argparse.Namespace) -> float:
     if options.checkpoint_gb is None or options.storage_gb_s is None:
         raise UsageError("--checkpoint-gb and --storage-gb-s belong together")
     return options.checkpoint_gb / options.storage_gb_s
+
+
+def build_job_parser() -> CommandParser:
+    """Build the parser of the study of jobs, without the flags of its output."""
+    from hespas.workflows.variation import job_interference
+
+    parser = CommandParser("hespas study jobs", job_interference.DESCRIPTION)
+    add = parser.add_argument
+    add("folders", nargs="+", metavar="FOLDER", help="the traces of each job")
+    add("--system", required=True, metavar="NAME", help="the network that they share")
+    add(
+        "--placement", choices=job_interference.PLACEMENTS, default="packed",
+        help="packed: consecutive devices for each job (default); spread: devices dealt out to the "
+        "jobs in turn",
+    )  # fmt: skip
+    add(
+        "--by-dimension", action="store_true",
+        help="run collectives between some of the devices dimension by dimension",
+    )  # fmt: skip
+    return parser
+
+
+def run_job_study(options: argparse.Namespace) -> StudyOutput:
+    """Run the study; raises HespasError."""
+    from hespas.workflows.studies import study_output
+    from hespas.workflows.variation import job_interference
+
+    study_output.check_output_files(options.csv, options.plot)
+    return job_interference.run_job_study(
+        options.folders, options.system, options.placement, by_dimension=options.by_dimension
+    )
