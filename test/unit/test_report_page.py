@@ -23,6 +23,7 @@ from hespas.tools.report import (
     roofline_chart,
     roofline_plot,
     sweep_page,
+    sweep_results,
 )
 from hespas.tools.report.markup import Markup, allow_breaks, escape_markup, tag
 from hespas.tools.report.page_frame import read_asset
@@ -372,7 +373,7 @@ def test_a_sweeps_page_has_its_cells_and_failures(place):
     assert "roofline" in page.one("section", id="provenance").text
 
 
-def make_sweep(*cells: dict) -> sweep_page.SweepResults:
+def make_sweep(*cells: dict) -> sweep_results.SweepResults:
     """The results of a sweep with these columns in addition to times and devices."""
     rows = [
         {"cell.mlir": "a_b.mlir", "step_time_s": 0.01 * (i + 1), "compute_s": 0.01, "devices": 4}
@@ -382,7 +383,7 @@ def make_sweep(*cells: dict) -> sweep_page.SweepResults:
     ]
     names = dict.fromkeys(name for row in rows for name in row if name.startswith("cell."))
     axes = [name for name in names if len({row[name] for row in rows}) > 1]
-    return sweep_page.SweepResults("cells.csv", rows, [], "step_time_s", axes)
+    return sweep_results.SweepResults("cells.csv", rows, [], "step_time_s", axes)
 
 
 def test_the_heat_map_says_over_what_it_minimises():

@@ -10,28 +10,22 @@ from typing import Any
 from urllib.parse import quote
 
 from hespas.configs.node_spec import NodeSpec
-from hespas.support.errors import fill_in_file_name
 from hespas.support.text_tables import (
     format_count,
     format_percent,
     format_scaled,
-    format_seconds,
 )
 from hespas.tools.report import charts, html_table, roofline_chart, roofline_plot, run_overview
 from hespas.tools.report.charts import BarSegment
 from hespas.tools.report.html_table import TableCell, TableColumn, format_text_cell
-from hespas.tools.report.markup import Child, Markup, join_markup, tag
+from hespas.tools.report.kernels_section import MAX_KERNELS, build_kernels_section, shorten_place
+from hespas.tools.report.markup import Child, join_markup, tag
 from hespas.tools.report.memory_usage import RunMemory, read_memory_usage
 from hespas.tools.report.page_frame import PageSection, render_page
 from hespas.tools.report.sensitivity_section import build_sensitivity_section
 from hespas.workflows import kernel_rows
 from hespas.workflows.kernel_rows import KernelRow
-from hespas.workflows.program_explanation import NO_ESTIMATE, compute_peak_shares
 from hespas.workflows.run_results import RunResult
-
-MAX_KERNELS = 500  # rows of the table of kernels
-MIN_HINTED = 40  # characters of a list of shapes that may be clipped
-KERNELS = "kernels"
 
 RecordField = tuple[TableColumn, Callable[[dict[str, Any]], TableCell]]
 
@@ -87,7 +81,7 @@ def render_run_page(result: RunResult, folder: str) -> bytes:
         _build_exposed_section(result),
         _build_collectives_section(result),
         _build_roofline_section(roofline_plot.build_roofline_plot(rows, node), ids),
-        _build_kernels_section(result, rows, node, ids),
+        build_kernels_section(result, rows, node, ids),
         _build_layers_section(result),
         _build_memory_section(used),
         build_sensitivity_section(figures),
@@ -175,7 +169,7 @@ def _build_exposed_section(result: RunResult) -> PageSection | None:
         ),
         (
             TableColumn("place", "Place", "text"),
-            lambda row: format_text_cell(_shorten_place(row["location"], program)),
+            lambda row: format_text_cell(shorten_place(row["location"], program)),
         ),
         *_OPERAND_FIELDS,
         (
@@ -240,90 +234,6 @@ def _build_roofline_section(
     return PageSection(
         "roofline", "Roofline", join_markup(legend, tag("figure", *drawn, note)), lead
     )
-
-
-def _build_kernels_section(
-    result: RunResult, rows: Sequence[KernelRow], node: NodeSpec | None, ids: Sequence[str]
-) -> PageSection:
-    total_ns = math.fsum(row.time_ns for row in rows) or 1.0
-    program = str(result.figures["program"])
-    columns = [
-        TableColumn("kind", "Kind", "text"),
-        TableColumn("shapes", "Shapes and place", "code", "the place of the first such kernel"),
-        TableColumn("total", "Total"),
-        TableColumn("share", "Share"),
-        TableColumn("runs", "Runs"),
-        TableColumn("each", "Each"),
-        TableColumn(
-            "band",
-            "Band",
-            help="80 % band of one run, and the tag of its constants; sorted by the "
-            "contribution to the band of the whole",
-        ),
-        TableColumn("peak", "Of peak"),
-        TableColumn("bandwidth", "Of bandwidth"),
-        TableColumn("bound", "Limit", "text"),
-        TableColumn("dtype", "Type", "text", "element type whose peak applies"),
-    ]
-    cells = [_make_kernel_row(row, node, program, total_ns) for row in rows[:MAX_KERNELS]]
-    caption = f"{format_count(len(rows), 'distinct kernel')}, the most time first"
-    grid = html_table.render_table(KERNELS, caption, columns, cells, ids)
-    rest = rows[MAX_KERNELS:]
-    note = None
-    if rest:
-        time = format_seconds(1e-9 * math.fsum(row.time_ns for row in rest))
-        note = tag("p", f"{len(rest)} more kernels take {time} in total.", class_="note")
-    return PageSection("top", "Kernels", join_markup(grid, note))
-
-
-def _make_kernel_row(
-    row: KernelRow, node: NodeSpec | None, program: str, total_ns: float
-) -> list[TableCell]:
-    compute, bandwidth = compute_peak_shares(row, node)
-    cost = row.cost
-    unsure = NO_ESTIMATE if cost.gap else cost.tag
-    band = TableCell("-", more=unsure)
-    if cost.low_ns is not None and cost.high_ns is not None and cost.latency_ns:
-        down, up = (100 * (end / cost.latency_ns - 1) for end in (cost.low_ns, cost.high_ns))
-        width_s = 1e-9 * row.count * (cost.high_ns - cost.low_ns)
-        band = TableCell(f"{down:+.0f} to {up:+.0f} %", width_s, more=unsure)
-    place = (
-        _shorten_place(fill_in_file_name(row.place, program), program) if row.place else row.layer
-    )
-    return [
-        format_text_cell(row.kind_title),
-        TableCell(_render_shapes(row.shapes), more=place or None),
-        html_table.format_time_cell(1e-9 * row.time_ns),
-        html_table.format_share_cell(row.time_ns / total_ns, bar=True),
-        html_table.format_number_cell(row.count),
-        html_table.format_time_cell(1e-9 * cost.latency_ns),
-        band,
-        html_table.format_share_cell(compute),
-        html_table.format_share_cell(bandwidth),
-        format_text_cell(cost.bound),
-        format_text_cell(cost.dtype if cost.dtype != "none" else None),
-    ]
-
-
-def _render_shapes(shapes: str) -> Markup:
-    """Render operands and results below each other; the page clips long lists and hints at them."""
-    operands, _, results = shapes.rpartition(" -> ")
-    lists = [text for text in (operands, f"-> {results}") if text]
-    return join_markup(
-        *(
-            tag("span", text, class_="clip", data_tip=text if len(text) > MIN_HINTED else None)
-            for text in lists
-        ),
-        between=" ",
-    )
-
-
-def _shorten_place(place: str, program: str) -> str:
-    """Shorten a source position by the name of the program, which is the title of the page."""
-    for name in (program, os.path.basename(program)):
-        if place.startswith(f"{name}:"):
-            return f"line {place.removeprefix(f'{name}:')}"
-    return place
 
 
 def _build_layers_section(result: RunResult) -> PageSection | None:
