@@ -26,7 +26,8 @@ AXES = ("cell.let.arrays", "cell.system")
 
 def test_limits_front_and_effects_are_tables():
     limits = (SweepExpression.parse("derived.area_mm2 <= 50"),)
-    questions = SweepQuestions(limits, FRONT, "step_time_s")
+    derived = frozenset({"node.accelerator.arrays"})
+    questions = SweepQuestions(limits, FRONT, "step_time_s", derived)
     tables = make_summary_tables(SweepOutcome(list(ROWS)), "cells.csv", questions)
     counts, best, front, effects = tables
     assert ("within limits", "4 of 6: derived.area_mm2 <= 50") in counts.rows
