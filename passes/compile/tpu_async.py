@@ -5,6 +5,8 @@ collective, the last one awaits it. Each fusion between them computes something 
 the collective, of which it contains a copy; its first operands and last results are the state of
 the collective: buffers and semaphores. The rewriting makes a collective of the first fusion, a
 barrier of the last one, and removes the state from the fusions between them.
+
+Other asynchronous collectives are calls that the SparseCore runs, which end at a ``call-done``.
 """
 
 from __future__ import annotations
@@ -41,6 +43,17 @@ def remove_aliasing(attributes: str) -> str:
     return _ALIASING.sub("", attributes)
 
 
+def build_barrier(done: HloInstruction, start: HloInstruction, mark: str) -> HloInstruction:
+    """Return the barrier that awaits ``start`` in place of ``done``, with the same mark."""
+    barrier = HloInstruction(
+        done.name, start.type, "opt-barrier", [start.name], is_root=done.is_root
+    )
+    number = re.search(rf'{mark}="(\w+)"', start.attributes)
+    assert number
+    barrier.add_frontend_attribute(mark, number[1])
+    return barrier
+
+
 class AsyncChainReplacer:
     """Replaces the chains of a module.
 
@@ -54,6 +67,34 @@ class AsyncChainReplacer:
         self.program = program
         self.mark = mark
         self.pair_count = 0
+
+    def replace_calls(self, computation: HloComputation) -> None:
+        """Replace the asynchronous calls of a computation that run one collective."""
+        starts: dict[str, HloInstruction] = {}
+        renamed: dict[str, str] = {}
+        output: list[HloInstruction] = []
+        for one in computation.instructions:
+            one.operands = [renamed.get(name, name) for name in one.operands]
+            body = self._find_called_collective(one)
+            if body is not None:
+                name, one = one.name, self._build_collective(one, body)
+                one.name, starts[name] = name, one  # several calls may share a computation
+            elif one.opcode == "call-done" and one.operands[0] in starts:
+                if not self.mark:
+                    renamed[one.name] = starts[one.operands[0]].name
+                    continue
+                one = build_barrier(one, starts[one.operands[0]], self.mark)
+            output.append(one)
+        computation.instructions = output
+
+    def _find_called_collective(self, call: HloInstruction) -> HloComputation | None:
+        """Return the computation of an asynchronous call if it runs nothing but a collective."""
+        if call.opcode != "call-start":
+            return None
+        name = call.read_attribute("to_apply").removeprefix("%")
+        body = self.program.computations[name]
+        inner = [one for one in body.instructions if one.opcode != "parameter"]
+        return body if len(inner) == 1 and is_collective(inner[0]) else None
 
     def replace_chains(self, computation: HloComputation) -> None:
         """Replace the chains that a computation runs; raises ValueError for an unknown form."""
@@ -95,7 +136,7 @@ class AsyncChainReplacer:
         return one if chains.kept_results[one.name] else None
 
     def _build_collective(self, start: HloInstruction, body: HloComputation) -> HloInstruction:
-        """Return the collective that a fusion starts."""
+        """Return the collective that a fusion or an asynchronous call starts."""
         inner = [one for one in body.instructions if is_collective(one)]
         numbers = {one.name: i for i, one in enumerate(body.list_parameters())}
         if len(inner) != 1 or not all(name in numbers for name in inner[0].operands):
@@ -116,13 +157,7 @@ class AsyncChainReplacer:
         if not self.mark:
             chains.renamed[done.name] = collective.name
             return None
-        barrier = HloInstruction(
-            done.name, collective.type, "opt-barrier", [collective.name], is_root=done.is_root
-        )
-        number = re.search(rf'{self.mark}="(\w+)"', collective.attributes)
-        assert number
-        barrier.add_frontend_attribute(self.mark, number[1])
-        return barrier
+        return build_barrier(done, collective, self.mark)
 
 
 @dataclass

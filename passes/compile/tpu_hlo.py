@@ -112,6 +112,7 @@ def rewrite_tpu_hlo(text: str, *, keep_async: bool) -> str:
             _keep_cycles(computation)
             _keep_kernel_names(computation)
             slices.replace_transfers(computation)
+            chains.replace_calls(computation)
             chains.replace_chains(computation)
             scatters.replace_fusions(computation)
         _remove_memory_copies(computation)

@@ -23,6 +23,7 @@ from hespas.passes.compile.hlo_instructions import (
     HloProgram,
     split_tuple_type,
 )
+from hespas.passes.compile.tpu_async import build_barrier
 
 _TRANSFER_TYPE = re.compile(r'_xla_megascale_transfer_type="(\w+)"')
 _RENDEZVOUS = re.compile(r'_xla_host_transfer_rendezvous="([^"]*)"')
@@ -177,7 +178,7 @@ class SliceCollectiveReplacer:
             transfers.ends[done.name] = collective.name, token
             return []
         transfers.ends[done.name] = done.name, token
-        return [_build_barrier(done, collective, self.mark)]
+        return [build_barrier(done, collective, self.mark)]
 
 
 @dataclass
@@ -216,17 +217,6 @@ def _find_slices(program: HloProgram) -> tuple[int, int]:
     return targets.pop() if targets else (1, 0)
 
 
-def _build_barrier(done: HloInstruction, start: HloInstruction, mark: str) -> HloInstruction:
-    """Return the barrier that awaits ``start`` in place of ``done``."""
-    barrier = HloInstruction(
-        done.name, start.type, "opt-barrier", [start.name], is_root=done.is_root
-    )
-    number = re.search(rf'{mark}="(\w+)"', start.attributes)
-    assert number
-    barrier.add_frontend_attribute(mark, number[1])
-    return barrier
-
-
 def replace_host_copies(computation: HloComputation, mark: str, first_number: int) -> int:
     """Replace the copies between the memories of device and host that a computation runs.
 
@@ -255,7 +245,7 @@ def replace_host_copies(computation: HloComputation, mark: str, first_number: in
             if not mark:
                 renamed[one.name] = source
                 continue
-            one = _build_barrier(one, starts[source], mark)
+            one = build_barrier(one, starts[source], mark)
         output.append(one)
     computation.instructions = output
     return len(starts)

@@ -403,3 +403,48 @@ def test_xla_compiles_for_every_tpu(name):
     passes.run_pipeline(module, f"xla-optimize{{target={name}}}", PassRun(note=lambda _: None))
     assert module.operation.verify()
     assert "xla_peak_bytes" in str(module) and "hespas.compiler_estimate" in str(module)
+
+
+CALLED_COLLECTIVE = """HloModule m, is_scheduled=true
+
+%add (a: f32[], b: f32[]) -> f32[] {
+  %a = f32[] parameter(0)
+  %b = f32[] parameter(1)
+  ROOT %sum = f32[] add(%a, %b)
+}
+
+%called (x: f32[8,128], y: f32[16,128], z: token[]) -> (f32[8,128], f32[16,128]) {
+  %z = token[] parameter(2)
+  %x = f32[8,128]{1,0:T(8,128)} parameter(0)
+  %y = f32[16,128]{1,0:T(8,128)} parameter(1)
+  ROOT %reduced = (f32[8,128]{1,0:T(8,128)}, f32[16,128]{1,0:T(8,128)}) all-reduce(%x, %y), channel_id=1, replica_groups={{0,1}}, use_global_device_ids=true, to_apply=%add
+}, execution_thread="sparsecore"
+
+ENTRY %main (p: f32[8,128], q: f32[16,128]) -> (f32[8,128], f32[8,128]) {
+  %p = f32[8,128]{1,0:T(8,128)} parameter(0)
+  %q = f32[16,128]{1,0:T(8,128)} parameter(1)
+  %after = token[] after-all()
+  %call-start = ((f32[8,128]{1,0:T(8,128)}, f32[16,128]{1,0:T(8,128)}, token[]), (f32[8,128]{1,0:T(8,128)}, f32[16,128]{1,0:T(8,128)})) call-start(%p, %q, %after), async_execution_thread="sparsecore", to_apply=%called
+  %negated = f32[8,128]{1,0:T(8,128)} negate(%p)
+  %call-done = (f32[8,128]{1,0:T(8,128)}, f32[16,128]{1,0:T(8,128)}) call-done(%call-start)
+  %first = f32[8,128]{1,0:T(8,128)} get-tuple-element(%call-done), index=0
+  ROOT %results = (f32[8,128]{1,0:T(8,128)}, f32[8,128]{1,0:T(8,128)}) tuple(%first, %negated)
+}
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize("keep_async", [True, False])
+def test_a_collective_of_the_sparse_core_is_asynchronous(keep_async):
+    module = import_tpu_module(CALLED_COLLECTIVE, keep_async=keep_async)
+    passes.run_pipeline(module, "prepare", PassRun(note=lambda _: None))
+    comms = []
+
+    def visit_op(op: ir.Operation) -> ir.WalkResult:
+        if (comm := CommAttr.read_from_op(op)) is not None:
+            comms.append(comm)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit_op)
+    assert [(c.kind, c.is_async, c.operand_bytes) for c in comms] == [
+        ("all_reduce", keep_async, 4 * 24 * 128)
+    ]
