@@ -86,7 +86,8 @@ _SMALL_SIZES = {
 }
 # The classes of docs/data/second-sources.csv, with the library of rows that name none.
 _SECOND_CLASSES = {
-    "product.bf16": "XLA's table", "attention": "cuDNN", "stream.layer_norm": "",
+    "product.bf16": "XLA's table", "product.bf16_sustained": "", "attention": "cuDNN",
+    "stream.layer_norm": "",
 }  # fmt: skip
 _MOST_FITTED = 4000  # kernels
 # Square products in bf16 (AI-Hypercomputer/tpu-recipes, microbenchmarks): sizes and TFLOP/s; on v6e
