@@ -6,11 +6,11 @@ Source of the model: astra-sim/astra-memory-analytical, AnalyticalRemoteMemory.c
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from hespas.configs.system_spec import RemoteMemory
 from hespas.configs.validation import StrictModel, validate_config
 from hespas.support.errors import HespasError
 
@@ -18,29 +18,6 @@ MemoryKind = Literal[
     "NO_MEMORY_EXPANSION", "PER_NPU_MEMORY_EXPANSION", "PER_NODE_MEMORY_EXPANSION", "MEMORY_POOL"
 ]
 _MAX_LATENCY_NS = 10**12
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteMemory:
-    """Memories that devices load from and store to, one access at a time.
-
-    Attributes:
-        latency_ns: The latency of an access.
-        bytes_per_ns: The bandwidth of a memory.
-        devices_per_memory: How many consecutive devices share a memory; 1 if each has its own.
-    """
-
-    latency_ns: int
-    bytes_per_ns: int
-    devices_per_memory: int
-
-    def find_memory(self, device: int) -> int:
-        """Return the number of the memory of a device."""
-        return device // self.devices_per_memory
-
-    def compute_access_ns(self, size: int) -> int:
-        """Compute the nanoseconds of an access to ``size`` bytes."""
-        return self.latency_ns + int(size / self.bytes_per_ns)
 
 
 class RemoteMemoryFile(StrictModel):

@@ -9,10 +9,32 @@ from pathlib import Path
 from typing import Any
 
 from hespas.configs.network_fabric import NetworkFabric
-from hespas.configs.remote_memory import RemoteMemory
 
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
 PER_NODE_KEY = "per-node-custom-implementation"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteMemory:
+    """Memories that devices load from and store to, one access at a time.
+
+    Attributes:
+        latency_ns: The latency of an access.
+        bytes_per_ns: The bandwidth of a memory.
+        devices_per_memory: How many consecutive devices share a memory; 1 if each has its own.
+    """
+
+    latency_ns: int
+    bytes_per_ns: int
+    devices_per_memory: int
+
+    def find_memory(self, device: int) -> int:
+        """Return the number of the memory of a device."""
+        return device // self.devices_per_memory
+
+    def compute_access_ns(self, size: int) -> int:
+        """Compute the nanoseconds of an access to ``size`` bytes."""
+        return self.latency_ns + int(size / self.bytes_per_ns)
 
 
 @dataclass(frozen=True, slots=True)

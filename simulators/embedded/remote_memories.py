@@ -12,7 +12,7 @@ from collections import defaultdict, deque
 from dataclasses import dataclass
 from typing import Any
 
-from hespas.configs.remote_memory import RemoteMemory
+from hespas.configs.system_spec import RemoteMemory
 
 from .events import DeviceEndpoint, EventCallback
 
