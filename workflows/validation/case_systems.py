@@ -1,9 +1,9 @@
 """The node and the network of a training case.
 
-Hosts of GPUs have 8 devices. A row that names a fabric with a system preset gets that preset.
-Otherwise, the bandwidth between hosts is the one that the row states, or else that of the vendor's
-reference design, which is then an assumption about the row. TPU chips form slices, whose shape and
-number are assumed unless the row states them.
+Hosts of GPUs have 8 devices, those of a DGX-2 16. A row that names a fabric with a system preset
+gets that preset. Otherwise, the bandwidth between hosts is the one that the row states, or else
+that of the vendor's reference design, which is then an assumption about the row. TPU chips form
+slices, whose shape and number are assumed unless the row states them.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ class Board:
 
     Attributes:
         node: The node preset.
-        host: The system preset of a host of 8.
+        host: The system preset of a host.
         cluster: The system presets of several hosts over ``nic_gb_s``; "" if there are none.
         nic_gb_s: The bandwidth of a device between hosts in the vendor's reference design, in 1e9
             bytes per second and direction.
         reference: The source of ``nic_gb_s``.
+        host_devices: The devices of a host.
     """
 
     node: str
@@ -45,10 +46,13 @@ class Board:
     cluster: str
     nic_gb_s: float
     reference: str
+    host_devices: int = HOST_DEVICES
 
 
 _NDR = "DGX SuperPOD, NDR InfiniBand"
 _HDR = "DGX A100 SuperPOD, HDR InfiniBand"
+_DGX_1 = "DGX-1, four EDR InfiniBand adapters"
+_DGX_2 = "DGX-2, eight EDR InfiniBand adapters"
 BOARDS: Mapping[str, Board] = {
     "H100_80GB_SXM": Board("H100_80GB", "HGX_H100_8", "DGX_H100_SuperPOD_{}", 50.0, _NDR),
     "H200_141GB_SXM": Board("H200_141GB", "HGX_H200_8", "DGX_H200_SuperPOD_{}", 50.0, _NDR),
@@ -60,6 +64,9 @@ BOARDS: Mapping[str, Board] = {
         "A100_SXM_80GB", "A100_SXM_40GB_8GPU", "DGX_A100_SuperPOD_{}", 25.0, _HDR
     ),
     "A100_SXM_40GB": Board("A100_SXM_40GB", "A100_SXM_40GB_8GPU", "", 25.0, _HDR),
+    "V100_16GB_SXM2": Board("V100_16GB", "V100_32GB_8GPU", "", 6.25, _DGX_1),
+    "V100_32GB_SXM2": Board("V100_32GB", "V100_32GB_8GPU", "", 6.25, _DGX_1),
+    "V100_32GB_SXM3": Board("V100_SXM3_32GB", "DGX_2_V100_16", "", 6.25, _DGX_2, 16),
 }
 BOARDS_BY_NODE = {board.node: board for board in BOARDS.values()}
 FABRICS = (
@@ -165,14 +172,14 @@ def choose_case_system(node: str, devices: int, network: str) -> CaseSystem:
     if node in torus_slices.list_torus_nodes():
         return _choose_slices(node, devices, network)
     board = BOARDS_BY_NODE.get(node)
-    if board is None or devices < HOST_DEVICES:
+    if board is None or devices < board.host_devices:
         name = program_forms.choose_system(node, devices, ())
         return CaseSystem(name or "", name or "")
-    if devices == HOST_DEVICES:
+    if devices == board.host_devices:
         return CaseSystem(board.host, board.host)
-    if devices % HOST_DEVICES:
-        raise HespasError(f"{devices} devices do not fill hosts of {HOST_DEVICES}")
-    hosts, stated_gb_s = devices // HOST_DEVICES, read_nic_bandwidth(network)
+    if devices % board.host_devices:
+        raise HespasError(f"{devices} devices do not fill hosts of {board.host_devices}")
+    hosts, stated_gb_s = devices // board.host_devices, read_nic_bandwidth(network)
     if fabric := find_fabric_preset(node, hosts, network):
         return CaseSystem(fabric, fabric)
     nic_gb_s = board.nic_gb_s if stated_gb_s is None else stated_gb_s
@@ -187,7 +194,10 @@ def choose_case_system(node: str, devices: int, network: str) -> CaseSystem:
     inside = configs.load_system(board.host)
     dimensions = (
         SystemDimension(
-            "Switch", HOST_DEVICES, inside.bandwidth_gib_s[0] * GIB / 1e9, inside.latency_ns[0]
+            "Switch",
+            board.host_devices,
+            inside.bandwidth_gib_s[0] * GIB / 1e9,
+            inside.latency_ns[0],
         ),
         SystemDimension("Switch", hosts, nic_gb_s, NIC_LATENCY_NS),
     )
