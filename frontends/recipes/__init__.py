@@ -5,6 +5,7 @@ recipes through the entry point ``hespas.recipes``.
 """
 
 RECIPES = {
+    "bert": "hespas.frontends.recipes.bert:build",
     "decode": "hespas.frontends.recipes.decode:build",
     "gemm": "hespas.frontends.recipes.gemm:build",
     "gemma": "hespas.frontends.recipes.gemma:build",
@@ -15,4 +16,5 @@ RECIPES = {
     "pipeline": "hespas.frontends.recipes.pipeline:build",
     "prefill": "hespas.frontends.recipes.prefill:build",
     "resnet": "hespas.frontends.recipes.resnet:build",
+    "t5": "hespas.frontends.recipes.t5:build",
 }

@@ -27,6 +27,16 @@ def check_attention(attention: str, m: DecoderModel, p: MeshParallelism) -> None
             "attention 'splash' has no bias of scores, and XLA cannot divide its kernels",
             remedy="use attention=dot_product, or partitioning=manual without ALiBi",
         )
+    if attention != "dot_product" and m.positions == "relative":
+        raise UsageError(
+            f"attention '{attention}' has no biases of relative positions, which the model has",
+            remedy="use attention=dot_product",
+        )
+    if attention == "splash" and not m.causal:
+        raise UsageError(
+            "attention 'splash' is causal, and the model is not",
+            remedy="use attention=dot_product",
+        )
     if attention == "cudnn" and m.score_cap:
         raise UsageError(
             "attention 'cudnn' has no limit of scores, which the model has",

@@ -13,9 +13,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
+from jax.ad_checkpoint import checkpoint_name
 
 from hespas.frontends.recipes.language_models import DecoderModel
-from hespas.frontends.recipes.rematerialisation import CONTEXT
+from hespas.frontends.recipes.parallel import MeshParallelism
+from hespas.frontends.recipes.rematerialisation import CONTEXT, PROBABILITIES
 
 Rotation = tuple[jax.Array, jax.Array]
 
@@ -45,6 +48,8 @@ class AttentionInputs:
         window: The number of tokens that a token attends to; 0 means all.
         bias: ``[h, s, t]``, added to the scores; None for no bias.
         cached: The extent of the cache that keys and values are; None if they are no cache.
+        causal: Whether a token attends to itself and earlier tokens only, which a kernel that masks
+            itself needs to know.
     """
 
     rotation: Rotation | None
@@ -52,6 +57,7 @@ class AttentionInputs:
     window: int = 0
     bias: jax.Array | None = None
     cached: CacheExtent | None = None
+    causal: bool = True
 
 
 def compute_rotation(positions: jax.Array, m: DecoderModel, theta: float = 0.0) -> Rotation | None:
@@ -78,8 +84,12 @@ def apply_rotation(x: jax.Array, rotation: Rotation | None) -> jax.Array:
     return jnp.concatenate(turned, axis=-1).astype(x.dtype)
 
 
-def compute_mask(positions: jax.Array, keys: jax.Array, window: int) -> jax.Array:
-    """Compute the causal mask ``[s, t]``, within a window unless it is 0."""
+def compute_mask(
+    positions: jax.Array, keys: jax.Array, window: int, *, causal: bool = True
+) -> jax.Array:
+    """Compute the causal mask ``[s, t]``, within a window unless it is 0; or of all pairs."""
+    if not causal:
+        return jnp.ones((len(positions), len(keys)), bool)
     distance = positions[:, None] - keys
     return (distance >= 0) & (distance < window) if window else distance >= 0
 
@@ -97,8 +107,32 @@ def compute_alibi_slopes(heads: int) -> np.ndarray:
     return slopes.astype(np.float32)
 
 
+def compute_alibi_bias(
+    p: MeshParallelism, m: DecoderModel, positions: jax.Array, keys: jax.Array
+) -> jax.Array | None:
+    """Compute ALiBi's bias ``[h, s, t]`` of the local heads; None for other models."""
+    if m.positions != "alibi":
+        return None
+    slopes = take_local_heads(p, jnp.asarray(compute_alibi_slopes(m.heads)))
+    distance = (keys - positions[:, None]).astype(jnp.float32)
+    return slopes[:, None, None] * distance
+
+
+def take_local_heads(p: MeshParallelism, values: jax.Array) -> jax.Array:
+    """Take the values of the heads on this device from those of all heads."""
+    count = len(values) // p.count_parts("tensor")
+    return lax.dynamic_slice_in_dim(values, p.get_part_index("tensor") * count, count)
+
+
 def compute_attention(
-    q: jax.Array, k: jax.Array, v: jax.Array, inputs: AttentionInputs, *, scale: float, cap: float
+    q: jax.Array,
+    k: jax.Array,
+    v: jax.Array,
+    inputs: AttentionInputs,
+    *,
+    scale: float,
+    cap: float,
+    wide: bool = True,
 ) -> jax.Array:
     """Compute grouped-query attention with f32 softmax.
 
@@ -109,23 +143,52 @@ def compute_attention(
         inputs: Its mask and bias are used.
         scale: The factor of the scores.
         cap: The limit of the scores, by a tanh; 0 for none.
+        wide: Whether the scores are stored in f32, not in the type of ``q``.
     """
     b, s, h, d = q.shape
     g = k.shape[2]
     grouped = q.reshape(b, s, g, h // g, d)
-    scores = jnp.einsum("bsgrd,btgd->bgrst", grouped, k, preferred_element_type=jnp.float32)
-    scores = cap_values(scores * scale, cap)
+    score_dtype = jnp.float32 if wide else q.dtype
+    scores = jnp.einsum("bsgrd,btgd->bgrst", grouped, k, preferred_element_type=score_dtype)
+    scores = cap_values(scores.astype(jnp.float32) * scale, cap)
     if inputs.bias is not None:
         scores = scores + inputs.bias.reshape(g, h // g, *inputs.bias.shape[1:])
     scores = jnp.where(inputs.mask, scores, jnp.finfo(jnp.float32).min)
-    probabilities = jax.nn.softmax(scores, axis=-1).astype(q.dtype)
+    if wide:
+        probabilities = jax.nn.softmax(scores, axis=-1).astype(q.dtype)
+    else:
+        probabilities = _compute_narrow_softmax(scores.astype(q.dtype))
     return jnp.einsum("bgrst,btgd->bsgrd", probabilities, v).reshape(b, s, h, v.shape[-1])
+
+
+@jax.custom_vjp
+def _compute_narrow_softmax(scores: jax.Array) -> jax.Array:
+    """Compute a softmax in f32 of scores of another type, which the result has too.
+
+    Its gradient needs the result alone, as that of PyTorch's operator. Both are stored in their
+    own type, so that a policy of rematerialisation can keep the result by its name.
+    """
+    return jax.nn.softmax(scores.astype(jnp.float32), axis=-1).astype(scores.dtype)
+
+
+def _keep_probabilities(scores: jax.Array) -> tuple[jax.Array, jax.Array]:
+    result = checkpoint_name(_compute_narrow_softmax(scores), PROBABILITIES)
+    return result, result
+
+
+def _differentiate_softmax(result: jax.Array, gradient: jax.Array) -> tuple[jax.Array]:
+    wide, change = result.astype(jnp.float32), gradient.astype(jnp.float32)
+    change = wide * (change - jnp.sum(wide * change, axis=-1, keepdims=True))
+    return (change.astype(result.dtype),)
+
+
+_compute_narrow_softmax.defvjp(_keep_probabilities, _differentiate_softmax)
 
 
 def compute_fused_attention(
     q: jax.Array, k: jax.Array, v: jax.Array, inputs: AttentionInputs, *, scale: float
 ) -> jax.Array:
-    """Compute causal attention by cuDNN's kernel, which masks itself."""
+    """Compute attention by cuDNN's kernel, which masks itself if it is causal."""
     if q.shape[-1] != v.shape[-1]:
         return _compute_fused_latent_attention(q, k, v, scale)
     options: dict[str, Any] = {}
@@ -134,7 +197,7 @@ def compute_fused_attention(
     if inputs.bias is not None:
         options["bias"] = inputs.bias.astype(q.dtype)[None]
     return jax.nn.dot_product_attention(
-        q, k, v, scale=scale, is_causal=True, implementation="cudnn", **options
+        q, k, v, scale=scale, is_causal=inputs.causal, implementation="cudnn", **options
     )
 
 

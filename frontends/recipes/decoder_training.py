@@ -1,4 +1,4 @@
-"""One training step of a decoder: its options, loss, gradients and AdamW, with the facts."""
+"""One training step of a decoder: its options, loss, gradients and optimiser, with the facts."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from hespas.frontends.recipes.gradient_accumulation import (
 from hespas.frontends.recipes.language_models import DecoderModel
 from hespas.frontends.recipes.layer_weights import (
     Tree,
+    count_forward_flops,
     count_parameters,
     make_layers,
     make_model_weights,
 )
 from hespas.frontends.recipes.optimiser_shards import OptimiserShards
-from hespas.frontends.recipes.optimisers import AdamW
+from hespas.frontends.recipes.optimisers import AdamW, Lamb
 from hespas.frontends.recipes.parallel import (
     BATCH,
     DTYPES,
@@ -35,7 +36,7 @@ from hespas.frontends.recipes.parallel import (
 )
 from hespas.frontends.recipes.quantised_products import PRODUCT_SCHEMES, ProductScheme
 from hespas.frontends.recipes.remat_policies import REMAT_HELP, Remat
-from hespas.frontends.recipes.transformer import Decoder, Mlp, count_forward_flops
+from hespas.frontends.recipes.transformer import Decoder, Mlp
 from hespas.support.errors import UsageError
 
 Dtype = Literal["bf16", "f16", "f32"]
@@ -49,6 +50,7 @@ MESH = {"fsdp": 8}
 MESH_AXES = MeshAxes(AXES)
 
 Partitioning = Literal["manual", "auto"]
+Optimiser = Literal["adamw", "lamb"]
 Products = Literal["fp8", "fp8_rowwise", "fp8_static", "int8"]
 
 
@@ -58,7 +60,7 @@ class TrainingOptions:
 
     weights_dtype: Annotated[Dtype, "type of the parameters"] = "f32"
     compute_dtype: Annotated[Dtype, "type of activations, gathered weights and gradients"] = "bf16"
-    moments_dtype: Annotated[Dtype, "type of AdamW's moments"] = "f32"
+    moments_dtype: Annotated[Dtype, "type of the optimiser's moments"] = "f32"
     master: Annotated[bool, "keep a copy of the parameters in f32"] = False
     clip: Annotated[float, "largest global norm of the gradients; 0 disables clipping"] = 1.0
     reduce_dtype: Annotated[
@@ -75,8 +77,11 @@ class TrainingOptions:
     ] = None  # fmt: skip
     logits_dtype: Annotated[Dtype, "type of the logits; the loss is computed in f32"] = "f32"
     zero1: Annotated[
-        bool, "divide AdamW's state over the devices that have the same weights (ZeRO-1)"
+        bool, "divide the optimiser's state over the devices that have the same weights (ZeRO-1)"
     ] = False
+    optimiser: Annotated[Optimiser, "AdamW, or LAMB, whose steps have the norms of the weights"] = (
+        "adamw"
+    )
 
     def make_parallelism(
         self, mesh: Mapping[str, int], partitioning: Partitioning = "manual", **options: bool
@@ -111,6 +116,12 @@ class TrainingOptions:
             m, p, DTYPES[self.compute_dtype], remat, mlp, attention, self.find_scheme(),
             DTYPES[self.logits_dtype],
         )  # fmt: skip
+
+    def make_optimiser(self, params: Any) -> AdamW | Lamb:
+        """Make the optimiser of a ``ShardedArray`` tree of parameters."""
+        if self.optimiser == "adamw":
+            return AdamW(clip=self.clip)
+        return Lamb(jax.tree.map(lambda weight: weight.stacked, params), clip=self.clip)
 
     def choose_sum_dtype(self) -> Any:
         """Choose the type of the gradients of a step before their sum over devices."""
@@ -169,11 +180,12 @@ def build_decoder_step(
     decoder = training.make_decoder(m, p, options.remat, options.attention)
     stored = DTYPES[training.weights_dtype]
 
-    def compute_loss(params: Tree, tokens: jax.Array, targets: jax.Array) -> jax.Array:
+    def compute_loss(params: Tree, batch: Mapping[str, jax.Array]) -> jax.Array:
+        tokens = batch["tokens"]
         params = decoder.gather_tied_embedding(params)
         x = decoder.embed_tokens(params, tokens)
         x, _ = decoder.run_layers(params["layers"], x, decoder.compute_positions(tokens.shape[1]))
-        return decoder.compute_loss(params, x, targets)
+        return decoder.compute_loss(params, x, batch["targets"])
 
     layers = make_layers(m, stored, options.scan)
     return build_training_step(
@@ -205,19 +217,50 @@ def build_training_step(
         UsageError: If the mesh does not divide the sequences, or an option is invalid.
     """
     check_positive_options(sequence=sequence, batch=batch, accumulate=training.accumulate)
-    if not training.clip >= 0:  # NaN too
-        raise UsageError(f"option 'clip' is {training.clip:g}", remedy="use 0 to disable clipping")
     parts = p.count_devices("context") * (p.count_devices("tensor") if p.sequence else 1)
     if sequence % parts:
         raise UsageError(f"a sequence of {sequence} is not divisible by {parts} devices")
     rows = batch * p.count_devices(*BATCH)
-    microbatches = make_microbatches(
-        ShardedArray((rows, sequence), (BATCH, "context"), jnp.int32), training.accumulate
+    tokens = ShardedArray((rows, sequence), (BATCH, "context"), jnp.int32)
+    total = training.accumulate * rows * sequence
+    facts = {
+        "tokens_per_step": total,
+        "flops_per_step": 3 * count_forward_flops(m, total, sequence, total),
+    }
+    return build_optimiser_step(
+        name, p, params, loss, training, {"tokens": tokens, "targets": tokens}, facts
     )
+
+
+def build_optimiser_step(
+    name: str,
+    p: MeshParallelism,
+    params: Tree,
+    loss: Loss,
+    training: TrainingOptions,
+    microbatch: Mapping[str, ShardedArray],
+    facts: Mapping[str, int],
+) -> Exportable:
+    """Build the step ``(state, batch) -> (state, loss)`` of any model.
+
+    Args:
+        name: The name of the program.
+        p: The parallelism.
+        params: The ``ShardedArray`` tree of the parameters.
+        loss: The loss of a microbatch.
+        training: The types and the optimiser.
+        microbatch: The arrays of one microbatch.
+        facts: What is reported besides the parameters.
+
+    Raises:
+        UsageError: If the mesh does not divide an array, or an option is invalid.
+    """
+    if not training.clip >= 0:  # NaN too
+        raise UsageError(f"option 'clip' is {training.clip:g}", remedy="use 0 to disable clipping")
     p.make_shape_tree(params)  # so that errors name the parameter and not its moment
     state = training.make_training_state(p, params)
-    data = {"tokens": microbatches, "targets": microbatches}
-    optimiser = AdamW(clip=training.clip)
+    data = make_microbatches(microbatch, training.accumulate)
+    optimiser = training.make_optimiser(params)
     shards = OptimiserShards(p) if training.zero1 else None
     gradients = StepGradients(
         loss, p, params, training.accumulate, training.choose_sum_dtype(), shards
@@ -235,7 +278,6 @@ def build_training_step(
         (p.make_partition_specs(state), p.make_partition_specs(data)),
         (p.make_partition_specs(state), p.make_partition_spec()),
     )
-    total = training.accumulate * rows * sequence
     return Exportable(
         name,
         p.map_over_devices(run_training_step, inputs, outputs),
@@ -244,9 +286,5 @@ def build_training_step(
         in_shardings=inputs,
         out_shardings=outputs,
         donate_argnums=(0,),
-        facts={
-            "parameters": count_parameters(params),
-            "tokens_per_step": total,
-            "flops_per_step": 3 * count_forward_flops(m, total, sequence, total),
-        },
+        facts={"parameters": count_parameters(params), **facts},
     )

@@ -20,14 +20,18 @@ from jax import lax
 from hespas.frontends.recipes.optimiser_shards import OptimiserShards
 from hespas.frontends.recipes.parallel import TOKENS, MeshParallelism, ShardedArray
 
-Loss = Callable[[Any, jax.Array, jax.Array], jax.Array]
+Loss = Callable[[Any, Mapping[str, jax.Array]], jax.Array]  # of parameters and a microbatch
 
 
-def make_microbatches(tokens: ShardedArray, count: int) -> ShardedArray:
-    """Make the array of ``count`` microbatches, stacked if there are several."""
-    if count == 1:
-        return tokens
-    return dataclasses.replace(tokens, shape=(count, *tokens.shape), axes=(None, *tokens.axes))
+def make_microbatches(batch: Mapping[str, ShardedArray], count: int) -> dict[str, ShardedArray]:
+    """Make the arrays of ``count`` microbatches, stacked if there are several."""
+    stack = () if count == 1 else (count,)
+    return {
+        name: dataclasses.replace(
+            array, shape=(*stack, *array.shape), axes=(*(None for _ in stack), *array.axes)
+        )
+        for name, array in batch.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,7 @@ class StepGradients:
         return total / self.count, jax.tree.map(lambda grad: grad / self.count, grads)
 
     def _differentiate(self, params: Any, batch: Mapping[str, jax.Array]) -> tuple[jax.Array, Any]:
-        return jax.value_and_grad(self.loss)(params, batch["tokens"], batch["targets"])
+        return jax.value_and_grad(self.loss)(params, batch)
 
     def _sum_microbatches(
         self, copies: Any, batch: Mapping[str, jax.Array]

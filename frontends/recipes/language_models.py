@@ -84,6 +84,11 @@ class DecoderModel:
         logit_cap: The limit of logits, likewise.
         query_width: The number whose inverse square root scales the scores; 0 means ``head_dim``.
         scaled_embedding: Whether embeddings are multiplied by the square root of ``emb``.
+        causal: Whether a token attends to itself and earlier tokens only.
+        norms_after_sums: Whether a norm follows each residual sum, as in BERT, instead of preceding
+            attention and MLP.
+        wide_scores: Whether attention by products keeps its scores in f32, not in the type of the
+            activations.
     """
 
     emb: int
@@ -101,7 +106,7 @@ class DecoderModel:
     biases: bool = False
     activation: Activation = "silu"
     gated: bool = True
-    positions: Positions = "rotary"
+    positions: Positions | Literal["relative"] = "rotary"
     tied: bool = False
     window: int = 0
     global_every: int = 0
@@ -113,6 +118,9 @@ class DecoderModel:
     logit_cap: float = 0.0
     query_width: int = 0
     scaled_embedding: bool = False
+    causal: bool = True
+    norms_after_sums: bool = False
+    wide_scores: bool = True
     router: Router = "chosen_softmax"
     route_scale: float = 1.0
     expert_groups: int = 0

@@ -141,6 +141,16 @@ def count_product_weights(m: DecoderModel) -> int:
     return dense_layers * dense + (m.layers - dense_layers) * mixed
 
 
+def count_forward_flops(m: DecoderModel, tokens: int, attended: int, unembedded: int) -> int:
+    """Count the FLOPs of the matmuls for ``tokens``, each of which attends to ``attended`` others.
+
+    ``unembedded`` of them get logits. Masked scores count, since dot-product attention computes
+    them, also outside of a window.
+    """
+    scores = m.layers * m.heads * (m.head_dim + (m.value_dim or m.head_dim)) * attended
+    return 2 * (tokens * (count_product_weights(m) + scores) + unembedded * m.emb * m.vocab)
+
+
 def _list_bias_shapes(m: DecoderModel) -> dict[str, tuple[int, ...]]:
     """Return the shapes of the biases of a layer without experts and latent attention."""
     biases: dict[str, tuple[int, ...]] = {
@@ -168,7 +178,9 @@ def make_layer_weights(
     shapes = _list_layer_shapes(m, is_dense or not m.experts)
     extents, splits = tuple(e for e, _ in stack), tuple(a for _, a in stack)
     return {
-        name: ShardedArray((*extents, *shape), (*splits, *get_weight_axes(shapes, name)), dtype)
+        name: ShardedArray(
+            (*extents, *shape), (*splits, *get_weight_axes(shapes, name)), dtype, len(stack)
+        )
         for name, shape in shapes.items()
     }
 

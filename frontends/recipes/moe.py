@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import jax
@@ -57,12 +58,13 @@ def build(
     decoder = training.make_decoder(m, p, options.remat, options.attention, mlp)
     stored = DTYPES[training.weights_dtype]
 
-    def compute_loss(params: Tree, tokens: jax.Array, targets: jax.Array) -> jax.Array:
+    def compute_loss(params: Tree, batch: Mapping[str, jax.Array]) -> jax.Array:
+        tokens = batch["tokens"]
         x = decoder.embed_tokens(params, tokens)
         x, balance = decoder.run_layers(
             params["layers"], x, decoder.compute_positions(tokens.shape[1])
         )
-        return decoder.compute_loss(params, x, targets) + BALANCE * balance
+        return decoder.compute_loss(params, x, batch["targets"]) + BALANCE * balance
 
     layers = make_layers(m, stored, options.scan)
     return build_training_step(

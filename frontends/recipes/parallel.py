@@ -39,11 +39,15 @@ DTYPES = {"bf16": jnp.bfloat16, "f16": jnp.float16, "f32": jnp.float32}
 
 @dataclass(frozen=True)
 class ShardedArray:
-    """An array that is not allocated: its shape, and the mesh axes that split each dimension."""
+    """An array that is not allocated: its shape, and the mesh axes that split each dimension.
+
+    ``stacked`` is the number of leading dimensions that number the layers of a stack.
+    """
 
     shape: tuple[int, ...]
     axes: tuple[Dim, ...]
     dtype: Any = jnp.float32
+    stacked: int = 0
 
     @property
     def size(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import jax
@@ -71,11 +72,12 @@ def build(
     )
     decoder = training.make_decoder(m, p, remat, attention)
 
-    def compute_loss(params: Tree, tokens: jax.Array, targets: jax.Array) -> jax.Array:
+    def compute_loss(params: Tree, batch: Mapping[str, jax.Array]) -> jax.Array:
+        tokens = batch["tokens"]
         x = decoder.embed_tokens(params, tokens)
         parts = x.reshape(microbatches, -1, *x.shape[1:])
         done = _run_through_stages(decoder, params["layers"], parts)
-        return decoder.compute_loss(params, done.reshape(x.shape), targets)
+        return decoder.compute_loss(params, done.reshape(x.shape), batch["targets"])
 
     return build_training_step(
         "pipeline_train_step",

@@ -14,7 +14,7 @@ from hespas.frontends.recipes.attention_ops import AttentionInputs, compute_rota
 from hespas.frontends.recipes.cached_attention import fill_pages
 from hespas.frontends.recipes.expert_layers import ExpertDispatch
 from hespas.frontends.recipes.language_models import ModelSizes
-from hespas.frontends.recipes.layer_weights import Tree
+from hespas.frontends.recipes.layer_weights import Tree, count_forward_flops
 from hespas.frontends.recipes.parallel import BATCH, ShardedArray, check_positive_options
 from hespas.frontends.recipes.serving import (
     MESH,
@@ -23,7 +23,6 @@ from hespas.frontends.recipes.serving import (
     collect_serving_facts,
     run_through_layers,
 )
-from hespas.frontends.recipes.transformer import count_forward_flops
 
 
 @expand_option_groups

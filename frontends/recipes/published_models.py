@@ -16,6 +16,7 @@ GptName = Literal[
     "gpt3-530b", "mpt-125m", "mpt-350m", "mpt-760m", "mpt-1b", "mpt-3b", "mpt-7b", "mpt-13b",
     "mpt-30b", "mpt-70b",
 ]  # fmt: skip
+BertName = Literal["tiny-bert", "bert-base", "bert-large"]
 GemmaName = Literal[
     "tiny-gemma", "gemma-2b", "gemma-7b", "gemma2-2b", "gemma2-9b", "gemma2-27b", "gemma3-1b",
     "gemma3-4b", "gemma3-12b", "gemma3-27b",
@@ -24,6 +25,7 @@ MoeName = Literal[
     "tiny-moe", "tiny-deepseek", "mixtral-8x7b", "mixtral-8x22b", "qwen3-235b-a22b",
     "deepseek-v2-lite", "deepseek-v2", "deepseek-v3",
 ]  # fmt: skip
+T5Name = Literal["tiny-t5", "t5-v1.1-large", "t5-v1.1-xl", "t5-v1.1-xxl"]
 ServedName = Literal[LlamaName, MoeName]
 
 # The names of tables and papers for models that the recipes call otherwise.
@@ -54,6 +56,21 @@ def _make_mpt_model(emb: int, heads: int, layers: int) -> DecoderModel:
     return adjust_model(_make_gpt_model(emb, heads, layers, 50368), activation="gelu")
 
 
+def _make_bert_model(emb: int, heads: int, layers: int, vocab: int = 30528) -> DecoderModel:
+    """Make a BERT (arXiv 1810.04805, section 3); the vocabulary is padded to a multiple of 8."""
+    return DecoderModel(
+        emb, heads, heads, emb // heads, layers, 4 * emb, vocab, norm="layer", norm_eps=1e-12,
+        biases=True, activation="gelu", gated=False, positions="learned", tied=True, causal=False,
+        norms_after_sums=True, wide_scores=False,
+    )  # fmt: skip
+
+
+# T5 v1.1 (google-research/t5x, t5x/examples/t5/t5_1_1): the layers are those of each stack, scores
+# are not scaled, and each stack has a table of biases by distance.
+_make_t5 = functools.partial(
+    DecoderModel, head_dim=64, vocab=32128, norm_eps=1e-6, activation="gelu_tanh",
+    positions="relative", query_width=1, wide_scores=False,
+)  # fmt: skip
 # Gemma (arXiv 2403.08295): scaled embeddings, which the logits use too, and GeGLU.
 _make_gemma = functools.partial(
     DecoderModel, vocab=256000, rope_theta=10_000.0, norm_eps=1e-6, norm_offset=1.0,
@@ -79,6 +96,8 @@ _make_llama2 = functools.partial(DecoderModel, vocab=32000, rope_theta=10_000.0)
 MODELS = {
     "tiny": DecoderModel(64, 4, 2, 16, 2, 128, 256),  # for tests
     "tiny-gpt": _make_gpt_model(64, 4, 2, 256),
+    "tiny-bert": _make_bert_model(64, 4, 2, 256),
+    "tiny-t5": _make_t5(64, 4, 4, layers=2, mlp=128, vocab=256, head_dim=16),
     "tiny-gemma": _make_gemma2(
         64, 4, 2, 16, 2, 128, vocab=256, window=5, local_rope_theta=100.0, head_norms=True,
         query_width=20,
@@ -123,6 +142,11 @@ MODELS = {
     "mpt-13b": _make_mpt_model(5120, 40, 40),
     "mpt-30b": _make_mpt_model(7168, 56, 48),
     "mpt-70b": _make_mpt_model(8192, 64, 80),
+    "bert-base": _make_bert_model(768, 12, 12),
+    "bert-large": _make_bert_model(1024, 16, 24),
+    "t5-v1.1-large": _make_t5(1024, 16, 16, layers=24, mlp=2816),
+    "t5-v1.1-xl": _make_t5(2048, 32, 32, layers=24, mlp=5120),
+    "t5-v1.1-xxl": _make_t5(4096, 64, 64, layers=24, mlp=10240),
     # The reports of Gemma, table 1 each; query_width as in google-deepmind/gemma
     "gemma-2b": _make_gemma(2048, 8, 1, 256, 18, 16384),
     "gemma-7b": _make_gemma(3072, 16, 16, 256, 28, 24576),

@@ -8,8 +8,16 @@ import inspect
 from hespas.frontends.export.program_source import find_program_function
 from hespas.frontends.export.recipe_options import RecipeOption, collect_options
 from hespas.frontends.recipes import RECIPES
+from hespas.frontends.recipes.bert import BertOptions
+from hespas.frontends.recipes.encoder_decoder import make_t5_weights
 from hespas.frontends.recipes.language_models import DecoderModel
-from hespas.frontends.recipes.layer_weights import count_parameters, make_layers, make_model_weights
+from hespas.frontends.recipes.layer_weights import (
+    Tree,
+    count_parameters,
+    make_layers,
+    make_model_weights,
+)
+from hespas.frontends.recipes.masked_language_model import make_bert_weights
 from hespas.frontends.recipes.published_models import MODELS
 
 HEAD = """# Recipes
@@ -45,7 +53,8 @@ MODELS_HEAD = """
 The option `model` selects one of these models. 100m to 3b are those of the published workloads
 (arXiv 2604.12090), and 8b, 70b and 405b are Llama 3; `published_models.py` names all sources.
 The tiny ones are for tests. Options such as `layers` and `emb` override single dimensions. The last
-column lists what differs from Llama; learned positions are counted for 2048 tokens.
+column lists what differs from Llama; learned positions are counted for 2048 tokens, those of BERT
+for 512. The layers of a T5 are those of each of its stacks.
 
 | model | emb | heads | kv_heads | head_dim | layers | mlp | vocab | parameters | differences |
 |---|---|---|---|---|---|---|---|---|---|
@@ -133,9 +142,19 @@ def _render_option(option: RecipeOption) -> str:
 
 def _render_model(name: str) -> str:
     m = MODELS[name]
-    count = count_parameters(make_model_weights(m, None, make_layers(m, None, scan=True), 2048))
+    count = count_parameters(_make_weights(m))
     sizes = (m.emb, m.heads, m.kv_heads, m.head_dim, m.layers, m.mlp, m.vocab)
     return f"| {name} | {' | '.join(map(str, sizes))} | {count:,} | {_render_differences(m)} |\n"
+
+
+def _make_weights(m: DecoderModel) -> Tree:
+    """Make the weights of a model, without types."""
+    if m.positions == "relative":
+        return make_t5_weights(m, None, m.layers, scan=True)
+    layers = make_layers(m, None, scan=True)
+    if m.norms_after_sums:
+        return make_bert_weights(m, None, layers, BertOptions.positions)
+    return make_model_weights(m, None, layers, 2048)
 
 
 def _render_differences(m: DecoderModel) -> str:

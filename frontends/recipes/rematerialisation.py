@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 import jax
+from jax.ad_checkpoint import checkpoint_name
 
 from hespas.frontends.recipes.parallel import RECEIVED
 from hespas.frontends.recipes.remat_policies import (
@@ -23,10 +24,11 @@ from hespas.support.errors import UsageError
 from hespas.support.suggestions import suggest_nearest
 
 CONTEXT = "context"  # the output of attention, before its projection
+PROBABILITIES = "probabilities"  # the softmax of scores that are stored in 16 bits
 _HEADS = ("query_proj", "key_proj", "value_proj")
 _EAGER_NAMES = (
-    RECEIVED, *_HEADS, CONTEXT, "attention_input", "out_proj", "mlp_input", "mlpwi", "mlpwi_0",
-    "mlpwi_1", "mlp_hidden",
+    RECEIVED, *_HEADS, PROBABILITIES, CONTEXT, "attention_input", "out_proj", "mlp_input", "mlpwi",
+    "mlpwi_0", "mlpwi_1", "mlp_hidden",
 )  # fmt: skip
 _SAVED_NAMES: dict[str, tuple[str, ...]] = {
     "minimal_with_context": (RECEIVED, CONTEXT),
@@ -63,6 +65,15 @@ def wrap_in_remat(layer: Callable[..., Any], remat: str, *, is_loop: bool) -> Ca
         return layer
     # Without a loop, only a barrier keeps XLA from merging the recomputation with the original.
     return jax.checkpoint(layer, policy=policy, prevent_cse=not is_loop)
+
+
+def name_heads(q: jax.Array, k: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Give queries, keys and values the names by which policies of rematerialisation keep them."""
+    return (
+        checkpoint_name(q, "query_proj"),
+        checkpoint_name(k, "key_proj"),
+        checkpoint_name(v, "value_proj"),
+    )
 
 
 def choose_policy(remat: str) -> Callable[..., Any] | None:

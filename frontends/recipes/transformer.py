@@ -20,7 +20,7 @@ from hespas.frontends.recipes.attention_ops import (
     AttentionInputs,
     apply_rotation,
     cap_values,
-    compute_alibi_slopes,
+    compute_alibi_bias,
     compute_attention,
     compute_fused_attention,
     compute_mask,
@@ -39,17 +39,26 @@ from hespas.frontends.recipes.layer_weights import (
     SCALE,
     UNEMBEDDING,
     Tree,
-    count_product_weights,
     get_weight_axes,
 )
-from hespas.frontends.recipes.parallel import TOKENS, VOCAB, MeshParallelism
+from hespas.frontends.recipes.parallel import VOCAB, MeshParallelism
 from hespas.frontends.recipes.quantised_products import (
     ProductScheme,
     QuantisedArray,
     multiply_weight,
 )
-from hespas.frontends.recipes.rematerialisation import CONTEXT, choose_policy, wrap_in_remat
+from hespas.frontends.recipes.rematerialisation import (
+    CONTEXT,
+    choose_policy,
+    name_heads,
+    wrap_in_remat,
+)
 from hespas.frontends.recipes.ring_attention import AttentionRing, make_cudnn_kernels
+from hespas.frontends.recipes.vocabulary import (
+    choose_likeliest,
+    compute_cross_entropy,
+    embed_vocabulary,
+)
 from hespas.support.errors import UsageError
 
 WeightGetter = Callable[[str], Any]  # a jax.Array, or a QuantisedArray if it is stored in 8 bits
@@ -102,15 +111,16 @@ class Decoder:
         """Gather an embedding that the logits use too, once for both; other models keep theirs."""
         if not self.m.tied:
             return params
-        return {**params, "tied_table": self._gather_embedding(params)}
+        return {**params, "tied_table": self.gather_embedding(params)}
 
-    def _gather_embedding(self, params: Tree) -> jax.Array:
+    def gather_embedding(self, params: Tree) -> jax.Array:
+        """Gather the embedding, unless `gather_tied_embedding` has."""
         if "tied_table" in params:
             return params["tied_table"]
         return self.p.gather_weight(params["embedding"], EMBEDDING, self.dtype)
 
-    def _make_getter(self, w: Tree) -> WeightGetter:
-        """Make the function that gathers a weight of the layer ``w`` by its name."""
+    def make_getter(self, w: Tree) -> WeightGetter:
+        """Make the function that gathers a weight of ``w`` by its name."""
 
         def gather_layer_weight(name: str) -> Any:
             stored, scale = w[name], w.get(name + SCALE)
@@ -122,20 +132,10 @@ class Decoder:
 
     def embed_tokens(self, params: Tree, tokens: jax.Array) -> jax.Array:
         """Embed tokens ``[b, s]`` to ``[b, s, e]``; each device holds a part of the vocabulary."""
-        x = self._embed_vocabulary(params, tokens)
+        x = embed_vocabulary(self.p, self.gather_embedding(params), tokens)
         if self.m.scaled_embedding:
             x = x * jnp.asarray(self.m.emb**0.5, self.dtype)
         return self._add_learned_positions(params, x)
-
-    def _embed_vocabulary(self, params: Tree, tokens: jax.Array) -> jax.Array:
-        table = self._gather_embedding(params)
-        if not (self.p.manual and self.p.get_split_axes(*VOCAB)):
-            return self.p.reduce_row_output(jnp.take(table, tokens, axis=0, mode="clip"), *VOCAB)
-        table = self.p.mark_varying(table, *VOCAB)
-        local = tokens - self.p.get_part_index(*VOCAB) * table.shape[0]
-        in_local_vocabulary = (local >= 0) & (local < table.shape[0])
-        rows = jnp.take(table, jnp.where(in_local_vocabulary, local, 0), axis=0, mode="clip")
-        return self.p.reduce_row_output(jnp.where(in_local_vocabulary[..., None], rows, 0), *VOCAB)
 
     def _add_learned_positions(self, params: Tree, x: jax.Array) -> jax.Array:
         """Add the learned positions, if any, of the tokens ``[b, s, e]`` on this device."""
@@ -153,10 +153,10 @@ class Decoder:
 
     def compute_logits(self, params: Tree, x: jax.Array) -> jax.Array:
         """Compute logits ``[b, s, v]`` from ``[b, s, e]`` for the local vocabulary."""
-        x = apply_norm(x, self.m, self._make_getter(params), "final_norm")
+        x = apply_norm(x, self.m, self.make_getter(params), "final_norm")
         x = self.p.prepare_column_input(x, *VOCAB)
         if self.m.tied:
-            table, product = self._gather_embedding(params), "bse,ve->bsv"
+            table, product = self.gather_embedding(params), "bse,ve->bsv"
         else:
             table = self.p.gather_weight(params["unembedding"], UNEMBEDDING, self.dtype)
             product = "bse,ev->bsv"
@@ -165,27 +165,11 @@ class Decoder:
 
     def compute_loss(self, params: Tree, x: jax.Array, targets: jax.Array) -> jax.Array:
         """Compute the mean cross-entropy over the tokens of all devices."""
-        logits = self.compute_logits(params, x).astype(jnp.float32)
-        first = self.p.get_part_index(*VOCAB) * logits.shape[-1]
-        top = self.p.max_over_axes(lax.stop_gradient(jnp.max(logits, axis=-1)), *VOCAB)
-        total = self.p.sum_over_axes(jnp.sum(jnp.exp(logits - top[..., None]), axis=-1), *VOCAB)
-        numbers = first + lax.broadcasted_iota(jnp.int32, logits.shape, 2)
-        target_logits = jnp.where(numbers == targets[..., None], logits, 0)
-        right = self.p.sum_over_axes(jnp.sum(target_logits, axis=-1), *VOCAB)
-        each = jnp.log(total) + top - right
-        return self.p.sum_over_axes(jnp.sum(each), *TOKENS) / (
-            each.size * self.p.count_parts(*TOKENS)
-        )
+        return compute_cross_entropy(self.p, self.compute_logits(params, x), targets)
 
     def choose_next_token(self, params: Tree, x: jax.Array) -> jax.Array:
         """Choose the likeliest next token ``[b]`` after the last position of ``[b, s, e]``."""
-        logits = self.compute_logits(params, x[:, -1:])[:, 0]
-        first = self.p.get_part_index(*VOCAB) * logits.shape[-1]
-        value = jnp.max(logits, axis=-1)
-        best = self.p.max_over_axes(value, *VOCAB)
-        number = first + jnp.argmax(logits, axis=-1).astype(jnp.int32)
-        # The first of equal values, like argmax.
-        return -self.p.max_over_axes(jnp.where(value == best, -number, -self.m.vocab), *VOCAB)
+        return choose_likeliest(self.p, self.compute_logits(params, x[:, -1:])[:, 0], self.m.vocab)
 
     def compute_positions(self, tokens: int) -> jax.Array:
         """Compute the positions in their sequences of the ``tokens`` columns on this device."""
@@ -232,20 +216,11 @@ class Decoder:
         theta = self.m.local_rope_theta if window else 0.0
         return AttentionInputs(
             compute_rotation(positions, self.m, theta),
-            compute_mask(positions, keys, window),
+            compute_mask(positions, keys, window, causal=self.m.causal),
             window,
-            self._compute_bias(positions, keys),
+            compute_alibi_bias(self.p, self.m, positions, keys),
+            causal=self.m.causal,
         )
-
-    def _compute_bias(self, positions: jax.Array, keys: jax.Array) -> jax.Array | None:
-        """Compute ALiBi's bias ``[h, s, t]`` of the local heads; None for other models."""
-        if self.m.positions != "alibi":
-            return None
-        slopes = jnp.asarray(compute_alibi_slopes(self.m.heads))
-        count = self.m.heads // self.p.count_parts("tensor")
-        slopes = lax.dynamic_slice_in_dim(slopes, self.p.get_part_index("tensor") * count, count)
-        distance = (keys - positions[:, None]).astype(jnp.float32)
-        return slopes[:, None, None] * distance
 
     def apply_layer(
         self, x: jax.Array, w: Tree, inputs: AttentionInputs, cache: Any = None
@@ -262,11 +237,36 @@ class Decoder:
             The output, the keys and values ``[b, t, g, d]``, and the extra loss (None without
             experts).
         """
-        get = self._make_getter(w)
+        x, keys_and_values = self.apply_attention(x, w, inputs, cache=cache)
+        x, extra = self.apply_mlp(x, w)
+        return x, keys_and_values, extra
+
+    def apply_attention(
+        self,
+        x: jax.Array,
+        w: Tree,
+        inputs: AttentionInputs,
+        *,
+        encoded: jax.Array | None = None,
+        cache: Any = None,
+    ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+        """Apply attention, its norm and the residual sum.
+
+        Args:
+            x: Activations ``[b, s, e]``.
+            w: The weights of the layer.
+            inputs: What attention depends on besides.
+            encoded: Activations ``[b, t, e]`` that are attended to; None for ``x``.
+            cache: Maps the new keys and values to all those to attend to.
+
+        Returns:
+            The sum, and the keys and values ``[b, t, g, d]``.
+        """
+        get = self.make_getter(w)
         x = checkpoint_name(x, "decoder_layer_input")
-        h = checkpoint_name(apply_norm(x, self.m, get, "attention_norm"), "attention_input")
-        h = self.p.prepare_column_input(h)
-        q, k, v = self._project_heads(h, get, inputs)
+        h = x if self.m.norms_after_sums else apply_norm(x, self.m, get, "attention_norm")
+        h = self.p.prepare_column_input(checkpoint_name(h, "attention_input"))
+        q, k, v = self._project_heads(h, get, inputs, encoded)
         if cache is not None:
             k, v = cache(k, v)
         if not self.is_ring:
@@ -274,33 +274,57 @@ class Decoder:
         mixed = self.p.constrain_heads(self._attend(self.p.constrain_heads(q), k, v, inputs))
         mixed = checkpoint_name(mixed, CONTEXT)
         out = self.p.reduce_row_output(self.multiply_weight("bshd,hde->bse", mixed, get("wo")))
-        x = x + self._finish_block(out, get, "out_proj", "wo", "attention_post_norm")
-        h = checkpoint_name(apply_norm(x, self.m, get, "mlp_norm"), "mlp_input")
+        out = self._finish_block(out, get, "out_proj", "wo", "attention_post_norm")
+        return self._add_residual(x, out, get, "attention_norm"), (k, v)
+
+    def apply_mlp(self, x: jax.Array, w: Tree) -> tuple[jax.Array, Any]:
+        """Apply the MLP, its norm and the residual sum.
+
+        Returns:
+            The sum, and the extra loss (None without experts).
+        """
+        get = self.make_getter(w)
+        h = x if self.m.norms_after_sums else apply_norm(x, self.m, get, "mlp_norm")
+        h = checkpoint_name(h, "mlp_input")
         if self.mlp is not None and "router" in w:
             out, extra = self.mlp(h, get)
         else:
             out, extra = self._apply_dense_mlp(h, get), None
         out = self.p.reduce_row_output(out)
-        x = x + self._finish_block(out, get, "mlpwo", "down", "mlp_post_norm")
-        return x, (k, v), extra
+        out = self._finish_block(out, get, "mlpwo", "down", "mlp_post_norm")
+        return self._add_residual(x, out, get, "mlp_norm"), extra
+
+    def _add_residual(
+        self, x: jax.Array, out: jax.Array, get: WeightGetter, norm: str
+    ) -> jax.Array:
+        """Add the output of a block to its input, and normalise the sum if norms follow sums."""
+        x = x + out
+        return apply_norm(x, self.m, get, norm) if self.m.norms_after_sums else x
 
     def _project_heads(
-        self, h: jax.Array, get: WeightGetter, inputs: AttentionInputs
+        self,
+        h: jax.Array,
+        get: WeightGetter,
+        inputs: AttentionInputs,
+        encoded: jax.Array | None = None,
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """Compute queries, keys and values ``[b, s, h or g, d]``."""
+        """Compute queries, keys and values ``[b, s or t, h or g, d]``."""
         if self.m.kv_rank:
             q, k, v = project_latent_heads(self.m, h, get, inputs.rotation)
-            return _name_heads(*map(self.p.constrain_heads, (q, k, v)))
+            return name_heads(*map(self.p.constrain_heads, (q, k, v)))
+
+        source = h if encoded is None else self.p.prepare_column_input(encoded)
 
         def project_input(weight: str, norm: str | None) -> jax.Array:
-            x = self._add_bias(self.multiply_weight("bse,ehd->bshd", h, get(weight)), get, weight)
+            x = h if weight == "wq" else source
+            x = self._add_bias(self.multiply_weight("bse,ehd->bshd", x, get(weight)), get, weight)
             x = self.p.constrain_heads(x)
             if norm is None:
                 return x
             x = apply_norm(x, self.m, get, norm) if self.m.head_norms else x
             return apply_rotation(x, inputs.rotation)
 
-        return _name_heads(
+        return name_heads(
             project_input("wq", "query_norm"),
             project_input("wk", "key_norm"),
             project_input("wv", None),
@@ -347,7 +371,9 @@ class Decoder:
                 self.attention, q, k, v, inputs, scale=scale, cap=self.m.score_cap
             )
         if self.attention == "dot_product":
-            return compute_attention(q, k, v, inputs, scale=scale, cap=self.m.score_cap)
+            return compute_attention(
+                q, k, v, inputs, scale=scale, cap=self.m.score_cap, wide=self.m.wide_scores
+            )
         if self.is_ring:
             kernels = make_cudnn_kernels(scale)
             devices = self.p.count_parts("context")
@@ -363,15 +389,6 @@ class Decoder:
         return compute_fused_attention(q, k, v, inputs, scale=scale)
 
 
-def _name_heads(q: jax.Array, k: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Give queries, keys and values the names by which policies of rematerialisation keep them."""
-    return (
-        checkpoint_name(q, "query_proj"),
-        checkpoint_name(k, "key_proj"),
-        checkpoint_name(v, "value_proj"),
-    )
-
-
 def _run_in_turn(
     layers: Sequence[Callable[..., Any]], x: jax.Array, weights: Sequence[Tree]
 ) -> tuple[jax.Array, list[Any]]:
@@ -381,13 +398,3 @@ def _run_in_turn(
         x, extra = layers[number % len(layers)](x, w)
         extras.append(extra)
     return x, extras
-
-
-def count_forward_flops(m: DecoderModel, tokens: int, attended: int, unembedded: int) -> int:
-    """Count the FLOPs of the matmuls for ``tokens``, each of which attends to ``attended`` others.
-
-    ``unembedded`` of them get logits. Masked scores count, since dot-product attention computes
-    them, also outside of a window.
-    """
-    scores = m.layers * m.heads * (m.head_dim + (m.value_dim or m.head_dim)) * attended
-    return 2 * (tokens * (count_product_weights(m) + scores) + unembedded * m.emb * m.vocab)

@@ -48,7 +48,7 @@ def attend(m: DecoderModel, w: Any, h: Array, layer: int, slopes: Array) -> Arra
     """Compute the output of attention, one head after the other."""
     tokens, window = h.shape[1], m.get_window(layer)
     distance = np.arange(tokens)[:, None] - np.arange(tokens)
-    hidden = (distance < 0) | (distance >= (window or tokens))
+    hidden = m.causal & ((distance < 0) | (distance >= (window or tokens)))
     theta = (window and m.local_rope_theta) or m.rope_theta
 
     def project(name: str, head: int, norm: str | None) -> Array:

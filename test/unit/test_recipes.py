@@ -369,10 +369,29 @@ def matrix_flops(module):
             {**TINY, "model": "tiny-moe", "mesh": {"expert": 4}, "remat": "none", "capacity": 1.0},
             0.01,
         ),
+        # the product of the bias of relative positions and its gradient are not counted
+        (
+            BUILDS["t5"].build,
+            {"model": "tiny-t5", "mesh": {"data": 4}, "sequence": 32, "targets": 16},
+            0.01,
+        ),
+        (BUILDS["bert"].build, {"model": "tiny-bert", "mesh": {"data": 4}, "remat": "none"}, 0),
         (resnet.build, {"depth": 18, "mesh": {"data": 4}, "mode": "inference"}, 0),
         (resnet.build, {"depth": 50, "mesh": {"data": 4}, "image": 65, "mode": "inference"}, 0),
     ],
-    ids=["llama", "gpt", "llama-auto", "decode", "prefill", "gemm", "moe", "resnet18", "resnet50"],
+    ids=[
+        "llama",
+        "gpt",
+        "llama-auto",
+        "decode",
+        "prefill",
+        "gemm",
+        "moe",
+        "t5",
+        "bert",
+        "resnet18",
+        "resnet50",
+    ],
 )
 def test_flops_are_those_of_the_ops(build, options, tolerance):
     program = build(**options)
@@ -383,6 +402,7 @@ def test_flops_are_those_of_the_ops(build, options, tolerance):
 # Through the passes
 
 SMALL = {
+    "bert": {"model": "tiny-bert", "mesh": {"fsdp": 2, "tensor": 2}, "sequence": 32},
     "decode": {"model": "tiny", "mesh": {"data": 2, "tensor": 2}, "context": 32},
     "gemm": {"mesh": {"x": 4}, "m": 64, "n": 64, "k": 64},
     "gemma": {"model": "tiny-gemma", "mesh": {"fsdp": 2, "tensor": 2}, "sequence": 32},
@@ -392,6 +412,7 @@ SMALL = {
     "pipeline": {"model": "tiny", "mesh": {"stage": 2, "data": 2}, "sequence": 32},
     "prefill": {"model": "tiny", "mesh": {"data": 2, "tensor": 2}, "sequence": 32},
     "resnet": {"depth": 18, "mesh": {"data": 4}, "image": 32, "batch": 2},
+    "t5": {"model": "tiny-t5", "mesh": {"fsdp": 2, "tensor": 2}, "sequence": 32, "targets": 16},
 }
 
 

@@ -33,7 +33,8 @@ def build_regression(mesh, partitioning="manual", **options):
     training = TrainingOptions(clip=0.0, **options)
     p = training.make_parallelism(mesh, partitioning)
 
-    def compute_loss(params, x, y):
+    def compute_loss(params, batch):
+        x, y = batch["tokens"], batch["targets"]
         w = p.gather_weight(params["w"], ("fsdp", None), jnp.float32)
         scale = p.gather_weight(params["scale"], (None,), jnp.float32)
         error = (jnp.sin(x) @ w) * scale - jnp.sin(y)
