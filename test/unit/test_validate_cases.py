@@ -118,6 +118,8 @@ def test_a_row_becomes_a_recipe():
         ("llama3.1-405b", {"hidden": "16384", "heads": "128"}, "llama",
          {"model": "405b", "head_dim": "128"}),
         ("fuji-7b-v1", {"head_dim": "32"}, "gpt", {"tied": "true", "head_dim": "32"}),
+        ("bert-large", {"kv_heads": "8"}, "bert", {"model": "bert-large", "head_dim": "64"}),
+        ("t5-v1.1-xl", {}, "t5", {"model": "t5-v1.1-xl", "head_dim": "64"}),
     ],
 )  # fmt: skip
 def test_models_are_those_of_their_families(model, texts, recipe, expected):
@@ -326,6 +328,51 @@ def test_images_have_a_recipe_of_their_own():
         assert list(plan_case(4, **{**texts, **change}).reasons) == [kind]
 
 
+@pytest.mark.parametrize(("sequence", "predictions"), [("128", "20"), ("512", "80"), ("256", "39")])
+def test_bert_predicts_masked_tokens(sequence, predictions):
+    texts = {
+        "model": "bert-large", "parallelism": "dp=16", "seq_len": sequence, "grad_accum": "4",
+        "global_batch": "1024", "microbatch": "16", "precision": "fp16 AMP", "remat": "none",
+        "framework": "PyTorch (21.11), LAMB", "kv_heads": "8",
+    }  # fmt: skip
+    plan = plan_case(**texts)
+    assert (plan.workload.recipe, plan.reasons) == ("bert", {})
+    expected = {
+        "predictions": predictions, "optimiser": "lamb", "logits_dtype": "f16", "scan": "false",
+        "attention": "dot_product", "remat": "eager", "accumulate": "4", "batch": "16",
+    }  # fmt: skip
+    assert plan.workload.options.items() >= expected.items()
+    assert f"{predictions} predicted tokens of a sequence, no dropout" in plan.assumptions
+    fused = plan_case(**{**texts, "notes": "SDPA"}).workload.options
+    assert fused["attention"] == "cudnn"
+    adam = plan_case(**{**texts, "framework": "JAX", "precision": "bf16"}).workload.options
+    assert not {"optimiser", "logits_dtype"} & set(adam)
+    for text in ("dp=2;tp=8;sp=8", "dp=4;cp=4"):
+        assert list(plan_case(**{**texts, "parallelism": text}).reasons) == ["parallelism"]
+
+
+def test_stacks_of_t5_have_layers_and_tokens_of_their_own():
+    texts = {
+        "model": "t5-v1.1-xl", "parallelism": "dp=16", "layers": "12+24", "kv_heads": "8",
+        "seq_len": "512 enc / 114 dec", "remat": "t5x config", "framework": "T5X (JAX/XLA:GPU)",
+    }  # fmt: skip
+    plan = plan_case(**texts)
+    assert (plan.workload.recipe, plan.reasons) == ("t5", {})
+    expected = {
+        "encoder_layers": "12", "layers": "24", "sequence": "512", "targets": "114",
+        "remat": "none", "scan": "false", "attention": "dot_product",
+    }  # fmt: skip
+    assert plan.workload.options.items() >= expected.items()
+    assert "rematerialisation none, the default of t5x" in plan.assumptions
+    assert "all_reduce_combine_threshold_bytes=136314880" in plan.xla_options
+    plain = plan_case(**{**texts, "layers": "24", "seq_len": "512"})
+    assert plain.workload.options.items() >= {"layers": "24", "targets": "114"}.items()
+    assert "114 tokens of the decoder's sequence" in plain.assumptions
+    assert "encoder_layers" not in plain.workload.options
+    wrong = plan_case(**{**texts, "layers": "24 each", "seq_len": "512 or so"})
+    assert set(wrong.reasons) == {"model", "sequence"}
+
+
 def test_experts_are_an_axis_of_the_mesh():
     plan = plan_case(model="mixtral-8x7b", parallelism="fsdp=2;ep=8")
     assert plan.workload.recipe == "moe"
@@ -509,6 +556,10 @@ def test_networks(tmp_path):
     assert choose("A100_SXM_80GB", 32, "8x200 Gb/s").name == "DGX_A100_SuperPOD_4"
     odd = choose("H100_80GB", 24, "p5.48xlarge EFA 3200 Gb/s per node")
     assert odd.name == "" and odd.dimensions[1].bandwidth_gb_s == 50
+    dgx_2 = choose("V100_SXM3_32GB", 16, "NVSwitch, DGX-2")
+    assert (dgx_2.name, dgx_2.assumption) == ("DGX_2_V100_16", "")
+    assert [d.devices for d in choose("V100_SXM3_32GB", 32, "").dimensions] == [16, 2]
+    assert choose("V100_16GB", 8, "").name == "V100_32GB_8GPU"
     with pytest.raises(HespasError, match="12 devices do not fill hosts of 8"):
         choose("H100_80GB", 12, "")
     slow = choose("A100_SXM_80GB", 24, "8x100 Gb/s")

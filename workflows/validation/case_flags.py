@@ -9,6 +9,7 @@ from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.validation.case_frameworks import (
     MAXTEXT,
     MEGATRON,
+    T5X,
     TrainingFramework,
     read_framework,
 )
@@ -19,6 +20,8 @@ MAXTEXT_PRESET = "maxtext-tutorial"  # MaxText's own GPU flags, without the thre
 # FSDP gathers the weights of a block at once, ahead of their use. XLA's default thresholds make
 # several collectives of them, each with the latency of all devices.
 PYTORCH_FSDP_PRESET = "pytorch-fsdp"
+# T5X's script of pretraining on GPUs (t5x/contrib/gpu/scripts_gpu/multiprocess_pretrain_pile.sh)
+T5X_THRESHOLD = "--xla_gpu_all_reduce_combine_threshold_bytes=136314880"
 LATENCY_HIDING = "--xla_gpu_enable_latency_hiding_scheduler=true"
 # XLA computes values again if a step does not fit in memory; other compilers run out of memory.
 NO_REMATERIALISATION = "--xla_disable_hlo_passes=rematerialization"
@@ -41,6 +44,8 @@ def choose_gpu_options(case: TrainingCase, workload: StudyWorkload, assumptions:
     hosts = -(-case.devices // HOST_DEVICES)
     is_fp8 = workload.options.get("products", "").startswith("fp8")
     thresholds = read_combine_flags(case.get_text("notes"), hosts, is_fp8=is_fp8)
+    if framework.name == T5X and not thresholds:
+        thresholds = [T5X_THRESHOLD]
     flags = [LATENCY_HIDING, *thresholds]
     if (name := case.get_text("framework")) and not framework.uses_xla:
         assumptions.append(f"compiled by XLA, not by {name}")

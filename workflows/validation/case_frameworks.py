@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hespas.workflows.validation.training_cases import TrainingCase
 
 MAXTEXT, MEGATRON, TORCHTITAN, COMPOSER = "maxtext", "megatron", "torchtitan", "composer"
+T5X = "t5x"
 
 # PyTorch's selective checkpoint of operators keeps every second linear layer of a block and the
 # output of attention (torchtitan: distributed/activation_checkpoint.py).
@@ -39,8 +40,9 @@ class TrainingFramework:
 
 # The first whose words a row has counts. The default of MaxText is remat_policy of
 # configs/base.yml, of AXLearn build_remat_spec, which does not keep the output of flash attention,
-# and of Paxml CHECKPOINT_POLICY of TransformerLmSpmdAdam. Megatron's selective policy computes
-# attention again, which a fused kernel does anyhow, and keeps the rest.
+# and of Paxml CHECKPOINT_POLICY of TransformerLmSpmdAdam; T5X has none in the networks of
+# t5x/examples/t5 and t5x/contrib/gpu/t5, unlike examples/scalable_t5. Megatron's selective policy
+# computes attention again, which a fused kernel does anyhow, and keeps the rest.
 FRAMEWORKS = (
     TrainingFramework(MAXTEXT, "maxtext", uses_xla=True, default_remat="full"),
     TrainingFramework("axlearn", "axlearn", uses_xla=True, default_remat="save_dot_except_mlp"),
@@ -53,6 +55,7 @@ FRAMEWORKS = (
         MEGATRON, "megatron", is_eager=True, default_remat="none", selective_remat="none"
     ),
     TrainingFramework("nemo", "nemo", is_eager=True, default_remat="none", selective_remat="none"),
+    TrainingFramework(T5X, "t5x", uses_xla=True, default_remat="none"),
     TrainingFramework("easylm", "easylm", uses_xla=True, default_remat="full"),
     TrainingFramework("levanter", "levanter", uses_xla=True, default_remat="full"),
     TrainingFramework(COMPOSER, "composer|llm-foundry", is_eager=True, is_pytorch=True),

@@ -18,6 +18,7 @@ from hespas.workflows.validation.training_cases import TrainingCase, read_fsdp_s
 
 _TITLES = {
     "pp": "pipeline parallelism", "cp": "context parallelism", "ep": "expert parallelism",
+    "sp": "sequence parallelism", "tensor_sequence": "sequence parallelism",
     "sequence": "a sequence axis", "fsdp_transpose": "weights that two axes of fsdp divide",
     "tensor_transpose": "weights that two axes of tensor divide", "diloco": "DiLoCo",
     "autoregressive": "autoregressive parallelism",
@@ -67,7 +68,9 @@ def read_mesh(case: TrainingCase, recipe: str) -> MeshReading:
 
 def _list_problems(case: TrainingCase, sizes: Mapping[str, int], recipe: str) -> list[str]:
     """List what no recipe can express."""
-    known = {"dp", "fsdp", "tp", "sp", "tensor_sequence", "ep" if recipe == "moe" else "cp"}
+    known = {"dp", "fsdp", "tp"}
+    if recipe not in ("bert", "t5"):
+        known |= {"sp", "tensor_sequence", "ep" if recipe == "moe" else "cp"}
     problems = [
         f"{_TITLES[axis]} ({axis}={size})"
         for axis, size in sizes.items()

@@ -52,6 +52,7 @@ FAMILIES = (
     ModelFamily("fuji", "gpt", "tiny-gpt", options=_LLAMA | {"tied": "true"}),
     ModelFamily("tiny-gpt", "gpt", "tiny-gpt"),
     ModelFamily("tiny-moe", "moe", "tiny-moe"),
+    ModelFamily("tiny-bert", "bert", "tiny-bert"),
     ModelFamily("tiny", "llama", "tiny"),
     # MaxText's default decoder since 2024: a Llama with heads of 128 for any width.
     ModelFamily("maxtext-scale", "llama", "llama2-7b", head_dim=128),
@@ -65,6 +66,9 @@ FAMILIES = (
     ModelFamily("pax-gpt", "gpt", "gpt3-7b"),
     ModelFamily("megatron", "gpt", "gpt3-22b"),
     ModelFamily("turing", "gpt", "gpt3-22b"),
+    ModelFamily("bert", "bert", "bert-large"),
+    ModelFamily("t5-v1.1", "t5", "t5-v1.1-xl", head_dim=64),
+    ModelFamily("t5_1_1", "t5", "t5-v1.1-xl", head_dim=64),
     ModelFamily("mixtral", "moe", "mixtral-8x7b", assumption=_CAPACITY),
     ModelFamily("qwen3-235b-a22b", "moe", "qwen3-235b-a22b", assumption=_CAPACITY),
     # The dimensions of experts and latent vectors stand in no column of a table.

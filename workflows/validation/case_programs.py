@@ -17,8 +17,13 @@ from hespas.frontends.recipes.published_models import MODELS
 from hespas.workflows.studies.program_forms import FUSED_ATTENTION
 from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.validation.case_attention import has_fused_attention
+from hespas.workflows.validation.case_encoders import (
+    choose_bert_options,
+    names_fused_attention,
+    read_stacks,
+)
 from hespas.workflows.validation.case_flags import choose_gpu_options, choose_tpu_options
-from hespas.workflows.validation.case_frameworks import MAXTEXT, MEGATRON, read_framework
+from hespas.workflows.validation.case_frameworks import MAXTEXT, MEGATRON, T5X, read_framework
 from hespas.workflows.validation.case_meshes import divides_tokens, read_mesh
 from hespas.workflows.validation.case_models import (
     find_family,
@@ -39,6 +44,7 @@ RECIPE_SIZES = {
     "head_dim": "head_dim", "ffn": "mlp", "vocab": "vocab",
 }  # fmt: skip
 DEFAULT_SEQUENCE = 4096  # as the recipes
+_TOKEN_DIVIDING_RECIPES = ("gemma", "gpt", "llama")  # those with the option sequence_parallel
 
 
 @dataclass
@@ -89,6 +95,10 @@ def _plan_decoder(
     case: TrainingCase, changes: Mapping[str, str], compiler: CompilerName | None, plan: CasePlan
 ) -> StudyWorkload | None:
     """Plan the program of a language model; None if the case is refused."""
+    recipe = find_recipe(case.get_text("model"))
+    own: dict[str, str] = {}
+    if recipe == "t5":
+        case, own = read_stacks(case, plan.assumptions)
     sizes = _plan_sizes(case, plan)
     precision = _plan_precision(case, plan)
     mesh = _plan_mesh(case, plan)
@@ -103,6 +113,13 @@ def _plan_decoder(
     batch = _plan_batch(case, mesh, plan)
     if plan.reasons or batch is None:
         return None
+    if recipe == "bert":
+        own = choose_bert_options(case, sequence or 0, plan.assumptions)
+    if attention != "dot_product" and (
+        recipe == "t5" or (recipe == "bert" and not names_fused_attention(case))
+    ):
+        attention = "dot_product"
+        plan.assumptions.append("attention by products and a softmax")
     options = {
         **sizes,
         **precision,
@@ -112,10 +129,12 @@ def _plan_decoder(
         "remat": remat,
         "attention": attention,
         "scan": _plan_scan(case, plan, remat),
+        **own,
         **changes,
     }
-    recipe = find_recipe(case.get_text("model"))
-    if recipe != "moe" and (divides_tokens(case) or _divides_activations(case, mesh)):
+    if recipe in _TOKEN_DIVIDING_RECIPES and (
+        divides_tokens(case) or _divides_activations(case, mesh)
+    ):
         options["sequence_parallel"] = "true"
     return StudyWorkload(recipe, options, mesh, {"id": case.id})
 
@@ -174,15 +193,17 @@ def _plan_scan(case: TrainingCase, plan: CasePlan, remat: str) -> str:
     """Return whether the layers are a loop: as the row says, else as MaxText does by default.
 
     Without rematerialisation, a loop copies all that the gradients need into stacks. An eager
-    framework has no loop and copies nothing, so its layers are unrolled. With rematerialisation the
-    stacks hold the inputs of layers only, and a loop compiles faster.
+    framework has no loop and copies nothing, so its layers are unrolled; those of T5X's
+    network for GPUs (t5x/contrib/gpu/t5/network.py) are too. With rematerialisation the stacks hold
+    the inputs of layers only, and a loop compiles faster.
     """
     texts = [case.get_text(column).lower() for column in ("framework", "notes")]
     if any(phrase in text for text in texts for phrase in ("scan off", "scan_layers false")):
         return "false"
-    if remat.startswith("eager"):
+    framework = read_framework(case).name
+    if remat.startswith("eager") or framework == T5X:
         return "false"
-    if read_framework(case).name != MAXTEXT:
+    if framework != MAXTEXT:
         plan.assumptions.append("layers in a loop")
     return "true"
 

@@ -159,7 +159,8 @@ def _plan_case(case: TrainingCase, options: CaseOptions) -> CaseOutcome:
         return outcome
     if outcome.system.assumption:
         plan.assumptions.append(outcome.system.assumption)
-    if compiler == "gpu" and options.estimator == CalibratedEstimator.name:
+    is_fused = plan.workload.options.get("attention") == program_forms.FUSED_ATTENTION["gpu"]
+    if is_fused and compiler == "gpu" and options.estimator == CalibratedEstimator.name:
         outcome.attention = choose_attention_library(case, node, plan.assumptions)
     per_host = _count_host_devices(outcome.system)
     xla_options = ",".join(filter(None, (plan.xla_options, options.xla_options)))

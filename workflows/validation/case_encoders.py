@@ -1,0 +1,63 @@
+"""Rows of models with an encoder: BERT's heads and optimiser, the two stacks of T5."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+
+from hespas.workflows.validation.training_cases import TrainingCase
+
+DEFAULT_TARGETS = 114  # of T5's pretraining on inputs of 512 tokens (arXiv 1910.10683, 3.1.4)
+_FUSED_ATTENTION = re.compile(r"flash|sdpa|fmha|fused[- ]attention|cudnn_attention")
+# max_predictions_per_seq of the two phases of pretraining, in Google's and NVIDIA's scripts
+# (NVIDIA/DeepLearningExamples, PyTorch/LanguageModeling/BERT/scripts).
+_PREDICTIONS = {128: 20, 512: 80}
+_MASKED_SHARE = 0.15  # arXiv 1810.04805, section 3.1
+
+
+def choose_bert_options(
+    case: TrainingCase, sequence: int, assumptions: list[str]
+) -> dict[str, str]:
+    """Return the options of the recipe bert that a row of it does not state.
+
+    The heads see the predicted tokens only, as with ``sequence_output_is_dense`` of NVIDIA's
+    implementation in PyTorch.
+
+    Args:
+        case: The case.
+        sequence: The tokens of a sequence.
+        assumptions: The list to which assumptions are added.
+    """
+    predictions = _PREDICTIONS.get(sequence, math.ceil(_MASKED_SHARE * sequence))
+    assumptions.append(f"{predictions} predicted tokens of a sequence, no dropout")
+    options = {"predictions": str(predictions)}
+    if "lamb" in f"{case.get_text('framework')}; {case.get_text('notes')}".lower():
+        options["optimiser"] = "lamb"
+    return options
+
+
+def read_stacks(case: TrainingCase, assumptions: list[str]) -> tuple[TrainingCase, dict[str, str]]:
+    """Read layers such as ``24+24`` and sequences such as ``512 enc / 114 dec`` of a T5.
+
+    Returns:
+        The case with the layers of its decoder and the tokens of its encoder, and the options of
+        the recipe t5 that hold the others.
+    """
+    texts, options = dict(case.texts), {}
+    if layers := re.fullmatch(r"(\d+) ?\+ ?(\d+)", case.get_text("layers")):
+        options["encoder_layers"], texts["layers"] = layers.groups()
+    pair = re.fullmatch(r"(\d+) ?enc\w* ?[/,;+] ?(\d+) ?dec\w*", case.get_text("seq_len"))
+    if pair:
+        texts["seq_len"], options["targets"] = pair.groups()
+    else:
+        options["targets"] = str(DEFAULT_TARGETS)
+        assumptions.append(f"{DEFAULT_TARGETS} tokens of the decoder's sequence")
+    assumptions.append("AdamW, no dropout")
+    return dataclasses.replace(case, texts=texts), options
+
+
+def names_fused_attention(case: TrainingCase) -> bool:
+    """Return whether a row says that its attention is one kernel."""
+    text = f"{case.get_text('framework')}; {case.get_text('notes')}".lower()
+    return bool(_FUSED_ATTENTION.search(text))
