@@ -37,6 +37,11 @@ def check_attention(attention: str, m: DecoderModel, p: MeshParallelism) -> None
             "attention 'splash' is causal, and the model is not",
             remedy="use attention=dot_product",
         )
+    if attention == "cudnn" and m.sinks:
+        raise UsageError(
+            "attention 'cudnn' has no sinks, which the model has",
+            remedy="use attention=dot_product",
+        )
     if attention == "cudnn" and m.score_cap:
         raise UsageError(
             "attention 'cudnn' has no limit of scores, which the model has",

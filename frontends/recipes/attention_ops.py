@@ -48,6 +48,7 @@ class AttentionInputs:
         window: The number of tokens that a token attends to; 0 means all.
         bias: ``[h, s, t]``, added to the scores; None for no bias.
         cached: The extent of the cache that keys and values are; None if they are no cache.
+        sinks: ``[h]``, the scores beside those of the tokens; None for none.
         causal: Whether a token attends to itself and earlier tokens only, which a kernel that masks
             itself needs to know.
     """
@@ -58,6 +59,7 @@ class AttentionInputs:
     bias: jax.Array | None = None
     cached: CacheExtent | None = None
     causal: bool = True
+    sinks: jax.Array | None = None
 
 
 def compute_rotation(positions: jax.Array, m: DecoderModel, theta: float = 0.0) -> Rotation | None:
@@ -154,7 +156,12 @@ def compute_attention(
     if inputs.bias is not None:
         scores = scores + inputs.bias.reshape(g, h // g, *inputs.bias.shape[1:])
     scores = jnp.where(inputs.mask, scores, jnp.finfo(jnp.float32).min)
-    if wide:
+    if inputs.sinks is not None:
+        sinks = inputs.sinks.astype(jnp.float32).reshape(g, h // g, 1, 1)
+        sinks = jnp.broadcast_to(sinks, (*scores.shape[:-1], 1))
+        joined = jnp.concatenate([scores, sinks], axis=-1)
+        probabilities = jax.nn.softmax(joined, axis=-1)[..., :-1].astype(q.dtype)
+    elif wide:
         probabilities = jax.nn.softmax(scores, axis=-1).astype(q.dtype)
     else:
         probabilities = _compute_narrow_softmax(scores.astype(q.dtype))
@@ -237,5 +244,5 @@ def compute_splash_attention(
     scaled = q * jnp.asarray(scale, q.dtype)
     query, key, value = (jnp.swapaxes(x, 1, 2) for x in (scaled, k, v))
     mask = splash_kernels.MaskOptions(inputs.window, cap, part[1], CONTEXT)
-    out = splash_kernels.attend(query, key, value, part[0], mask)
+    out = splash_kernels.attend(query, key, value, inputs.sinks, part[0], mask)
     return jnp.swapaxes(out, 1, 2)

@@ -15,7 +15,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from hespas.frontends.recipes.language_models import DecoderModel
-from hespas.frontends.recipes.layer_ops import ACTIVATIONS
+from hespas.frontends.recipes.layer_ops import ACTIVATIONS, apply_gate
+from hespas.frontends.recipes.layer_weights import BIAS
 from hespas.frontends.recipes.parallel import TOKENS, MeshParallelism
 from hespas.frontends.recipes.quantised_products import ProductScheme, multiply_weight
 from hespas.frontends.recipes.transformer import Mlp, WeightGetter
@@ -74,11 +75,13 @@ def make_expert_mlp(
     def run_expert_mlp(h: jax.Array, get: WeightGetter) -> tuple[jax.Array, jax.Array]:
         tokens = h.reshape(-1, m.emb)
         scores = jnp.einsum("te,en->tn", tokens, get("router"), preferred_element_type=jnp.float32)
+        if m.biases:
+            scores = scores + get("router" + BIAS)
         experts, shares = route_tokens(m, scores)
         x = p.prepare_column_input(h).reshape(-1, m.emb)
         hot = jax.nn.one_hot(experts.reshape(-1), m.experts, dtype=jnp.int32)
         if room is None:
-            rows = _run_sorted_tokens(m, x, experts.reshape(-1), hot, get)
+            rows = _run_sorted_tokens(m, p, x, experts.reshape(-1), hot, get)
         else:
             rows = _run_exchanged_tokens(m, p, x, experts.reshape(-1), hot, get, room, scheme)
         rows = rows.reshape(-1, m.top_k, m.emb)
@@ -145,16 +148,24 @@ def _run_exchanged_tokens(
     rows = jnp.repeat(x, m.top_k, axis=0)
     sent = sent.at[experts, place].set(rows, mode="drop", unique_indices=True)
     x = p.exchange_parts(sent, "expert", split=0, concat=1)
-    activate = ACTIVATIONS[m.activation]
-    gate = multiply_weight(scheme, "nce,nef->ncf", x, get("gate"))
-    up = multiply_weight(scheme, "nce,nef->ncf", x, get("up"))
-    x = multiply_weight(scheme, "ncf,nfe->nce", activate(gate) * up, get("down"))
+
+    def multiply(formula: str, x: jax.Array, name: str) -> jax.Array:
+        product = multiply_weight(scheme, formula, x, get(name))
+        return product + _get_expert_bias(p, get, name)[:, None] if m.biases else product
+
+    gate, up = (multiply("nce,nef->ncf", x, name) for name in ("gate", "up"))
+    x = multiply("ncf,nfe->nce", apply_gate(m, gate, up), "down")
     back = p.exchange_parts(x, "expert", split=1, concat=0)
     return back.at[experts, place].get(mode="fill", fill_value=0, unique_indices=True)
 
 
 def _run_sorted_tokens(
-    m: DecoderModel, x: jax.Array, experts: jax.Array, hot: jax.Array, get: WeightGetter
+    m: DecoderModel,
+    p: MeshParallelism,
+    x: jax.Array,
+    experts: jax.Array,
+    hot: jax.Array,
+    get: WeightGetter,
 ) -> jax.Array:
     """Run each token ``[t, e]`` through its experts by products of unequal groups of rows.
 
@@ -164,11 +175,28 @@ def _run_sorted_tokens(
     order = jnp.argsort(experts)
     sizes = jnp.sum(hot, axis=0)
     rows = jnp.take(x, order // m.top_k, axis=0)
-    activate = ACTIVATIONS[m.activation]
-    gate = lax.ragged_dot(rows, get("gate"), sizes)
-    up = lax.ragged_dot(rows, get("up"), sizes)
-    rows = lax.ragged_dot(activate(gate) * up, get("down"), sizes)
+    owners = jnp.take(experts, order)
+
+    def multiply(rows: jax.Array, name: str) -> jax.Array:
+        product = lax.ragged_dot(rows, get(name), sizes)
+        if not m.biases:
+            return product
+        return product + jnp.take(_get_expert_bias(p, get, name), owners, axis=0)
+
+    gate, up = multiply(rows, "gate"), multiply(rows, "up")
+    rows = multiply(apply_gate(m, gate, up), "down")
     return jnp.take(rows, jnp.argsort(order), axis=0)
+
+
+def _get_expert_bias(p: MeshParallelism, get: WeightGetter, name: str) -> jax.Array:
+    """Return the biases of a product of the local experts.
+
+    The devices of ``tensor`` add up their parts of the last product, so that one has the bias.
+    """
+    bias = get(name + BIAS)
+    if name != "down" or not p.get_split_axes("tensor"):
+        return bias
+    return jnp.where(p.get_part_index("tensor") == 0, p.mark_varying(bias, "tensor"), 0)
 
 
 def _run_shared_experts(

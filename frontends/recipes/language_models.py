@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from hespas.support.errors import UsageError
 
 Norm = Literal["rms", "layer"]
-Activation = Literal["silu", "gelu", "gelu_tanh", "relu"]
+Activation = Literal["silu", "gelu", "gelu_tanh", "gelu_sigmoid", "relu"]
 Positions = Literal["rotary", "learned", "alibi"]
 Router = Literal["chosen_softmax", "softmax", "sigmoid"]
 SizeOption = Annotated[int | None, "overrides the model's own"]
@@ -35,7 +35,10 @@ class BlockOptions:
 
     norm: Annotated[Norm | None, "normalisation by root mean square, or layer norm"] = None
     biases: Annotated[bool | None, "biases of products and layer norms"] = None
-    activation: Annotated[Activation | None, "activation of the MLP; gelu is the exact one"] = None
+    activation: Annotated[
+        Activation | None,
+        "activation of the MLP; gelu is the exact one, the others of its names approximate it",
+    ] = None
     gated: Annotated[bool | None, "an MLP whose activation gates a second product"] = None
     positions: Annotated[Positions | None, "how tokens know their positions"] = None
     tied: Annotated[bool | None, "logits by the weights of the embedding"] = None
@@ -89,6 +92,9 @@ class DecoderModel:
             attention and MLP.
         wide_scores: Whether attention by products keeps its scores in f32, not in the type of the
             activations.
+        sinks: Whether each head has a learned score, whose share of attention has no value.
+        gate_limit: The limit of the activation's input and of what it gates, to which 1 is added,
+            as in gpt-oss; 0 means neither.
     """
 
     emb: int
@@ -121,6 +127,8 @@ class DecoderModel:
     causal: bool = True
     norms_after_sums: bool = False
     wide_scores: bool = True
+    sinks: bool = False
+    gate_limit: float = 0.0
     router: Router = "chosen_softmax"
     route_scale: float = 1.0
     expert_groups: int = 0

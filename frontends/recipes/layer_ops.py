@@ -16,8 +16,17 @@ ACTIVATIONS: Mapping[str, Callable[[jax.Array], jax.Array]] = {
     "silu": jax.nn.silu,
     "gelu": functools.partial(jax.nn.gelu, approximate=False),
     "gelu_tanh": functools.partial(jax.nn.gelu, approximate=True),
+    "gelu_sigmoid": lambda x: x * jax.nn.sigmoid(1.702 * x),  # arXiv 1606.08415, section 2
     "relu": jax.nn.relu,
 }
+
+
+def apply_gate(m: DecoderModel, gate: jax.Array, up: jax.Array) -> jax.Array:
+    """Multiply ``up`` by the activation of ``gate``, within the model's limit if it has one."""
+    if m.gate_limit:
+        gate = jnp.minimum(gate, m.gate_limit)
+        up = jnp.clip(up, -m.gate_limit, m.gate_limit) + 1
+    return ACTIVATIONS[m.activation](gate) * up
 
 
 def apply_norm(

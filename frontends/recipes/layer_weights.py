@@ -31,6 +31,7 @@ ATTENTION: dict[str, Axes] = {
     "wq_up": ("fsdp", "tensor", None),
     "wkv_down": ("fsdp", None),
     "wkv_up": ("fsdp", "tensor", None),
+    "sinks": ("tensor",),
 }
 DENSE: dict[str, Axes] = {
     "gate": ("fsdp", "tensor"),
@@ -55,6 +56,12 @@ BIASES: dict[str, Axes] = {
     "up_bias": ("tensor",),
     "down_bias": (None,),
 }
+EXPERT_BIASES: dict[str, Axes] = {
+    "router_bias": (None,),
+    "gate_bias": ("expert", "tensor"),
+    "up_bias": ("expert", "tensor"),
+    "down_bias": ("expert", None),
+}
 EMBEDDING: Axes = (VOCAB, "fsdp")
 UNEMBEDDING: Axes = ("fsdp", VOCAB)
 POSITIONS: Axes = (None, "fsdp")
@@ -63,7 +70,8 @@ POSITIONS: Axes = (None, "fsdp")
 def get_weight_axes(w: Tree, name: str) -> Axes:
     """Return the mesh axes that split each dimension of the weight ``name`` of a layer ``w``."""
     mlp = EXPERTS if "router" in w else DENSE
-    return (ATTENTION | mlp | BIASES).get(name, (None,))  # else a norm
+    biases = BIASES | (EXPERT_BIASES if "router" in w else {})
+    return (ATTENTION | mlp | biases).get(name, (None,))  # else a norm
 
 
 def _list_norms(m: DecoderModel) -> dict[str, int]:
@@ -125,8 +133,9 @@ def _list_layer_shapes(m: DecoderModel, is_dense: bool) -> dict[str, tuple[int, 
     norms = {name: (width,) for name, width in _list_norms(m).items()}
     if m.norm == "layer" and m.biases:
         norms |= {name + BIAS: shape for name, shape in norms.items()}
-    biases = _list_bias_shapes(m) if m.biases else {}
-    return norms | _list_product_shapes(m, is_dense) | biases
+    sinks: dict[str, tuple[int, ...]] = {"sinks": (m.heads,)} if m.sinks else {}
+    biases = _list_bias_shapes(m, is_dense) if m.biases else {}
+    return norms | _list_product_shapes(m, is_dense) | sinks | biases
 
 
 def count_product_weights(m: DecoderModel) -> int:
@@ -151,14 +160,21 @@ def count_forward_flops(m: DecoderModel, tokens: int, attended: int, unembedded:
     return 2 * (tokens * (count_product_weights(m) + scores) + unembedded * m.emb * m.vocab)
 
 
-def _list_bias_shapes(m: DecoderModel) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the biases of a layer without experts and latent attention."""
+def _list_bias_shapes(m: DecoderModel, is_dense: bool) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the biases of a layer without latent attention and shared experts."""
+    mlp: dict[str, tuple[int, ...]] = {
+        name: shape[-1:]
+        for name, shape in _list_mlp_shapes(m, m.mlp if is_dense else m.expert_mlp or m.mlp).items()
+    }
+    if not is_dense:
+        mlp = {name: (m.experts, *shape) for name, shape in mlp.items()}
+        mlp["router"] = (m.experts,)
     biases: dict[str, tuple[int, ...]] = {
         "wq": (m.heads, m.head_dim),
         "wk": (m.kv_heads, m.head_dim),
         "wv": (m.kv_heads, m.head_dim),
         "wo": (m.emb,),
-        **{name: shape[-1:] for name, shape in _list_mlp_shapes(m, m.mlp).items()},
+        **mlp,
     }
     return {name + BIAS: shape for name, shape in biases.items()}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Literal
 
 import jax
 
@@ -33,7 +33,9 @@ BALANCE = 0.01  # weight of the balancing loss (arXiv 2101.03961, section 2.2)
 def build(
     *,
     mesh: Annotated[dict[str, int], MeshAxes(AXES)] = MESH,
-    model: Annotated[published_models.MoeName, "dimensions"] = "mixtral-8x7b",
+    model: Annotated[
+        Literal[published_models.MoeName, published_models.GptOssName], "dimensions"
+    ] = "mixtral-8x7b",
     sizes: ModelSizes,
     mixture: MixtureOptions,
     expert_dispatch: ExpertDispatch,

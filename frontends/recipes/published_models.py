@@ -26,6 +26,7 @@ MoeName = Literal[
     "deepseek-v2-lite", "deepseek-v2", "deepseek-v3",
 ]  # fmt: skip
 T5Name = Literal["tiny-t5", "t5-v1.1-large", "t5-v1.1-xl", "t5-v1.1-xxl"]
+GptOssName = Literal["tiny-gpt-oss", "gpt-oss-20b", "gpt-oss-120b"]
 ServedName = Literal[LlamaName, MoeName]
 
 # The names of tables and papers for models that the recipes call otherwise.
@@ -90,6 +91,12 @@ _make_deepseek = functools.partial(
     DecoderModel, vocab=102400, head_dim=192, rope_theta=10_000.0, norm_eps=1e-6, router="softmax",
     top_k=6, kv_rank=512, rope_dim=64, value_dim=128,
 )  # fmt: skip
+# gpt-oss (arXiv 2508.10925, section 2): a window in every other layer, sinks, biases;
+# the limit of the gate is that of openai/gpt-oss.
+_make_gpt_oss = functools.partial(
+    DecoderModel, vocab=201088, head_dim=64, rope_theta=150_000.0, biases=True, window=128,
+    global_every=2, sinks=True, activation="gelu_sigmoid", gate_limit=7.0, top_k=4,
+)  # fmt: skip
 _make_llama2 = functools.partial(DecoderModel, vocab=32000, rope_theta=10_000.0)
 
 # fmt: off
@@ -107,6 +114,9 @@ MODELS = {
         64, 4, 4, layers=3, mlp=128, vocab=256, head_dim=24, experts=8, expert_mlp=32, rope_dim=8,
         value_dim=16, kv_rank=32, query_rank=48, shared_experts=2, dense_layers=1, top_k=3,
         expert_groups=4, top_groups=2,
+    ),
+    "tiny-gpt-oss": _make_gpt_oss(
+        64, 4, 2, layers=4, mlp=64, vocab=256, head_dim=16, window=5, experts=8,
     ),
     "100m": _make_scaling_model(576, 9, 7),
     "200m": _make_scaling_model(832, 13, 10),
@@ -164,6 +174,8 @@ MODELS = {
     "mixtral-8x22b": DecoderModel(
         6144, 48, 8, 128, 56, 16384, 32000, rope_theta=1_000_000.0, experts=8
     ),
+    "gpt-oss-20b": _make_gpt_oss(2880, 64, 8, layers=24, mlp=2880, experts=32),
+    "gpt-oss-120b": _make_gpt_oss(2880, 64, 8, layers=36, mlp=2880, experts=128),
     # Qwen3 (arXiv 2505.09388, table 2)
     "qwen3-235b-a22b": DecoderModel(
         4096,

@@ -43,32 +43,55 @@ class MaskOptions:
     residual_name: str
 
 
-def attend(q: jax.Array, k: jax.Array, v: jax.Array, index: Any, options: MaskOptions) -> jax.Array:
+def attend(
+    q: jax.Array,
+    k: jax.Array,
+    v: jax.Array,
+    sinks: jax.Array | None,
+    index: Any,
+    options: MaskOptions,
+) -> jax.Array:
     """Compute causal grouped-query attention.
 
     Args:
         q: Scaled queries ``[b, h, s, d]`` of this device.
         k: Keys ``[b, g, t, d]`` of whole sequences.
         v: Values ``[b, g, t, d]``.
+        sinks: The scores ``[h]`` beside those of the tokens; None for none.
         index: The index of this device among those that divide the queries.
         options: The mask and the names.
     """
-    return _attend(q, k, v, jnp.asarray(index), options)  # pyright: ignore[reportReturnType]
+    return _attend(q, k, v, sinks, jnp.asarray(index), options)  # pyright: ignore[reportReturnType]
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(4,))
+@functools.partial(jax.custom_vjp, nondiff_argnums=(5,))
 def _attend(
-    q: jax.Array, k: jax.Array, v: jax.Array, index: jax.Array, options: MaskOptions
+    q: jax.Array,
+    k: jax.Array,
+    v: jax.Array,
+    sinks: jax.Array | None,
+    index: jax.Array,
+    options: MaskOptions,
 ) -> jax.Array:
-    return _attend_forward(q, k, v, index, options)[0]
+    return _attend_forward(q, k, v, sinks, index, options)[0]
 
 
 def _attend_forward(
-    q: jax.Array, k: jax.Array, v: jax.Array, index: jax.Array, options: MaskOptions
+    q: jax.Array,
+    k: jax.Array,
+    v: jax.Array,
+    sinks: jax.Array | None,
+    index: jax.Array,
+    options: MaskOptions,
 ) -> tuple[jax.Array, Any]:
     with _state_varying_axes(q):
         kernel = _make_kernel(q.shape[1], q.shape[2], options)
-        return jax.vjp(jax.vmap(_take_part(kernel, index, options.devices)), q, k, v)
+        part = _take_part(kernel, index, options.devices)
+
+        def attend_by_sequence(q: jax.Array, k: jax.Array, v: jax.Array, sinks: Any) -> Any:
+            return jax.vmap(lambda q, k, v: part(q, k, v, sinks=sinks))(q, k, v)
+
+        return jax.vjp(attend_by_sequence, q, k, v, sinks)
 
 
 def _attend_backward(options: MaskOptions, pull: Any, grad: jax.Array) -> Any:

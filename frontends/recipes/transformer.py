@@ -6,6 +6,7 @@ embedding, h heads, g groups (key-value heads), d head size, f MLP width, v voca
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +32,7 @@ from hespas.frontends.recipes.cached_attention import compute_cached_attention
 from hespas.frontends.recipes.context_chunks import compute_chunk_positions, restore_token_order
 from hespas.frontends.recipes.language_models import DecoderModel
 from hespas.frontends.recipes.latent_attention import project_latent_heads
-from hespas.frontends.recipes.layer_ops import ACTIVATIONS, apply_norm
+from hespas.frontends.recipes.layer_ops import ACTIVATIONS, apply_gate, apply_norm
 from hespas.frontends.recipes.layer_weights import (
     BIAS,
     EMBEDDING,
@@ -179,11 +180,7 @@ class Decoder:
         return self.p.get_part_index("context") * tokens + jnp.arange(tokens)
 
     def run_layers(self, layers: Any, x: jax.Array, positions: jax.Array) -> tuple[jax.Array, Any]:
-        """Run all layers as `make_layers` made them.
-
-        Returns:
-            The activations, and the sum of the extra losses (None without experts).
-        """
+        """Run all layers; returns the sum of the extra losses too (None without experts)."""
         is_loop = not isinstance(layers, list)
         period = [self._make_layer(i, positions, is_loop) for i in range(self.m.period)]
         if not is_loop:
@@ -271,6 +268,8 @@ class Decoder:
             k, v = cache(k, v)
         if not self.is_ring:
             k, v = self.p.gather_context(k), self.p.gather_context(v)
+        if self.m.sinks:
+            inputs = dataclasses.replace(inputs, sinks=get("sinks"))
         mixed = self.p.constrain_heads(self._attend(self.p.constrain_heads(q), k, v, inputs))
         mixed = checkpoint_name(mixed, CONTEXT)
         out = self.p.reduce_row_output(self.multiply_weight("bshd,hde->bse", mixed, get("wo")))
@@ -291,7 +290,8 @@ class Decoder:
         else:
             out, extra = self._apply_dense_mlp(h, get), None
         out = self.p.reduce_row_output(out)
-        out = self._finish_block(out, get, "mlpwo", "down", "mlp_post_norm")
+        bias = None if "router" in w else "down"  # experts have biases of their own
+        out = self._finish_block(out, get, "mlpwo", bias, "mlp_post_norm")
         return self._add_residual(x, out, get, "mlp_norm"), extra
 
     def _add_residual(
@@ -334,26 +334,24 @@ class Decoder:
         return x + get(weight + BIAS) if self.m.biases else x
 
     def _finish_block(
-        self, out: jax.Array, get: WeightGetter, name: str, weight: str, norm: str
+        self, out: jax.Array, get: WeightGetter, name: str, weight: str | None, norm: str
     ) -> jax.Array:
         """Finish the output of attention or MLP: the bias, the checkpoint name, the norm."""
-        out = self._add_bias(out, get, weight)
-        out = checkpoint_name(out, name)
+        out = checkpoint_name(self._add_bias(out, get, weight) if weight else out, name)
         return apply_norm(out, self.m, get, norm) if self.m.post_norms else out
 
     def _apply_dense_mlp(self, h: jax.Array, get: WeightGetter) -> jax.Array:
         h = self.p.prepare_column_input(h)
-        activate = ACTIVATIONS[self.m.activation]
 
         def project_input(weight: str, name: str) -> jax.Array:
             x = self._add_bias(self.multiply_weight("bse,ef->bsf", h, get(weight)), get, weight)
             return checkpoint_name(x, name)
 
         if self.m.gated:
-            gate, up = project_input("gate", "mlpwi_0"), project_input("up", "mlpwi_1")
-            hidden = activate(gate) * up
+            gate = project_input("gate", "mlpwi_0")
+            hidden = apply_gate(self.m, gate, project_input("up", "mlpwi_1"))
         else:
-            hidden = activate(project_input("up", "mlpwi"))
+            hidden = ACTIVATIONS[self.m.activation](project_input("up", "mlpwi"))
         hidden = checkpoint_name(hidden, "mlp_hidden")
         return self.multiply_weight("bsf,fe->bse", hidden, get("down"))
 

@@ -15,6 +15,7 @@ ACTIVATIONS = {
     "silu": lambda x: x / (1 + np.exp(-x)),
     "gelu": lambda x: x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2,
     "gelu_tanh": lambda x: x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2,
+    "gelu_sigmoid": lambda x: x / (1 + np.exp(-1.702 * x)),
     "relu": lambda x: np.maximum(x, 0),
 }
 
@@ -66,7 +67,12 @@ def attend(m: DecoderModel, w: Any, h: Array, layer: int, slopes: Array) -> Arra
         if m.positions == "alibi":
             scores = scores - slopes[head] * distance
         scores = np.where(hidden, -np.inf, scores)
-        out = out + softmax(scores) @ project("wv", group, None) @ w["wo"][head]
+        if m.sinks:
+            sink = np.full((*scores.shape[:-1], 1), w["sinks"][head])
+            shares = softmax(np.concatenate([scores, sink], -1))[..., :-1]
+        else:
+            shares = softmax(scores)
+        out = out + shares @ project("wv", group, None) @ w["wo"][head]
     return out
 
 
@@ -88,7 +94,10 @@ def attend_latent(m: DecoderModel, w: Any, h: Array) -> Array:
 
 
 def choose_experts(m: DecoderModel, scores: Array) -> tuple[list[int], Array]:
-    """Choose the experts of one token, and their shares, by DeepSeek's rules."""
+    """Choose the experts of one token, and their shares, by Mixtral's or DeepSeek's rules."""
+    if m.router == "chosen_softmax":
+        best = [int(expert) for expert in np.argsort(-scores)[: m.top_k]]
+        return best, softmax(scores[best])
     is_sigmoid = m.router == "sigmoid"
     affinity = 1 / (1 + np.exp(-scores)) if is_sigmoid else softmax(scores)
     groups = np.arange(m.experts).reshape(m.expert_groups, -1)
@@ -103,19 +112,31 @@ def choose_experts(m: DecoderModel, scores: Array) -> tuple[list[int], Array]:
 def run_experts(m: DecoderModel, w: Any, h: Array) -> tuple[Array, float]:
     """Run each token through its experts and the shared ones; returns the balancing loss too."""
 
-    def run_expert(x: Array, gate: Array, up: Array, down: Array) -> Array:
-        return (ACTIVATIONS[m.activation](x @ gate) * (x @ up)) @ down
+    def run_expert(x: Array, prefix: str = "", expert: Any = slice(None)) -> Array:
+        def multiply(name: str, x: Array) -> Array:
+            bias = w[f"{name}_bias"][expert] if m.biases else 0
+            return x @ w[prefix + name][expert] + bias
+
+        return multiply("down", apply_gate(m, multiply("gate", x), multiply("up", x)))
 
     flat = h.reshape(-1, m.emb)
-    out = run_expert(flat, w["shared_gate"], w["shared_up"], w["shared_down"])
-    load = np.zeros(m.experts)
+    out = run_expert(flat, "shared_") if m.shared_experts else np.zeros_like(flat)
+    load, all_scores = np.zeros(m.experts), flat @ w["router"]
+    all_scores = all_scores + (w["router_bias"] if m.biases else 0)
     for number, x in enumerate(flat):
-        for expert, share in zip(*choose_experts(m, x @ w["router"]), strict=True):
-            y = run_expert(x, w["gate"][expert], w["up"][expert], w["down"][expert])
+        for expert, share in zip(*choose_experts(m, all_scores[number]), strict=True):
+            y = run_expert(x, expert=expert)
             out[number] = out[number] + share * y
             load[expert] += 1 / (m.top_k * len(flat))
-    balance = m.experts * (load * softmax(flat @ w["router"]).mean(0)).sum()
+    balance = m.experts * (load * softmax(all_scores).mean(0)).sum()
     return out.reshape(h.shape), balance
+
+
+def apply_gate(m: DecoderModel, gate: Array, up: Array) -> Array:
+    if m.gate_limit:
+        gate = np.minimum(gate, m.gate_limit)
+        up = np.clip(up, -m.gate_limit, m.gate_limit) + 1
+    return ACTIVATIONS[m.activation](gate) * up
 
 
 def run_mlp(m: DecoderModel, w: Any, h: Array) -> Array:
@@ -124,7 +145,7 @@ def run_mlp(m: DecoderModel, w: Any, h: Array) -> Array:
 
     activate = ACTIVATIONS[m.activation]
     up = multiply("up", h)
-    return multiply("down", activate(multiply("gate", h)) * up if m.gated else activate(up))
+    return multiply("down", apply_gate(m, multiply("gate", h), up) if m.gated else activate(up))
 
 
 def compute_reference_loss(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from typing import get_args
+from typing import Literal, get_args
 
 import jax
 import numpy as np
@@ -19,6 +19,7 @@ from hespas.frontends.recipes.attention_ops import compute_alibi_slopes
 from hespas.frontends.recipes.published_models import (
     GemmaName,
     GptName,
+    GptOssName,
     LlamaName,
     MoeName,
     make_decoder_model,
@@ -42,11 +43,13 @@ VARIANTS = {
     "window": {"window": 5, "global_every": 2, "layers": 5, "positions": "rotary"},
     "gemma": {"model": "tiny-gemma"},
     "deepseek-v2": {"model": "tiny-deepseek", "capacity": 8.0},
+    "gpt-oss": {"model": "tiny-gpt-oss", "capacity": 8.0},
+    "gpt-oss-dropless": {"model": "tiny-gpt-oss", "dispatch": "dropless", "top_k": 2},
     "deepseek-v3": {"model": "tiny-deepseek", "router": "sigmoid", "dispatch": "dropless"},
 }  # fmt: skip
 
 
-RECIPES_OF = {"tiny-gpt": gpt, "tiny-gemma": gemma, "tiny-deepseek": moe}
+RECIPES_OF = {"tiny-gpt": gpt, "tiny-gemma": gemma, "tiny-deepseek": moe, "tiny-gpt-oss": moe}
 
 
 def make_noisy(args, seed=3):
@@ -132,6 +135,7 @@ def test_alibi_slopes_are_the_papers():
         ("window", {"context": 2}, {"remat": "none"}),
         ("gemma", {"fsdp": 2, "tensor": 2}, {"sequence_parallel": True}),
         ("deepseek-v2", {"fsdp": 2, "expert": 2, "tensor": 2}, {}),
+        ("gpt-oss", {"expert": 2, "tensor": 2}, {}),
         ("deepseek-v3", {"fsdp": 2, "tensor": 2}, {}),
     ],
     ids=[
@@ -142,6 +146,7 @@ def test_alibi_slopes_are_the_papers():
         "window",
         "gemma",
         "expert",
+        "sinks",
         "dropless",
     ],
 )
@@ -166,12 +171,12 @@ def test_divided_models_equal_the_whole(name, mesh, options):
         ("gemma-7b", 8_537_680_896), ("gemma2-2b", 2_614_341_888), ("gemma2-9b", 9_241_705_984),
         ("gemma2-27b", 27_227_128_320), ("gemma3-1b", 999_885_952),
         ("qwen3-235b-a22b", 235_093_634_560), ("deepseek-v2-lite", 15_706_484_224),
-        ("deepseek-v2", 235_741_434_880),
+        ("deepseek-v2", 235_741_434_880), ("gpt-oss-120b", 116_829_156_672),
         ("deepseek-v3", 671_026_419_200 - 58 * 256),  # without the biases of routing
     ],
 )  # fmt: skip
 def test_models_have_the_published_sizes(model, count):
-    names = {gpt: GptName, gemma: GemmaName, llama: LlamaName, moe: MoeName}
+    names = {gpt: GptName, gemma: GemmaName, llama: LlamaName, moe: Literal[MoeName, GptOssName]}
     recipe = next(recipe for recipe, literal in names.items() if model in get_args(literal))
     program = recipe.build(model=model, mesh={}, sequence=2048, scan=True)
     assert program.facts["parameters"] == count

@@ -116,7 +116,8 @@ def test_devices_that_divide_the_queries_have_the_same_blocks():
 
 
 @pytest.mark.slow
-def test_chunks_of_devices_make_the_attention_of_whole_sequences(monkeypatch):
+@pytest.mark.parametrize("has_sinks", [False, True])
+def test_chunks_of_devices_make_the_attention_of_whole_sequences(monkeypatch, has_sinks):
     """Outputs and gradients of all devices' kernels, interpreted, against numpy's formula."""
     from jax.experimental.pallas.ops.tpu import splash_attention as splash
 
@@ -133,26 +134,32 @@ def test_chunks_of_devices_make_the_attention_of_whole_sequences(monkeypatch):
     options = splash_kernels.MaskOptions(0, 0.0, devices, "context")
     order = np.concatenate([np.split(np.arange(tokens), 2 * devices)[i] for i in list_chunks(2)])
 
-    def attend_by_parts(q, k, v):
+    sinks = jnp.asarray([0.5, 2.0]) if has_sinks else None
+
+    def attend_by_parts(q, k, v, sinks):
         parts = jnp.split(q[:, :, order], devices, axis=2)
-        outs = [splash_kernels.attend(part, k, v, i, options) for i, part in enumerate(parts)]
+        outs = [
+            splash_kernels.attend(part, k, v, sinks, i, options) for i, part in enumerate(parts)
+        ]
         return restore_token_order(jnp.concatenate(outs, axis=2), devices, axis=2)
 
-    def attend_to_all(q, k, v):
+    def attend_to_all(q, k, v, sinks):
         mask = np.arange(tokens)[:, None] >= np.arange(tokens)
-        scores = jnp.einsum("bhsd,bgtd->bhst", q, k)
-        return jnp.einsum(
-            "bhst,bgtd->bhsd", jax.nn.softmax(jnp.where(mask, scores, -1e30), axis=-1), v
-        )
+        scores = jnp.where(mask, jnp.einsum("bhsd,bgtd->bhst", q, k), -1e30)
+        if sinks is not None:
+            sink = jnp.broadcast_to(sinks[:, None, None], (1, 2, tokens, 1))
+            scores = jnp.concatenate([scores, sink], axis=-1)
+        shares = jax.nn.softmax(scores, axis=-1)[..., :tokens]
+        return jnp.einsum("bhst,bgtd->bhsd", shares, v)
 
     q = q * size**-0.5
 
     def differentiate(attend):
-        def run(q, k, v, g):
-            out, pull = jax.vjp(attend, q, k, v)
-            return out, pull(g)
+        def run(q, k, v, sinks, g):
+            out, pull = jax.vjp(attend, q, k, v, sinks)
+            return out, jax.tree.leaves(pull(g))
 
-        return jax.jit(run, compiler_options=FAST_COMPILATION)(q, k, v, g)
+        return jax.jit(run, compiler_options=FAST_COMPILATION)(q, k, v, sinks, g)
 
     out, gradients = differentiate(attend_by_parts)
     expected, expected_gradients = differentiate(attend_to_all)

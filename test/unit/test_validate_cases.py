@@ -118,6 +118,8 @@ def test_a_row_becomes_a_recipe():
         ("llama3.1-405b", {"hidden": "16384", "heads": "128"}, "llama",
          {"model": "405b", "head_dim": "128"}),
         ("fuji-7b-v1", {"head_dim": "32"}, "gpt", {"tied": "true", "head_dim": "32"}),
+        ("gpt-oss-120b", {"hidden": "2880", "heads": "64"}, "moe",
+         {"model": "gpt-oss-120b", "head_dim": "64"}),
         ("bert-large", {"kv_heads": "8"}, "bert", {"model": "bert-large", "head_dim": "64"}),
         ("t5-v1.1-xl", {}, "t5", {"model": "t5-v1.1-xl", "head_dim": "64"}),
     ],

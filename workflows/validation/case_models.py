@@ -69,6 +69,7 @@ FAMILIES = (
     ModelFamily("bert", "bert", "bert-large"),
     ModelFamily("t5-v1.1", "t5", "t5-v1.1-xl", head_dim=64),
     ModelFamily("t5_1_1", "t5", "t5-v1.1-xl", head_dim=64),
+    ModelFamily("gpt-oss", "moe", "gpt-oss-120b", assumption=_CAPACITY),
     ModelFamily("mixtral", "moe", "mixtral-8x7b", assumption=_CAPACITY),
     ModelFamily("qwen3-235b-a22b", "moe", "qwen3-235b-a22b", assumption=_CAPACITY),
     # The dimensions of experts and latent vectors stand in no column of a table.
