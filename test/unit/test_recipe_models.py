@@ -56,9 +56,12 @@ def make_noisy(args, seed=3):
     """The arguments with noise on each weight, so that no bias is 0 and no scale is 1."""
     state, *batch = args
     random = np.random.default_rng(seed)
-    noisy = jax.tree.map(
-        lambda w: (w + 0.1 * random.normal(size=w.shape)).astype(w.dtype), state["params"]
-    )
+
+    def add_noise(weight):
+        start = 0.2 * weight if weight.ndim > 3 else weight  # stacks start with large weights
+        return (start + 0.1 * random.normal(size=weight.shape)).astype(weight.dtype)
+
+    noisy = jax.tree.map(add_noise, state["params"])
     return ({**state, "params": noisy}, *batch)
 
 
