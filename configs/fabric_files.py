@@ -52,9 +52,9 @@ class SlowLinkEntry(StrictModel):
 
 
 class SlowDeviceEntry(StrictModel):
-    """A device whose compute takes longer: by the factor 1 / ``speed``."""
+    """Devices whose compute takes longer: by the factor 1 / ``speed``."""
 
-    device: _DeviceNumber
+    devices: Annotated[list[_DeviceNumber], Field(min_length=1)]
     speed: Annotated[float, Field(gt=0, le=100)]
 
 
@@ -89,8 +89,8 @@ def parse_fabric_file(
         raise HespasError(text, where=place)
     devices = math.prod(counts)
     for entry in file.slow_devices:
-        if entry.device >= devices:
-            raise HespasError(f"there is no device {entry.device} of {devices}", where=place)
+        if max(entry.devices) >= devices:
+            raise HespasError(f"there is no device {max(entry.devices)} of {devices}", where=place)
     return NetworkFabric(
         dimensions_at_once=file.dimensions_at_once,
         directions_at_once=file.directions_at_once,
@@ -100,7 +100,9 @@ def parse_fabric_file(
         slow_links=tuple(
             _convert_slow_link(entry, topology, counts, place) for entry in file.slow_links
         ),
-        device_speeds={entry.device: entry.speed for entry in file.slow_devices},
+        device_speeds={
+            device: entry.speed for entry in file.slow_devices for device in entry.devices
+        },
     )
 
 

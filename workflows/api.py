@@ -149,8 +149,8 @@ def sensitivity(
 def variation(
     folder: str | os.PathLike[str],
     *,
-    device_spread: float = 0.0,
-    jitter: float | str = 0.0,
+    device_spread: float | str = 0.0,
+    jitter: float = 0.0,
     draws: int = 1000,
     seed: int = 0,
     system: str | None = None,
@@ -159,9 +159,9 @@ def variation(
 
     Args:
         folder: The output folder of a run, or other traces.
-        device_spread: Standard deviation of the time of compute between devices, 0.03 for 3 %.
-        jitter: That of each compute node from one execution to the next; "bands" for the width of
-            the band of the run's compute.
+        device_spread: Standard deviation of the time of compute between devices, 0.03 for 3 %, or
+            "bands" for that of the band of the run's compute.
+        jitter: That of each compute node from one execution to the next.
         draws: The number of draws.
         seed: The seed of the random numbers; equal seeds give equal results.
         system: The network; None for that of the run.

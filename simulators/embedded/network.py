@@ -110,14 +110,20 @@ class AnalyticalNetwork:
         if self.charges_all_dimensions:
             base += target % stride - source % stride
         ends = (base + here * stride, base + there * stride)
-        crossed = [
-            (number, link)
-            for number, link in enumerate(self.slow_links)
-            if link.dim == dim and _crosses_link(kind, count, stride, ends, link)
-        ]
-        if any(link.bandwidth_share == 0 for _, link in crossed):
-            hops = count - hops
-        return (dim, hops), *((len(self.counts) + number, 0) for number, _ in crossed)
+        crossed, others = [], []
+        for number, link in enumerate(self.slow_links):
+            if (
+                link.dim == dim
+                and link.devices[0] - link.devices[0] // stride % count * stride == base
+            ):
+                crosses = _crosses_link(kind, count, stride, ends, link)
+                (crossed if crosses else others).append(number)
+        down = [number for number in crossed if self.slow_links[number].bandwidth_share == 0]
+        if down:
+            hops, crossed = count - hops, [*down, *others]
+            if any(self.slow_links[number].bandwidth_share == 0 for number in others):
+                raise HespasError(f"there is no way from device {source} to device {target}")
+        return (dim, hops), *((len(self.counts) + number, 0) for number in crossed)
 
     def list_slow_crossings(self, source: int, target: int) -> list[tuple[int, bool]]:
         """Return the slow links that a message crosses, each with whether it goes upwards."""
@@ -169,7 +175,7 @@ class AnalyticalNetwork:
 def _crosses_link(
     kind: str, count: int, stride: int, ends: tuple[int, int], link: SlowLink
 ) -> bool:
-    """Return whether a message between ``ends``, on one line of a dimension, crosses a link of it.
+    """Return whether a message between ``ends`` crosses a link of the same line of a dimension.
 
     In a Ring the message takes the shorter direction, upwards if both are equal.
     """
@@ -180,8 +186,6 @@ def _crosses_link(
     if kind == "FullyConnected":
         return {low, high} == set(ends)
     here, there, at = (device // stride % count for device in (source, target, low))
-    if low - at * stride != source - here * stride:
-        return False
     if kind == "Mesh":
         return min(here, there) <= at < max(here, there)
     closes = high - low != stride and count > 2  # between the last position and the first

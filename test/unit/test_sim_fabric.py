@@ -16,6 +16,7 @@ from hespas.configs.network_fabric import NetworkFabric, SlowLink, SwitchReducti
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators import simulator_choice
 from hespas.simulators.embedded import run_event_simulation
+from hespas.simulators.embedded.network import AnalyticalNetwork
 from hespas.simulators.simulation_inputs import load_inputs
 from hespas.simulators.simulation_options import SimulationOptions, SimulatorChoice
 from hespas.support.errors import HespasError, UsageError
@@ -90,6 +91,16 @@ def test_a_ring_with_a_link_down_is_a_line() -> None:
     )
     for kind in KINDS:
         assert finish_ns(ring, kind) == finish_ns(line, kind)
+
+
+def test_a_detour_has_the_bandwidth_of_its_slowest_link() -> None:
+    ring = load_network("ring:6,links=2", directions_at_once=False)
+    links = (SlowLink(0, (0, 5), 0), SlowLink(0, (2, 3), 0.5))
+    detour = AnalyticalNetwork.from_system(replace(ring, fabric=NetworkFabric(slow_links=links)))
+    assert detour.compute_transfer_ns(5, 0, SIZE) == message_ns(ring, SIZE, hops=5, share=0.5)
+    cut = NetworkFabric(slow_links=(SlowLink(0, (0, 5), 0), SlowLink(0, (2, 3), 0)))
+    with pytest.raises(HespasError, match="no way from device 5 to device 0"):
+        AnalyticalNetwork.from_system(replace(ring, fabric=cut)).find_route(5, 0)
 
 
 def test_a_slow_link_slows_the_whole_ring() -> None:
@@ -183,7 +194,7 @@ def test_written_files_give_the_system_of_the_name(tmp_path: Path) -> None:
 def test_a_slow_device_makes_all_wait(tmp_path: Path) -> None:
     ranks = [[t.comp(1, micros=90), t.coll(2, [1])]] * 4
     t.save(tmp_path / "traces", ranks)
-    slow = {"slow_devices": [{"device": 2, "speed": 0.75}]}
+    slow = {"slow_devices": [{"devices": [2, 3], "speed": 0.75}]}
     finishes = []
     for name, fabric in (("even", {}), ("slow", slow)):
         folder = write_system(tmp_path / name, "switch:4,links=1", fabric)
@@ -230,7 +241,7 @@ FABRIC_ERRORS = {
     ),
     "no device": (
         "switch:4,links=2",
-        {"slow_devices": [{"device": 4, "speed": 1}]},
+        {"slow_devices": [{"devices": [4], "speed": 1}]},
         "no device 4 of 4",
     ),
 }

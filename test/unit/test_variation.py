@@ -109,11 +109,20 @@ def test_random_programs_of_pipelines_are_replayed_exactly(tmp_path: Path) -> No
         assert all(cost.step_time_s * 1e9 > replay.step_time_ns for cost in costs[-1:])
 
 
-def test_jitter_from_bands_needs_a_band(tmp_path: Path) -> None:
+def test_a_spread_from_bands_is_that_of_the_run(tmp_path: Path) -> None:
     write_step(tmp_path / "traces", 4)
     (tmp_path / "traces" / "run.json").write_text(json.dumps({"compute_band_s": None}))
     with pytest.raises(HespasError, match="no band of compute"):
-        vary_folder(str(tmp_path / "traces"), jitter="bands")
+        vary_folder(str(tmp_path / "traces"), device_spread="bands")
+    band = {"compute_s": 1e-3, "compute_band_s": [0.9e-3, 1.1e-3]}
+    (tmp_path / "traces" / "run.json").write_text(json.dumps(band))
+    variation = vary_folder(
+        str(tmp_path / "traces"),
+        device_spread="bands",
+        draws=5,
+        overrides={"system": str(tmp_path / "system")},
+    )
+    assert variation.options.device_spread == pytest.approx(0.1 / 1.2816, rel=1e-3)
     with pytest.raises(UsageError, match="not from 0 to"):
         VariationOptions(jitter=0.5)
 
@@ -181,12 +190,13 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_step(tmp_path / "traces", 4)
     done = run_line(
         "hespas study variation traces --system system --device-spread 0.05 --draws 20 "
-        "--csv draws.csv --plot draws.svg --json"
+        "--csv draws.csv --plot draws.svg --page draws.html --json"
     )
     assert done.code == 0, done.err
     figures = json.loads(done.out)
     assert figures["p50_s"] < figures["p95_s"] < figures["p99_s"]
     assert len(Path("draws.csv").read_text().splitlines()) == 21 and Path("draws.svg").exists()
+    assert "P99" in Path("draws.html").read_text()
     done = run_line(
         "hespas study goodput --devices 1024 --checkpoint-gb 600 --storage-gb-s 20 "
         "--plot goodput.svg"

@@ -60,6 +60,8 @@ def main(argv: Sequence[str]) -> int:
     options = build_study_parser(name).parse_args(argv[1:])
     if name in _OWN_STUDIES:
         output = _OWN_STUDIES[name][1](options)
+        if getattr(options, "page", None):
+            study_serving.write_page(options.page, name.capitalize(), output)
     elif name == "serving":
         output = _run_serving_study(import_study_module(name).STUDY, options)
     else:
@@ -83,6 +85,8 @@ def build_study_parser(name: str) -> CommandParser:
     if name in _OWN_STUDIES:
         parser = _OWN_STUDIES[name][0]()
         _add_output_flags(parser)
+        if name != "operators":
+            study_serving.add_page_flag(parser)
         return parser
     parser = _build_program_parser(import_study_module(name).STUDY)
     if name == "serving":
@@ -191,7 +195,7 @@ def _run_serving_study(study: Study, options: argparse.Namespace) -> StudyOutput
     axis_values, study_options = _parse_program_options(study, options)
     output = serving.run_serving_study(axis_values, study_options, load, print_to_stderr)
     if options.page:
-        study_serving.write_page(options.page, output)
+        study_serving.write_page(options.page, "Serving", output)
     return output
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def add_load_flags(parser: CommandParser) -> None:
     """Add the flags of requests, servers and limits, and of the page."""
     add = parser.add_argument
-    add("--page", metavar="FILE", help="write the tables as an HTML page")
+    add_page_flag(parser)
     add(
         "--trace", default="", metavar="FILE",
         help="requests, as CSV with the columns arrival_s,prompt_tokens,output_tokens",
@@ -101,10 +101,15 @@ def _parse_rate(text: str) -> float:
     return rate
 
 
-def write_page(path: str, output: StudyOutput) -> None:
+def add_page_flag(parser: CommandParser) -> None:
+    """Add the flag of the page of a study."""
+    parser.add_argument("--page", metavar="FILE", help="write the tables as an HTML page")
+
+
+def write_page(path: str, title: str, output: StudyOutput) -> None:
     """Write the tables of the study as a page; raises HespasError."""
     from hespas.support.output_file import write_atomically
     from hespas.tools.report.table_page import render_table_page
 
-    page = render_table_page("Serving", "; ".join(output.notes), output.tables)
+    page = render_table_page(title, "; ".join(output.notes), output.tables)
     write_atomically(path, page)

@@ -28,14 +28,13 @@ def build_variation_parser() -> CommandParser:
     add("folder", metavar="FOLDER", help="the folder of a run, or of other traces")
     add("--system", metavar="NAME", help="the network; default: that of the run")
     add(
-        "--device-spread", type=parse_non_negative, default=0.0, metavar="SHARE",
-        help="standard deviation of the time of compute between devices, 0.03 for 3 %% "
-        "(default 0)",
+        "--device-spread", type=_parse_spread, default=0.0, metavar="SHARE",
+        help="standard deviation of the time of compute between devices, 0.03 for 3 %% (default "
+        f"0), or '{_BANDS}' for that of the band of the run's compute",
     )  # fmt: skip
     add(
-        "--jitter", type=_parse_jitter, default=0.0, metavar="SHARE",
-        help="that of each compute node from one execution to the next (default 0), or "
-        f"'{_BANDS}' for the width of the band of the run's compute",
+        "--jitter", type=parse_non_negative, default=0.0, metavar="SHARE",
+        help="that of each compute node from one execution to the next (default 0)",
     )  # fmt: skip
     add(
         "--draws", type=parse_count, default=1000, metavar="N",
@@ -48,7 +47,7 @@ def build_variation_parser() -> CommandParser:
     return parser
 
 
-def _parse_jitter(text: str) -> float | str:
+def _parse_spread(text: str) -> float | str:
     return text if text == _BANDS else parse_non_negative(text)
 
 

@@ -231,8 +231,8 @@ def list_straggler_costs(
 def vary_folder(
     folder: str,
     *,
-    device_spread: float = 0.0,
-    jitter: float | str = 0.0,
+    device_spread: float | str = 0.0,
+    jitter: float = 0.0,
     draws: int = 1000,
     seed: int = 0,
     overrides: Mapping[str, Any] | None = None,
@@ -241,17 +241,17 @@ def vary_folder(
 
     Args:
         folder: The folder of a run, or of other traces.
-        device_spread: See ``VariationOptions``.
-        jitter: Likewise; "bands" for the width of the band of the run's compute.
-        draws: See ``VariationOptions``.
+        device_spread: See ``VariationOptions``; "bands" for that of the band of the run's compute.
+        jitter: See ``VariationOptions``.
+        draws: Likewise.
         seed: Likewise.
         overrides: Settings of the network that replace those of the run, such as ``system``.
 
     Raises:
         HespasError: The traces cannot be simulated or replayed, or the run has no band.
     """
-    sigma = _read_band_jitter(folder) if isinstance(jitter, str) else jitter
-    options = VariationOptions(device_spread, sigma, draws, seed)
+    spread = _read_band_spread(folder) if isinstance(device_spread, str) else device_spread
+    options = VariationOptions(spread, jitter, draws, seed)
     settings, _ = resolve_network_settings(folder, overrides or {})
     is_recorded = read_recorded_settings(folder) is not None and not (overrides or {}).get("system")
     inputs = load_inputs(folder, load_resolved_system(settings, is_recorded=is_recorded))
@@ -259,7 +259,7 @@ def vary_folder(
     return vary_step(TraceReplay(inputs, result), options)
 
 
-def _read_band_jitter(folder: str) -> float:
+def _read_band_spread(folder: str) -> float:
     """Return the relative standard deviation of compute that the band of a run stands for."""
     figures = read_run_figures(folder)
     band_s = figures.get("compute_band_s")
@@ -267,7 +267,7 @@ def _read_band_jitter(folder: str) -> float:
         raise HespasError(
             "the run has no band of compute",
             where=folder,
-            remedy="use an estimator with bands, such as calibrated, or give jitter as a number",
+            remedy="use an estimator with bands, such as calibrated, or give a number",
         )
     low_s, high_s = band_s
     return (high_s - low_s) / (2 * _BAND_SIGMAS * figures["compute_s"])
