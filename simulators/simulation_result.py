@@ -93,6 +93,19 @@ class CommRecord:
     copies: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class NetworkLoad:
+    """How busy a part of a network is.
+
+    Attributes:
+        name: The name of the part.
+        shares: The times at which its utilisation changes, with the new one in per cent.
+    """
+
+    name: str
+    shares: Sequence[tuple[int, float]]
+
+
 class CurveTag(StrEnum):
     """How the time of a collective follows from measured curves."""
 

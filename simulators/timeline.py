@@ -26,7 +26,7 @@ from hespas.chakra.trace_reader import TraceNode
 from hespas.simulators.critical_path import NodesOf, classify_node
 from hespas.simulators.perfetto_packets import Args, PerfettoTrace
 from hespas.simulators.report_rows import compute_bus_factor
-from hespas.simulators.simulation_result import NodeInterval, SimulationResult
+from hespas.simulators.simulation_result import NetworkLoad, NodeInterval, SimulationResult
 from hespas.support.errors import HespasError
 from hespas.support.output_file import check_writable_file, write_atomically
 
@@ -63,6 +63,7 @@ def write_timeline(
     path: Path | str,
     *,
     devices: Sequence[int] | None = None,
+    loads: Sequence[NetworkLoad] = (),
 ) -> TimelineSummary:
     """Write the timeline of a simulation.
 
@@ -73,6 +74,7 @@ def write_timeline(
         path: The file to write.
         devices: The devices to draw. By default all devices if there are at most 64, else one of
             each equivalence class.
+        loads: Parts of the network, each of which gets a counter.
 
     Raises:
         HespasError: The file cannot be written, a device does not exist, or the simulator recorded
@@ -84,6 +86,7 @@ def write_timeline(
         result, shown, {d: nodes(d) for d in shown}, _SliceArguments(groups, result)
     )
     drawing.draw_tracks()
+    drawing.draw_network_loads(loads)
     data = drawing.packets.to_bytes()
     write_atomically(str(path), data)
     return TimelineSummary(shown, len(result.devices), drawing.slices, drawing.flows, len(data))
@@ -205,6 +208,13 @@ class _TimelineDrawing:
             if others and not draws_all:
                 name += f", like {others} other{'s' if others > 1 else ''}"
             self._draw_device(device, packets.add_child_track(name, step, rank=device))
+
+    def draw_network_loads(self, loads: Sequence[NetworkLoad]) -> None:
+        """Draw a counter for each part of the network."""
+        for load in loads:
+            track = self.packets.add_child_track(load.name, unit="%")
+            for time_ns, share in load.shares:
+                self.packets.set_counter_value(track, time_ns, share)
 
     def _draw_device(self, device: int, parent: int) -> None:
         kind = self.result.class_of[device]

@@ -11,6 +11,7 @@ from hespas.chakra.trace_folder import find_trace_files
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators import simulator_choice
 from hespas.simulators.critical_path import COMMUNICATION, COMPUTE, WAITING, TracedResult
+from hespas.simulators.embedded.link_traffic import collect_dimension_loads
 from hespas.simulators.report_rows import (
     BUS_SOURCE,
     DeviceRow,
@@ -48,6 +49,7 @@ def simulate_trace_folder(
     prefix: str | None = None,
     groups_file: str | os.PathLike[str] | None = None,
     timeline: str | None = None,
+    draws_links: bool = False,
     note: Callable[[str], None] = lambda text: None,
 ) -> SimulationReport:
     """Simulate a folder of traces on a system.
@@ -63,6 +65,7 @@ def simulate_trace_folder(
         timeout_s: The seconds that ASTRA-sim may take.
         exact_durations: Whether durations are nanoseconds; else they are whole microseconds.
         timeline: A file for a Perfetto timeline; None writes none.
+        draws_links: Whether the timeline shows the utilisation of the links of each dimension.
         note: Receives notes, one line each.
 
     Raises:
@@ -84,8 +87,11 @@ def simulate_trace_folder(
     if timeline is not None:
         from hespas.simulators.timeline import write_timeline
 
+        loads = collect_dimension_loads(system, choice.options, result.comms) if draws_links else []
         with open_output_file(timeline, TIMELINES) as path:
-            drawn = write_timeline(result, inputs.get_device_nodes, inputs.groups, path)
+            drawn = write_timeline(
+                result, inputs.get_device_nodes, inputs.groups, path, loads=loads
+            )
         if len(drawn.devices) < drawn.device_count:
             note(
                 f"timeline: {len(drawn.devices)} of {drawn.device_count} devices, "

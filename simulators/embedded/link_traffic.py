@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators.simulation_options import SimulationOptions
-from hespas.simulators.simulation_result import CommRecord
+from hespas.simulators.simulation_result import CommRecord, NetworkLoad
 from hespas.support.errors import HespasError
 
 from .collective_plan import ChunkPhase, CollectivePlanner, PlannedCommunicator, QueueTurn
@@ -22,6 +22,7 @@ from .network import AnalyticalNetwork
 from .scalar_recurrence import count_ring_steps, list_exchanges
 
 LinkEnds = tuple[NetworkPlace, NetworkPlace]
+_RATE_UNITS = 1 << 20  # of a byte per nanosecond
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +61,9 @@ def collect_link_traffic(
     Raises:
         HespasError: An algorithm or a link has no model, or devices were simulated for others.
     """
-    if any(link.bandwidth_share == 0 for link in system.fabric.slow_links):
-        raise HespasError(
-            "the traffic around a link that is down has no model", where=str(system.folder)
-        )
+    counter = _LinkCounter(system, options)
     if any(record.copies > 1 for record in records):
         raise HespasError("the simulation has no record of some devices", remedy="--no-symmetry")
-    counter = _LinkCounter(system, options)
     for record in records:
         counter.add_record(record)
     shares = {
@@ -87,6 +84,43 @@ def collect_link_traffic(
     return rows
 
 
+def collect_dimension_loads(
+    system: SystemSpec, options: SimulationOptions, records: Sequence[CommRecord]
+) -> list[NetworkLoad]:
+    """Return the utilisation of all links of each dimension together, over time.
+
+    A collective or message carries its bytes evenly from the start of its last device to its end.
+
+    Args:
+        system: The system.
+        options: The options of the simulation.
+        records: Its collectives and messages.
+
+    Raises:
+        HespasError: An algorithm or a link has no model.
+    """
+    counter = _LinkCounter(system, options)
+    changes: list[Counter[int]] = [Counter() for _ in system.topology]
+    for record in records:
+        bytes_by_dim: Counter[int] = Counter()
+        for (source, _), carried in counter.count_record(record).items():
+            bytes_by_dim[source[0]] += carried * record.copies
+        duration_ns = max(1, record.finish_ns - record.ready_ns)
+        for dim, carried in bytes_by_dim.items():
+            rate = carried * _RATE_UNITS // duration_ns  # whole units add up to zero again
+            changes[dim][record.ready_ns] += rate
+            changes[dim][record.ready_ns + duration_ns] -= rate
+    loads = []
+    for dim, kind in enumerate(system.topology):
+        capacity = counter.network.bytes_per_ns[dim] * count_links(system, dim) * _RATE_UNITS
+        shares, rate = [], 0
+        for time_ns in sorted(changes[dim]):
+            rate += changes[dim][time_ns]
+            shares.append((time_ns, 100 * rate / capacity))
+        loads.append(NetworkLoad(f"links of dimension {dim}, {kind}", shares))
+    return loads
+
+
 def count_links(system: SystemSpec, dim: int) -> int:
     """Return the number of links of a dimension, each direction on its own."""
     kind, count = system.topology[dim], system.npus_count[dim]
@@ -104,9 +138,17 @@ def _name_place(place: NetworkPlace) -> str:
 
 
 class _LinkCounter:
-    """Adds up the bytes of each link."""
+    """Adds up the bytes of each link.
+
+    Raises:
+        HespasError: A link of the system has no model.
+    """
 
     def __init__(self, system: SystemSpec, options: SimulationOptions) -> None:
+        if any(link.bandwidth_share == 0 for link in system.fabric.slow_links):
+            raise HespasError(
+                "the traffic around a link that is down has no model", where=str(system.folder)
+            )
         by_dimension = options.by_dimension or system.fabric.changes_collectives
         # With congestion, the size of a phase is what it sends, and not what its time follows from.
         planned = replace(options, by_dimension=by_dimension, congestion=True)
@@ -117,17 +159,20 @@ class _LinkCounter:
         self._collectives: dict[tuple[str, int, tuple[int, ...]], Counter[LinkEnds]] = {}
 
     def add_record(self, record: CommRecord) -> None:
-        """Add the bytes of a collective or a message; a broadcast is replayed without a network."""
+        """Add the bytes of a collective or a message."""
+        self.carried_bytes.update(self.count_record(record))
+
+    def count_record(self, record: CommRecord) -> Counter[LinkEnds]:
+        """Return the bytes of a record on each link; a broadcast is replayed without a network."""
         if record.kind == "broadcast":
-            return
+            return Counter()
         if record.kind == "send":
-            for link in list_crossed_links(self.network, *record.ranks):
-                self.carried_bytes[link] += record.operand_bytes
-            return
+            links = list_crossed_links(self.network, *record.ranks)
+            return Counter(dict.fromkeys(links, record.operand_bytes))
         key = (record.kind, record.operand_bytes, record.ranks)
         if key not in self._collectives:
             self._collectives[key] = self._count_collective(*key)
-        self.carried_bytes.update(self._collectives[key])
+        return self._collectives[key]
 
     def _count_collective(
         self, kind: str, size: int, members: tuple[int, ...]

@@ -15,6 +15,7 @@ from hespas.configs.network_fabric import NetworkFabric, SlowLink
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators.embedded.link_traffic import (
     LinkTraffic,
+    collect_dimension_loads,
     collect_link_traffic,
     count_links,
 )
@@ -111,6 +112,16 @@ def test_utilisation_is_that_of_the_bandwidth_that_is_left() -> None:
     assert table.rows[0][:3] == ("Ring 4", "1 of 8", "1.049 MB")
 
 
+def test_loads_are_the_bytes_of_a_dimension_over_time() -> None:
+    system = load_network("ring:4,links=2")
+    record = replace(make_record("all_reduce", range(4)), ready_ns=50, finish_ns=150_050)
+    (load,) = collect_dimension_loads(system, SimulationOptions(), [record])
+    share = 100 * 6 * SIZE / (8 * 50 * 150_000)
+    assert load.shares == [(50, pytest.approx(share, rel=1e-6)), (150_050, 0)]
+    (twice,) = collect_dimension_loads(system, SimulationOptions(), [record, record])
+    assert twice.shares[0][1] == pytest.approx(2 * share, rel=1e-6)
+
+
 def test_what_has_no_model_is_an_error() -> None:
     down = NetworkFabric(slow_links=(SlowLink(0, (1, 2), 0),))
     with pytest.raises(HespasError, match="link that is down"):
@@ -124,10 +135,13 @@ def test_the_command_writes_every_link(tmp_path: Path, monkeypatch: pytest.Monke
     t.save(Path("traces"), [[t.coll(1)]] * 4)
     t.system(Path("system"), (4,))
     for file in ("links.csv", "links.svg"):
-        commands = parse_pipe(f"hespas simulate traces --system system --links {file}")
+        commands = parse_pipe(
+            f"hespas simulate traces --system system --links {file} --timeline step.pftrace"
+        )
         assert commands is not None
         done = run_command(commands[0])
         assert done.code == 0 and "Links, each direction" in done.out, done.err
+    assert b"links of dimension 0, Ring" in Path("step.pftrace").read_bytes()
     with open("links.csv", encoding="utf-8") as lines:
         rows = list(csv.DictReader(lines))
     assert [row["bytes"] for row in rows] == [str(6 * (1 << 20) // 4)] * 4

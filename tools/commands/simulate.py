@@ -59,7 +59,7 @@ def build_parser() -> CommandParser:
     add(
         "--links", metavar="FILE",
         help="write bytes and utilisation of each link, .csv, .png, .svg or .pdf, and print those "
-        "of each dimension",
+        "of each dimension; with --timeline, also a counter for each dimension there",
     )  # fmt: skip
     _add_model_options(parser)
     return parser
@@ -155,6 +155,7 @@ def main(argv: Sequence[str]) -> int:
         prefix=command_line.prefix,
         groups_file=command_line.comm_groups,
         timeline=command_line.timeline,
+        draws_links=bool(command_line.links),
         note=print_to_stderr,
     )
     link_table = None
