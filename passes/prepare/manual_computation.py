@@ -12,41 +12,49 @@ from hespas.dialects.op_bodies import splice_block_before
 from hespas.dialects.op_kinds import MANUAL_COMPUTATION
 from hespas.passes.prepare.census import ModuleCensus
 
-CHANNEL = "channel_handle"
+CHANNEL, CONSTANT = "channel_handle", "stablehlo.constant"
 
 
 def inline_manual_computation(census: ModuleCensus) -> bool:
     """Inline the manual computation if the entry contains nothing else; return whether it did.
 
     It must be manual in every axis of the mesh, its operands must be the entry's arguments, and its
-    results the entry's results, without resharding between them.
+    results the entry's results, without resharding between them. Constants that every device has as
+    a whole, which JAX lifts out of kernels, may be operands too.
     """
     if _list_sdy_ops(census) != [MANUAL_COMPUTATION, "sdy.return"]:
         return False
     entry = census.entry
     block = entry.regions[0].blocks[0]
     ops = [op.operation for op in block.operations]
-    if [op.name for op in ops] != [MANUAL_COMPUTATION, "func.return"]:
+    if [op.name for op in ops] != [CONSTANT] * (len(ops) - 2) + [MANUAL_COMPUTATION, "func.return"]:
         return False
-    manual, last = ops
+    manual, last = ops[-2:]
     channels = itertools.count(1)
     arguments, body = list(block.arguments), manual.regions[0].blocks[0]
     inputs, outputs = (
         _split_shardings(manual, "in_shardings"),
         _split_shardings(manual, "out_shardings"),
     )
+    operands = [
+        (value, text, isinstance(value, ir.BlockArgument))
+        for value, text in zip(manual.operands, inputs, strict=True)
+    ]
+    passed = [value.arg_number for value, _, is_argument in operands if is_argument]  # type: ignore[attr-defined]
     if not (
         _is_fully_manual(manual, census)
-        and len(set(manual.operands)) == len(manual.operands)
-        and all(isinstance(value, ir.BlockArgument) for value in manual.operands)
+        and len(set(passed)) == len(passed) == len(arguments)
+        and all('{"' not in text for _, text, is_argument in operands if not is_argument)
         and list(last.operands) == list(manual.results)
-        and _allows_shardings(entry, "arg_attrs", [v.arg_number for v in manual.operands], inputs)  # type: ignore[attr-defined]
+        and _allows_shardings(
+            entry, "arg_attrs", passed, [text for _, text, is_argument in operands if is_argument]
+        )
         and _allows_shardings(entry, "res_attrs", range(len(outputs)), outputs)
-        and len(arguments) == len(manual.operands)
     ):
         return False
-    for outer, inner in zip(manual.operands, body.arguments, strict=True):
-        outer.set_type(inner.type)
+    for (outer, _, is_argument), inner in zip(operands, body.arguments, strict=True):
+        if is_argument:
+            outer.set_type(inner.type)
     _, values = splice_block_before(manual, manual.operands, body)
     for number, value in enumerate(values):
         last.operands[number] = value

@@ -43,6 +43,27 @@ module @channels attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 
 
 // -----
 
+/// Constants that JAX lifts out of kernels are those of each device; attributes of the body stay.
+
+// CHECK-LABEL: module @constants
+// CHECK: func.func public @main(%[[X:.*]]: tensor<4xf32>)
+// CHECK-NEXT: %[[TABLE:.*]] = stablehlo.constant
+// CHECK-NEXT: stablehlo.custom_call @kernel(%[[TABLE]], %[[X]]) {kernel_name = "attention"}
+// CHECK-NOT: sdy
+module @constants attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32} {
+  sdy.mesh @mesh = <["x"=2]>
+  func.func public @main(%x: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<8xf32> {
+    %c = stablehlo.constant dense<[1, 0]> : tensor<2xi8>
+    %0 = sdy.manual_computation(%c, %x) in_shardings=[<@mesh, [{}]>, <@mesh, [{"x"}]>] out_shardings=[<@mesh, [{"x"}]>] manual_axes={"x"} (%t: tensor<2xi8>, %y: tensor<4xf32>) {
+      %1 = stablehlo.custom_call @kernel(%t, %y) {kernel_name = "attention"} : (tensor<2xi8>, tensor<4xf32>) -> tensor<4xf32>
+      sdy.return %1 : tensor<4xf32>
+    } : (tensor<2xi8>, tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+}
+
+// -----
+
 /// Shardy, automatic: XLA's partitioner puts in the collective that the shardings ask for.
 
 // CHECK-LABEL: module @automatic
