@@ -154,6 +154,10 @@ def test_rows_of_tpus_use_splash_attention_and_libtpus_flags():
     assert plan.xla_options == "slices=2,preset=maxtext-v5e"
     plan = plan_case_program(make_case(16, hardware="TPUv5e"), {}, compiler="tpu")
     assert "libtpu's default flags" in plan.assumptions and not plan.xla_options
+    assert "AdamW's moments in f32" in plan.assumptions
+    case = make_case(16, hardware="TPUv5e", notes="mu_dtype bf16 adamw")
+    plan = plan_case_program(case, {}, compiler="tpu")
+    assert "AdamW's moments in f32, not the first in bf16" in plan.assumptions
 
 
 @pytest.mark.parametrize(

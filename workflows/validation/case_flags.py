@@ -124,6 +124,16 @@ def _choose_tpu_preset(case: TrainingCase, workload: StudyWorkload) -> str:
     return "maxtext-v6e-offload" if "offload" in case.get_text("remat") else "maxtext-v6e"
 
 
+def describe_moments(case: TrainingCase) -> str:
+    """Return the assumption about the types of AdamW's moments, which recipes keep alike."""
+    stated = re.search(r"\bmu_dtype (\w+)", case.get_text("notes"))
+    return (
+        f"AdamW's moments in f32, not the first in {stated[1]}"
+        if stated
+        else ("AdamW's moments in f32")
+    )
+
+
 def read_combine_flags(notes: str, hosts: int, *, is_fp8: bool = False) -> list[str]:
     """Read the thresholds of combined collectives from notes, as XLA flags.
 

@@ -22,7 +22,11 @@ from hespas.workflows.validation.case_encoders import (
     names_fused_attention,
     read_stacks,
 )
-from hespas.workflows.validation.case_flags import choose_gpu_options, choose_tpu_options
+from hespas.workflows.validation.case_flags import (
+    choose_gpu_options,
+    choose_tpu_options,
+    describe_moments,
+)
 from hespas.workflows.validation.case_frameworks import MAXTEXT, MEGATRON, T5X, read_framework
 from hespas.workflows.validation.case_meshes import divides_tokens, read_mesh
 from hespas.workflows.validation.case_models import (
@@ -88,6 +92,7 @@ def plan_case_program(
         plan.xla_options = choose_gpu_options(case, workload, plan.assumptions)
     elif compiler == "tpu":
         plan.xla_options = choose_tpu_options(case, workload, plan.assumptions)
+        plan.assumptions.append(describe_moments(case))
     return plan
 
 
