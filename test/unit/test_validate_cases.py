@@ -160,19 +160,6 @@ def test_rows_of_tpus_use_splash_attention_and_libtpus_flags():
     assert "AdamW's moments in f32, not the first in bf16" in plan.assumptions
 
 
-@pytest.mark.parametrize(
-    ("texts", "preset"),
-    [
-        ({}, "maxtext-v6e"),
-        ({"remat": "custom: layer input offloaded to host"}, "maxtext-v6e-offload"),
-        ({"model": "mixtral-8x7b"}, "maxtext-v6e-moe"),
-    ],
-)
-def test_rows_of_maxtext_on_v6e_have_the_flags_of_its_scripts(texts, preset):
-    case = make_case(16, hardware="TPUv6e", framework="MaxText (JAX/XLA:TPU)", **texts)
-    assert plan_case_program(case, {}, compiler="tpu").xla_options == f"preset={preset}"
-
-
 def test_attention_is_fused_for_types_of_16_bits_on_gpus():
     assert plan_case(precision="f32").workload.options["attention"] == "dot_product"
     plan = plan_case_program(make_case(), {}, compiler=None)

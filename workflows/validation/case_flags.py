@@ -95,33 +95,19 @@ def choose_tpu_options(case: TrainingCase, workload: StudyWorkload, assumptions:
 
     Args:
         case: The case.
-        workload: Its program.
         assumptions: The list to which assumptions are added.
     """
     slices = read_slice_count(case.describe_network())
     options = [f"slices={slices}"] if slices > 1 else []
     stated = case.get_text("xla_flags")
-    preset = _choose_tpu_preset(case, workload)
+    script = re.search(r"\bconfigs/(v5e|v5p)/", case.get_text("notes"))
     if stated:
         options.append(f'flags="{stated}"')
-    elif preset:
-        options.append(f"preset={preset}")
+    elif script:
+        options.append(f"preset=maxtext-{script[1]}")
     else:
         assumptions.append("libtpu's default flags")
     return ",".join(options)
-
-
-def _choose_tpu_preset(case: TrainingCase, workload: StudyWorkload) -> str:
-    """Return the preset with the flags of MaxText's scripts for the model and the TPU, or ""."""
-    script = re.search(r"\bconfigs/(v5e|v5p)/", case.get_text("notes"))
-    if script:
-        return f"maxtext-{script[1]}"
-    is_maxtext = read_framework(case).name == MAXTEXT
-    if not is_maxtext or "v6e" not in case.get_text("hardware").lower():
-        return ""
-    if workload.recipe == "moe":
-        return "maxtext-v6e-moe"
-    return "maxtext-v6e-offload" if "offload" in case.get_text("remat") else "maxtext-v6e"
 
 
 def describe_moments(case: TrainingCase) -> str:
