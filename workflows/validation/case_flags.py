@@ -90,7 +90,7 @@ def _build_block_flags(workload: StudyWorkload) -> list[str]:
     ]
 
 
-def choose_tpu_options(case: TrainingCase, workload: StudyWorkload, assumptions: list[str]) -> str:
+def choose_tpu_options(case: TrainingCase, assumptions: list[str]) -> str:
     """Return the options for a TPU: the slices of the row, and its flags.
 
     Args:
