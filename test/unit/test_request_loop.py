@@ -80,6 +80,22 @@ def test_alternate_steps():
     assert run.served[-1].end_s == pytest.approx(3 * prefill_s + one_s + sum(pairs_s))
 
 
+def test_prompts_in_chunks_let_others_decode_in_between():
+    limits = replace(AMPLE, chunk_tokens=128)
+    requests = [ServingRequest(0.0, 64, 4), ServingRequest(0.0, 256, 1)]
+    whole, chunked = (
+        serve_requests(requests, TIMES, one, policy="alternate") for one in (AMPLE, limits)
+    )
+    steps_s = [TIMES.interpolate_decode_s(1, 64 + n) for n in (1, 2, 3)]
+    assert whole.served[0].end_s == pytest.approx(0.05 + sum(steps_s))
+    first_s, second_s = (TIMES.interpolate_chunk_s(*ends) for ends in ((0, 128), (128, 256)))
+    assert (first_s, second_s) == pytest.approx((0.02, 0.02))
+    assert chunked.served[1].first_token_s == pytest.approx(0.05 + sum(steps_s[:2]))
+    assert chunked.prefill_s == pytest.approx(whole.prefill_s)
+    assert chunked.served[0].end_s == pytest.approx(whole.served[0].end_s)
+    assert TIMES.interpolate_chunk_s(255, 256) == TIMES.prefill_s[64]
+
+
 def test_clients_that_wait_for_answers():
     """With c clients, the mean latency is c times the time between two ends (Little's law)."""
     requests = [ServingRequest(0.0, 64, 9)] * 60
@@ -128,9 +144,10 @@ REQUESTS = st.lists(
     st.integers(300, 1500),
     st.integers(1, 32),
     st.sampled_from(get_args(BatchingPolicy)),
+    st.sampled_from([None, 50, 100]),
 )
-def test_invariants(requests, slots, tokens, page, policy):
-    limits = ServerLimits(max(tokens, 320), page, slots)
+def test_invariants(requests, slots, tokens, page, policy, chunk):
+    limits = ServerLimits(max(tokens, 320), page, slots, chunk)
     run = serve_requests(requests, TIMES, limits, policy=policy)
     served = run.served
     assert sorted((one.request for one in served), key=repr) == sorted(requests, key=repr)
@@ -141,16 +158,19 @@ def test_invariants(requests, slots, tokens, page, policy):
     least_s = TIMES.interpolate_decode_s(1, 1)
     for one in served:
         request = one.request
-        assert one.ttft_s >= TIMES.get_prefill_s(request.prompt_tokens) - 1e-12
+        if chunk is None or request.prompt_tokens <= chunk:
+            assert one.ttft_s >= TIMES.get_prefill_s(request.prompt_tokens) - 1e-12
+        assert one.ttft_s >= TIMES.interpolate_chunk_s(0, request.prompt_tokens) - 1e-12
         assert one.end_s >= one.first_token_s + (request.output_tokens - 1) * least_s - 1e-9
     decoded = sum(request.output_tokens - 1 for request in requests)
     assert run.decode_steps <= decoded <= run.decode_steps * slots
     end_s = max(one.end_s for one in served)
     start_s = min(request.arrival_s for request in requests)
     assert run.prefill_s + run.decode_s <= end_s - start_s + 1e-9
-    assert run.prefill_s == pytest.approx(
-        math.fsum(TIMES.get_prefill_s(request.prompt_tokens) for request in requests)
-    )
+    if chunk is None:
+        assert run.prefill_s == pytest.approx(
+            math.fsum(TIMES.get_prefill_s(request.prompt_tokens) for request in requests)
+        )
     if decoded:
         figures = compute_load_figures([run], 1, None, LatencyLimits(tpot_s=0.0))
         assert figures["good_share"] == sum(r.output_tokens == 1 for r in requests) / len(requests)

@@ -47,6 +47,10 @@ def add_load_flags(parser: CommandParser) -> None:
         "that do both in one; prefill-first: waiting requests are prefilled before any decode step",
     )  # fmt: skip
     add(
+        "--chunk-tokens", type=parse_count, metavar="N",
+        help="most tokens of a prompt that one step prefills; default: whole prompts",
+    )  # fmt: skip
+    add(
         "--memory-share", type=float, default=0.9, metavar="X",
         help="share of a device's memory for weights, activations and cache; default: 0.9",
     )  # fmt: skip
@@ -87,6 +91,7 @@ def parse_load_options(options: argparse.Namespace) -> LoadOptions:
         replicas=options.replicas,
         memory_share=options.memory_share,
         policy=options.policy,
+        chunk_tokens=options.chunk_tokens,
         limits=LatencyLimits(options.ttft_limit, options.tpot_limit),
     )
 

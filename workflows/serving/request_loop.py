@@ -11,6 +11,10 @@ order of their arrival, none overtakes another. There are two policies:
   server that decodes and prefills in one program, as vLLM and TensorRT-LLM do today. Such a program
   reads the weights once for both, so that the sum of the two times is an upper bound.
 
+With ``chunk_tokens``, a longer prompt is prefilled in several steps, each as above. With
+``alternate``, it thus delays the sequences that are decoded by one chunk at a time. The request has
+its first token with the last chunk, and no other request is admitted before.
+
 Invariant: the memory of admitted requests is reserved until they end, so that none has to be
 preempted. vLLM admits a request when its prompt fits, and preempts it if memory runs out later; its
 batches can be larger at first.
@@ -39,11 +43,13 @@ class ServerLimits:
         cache_tokens: The tokens for which there is memory.
         page_tokens: The tokens of a page, of which each request has a whole number.
         slots: The most sequences that are decoded together.
+        chunk_tokens: The most tokens of a prompt that one step prefills; None for whole prompts.
     """
 
     cache_tokens: int
     page_tokens: int
     slots: int
+    chunk_tokens: int | None = None
 
     def reserve_tokens(self, request: ServingRequest) -> int:
         """Return the tokens for which a request reserves memory."""
@@ -177,6 +183,7 @@ class _RequestServer:
             self.arrival_s = [0.0] * self.sent + [math.inf] * (len(requests) - self.sent)
         self.clock_s = 0.0
         self.admitted = 0  # how many requests, in the order of arrival
+        self.prefilled_tokens = 0  # of the next request, whose prompt is prefilled in chunks
         self.ends: list[tuple[int, int]] = []  # (last decode step, request)
         self.cached_tokens = 0  # of the sequences that are decoded
         self.reserved_tokens = 0
@@ -208,11 +215,13 @@ class _RequestServer:
 
     def _prefill_next(self) -> None:
         number, request = self.admitted, self.requests[self.admitted]
-        self.admitted += 1
         self.has_just_prefilled = True
-        duration_s = self.times.get_prefill_s(request.prompt_tokens)
+        duration_s = self._prefill_chunk(request)
         self.clock_s += duration_s
         self.prefill_s += duration_s
+        if self.prefilled_tokens:
+            return
+        self.admitted += 1
         self.first_token_s[number] = self.clock_s
         reserved = self.reserved_tokens + self.limits.reserve_tokens(request)
         self.most_reserved_tokens = max(self.most_reserved_tokens, reserved)
@@ -222,6 +231,15 @@ class _RequestServer:
             heapq.heappush(self.ends, (self.decode_steps + request.output_tokens - 1, number))
         else:
             self._end_request(number)
+
+    def _prefill_chunk(self, request: ServingRequest) -> float:
+        """Prefill the next tokens of a prompt, and return the time that they take."""
+        chunk, start = self.limits.chunk_tokens, self.prefilled_tokens
+        if chunk is None or request.prompt_tokens <= chunk:
+            return self.times.get_prefill_s(request.prompt_tokens)
+        end = min(start + chunk, request.prompt_tokens)
+        self.prefilled_tokens = end if end < request.prompt_tokens else 0
+        return self.times.interpolate_chunk_s(start, end)
 
     def _decode_all(self) -> None:
         batch = len(self.ends)

@@ -65,6 +65,23 @@ class StepTimes:
             )
         return self.prefill_s[self._prompts[at]]
 
+    def interpolate_chunk_s(self, start: int, end: int) -> float:
+        """Return the time to prefill the tokens of a prompt from ``start`` to ``end``.
+
+        The chunk does what prompts of these two lengths differ in, which attends to the tokens
+        before it, and takes at least the time of the smallest prompt: it reads all weights.
+        """
+        difference_s = self._interpolate_prefill_s(end) - self._interpolate_prefill_s(start)
+        return max(difference_s, self.prefill_s[self._prompts[0]])
+
+    def _interpolate_prefill_s(self, tokens: int) -> float:
+        """Return the time of a prompt that is not padded, linear between buckets and from 0."""
+        at = bisect.bisect_left(self._prompts, tokens)
+        high = self._prompts[at]
+        low = self._prompts[at - 1] if at else 0
+        low_s = self.prefill_s[low] if at else 0.0
+        return low_s + (tokens - low) / (high - low) * (self.prefill_s[high] - low_s)
+
     def interpolate_decode_s(self, batch: int, tokens: int) -> float:
         """Return the time of a decode step.
 

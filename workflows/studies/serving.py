@@ -75,6 +75,7 @@ class LoadOptions:
             (``gpu_memory_utilization``).
         limits: The latencies of a good request.
         policy: When requests are admitted.
+        chunk_tokens: The most tokens of a prompt that one step prefills; None for whole prompts.
     """
 
     trace: str = ""
@@ -88,6 +89,7 @@ class LoadOptions:
     memory_share: float = 0.9
     limits: LatencyLimits = field(default_factory=LatencyLimits)
     policy: BatchingPolicy = "alternate"
+    chunk_tokens: int | None = None
 
 
 SATURATION_SHARES = (0.25, 0.5, 0.75, 0.9)
@@ -193,8 +195,8 @@ class ServedModel:
     cache_tokens: int
     page_tokens: int
 
-    def make_limits(self) -> ServerLimits:
-        return ServerLimits(self.cache_tokens, self.page_tokens, self.times.largest_batch)
+    def make_limits(self, chunk: int | None = None) -> ServerLimits:
+        return ServerLimits(self.cache_tokens, self.page_tokens, self.times.largest_batch, chunk)
 
 
 def run_serving_study(
@@ -324,7 +326,7 @@ def _serve_replicas(
     requests: Sequence[ServingRequest],
     clients: int | None = None,
 ) -> list[ServerRun]:
-    limits = model.make_limits()
+    limits = model.make_limits(load.chunk_tokens)
     parts = [requests[number :: load.replicas] for number in range(load.replicas)]
     return [
         serve_requests(part, model.times, limits, clients, load.policy) for part in parts if part
@@ -358,12 +360,14 @@ def _describe_memory(model: ServedModel) -> str:
 
 
 def _describe_load(load: LoadOptions) -> str:
+    chunks = f", prompts in chunks of {load.chunk_tokens} tokens" if load.chunk_tokens else ""
+    servers = f"on {load.replicas} servers, {load.policy}{chunks}"
     if load.trace:
-        return f"requests of {load.trace}, on {load.replicas} servers, {load.policy}"
+        return f"requests of {load.trace}, {servers}"
     arrivals = "number of clients" if load.clients else f"rate, Poisson, seed {load.seed}"
     return (
         f"{load.requests} requests of {load.prompt_tokens} + {load.output_tokens} tokens for each "
-        f"{arrivals}, on {load.replicas} servers, {load.policy}"
+        f"{arrivals}, {servers}"
     )
 
 
