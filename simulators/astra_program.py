@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hespas.support.errors import HespasError
 
+TESTED_VERSION = "518bd51"  # whose times the embedded simulator equals
 ENVIRONMENT = "HESPAS_ASTRA_SIM"
 UNAWARE = "AstraSim_Analytical_Congestion_Unaware"
 AWARE = "AstraSim_Analytical_Congestion_Aware"

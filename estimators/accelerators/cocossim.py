@@ -25,6 +25,7 @@ class CocossimEstimator(ExternalSimulatorEstimator):
     name: ClassVar[str] = "cocossim"
     version: ClassVar[str] = "1"
     Config: ClassVar[type] = ExternalSimulatorConfig
+    tested_version: ClassVar[str] = "8da7e20"
     worker: ClassVar[str] = "hespas.estimators.accelerators.cocossim_worker:simulate_product"
     probe: ClassVar[str] = "hespas.estimators.accelerators.cocossim_worker:probe_simulator"
 

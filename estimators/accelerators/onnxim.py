@@ -32,6 +32,7 @@ class OnnximEstimator(ExternalSimulatorEstimator):
     name: ClassVar[str] = "onnxim"
     version: ClassVar[str] = "2"
     Config: ClassVar[type] = OnnximConfig
+    tested_version: ClassVar[str] = "a1e8629"
     worker: ClassVar[str] = "hespas.estimators.accelerators.onnxim_worker:simulate_product"
     probe: ClassVar[str] = "hespas.estimators.accelerators.onnxim_worker:probe_simulator"
 

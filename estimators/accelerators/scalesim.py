@@ -51,6 +51,7 @@ class ScalesimEstimator(ArraySimulatingEstimator):
     name: ClassVar[str] = "scalesim"
     version: ClassVar[str] = "1"
     Config: ClassVar[type] = ScalesimConfig
+    tested_version: ClassVar[str] = "3.0.0"
     worker: ClassVar[str] = "hespas.estimators.accelerators.scalesim_worker:simulate_product"
     probe: ClassVar[str] = "hespas.estimators.accelerators.scalesim_worker:probe_simulator"
 

@@ -45,6 +45,7 @@ class ZigzagEstimator(ArraySimulatingEstimator):
     name: ClassVar[str] = "zigzag"
     version: ClassVar[str] = "2"
     Config: ClassVar[type] = ZigzagConfig
+    tested_version: ClassVar[str] = "3.9.1"
     worker: ClassVar[str] = "hespas.estimators.accelerators.zigzag_worker:simulate_product"
     probe: ClassVar[str] = "hespas.estimators.accelerators.zigzag_worker:probe_simulator"
     packages: ClassVar[tuple[str, ...]] = ("zigzag-dse",)

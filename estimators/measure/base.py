@@ -43,6 +43,8 @@ class MeasuringEstimator(Estimator):
             everything except the payload that results depend on: ``{"device": "...", ...}``. The
             ``versions`` of the distributions in ``packages`` are added.
         packages: The distributions whose versions results depend on.
+        tested_version: The version of the simulator whose results were checked; "" for a package
+            whose supported versions are declared as a dependency.
         turns: "whole" runs only one worker call at a time on a machine, whatever the number of
             workers. "own" is for a worker that calls ``turns.hold_compile_turn`` and
             ``turns.hold_timing_turn`` (hespas.estimators.measure.turns) itself, so that
@@ -55,6 +57,7 @@ class MeasuringEstimator(Estimator):
     worker: ClassVar[str]
     probe: ClassVar[str] = "hespas.estimators.measure.host:probe_host"
     packages: ClassVar[tuple[str, ...]] = ()
+    tested_version: ClassVar[str] = ""
     turns: ClassVar[Literal["whole", "own"]] = "whole"
 
     def __init__(self, config: Any) -> None:

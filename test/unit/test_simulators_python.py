@@ -15,6 +15,7 @@ from hespas.estimators.accelerators import scalesim_worker, zigzag_worker
 from hespas.estimators.measure.failure import UnsupportedError
 from hespas.passes.annotate.traverse import Annotation
 from hespas.support.errors import HespasError, UsageError
+from hespas.workflows import simulator_doctor
 
 HERE = {"m": 256, "k": 256, "n": 256, "rows": 128, "columns": 128, "in_bits": 16, "out_bits": 16,
         "clock_hz": 1e9, "bits_per_cycle": 4096, "sram_bytes": 8 << 20, "lpf_limit": 5,
@@ -197,3 +198,21 @@ def test_scalesim_failure_is_typed(monkeypatch, tmp_path):
         UnsupportedError, match="SCALE-Sim exited with code 1: AssertionError: sizes"
     ):
         scalesim_worker.simulate_product({"m": 1, "clock_hz": 1e9})
+
+
+def test_the_doctor_says_what_is_missing(monkeypatch, tmp_path):
+    for name in ("HESPAS_COCOSSIM", "HESPAS_ONNXIM", "HESPAS_ASTRA_SIM"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("HESPAS_SCALESIM_PYTHON", str(tmp_path / "python"))
+    names = ("cocossim", "onnxim", "scalesim")
+    states = [simulator_doctor.examine_estimator(name) for name in names]
+    states.append(simulator_doctor.examine_astra_sim())
+    assert [state.tested_version for state in states] == ["8da7e20", "a1e8629", "3.0.0", "518bd51"]
+    assert not any(state.is_usable or state.identity for state in states)
+    assert all(state.problem and state.remedy for state in states)
+    program = tmp_path / "AstraSim_Analytical_Congestion_Unaware"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    state = simulator_doctor.examine_astra_sim()
+    assert state.is_usable and state.identity == str(program)

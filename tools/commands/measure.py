@@ -8,13 +8,14 @@ from hespas.tools.commands import (
     measure_accelsim,
     measure_cache,
     measure_calibrate,
+    measure_doctor,
     measure_reference,
 )
 from hespas.tools.commands.command_parser import CommandParser
 
 DESCRIPTION = """\
 Manage the cache of measurements, measure a whole program, fit the constants of a node to
-measurements, and export regions for Accel-Sim.
+measurements, export regions for Accel-Sim, and tell which simulators are usable here.
 """
 
 
@@ -24,6 +25,7 @@ def build_parser() -> CommandParser:
     measure_reference.add_reference_command(parser)
     measure_calibrate.add_calibrate_command(parser)
     measure_accelsim.add_accelsim_command(parser)
+    measure_doctor.add_doctor_command(parser)
     return parser
 
 
