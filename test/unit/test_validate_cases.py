@@ -420,6 +420,12 @@ def test_what_no_recipe_can_express_is_a_reason(texts, kind, reason):
     assert re.search(reason, plan.reasons[kind])
 
 
+def test_fsdp_of_a_row_without_sizes_divides_the_width():
+    plan = plan_case(128, hidden="2880", heads="64", parallelism="see recipe", per_device_batch="1")
+    assert plan.workload.mesh == {"data": 2, "fsdp": 64, "tensor": 1}
+    assert "fsdp over 64 of 128 devices ('see recipe')" in plan.assumptions
+
+
 def test_what_a_row_leaves_open_is_an_assumption():
     texts = {"model": "llama2-7b", "hardware": "H100_80GB_SXM"}
     case = TrainingCase("a", 8, 1.0, texts, 2)

@@ -1,6 +1,7 @@
 """The mesh of a row: how many devices each kind of parallelism has, and on which axis.
 
-A row without sizes is divided by fsdp over all its devices. What no recipe can divide is a reason.
+A row without sizes is divided by fsdp over all its devices, or as many as divide the width
+of its model. What no recipe can divide is a reason.
 """
 
 from __future__ import annotations
@@ -50,10 +51,13 @@ def read_mesh(case: TrainingCase, recipe: str) -> MeshReading:
     sizes = read_axis_sizes(text, case.devices)
     reading = MeshReading()
     if not text or _REFERENCE.fullmatch(text.lower()):
-        sizes = {"fsdp": case.devices}
+        width = case.get_text("hidden")
+        fsdp = math.gcd(case.devices, int(width)) if width.isdecimal() else case.devices
+        sizes = {"dp": case.devices // fsdp, "fsdp": fsdp}
         if case.devices > 1:
             quoted = f" ('{text}')" if text else ""
-            reading.assumptions.append(f"fsdp over all {case.devices} devices{quoted}")
+            share = f"all {fsdp}" if fsdp == case.devices else f"{fsdp} of {case.devices}"
+            reading.assumptions.append(f"fsdp over {share} devices{quoted}")
     elif not sizes:
         return MeshReading(reason=f"'{text}' states no sizes such as dp=2;fsdp=8")
     problems = _list_problems(case, sizes, recipe)
