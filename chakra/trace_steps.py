@@ -2,7 +2,8 @@
 
 Every device runs the same program, so that a trace is one list of steps. Devices differ only in the
 communicator of a collective and in the peers of a transfer. Ids are in program order and equal on
-all devices.
+all devices. Devices that run different programs, such as the stages of pipeline parallelism, have a
+trace for each program, which names its members.
 """
 
 from __future__ import annotations
@@ -103,15 +104,22 @@ class ProgramTrace:
     one before it.
 
     Attributes:
+        devices: The number of devices, of all programs.
         groups: Ascending ranks by communicator id.
         steps: The steps in program order.
         chain: Chain number by step id; negative for communication, 0 for absent steps.
+        members: The devices that run this program; None for all.
     """
 
     devices: int
     groups: dict[int, tuple[int, ...]] = field(default_factory=dict)
     steps: list[TraceStep] = field(default_factory=list)
     chain: dict[int, int] = field(default_factory=dict)
+    members: range | None = None
+
+    def list_members(self) -> range:
+        """Return the devices that run the program."""
+        return range(self.devices) if self.members is None else self.members
 
     def drop_implied_deps(self, deps: Collection[int]) -> tuple[int, ...]:
         """Reduce dependencies to the last one of each chain, which implies the other ones."""

@@ -61,10 +61,14 @@ class WrittenTraces:
     trace_bytes: int
 
 
-def write_traces(trace: ProgramTrace, folder: Path, time: str = "both") -> WrittenTraces:
-    """Write a trace into an existing folder.
+def write_traces(
+    traces: ProgramTrace | Sequence[ProgramTrace], folder: Path, time: str = "both"
+) -> WrittenTraces:
+    """Write the trace of a program, or those of programs on disjoint devices, into a folder.
 
     Args:
+        traces: The traces. Communicators of equal ids have equal members in all of them.
+        folder: An existing folder.
         time: How durations are written. "carry": whole microseconds, with the remainder carried to
             the next node. "exact": nanoseconds, as num_ops and tensor_size, which a system with
             roofline-enabled 1 and peak-perf 1 converts to exactly that time. "both": both.
@@ -72,12 +76,23 @@ def write_traces(trace: ProgramTrace, folder: Path, time: str = "both") -> Writt
     Raises:
         OSError: A file cannot be written.
     """
-    groups = {str(number): list(ranks) for number, ranks in sorted(trace.groups.items())}
+    programs = [traces] if isinstance(traces, ProgramTrace) else traces
+    members = {number: ranks for trace in programs for number, ranks in trace.groups.items()}
+    groups = {str(number): list(ranks) for number, ranks in sorted(members.items())}
     text = json.dumps(groups, separators=(",", ":")).replace('],"', '],\n"')
     (folder / "comm_group.json").write_text(text + "\n", encoding="utf-8")
+    nodes: dict[int, int] = {}
+    total = sum(_write_program_traces(trace, folder, time, nodes) for trace in programs)
+    return WrittenTraces(tuple(nodes[device] for device in sorted(nodes)), total)
+
+
+def _write_program_traces(
+    trace: ProgramTrace, folder: Path, time: str, nodes: dict[int, int]
+) -> int:
+    """Write the traces of the members of a program, count their nodes, and return the bytes."""
     slots = TailSlots(trace)
     times = round_durations(trace.steps)
-    nodes, total = [0] * trace.devices, 0
+    total = 0
     for devices in slots.group_equal_devices():
         chunks, order, count = _encode_device_class(trace, slots, devices[0], times, time)
         parts = [b""] * (2 * len(order) + 1)
@@ -89,7 +104,7 @@ def write_traces(trace: ProgramTrace, folder: Path, time: str = "both") -> Writt
             write_trace_file(f"{folder}/dev.{device}.et", data)
             nodes[device] = count
             total += len(data)
-    return WrittenTraces(tuple(nodes), total)
+    return total
 
 
 def write_trace_file(path: str, data: bytes) -> None:
@@ -111,7 +126,7 @@ class TailSlots:
     """
 
     def __init__(self, trace: ProgramTrace) -> None:
-        self.devices = trace.devices
+        self.members = trace.list_members()
         self.names: list[dict[int, tuple[int, ...]]] = []
         self._slot_by_key: dict[tuple[str, tuple], int] = {}
         for step in trace.steps:
@@ -156,7 +171,7 @@ class TailSlots:
     def group_equal_devices(self) -> list[list[int]]:
         """Return the classes of devices with equal chunks: tails of equal lengths in all slots."""
         devices_by_lengths: dict[tuple[int, ...], list[int]] = {}
-        for device in range(self.devices):
+        for device in self.members:
             key = tuple(len(tails.get(device, b"")) for tails in self.encoded_tails)
             devices_by_lengths.setdefault(key, []).append(device)
         return list(devices_by_lengths.values())

@@ -7,7 +7,7 @@ differ only in names share one program, so thousands of them cost no more than o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,31 +53,22 @@ class InMemoryPrograms:
 
     @property
     def node_counts(self) -> tuple[int, ...]:
-        """The number of nodes of each device."""
-        counts = [0] * self.trace.devices
-        for devices, nodes in self._classes:
-            for device in devices:
-                counts[device] = len(nodes)
-        return tuple(counts)
+        """The number of nodes of each device that runs the program."""
+        counts = {device: len(nodes) for devices, nodes in self._classes for device in devices}
+        return tuple(counts[device] for device in sorted(counts))
 
     def place_on_system(self, system: SystemSpec) -> SimulationInputs:
         """Return the inputs of a simulation on ``system``; raises HespasError if it cannot run."""
-        count = self.trace.devices
-        if system.device_count != count:
-            raise HespasError(
-                f"there are traces of {count} devices, but system {system.name} has "
-                f"{system.device_count}"
-            )
-        groups = {0: tuple(range(count)), **self.trace.groups}
-        devices: list[SimulatedDevice] = [None] * count  # type: ignore[list-item]
-        member_sets = build_member_sets(groups)
-        builder = ProgramBuilder(system)
+        return place_programs_on_system([self], system)
+
+    def place_devices(self, builder: ProgramBuilder) -> dict[int, SimulatedDevice]:
+        """Build the devices that run the program, by number; raises HespasError."""
+        devices: dict[int, SimulatedDevice] = {}
         for members, nodes in self._classes:
             known: list[tuple[int, SimulatedProgram]] = []
             for rank in members:
-                devices[rank] = device = self._place_device(rank, members[0], nodes, builder, known)
-                check_device(rank, device, member_sets)
-        return SimulationInputs(Path(), system, devices, groups)
+                devices[rank] = self._place_device(rank, members[0], nodes, builder, known)
+        return devices
 
     def _build_nodes(self, device: int) -> list[TraceNode]:
         """Build the nodes of a device as they would be read from its trace file."""
@@ -150,10 +141,37 @@ class InMemoryPrograms:
         return groups, peers
 
 
+def place_programs_on_system(
+    programs: Sequence[InMemoryPrograms], system: SystemSpec
+) -> SimulationInputs:
+    """Return the inputs of a simulation of programs that divide the devices of ``system``.
+
+    Raises:
+        HespasError: The system has another number of devices, or a trace cannot run.
+    """
+    count = programs[0].trace.devices
+    if system.device_count != count:
+        raise HespasError(
+            f"there are traces of {count} devices, but system {system.name} has "
+            f"{system.device_count}"
+        )
+    groups = {0: tuple(range(count))}
+    for program in programs:
+        groups |= program.trace.groups
+    member_sets = build_member_sets(groups)
+    builder = ProgramBuilder(system)
+    devices: dict[int, SimulatedDevice] = {}
+    for program in programs:
+        devices |= program.place_devices(builder)
+    for rank in range(count):
+        check_device(rank, devices[rank], member_sets)
+    return SimulationInputs(Path(), system, [devices[rank] for rank in range(count)], groups)
+
+
 def _group_devices(slots: TailSlots) -> Iterable[list[int]]:
     """Group the devices that take part in the same steps; their nodes differ only in names."""
     classes: dict[tuple[bool, ...], list[int]] = {}
-    for device in range(slots.devices):
+    for device in slots.members:
         key = tuple([device in names for names in slots.names])
         classes.setdefault(key, []).append(device)
     return classes.values()

@@ -16,5 +16,6 @@ RECIPES = {
     "pipeline": "hespas.frontends.recipes.pipeline:build",
     "prefill": "hespas.frontends.recipes.prefill:build",
     "resnet": "hespas.frontends.recipes.resnet:build",
+    "stage": "hespas.frontends.recipes.stage:build",
     "t5": "hespas.frontends.recipes.t5:build",
 }

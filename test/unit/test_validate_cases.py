@@ -383,6 +383,24 @@ def test_experts_of_megatron_are_part_of_data_parallelism():
     assert plan.workload.options["batch"] == "1"
 
 
+def test_pipelines_have_the_schedule_of_their_row():
+    plan = plan_case(parallelism="pp=2;vp=2;tp=2;dp=4", framework="Megatron-LM", grad_accum="2",
+                     per_device_batch="0.5", microbatch="1")  # fmt: skip
+    assert plan.pipeline is not None
+    schedule = plan.pipeline.schedule
+    assert (schedule.name, schedule.ranks, schedule.stages_per_rank) == ("interleaved", 2, 2)
+    assert schedule.microbatches == 2 and "schedule interleaved" in plan.assumptions
+    last = plan.pipeline.stages[-1]["update"]
+    assert last.mesh == {"data": 4, "tensor": 2} and last.options["layers"] == "1"
+    torch = plan_case(parallelism="fsdp=4;pp=4", framework="torchtitan interleaved 1F1B",
+                      layers="8", per_device_batch="2", microbatch="8")  # fmt: skip
+    assert torch.pipeline is not None and torch.pipeline.schedule.stages == 8
+    assert torch.pipeline.stages[0]["forward"].mesh == {"data": 4, "tensor": 1}
+    assert torch.pipeline.stages[0]["forward"].options["zero1"] == "true"
+    assert "8 microbatches, as many as stages" in torch.assumptions
+    assert "two stages for each rank" in torch.assumptions
+
+
 def test_options_of_the_user_replace_those_of_rows():
     plan = plan_case(changes={"remat": "none", "batch": "1"}, remat="whatever the framework does")
     assert not plan.reasons
@@ -397,7 +415,7 @@ def test_options_of_the_user_replace_those_of_rows():
         ({"layers": "24+24"}, "model", "layers is '24\\+24', not a number"),
         ({"seq_len": "224x224x3"}, "sequence", "seq_len is '224x224x3'"),
         ({"precision": "nvfp4"}, "precision", r"computes in 'nvfp4'"),
-        ({"parallelism": "pp=2;fsdp=8"}, "parallelism", r"pipeline parallelism \(pp=2\)"),
+        ({"parallelism": "pp=8;fsdp=2"}, "parallelism", "4 layers cannot fill 8 stages"),
         ({"parallelism": "cp=2;fsdp=8", "model": "gemma2-9b"}, "parallelism", "and windows"),
         ({"parallelism": "fsdp=8"}, "parallelism", "makes 8 devices, not 16"),
         ({"parallelism": "3-D"}, "parallelism", "states no sizes"),

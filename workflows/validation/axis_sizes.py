@@ -13,11 +13,13 @@ _AXES = {
     "dp": "dp", "data": "dp", "ddp": "dp", "replica": "dp", "dp_replicate": "dp", "dp_rep": "dp",
     "fsdp": "fsdp", "dp_shard": "fsdp", "hsdp_shard": "fsdp",
     "tp": "tp", "tensor": "tp", "model": "tp", "mdl": "tp", "mp": "tp",
-    "pp": "pp", "pipeline": "pp", "stage": "pp", "cp": "cp", "context": "cp", "ep": "ep",
-    "expert": "ep", "sp": "sp", "fsdp_transpose": "fsdp_transpose", "sequence": "sequence",
+    "pp": "pp", "pipeline": "pp", "stage": "pp", "vp": "vp", "vpp": "vp",
+    "cp": "cp", "context": "cp", "ep": "ep", "expert": "ep", "sp": "sp",
+    "fsdp_transpose": "fsdp_transpose", "sequence": "sequence",
     "tensor_transpose": "tensor_transpose", "tensor_sequence": "tensor_sequence",
     "diloco": "diloco", "autoregressive": "autoregressive", "etp": "etp",
 }  # fmt: skip
+NO_DEVICES = ("sp", "vp")  # axes that have the devices of others
 _SIZE = re.compile(
     r"(?<![\w.])(?:(ici|dcn)_)?([a-z_]+?)(?:_parallelism|_parallel|_size|_degree)*"
     r"\s?[=:]?\s?(-?\d+)(?![\w.]|\.\d)"
@@ -40,7 +42,7 @@ def read_axis_sizes(text: str, devices: int) -> dict[str, int]:
         whole.setdefault(axis, math.prod(factors))
     open_axes = [axis for axis, size in whole.items() if size < 0]
     if len(open_axes) == 1:
-        stated = math.prod(n for axis, n in whole.items() if n > 0 and axis != "sp")
+        stated = math.prod(n for axis, n in whole.items() if n > 0 and axis not in NO_DEVICES)
         whole[open_axes[0]] = devices // stated
     return whole
 

@@ -18,7 +18,8 @@ from hespas.workflows.validation.case_systems import HOST_DEVICES
 from hespas.workflows.validation.training_cases import TrainingCase, read_fsdp_strategy
 
 _TITLES = {
-    "pp": "pipeline parallelism", "cp": "context parallelism", "ep": "expert parallelism",
+    "pp": "pipeline parallelism", "vp": "several stages for each rank",
+    "cp": "context parallelism", "ep": "expert parallelism",
     "sp": "sequence parallelism", "tensor_sequence": "sequence parallelism",
     "sequence": "a sequence axis", "fsdp_transpose": "weights that two axes of fsdp divide",
     "tensor_transpose": "weights that two axes of tensor divide", "diloco": "DiLoCo",
@@ -35,7 +36,8 @@ class MeshReading:
     """What was read.
 
     Attributes:
-        mesh: The sizes of the axes of a recipe, major axis first; {} if there is a reason.
+        mesh: The sizes of the axes of a recipe, major axis first, on the devices of one rank of a
+            pipeline; {} if there is a reason.
         reason: Why there is no mesh.
         assumptions: What the row does not state.
     """
@@ -64,7 +66,7 @@ def read_mesh(case: TrainingCase, recipe: str) -> MeshReading:
     if problems:
         return MeshReading(reason=f"no program with {', '.join(problems)}")
     reading.mesh = _build_mesh(case, sizes, recipe)
-    count = math.prod(reading.mesh.values())
+    count = math.prod(reading.mesh.values()) * sizes.get("pp", 1)
     if count != case.devices:
         return MeshReading(reason=f"'{text}' makes {count} devices, not {case.devices}")
     return reading
@@ -75,6 +77,8 @@ def _list_problems(case: TrainingCase, sizes: Mapping[str, int], recipe: str) ->
     known = {"dp", "fsdp", "tp"}
     if recipe not in ("bert", "t5"):
         known |= {"sp", "tensor_sequence", "ep" if recipe == "moe" else "cp"}
+    if recipe in ("llama", "gpt", "gemma", "moe"):
+        known |= {"pp", "vp"}
     problems = [
         f"{_TITLES[axis]} ({axis}={size})"
         for axis, size in sizes.items()

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hespas.frontends.recipes.published_models import MODELS
+from hespas.support.errors import HespasError
 from hespas.workflows.studies.program_forms import FUSED_ATTENTION
 from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.validation.case_attention import has_fused_attention
@@ -36,6 +37,11 @@ from hespas.workflows.validation.case_models import (
     find_resnet_depth,
     infer_head_dim,
 )
+from hespas.workflows.validation.case_pipelines import (
+    CasePipeline,
+    plan_case_pipeline,
+    read_stage_counts,
+)
 from hespas.workflows.validation.case_precisions import read_precision
 from hespas.workflows.validation.case_rematerialisation import read_rematerialisation
 from hespas.workflows.validation.training_cases import DIMENSIONS, TrainingCase
@@ -57,12 +63,14 @@ class CasePlan:
 
     Attributes:
         workload: The recipe with options and mesh; None if the case is refused.
+        pipeline: The schedule and the programs of the stages, if there are several.
         xla_options: Options of the pass xla-optimize.
         reasons: By kind (model, precision, ...), why there is no program.
         assumptions: What the row does not state, one phrase each.
     """
 
     workload: StudyWorkload | None = None
+    pipeline: CasePipeline | None = None
     xla_options: str = ""
     reasons: dict[str, str] = field(default_factory=dict)
     assumptions: list[str] = field(default_factory=list)
@@ -87,6 +95,13 @@ def plan_case_program(
     )
     if workload is None or plan.reasons:
         return plan
+    counts = read_stage_counts(case)
+    if counts.ranks > 1:
+        try:
+            plan.pipeline = plan_case_pipeline(case, workload, counts, plan.assumptions)
+        except HespasError as error:
+            plan.reasons["parallelism"] = error.message
+            return plan
     plan.workload = workload
     if compiler == "gpu":
         plan.xla_options = choose_gpu_options(case, workload, plan.assumptions)
@@ -308,6 +323,11 @@ def _plan_batch(
     if rest or not batch:
         plan.reasons["batch"] = f"{rows} sequences cannot be divided over {shards} batch shards"
         return None
+    stages = read_stage_counts(case, plan.assumptions)
+    if stages.ranks > 1 and not accumulated:
+        # The default of PyTorch's pipelines: the batch of a shard is cut into as many as stages.
+        plan.assumptions.append(f"{stages.stages} microbatches, as many as stages")
+        accumulated, microbatch = stages.stages, None
     count = accumulated or (-(-batch // microbatch) if microbatch else 1)
     is_short = count == 1 and (microbatch or 0) > batch  # one microbatch of all that there is
     if batch % count or not (is_short or batch // count == (microbatch or batch // count)):

@@ -19,13 +19,21 @@ from hespas.estimators import registry
 from hespas.estimators.calibrated.attention_library import CUDNN
 from hespas.estimators.calibrated.calibrated_estimator import CalibratedEstimator
 from hespas.support.errors import HespasError
+from hespas.workflows.pipelines.schedules import FORWARD
+from hespas.workflows.pipelines.stage_estimates import StagePart, StageTarget
 from hespas.workflows.program_form import AS_IS, FUSE
 from hespas.workflows.step_band import add_network_error
 from hespas.workflows.studies import program_forms, study_programs
+from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.studies.study_programs import StudyProgram
 from hespas.workflows.sweep import sweep_runner
 from hespas.workflows.sweep.sweep_table import extract_error_message
 from hespas.workflows.validation.case_attention import choose_attention_library
+from hespas.workflows.validation.case_pipelines import (
+    collect_pipeline_figures,
+    make_stage_programs,
+    predict_case_pipeline,
+)
 from hespas.workflows.validation.case_programs import CasePlan, plan_case_program
 from hespas.workflows.validation.case_systems import (
     CaseSystem,
@@ -73,7 +81,8 @@ class CaseOutcome:
         plan: Its recipe, options, reasons and assumptions.
         node: The node; "" if unknown.
         system: The network; None if it was not chosen.
-        program: The program in the form of the run.
+        program: The program in the form of the run; None of a pipeline.
+        stages: The programs of the stages of a pipeline by their parts.
         attention: The library whose rates fused attention has.
         path: The file of the program.
         compile_s: The seconds that XLA took now; None if the program existed before.
@@ -86,6 +95,7 @@ class CaseOutcome:
     node: str = ""
     system: CaseSystem | None = None
     program: StudyProgram | None = None
+    stages: Sequence[Mapping[StagePart, StudyProgram]] = ()
     attention: str = CUDNN
     path: str = ""
     compile_s: float | None = None
@@ -116,7 +126,10 @@ def predict_cases(
     outcomes = [_plan_case(case, options) for case in cases]
     folder = Path(options.work_dir or study_programs.get_default_folder())
     _make_programs([o for o in outcomes if o.program is not None], folder, options.jobs, note)
-    runnable = [o for o in outcomes if not o.reasons]
+    for outcome in outcomes:
+        if outcome.stages:
+            _predict_pipeline(outcome, folder, options, note)
+    runnable = [o for o in outcomes if not o.reasons and not o.stages]
     sweep_cells = [_make_sweep_cell(outcome, folder, options) for outcome in runnable]
     sweep_options = sweep_runner.SweepOptions(jobs=options.jobs, cache=options.cache)
     done = sweep_runner.run_sweep(sweep_cells, sweep_options, note) if sweep_cells else None
@@ -164,9 +177,17 @@ def _plan_case(case: TrainingCase, options: CaseOptions) -> CaseOutcome:
         outcome.attention = choose_attention_library(case, node, plan.assumptions)
     per_host = _count_host_devices(outcome.system)
     xla_options = ",".join(filter(None, (plan.xla_options, options.xla_options)))
-    outcome.program = StudyProgram(
-        plan.workload, options.form, target, per_host, xla_options if target else ""
-    )
+
+    def make_program(workload: StudyWorkload) -> StudyProgram:
+        return StudyProgram(workload, options.form, target, per_host, xla_options if target else "")
+
+    if plan.pipeline is None:
+        outcome.program = make_program(plan.workload)
+    else:
+        outcome.stages = [
+            {part: make_program(workload) for part, workload in stage.items()}
+            for stage in plan.pipeline.stages
+        ]
     return outcome
 
 
@@ -188,6 +209,25 @@ def _make_programs(
         outcome.path, outcome.compile_s = path, files.elapsed_s.get(path)
         if (error := files.errors.get(path)) is not None:
             outcome.reasons["compile"] = error.message
+
+
+def _predict_pipeline(
+    outcome: CaseOutcome, folder: Path, options: CaseOptions, note: Callable[[str], None]
+) -> None:
+    """Make the programs of the stages, and predict the step; an error is a reason."""
+    assert outcome.plan.pipeline is not None and outcome.system is not None
+    settings = {"attention": outcome.attention} if outcome.attention != CUDNN else {}
+    form = FUSE if options.form == "fused" else AS_IS
+    target = StageTarget(outcome.node, options.estimator, form, settings)
+    try:
+        files = make_stage_programs(outcome.stages, folder, options.jobs, note)
+        system = write_case_system(outcome.system, outcome.node, folder / "systems")
+        estimate = predict_case_pipeline(outcome.plan.pipeline, files, target, system, note)
+    except HespasError as error:
+        outcome.reasons["run"] = error.message
+        return
+    outcome.path = files[0][FORWARD]
+    _add_figures(outcome, collect_pipeline_figures(estimate, outcome.node))
 
 
 def _make_sweep_cell(outcome: CaseOutcome, folder: Path, options: CaseOptions) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from hespas.configs.system_layout import GIB, SystemDimension
 from hespas.support.errors import HespasError
 from hespas.support.output_file import write_atomically
 from hespas.workflows.studies import program_forms
-from hespas.workflows.validation.axis_sizes import read_axis_sizes
+from hespas.workflows.validation.axis_sizes import NO_DEVICES, read_axis_sizes
 from hespas.workflows.validation.training_cases import TrainingCase
 
 HOST_DEVICES = 8
@@ -128,7 +128,7 @@ def count_xla_devices(case: TrainingCase, node: str) -> int:
         by_batch = float(rows) / float(per_device)
     except (ValueError, ZeroDivisionError):
         by_batch = 0.0
-    by_mesh = math.prod(size for axis, size in sizes.items() if axis != "sp")
+    by_mesh = math.prod(size for axis, size in sizes.items() if axis not in NO_DEVICES)
     return count if count in (by_batch, by_mesh) else case.devices
 
 

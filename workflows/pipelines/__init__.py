@@ -1,0 +1,1 @@
+"""Pipeline parallelism: schedules of stage programs, their traces, memory and step time."""

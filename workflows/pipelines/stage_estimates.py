@@ -1,0 +1,261 @@
+"""Estimates of the programs of stages: StableHLO modules of one rank's devices.
+
+The first result of a forward program is the activation for the next stage, or the loss in the last
+one; its other results are what the backward pass reads. The first result of a backward program, or
+of one of the gradient of its input, is that gradient; the first stage has none. The program of the
+optimiser takes its state and the sums of the gradients.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from hespas.chakra.trace_steps import ProgramTrace
+from hespas.dialects.attrs import MemoryAttr
+from hespas.dialects.mlir import ir
+from hespas.dialects.op_kinds import find_entry_function
+from hespas.estimators.rules.base import to_buffer_size
+from hespas.passes.emit.emit_chakra import EmittedTraces
+from hespas.passes.memory.value_roles import find_replaced_arguments
+from hespas.support.errors import HespasError, UsageError
+from hespas.support.supervised_process import open_temporary_folder
+from hespas.workflows import run_flow
+from hespas.workflows.pipelines.pipeline_traces import StageTraces
+from hespas.workflows.pipelines.schedules import (
+    BACKWARD,
+    FORWARD,
+    INPUT_GRADIENT,
+    WEIGHT_GRADIENT,
+    TaskKind,
+)
+from hespas.workflows.run_config import RunConfig
+from hespas.workflows.run_plan import build_run_plan
+
+StagePart = TaskKind | Literal["update"]
+UPDATE: StagePart = "update"
+TASK_KINDS: Sequence[TaskKind] = (FORWARD, BACKWARD, INPUT_GRADIENT, WEIGHT_GRADIENT)
+PARTS: Sequence[StagePart] = (*TASK_KINDS, UPDATE)
+StageFiles = Mapping[StagePart, str]
+"""The files of the programs of a stage."""
+
+
+@dataclass(frozen=True)
+class StageProgramEstimate:
+    """The estimate of one program of a stage.
+
+    Attributes:
+        trace: Its trace on the devices of a rank.
+        compute_ns: The compute time of a device.
+        band_ns: Its 80 % band; None if the estimator does not know how far off it is.
+        argument_bytes: The bytes of all arguments.
+        result_bytes: The bytes of each result.
+        new_results: The numbers of the results that do not replace arguments.
+        peak_bytes: The peak memory.
+        warnings: What makes the estimate less certain.
+    """
+
+    trace: ProgramTrace
+    compute_ns: float
+    band_ns: tuple[float, float] | None
+    argument_bytes: int
+    result_bytes: tuple[int, ...]
+    new_results: frozenset[int]
+    peak_bytes: int
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def temporary_bytes(self) -> int:
+        """The memory that is used while the program runs, besides arguments and new results."""
+        new_bytes = sum(self.result_bytes[i] for i in self.new_results)
+        return max(self.peak_bytes - self.argument_bytes - new_bytes, 0)
+
+    def sum_kept_bytes(self, first: int) -> int:
+        """Sum the new results from number ``first`` on."""
+        return sum(self.result_bytes[i] for i in self.new_results if i >= first)
+
+
+@dataclass(frozen=True)
+class StageEstimate:
+    """The estimates of the programs of a stage by their parts."""
+
+    programs: Mapping[StagePart, StageProgramEstimate]
+
+    def get_program(self, part: StagePart, stage: int) -> StageProgramEstimate:
+        """Return the estimate of a part; raises HespasError if the stage has no such program."""
+        if part not in self.programs:
+            raise HespasError(
+                f"stage {stage} has no {part.replace('_', ' ')} program",
+                remedy="add its file, or choose another schedule",
+            )
+        return self.programs[part]
+
+
+@dataclass(frozen=True)
+class StageTarget:
+    """What stage programs are estimated for.
+
+    Attributes:
+        node: The node.
+        estimator: The name of the estimator.
+        form: The form of the programs, as of ``hespas run``; None for its default.
+        settings: Settings of the estimator.
+    """
+
+    node: str
+    estimator: str = "calibrated"
+    form: Literal["xla", "fuse", "as-is"] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def estimate_stages(
+    stages: Sequence[StageFiles], target: StageTarget, note: Callable[[str], None]
+) -> list[StageEstimate]:
+    """Estimate the programs of all stages; equal files are estimated once.
+
+    Raises:
+        HespasError: A program cannot be read or estimated, or ranks have unlike devices.
+    """
+    estimates: dict[str, StageProgramEstimate] = {}
+    for path in dict.fromkeys(path for files in stages for path in files.values()):
+        note(f"estimating {os.path.basename(path)}")
+        estimates[path] = estimate_stage_program(path, target)
+    counts = {path: estimate.trace.devices for path, estimate in estimates.items()}
+    if len(set(counts.values())) > 1:
+        fewest, most = (choose(counts, key=counts.__getitem__) for choose in (min, max))
+        raise HespasError(
+            f"it runs on {counts[most]} devices, and {fewest} on {counts[fewest]}",
+            where=most,
+            remedy="give all stages equal meshes",
+        )
+    return [
+        StageEstimate({part: estimates[path] for part, path in files.items()}) for files in stages
+    ]
+
+
+def estimate_stage_program(path: str, target: StageTarget) -> StageProgramEstimate:
+    """Estimate one program as ``hespas run`` does; raises HespasError."""
+    with open_temporary_folder() as scratch:
+        config = RunConfig(
+            mlir=path,
+            node=target.node,
+            estimator=target.estimator,
+            form=target.form,
+            setting=dict(target.settings),
+            split="linear",
+            output=os.path.join(scratch, "traces"),
+        )
+        outcome = run_flow.execute_plan(build_run_plan(config))
+    emitted, memory = outcome.run.get_artefact(EmittedTraces), outcome.run.get_artefact(MemoryAttr)
+    totals = emitted.stats["totals"]
+    arguments, results, replaced = _read_signature(outcome.module)
+    return StageProgramEstimate(
+        trace=emitted.trace,
+        compute_ns=totals["time_ns"],
+        band_ns=None if totals["low_ns"] is None else (totals["low_ns"], totals["high_ns"]),
+        argument_bytes=sum(arguments),
+        result_bytes=tuple(results),
+        new_results=frozenset(range(len(results))) - replaced,
+        peak_bytes=memory.peak_bytes,
+        warnings=tuple(outcome.run.warnings),
+    )
+
+
+def _read_signature(module: ir.Module) -> tuple[list[int], list[int], frozenset[int]]:
+    """Read the bytes of arguments and results, and the results that replace arguments."""
+    entry = find_entry_function(module)
+    block = entry.regions[0].blocks[0]
+    terminator = block.operations[len(block.operations) - 1].operation
+    arguments = [to_buffer_size(value.type).bytes for value in block.arguments]
+    results = [to_buffer_size(value.type).bytes for value in terminator.operands]
+    replaced = find_replaced_arguments(module, entry, len(results))
+    return arguments, results, frozenset(replaced.values())
+
+
+def make_stage_traces(
+    stages: Sequence[StageEstimate], *, has_split_backward: bool
+) -> list[StageTraces]:
+    """Make the traces of stages with the bytes of their messages; raises HespasError."""
+    return [
+        _make_one_stage(stage, number, len(stages), has_split_backward)
+        for number, stage in enumerate(stages)
+    ]
+
+
+def list_task_kinds(has_split_backward: bool) -> tuple[TaskKind, ...]:
+    """Return the kinds of tasks of a schedule."""
+    backward = (INPUT_GRADIENT, WEIGHT_GRADIENT) if has_split_backward else (BACKWARD,)
+    return (FORWARD, *backward)
+
+
+def _make_one_stage(
+    stage: StageEstimate, number: int, count: int, has_split_backward: bool
+) -> StageTraces:
+    kinds = list_task_kinds(has_split_backward)
+    programs: dict[TaskKind, StageProgramEstimate] = {
+        kind: stage.get_program(kind, number) for kind in kinds
+    }
+    update = stage.programs.get(UPDATE)
+    back: TaskKind = INPUT_GRADIENT if has_split_backward else BACKWARD
+    return StageTraces(
+        {kind: programs[kind].trace for kind in kinds},
+        update.trace if update else None,
+        _read_message_bytes(programs[FORWARD], FORWARD, number) if number + 1 < count else 0,
+        _read_message_bytes(programs[back], back, number) if number else 0,
+    )
+
+
+def _read_message_bytes(program: StageProgramEstimate, kind: TaskKind, stage: int) -> int:
+    """Return the bytes of the first result; raises HespasError if nothing can be sent."""
+    if not program.result_bytes or not program.result_bytes[0]:
+        raise HespasError(
+            f"the {kind.replace('_', ' ')} program of stage {stage} returns nothing to send",
+            remedy="return the activation, or its gradient, first",
+        )
+    return program.result_bytes[0]
+
+
+_FILE = re.compile(r"stage(?:-(\d+))?\.(\w+)\.(?:mlir|mlirbc|hlo|pb)(?:\.(?:xz|gz))?")
+
+
+def find_stage_files(folder: str | Path, stages: int) -> list[StageFiles]:
+    """Find the programs of stages: ``stage-N.PART.mlir``, or ``stage.PART.mlir`` for the others.
+
+    Raises:
+        UsageError: There is no such folder, a file has another part, or a program is missing.
+    """
+    if not os.path.isdir(folder):
+        raise UsageError("there is no such folder", where=str(folder))
+    files: dict[tuple[str | None, str], str] = {}
+    for path in sorted(Path(folder).iterdir()):
+        match = _FILE.fullmatch(path.name)
+        if match is None:
+            continue
+        if match[2] not in PARTS:
+            raise UsageError(
+                f"stages have no part '{match[2]}'",
+                where=str(path),
+                remedy=f"parts are {', '.join(PARTS)}",
+            )
+        files[match[1], match[2]] = str(path)
+    return [dict(_select_stage_files(files, number, folder)) for number in range(stages)]
+
+
+def _select_stage_files(
+    files: Mapping[tuple[str | None, str], str], number: int, folder: str | Path
+) -> Iterator[tuple[StagePart, str]]:
+    names: list[StagePart] = [
+        part for part in PARTS if {(str(number), part), (None, part)} & files.keys()
+    ]
+    if FORWARD not in names:
+        raise UsageError(
+            f"there is no forward program of stage {number}",
+            where=str(folder),
+            remedy=f"name it stage-{number}.forward.mlir, or stage.forward.mlir for several stages",
+        )
+    for part in names:
+        yield part, files.get((str(number), part)) or files[None, part]
