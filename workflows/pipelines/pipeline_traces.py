@@ -17,6 +17,7 @@ from typing import NamedTuple
 from hespas.chakra.trace_steps import (
     CollectiveContent,
     ComputeContent,
+    HostCopyContent,
     ProgramTrace,
     StepContent,
     TraceStep,
@@ -207,6 +208,8 @@ class _PipelineTraceBuilder:
                 for group in content.groups
             )
             return replace(content, name=name, groups=groups)
+        if isinstance(content, HostCopyContent):
+            return replace(content, name=name)
         pairs = tuple((first + source, first + target) for source, target in content.pairs)
         return replace(content, name=name, pairs=pairs)
 
