@@ -109,7 +109,7 @@ def test_activations_of_unknown_names_are_not_read():
         ("PyTorch FSDP + FlashAttention (Composer)", "composer"),
         ("PyTorch (21.11), LAMB, nvFuser", "pytorch"),
         ("PyTorch/XLA NeuronX Distributed", "pytorch/xla"),
-        ("T5X (JAX/XLA:GPU)", "xla"),
+        ("T5X (JAX/XLA:GPU)", "t5x"),
         ("TensorFlow 1.15 + XLA", "xla"),
         ("MXNet (22.10 container)", ""),
         ("", ""),

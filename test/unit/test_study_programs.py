@@ -299,7 +299,9 @@ def test_a_ring_over_nodes_pays_for_the_way_between_them(rows):
     assert row["comm_s"] > 15 * least_s
 
 
-@pytest.mark.parametrize("name", [name for name in command.STUDIES if name != "operators"])
+@pytest.mark.parametrize(
+    "name", [name for name in command.STUDIES if name not in command._OWN_STUDIES]
+)
 def test_defaults_are_a_study(name):
     """The default workloads have systems, and labels that tell them apart."""
     module = command.import_study_module(name)
