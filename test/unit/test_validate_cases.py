@@ -358,6 +358,7 @@ def test_stacks_of_t5_have_layers_and_tokens_of_their_own():
     assert plan.workload.options.items() >= expected.items()
     assert "rematerialisation none, the default of t5x" in plan.assumptions
     assert "all_reduce_combine_threshold_bytes=136314880" in plan.xla_options
+    assert "enable_triton_gemm=false" in plan.xla_options
     plain = plan_case(**{**texts, "layers": "24", "seq_len": "512"})
     assert plain.workload.options.items() >= {"layers": "24", "targets": "114"}.items()
     assert "114 tokens of the decoder's sequence" in plain.assumptions
