@@ -72,6 +72,7 @@ def wait_for_end(pid):
 @pytest.mark.parametrize("forks", [True, False])
 def test_each_task_has_its_folder_environment_and_output(pool, tmp_path, monkeypatch, forks):
     monkeypatch.setattr(worker_template, "FORKS", forks)
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)  # Dask sets it in its process
     facts = []
     for name in ("a", "b"):
         assert run(pool, tmp_path / name, "tell", NAMED=name) == 0
