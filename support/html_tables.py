@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import html
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from hespas.support.text_tables import TextTable
+from hespas.support.text_tables import TextTable, format_plain_table
 
 _STYLE = """\
 .hespas table { border-collapse: collapse; margin: 0 0 1em }
@@ -14,6 +15,23 @@ _STYLE = """\
 .hespas .text { text-align: left }
 .hespas summary { cursor: pointer; margin-bottom: 0.5em }
 """
+
+
+class PrintedTables(ABC):
+    """A result that ``print`` shows as plain tables, and Jupyter as HTML."""
+
+    @abstractmethod
+    def build_tables(self) -> list[TextTable]:
+        """Build the tables in their order."""
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(format_plain_table, self.build_tables()))
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return format_html_page("", self.build_tables())
 
 
 def format_html_page(

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hespas.support.html_tables import format_html_page
-from hespas.support.text_tables import TextTable, format_plain_table
+from hespas.support.html_tables import PrintedTables
+from hespas.support.text_tables import TextTable
 from hespas.workflows.gate.step_comparison import StepComparison, compute_relative_growth
 from hespas.workflows.gate.step_profile import KernelProfile, profile_result
 from hespas.workflows.run_results import RunResult
@@ -68,7 +68,7 @@ class TimeChange:
 
 
 @dataclass(frozen=True, repr=False)
-class RunDifference:
+class RunDifference(PrintedTables):
     """The differences between two results, the largest change of time first.
 
     ``print`` shows it as tables, and Jupyter as a page.
@@ -107,16 +107,8 @@ class RunDifference:
         """B over A minus 1, by that measure; infinite if A takes no time and B does."""
         return compute_relative_growth(*self.totals[self.compared_measure])
 
-    def __str__(self) -> str:
-        return "\n\n".join(map(format_plain_table, self._build_tables()))
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        return format_html_page("", self._build_tables())
-
-    def _build_tables(self) -> list[TextTable]:
+    def build_tables(self) -> list[TextTable]:
+        """Build the tables of what changed."""
         from hespas.workflows import difference_report
 
         difference: Any = self  # that module knows the class under the name of the package

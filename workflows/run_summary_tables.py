@@ -70,7 +70,7 @@ def build_summary_tables(summary: RunSummary, *, show_files: bool = True) -> lis
         *(_build_time_share_table(summary, by) for by in TABLES),
         _build_collective_totals_table(summary),
         _build_derived_table(summary),
-        *(summary.sensitivity.build_report_tables() if summary.sensitivity else ()),
+        *(summary.sensitivity.build_tables() if summary.sensitivity else ()),
         TextTable("Result", end, left=2),
     ]
     return [table for table in tables if table.rows]

@@ -8,12 +8,11 @@ from typing import Literal, get_args
 
 from hespas.dialects.mlir import ir
 from hespas.support.errors import UsageError
-from hespas.support.html_tables import format_html_page
+from hespas.support.html_tables import PrintedTables
 from hespas.support.suggestions import suggest_nearest
 from hespas.support.text_tables import (
     TextTable,
     format_percent,
-    format_plain_table,
     format_seconds,
 )
 from hespas.workflows import kernel_rows
@@ -41,7 +40,7 @@ class RankedTime:
 
 
 @dataclass(frozen=True, repr=False)
-class TimeRanking:
+class TimeRanking(PrintedTables):
     """The most expensive parts of a program on one device. ``print`` shows it as a table.
 
     Attributes:
@@ -60,14 +59,9 @@ class TimeRanking:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __str__(self) -> str:
-        return format_plain_table(self.build_table())
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        return format_html_page("", [self.build_table()])
+    def build_tables(self) -> list[TextTable]:
+        """Build the only table, that of the rows."""
+        return [self.build_table()]
 
     def build_table(self) -> TextTable:
         """Build the table of the rows."""

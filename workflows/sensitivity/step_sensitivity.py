@@ -16,11 +16,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from hespas.dialects.mlir import ir
-from hespas.support.html_tables import format_html_page
+from hespas.support.html_tables import PrintedTables
 from hespas.support.text_tables import (
     TextTable,
     format_percent,
-    format_plain_table,
     format_scaled,
     format_seconds,
 )
@@ -80,7 +79,7 @@ class RateSensitivity:
 
 
 @dataclass(frozen=True, repr=False)
-class StepSensitivity:
+class StepSensitivity(PrintedTables):
     """The sensitivity of a step to every rate; ``print`` shows it as tables.
 
     Attributes:
@@ -92,15 +91,6 @@ class StepSensitivity:
     step_time_s: float
     is_step: bool
     rows: tuple[RateSensitivity, ...]
-
-    def __str__(self) -> str:
-        return "\n\n".join(map(format_plain_table, self.build_report_tables()))
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        return format_html_page("", self.build_report_tables())
 
     def __getitem__(self, name: str) -> RateSensitivity:
         """Return the row of a rate by its name; raises KeyError."""
@@ -124,7 +114,7 @@ class StepSensitivity:
         rows = tuple(RateSensitivity(**row) for row in data["rates"])
         return cls(data["step_time_s" if is_step else "compute_s"], is_step, rows)
 
-    def build_report_tables(self) -> list[TextTable]:
+    def build_tables(self) -> list[TextTable]:
         """Build the table of the rates, and what follows from it in words."""
         findings = TextTable("Break-evens", [(line,) for line in self.list_findings()])
         return [self._build_rate_table(), findings] if self.rows else [self._build_rate_table()]

@@ -18,11 +18,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from hespas.support.errors import UsageError
-from hespas.support.html_tables import format_html_page
+from hespas.support.html_tables import PrintedTables
 from hespas.support.text_tables import (
     TextTable,
     format_percent,
-    format_plain_table,
     format_seconds,
 )
 from hespas.workflows.plot_files import COLOURS
@@ -139,7 +138,7 @@ class GoodputRow:
 
 
 @dataclass(frozen=True, repr=False)
-class JobGoodput:
+class JobGoodput(PrintedTables):
     """The goodput of a job on several numbers of devices; ``print`` shows it as a table.
 
     Attributes:
@@ -153,15 +152,6 @@ class JobGoodput:
     device_mtbf_h: float
     checkpoint_s: float
     restart_s: float
-
-    def __str__(self) -> str:
-        return "\n\n".join(map(format_plain_table, self.build_tables()))
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        return format_html_page("", self.build_tables())
 
     def to_json(self) -> dict[str, Any]:
         """Convert to the object that docs/how-to/variation.md describes."""

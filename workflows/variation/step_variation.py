@@ -16,8 +16,8 @@ import numpy as np
 from hespas.simulators import simulator_choice
 from hespas.simulators.simulation_inputs import load_inputs
 from hespas.support.errors import HespasError, UsageError
-from hespas.support.html_tables import format_html_page
-from hespas.support.text_tables import TextTable, format_percent, format_plain_table, format_seconds
+from hespas.support.html_tables import PrintedTables
+from hespas.support.text_tables import TextTable, format_percent, format_seconds
 from hespas.workflows.network_settings import (
     load_resolved_system,
     read_recorded_settings,
@@ -76,7 +76,7 @@ class StragglerCost:
 
 
 @dataclass(frozen=True, repr=False)
-class StepVariation:
+class StepVariation(PrintedTables):
     """The distribution of a step time; ``print`` shows it as tables.
 
     Attributes:
@@ -101,15 +101,6 @@ class StepVariation:
     def mean_s(self) -> float:
         """The mean step time in seconds."""
         return float(np.mean(self.draws_s))
-
-    def __str__(self) -> str:
-        return "\n\n".join(map(format_plain_table, self.build_tables()))
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        return format_html_page("", self.build_tables())
 
     def to_json(self) -> dict[str, Any]:
         """Convert to the object that docs/how-to/variation.md describes."""
