@@ -35,6 +35,10 @@ COLUMNS = (
     "attention_s", "stream_s", "exposed_comm_s", "overlapped_comm_s", "reason_kinds",
 )  # fmt: skip
 WORST_COUNT = 10
+_SHARE_COLUMNS = {
+    "products": "product_s", "attention": "attention_s", "streams": "stream_s",
+    "exposed": "exposed_comm_s",
+}  # fmt: skip
 _SCORE_HEADER = ("rows", *SCORE_TITLES)
 
 RunRow = Mapping[str, str]
@@ -59,6 +63,13 @@ of XLA stands. *In band* is the share of measurements in the
 `docs/data/training-runs.csv` holds the rows with their sources.
 
 ![Predicted against measured step times, with bands](../images/training-runs.svg)
+
+"""
+
+_SHARE_TEXT = """
+The last columns are the mean shares of the predicted step: products, attention, streams (kernels
+that read and write each value once), communication that no kernel hides, and the rest, such as
+convolutions, launches and waiting.
 
 """
 
@@ -129,6 +140,43 @@ def make_sort_key(value: str) -> tuple[int, str]:
     return (int(number[0]) if number else sys.maxsize, value)
 
 
+def name_program_group(row: RunRow) -> str:
+    """Return the kind of program: framework, family of models, class of number, and node."""
+    framework = re.split(r" \(| with |,", row["framework"])[0]
+    family = re.split(r"[-_]", row["model"])[0]
+    number = next((name for name in ("fp8", "int8", "tf32", "fp16") if name in row["precision"]),
+                  "bf16")  # fmt: skip
+    return f"{framework}, {family}, {number}, {row['node']}"
+
+
+def _build_share_table(rows: Sequence[RunRow]) -> TextTable:
+    """Tabulate the mean shares of the predicted steps by kind of program.
+
+    *Other* is the compute of kernels that are neither products, attention nor streams.
+    """
+    groups: dict[str, list[RunRow]] = {}
+    for row in rows:
+        groups.setdefault(name_program_group(row), []).append(row)
+    header = ("program", "rows", "MAPE", "bias", "in band", *_SHARE_COLUMNS, "other")
+    lines = []
+    for name, members in sorted(groups.items()):
+        score = score_predictions([to_prediction(row) for row in members])
+        assert score is not None
+        figures = dict(zip(SCORE_TITLES, score.format_figures()[1:], strict=True))
+        shares = [
+            sum(float(row[column] or 0) / float(row["predicted_s"]) for row in members)
+            / len(members)
+            for column in _SHARE_COLUMNS.values()
+        ]
+        lines.append(
+            (
+                name, str(len(members)), figures["MAPE"], figures["bias"], figures["in band"],
+                *(f"{round(100 * share)} %" for share in [*shares, 1 - sum(shares)]),
+            )
+        )  # fmt: skip
+    return TextTable("", lines, header, left=1)
+
+
 def build_summary_table(rows: Sequence[RunRow]) -> TextTable:
     """Tabulate the scores by tier and vendor, and by vendor."""
     lines = [*_score_lines(rows, name_tier_group), *_score_lines(rows, find_vendor)]
@@ -155,14 +203,14 @@ def _render_table(table: TextTable) -> str:
 def _build_worst_table(rows: Sequence[RunRow]) -> TextTable:
     """Tabulate the parts of the worst predictions as shares of the measured step."""
     ordered = sorted(rows, key=lambda row: -abs(to_prediction(row).relative_error))
-    header = ("row", "model", "node", "devices", "measured", "error", "products", "attention",
-              "streams", "exposed", "unexplained")  # fmt: skip
+    header = ("row", "model", "node", "devices", "measured", "error", *_SHARE_COLUMNS,
+              "unexplained")  # fmt: skip
     lines = []
     for row in ordered[:WORST_COUNT]:
         prediction = to_prediction(row)
         measured_s = prediction.cell.measured_s
         parts = [float(row[name] or 0) / measured_s for name in
-                 ("product_s", "attention_s", "stream_s", "exposed_comm_s")]  # fmt: skip
+                 _SHARE_COLUMNS.values()]  # fmt: skip
         lines.append(
             (
                 row["id"], row["model"], row["node"], row["devices"], format_seconds(measured_s),
@@ -214,6 +262,8 @@ def render_accuracy_page() -> str:
             "", list(_score_lines(predicted, get_value)), (name, *_SCORE_HEADER), left=1
         )
         parts.append(f"\n\n## By {name}\n\n{_render_table(table)}")
+    share_table = _render_table(_build_share_table(predicted))
+    parts.append(f"\n\n## By kind of program\n{_SHARE_TEXT}{share_table}")
     parts.append(
         f"\n\n## The worst ten\n{_WORST_TEXT}{_render_table(_build_worst_table(predicted))}"
     )
