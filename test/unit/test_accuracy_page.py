@@ -34,6 +34,22 @@ def test_ranges_of_devices_are_sorted_by_number():
     assert sorted(names, key=accuracy_page.make_sort_key) == ordered
 
 
+def test_layouts_are_ordered_by_the_time_of_a_device_for_a_token():
+    def make_row(devices: int, batch: int, measured_s: float, predicted_s: float) -> dict[str, str]:
+        figures = {"measured_s": measured_s, "predicted_s": predicted_s, "low_s": 0.0,
+                   "high_s": 9.0, "devices": devices, "global_batch": batch, "seq_len": 2048,
+                   "compute_s": 1.0}  # fmt: skip
+        texts = dict.fromkeys(("model", "node", "source", "exposed_comm_s"), "")
+        return texts | {name: str(value) for name, value in figures.items()}
+
+    # Device seconds for each sequence: 8 and 8, then 10 and 12, then 10.2 and 9.
+    rows = [make_row(8, 8, 8.0, 8.0), make_row(16, 16, 10.0, 12.0), make_row(8, 8, 10.2, 9.0)]
+    assert accuracy_page.count_ordered_pairs(rows[:2]) == (1, 1)
+    assert accuracy_page.count_ordered_pairs(rows[1:]) == (0, 0)  # measured times 2 % apart
+    slower = make_row(8, 16, 22.0, 18.0)  # 11 s measured and 9 s predicted for each sequence
+    assert accuracy_page.count_ordered_pairs([rows[1], slower]) == (0, 1)
+
+
 def test_a_result_of_another_command_is_refused(tmp_path):
     path = tmp_path / "other.csv"
     path.write_text("id,model\n1,tiny\n")

@@ -13,12 +13,14 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
+from itertools import combinations
 from pathlib import Path
 
 from hespas import configs
 from hespas.support.csv_rows import read_csv_rows
 from hespas.support.errors import HespasError
 from hespas.support.text_tables import TextTable, format_seconds
+from hespas.workflows.validation.case_frameworks import find_framework
 from hespas.workflows.validation.measured_cells import MeasuredCell
 from hespas.workflows.validation.prediction_scores import (
     SCORE_TITLES,
@@ -31,10 +33,13 @@ DATA = ROOT / "docs" / "data" / "training-runs.csv"
 PLOT = ROOT / "docs" / "images" / "training-runs.svg"
 COLUMNS = (
     "date", "id", "source", "model", "hardware", "node", "devices", "precision", "framework",
-    "tier", "measured_s", "predicted_s", "low_s", "high_s", "compute_s", "product_s",
+    "tier", "seq_len", "global_batch", "parallelism", "remat", "measured_s", "predicted_s",
+    "low_s", "high_s", "compute_s", "product_s",
     "attention_s", "stream_s", "exposed_comm_s", "overlapped_comm_s", "reason_kinds",
 )  # fmt: skip
 WORST_COUNT = 10
+LAYOUT_DIFFERENCE = 0.05
+"""Pairs of layouts whose measured times per token differ by less do not count."""
 _SHARE_COLUMNS = {
     "products": "product_s", "attention": "attention_s", "streams": "stream_s",
     "exposed": "exposed_comm_s",
@@ -70,6 +75,14 @@ _SHARE_TEXT = """
 The last columns are the mean shares of the predicted step: products, attention, streams (kernels
 that read and write each value once), communication that no kernel hides, and the rest, such as
 convolutions, launches and waiting.
+
+"""
+
+_LAYOUT_TEXT = """
+Which of two layouts is faster: pairs of runs of one model, framework, kind of device and length of
+sequence, which differ in mesh, number of devices, batch, precision or rematerialisation. They are
+compared by the time of one device for one token. Pairs whose measurements differ by less than
+{percent:.0f} % do not count.
 
 """
 
@@ -142,7 +155,7 @@ def make_sort_key(value: str) -> tuple[int, str]:
 
 def name_program_group(row: RunRow) -> str:
     """Return the kind of program: framework, family of models, class of number, and node."""
-    framework = re.split(r" \(| with |,", row["framework"])[0]
+    framework = find_framework(row["framework"]).name or row["framework"]
     family = re.split(r"[-_]", row["model"])[0]
     number = next((name for name in ("fp8", "int8", "tf32", "fp16") if name in row["precision"]),
                   "bf16")  # fmt: skip
@@ -175,6 +188,47 @@ def _build_share_table(rows: Sequence[RunRow]) -> TextTable:
             )
         )  # fmt: skip
     return TextTable("", lines, header, left=1)
+
+
+def count_ordered_pairs(rows: Sequence[RunRow]) -> tuple[int, int]:
+    """Return how many pairs of rows are in the right order, and how many count.
+
+    The rows are ordered by the seconds of one device for one token.
+    """
+    times = []
+    for row in rows:
+        prediction = to_prediction(row)
+        device_share = int(row["devices"]) / (int(row["seq_len"]) * int(row["global_batch"]))
+        times.append((prediction.cell.measured_s * device_share, prediction.step_s * device_share))
+    right = count = 0
+    for (measured_s, predicted_s), (other_measured_s, other_predicted_s) in combinations(times, 2):
+        difference_s = measured_s - other_measured_s
+        if abs(difference_s) < LAYOUT_DIFFERENCE * min(measured_s, other_measured_s):
+            continue
+        count += 1
+        right += difference_s * (predicted_s - other_predicted_s) > 0
+    return right, count
+
+
+def _build_layout_table(rows: Sequence[RunRow]) -> TextTable:
+    """Tabulate how many pairs of layouts of one model are in the right order."""
+    groups: dict[tuple[str, ...], list[RunRow]] = {}
+    for row in rows:
+        if row["seq_len"] and row["global_batch"]:
+            framework = find_framework(row["framework"]).name or row["framework"]
+            key = (framework, row["model"], row["node"], row["seq_len"])
+            groups.setdefault(key, []).append(row)
+    lines, total_right, total_count = [], 0, 0
+    for key, members in sorted(groups.items()):
+        right, count = count_ordered_pairs(members)
+        if count:
+            share = f"{100 * right / count:.0f} %"
+            lines.append((*key, str(len(members)), str(count), str(right), share))
+        total_right, total_count = total_right + right, total_count + count
+    share = f"{100 * total_right / total_count:.1f} %" if total_count else "-"
+    lines.append(("all", "", "", "", "", str(total_count), str(total_right), share))
+    header = ("framework", "model", "node", "tokens", "rows", "pairs", "right", "share")
+    return TextTable("", lines, header, left=3)
 
 
 def build_summary_table(rows: Sequence[RunRow]) -> TextTable:
@@ -264,6 +318,9 @@ def render_accuracy_page() -> str:
         parts.append(f"\n\n## By {name}\n\n{_render_table(table)}")
     share_table = _render_table(_build_share_table(predicted))
     parts.append(f"\n\n## By kind of program\n{_SHARE_TEXT}{share_table}")
+    layout_text = _LAYOUT_TEXT.format(percent=100 * LAYOUT_DIFFERENCE)
+    layout_table = _render_table(_build_layout_table(predicted))
+    parts.append(f"\n\n## Order of layouts\n{layout_text}{layout_table}")
     parts.append(
         f"\n\n## The worst ten\n{_WORST_TEXT}{_render_table(_build_worst_table(predicted))}"
     )

@@ -67,8 +67,12 @@ FRAMEWORKS = (
 
 def read_framework(case: TrainingCase) -> TrainingFramework:
     """Return the framework of a case; one without a name if it states none that is known."""
-    text = case.get_text("framework").lower()
+    return find_framework(case.get_text("framework"))
+
+
+def find_framework(text: str) -> TrainingFramework:
+    """Return the first framework whose words are in a text; one without a name if none is."""
     for framework in FRAMEWORKS:
-        if re.search(rf"\b(?:{framework.words})\b", text):
+        if re.search(rf"\b(?:{framework.words})\b", text.lower()):
             return framework
     return TrainingFramework()
