@@ -160,6 +160,35 @@ def test_rows_of_tpus_use_splash_attention_and_libtpus_flags():
     assert "AdamW's moments in f32, not the first in bf16" in plan.assumptions
 
 
+@pytest.mark.parametrize(
+    ("model", "remat", "preset"),
+    [
+        ("llama3.1-8b", "custom: q,k,v,out proj offloaded to host", "maxtext-v6e-offload"),
+        ("llama2-7b", "full", "maxtext-v6e"),
+        ("mixtral-8x7b", "full", "maxtext-v6e-moe"),
+        ("gemma3-12b", "full", ""),
+    ],
+)
+def test_rows_of_maxtext_on_trillium_have_the_flags_of_its_benchmarks(model, remat, preset):
+    texts = {"hardware": "TPUv6e", "model": model, "remat": remat, "parallelism": "fsdp=16"}
+    case = make_case(16, framework="MaxText (JAX/XLA)", **texts)
+    plan = plan_case_program(case, {}, compiler="tpu")
+    assert not plan.reasons
+    assert plan.xla_options == (f"preset={preset}" if preset else "")
+    plan = plan_case_program(make_case(16, framework="AXLearn", **texts), {}, compiler="tpu")
+    assert not plan.xla_options
+
+
+def test_weights_that_do_not_fit_in_f32_are_in_bf16():
+    texts = {"hardware": "TPUv6e", "framework": "MaxText (JAX/XLA)", "params": "7.06e10"}
+    plan = plan_case_program(make_case(32, parallelism="fsdp=32", **texts), {}, compiler="tpu")
+    types = {name: plan.workload.options[name] for name in ("weights_dtype", "moments_dtype")}
+    assert types == {"weights_dtype": "bf16", "moments_dtype": "bf16"}
+    assert any("do not fit in f32" in text for text in plan.assumptions)
+    plan = plan_case_program(make_case(64, parallelism="fsdp=64", **texts), {}, compiler="tpu")
+    assert "weights_dtype" not in plan.workload.options
+
+
 def test_attention_is_fused_for_types_of_16_bits_on_gpus():
     assert plan_case(precision="f32").workload.options["attention"] == "dot_product"
     plan = plan_case_program(make_case(), {}, compiler=None)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from hespas import configs
 from hespas.frontends.recipes.published_models import MODELS
 from hespas.support.errors import HespasError
 from hespas.workflows.studies.program_forms import FUSED_ATTENTION
@@ -44,6 +45,7 @@ from hespas.workflows.validation.case_pipelines import (
 )
 from hespas.workflows.validation.case_precisions import read_precision
 from hespas.workflows.validation.case_rematerialisation import read_rematerialisation
+from hespas.workflows.validation.case_systems import find_node
 from hespas.workflows.validation.training_cases import DIMENSIONS, TrainingCase
 
 if TYPE_CHECKING:
@@ -54,6 +56,8 @@ RECIPE_SIZES = {
     "head_dim": "head_dim", "ffn": "mlp", "vocab": "vocab",
 }  # fmt: skip
 DEFAULT_SEQUENCE = 4096  # as the recipes
+STATE_BYTES = 16
+"""Bytes of a weight in f32 with its gradient and AdamW's two moments, all of which a step holds."""
 _TOKEN_DIVIDING_RECIPES = ("gemma", "gpt", "llama")  # those with the option sequence_parallel
 
 
@@ -106,8 +110,9 @@ def plan_case_program(
     if compiler == "gpu":
         plan.xla_options = choose_gpu_options(case, workload, plan.assumptions)
     elif compiler == "tpu":
-        plan.xla_options = choose_tpu_options(case, plan.assumptions)
-        plan.assumptions.append(describe_moments(case))
+        plan.xla_options = choose_tpu_options(case, workload, plan.assumptions)
+        if workload.options.get("moments_dtype", "f32") == "f32":
+            plan.assumptions.append(describe_moments(case))
     return plan
 
 
@@ -144,6 +149,7 @@ def _plan_decoder(
         **sizes,
         **precision,
         **_plan_optimiser(case, precision),
+        **_choose_state_type(case, mesh, plan.assumptions),
         "sequence": str(sequence),
         **batch,
         "remat": remat,
@@ -297,6 +303,25 @@ def _plan_optimiser(case: TrainingCase, precision: Mapping[str, str]) -> dict[st
         stored = precision.get("compute_dtype", "bf16")
         options |= {"weights_dtype": stored, "master": "true", "reduce_dtype": "f32"}
     return options
+
+
+def _choose_state_type(
+    case: TrainingCase, mesh: Mapping[str, int], assumptions: list[str]
+) -> dict[str, str]:
+    """Return the types of MaxText's weights and moments: f32, or bf16 if f32 cannot fit.
+
+    MaxText has one key for both (``weight_dtype``), which rows do not state. Its benchmarks set it
+    to bfloat16 where the memory of the devices is too small.
+    """
+    weights, node = case.get_text("params"), find_node(case.get_text("hardware"))
+    if read_framework(case).name != MAXTEXT or not weights or not node:
+        return {}
+    available_bytes = configs.load_node(node).memory_bytes
+    shards = math.prod(mesh.get(axis, 1) for axis in ("fsdp", "tensor", "expert"))
+    if available_bytes is None or float(weights) * STATE_BYTES <= shards * available_bytes:
+        return {}
+    assumptions.append("weights and AdamW's moments in bf16, because they do not fit in f32")
+    return {"weights_dtype": "bf16", "moments_dtype": "bf16"}
 
 
 def _plan_batch(
