@@ -70,6 +70,8 @@ def build(
             f"sequences of {sequence} tokens with {predictions} predictions do not fit in "
             f"{options.positions} positions"
         )
+    if training.vocab_tiles != 1:
+        raise UsageError("recipe bert has no option 'vocab_tiles'", remedy="use predictions")
     m = make_decoder_model(model, **vars(sizes))
     p = training.make_parallelism(mesh)
     rows = options.batch * p.count_devices(*BATCH)

@@ -76,6 +76,9 @@ class TrainingOptions:
         "fp8_rowwise, int8: one for each row"
     ] = None  # fmt: skip
     logits_dtype: Annotated[Dtype, "type of the logits; the loss is computed in f32"] = "f32"
+    vocab_tiles: Annotated[
+        int, "parts of the tokens whose logits are computed in turn, and again for the gradients"
+    ] = 1
     zero1: Annotated[
         bool, "divide the optimiser's state over the devices that have the same weights (ZeRO-1)"
     ] = False
@@ -111,10 +114,15 @@ class TrainingOptions:
         attention: str,
         mlp: Mlp | None = None,
     ) -> Decoder:
-        """Make the layers of a training step."""
+        """Make the layers of a training step.
+
+        Raises:
+            UsageError: If an option is invalid.
+        """
+        check_positive_options(vocab_tiles=self.vocab_tiles)
         return Decoder(
             m, p, DTYPES[self.compute_dtype], remat, mlp, attention, self.find_scheme(),
-            DTYPES[self.logits_dtype],
+            DTYPES[self.logits_dtype], self.vocab_tiles,
         )  # fmt: skip
 
     def make_optimiser(self, params: Any) -> AdamW | Lamb:

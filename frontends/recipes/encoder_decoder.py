@@ -31,7 +31,7 @@ from hespas.frontends.recipes.layer_weights import (
 from hespas.frontends.recipes.parallel import BATCH, ShardedArray
 from hespas.frontends.recipes.rematerialisation import wrap_in_remat
 from hespas.frontends.recipes.transformer import Decoder
-from hespas.frontends.recipes.vocabulary import compute_cross_entropy, embed_vocabulary
+from hespas.frontends.recipes.vocabulary import embed_vocabulary
 
 BUCKETS, FARTHEST = 32, 128  # section 2.1: distances from FARTHEST on share the last bucket
 RELATIVE: Axes = (None, "tensor")
@@ -106,8 +106,8 @@ class EncoderDecoder:
         x = embed_vocabulary(decoder.p, table, batch["tokens"])
         x = self._run_decoder(params["decoder"], x, encoded)
         heads = {"final_norm": params["decoder"]["final_norm"]}
-        logits = decoder.compute_logits(heads | {"unembedding": params["unembedding"]}, x)
-        return compute_cross_entropy(decoder.p, logits, batch["targets"])
+        heads["unembedding"] = params["unembedding"]
+        return decoder.compute_loss(heads, x, batch["targets"])
 
     def _run_encoder(self, params: Tree, x: jax.Array) -> jax.Array:
         encoder = self.encoder

@@ -56,8 +56,9 @@ from hespas.frontends.recipes.rematerialisation import (
 )
 from hespas.frontends.recipes.ring_attention import AttentionRing, make_cudnn_kernels
 from hespas.frontends.recipes.vocabulary import (
+    average_over_tokens,
     choose_likeliest,
-    compute_cross_entropy,
+    compute_token_losses,
     embed_vocabulary,
 )
 from hespas.support.errors import UsageError
@@ -76,6 +77,7 @@ class Decoder:
         attention: ``dot_product``, or ``cudnn`` for cuDNN's fused causal attention.
         scheme: How the products of layers with weights are computed in 8 bits; None in ``dtype``.
         logits_dtype: The type of the logits; the loss is computed in f32.
+        vocab_tiles: In how many parts of the tokens the logits are computed, one after the other.
     """
 
     m: DecoderModel
@@ -86,12 +88,17 @@ class Decoder:
     attention: str = "dot_product"
     scheme: ProductScheme | None = None
     logits_dtype: Any = jnp.float32
+    vocab_tiles: int = 1
 
     def __post_init__(self) -> None:
         choose_policy(self.remat)  # so that an unknown name is an error here
         if self.remat in ("weights", "eager_weights") and not self.p.manual:
             raise UsageError(
                 f"remat '{self.remat}' needs explicit collectives", remedy="use partitioning=manual"
+            )
+        if self.vocab_tiles > 1 and not self.p.manual:
+            raise UsageError(
+                "option 'vocab_tiles' needs explicit collectives", remedy="use partitioning=manual"
             )
         check_attention(self.attention, self.m, self.p)
 
@@ -154,19 +161,46 @@ class Decoder:
 
     def compute_logits(self, params: Tree, x: jax.Array) -> jax.Array:
         """Compute logits ``[b, s, v]`` from ``[b, s, e]`` for the local vocabulary."""
-        x = apply_norm(x, self.m, self.make_getter(params), "final_norm")
-        x = self.p.prepare_column_input(x, *VOCAB)
-        if self.m.tied:
-            table, product = self.gather_embedding(params), "bse,ve->bsv"
-        else:
-            table = self.p.gather_weight(params["unembedding"], UNEMBEDDING, self.dtype)
-            product = "bse,ev->bsv"
-        logits = jnp.einsum(product, x, table, preferred_element_type=self.logits_dtype)
-        return cap_values(logits, self.m.logit_cap)
+        return self._unembed(self._gather_unembedding(params), self._apply_final_norm(params, x))
 
     def compute_loss(self, params: Tree, x: jax.Array, targets: jax.Array) -> jax.Array:
-        """Compute the mean cross-entropy over the tokens of all devices."""
-        return compute_cross_entropy(self.p, self.compute_logits(params, x), targets)
+        """Compute the mean cross-entropy over the tokens of all devices.
+
+        Gradients need the logits of all tokens, unless there are ``vocab_tiles``: then a loop
+        computes them in parts, and again for the gradients.
+
+        Raises:
+            UsageError: If the tokens of a device cannot be divided into the parts.
+        """
+        x, table = self._apply_final_norm(params, x), self._gather_unembedding(params)
+
+        def compute_losses(tile: tuple[jax.Array, jax.Array]) -> jax.Array:
+            return compute_token_losses(self.p, self._unembed(table, tile[0]), tile[1])
+
+        if self.vocab_tiles == 1:
+            return average_over_tokens(self.p, compute_losses((x, targets)))
+        if targets.size % self.vocab_tiles:
+            raise UsageError(
+                f"the {targets.size} tokens of a device are not divisible by "
+                f"vocab_tiles={self.vocab_tiles}"
+            )
+        shape = (self.vocab_tiles, 1, targets.size // self.vocab_tiles)
+        tiles = (x.reshape(*shape, x.shape[-1]), targets.reshape(shape))
+        return average_over_tokens(self.p, lax.map(jax.checkpoint(compute_losses), tiles))
+
+    def _apply_final_norm(self, params: Tree, x: jax.Array) -> jax.Array:
+        x = apply_norm(x, self.m, self.make_getter(params), "final_norm")
+        return self.p.prepare_column_input(x, *VOCAB)
+
+    def _gather_unembedding(self, params: Tree) -> jax.Array:
+        if self.m.tied:
+            return self.gather_embedding(params)
+        return self.p.gather_weight(params["unembedding"], UNEMBEDDING, self.dtype)
+
+    def _unembed(self, table: jax.Array, x: jax.Array) -> jax.Array:
+        product = "bse,ve->bsv" if self.m.tied else "bse,ev->bsv"
+        logits = jnp.einsum(product, x, table, preferred_element_type=self.logits_dtype)
+        return cap_values(logits, self.m.logit_cap)
 
     def choose_next_token(self, params: Tree, x: jax.Array) -> jax.Array:
         """Choose the likeliest next token ``[b]`` after the last position of ``[b, s, e]``."""

@@ -28,6 +28,11 @@ def compute_cross_entropy(p: MeshParallelism, logits: jax.Array, targets: jax.Ar
         logits: ``[b, s, v]`` for the local part of the vocabulary.
         targets: ``[b, s]``.
     """
+    return average_over_tokens(p, compute_token_losses(p, logits, targets))
+
+
+def compute_token_losses(p: MeshParallelism, logits: jax.Array, targets: jax.Array) -> jax.Array:
+    """Compute the cross-entropy ``[b, s]`` of each token in f32, see `compute_cross_entropy`."""
     logits = logits.astype(jnp.float32)
     first = p.get_part_index(*VOCAB) * logits.shape[-1]
     top = p.max_over_axes(lax.stop_gradient(jnp.max(logits, axis=-1)), *VOCAB)
@@ -35,7 +40,7 @@ def compute_cross_entropy(p: MeshParallelism, logits: jax.Array, targets: jax.Ar
     numbers = first + lax.broadcasted_iota(jnp.int32, logits.shape, 2)
     target_logits = jnp.where(numbers == targets[..., None], logits, 0)
     right = p.sum_over_axes(jnp.sum(target_logits, axis=-1), *VOCAB)
-    return average_over_tokens(p, jnp.log(total) + top - right)
+    return jnp.log(total) + top - right
 
 
 def choose_likeliest(p: MeshParallelism, logits: jax.Array, vocab: int) -> jax.Array:

@@ -77,7 +77,6 @@ def test_defaults_and_guesses_are_assumptions():
     for text, phrase in (
         ("custom", "rematerialisation full, the default of maxtext"),
         ("full by the file's name", "full ('full by the file's name')"),
-        ("out on device; vocab tiling 4", "no tiling of the vocabulary"),
         ("full", ""),
     ):
         reading = read_rematerialisation(make_case(framework="MaxText", remat=text))

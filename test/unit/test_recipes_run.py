@@ -72,8 +72,9 @@ def whole_llama():
         ({"fsdp": 4, "tensor": 2}, 1, {"partitioning": "auto"}),
         ({"fsdp": 2}, 2, {"remat": "save_dot_with_context_except_mlp"}),
         ({"fsdp": 2}, 2, {"remat": "minimal_flash"}),
+        ({"fsdp": 2, "tensor": 2}, 2, {"vocab_tiles": 4}),
     ],
-    ids=["data-fsdp-tensor", "fsdp-context-tensor", "auto", "save-dot", "minimal-flash"],
+    ids=["data-fsdp-tensor", "fsdp-context-tensor", "auto", "save-dot", "minimal-flash", "tiles"],
 )
 def test_llama_divided_equals_whole(mesh, batch, options):
     args, expected = whole_llama()

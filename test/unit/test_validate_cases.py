@@ -189,6 +189,13 @@ def test_weights_that_do_not_fit_in_f32_are_in_bf16():
     assert "weights_dtype" not in plan.workload.options
 
 
+def test_logits_are_computed_in_as_many_parts_as_a_row_states():
+    plan = plan_case(remat="custom: context on device; vocab tiling 4")
+    assert plan.workload.options["vocab_tiles"] == "4"
+    assert plan_case(notes="num_vocab_tiling=16").workload.options["vocab_tiles"] == "16"
+    assert "vocab_tiles" not in plan_case().workload.options
+
+
 def test_attention_is_fused_for_types_of_16_bits_on_gpus():
     assert plan_case(precision="f32").workload.options["attention"] == "dot_product"
     plan = plan_case_program(make_case(), {}, compiler=None)

@@ -44,7 +44,10 @@ from hespas.workflows.validation.case_pipelines import (
     read_stage_counts,
 )
 from hespas.workflows.validation.case_precisions import read_precision
-from hespas.workflows.validation.case_rematerialisation import read_rematerialisation
+from hespas.workflows.validation.case_rematerialisation import (
+    read_rematerialisation,
+    read_vocabulary_tiles,
+)
 from hespas.workflows.validation.case_systems import find_node
 from hespas.workflows.validation.training_cases import DIMENSIONS, TrainingCase
 
@@ -150,6 +153,7 @@ def _plan_decoder(
         **precision,
         **_plan_optimiser(case, precision),
         **_choose_state_type(case, mesh, plan.assumptions),
+        **(read_vocabulary_tiles(case) if recipe != "bert" else {}),
         "sequence": str(sequence),
         **batch,
         "remat": remat,

@@ -36,6 +36,7 @@ _POLICIES_BY_NAME = {
     "checkpoint_dots_with_no_batch_dims": "minimal",
 }  # fmt: skip
 
+_VOCABULARY_TILES = re.compile(r"(?:vocab tiling|num_vocab_tiling)\W*(\d+)")
 # Texts that refer to a default or a file instead of describing a policy.
 _REFERENCE = re.compile(
     r"custom|(?:custom )?\(?(?:see|per|as in) [^:]*|[^:]*\b(?:default|config|policy)\b[^:]*"
@@ -91,8 +92,7 @@ def read_rematerialisation(case: TrainingCase) -> RematReading:
         policy = _choose_eager_policy(case) if name == "none" else name
         return RematReading(policy, f"rematerialisation {name} ('{stated}')" if is_guess else "")
     if names := read_kept_activations(text):
-        tiled = "no tiling of the vocabulary" if "vocab tiling" in text else ""
-        return RematReading(names, tiled)
+        return RematReading(names)
     if not text or _REFERENCE.fullmatch(text):
         return _assume_default(case, stated)
     return RematReading(reason=_explain_refusal(text, stated))
@@ -165,6 +165,13 @@ def _choose_eager_policy(case: TrainingCase) -> str:
     return "eager_weights" if strategy in ("FULL_SHARD", "HYBRID_SHARD") else "eager"
 
 
+def read_vocabulary_tiles(case: TrainingCase) -> dict[str, str]:
+    """Return the option for logits in parts, as ``vocab tiling 4``; empty if a row names none."""
+    texts = " ".join(map(case.get_text, ("remat", "notes"))).lower()
+    stated = _VOCABULARY_TILES.search(texts)
+    return {"vocab_tiles": stated[1]} if stated else {}
+
+
 def read_kept_activations(text: str) -> str:
     """Read the activations that a layer keeps in words, as a list of the option ``remat``.
 
@@ -174,7 +181,7 @@ def read_kept_activations(text: str) -> str:
     """
     saved: dict[str, str] = {}
     for clause in re.sub(r"^custom: ", "", text.lower()).split(";"):
-        if re.fullmatch(r"\s*(?:vocab tiling|num_vocab_tiling)\W*\d+\s*", clause):
+        if _VOCABULARY_TILES.fullmatch(clause.strip()):
             continue
         places = _read_stated_places(clause) or _read_clause_places(clause.strip())
         if not places:
