@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from hespas.frontends.export.exportable import Exportable
 from hespas.frontends.export.recipe_options import MeshAxes
+from hespas.frontends.recipes.delayed_scaling import DelayedScaling, make_histories
 from hespas.frontends.recipes.gradient_accumulation import (
     Loss,
     StepGradients,
@@ -51,7 +52,7 @@ MESH_AXES = MeshAxes(AXES)
 
 Partitioning = Literal["manual", "auto"]
 Optimiser = Literal["adamw", "lamb"]
-Products = Literal["fp8", "fp8_rowwise", "fp8_static", "int8"]
+Products = Literal["fp8", "fp8_delayed", "fp8_rowwise", "fp8_static", "int8"]
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,8 @@ class TrainingOptions:
     accumulator_dtype: Annotated[Dtype, "type of the gradients' sums over microbatches"] = "f32"
     products: Annotated[
         Products | None, "type of products with weights, by default compute_dtype; fp8: one scale "
-        "for an array, E4M3 and E5M2 for gradients; fp8_static: constant scales but of gradients; "
-        "fp8_rowwise, int8: one for each row"
+        "for an array, E4M3 and E5M2 for gradients; fp8_delayed: scales from earlier steps; "
+        "fp8_static: constant scales but of gradients; fp8_rowwise, int8: one for each row"
     ] = None  # fmt: skip
     logits_dtype: Annotated[Dtype, "type of the logits; the loss is computed in f32"] = "f32"
     vocab_tiles: Annotated[
@@ -136,6 +137,22 @@ class TrainingOptions:
         if self.accumulate > 1:
             return DTYPES[self.accumulator_dtype]
         return DTYPES[self.reduce_dtype or self.compute_dtype]
+
+    def make_delayed_scaling(self, params: Tree) -> DelayedScaling | None:
+        """Make the scaling of products by earlier steps, given all weights; None without it.
+
+        Raises:
+            UsageError: If the step has other options that are not implemented with it.
+        """
+        scheme = self.find_scheme()
+        if scheme is None or not scheme.delayed:
+            return None
+        if self.accumulate > 1 or self.zero1 or self.reduce_dtype is not None:
+            raise UsageError(
+                "products=fp8_delayed has no accumulate, zero1 and reduce_dtype",
+                remedy="use products=fp8",
+            )
+        return DelayedScaling(make_histories(params["layers"]), scheme)
 
     def make_training_state(self, p: MeshParallelism, params: Any) -> Tree:
         """Make the ``ShardedArray`` tree of everything that a training step updates."""
@@ -267,6 +284,9 @@ def build_optimiser_step(
         raise UsageError(f"option 'clip' is {training.clip:g}", remedy="use 0 to disable clipping")
     p.make_shape_tree(params)  # so that errors name the parameter and not its moment
     state = training.make_training_state(p, params)
+    scaling = training.make_delayed_scaling(params)
+    if scaling:
+        state["histories"] = scaling.histories
     data = make_microbatches(microbatch, training.accumulate)
     optimiser = training.make_optimiser(params)
     shards = OptimiserShards(p) if training.zero1 else None
@@ -275,6 +295,9 @@ def build_optimiser_step(
     )
 
     def run_training_step(state: Tree, batch: Mapping[str, jax.Array]) -> tuple[Tree, jax.Array]:
+        if scaling:
+            value, grads, histories = scaling.compute_gradients(gradients, state, batch)
+            return {**optimiser.update_state(state, grads), "histories": histories}, value
         value, grads = gradients.compute_gradients(state["params"], batch)
         if shards is None:
             return optimiser.update_state(state, grads), value

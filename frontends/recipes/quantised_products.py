@@ -2,9 +2,9 @@
 
 Each operand is divided by a scale so that its largest magnitude becomes representable, and
 converted. The product of the converted operands is multiplied by the scales. Scales are computed
-for every product (current scaling); delayed scaling takes them from the steps before. A scale of
-8-bit floats is a power of two, so that multiplying by it is exact in any type. With constant scales
-no values are read to find one.
+for every product (current scaling); delayed scaling takes them from the steps before
+(``delayed_scaling``). A scale of 8-bit floats that is computed here is a power of two, so that
+multiplying by it is exact in any type. With constant scales no values are read to find one.
 
 XLA makes one library call or one Triton kernel of such a product of 8-bit floats, with the scales.
 """
@@ -17,6 +17,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
+
+from hespas.support.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,24 @@ jax.tree_util.register_dataclass(QuantisedArray, ["values", "scale"], ["letters"
 
 
 @dataclass(frozen=True)
+class DelayedWeight:
+    """A weight whose products have scales from earlier steps.
+
+    Attributes:
+        weight: The weight in the type of activations; its value is not read, but it has a gradient.
+        values: The weight in 8 bits.
+        largest: The largest magnitude of the part of the weight that this device stores.
+        scales: Those of inputs, of the weight and of the gradients of results. Their gradients are
+            the largest magnitudes of these.
+    """
+
+    weight: jax.Array
+    values: jax.Array
+    largest: jax.Array
+    scales: jax.Array
+
+
+@dataclass(frozen=True)
 class ProductScheme:
     """How products with weights, and the two products of their gradients, are computed.
 
@@ -42,6 +62,7 @@ class ProductScheme:
         weight_gradients: Whether the gradient of a weight is a product in 8 bits too.
         limit: The largest magnitude of activations and weights, which gives them a constant scale;
             larger values become this one. 0 for scales from the values.
+        delayed: Whether scales follow from earlier steps; weights are then ``DelayedWeight``.
     """
 
     forward: Any
@@ -49,9 +70,16 @@ class ProductScheme:
     by_channel: bool = False
     weight_gradients: bool = True
     limit: float = 0.0
+    delayed: bool = False
 
-    def multiply(self, formula: str, x: jax.Array, weight: jax.Array) -> jax.Array:
-        """Multiply activations by a weight, by a formula of ``jnp.einsum`` with two operands."""
+    def multiply(self, formula: str, x: jax.Array, weight: Any) -> jax.Array:
+        """Multiply activations by a weight, by a formula of ``jnp.einsum`` with two operands.
+
+        Raises:
+            UsageError: If scales follow from earlier steps and the weight has none.
+        """
+        if self.delayed:
+            return self._multiply_delayed(formula, x, weight)
         operands, result = formula.split("->")
         left, right = operands.split(",")
 
@@ -78,6 +106,34 @@ class ProductScheme:
         product.defvjp(compute_product, compute_gradients)
         return product(x, weight)
 
+    def _multiply_delayed(self, formula: str, x: jax.Array, weight: Any) -> jax.Array:
+        if not isinstance(weight, DelayedWeight):
+            raise UsageError(
+                "products=fp8_delayed is for decoders without experts, stages and other heads",
+                remedy="use products=fp8",
+            )
+        operands, result = formula.split("->")
+        left, right = operands.split(",")
+
+        def compute_product(
+            x: jax.Array, _: jax.Array, values: jax.Array, largest: jax.Array, scales: jax.Array
+        ) -> tuple[jax.Array, Any]:
+            a = quantise_by_scale(x, self.forward, left, scales[0])
+            b = QuantisedArray(values, scales[1].reshape((1,) * values.ndim), right)
+            product = multiply_arrays(a, b, result, x.dtype)
+            return product, (a, b, find_largest(x), largest, scales[2])
+
+        def compute_gradients(residuals: Any, gradient: jax.Array) -> tuple[Any, ...]:
+            a, b, largest_input, largest_weight, scale = residuals
+            g = quantise_by_scale(gradient, self.gradient, result, scale)
+            maxima = jnp.stack([largest_input, largest_weight, find_largest(gradient)])
+            x_gradient = multiply_arrays(g, b, left, gradient.dtype)
+            return x_gradient, multiply_arrays(a, g, right, gradient.dtype), None, None, maxima
+
+        product = jax.custom_vjp(lambda *inputs: compute_product(*inputs)[0])
+        product.defvjp(compute_product, compute_gradients)
+        return product(x, weight.weight, weight.values, weight.largest, weight.scales)
+
     def _quantise(self, x: Any, dtype: Any, letters: str, result: str) -> QuantisedArray:
         """Quantise an operand of a product that has the dimensions ``result``."""
         if isinstance(x, QuantisedArray):
@@ -88,12 +144,14 @@ class ProductScheme:
         return quantise_array(x, dtype, letters, summed)
 
 
-# fp8: TransformerEngine's current scaling and torchao's tensorwise recipe. fp8_rowwise: torchao's
-# recipe of this name. fp8_static: MaxText's fp8_full with the calibration "fixed,-224,224" of its
-# activations and weights (quantization and *_calibration_method in configs/base.yml). int8: AQT as
-# MaxText configures it, with gradients of weights in 16 bits.
+# fp8: TransformerEngine's current scaling and torchao's tensorwise recipe. fp8_delayed: Flax's
+# Fp8DotGeneralOp, which MaxText calls fp8. fp8_rowwise: torchao's recipe of this name. fp8_static:
+# MaxText's fp8_full with the calibration "fixed,-224,224" of its activations and weights
+# (quantization and *_calibration_method in configs/base.yml). int8: AQT as MaxText configures it,
+# with gradients of weights in 16 bits.
 PRODUCT_SCHEMES = {
     "fp8": ProductScheme(jnp.float8_e4m3fn, jnp.float8_e5m2),
+    "fp8_delayed": ProductScheme(jnp.float8_e4m3fn, jnp.float8_e5m2, delayed=True),
     "fp8_rowwise": ProductScheme(jnp.float8_e4m3fn, jnp.float8_e4m3fn, by_channel=True),
     "fp8_static": ProductScheme(jnp.float8_e4m3fn, jnp.float8_e5m2, limit=224.0),
     "int8": ProductScheme(jnp.int8, jnp.int8, by_channel=True, weight_gradients=False),
@@ -131,6 +189,18 @@ def quantise_by_limit(x: jax.Array, dtype: Any, letters: str, limit: float) -> Q
     scale = jnp.full((1,) * x.ndim, limit / largest, jnp.float32)
     values = jnp.clip(x.astype(jnp.float32) / scale, -largest, largest)
     return QuantisedArray(values.astype(dtype), scale, letters)
+
+
+def quantise_by_scale(x: jax.Array, dtype: Any, letters: str, scale: jax.Array) -> QuantisedArray:
+    """Quantise an array to 8-bit floats with a scalar scale, in its own type as Flax does."""
+    largest = jnp.asarray(jnp.finfo(dtype).max, x.dtype)
+    values = lax.clamp(-largest, x / scale.astype(x.dtype), largest)
+    return QuantisedArray(values.astype(dtype), scale.reshape((1,) * x.ndim), letters)
+
+
+def find_largest(x: jax.Array) -> jax.Array:
+    """Find the largest magnitude of an array, as f32."""
+    return jnp.max(jnp.abs(x)).astype(jnp.float32)
 
 
 def multiply_arrays(a: QuantisedArray, b: QuantisedArray, result: str, dtype: Any) -> jax.Array:

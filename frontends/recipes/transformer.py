@@ -30,6 +30,7 @@ from hespas.frontends.recipes.attention_ops import (
 )
 from hespas.frontends.recipes.cached_attention import compute_cached_attention
 from hespas.frontends.recipes.context_chunks import compute_chunk_positions, restore_token_order
+from hespas.frontends.recipes.delayed_scaling import PRODUCT_SCALES, gather_delayed_weight
 from hespas.frontends.recipes.language_models import DecoderModel
 from hespas.frontends.recipes.latent_attention import project_latent_heads
 from hespas.frontends.recipes.layer_ops import ACTIVATIONS, apply_gate, apply_norm
@@ -63,7 +64,7 @@ from hespas.frontends.recipes.vocabulary import (
 )
 from hespas.support.errors import UsageError
 
-WeightGetter = Callable[[str], Any]  # a jax.Array, or a QuantisedArray if it is stored in 8 bits
+WeightGetter = Callable[[str], Any]  # of a jax.Array, a QuantisedArray or a DelayedWeight
 Mlp = Callable[[jax.Array, WeightGetter], tuple[jax.Array, jax.Array | None]]
 
 
@@ -131,6 +132,8 @@ class Decoder:
         """Make the function that gathers a weight of ``w`` by its name."""
 
         def gather_layer_weight(name: str) -> Any:
+            if self.scheme and name + PRODUCT_SCALES in w:
+                return gather_delayed_weight(self.p, self.scheme, w, name, self.dtype)
             stored, scale = w[name], w.get(name + SCALE)
             dtype = self.dtype if scale is None else stored.dtype
             weight = self.p.gather_weight(stored, get_weight_axes(w, name), dtype)
@@ -397,7 +400,7 @@ class Decoder:
         self, q: jax.Array, k: jax.Array, v: jax.Array, inputs: AttentionInputs
     ) -> jax.Array:
         """Compute attention ``[b, s, h, d]``."""
-        scale = self.m.score_scale
+        scale, devices = self.m.score_scale, self.p.count_parts("context")
         if inputs.cached is not None:
             return compute_cached_attention(
                 self.attention, q, k, v, inputs, scale=scale, cap=self.m.score_cap
@@ -408,13 +411,11 @@ class Decoder:
             )
         if self.is_ring:
             kernels = make_cudnn_kernels(scale)
-            devices = self.p.count_parts("context")
             return AttentionRing("context", devices, kernels, CONTEXT).attend(q, k, v)
         if self.has_chunks:
-            devices = self.p.count_parts("context")
             k, v = (restore_token_order(x, devices, axis=1) for x in (k, v))
         if self.attention == "splash":
-            part = (self.p.get_part_index("context"), self.p.count_parts("context"))
+            part = (self.p.get_part_index("context"), devices)
             return compute_splash_attention(
                 q, k, v, inputs, part, scale=scale, cap=self.m.score_cap
             )

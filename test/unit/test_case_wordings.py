@@ -133,6 +133,7 @@ def test_frameworks_are_read_by_their_words(text, name):
         ("torchtitan", "float8 tensorwise + bf16", {"products": "fp8", "logits_dtype": "bf16"}),
         ("MaxText", "fp8_full (qwix)", {"products": "fp8_static"}),
         ("TE", "FP8 delayed scaling", {"products": "fp8"}),
+        ("MaxText", "fp8", {"products": "fp8_delayed"}),
         ("MaxText", "int8 (AQT)", {"products": "int8"}),
         ("Composer", "amp_fp8/DEFAULT",
          {"products": "fp8", "reduce_dtype": "f32", "logits_dtype": "bf16"}),

@@ -16,7 +16,13 @@ from hespas.dialects.xla import find_gpu_library
 from hespas.frontends.export.exportable import Exportable
 from hespas.frontends.export.exportable_lowering import lower_exportable
 from hespas.frontends.recipes import llama, moe
-from hespas.frontends.recipes.quantised_products import PRODUCT_SCHEMES, quantise_array
+from hespas.frontends.recipes.quantised_products import (
+    PRODUCT_SCHEMES,
+    DelayedWeight,
+    find_largest,
+    quantise_array,
+    quantise_by_scale,
+)
 from hespas.passes.base import PassRun
 from hespas.support.errors import UsageError
 
@@ -66,7 +72,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("formula", FORMULAS)
-@pytest.mark.parametrize("name", PRODUCT_SCHEMES)
+@pytest.mark.parametrize("name", KINDS)
 def test_products_and_gradients_are_those_of_rounded_arrays(name, formula):
     random = np.random.default_rng(0)
     (left, right), result = formula.split("->")[0].split(","), formula.split("->")[1]
@@ -95,12 +101,52 @@ def test_products_and_gradients_are_those_of_rounded_arrays(name, formula):
     assert_close(w_gradient, expected, 1e-5)
 
 
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_delayed_products_are_those_of_arrays_that_given_scales_round(formula):
+    """Too large values are clipped, and the "gradient" of the scales holds largest magnitudes."""
+    random = np.random.default_rng(0)
+    (left, right), result = formula.split("->")[0].split(","), formula.split("->")[1]
+    arrays = [
+        jnp.asarray(random.normal(size=[EXTENTS[letter] for letter in letters]), jnp.float32)
+        for letters in (left, right, result)
+    ]
+    scales = np.array([2.0**-9, 2.0**-8, 2.0**-16], np.float32)
+    scheme = PRODUCT_SCHEMES["fp8_delayed"]
+
+    def run(x, w, g, scales):
+        def multiply(x, w, scales):
+            values = quantise_by_scale(jax.lax.stop_gradient(w), E4M3, "", scales[1]).values
+            return scheme.multiply(formula, x, DelayedWeight(w, values, find_largest(w), scales))
+
+        y, pull = jax.vjp(multiply, x, w, scales)
+        return y, pull(g)
+
+    y, (x_gradient, w_gradient, maxima) = jax.jit(run, compiler_options=FAST_COMPILATION)(
+        *arrays, jnp.asarray(scales)
+    )
+
+    def round_by_scale(array, kind, scale):
+        limit = float(ml_dtypes.finfo(kind).max)
+        return np.clip(array / scale, -limit, limit).astype(kind).astype(np.float64) * scale
+
+    x, w, g = (
+        round_by_scale(np.asarray(array), kind, scale)
+        for array, kind, scale in zip(arrays, (E4M3, E4M3, E5M2), scales, strict=True)
+    )
+    assert np.abs(x).max() < np.abs(arrays[0]).max()  # the scale of the input clips
+    assert_close(y, np.einsum(formula, x, w), 1e-5)
+    assert_close(x_gradient, np.einsum(f"{result},{right}->{left}", g, w), 1e-5)
+    assert_close(w_gradient, np.einsum(f"{left},{result}->{right}", x, g), 1e-5)
+    assert_close(maxima, np.array([np.abs(array).max() for array in arrays]), 1e-6)
+
+
 def list_products(program, platform="cuda"):
     """The lines of the products of a program."""
     text = lower_exportable(program, platform).as_text()
     return [line for line in text.splitlines() if "stablehlo.dot_general" in line]
 
 
+@pytest.mark.parametrize("products", ["fp8", "fp8_delayed"])
 @pytest.mark.parametrize(
     ("mesh", "options"),
     [
@@ -109,10 +155,14 @@ def list_products(program, platform="cuda"):
         ({"fsdp": 2}, {"remat": "weights", "accumulate": 2, "zero1": True}),
     ],
 )
-def test_all_products_of_layers_with_weights_are_quantised(mesh, options):
+def test_all_products_of_layers_with_weights_are_quantised(mesh, options, products):
     """7 weights in each of 2 layers, with 3 products; attention and logits are not quantised."""
+    if products == "fp8_delayed" and "accumulate" in options:
+        with pytest.raises(UsageError, match="no accumulate"):
+            llama.build(model="tiny", mesh=mesh, sequence=32, products=products, **options)
+        return
     products = list_products(
-        llama.build(model="tiny", mesh=mesh, sequence=32, products="fp8", **options)
+        llama.build(model="tiny", mesh=mesh, sequence=32, products=products, **options)
     )
     assert sum("f8E" in line for line in products) == 3 * 7 * 2
     assert sum("f8E5M2" in line for line in products) == 2 * 7 * 2
@@ -133,6 +183,18 @@ def test_logits_have_their_type_and_the_loss_is_in_f32():
     assert sum("16x256xbf16>" in line for line in products) == 3  # the logits and two gradients
     assert "exponential %" in lower_exportable(program).as_text()
     assert "tensor<1x16x256xf32>" in lower_exportable(program).as_text()
+
+
+def test_weights_with_delayed_scales_are_gathered_in_8_bits_once():
+    """The gradient of a weight is that of its bf16 form, whose value no product reads."""
+    program = llama.build(
+        model="tiny", mesh={"fsdp": 2}, sequence=32, products="fp8_delayed", remat="weights"
+    )
+    module = frontends.from_jax(lower_exportable(program, "cuda"))
+    passes.run_pipeline(module, "prepare,symbol-dce,canonicalize,cse", PassRun())
+    gathers = [line for line in str(module).splitlines() if "stablehlo.all_gather" in line]
+    assert sum("xf8E4M3FN>" in line for line in gathers) == 2 * 7 * 2  # for both directions
+    assert sum("xbf16>" in line for line in gathers) == 2  # the embedding and the unembedding
 
 
 @pytest.mark.skipif(not find_gpu_library(), reason="no GPU compiler")

@@ -276,13 +276,28 @@ def test_mixed_precision_of_composer_is_a_type_of_sums():
 
 
 def test_precisions_of_8_bits_are_schemes_of_products():
-    plan = plan_case(precision="fp8 (TE)")
+    plan = plan_case(precision="fp8 (TE)", framework="Paxml (JAX/XLA:GPU)")
     assert plan.workload.options["products"] == "fp8"
     assert any("scales of fp8" in text for text in plan.assumptions)
     plan = plan_case(precision="fp8 rowwise", framework="PyTorch torchtitan")
     assert plan.workload.options["products"] == "fp8_rowwise"
     assert not any("scales of fp8" in text for text in plan.assumptions)
     assert plan_case(precision="amp_fp8/DEFAULT").workload.options["reduce_dtype"] == "f32"
+
+
+@pytest.mark.parametrize(
+    ("row", "scheme"),
+    [
+        ({}, "fp8_delayed"),
+        ({"hardware": "TPUv6e"}, "fp8"),
+        ({"model": "mixtral-8x7b"}, "fp8"),
+        ({"grad_accum": "2"}, "fp8"),
+    ],
+)
+def test_maxtext_has_delayed_scales_where_a_recipe_has_them(row, scheme):
+    plan = plan_case(precision="fp8", framework="MaxText", **row)
+    assert plan.workload.options["products"] == scheme
+    assert any("scales of fp8" in text for text in plan.assumptions) == (scheme == "fp8")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hespas.workflows.validation.case_frameworks import TORCHTITAN, read_framework
+from hespas.workflows.validation.case_frameworks import MAXTEXT, TORCHTITAN, read_framework
 from hespas.workflows.validation.training_cases import TrainingCase
 
 _TYPE = re.compile(r"(?:mx|nv)?(?:bf|fp|f|tf|int|bfloat|float)_?(?:4|8|16|32)(?![\d])")
@@ -18,13 +18,15 @@ _COMPUTE_TYPES: Mapping[str, Mapping[str, str]] = {
     "bf16": {}, "16": {"compute_dtype": "f16"}, "32": {"compute_dtype": "f32"},
 }  # fmt: skip
 # Words about 8-bit floats, and the scheme of products; None has no recipe. The first that fits
-# counts. MaxText's fp8_full has constant scales (quantization in its configs/base.yml).
+# counts. MaxText's fp8_full has constant scales (quantization in its configs/base.yml), and its fp8
+# those of earlier steps on GPUs (Fp8Quantization in layers/quantizations.py).
 _FP8_SCHEMES = (
     (r"mx|microscal|1x32|block|1x128|128x128|deep_?gemm", None),
     (r"row-?wise|per[- ]row|axis-?wise|channel-?wise|per[- ]channel|per[- ]token", "fp8_rowwise"),
     (r"fp8_full|static", "fp8_static"),
     (r"", "fp8"),
 )
+CURRENT_SCALES = "scales of fp8 from the values themselves, not from earlier steps"
 
 
 @dataclass
@@ -90,10 +92,11 @@ def _read_fp8_scheme(reading: PrecisionReading, text: str, case: TrainingCase) -
     if scheme is None:
         reading.reason = f"no recipe scales blocks of 8-bit values, as '{text}' does"
         return
+    framework, is_tpu = read_framework(case).name, "tpu" in case.get_text("hardware").lower()
+    if scheme == "fp8" and framework == MAXTEXT and not is_tpu:
+        scheme = "fp8_delayed"
+    elif scheme == "fp8" and framework != TORCHTITAN:
+        reading.assumptions.append(CURRENT_SCALES)
     reading.options["products"] = scheme
-    if scheme == "fp8" and read_framework(case).name != TORCHTITAN:
-        reading.assumptions.append(
-            "scales of fp8 from the values themselves, not from earlier steps"
-        )
     if "fp8 all-gather" in case.get_text("framework").lower():
         reading.assumptions.append("weights gathered in 16 bits, not in fp8")

@@ -43,7 +43,7 @@ from hespas.workflows.validation.case_pipelines import (
     plan_case_pipeline,
     read_stage_counts,
 )
-from hespas.workflows.validation.case_precisions import read_precision
+from hespas.workflows.validation.case_precisions import CURRENT_SCALES, read_precision
 from hespas.workflows.validation.case_rematerialisation import (
     read_rematerialisation,
     read_vocabulary_tiles,
@@ -61,7 +61,8 @@ RECIPE_SIZES = {
 DEFAULT_SEQUENCE = 4096  # as the recipes
 STATE_BYTES = 16
 """Bytes of a weight in f32 with its gradient and AdamW's two moments, all of which a step holds."""
-_TOKEN_DIVIDING_RECIPES = ("gemma", "gpt", "llama")  # those with the option sequence_parallel
+# Those with the option sequence_parallel, and products with delayed scaling
+_DENSE_RECIPES = ("gemma", "gpt", "llama")
 
 
 @dataclass
@@ -134,6 +135,7 @@ def _plan_decoder(
     if "context" in mesh and attention == "cudnn" and sizes and MODELS[sizes["model"]].window:
         plan.reasons["parallelism"] = "no program with context parallelism and windows"
     remat = changes.get("remat") or _plan_remat(case, plan)
+    optimiser = _plan_optimiser(case, precision)
     sequence = _read_count(case, "seq_len", plan)
     if sequence is None and "sequence" not in plan.reasons:
         sequence = DEFAULT_SEQUENCE
@@ -141,6 +143,12 @@ def _plan_decoder(
     batch = _plan_batch(case, mesh, plan)
     if plan.reasons or batch is None:
         return None
+    if precision.get("products") == "fp8_delayed" and (
+        recipe not in _DENSE_RECIPES
+        or {"accumulate", "zero1", "reduce_dtype"} & {*precision, *optimiser, *batch}
+    ):
+        precision = {**precision, "products": "fp8"}
+        plan.assumptions.append(CURRENT_SCALES)
     if recipe == "bert":
         own = choose_bert_options(case, sequence or 0, plan.assumptions)
     if attention != "dot_product" and (
@@ -151,7 +159,7 @@ def _plan_decoder(
     options = {
         **sizes,
         **precision,
-        **_plan_optimiser(case, precision),
+        **optimiser,
         **_choose_state_type(case, mesh, plan.assumptions),
         **(read_vocabulary_tiles(case) if recipe != "bert" else {}),
         "sequence": str(sequence),
@@ -162,9 +170,7 @@ def _plan_decoder(
         **own,
         **changes,
     }
-    if recipe in _TOKEN_DIVIDING_RECIPES and (
-        divides_tokens(case) or _divides_activations(case, mesh)
-    ):
+    if recipe in _DENSE_RECIPES and (divides_tokens(case) or _divides_activations(case, mesh)):
         options["sequence_parallel"] = "true"
     return StudyWorkload(recipe, options, mesh, {"id": case.id})
 
