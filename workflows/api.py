@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 from hespas.dialects.mlir import ir
 from hespas.support.errors import UsageError
+from hespas.support.suggestions import suggest_nearest
 from hespas.support.supervised_process import open_temporary_folder
 from hespas.workflows import result_sources, run_comparison, run_flow, run_plan
 from hespas.workflows.estimate_source import load_program_source, read_program
@@ -20,6 +21,7 @@ from hespas.workflows.sensitivity.run_sensitivity import analyse_run_folder
 
 if TYPE_CHECKING:
     from hespas.simulators.report_rows import SimulationReport
+    from hespas.workflows.pipelines.pipeline_study import PipelineStudy
     from hespas.workflows.planning.plan_result import LayoutPlan
     from hespas.workflows.run_comparison import ComparedResult, WorkScaling
     from hespas.workflows.run_summary import RunSummary
@@ -203,6 +205,35 @@ def goodput(devices: int | Sequence[int], checkpoint_s: float, **options: Any) -
 
     counts = [devices] if isinstance(devices, int) else devices
     return compute_job_goodput(counts, checkpoint_s, **options)
+
+
+def pipeline(
+    folder: str | os.PathLike[str] = "", *, note: TextFunction = ignore_text, **options: Any
+) -> PipelineStudy:
+    """Compare schedules of pipeline parallelism, as ``hespas study pipeline`` does.
+
+    Args:
+        folder: The folder of the programs of stages; "" for those of the recipe ``stage``.
+        note: Receives notes and progress, one line each.
+        **options: Fields of ``PipelineRequest``, such as ``ranks=4``, ``microbatches=[8, 16]``,
+            ``options={"model": "8b"}``, ``mesh={"data": 2}`` and ``node="H100_80GB"``.
+
+    Returns:
+        A row for each schedule and number of microbatches, and the fastest one that fits.
+
+    Raises:
+        HespasError: An option is wrong, or no pipeline at all can be estimated.
+    """
+    from hespas.workflows.pipelines.pipeline_request import PipelineRequest
+    from hespas.workflows.pipelines.pipeline_study import compare_pipelines
+
+    for name in options:
+        if name not in PipelineRequest.__dataclass_fields__:
+            known = [*PipelineRequest.__dataclass_fields__]
+            raise UsageError(
+                f"a study of pipelines has no option '{name}'", remedy=suggest_nearest(name, known)
+            )
+    return compare_pipelines(PipelineRequest(folder=os.fspath(folder), **options), note)
 
 
 def _refuse_options(args: Sequence[Any], options: Mapping[str, Any]) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         compare,
         estimate,
         goodput,
+        pipeline,
         plan,
         read,
         run,
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
         sweep,
         variation,
     )
+    from hespas.workflows.pipelines.pipeline_request import PipelineRow
+    from hespas.workflows.pipelines.pipeline_study import PipelineStudy
     from hespas.workflows.program_estimate import ProgramEstimate, RegionTime, TimeBreakdown
     from hespas.workflows.run_differences import RunDifference, TimeChange
     from hespas.workflows.sensitivity.step_sensitivity import RateSensitivity, StepSensitivity
@@ -39,6 +42,8 @@ __all__ = [
     "GoodputRow",
     "HespasError",
     "JobGoodput",
+    "PipelineRow",
+    "PipelineStudy",
     "ProgramEstimate",
     "RankedTime",
     "RateSensitivity",
@@ -54,6 +59,7 @@ __all__ = [
     "compare",
     "estimate",
     "goodput",
+    "pipeline",
     "plan",
     "read",
     "run",
@@ -66,6 +72,8 @@ __all__ = [
 _MODULES = {
     "Cost": "hespas.dialects.attrs",
     "HespasError": "hespas.support.errors",
+    "PipelineRow": "hespas.workflows.pipelines.pipeline_request",
+    "PipelineStudy": "hespas.workflows.pipelines.pipeline_study",
     **dict.fromkeys(
         ("ProgramEstimate", "RegionTime", "TimeBreakdown"), "hespas.workflows.program_estimate"
     ),

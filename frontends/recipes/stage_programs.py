@@ -24,6 +24,7 @@ from hespas.frontends.export.exportable import Exportable
 from hespas.frontends.recipes.decoder_training import StepOptions, TrainingOptions
 from hespas.frontends.recipes.layer_weights import (
     Tree,
+    count_forward_flops,
     count_parameters,
     make_layers,
     make_model_weights,
@@ -40,6 +41,8 @@ from hespas.frontends.recipes.parallel import (
 from hespas.frontends.recipes.split_gradients import GradientParts, split_gradients
 from hespas.frontends.recipes.transformer import Decoder
 
+# The FLOPs of the model in each kind of task, as multiples of those of the forward pass.
+FORWARD_PASSES = {"forward": 1, "backward": 2, "input_gradient": 1, "weight_gradient": 1}
 BALANCE = 0.01  # weight of the balancing loss (arXiv 2101.03961, section 2.2)
 
 
@@ -249,6 +252,7 @@ class StageBuilder:
     ) -> Exportable:
         """Make the program of a part from its function on one device."""
         inputs = tuple(map(self.make_specs, arguments))
+        facts = {"parameters": count_parameters(self.weights), **self._count_step_work(part)}
         return Exportable(
             f"stage_{part}",
             self.p.map_over_devices(function, inputs, outputs),
@@ -257,8 +261,17 @@ class StageBuilder:
             in_shardings=inputs,
             out_shardings=outputs,
             donate_argnums=donated,
-            facts={"parameters": count_parameters(self.weights)},
+            facts=facts,
         )
+
+    def _count_step_work(self, part: str) -> dict[str, int]:
+        """Count the tokens of a microbatch, and the FLOPs of the model in a kind of task."""
+        if part not in FORWARD_PASSES:
+            return {}
+        tokens = self.options.batch * self.p.count_devices(*BATCH) * self.options.sequence
+        unembedded = tokens if self.is_last else 0
+        forward = count_forward_flops(self.decoder.m, tokens, self.options.sequence, unembedded)
+        return {"tokens_per_step": tokens, "flops_per_step": FORWARD_PASSES[part] * forward}
 
     def _build_gradients(self, part: str) -> Exportable:
         saved, sums = self.find_kept_values(), self.list_gradient_sums()

@@ -23,7 +23,11 @@ from hespas.simulators import simulator_choice
 from hespas.simulators.simulation_inputs import load_inputs
 from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.support.errors import HespasError, UsageError
-from hespas.workflows.pipelines.pipeline_estimate import PipelineNetwork, estimate_pipeline
+from hespas.workflows.pipelines.pipeline_estimate import (
+    PipelineNetwork,
+    estimate_pipeline,
+    find_worst_straggler,
+)
 from hespas.workflows.pipelines.pipeline_memory import compute_kept_bytes, count_in_flight
 from hespas.workflows.pipelines.schedules import (
     FORWARD,
@@ -214,6 +218,30 @@ def test_a_slow_rank_delays_the_step(tmp_path):
     for slowdowns in ({4: 1.5}, {0: 0.0}, {0: float("nan")}):
         with pytest.raises(UsageError, match="rank"):
             estimate_pipeline(schedule, make_stages(4), network, slowdowns)
+
+
+def test_the_straggler_that_costs_most(tmp_path):
+    schedule, network = build_schedule("1f1b", 4, 8), make_network(tmp_path, 4)
+    times_s = [
+        estimate_pipeline(schedule, make_stages(4), network, {rank: 1.5}).step_time_s
+        for rank in range(4)
+    ]
+    worst = find_worst_straggler(schedule, make_stages(4), network, 1.5)
+    assert worst.step_time_s == max(times_s) == times_s[worst.rank]
+
+
+def test_the_time_of_messages(tmp_path):
+    """A microbatch waits for one message in each direction; more of them hide all but these."""
+    system = build_system_spec(tmp_path, [SystemDimension("Switch", 2, 1e-3, 500.0)], 1000.0)
+    network = PipelineNetwork(system, SimulatorChoice("embedded"))
+    single = estimate_pipeline(build_schedule("gpipe", 2, 1), make_stages(2), network)
+    transfer_s = single.ranks[0].transfer_s
+    # 64 bytes at 1 MB/s, and the latency of the links of a switch
+    assert 64e-6 < transfer_s < 66e-6 and single.ranks[1].transfer_s == transfer_s
+    work_s = 2 * 3e-3 + 10e-6
+    assert single.step_time_s == pytest.approx(work_s + 2 * transfer_s, abs=1e-8)
+    many = estimate_pipeline(build_schedule("gpipe", 2, 8), make_stages(2), network)
+    assert many.ranks[1].transfer_s == pytest.approx(transfer_s, abs=1e-8)
 
 
 @pytest.mark.parametrize("name", SCHEDULES)

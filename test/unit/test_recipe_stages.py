@@ -118,3 +118,18 @@ def test_gradients_of_a_loop_are_refused():
         stage.build(part="weight_gradient", scan=True)
     with pytest.raises(UsageError, match="option 'layers' is 0"):
         stage.build(layers=0)
+
+
+@pytest.mark.parametrize("kinds", [("backward",), ("input_gradient", "weight_gradient")])
+def test_the_stages_do_the_work_of_the_model(kinds):
+    whole = llama.build(model="tiny", layers=2, sequence=16, batch=2, accumulate=COUNT)
+    facts = [
+        stage.build(
+            model="tiny", layers=1, sequence=16, batch=2, part=part, position=position
+        ).facts
+        for part in ("forward", *kinds)
+        for position in ("first", "last")
+    ]
+    devices = whole.facts["tokens_per_step"] // (COUNT * facts[0]["tokens_per_step"])
+    flops = COUNT * devices * sum(each["flops_per_step"] for each in facts)
+    assert flops == whole.facts["flops_per_step"]

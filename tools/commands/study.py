@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from hespas.support.errors import UsageError
 from hespas.tools import console_scripts
-from hespas.tools.commands import study_serving, study_variation
+from hespas.tools.commands import study_pipeline, study_serving, study_variation
 from hespas.tools.commands.command_parser import CommandParser, parse_count
 from hespas.tools.commands.shared_flags import (
     add_cache_flag,
@@ -32,6 +32,7 @@ STUDIES = {
     "llama": "training of Llama models of several sizes, node by node",
     "scale-out": "training of Llama 2 7B over 8 to 4,096 devices",
     "serving": "prefill and decoding of a model, and the load that it can serve",
+    "pipeline": "schedules of pipeline parallelism over numbers of microbatches",
     "variation": "the tails of a step of devices and kernels that are not all alike",
     "goodput": "what failures and checkpoints leave of the time of a training job",
     "jobs": "how much several jobs on one network slow each other down",
@@ -252,6 +253,7 @@ _OWN_STUDIES: dict[
     str, tuple[Callable[[], CommandParser], Callable[[argparse.Namespace], StudyOutput]]
 ] = {
     "operators": (_build_operator_parser, _run_operator_study),
+    "pipeline": (study_pipeline.build_pipeline_parser, study_pipeline.run_pipeline_study),
     "variation": (study_variation.build_variation_parser, study_variation.run_variation_study),
     "jobs": (study_variation.build_job_parser, study_variation.run_job_study),
     "goodput": (study_variation.build_goodput_parser, study_variation.run_goodput_study),

@@ -112,9 +112,9 @@ def add_page_flag(parser: CommandParser) -> None:
 
 
 def write_page(path: str, title: str, output: StudyOutput) -> None:
-    """Write the tables of the study as a page; raises HespasError."""
+    """Write the tables and the chart of the study as a page; raises HespasError."""
     from hespas.support.output_file import write_atomically
     from hespas.tools.report.table_page import render_table_page
 
-    page = render_table_page(title, "; ".join(output.notes), output.tables)
+    page = render_table_page(title, "; ".join(output.notes), output.tables, output.gantt)
     write_atomically(path, page)

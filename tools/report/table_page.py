@@ -6,16 +6,22 @@ from collections.abc import Sequence
 
 from hespas.support.text_tables import TextTable
 from hespas.tools.report import html_table
+from hespas.tools.report.gantt_chart import draw_gantt_chart
 from hespas.tools.report.html_table import TableCell, TableColumn
 from hespas.tools.report.page_frame import PageSection, render_page
+from hespas.workflows.studies.study_output import GanttChart
 
 
-def render_table_page(title: str, subtitle: str, tables: Sequence[TextTable]) -> bytes:
-    """Render the page; each table is a section."""
+def render_table_page(
+    title: str, subtitle: str, tables: Sequence[TextTable], gantt: GanttChart | None = None
+) -> bytes:
+    """Render the page; each table is a section, and so is the chart, after the first of them."""
     sections = [
         PageSection(f"table-{number}", table.title, _render_text_table(table, number))
         for number, table in enumerate(tables)
     ]
+    if gantt is not None:
+        sections.insert(1, PageSection("gantt", gantt.title, draw_gantt_chart(gantt)))
     return render_page(title, subtitle, sections)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 from hespas import configs
 from hespas.configs.system_spec import SystemSpec
@@ -46,6 +47,14 @@ class PipelineNetwork:
     choice: SimulatorChoice
 
 
+class TaskSpan(NamedTuple):
+    """When a rank ran a task, in nanoseconds."""
+
+    task: StageTask
+    start_ns: int
+    end_ns: int
+
+
 @dataclass(frozen=True)
 class RankFigures:
     """The figures of the devices of a rank.
@@ -57,8 +66,11 @@ class RankFigures:
         task_s: The time of its tasks: compute, and collectives within the stage.
         update_s: The time of the optimiser with its collectives.
         bubble_s: The time in which it waits for other stages.
+        transfer_s: The part of the bubble in which it waits for a message whose task has ended.
         in_flight: The most microbatches whose activations it keeps at once.
         memory_bytes: The peak memory; None if a stage has no optimiser.
+        spans: When it ran each task.
+        update_ns: When its optimiser started and ended; None if it has none.
     """
 
     rank: int
@@ -67,8 +79,11 @@ class RankFigures:
     task_s: float
     update_s: float
     bubble_s: float
+    transfer_s: float
     in_flight: int
     memory_bytes: int | None
+    spans: Sequence[TaskSpan]
+    update_ns: tuple[int, int] | None
 
 
 @dataclass(frozen=True, repr=False)
@@ -141,10 +156,7 @@ def estimate_pipeline(
         HespasError: A stage lacks a program, or the system has another number of devices.
     """
     _check_slowdowns(slowdowns or {}, schedule.ranks)
-    stage_traces = make_stage_traces(stages, has_split_backward=schedule.has_split_backward)
-    traces = build_pipeline_traces(schedule, stage_traces, slowdowns)
-    programs = [InMemoryPrograms(trace) for trace in traces.ranks]
-    inputs = place_programs_on_system(programs, network.system)
+    traces, inputs = _place_traces(schedule, stages, network, slowdowns)
     result = simulator_choice.simulate_inputs(
         inputs, SimulatorChoice("embedded", network.choice.options)
     )
@@ -157,6 +169,47 @@ def estimate_pipeline(
         result, inputs, traces,
         tuple(dict.fromkeys([*warnings, *simulator_choice.list_warnings(result)])),
     )  # fmt: skip
+
+
+def _place_traces(
+    schedule: PipelineSchedule,
+    stages: Sequence[StageEstimate],
+    network: PipelineNetwork,
+    slowdowns: Mapping[int, float] | None,
+) -> tuple[PipelineTraces, SimulationInputs]:
+    stage_traces = make_stage_traces(stages, has_split_backward=schedule.has_split_backward)
+    traces = build_pipeline_traces(schedule, stage_traces, slowdowns)
+    programs = [InMemoryPrograms(trace) for trace in traces.ranks]
+    return traces, place_programs_on_system(programs, network.system)
+
+
+class RankStraggler(NamedTuple):
+    """The rank that delays the step most if it is slow, and the step time then."""
+
+    rank: int
+    step_time_s: float
+
+
+def find_worst_straggler(
+    schedule: PipelineSchedule,
+    stages: Sequence[StageEstimate],
+    network: PipelineNetwork,
+    factor: float,
+) -> RankStraggler:
+    """Find the rank that costs most if its compute takes ``factor`` times as long.
+
+    Raises:
+        HespasError: As of ``estimate_pipeline``.
+    """
+    options = replace(network.choice.options, intervals=False)
+    stragglers = []
+    for rank in range(schedule.ranks):
+        slowdowns = {rank: factor}
+        _check_slowdowns(slowdowns, schedule.ranks)
+        _, inputs = _place_traces(schedule, stages, network, slowdowns)
+        result = simulator_choice.simulate_inputs(inputs, SimulatorChoice("embedded", options))
+        stragglers.append(RankStraggler(rank, result.step_time_ns * 1e-9))
+    return max(stragglers, key=lambda straggler: straggler.step_time_s)
 
 
 def _check_slowdowns(slowdowns: Mapping[int, float], ranks: int) -> None:
@@ -194,27 +247,52 @@ def _measure_ranks(
         for device in devices
     ]
     spans = [
-        [span for task in tasks if (span := rank_times.measure_span(traces.spans[task]))]
+        [
+            TaskSpan(task, *span)
+            for task in tasks
+            if (span := rank_times.measure_span(traces.spans[task]))
+        ]
         for tasks, rank_times in zip(schedule.tasks, times, strict=True)
     ]
-    schedule_ns = max((end for rank_spans in spans for _, end in rank_spans), default=0)
+    ends_ns = {span.task: span.end_ns for rank_spans in spans for span in rank_spans}
+    schedule_ns = max(ends_ns.values(), default=0)
     figures = []
     for rank, device in enumerate(devices):
-        task_ns = sum(end - start for start, end in spans[rank])
-        start, end = times[rank].measure_span(traces.updates[rank]) or (0, 0)
+        task_ns = sum(span.end_ns - span.start_ns for span in spans[rank])
+        update_ns = times[rank].measure_span(traces.updates[rank])
+        start_ns, end_ns = update_ns or (0, 0)
         figures.append(
             RankFigures(
                 rank=rank,
                 stages=tuple(range(rank, schedule.stages, schedule.ranks)),
                 compute_s=result.devices[device].compute_ns * 1e-9,
                 task_s=task_ns * 1e-9,
-                update_s=(end - start) * 1e-9,
+                update_s=(end_ns - start_ns) * 1e-9,
                 bubble_s=(schedule_ns - task_ns) * 1e-9,
+                transfer_s=_sum_message_waits_ns(schedule, spans[rank], ends_ns) * 1e-9,
                 in_flight=count_in_flight(schedule, rank),
                 memory_bytes=compute_rank_memory(schedule, stages, rank),
+                spans=spans[rank],
+                update_ns=update_ns,
             )
         )
     return figures
+
+
+def _sum_message_waits_ns(
+    schedule: PipelineSchedule, spans: Sequence[TaskSpan], ends_ns: Mapping[StageTask, int]
+) -> int:
+    """Sum the times between the end of all that a task of a rank waits for, and its start.
+
+    A task waits for the previous task of its rank and for its inputs. What is left is the time in
+    which the message of an input is on its way.
+    """
+    waits_ns = free_ns = 0
+    for task, start_ns, end_ns in spans:
+        inputs_ns = [ends_ns.get(needed, 0) for needed in schedule.list_inputs(task)]
+        waits_ns += start_ns - max([free_ns, *inputs_ns])
+        free_ns = end_ns
+    return waits_ns
 
 
 def _compute_ideal_bubble(

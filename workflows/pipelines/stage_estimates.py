@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hespas.chakra.trace_steps import ProgramTrace
+from hespas.dialects.attr_codec import read_program_facts
 from hespas.dialects.attrs import MemoryAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import find_entry_function
@@ -57,6 +58,9 @@ class StageProgramEstimate:
         new_results: The numbers of the results that do not replace arguments.
         peak_bytes: The peak memory.
         warnings: What makes the estimate less certain.
+        facts: What the exporter wrote about the program: tokens and FLOPs of the model.
+        dtype_flops: The operations of a device by element type.
+        energy_nj: The energy of the compute of a device; None if it is unknown.
     """
 
     trace: ProgramTrace
@@ -67,6 +71,9 @@ class StageProgramEstimate:
     new_results: frozenset[int]
     peak_bytes: int
     warnings: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    dtype_flops: Mapping[str, int] = field(default_factory=dict)
+    energy_nj: float | None = None
 
     @property
     def temporary_bytes(self) -> int:
@@ -113,18 +120,29 @@ class StageTarget:
 
 
 def estimate_stages(
-    stages: Sequence[StageFiles], target: StageTarget, note: Callable[[str], None]
+    stages: Sequence[StageFiles],
+    target: StageTarget,
+    note: Callable[[str], None],
+    known: dict[str, StageProgramEstimate] | None = None,
 ) -> list[StageEstimate]:
     """Estimate the programs of all stages; equal files are estimated once.
+
+    Args:
+        stages: The files of each stage.
+        target: What they are estimated for.
+        note: Receives a line for each program that is estimated.
+        known: By file, the estimates for this target that exist; those of other files are added.
 
     Raises:
         HespasError: A program cannot be read or estimated, or ranks have unlike devices.
     """
-    estimates: dict[str, StageProgramEstimate] = {}
-    for path in dict.fromkeys(path for files in stages for path in files.values()):
-        note(f"estimating {os.path.basename(path)}")
-        estimates[path] = estimate_stage_program(path, target)
-    counts = {path: estimate.trace.devices for path, estimate in estimates.items()}
+    estimates = {} if known is None else known
+    paths = list(dict.fromkeys(path for files in stages for path in files.values()))
+    for path in paths:
+        if path not in estimates:
+            note(f"estimating {os.path.basename(path)}")
+            estimates[path] = estimate_stage_program(path, target)
+    counts = {path: estimates[path].trace.devices for path in paths}
     if len(set(counts.values())) > 1:
         fewest, most = (choose(counts, key=counts.__getitem__) for choose in (min, max))
         raise HespasError(
@@ -162,6 +180,9 @@ def estimate_stage_program(path: str, target: StageTarget) -> StageProgramEstima
         new_results=frozenset(range(len(results))) - replaced,
         peak_bytes=memory.peak_bytes,
         warnings=tuple(outcome.run.warnings),
+        facts=read_program_facts(outcome.module),
+        dtype_flops={name: row["flops"] for name, row in emitted.stats["dtypes"].items()},
+        energy_nj=totals["energy_nj"],
     )
 
 

@@ -12,6 +12,7 @@ from hespas.workflows.pipelines.stage_estimates import UPDATE, StagePart, list_t
 from hespas.workflows.studies.study_definition import StudyWorkload
 
 RECIPE = "stage"
+AXES = ("data", "context", "expert", "tensor")  # of the mesh of a rank, major axis first
 StageWorkloads = Mapping[StagePart, StudyWorkload]
 
 
@@ -25,7 +26,7 @@ def plan_stage_workloads(model: StudyWorkload, schedule: PipelineSchedule) -> li
     Raises:
         UsageError: There are fewer layers than stages, or the model is unknown.
     """
-    options = dict(model.options)
+    options = {name: value for name, value in model.options.items() if name != "accumulate"}
     published = MODELS.get(options["model"])
     if published is None:
         raise UsageError(f"no recipe knows the model '{options['model']}'")
@@ -39,13 +40,33 @@ def plan_stage_workloads(model: StudyWorkload, schedule: PipelineSchedule) -> li
             "layers": str(count),
             "dense_layers": str(min(max(dense - first, 0), count)),
             "position": _choose_position(stage, schedule.stages),
-            "accumulate": str(schedule.microbatches),
         }
         first += count
-        workloads.append(
-            {part: replace(model, recipe=RECIPE, options={**own, "part": part}) for part in parts}
-        )
+        workloads.append({part: _plan_part(model, own, part, schedule) for part in parts})
     return workloads
+
+
+def _plan_part(
+    model: StudyWorkload, options: Mapping[str, str], part: StagePart, schedule: PipelineSchedule
+) -> StudyWorkload:
+    # Only the update divides by the number of microbatches; the other programs serve any number.
+    counts = {"accumulate": str(schedule.microbatches)} if part == UPDATE else {}
+    return replace(model, recipe=RECIPE, options={**options, "part": part, **counts})
+
+
+def place_on_rank(model: StudyWorkload) -> StudyWorkload:
+    """Return a model with the mesh and the options of the recipe of stages.
+
+    A rank keeps its weights whole for all microbatches, so that ``fsdp`` divides the optimiser's
+    state only.
+    """
+    mesh, options = dict(model.mesh), dict(model.options)
+    shards = mesh.pop("fsdp", 1)
+    mesh["data"] = mesh.get("data", 1) * shards
+    if shards > 1:
+        options["zero1"] = "true"
+    ordered = {axis: mesh[axis] for axis in AXES if axis in mesh}
+    return replace(model, mesh={**ordered, **mesh}, options=options)
 
 
 def divide_layers(layers: int, stages: int) -> list[int]:

@@ -7,7 +7,7 @@ import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hespas.support import output_file
 from hespas.support.csv_cells import quote_formula
@@ -18,6 +18,37 @@ if TYPE_CHECKING:
     from hespas.support.text_tables import TextTable
 
 Row = Mapping[str, Any]
+
+
+class GanttBar(NamedTuple):
+    """A bar of a Gantt chart; bars of one kind have one colour."""
+
+    start_s: float
+    end_s: float
+    kind: str
+    description: str
+
+
+@dataclass(frozen=True)
+class GanttChart:
+    """What ran when.
+
+    Attributes:
+        title: The title of the chart.
+        lanes: The name and the bars of each lane, from the top.
+    """
+
+    title: str
+    lanes: Sequence[tuple[str, Sequence[GanttBar]]]
+
+    def list_kinds(self) -> list[str]:
+        """List the kinds of bars in the order in which they first occur."""
+        return list(dict.fromkeys(bar.kind for _, bars in self.lanes for bar in bars))
+
+    @property
+    def end_s(self) -> float:
+        """The end of the last bar."""
+        return max((bar.end_s for _, bars in self.lanes for bar in bars), default=0.0)
 
 
 @dataclass(frozen=True)
@@ -32,6 +63,7 @@ class StudyOutput:
         draw: Draws the plot into a figure of matplotlib.
         size: Width and height of the figure in inches.
         failed: The number of rows without figures that the command reports as errors.
+        gantt: A chart for the page; None for none.
     """
 
     rows: Sequence[Row]
@@ -41,6 +73,7 @@ class StudyOutput:
     draw: Callable[[Any], None]
     size: tuple[float, float]
     failed: int = 0
+    gantt: GanttChart | None = None
 
 
 def parse_value_list(text: str, read: Callable[[str], Any], flag: str) -> list[Any]:

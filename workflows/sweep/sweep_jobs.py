@@ -87,7 +87,7 @@ def compute_program_digest(path: str) -> str:
         raise HespasError(f"cannot read it: {reason}", where=str(path)) from None
 
 
-def _compute_system_digest(system: SystemSpec) -> str:
+def compute_system_digest(system: SystemSpec) -> str:
     """Hash a system: its numbers, and the files of its custom collectives."""
     values = {k: v for k, v in asdict(system).items() if k != "folder"}
     files = {}
@@ -108,7 +108,7 @@ class SweepJobFactory:
     def __init__(self) -> None:
         self._program_digest = functools.cache(compute_program_digest)
         self._system_digest = functools.cache(
-            lambda name: _compute_system_digest(configs.load_system(name))
+            lambda name: compute_system_digest(configs.load_system(name))
         )
         self._resolve_node = functools.cache(_resolve_node)
         self._identify_simulator = functools.cache(_identify_simulator)
@@ -208,7 +208,7 @@ def _resolve_node(name: str | None, changes_json: str) -> _NodeChoice:
     name = name or configs.DEFAULT_NODE
     is_preset = configs.is_preset_name(name)
     if is_preset and not changes:
-        return _NodeChoice(name, None, _compute_node_digest(configs.load_node(name)))
+        return _NodeChoice(name, None, compute_node_digest(configs.load_node(name)))
     label = stem = name if is_preset else Path(name).stem
     data = configs.read_node_json(name)
     if changes:
@@ -220,7 +220,7 @@ def _resolve_node(name: str | None, changes_json: str) -> _NodeChoice:
             data["name"] = label
     node = node_files.parse_node_file(data, label)
     file = {"stem": stem.replace("/", "_"), "data": data, "label": label if changes else name}
-    return _NodeChoice(None, file, _compute_node_digest(node))
+    return _NodeChoice(None, file, compute_node_digest(node))
 
 
 def _set_nested_value(data: dict[str, Any], path: list[str], value: Any, where: str) -> None:
@@ -232,7 +232,8 @@ def _set_nested_value(data: dict[str, Any], path: list[str], value: Any, where: 
     data[path[-1]] = value
 
 
-def _compute_node_digest(node: NodeSpec) -> str:
+def compute_node_digest(node: NodeSpec) -> str:
+    """Hash the numbers of a node."""
     return compute_digest(_to_plain_data(asdict(node)))
 
 

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from hespas import configs
-from hespas.workflows.pipelines.pipeline_estimate import (
-    PipelineEstimate,
-    choose_pipeline_network,
-    estimate_pipeline,
-)
+from hespas.support.errors import HespasError
+from hespas.workflows.pipelines.pipeline_cells import PipelineCell, PipelineCellEstimator
+from hespas.workflows.pipelines.pipeline_figures import Figures
 from hespas.workflows.pipelines.schedules import INTERLEAVED, PipelineSchedule, build_schedule
-from hespas.workflows.pipelines.stage_estimates import StagePart, StageTarget, estimate_stages
-from hespas.workflows.pipelines.stage_workloads import StageWorkloads, plan_stage_workloads
-from hespas.workflows.studies import study_programs
+from hespas.workflows.pipelines.stage_estimates import StageFiles, StageTarget
+from hespas.workflows.pipelines.stage_workloads import (
+    StageWorkloads,
+    place_on_rank,
+    plan_stage_workloads,
+)
 from hespas.workflows.studies.study_definition import StudyWorkload
-from hespas.workflows.studies.study_programs import StudyProgram
+from hespas.workflows.studies.study_table import FIGURES
 from hespas.workflows.validation.axis_sizes import read_axis_sizes
 from hespas.workflows.validation.training_cases import TrainingCase
 
@@ -98,70 +97,32 @@ def plan_case_pipeline(
     if model.mesh.get("fsdp", 1) > 1:
         assumptions.append("weights gathered, and gradients reduce-scattered, once in a step")
     assumptions.append("gradients are clipped by the norm of each stage")
-    return CasePipeline(schedule, plan_stage_workloads(_place_on_rank(model), schedule))
-
-
-def _place_on_rank(model: StudyWorkload) -> StudyWorkload:
-    """Return the model with the mesh and the options of the recipe of stages."""
-    mesh, options = dict(model.mesh), dict(model.options)
-    shards = mesh.pop("fsdp", 1)
-    mesh["data"] = mesh.get("data", 1) * shards
-    if shards > 1:
-        options["zero1"] = "true"
-    axes = ("data", "context", "expert", "tensor")
-    return replace(model, mesh={axis: mesh[axis] for axis in axes if axis in mesh}, options=options)
-
-
-def make_stage_programs(
-    stages: Sequence[Mapping[StagePart, StudyProgram]],
-    folder: Path,
-    jobs: int,
-    note: Callable[[str], None],
-) -> list[dict[StagePart, str]]:
-    """Make the files of the programs of stages, each once; raises HespasError."""
-    programs = {
-        program.name_final_file(): program for stage in stages for program in stage.values()
-    }
-    files = study_programs.make_program_files(list(programs.values()), folder, jobs, note)
-    for error in files.errors.values():
-        raise error
-    paths = dict(zip(programs, files.paths, strict=True))
-    return [
-        {part: paths[program.name_final_file()] for part, program in stage.items()}
-        for stage in stages
-    ]
+    return CasePipeline(schedule, plan_stage_workloads(place_on_rank(model), schedule))
 
 
 def predict_case_pipeline(
     pipeline: CasePipeline,
-    files: Sequence[Mapping[StagePart, str]],
+    files: Sequence[StageFiles],
     target: StageTarget,
     system: str,
+    cache: str,
     note: Callable[[str], None],
-) -> PipelineEstimate:
-    """Predict the step of a case; raises HespasError."""
-    network = choose_pipeline_network(system, target)
-    stages = estimate_stages(files, target, note)
-    return estimate_pipeline(pipeline.schedule, stages, network)
+) -> Figures:
+    """Predict the step of a case, or return what the file ``cache`` has; raises HespasError."""
+    estimator = PipelineCellEstimator(target, cache, note)
+    (figures,) = estimator.estimate_cells([PipelineCell(pipeline.schedule, files, system)])
+    if isinstance(figures, HespasError):
+        raise figures
+    return figures
 
 
-def collect_pipeline_figures(estimate: PipelineEstimate, node: str) -> dict[str, Any]:
-    """Return the figures of an estimate under the names of a sweep's row."""
-    low_s, high_s = estimate.band_s or (None, None)
-    memory_bytes = estimate.memory_bytes
-    available_bytes = configs.load_node(node).memory_bytes
-    fits = None
-    if memory_bytes is not None and available_bytes:
-        fits = memory_bytes <= available_bytes
+def make_case_row(figures: Figures) -> dict[str, Any]:
+    """Return the figures of a pipeline under the names of a sweep's row."""
+    row = {FIGURES[name]: value for name, value in figures.items() if name in FIGURES}
     return {
+        **row,
         "error": None,
-        "step_time_s": estimate.step_time_s,
-        "step_time_band_s.0": low_s,
-        "step_time_band_s.1": high_s,
-        "compute_s": estimate.compute_s,
-        "exposed_comm_s": max(estimate.step_time_s - estimate.compute_s, 0.0),
-        "bubble_share": estimate.bubble_share,
-        "memory.peak_bytes": memory_bytes,
-        "memory.fits": fits,
-        "warnings": json.dumps(list(estimate.warnings)),
+        "exposed_comm_s": max(figures["step_time_s"] - figures["compute_s"], 0.0),
+        "bubble_share": figures["bubble_share"],
+        "warnings": json.dumps(figures["warnings"]),
     }

@@ -21,6 +21,7 @@ from hespas.estimators.calibrated.calibrated_estimator import CalibratedEstimato
 from hespas.support.errors import HespasError
 from hespas.workflows.pipelines.schedules import FORWARD
 from hespas.workflows.pipelines.stage_estimates import StagePart, StageTarget
+from hespas.workflows.pipelines.stage_program_files import make_stage_files
 from hespas.workflows.program_form import AS_IS, FUSE
 from hespas.workflows.step_band import add_network_error
 from hespas.workflows.studies import program_forms, study_programs
@@ -30,8 +31,7 @@ from hespas.workflows.sweep import sweep_runner
 from hespas.workflows.sweep.sweep_table import extract_error_message
 from hespas.workflows.validation.case_attention import choose_attention_library
 from hespas.workflows.validation.case_pipelines import (
-    collect_pipeline_figures,
-    make_stage_programs,
+    make_case_row,
     predict_case_pipeline,
 )
 from hespas.workflows.validation.case_programs import CasePlan, plan_case_program
@@ -220,14 +220,18 @@ def _predict_pipeline(
     form = FUSE if options.form == "fused" else AS_IS
     target = StageTarget(outcome.node, options.estimator, form, settings)
     try:
-        files = make_stage_programs(outcome.stages, folder, options.jobs, note)
+        (files,) = make_stage_files([outcome.stages], folder, options.jobs, note)
+        if isinstance(files, HespasError):
+            raise files
         system = write_case_system(outcome.system, outcome.node, folder / "systems")
-        estimate = predict_case_pipeline(outcome.plan.pipeline, files, target, system, note)
+        figures = predict_case_pipeline(
+            outcome.plan.pipeline, files, target, system, options.cache, note
+        )
     except HespasError as error:
         outcome.reasons["run"] = error.message
         return
     outcome.path = files[0][FORWARD]
-    _add_figures(outcome, collect_pipeline_figures(estimate, outcome.node))
+    _add_figures(outcome, make_case_row(figures))
 
 
 def _make_sweep_cell(outcome: CaseOutcome, folder: Path, options: CaseOptions) -> dict[str, Any]:

@@ -1,0 +1,153 @@
+"""``hespas study pipeline``: its rows, figures and cache, over programs of stages in a folder."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from support.tool_commands import parse_pipe, run_command
+
+import hespas
+from hespas import configs
+from hespas.support.errors import HespasError, UsageError
+from hespas.workflows.pipelines.pipeline_request import PipelineRequest, plan_pipelines
+from support import traces as t
+
+N = 1024
+MATRIX = f"tensor<{N}x{N}xf32>"
+PROGRAMS = {
+    "forward": f"""
+func.func @main(%w: {MATRIX}, %x: {MATRIX}) -> ({MATRIX}, {MATRIX}) {{
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : ({MATRIX}, {MATRIX}) -> {MATRIX}
+  %1 = stablehlo.tanh %0 : {MATRIX}
+  return %0, %1 : {MATRIX}, {MATRIX}
+}}""",
+    "backward": f"""
+func.func @main(%w: {MATRIX}, %x: {MATRIX}, %kept: {MATRIX}, %g: {MATRIX})
+    -> ({MATRIX}, {MATRIX}) {{
+  %0 = stablehlo.dot_general %g, %w, contracting_dims = [1] x [1] : ({MATRIX}, {MATRIX}) -> {MATRIX}
+  %1 = stablehlo.dot_general %x, %g, contracting_dims = [0] x [0] : ({MATRIX}, {MATRIX}) -> {MATRIX}
+  %2 = stablehlo.multiply %0, %kept : {MATRIX}
+  return %2, %1 : {MATRIX}, {MATRIX}
+}}""",
+    "update": f"""
+func.func @main(%w: {MATRIX} {{tf.aliasing_output = 0 : i32}}, %sum: {MATRIX}) -> {MATRIX} {{
+  %0 = stablehlo.subtract %w, %sum : {MATRIX}
+  return %0 : {MATRIX}
+}}""",
+}
+
+
+@pytest.fixture
+def stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of programs for all stages, beside a system of two devices."""
+    monkeypatch.chdir(tmp_path)
+    t.system(tmp_path / "system", (2,), topology="Switch")
+    folder = tmp_path / "stages"
+    folder.mkdir()
+    for part, text in PROGRAMS.items():
+        facts = "" if part == "update" else (
+            f"flops_per_step = {2 * N**3 * (1 + (part == 'backward'))}, tokens_per_step = {N}"
+        )  # fmt: skip
+        module = f"module attributes {{hespas.facts = {{{facts}}}}} {{{text}\n}}\n"
+        (folder / f"stage.{part}.mlir").write_text(module)
+    return folder
+
+
+def run_study(flags: str):
+    commands = parse_pipe(f"hespas study pipeline {flags}")
+    assert commands is not None
+    return run_command(commands[0])
+
+
+def test_a_folder_of_stages(stages: Path) -> None:
+    flags = (
+        "stages --ranks 2 --system system --schedules gpipe,1f1b,interleaved,zb-h1 "
+        "--microbatches 3,6 --straggler 1.5 --cache results.sqlite"
+    )
+    done = run_study(f"{flags} --csv rows.csv --plot rows.svg --page rows.html --json")
+    assert done.code == 1 and "4 of 8 rows" not in done.err
+    result = json.loads(done.out)
+    rows = {(row["schedule"], row["microbatches"]): row for row in result["rows"]}
+    for (schedule, microbatches), row in rows.items():
+        if schedule == "zb-h1":
+            assert row["error"].startswith("stage 0 has no input gradient program")
+        elif (schedule, microbatches) == ("interleaved", 3):
+            assert "cannot run 3 microbatches" in row["error"]
+        else:
+            stages_per_rank = row["stages_per_rank"]
+            assert row["error"] is None and row["fits"]
+            # Of two ranks in turn, one waits at the start and the other at the end.
+            bubble = 1 / (stages_per_rank * microbatches + 1)
+            assert row["ideal_bubble_share"] == pytest.approx(bubble, rel=1e-6)
+            assert row["bubble_share"] > bubble and row["exposed_transfer_s"] > 0
+            assert row["step_time_s"] < row["straggler_step_time_s"] < 1.5 * row["step_time_s"]
+            assert row["tokens_per_s"] * row["step_time_s"] == pytest.approx(microbatches * N)
+            flops = microbatches * stages_per_rank * 2 * 3 * 2 * N**3
+            assert row["model_flops"] == flops and 0 < row["mfu"] <= row["hfu"] < 1
+    assert rows["gpipe", 6]["peak_bytes"] > rows["1f1b", 6]["peak_bytes"]
+    # The same work for each microbatch, and of equal times the one with less memory.
+    best = result["rows"][result["winner"]]
+    assert (best["schedule"], best["microbatches"]) == ("1f1b", 6)
+    assert len(result["ranks"][0]["tasks_ns"]) == 12
+    with open("rows.csv") as file:
+        assert [row["schedule"] for row in csv.DictReader(file)] == [s for s, _ in rows]
+    page = Path("rows.html").read_text()
+    assert page.count("backward of microbatch 5, stage 1") == 1 and "rank 1" in page
+    assert Path("rows.svg").exists()
+    again = run_study(flags)
+    assert "5 pipelines" not in again.err and ", 0 computed now" in again.err
+    assert "1f1b *" in again.out and "cannot run 3 microbatches" in again.out
+
+
+def test_the_python_interface(stages: Path) -> None:
+    study = hespas.pipeline(
+        "stages", ranks=2, schedules=["1f1b"], microbatches=[2], systems=["system"], cache="none"
+    )
+    assert study.winner is study.rows[0] and study.failed_count == 0
+    assert "1f1b *" in str(study) and "Ranks of 1f1b, 2 microbatches" in str(study)
+    with pytest.raises(HespasError, match="no pipeline can be estimated: zb-h1"):
+        hespas.pipeline("stages", ranks=2, schedules=["zb-h1"], systems=["system"], cache="none")
+    with pytest.raises(UsageError, match="no option 'rank'"):
+        hespas.pipeline("stages", rank=2)
+
+
+def test_a_pipeline_that_does_not_fit_is_a_row_with_its_reason(stages: Path) -> None:
+    node = configs.read_node_json("H100_80GB")
+    Path("small.json").write_text(json.dumps({**node, "name": "small", "memory_bytes": 40_000_000}))
+    study = hespas.pipeline(
+        "stages", ranks=2, schedules=["gpipe", "1f1b"], microbatches=[4], node="small.json",
+        systems=["system"], cache="none",
+    )  # fmt: skip
+    gpipe, one_by_one = study.rows
+    assert gpipe.figures["fits"] is False and "needs 4" in gpipe.reason
+    assert gpipe.figures["memory_margin"] < 0 < one_by_one.figures["memory_margin"]
+    assert study.winner is one_by_one and study.failed_count == 0
+
+
+def test_wrong_requests(stages: Path) -> None:
+    for changes, message in (
+        ({"ranks": 1}, "a pipeline of 1 rank"),
+        ({"systems": ()}, "need one system"),
+        ({"mesh": {"data": 2}}, "have their options, mesh and batch"),
+    ):
+        request = PipelineRequest(
+            **{"folder": "stages", "ranks": 2, "systems": ["system"], **changes}
+        )
+        with pytest.raises(UsageError, match=message):
+            request.choose_system()
+    with pytest.raises(UsageError, match="no schedule is called '1f2b'"):
+        plan_pipelines(PipelineRequest(schedules=["1f2b"]), "HGX_H100_8")
+
+
+def test_microbatches_divide_the_global_batch() -> None:
+    request = PipelineRequest(
+        ranks=2, schedules=["1f1b"], microbatches=[2, 4, 3], mesh={"fsdp": 2, "tensor": 2},
+        global_batch=16, options={"model": "tiny"},
+    )  # fmt: skip
+    assert request.choose_system() == "HGX_H100_8"
+    rows = [planned.row for planned in plan_pipelines(request, "HGX_H100_8")]
+    assert [row.batch for row in rows] == [4, 2, None]
+    assert rows[2].reason == "16 sequences of a step are not 3 microbatches on 2 batch shards"

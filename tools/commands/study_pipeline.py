@@ -1,0 +1,137 @@
+"""The flags of ``hespas study pipeline``."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from hespas.support.errors import UsageError
+from hespas.tools.commands.command_parser import CommandParser, parse_count, parse_positive
+from hespas.tools.commands.shared_flags import add_cache_flag, add_jobs_flag, parse_key_values
+
+if TYPE_CHECKING:
+    from hespas.workflows.pipelines.pipeline_request import PipelineRequest
+    from hespas.workflows.studies.study_output import StudyOutput
+
+
+def build_pipeline_parser() -> CommandParser:
+    """Build the parser of the study of pipelines, without the flags of its output."""
+    from hespas.workflows.pipelines import pipeline_request, pipeline_study, schedules
+    from hespas.workflows.studies.program_forms import FORMS
+
+    defaults = pipeline_request.PipelineRequest()
+    parser = CommandParser("hespas study pipeline", pipeline_study.DESCRIPTION)
+    add = parser.add_argument
+    add(
+        "folder", nargs="?", default="", metavar="FOLDER",
+        help="programs of stages; default: those of the recipe stage",
+    )  # fmt: skip
+    add(
+        "--ranks", type=parse_count, default=defaults.ranks, metavar="N",
+        help=f"ranks of the pipeline; default: {defaults.ranks}",
+    )  # fmt: skip
+    add(
+        "--schedules", metavar="LIST", default=",".join(schedules.SCHEDULES),
+        help=f"schedules; default: {','.join(schedules.SCHEDULES)}",
+    )  # fmt: skip
+    add(
+        "--microbatches", metavar="LIST", default="",
+        help="microbatches of a step; default: 1, 2 and 4 times the ranks",
+    )  # fmt: skip
+    add(
+        "--stages-per-rank", metavar="LIST", default=",".join(map(str, defaults.stages_per_rank)),
+        help="stages of each rank in the interleaved schedule; default: 2",
+    )  # fmt: skip
+    add("--model", metavar="NAME", help=f"the model; default: {pipeline_request.MODEL}")
+    add(
+        "--set", action="append", default=[], metavar="KEY=VALUE",
+        help="another option of the recipe stage; may be repeated",
+    )  # fmt: skip
+    add(
+        "--mesh", default="", metavar="AXIS=SIZE,...",
+        help="the devices of each rank: data, fsdp, context, expert and tensor; default: one",
+    )  # fmt: skip
+    add(
+        "--global-batch", type=parse_count, metavar="N",
+        help="sequences of a step, which the microbatches divide; default: each microbatch has the "
+        "sequences of the option batch",
+    )  # fmt: skip
+    add(
+        "--straggler", type=parse_positive, metavar="FACTOR",
+        help="also find the rank that delays the step most if its compute takes FACTOR times as "
+        "long",
+    )  # fmt: skip
+    add("--node", default=defaults.node, help=f"node preset or file; default: {defaults.node}")
+    add(
+        "--system", nargs="+", action="extend",
+        help="system presets, patterns of them, or folders; default: the node's presets",
+    )  # fmt: skip
+    add(
+        "--form", choices=FORMS, default=defaults.form,
+        help=f"form of the programs, default: {defaults.form}; "
+        + "; ".join(f"{name}: {text}" for name, text in FORMS.items()),
+    )  # fmt: skip
+    add("--estimator", default=defaults.estimator, help="the estimator of the regions")
+    add(
+        "--xla-optimize", default="", metavar="OPTIONS",
+        help="more options of that pass, for optimised and scheduled",
+    )  # fmt: skip
+    add_jobs_flag(parser)
+    add("--work-dir", default="", metavar="DIR", help="folder that keeps the programs")
+    add("--keep-going", action="store_true", help="exit with 0 even if rows have errors")
+    add_cache_flag(parser, "results of pipelines")
+    return parser
+
+
+def run_pipeline_study(options: argparse.Namespace) -> StudyOutput:
+    """Run the study; raises HespasError."""
+    from hespas.tools.terminal import print_to_stderr
+    from hespas.workflows.pipelines.pipeline_study import compare_pipelines
+    from hespas.workflows.studies import study_output
+
+    request = _parse_request(options)
+    study_output.check_output_files(options.csv, options.plot)
+    return compare_pipelines(request, print_to_stderr).build_output()
+
+
+def _parse_request(options: argparse.Namespace) -> PipelineRequest:
+    from hespas.estimators.measure import host
+    from hespas.workflows.pipelines.pipeline_request import PipelineRequest
+    from hespas.workflows.studies.study_definition import parse_positive_count
+    from hespas.workflows.studies.study_output import parse_value_list
+
+    def parse_counts(text: str, flag: str) -> list[int]:
+        return parse_value_list(text, parse_positive_count, flag)
+
+    recipe_options = parse_key_values(options.set, "--set")
+    if options.model:
+        recipe_options["model"] = options.model
+    return PipelineRequest(
+        node=options.node,
+        ranks=options.ranks,
+        schedules=parse_value_list(options.schedules, str, "--schedules"),
+        microbatches=parse_counts(options.microbatches, "--microbatches")
+        if options.microbatches
+        else (),
+        stages_per_rank=parse_counts(options.stages_per_rank, "--stages-per-rank"),
+        folder=options.folder,
+        options=recipe_options,
+        mesh=_parse_mesh(options.mesh),
+        global_batch=options.global_batch,
+        systems=options.system or (),
+        form=options.form,
+        estimator=options.estimator,
+        xla_options=options.xla_optimize,
+        straggler=options.straggler,
+        jobs=options.jobs or host.count_usable_cores(),
+        work_dir=options.work_dir,
+        cache=options.cache,
+    )
+
+
+def _parse_mesh(text: str) -> dict[str, int]:
+    sizes = parse_key_values([part for part in text.split(",") if part], "--mesh")
+    for axis, size in sizes.items():
+        if not size.isdecimal() or int(size) < 1:
+            raise UsageError(f"--mesh {axis}: '{size}' is not a whole number from 1")
+    return {axis: int(size) for axis, size in sizes.items()}

@@ -1,0 +1,129 @@
+"""The figures of a pipeline as plain data, for rows of studies and for the cache."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hespas.configs.node_spec import NodeSpec
+from hespas.workflows.derived_figures import DerivedFigures, StepWork, derive_step_figures
+from hespas.workflows.pipelines.pipeline_estimate import PipelineEstimate, RankFigures
+from hespas.workflows.pipelines.schedules import FORWARD, PipelineSchedule
+from hespas.workflows.pipelines.stage_estimates import (
+    UPDATE,
+    StageEstimate,
+    StageProgramEstimate,
+)
+
+Figures = Mapping[str, Any]
+"""The figures of a pipeline by name; ``ranks`` holds those of each rank."""
+
+
+def collect_pipeline_figures(
+    estimate: PipelineEstimate, stages: Sequence[StageEstimate], node: NodeSpec
+) -> dict[str, Any]:
+    """Collect the figures of a step; None for what is not known."""
+    low_s, high_s = estimate.band_s or (None, None)
+    peak_bytes, node_bytes = estimate.memory_bytes, node.memory_bytes
+    is_known = peak_bytes is not None and node_bytes
+    derived = _derive_figures(estimate, stages, node)
+    busiest = max(estimate.ranks, key=lambda rank: rank.compute_s)
+    return {
+        "step_time_s": estimate.step_time_s,
+        "step_time_low_s": low_s,
+        "step_time_high_s": high_s,
+        "compute_s": busiest.compute_s,
+        "exposed_comm_s": max(busiest.task_s + busiest.update_s - busiest.compute_s, 0.0),
+        "bubble_share": estimate.bubble_share,
+        "ideal_bubble_share": estimate.ideal_bubble_share,
+        "exposed_transfer_s": max(rank.transfer_s for rank in estimate.ranks),
+        "peak_bytes": peak_bytes,
+        "memory_margin": 1 - peak_bytes / node_bytes if is_known else None,
+        "fits": peak_bytes <= node_bytes if is_known else None,
+        "model_flops": derived.model_flops,
+        "mfu": derived.mfu,
+        "hfu": derived.hfu,
+        "tokens_per_s": derived.tokens_per_s,
+        "energy_j": derived.energy_j,
+        "cost_usd": derived.cost_usd,
+        "usd_per_million_tokens": _compute_token_price(derived, estimate.step_time_s),
+        "ranks": [_describe_rank(rank, node_bytes) for rank in estimate.ranks],
+        "warnings": list(estimate.warnings),
+    }
+
+
+def _compute_token_price(derived: DerivedFigures, step_s: float) -> float | None:
+    if not derived.cost_usd or not derived.tokens_per_s:
+        return None
+    return 1e6 * derived.cost_usd / (derived.tokens_per_s * step_s)
+
+
+def _describe_rank(rank: RankFigures, node_bytes: int | None) -> dict[str, Any]:
+    is_known = rank.memory_bytes is not None and node_bytes
+    return {
+        "rank": rank.rank,
+        "stages": list(rank.stages),
+        "compute_s": rank.compute_s,
+        "task_s": rank.task_s,
+        "update_s": rank.update_s,
+        "bubble_s": rank.bubble_s,
+        "transfer_s": rank.transfer_s,
+        "in_flight": rank.in_flight,
+        "memory_bytes": rank.memory_bytes,
+        "memory_margin": 1 - rank.memory_bytes / node_bytes if is_known else None,
+        "tasks_ns": [[*span.task, span.start_ns, span.end_ns] for span in rank.spans],
+        "update_ns": list(rank.update_ns) if rank.update_ns else None,
+    }
+
+
+def list_program_runs(
+    schedule: PipelineSchedule, stages: Sequence[StageEstimate]
+) -> list[tuple[StageProgramEstimate, int]]:
+    """List the programs of all ranks, and how many times one device of their rank runs each."""
+    counts = Counter((task.stage, task.kind) for tasks in schedule.tasks for task in tasks)
+    runs = [(stages[stage].get_program(kind, stage), n) for (stage, kind), n in counts.items()]
+    updates = [stage.programs[UPDATE] for stage in stages if UPDATE in stage.programs]
+    return runs + [(update, 1) for update in updates]
+
+
+def _derive_figures(
+    estimate: PipelineEstimate, stages: Sequence[StageEstimate], node: NodeSpec
+) -> DerivedFigures:
+    """Derive the figures of a step from the work of an average device."""
+    schedule = estimate.schedule
+    runs, ranks = list_program_runs(schedule, stages), schedule.ranks
+    flops: Counter[str] = Counter()
+    for program, count in runs:
+        for dtype, number in program.dtype_flops.items():
+            flops[dtype] += count * number
+    energies = [(program.energy_nj, count) for program, count in runs]
+    known_energy = [count * energy for energy, count in energies if energy is not None]
+    stats = {
+        "program": {"devices": len(estimate.result.devices)},
+        "dtypes": {dtype: {"flops": number / ranks} for dtype, number in flops.items()},
+        "totals": {
+            "time_ns": sum(count * program.compute_ns for program, count in runs) / ranks,
+            "energy_nj": sum(known_energy) / ranks if len(known_energy) == len(energies) else None,
+        },
+    }
+    work = _sum_step_work(schedule, stages, node)
+    return derive_step_figures(stats, estimate.step_time_s, node, work)
+
+
+def _sum_step_work(
+    schedule: PipelineSchedule, stages: Sequence[StageEstimate], node: NodeSpec
+) -> StepWork:
+    """Sum the work of the model over all tasks; None for facts that a program does not state."""
+    counts = Counter((task.stage, task.kind) for tasks in schedule.tasks for task in tasks)
+    flops = [
+        (stages[stage].get_program(kind, stage).facts.get("flops_per_step"), count)
+        for (stage, kind), count in counts.items()
+    ]
+    known = [count * number for number, count in flops if number is not None]
+    tokens = stages[0].get_program(FORWARD, 0).facts.get("tokens_per_step")
+    return StepWork(
+        model_flops=sum(known) if len(known) == len(flops) else None,
+        tokens_per_step=None if tokens is None else schedule.microbatches * tokens,
+        price_per_hour=node.price_per_hour,
+    )

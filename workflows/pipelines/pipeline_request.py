@@ -1,0 +1,225 @@
+"""What a study of pipelines compares, and the programs of each of its rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hespas import configs
+from hespas.support.errors import HespasError, UsageError
+from hespas.workflows.pipelines.pipeline_cells import PipelineCell
+from hespas.workflows.pipelines.schedules import (
+    INTERLEAVED,
+    SCHEDULES,
+    PipelineSchedule,
+    build_schedule,
+)
+from hespas.workflows.pipelines.stage_estimates import find_stage_files
+from hespas.workflows.pipelines.stage_program_files import StagePrograms
+from hespas.workflows.pipelines.stage_workloads import place_on_rank, plan_stage_workloads
+from hespas.workflows.studies import program_forms, study_programs
+from hespas.workflows.studies.study_definition import StudyWorkload
+from hespas.workflows.studies.study_programs import StudyProgram
+
+BATCH_AXES = ("data", "fsdp", "expert")  # of the mesh, which divide the sequences of a microbatch
+MODEL = "8b"
+
+
+@dataclass(frozen=True)
+class PipelineRequest:
+    """What a study of pipelines compares.
+
+    Attributes:
+        node: The type of device.
+        ranks: The number of ranks.
+        schedules: The names of the schedules.
+        microbatches: The numbers of microbatches; empty for 1, 2 and 4 times the ranks.
+        stages_per_rank: The stages of each rank in the interleaved schedule.
+        folder: The folder of the programs of stages; "" for those of the recipe.
+        options: The options of the recipe of stages.
+        mesh: The mesh of the devices of each rank.
+        global_batch: The sequences of a step, which the microbatches divide; None if each
+            microbatch has the sequences of the option ``batch``.
+        systems: System presets, patterns or folders to choose from; empty for the node's presets.
+        form: One of ``program_forms.FORMS``.
+        estimator: The name of the estimator.
+        xla_options: More options of the pass xla-optimize.
+        straggler: How many times as long the compute of one slow rank takes; None for no slow rank.
+        jobs: The number of worker processes that make programs.
+        work_dir: The folder that keeps programs; "" for the default one.
+        cache: The file that keeps results; "" for the default one, "none" for none.
+    """
+
+    node: str = "H100_80GB"
+    ranks: int = 4
+    schedules: Sequence[str] = SCHEDULES
+    microbatches: Sequence[int] = ()
+    stages_per_rank: Sequence[int] = (2,)
+    folder: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    mesh: Mapping[str, int] = field(default_factory=dict)
+    global_batch: int | None = None
+    systems: Sequence[str] = ()
+    form: str = "fused"
+    estimator: str = "calibrated"
+    xla_options: str = ""
+    straggler: float | None = None
+    jobs: int = 1
+    work_dir: str = ""
+    cache: str = ""
+
+    def list_microbatches(self) -> list[int]:
+        """List the numbers of microbatches to try."""
+        return list(self.microbatches) or [self.ranks, 2 * self.ranks, 4 * self.ranks]
+
+    def choose_system(self) -> str:
+        """Choose the system of all ranks.
+
+        Raises:
+            HespasError: No system has their devices, or programs of a folder have no system.
+        """
+        if self.ranks < 2:
+            raise UsageError(f"a pipeline of {self.ranks} rank", remedy="give 2 ranks or more")
+        if not self.folder:
+            devices = self.ranks * math.prod(self.mesh.values())
+            system = program_forms.choose_system(self.node, devices, self.systems)
+            assert system is not None  # only a single device has none
+            return system
+        if len(self.systems) != 1:
+            raise UsageError(
+                "the programs of a folder need one system", remedy="name it by --system"
+            )
+        if self.options or self.mesh or self.global_batch:
+            raise UsageError(
+                "the programs of a folder have their options, mesh and batch already",
+                remedy="leave out --model, --set, --mesh and --global-batch",
+            )
+        return self.systems[0]
+
+
+@dataclass
+class PipelineRow:
+    """A schedule with a number of microbatches.
+
+    Attributes:
+        schedule: The name of the schedule.
+        microbatches: The number of microbatches.
+        stages_per_rank: The stages of each rank.
+        batch: The sequences of a microbatch on each batch shard; None if it is not known.
+        figures: The figures of ``collect_pipeline_figures``; empty if there are none.
+        reason: Why there are no figures, or why the pipeline cannot run; "" if it can.
+    """
+
+    schedule: str
+    microbatches: int
+    stages_per_rank: int
+    batch: int | None = None
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    reason: str = ""
+
+    def compute_sequence_time_s(self) -> float:
+        """Return the step time over the sequences of a batch shard, or over the microbatches."""
+        return self.figures["step_time_s"] / (self.microbatches * (self.batch or 1))
+
+    @property
+    def title(self) -> str:
+        """The row in words."""
+        stages = f" of {self.stages_per_rank} stages for each rank"
+        return (
+            f"{self.schedule}{stages if self.stages_per_rank > 1 else ''}, "
+            f"{self.microbatches} microbatches"
+        )
+
+
+@dataclass
+class PlannedPipeline:
+    """A row with what it is estimated from.
+
+    Attributes:
+        row: The row; its reason says if nothing can be estimated.
+        schedule: The schedule; None if it cannot run.
+        programs: The programs of a recipe.
+        cell: The cell of a folder, or of programs that have been made.
+    """
+
+    row: PipelineRow
+    schedule: PipelineSchedule | None = None
+    programs: StagePrograms = ()
+    cell: PipelineCell | None = None
+
+
+def plan_pipelines(request: PipelineRequest, system: str) -> list[PlannedPipeline]:
+    """Plan every combination of a request; raises HespasError if there is no such schedule."""
+    for name in request.schedules:
+        if name not in SCHEDULES:
+            build_schedule(name, request.ranks, 1)  # raises the error
+    return [
+        _plan_pipeline(request, system, PipelineRow(name, microbatches, stages_per_rank))
+        for microbatches in request.list_microbatches()
+        for name in request.schedules
+        for stages_per_rank in (request.stages_per_rank if name == INTERLEAVED else (1,))
+    ]
+
+
+def _plan_pipeline(request: PipelineRequest, system: str, row: PipelineRow) -> PlannedPipeline:
+    planned = PlannedPipeline(row)
+    try:
+        schedule = build_schedule(
+            row.schedule, request.ranks, row.microbatches, row.stages_per_rank
+        )
+        planned.schedule = schedule
+        if request.folder:
+            files = find_stage_files(request.folder, schedule.stages)
+            planned.cell = PipelineCell(schedule, files, system, request.straggler)
+            return planned
+        options = make_stage_options(request)
+        if request.global_batch is not None:
+            options["batch"] = str(divide_global_batch(request, row.microbatches))
+        row.batch = int(options.get("batch", "1"))
+        model = place_on_rank(StudyWorkload("stage", options, request.mesh, {}))
+        planned.programs = make_study_stages(model, schedule, request, system)
+    except HespasError as error:
+        row.reason = "; ".join(filter(None, (error.message, error.remedy)))
+    return planned
+
+
+def make_stage_options(request: PipelineRequest) -> dict[str, str]:
+    """Return the options of the recipe of stages; by default, attention is the device's kernel."""
+    compiler = program_forms.find_compiler(request.node)
+    attention = program_forms.FUSED_ATTENTION[compiler] if compiler else "dot_product"
+    return {"model": MODEL, "attention": attention, **request.options}
+
+
+def divide_global_batch(request: PipelineRequest, microbatches: int) -> int:
+    """Return the sequences of a microbatch on each batch shard; raises UsageError."""
+    assert request.global_batch is not None
+    shards = math.prod(request.mesh.get(axis, 1) for axis in BATCH_AXES)
+    batch, rest = divmod(request.global_batch, shards * microbatches)
+    if rest or not batch:
+        raise UsageError(
+            f"{request.global_batch} sequences of a step are not {microbatches} microbatches on "
+            f"{shards} batch shards"
+        )
+    return batch
+
+
+def make_study_stages(
+    model: StudyWorkload, schedule: PipelineSchedule, request: PipelineRequest, system: str
+) -> StagePrograms:
+    """Make the programs of the stages of a model; raises HespasError."""
+    target = program_forms.choose_xla_target(request.form, request.node)
+    per_host = configs.load_system(system).npus_count[0]
+    platform = study_programs.PLATFORMS[program_forms.find_compiler(request.node)]
+    if request.xla_options and not target:
+        raise UsageError(f"--xla-optimize has no use for --form {request.form}")
+    return [
+        {
+            part: StudyProgram(
+                workload, request.form, target, per_host, request.xla_options, platform
+            )
+            for part, workload in stage.items()
+        }
+        for stage in plan_stage_workloads(model, schedule)
+    ]

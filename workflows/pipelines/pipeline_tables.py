@@ -1,0 +1,95 @@
+"""The tables of a study of pipelines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hespas.support.text_tables import TextTable, format_percent, format_scaled, format_seconds
+from hespas.workflows.pipelines.pipeline_request import PipelineRow
+from hespas.workflows.studies import study_definition as base
+from hespas.workflows.studies.study_definition import StudyColumn
+
+COLUMNS = (
+    base.STEP,
+    StudyColumn("bubble_share", "bubble", format_percent),
+    StudyColumn("ideal_bubble_share", "ideal bubble", format_percent),
+    StudyColumn("exposed_transfer_s", "messages", format_seconds),
+    base.EXPOSED,
+    base.MEMORY,
+    StudyColumn("memory_margin", "margin", format_percent),
+    base.MFU,
+    base.TOKENS,
+    base.COST,
+    StudyColumn("straggler_step_time_s", "with straggler", format_seconds),
+    StudyColumn("straggler_rank", "slow rank"),
+)
+RANK_COLUMNS = (
+    base.COMPUTE,
+    StudyColumn("task_s", "tasks", format_seconds),
+    StudyColumn("update_s", "update", format_seconds),
+    StudyColumn("bubble_s", "bubble", format_seconds),
+    StudyColumn("transfer_s", "messages", format_seconds),
+    StudyColumn("in_flight", "in flight"),
+    StudyColumn("memory_bytes", "memory", lambda value: format_scaled(value, "B")),
+    StudyColumn("memory_margin", "margin", format_percent),
+)
+
+
+def tabulate_pipelines(
+    rows: Sequence[PipelineRow], winner: PipelineRow | None, title: str
+) -> TextTable:
+    """Tabulate the rows; the fastest one that fits has a star."""
+    columns = [c for c in COLUMNS if any(row.figures.get(c.name) is not None for row in rows)]
+    lines = [
+        [
+            f"{row.schedule}{' *' if row is winner else ''}",
+            str(row.stages_per_rank),
+            str(row.microbatches),
+            str(row.batch or "-"),
+            *(_format_column(row.figures, column) for column in columns),
+            _format_band(row.figures),
+        ]
+        for row in rows
+    ]
+    labels = ["schedule", "stages per rank", "microbatches", "batch"]
+    return TextTable(title, lines, [*labels, *(c.header for c in columns), "80 % band"])
+
+
+def _format_column(figures: Mapping[str, Any], column: StudyColumn) -> str:
+    value = figures.get(column.name)
+    return "-" if value is None else column.text(value)
+
+
+def _format_band(figures: Mapping[str, Any]) -> str:
+    if figures.get("step_time_low_s") is None:
+        return "-"
+    low_s, high_s = figures["step_time_low_s"], figures["step_time_high_s"]
+    return f"{format_seconds(low_s)} - {format_seconds(high_s)}"
+
+
+def tabulate_ranks(row: PipelineRow) -> TextTable:
+    """Tabulate the ranks of a row."""
+    ranks = row.figures["ranks"]
+    columns = [c for c in RANK_COLUMNS if any(rank[c.name] is not None for rank in ranks)]
+    lines = [
+        [
+            str(rank["rank"]),
+            " ".join(map(str, rank["stages"])),
+            *(_format_column(rank, column) for column in columns),
+        ]
+        for rank in ranks
+    ]
+    title = f"Ranks of {row.title}"
+    return TextTable(title, lines, ["rank", "stages", *(c.header for c in columns)], 2)
+
+
+def tabulate_reasons(rows: Sequence[PipelineRow]) -> TextTable:
+    """Tabulate the rows that cannot run, with the reasons."""
+    lines = [
+        [row.schedule, str(row.stages_per_rank), str(row.microbatches), row.reason]
+        for row in rows
+        if row.reason
+    ]
+    header = ["schedule", "stages per rank", "microbatches", "reason"]
+    return TextTable("Pipelines that cannot run", lines, header, len(header))
