@@ -372,6 +372,21 @@ def test_images_have_a_recipe_of_their_own():
         assert list(plan_case(4, **{**texts, **change}).reasons) == [kind]
 
 
+@pytest.mark.parametrize("microbatch", [8, 16, 32, 64])
+def test_binned_sequences_keep_their_tokens_and_pairs(microbatch):
+    """The mean of the bins' lengths is 279 tokens, and of their squares that of 329 tokens."""
+    source = "NVIDIA/DeepLearningExamples PyTorch/LanguageModeling/BERT/README.md"
+    options = plan_case(
+        model="bert-large", parallelism="dp=16", seq_len="512", microbatch=str(microbatch),
+        per_device_batch=str(microbatch), remat="none", framework="PyTorch", source=source,
+        kv_heads="8",
+    ).workload.options  # fmt: skip
+    batch, tokens, predictions = (int(options[k]) for k in ("batch", "sequence", "predictions"))
+    assert batch * tokens == pytest.approx(microbatch * 279.2, rel=0.05)
+    assert batch * tokens**2 == pytest.approx(microbatch * 328.8**2, rel=0.05)
+    assert batch * predictions == pytest.approx(microbatch * 0.15 * 255.8, rel=0.02)
+
+
 @pytest.mark.parametrize(("sequence", "predictions"), [("128", "20"), ("512", "80"), ("256", "39")])
 def test_bert_predicts_masked_tokens(sequence, predictions):
     texts = {
@@ -391,6 +406,10 @@ def test_bert_predicts_masked_tokens(sequence, predictions):
     assert fused["attention"] == "cudnn"
     adam = plan_case(**{**texts, "framework": "JAX", "precision": "bf16"}).workload.options
     assert not {"optimiser", "logits_dtype"} & set(adam)
+    source = "NVIDIA/DeepLearningExamples PyTorch/LanguageModeling/BERT/README.md"
+    binned = plan_case(**{**texts, "source": source})
+    is_binned = any("padded to bins of 64" in text for text in binned.assumptions)
+    assert is_binned == (sequence == "512")
     for text in ("dp=2;tp=8;sp=8", "dp=4;cp=4"):
         assert list(plan_case(**{**texts, "parallelism": text}).reasons) == ["parallelism"]
 
@@ -449,7 +468,8 @@ def test_pipelines_have_the_schedule_of_their_row():
     assert torch.pipeline is not None and torch.pipeline.schedule.stages == 8
     assert torch.pipeline.stages[0]["forward"].mesh == {"data": 4, "tensor": 1}
     assert torch.pipeline.stages[0]["forward"].options["zero1"] == "true"
-    assert "8 microbatches, as many as stages" in torch.assumptions
+    assert torch.pipeline.schedule.microbatches == 4
+    assert "4 microbatches, as many as ranks of the pipeline" in torch.assumptions
     assert "two stages for each rank" in torch.assumptions
 
 

@@ -150,7 +150,7 @@ def _plan_decoder(
         precision = {**precision, "products": "fp8"}
         plan.assumptions.append(CURRENT_SCALES)
     if recipe == "bert":
-        own = choose_bert_options(case, sequence or 0, plan.assumptions)
+        own = choose_bert_options(case, sequence or 0, int(batch["batch"]), plan.assumptions)
     if attention != "dot_product" and (
         recipe == "t5" or (recipe == "bert" and not names_fused_attention(case))
     ):
@@ -360,9 +360,9 @@ def _plan_batch(
         return None
     stages = read_stage_counts(case, plan.assumptions)
     if stages.ranks > 1 and not accumulated:
-        # The default of PyTorch's pipelines: the batch of a shard is cut into as many as stages.
-        plan.assumptions.append(f"{stages.stages} microbatches, as many as stages")
-        accumulated, microbatch = stages.stages, None
+        # The default of torchtitan (9dec370: build_pipeline_schedule), whatever its help says
+        plan.assumptions.append(f"{stages.ranks} microbatches, as many as ranks of the pipeline")
+        accumulated, microbatch = stages.ranks, None
     count = accumulated or (-(-batch // microbatch) if microbatch else 1)
     is_short = count == 1 and (microbatch or 0) > batch  # one microbatch of all that there is
     if batch % count or not (is_short or batch // count == (microbatch or batch // count)):
