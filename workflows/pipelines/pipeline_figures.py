@@ -9,7 +9,7 @@ from typing import Any
 from hespas.configs.node_spec import NodeSpec
 from hespas.workflows.derived_figures import DerivedFigures, StepWork, derive_step_figures
 from hespas.workflows.pipelines.pipeline_estimate import PipelineEstimate, RankFigures
-from hespas.workflows.pipelines.schedules import FORWARD, PipelineSchedule
+from hespas.workflows.pipelines.schedules import FORWARD, PipelineSchedule, TaskKind
 from hespas.workflows.pipelines.stage_estimates import (
     UPDATE,
     StageEstimate,
@@ -25,8 +25,7 @@ def collect_pipeline_figures(
 ) -> dict[str, Any]:
     """Collect the figures of a step; None for what is not known."""
     low_s, high_s = estimate.band_s or (None, None)
-    peak_bytes, node_bytes = estimate.memory_bytes, node.memory_bytes
-    is_known = peak_bytes is not None and node_bytes
+    margin = _compute_margin(estimate.memory_bytes, node)
     derived = _derive_figures(estimate, stages, node)
     busiest = max(estimate.ranks, key=lambda rank: rank.compute_s)
     return {
@@ -38,9 +37,9 @@ def collect_pipeline_figures(
         "bubble_share": estimate.bubble_share,
         "ideal_bubble_share": estimate.ideal_bubble_share,
         "exposed_transfer_s": max(rank.transfer_s for rank in estimate.ranks),
-        "peak_bytes": peak_bytes,
-        "memory_margin": 1 - peak_bytes / node_bytes if is_known else None,
-        "fits": peak_bytes <= node_bytes if is_known else None,
+        "peak_bytes": estimate.memory_bytes,
+        "memory_margin": margin,
+        "fits": None if margin is None else margin >= 0,
         "model_flops": derived.model_flops,
         "mfu": derived.mfu,
         "hfu": derived.hfu,
@@ -48,7 +47,7 @@ def collect_pipeline_figures(
         "energy_j": derived.energy_j,
         "cost_usd": derived.cost_usd,
         "usd_per_million_tokens": _compute_token_price(derived, estimate.step_time_s),
-        "ranks": [_describe_rank(rank, node_bytes) for rank in estimate.ranks],
+        "ranks": [_describe_rank(rank, node) for rank in estimate.ranks],
         "warnings": list(estimate.warnings),
     }
 
@@ -59,8 +58,14 @@ def _compute_token_price(derived: DerivedFigures, step_s: float) -> float | None
     return 1e6 * derived.cost_usd / (derived.tokens_per_s * step_s)
 
 
-def _describe_rank(rank: RankFigures, node_bytes: int | None) -> dict[str, Any]:
-    is_known = rank.memory_bytes is not None and node_bytes
+def _compute_margin(peak_bytes: int | None, node: NodeSpec) -> float | None:
+    """Return the share of the node's memory that is left; None if it is not known."""
+    if peak_bytes is None or not node.memory_bytes:
+        return None
+    return 1 - peak_bytes / node.memory_bytes
+
+
+def _describe_rank(rank: RankFigures, node: NodeSpec) -> dict[str, Any]:
     return {
         "rank": rank.rank,
         "stages": list(rank.stages),
@@ -71,18 +76,27 @@ def _describe_rank(rank: RankFigures, node_bytes: int | None) -> dict[str, Any]:
         "transfer_s": rank.transfer_s,
         "in_flight": rank.in_flight,
         "memory_bytes": rank.memory_bytes,
-        "memory_margin": 1 - rank.memory_bytes / node_bytes if is_known else None,
+        "memory_margin": _compute_margin(rank.memory_bytes, node),
         "tasks_ns": [[*span.task, span.start_ns, span.end_ns] for span in rank.spans],
         "update_ns": list(rank.update_ns) if rank.update_ns else None,
     }
 
 
-def list_program_runs(
+def _list_task_runs(
     schedule: PipelineSchedule, stages: Sequence[StageEstimate]
 ) -> list[tuple[StageProgramEstimate, int]]:
-    """List the programs of all ranks, and how many times one device of their rank runs each."""
-    counts = Counter((task.stage, task.kind) for tasks in schedule.tasks for task in tasks)
-    runs = [(stages[stage].get_program(kind, stage), n) for (stage, kind), n in counts.items()]
+    """List the programs of the tasks of all ranks, and how many times a device runs each."""
+    counts: Counter[tuple[int, TaskKind]] = Counter(
+        (task.stage, task.kind) for tasks in schedule.tasks for task in tasks
+    )
+    return [(stages[stage].get_program(kind, stage), n) for (stage, kind), n in counts.items()]
+
+
+def _list_program_runs(
+    schedule: PipelineSchedule, stages: Sequence[StageEstimate]
+) -> list[tuple[StageProgramEstimate, int]]:
+    """List the programs of all ranks, optimisers included, and how many times each runs."""
+    runs = _list_task_runs(schedule, stages)
     updates = [stage.programs[UPDATE] for stage in stages if UPDATE in stage.programs]
     return runs + [(update, 1) for update in updates]
 
@@ -92,7 +106,7 @@ def _derive_figures(
 ) -> DerivedFigures:
     """Derive the figures of a step from the work of an average device."""
     schedule = estimate.schedule
-    runs, ranks = list_program_runs(schedule, stages), schedule.ranks
+    runs, ranks = _list_program_runs(schedule, stages), schedule.ranks
     flops: Counter[str] = Counter()
     for program, count in runs:
         for dtype, number in program.dtype_flops.items():
@@ -115,12 +129,11 @@ def _sum_step_work(
     schedule: PipelineSchedule, stages: Sequence[StageEstimate], node: NodeSpec
 ) -> StepWork:
     """Sum the work of the model over all tasks; None for facts that a program does not state."""
-    counts = Counter((task.stage, task.kind) for tasks in schedule.tasks for task in tasks)
-    flops = [
-        (stages[stage].get_program(kind, stage).facts.get("flops_per_step"), count)
-        for (stage, kind), count in counts.items()
+    runs = _list_task_runs(schedule, stages)
+    flops = [program.facts.get("flops_per_step") for program, _ in runs]
+    known = [
+        count * number for number, (_, count) in zip(flops, runs, strict=True) if number is not None
     ]
-    known = [count * number for number, count in flops if number is not None]
     tokens = stages[0].get_program(FORWARD, 0).facts.get("tokens_per_step")
     return StepWork(
         model_flops=sum(known) if len(known) == len(flops) else None,
