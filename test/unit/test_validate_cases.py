@@ -372,6 +372,22 @@ def test_images_have_a_recipe_of_their_own():
         assert list(plan_case(4, **{**texts, **change}).reasons) == [kind]
 
 
+@pytest.mark.parametrize(
+    ("row", "waits"),
+    [
+        ({"framework": "Megatron-LM core 0.14"}, True),
+        ({"framework": "Megatron-LM core 0.14", "notes": "overlap-grad-reduce"}, False),
+        ({"framework": "Megatron-LM core 0.14", "parallelism": "dp=4;tp=4"}, False),
+        ({"framework": "JAX"}, False),
+    ],
+)
+def test_megatron_waits_for_collectives_but_those_of_tensor_parallelism(row, waits):
+    plan = plan_case(**{"parallelism": "dp=16", **row})
+    assert ("disable_async_collectives" in plan.xla_options) == waits
+    assert ("latency_hiding_scheduler=true" in plan.xla_options) != waits
+    assert any("no overlap" in text for text in plan.assumptions) == waits
+
+
 @pytest.mark.parametrize("microbatch", [8, 16, 32, 64])
 def test_binned_sequences_keep_their_tokens_and_pairs(microbatch):
     """The mean of the bins' lengths is 279 tokens, and of their squares that of 329 tokens."""
@@ -452,6 +468,7 @@ def test_experts_of_megatron_are_part_of_data_parallelism():
     )  # fmt: skip
     assert plan.workload.mesh == {"data": 2, "fsdp": 1, "expert": 8, "tensor": 1}
     assert plan.workload.options["batch"] == "1"
+    assert plan.workload.options["dense_layers"] == "1"  # 3 of the whole model
 
 
 def test_pipelines_have_the_schedule_of_their_row():

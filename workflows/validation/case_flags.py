@@ -23,6 +23,10 @@ PYTORCH_FSDP_PRESET = "pytorch-fsdp"
 # T5X's script of pretraining on GPUs (t5x/contrib/gpu/scripts_gpu/multiprocess_pretrain_pile.sh)
 T5X_THRESHOLD = "--xla_gpu_all_reduce_combine_threshold_bytes=136314880"
 LATENCY_HIDING = "--xla_gpu_enable_latency_hiding_scheduler=true"
+# Megatron waits for every collective: --overlap-grad-reduce, --overlap-param-gather and
+# --overlap-moe-expert-parallel-comm are off by default. Only the collectives of tensor parallelism
+# run alongside the products of the backward pass (LinearWithGradAccumulationAndAsyncCommunication).
+IN_PROGRAM_ORDER = "--xla_gpu_disable_async_collectives=ALLCOLLECTIVES"
 # XLA computes values again if a step does not fit in memory; other compilers run out of memory.
 NO_REMATERIALISATION = "--xla_disable_hlo_passes=rematerialization"
 # Megatron's products are cuBLAS calls. For decoders of 114 tokens, XLA without a GPU finds no tiles
@@ -48,7 +52,7 @@ def choose_gpu_options(case: TrainingCase, workload: StudyWorkload, assumptions:
     thresholds = read_combine_flags(case.get_text("notes"), hosts, is_fp8=is_fp8)
     if framework.name == T5X and not thresholds:
         thresholds = [T5X_THRESHOLD]
-    flags = [LATENCY_HIDING, *thresholds]
+    flags = [_choose_scheduler(case, workload), *thresholds]
     if (name := case.get_text("framework")) and not framework.uses_xla:
         assumptions.append(f"compiled by XLA, not by {name}")
         flags.append(NO_REMATERIALISATION)
@@ -61,8 +65,18 @@ def choose_gpu_options(case: TrainingCase, workload: StudyWorkload, assumptions:
     if preset:
         options.insert(0, f"preset={preset}")
     if not thresholds and not preset:
-        assumptions.append("XLA flags: default thresholds, latency-hiding scheduler")
+        scheduler = "latency-hiding scheduler" if LATENCY_HIDING in flags else "no overlap"
+        assumptions.append(f"XLA flags: default thresholds, {scheduler}")
     return ",".join(options)
+
+
+def _choose_scheduler(case: TrainingCase, workload: StudyWorkload) -> str:
+    """Return the flag that lets collectives run alongside compute, or not."""
+    texts = " ".join(map(case.get_text, ("framework", "parallelism", "notes"))).lower()
+    is_blocking = read_framework(case).name == MEGATRON and "overlap" not in texts
+    return (
+        IN_PROGRAM_ORDER if is_blocking and workload.mesh.get("tensor", 1) == 1 else LATENCY_HIDING
+    )
 
 
 def _choose_preset(framework: TrainingFramework, mesh: Mapping[str, int]) -> str:

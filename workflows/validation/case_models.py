@@ -75,6 +75,12 @@ FAMILIES = (
     # The dimensions of experts and latent vectors stand in no column of a table.
     ModelFamily("deepseek-v2-lite", "moe", "deepseek-v2-lite", assumption=_CAPACITY),
     ModelFamily("deepseek-v2", "moe", "deepseek-v2", assumption=_CAPACITY),
+    # SimuMax cuts DeepSeek-V3 down to one dense layer and a few with experts (MOE_LAYER_FREQ in its
+    # simu_tools/megatron_scripts/scripts/run_pretrain_deepseekv2.sh).
+    ModelFamily(
+        "deepseek-v3-proxy", "moe", "deepseek-v3", options={"dense_layers": "1"},
+        assumption=_CAPACITY,
+    ),
     ModelFamily("deepseek-v3", "moe", "deepseek-v3", assumption=_CAPACITY),
 )  # fmt: skip
 
