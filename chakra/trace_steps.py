@@ -8,7 +8,7 @@ trace for each program, which names its members.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 FS_PER_NS = 1_000_000
@@ -141,8 +141,14 @@ class NodeDuration:
     nanos: int
 
 
-def round_durations(steps: Sequence[TraceStep]) -> list[NodeDuration]:
-    """Round the durations of the compute steps so that rounding errors do not accumulate.
+def list_latencies_fs(steps: Iterable[TraceStep]) -> list[int]:
+    """Return the times of the compute steps in femtoseconds, in order."""
+    contents = [step.content for step in steps]
+    return [each.latency_fs for each in contents if isinstance(each, ComputeContent)]
+
+
+def round_durations(latencies_fs: Iterable[int]) -> list[NodeDuration]:
+    """Round the durations of compute steps so that rounding errors do not accumulate.
 
     Invariant: after each step, ``exact_fs`` is the exact running total, and ``micros_total_ns`` and
     ``nanos_total_ns`` are the times that a simulator needs for the rounded durations. The next
@@ -153,14 +159,13 @@ def round_durations(steps: Sequence[TraceStep]) -> list[NodeDuration]:
     exact_fs = micros_total_ns = nanos_total_ns = exact_ns = 0
     micros: list[int] = []
     nanos: list[int] = []
-    for step in steps:
-        if isinstance(step.content, ComputeContent):
-            exact_fs += step.content.latency_fs
-            exact_ns = (exact_fs + FS_PER_NS // 2) // FS_PER_NS
-            micros.append(max(0, (exact_ns - micros_total_ns + 500) // 1000))
-            nanos.append(max(1, exact_ns - nanos_total_ns))
-            micros_total_ns += micros[-1] * 1000 or 1
-            nanos_total_ns += nanos[-1]
+    for latency_fs in latencies_fs:
+        exact_fs += latency_fs
+        exact_ns = (exact_fs + FS_PER_NS // 2) // FS_PER_NS
+        micros.append(max(0, (exact_ns - micros_total_ns + 500) // 1000))
+        nanos.append(max(1, exact_ns - nanos_total_ns))
+        micros_total_ns += micros[-1] * 1000 or 1
+        nanos_total_ns += nanos[-1]
     _shorten_latest_times(micros, (micros_total_ns - exact_ns) // 1000, least=1)
     _shorten_latest_times(nanos, nanos_total_ns - exact_ns, least=1)
     return [NodeDuration(*pair) for pair in zip(micros, nanos, strict=True)]

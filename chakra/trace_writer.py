@@ -34,6 +34,7 @@ from hespas.chakra.trace_steps import (
     ProgramTrace,
     TraceStep,
     TransferContent,
+    list_latencies_fs,
     round_durations,
 )
 
@@ -91,7 +92,7 @@ def _write_program_traces(
 ) -> int:
     """Write the traces of the members of a program, count their nodes, and return the bytes."""
     slots = TailSlots(trace)
-    times = round_durations(trace.steps)
+    times = round_durations(list_latencies_fs(trace.steps))
     total = 0
     for devices in slots.group_equal_devices():
         chunks, order, count = _encode_device_class(trace, slots, devices[0], times, time)

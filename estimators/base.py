@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 from hespas.dialects.attrs import Cost, RegionAttr
 from hespas.dialects.canonical_text import to_canonical_text
@@ -19,6 +19,8 @@ from hespas.support.settings import list_settings, setting
 
 __all__ = ["CostItem", "Estimator", "setting"]
 
+Traits = TypeVar("Traits")
+
 
 class CostItem:
     """An op, a fusion, or the function of a region, to be estimated."""
@@ -26,11 +28,21 @@ class CostItem:
     def __init__(self, op: ir.Operation, text: str | None = None) -> None:
         self.op = op
         self._text = text
+        self._traits: dict[Callable[[ir.Operation], Any], Any] = {}
 
     @functools.cached_property
     def work(self) -> OpWork:
         """The operations and bytes of the op; raises UnknownCost."""
         return compute_op_work(self.op)
+
+    def find_traits(self, find: Callable[[ir.Operation], Traits]) -> Traits:
+        """Return what ``find`` reads from the op, on any hardware; the op is read once.
+
+        An item may be estimated for many nodes (``workflows.program_replay``).
+        """
+        if find not in self._traits:
+            self._traits[find] = find(self.op)
+        return self._traits[find]
 
     def render_text(self) -> str:
         """Return the text of the op without names and locations; equal texts have equal costs."""

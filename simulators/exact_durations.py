@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hespas.chakra.node_rules import COMP, read_integer_attr
+from hespas.chakra.node_rules import read_integer_attr
 from hespas.chakra.trace_reader import TraceNode
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators.simulated_program import SimulatedProgram
@@ -33,11 +33,10 @@ def apply_exact_durations(inputs: SimulationInputs) -> SimulationInputs | None:
     for device in inputs.devices:
         program = device.program
         if id(program) not in exact_programs:
-            if not all(
-                _has_exact_duration(node) for node in program.nodes if _is_device_compute(node)
-            ):
+            exact_program = _build_exact_program(program)
+            if exact_program is None:
                 return None
-            exact_programs[id(program)] = _build_exact_program(program)
+            exact_programs[id(program)] = exact_program
     devices = [
         replace(device, program=exact_programs[id(device.program)]) for device in inputs.devices
     ]
@@ -45,25 +44,31 @@ def apply_exact_durations(inputs: SimulationInputs) -> SimulationInputs | None:
     return replace(inputs, system=system, devices=devices)
 
 
-def _is_device_compute(node: TraceNode) -> bool:
-    return node.type == COMP and not node.get_attr_value("is_cpu_op", False)
+def _build_exact_program(program: SimulatedProgram) -> SimulatedProgram | None:
+    """Return a program with exact durations; None if a compute node of the device has none."""
+    known: dict[int, SimulationStep] = {}  # by identity of the attributes
+    steps: list[SimulationStep] = []
+    for node, step in zip(program.nodes, program.steps, strict=True):
+        if step.resource != "compute":
+            steps.append(step)
+            continue
+        exact_step = known.get(id(node.attrs))
+        if exact_step is None:
+            duration_ns = _read_exact_duration(node)
+            if duration_ns is None:
+                return None
+            exact_step = known[id(node.attrs)] = SimulationStep("compute", duration_ns)
+        steps.append(exact_step)
+    return replace(program, steps=steps)
 
 
-def _has_exact_duration(node: TraceNode) -> bool:
+def _read_exact_duration(node: TraceNode) -> int | None:
+    """Return the nanoseconds of a compute node; None if it has no exact duration."""
     ops = read_integer_attr(node, "num_ops")
-    return (
+    is_exact = (
         ops is not None
         and ops > 1000
         and ops % 1000 == 500
         and read_integer_attr(node, "tensor_size") == 1
     )
-
-
-def _build_exact_program(program: SimulatedProgram) -> SimulatedProgram:
-    steps = [
-        SimulationStep("compute", (read_integer_attr(node, "num_ops") or 0) // 1000)
-        if step.resource == "compute"
-        else step
-        for node, step in zip(program.nodes, program.steps, strict=True)
-    ]
-    return replace(program, steps=steps)
+    return ops // 1000 if ops is not None and is_exact else None

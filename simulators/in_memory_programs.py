@@ -7,6 +7,8 @@ differ only in names share one program, so thousands of them cost no more than o
 
 from __future__ import annotations
 
+import copy
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,11 +23,16 @@ from hespas.chakra.trace_steps import (
     NodeDuration,
     ProgramTrace,
     TransferContent,
+    list_latencies_fs,
     round_durations,
 )
 from hespas.chakra.trace_writer import DependencyIds, TailSlots
 from hespas.configs.system_spec import SystemSpec
-from hespas.simulators.simulated_program import ProgramBuilder, SimulatedProgram
+from hespas.simulators.simulated_program import (
+    ProgramBuilder,
+    ProgramDependencies,
+    SimulatedProgram,
+)
 from hespas.simulators.simulation_inputs import (
     SimulatedDevice,
     SimulationInputs,
@@ -45,11 +52,25 @@ class InMemoryPrograms:
 
     def __init__(self, trace: ProgramTrace) -> None:
         self.trace = trace
+        self.dependencies: dict[tuple, ProgramDependencies] = {}
         self._slots = TailSlots(trace)
-        self._times = round_durations(trace.steps)
+        self._times = round_durations(list_latencies_fs(trace.steps))
         self._classes = [
             (members, self._build_nodes(members[0])) for members in _group_devices(self._slots)
         ]
+
+    def replace_latencies(self, latencies_fs: Sequence[int]) -> InMemoryPrograms:
+        """Return the programs with other times of the compute steps, which are in femtoseconds.
+
+        The trace keeps its times.
+        """
+        programs = copy.copy(self)
+        programs._times = round_durations(latencies_fs)
+        programs._classes = [
+            (members, _replace_durations(nodes, programs._times))
+            for members, nodes in self._classes
+        ]
+        return programs
 
     @property
     def node_counts(self) -> tuple[int, ...]:
@@ -159,7 +180,7 @@ def place_programs_on_system(
     for program in programs:
         groups |= program.trace.groups
     member_sets = build_member_sets(groups)
-    builder = ProgramBuilder(system)
+    builder = ProgramBuilder(system, programs[0].dependencies)
     devices: dict[int, SimulatedDevice] = {}
     for program in programs:
         devices |= program.place_devices(builder)
@@ -177,34 +198,58 @@ def _group_devices(slots: TailSlots) -> Iterable[list[int]]:
     return classes.values()
 
 
+def _replace_durations(nodes: list[TraceNode], times: Sequence[NodeDuration]) -> list[TraceNode]:
+    """Return the nodes of a device with other durations of its compute nodes, in order."""
+    if not times:
+        return nodes
+    later = iter(times)
+    return [
+        _build_compute_node(node.id, node.name, node.data_deps, next(later))
+        if "num_ops" in node.attrs
+        else node
+        for node in nodes
+    ]
+
+
 def _build_compute_node(
     number: int, name: str, deps: tuple[int, ...], duration: NodeDuration
 ) -> TraceNode:
-    attrs: _Attrs = {
-        **_ON_DEVICE,
-        "num_ops": ("int64", 1000 * duration.nanos + 500),
-        "tensor_size": _TENSOR_SIZE,
-    }
+    attrs = _make_compute_attrs(duration.nanos)
     return TraceNode(number, name, NodeType.COMP_NODE, deps, (), duration.micros, attrs)
 
 
-def _build_host_node(number: int, copy: HostCopyContent, deps: tuple[int, ...]) -> TraceNode:
+# Nodes with equal attributes share them, so that each is read once.
+@functools.lru_cache(maxsize=4096)
+def _make_compute_attrs(duration_ns: int) -> _Attrs:
+    num_ops = ("int64", 1000 * duration_ns + 500)
+    return {**_ON_DEVICE, "num_ops": num_ops, "tensor_size": _TENSOR_SIZE}
+
+
+def _build_host_node(number: int, host_copy: HostCopyContent, deps: tuple[int, ...]) -> TraceNode:
     attrs: _Attrs = {"is_cpu_op": ("bool", True)}
-    return TraceNode(number, copy.name, NodeType.COMP_NODE, deps, (), copy.latency_us, attrs)
+    return TraceNode(
+        number, host_copy.name, NodeType.COMP_NODE, deps, (), host_copy.latency_us, attrs
+    )
 
 
 def _build_collective_node(
     number: int, collective: CollectiveContent, deps: tuple[int, ...], group: int
 ) -> TraceNode:
+    attrs = _make_collective_attrs(
+        int(collective.comm_type), collective.size, group, collective.network
+    )
+    return TraceNode(number, collective.name, NodeType.COMM_COLL_NODE, deps, (), 0, attrs)
+
+
+@functools.lru_cache(maxsize=4096)
+def _make_collective_attrs(comm_type: int, size: int, group: int, network: str) -> _Attrs:
     attrs: _Attrs = {
         **_ON_DEVICE,
-        "comm_type": ("int64", int(collective.comm_type)),
-        "comm_size": ("int64", collective.size),
+        "comm_type": ("int64", comm_type),
+        "comm_size": ("int64", size),
         "pg_name": ("string", str(group)),
     }
-    if collective.network:
-        attrs[NETWORK_KEY] = ("string", collective.network)
-    return TraceNode(number, collective.name, NodeType.COMM_COLL_NODE, deps, (), 0, attrs)
+    return {**attrs, NETWORK_KEY: ("string", network)} if network else attrs
 
 
 def _build_message_nodes(

@@ -61,7 +61,7 @@ class SimulatedProgram:
 
 
 @dataclass(frozen=True, slots=True)
-class _ProgramDependencies:
+class ProgramDependencies:
     """The ``waits`` and ``children`` of programs whose nodes have equal ids and dependencies."""
 
     waits: Sequence[int]
@@ -69,13 +69,20 @@ class _ProgramDependencies:
 
 
 class ProgramBuilder:
-    """Builds programs on a system; what programs have in common is built once."""
+    """Builds programs on a system; what programs have in common is built once.
 
-    def __init__(self, system: SystemSpec) -> None:
+    Args:
+        system: The system.
+        dependencies: The dependencies that are known already; new ones are added to them.
+    """
+
+    def __init__(
+        self, system: SystemSpec, dependencies: dict[tuple, ProgramDependencies] | None = None
+    ) -> None:
         self._system = system
         # By type, duration and identity of the attributes, which are kept alive.
         self._steps: dict[tuple[int, int, int], tuple[NodeAttrs, SimulationStep]] = {}
-        self._dependencies: dict[tuple, _ProgramDependencies] = {}
+        self._dependencies = {} if dependencies is None else dependencies
 
     def build_program(self, path: Path, nodes: Sequence[TraceNode]) -> SimulatedProgram:
         """Build the program of nodes by rising id.
@@ -112,7 +119,7 @@ class ProgramBuilder:
             steps.append(entry[1])
         return steps
 
-    def _find_dependencies(self, path: Path, nodes: Sequence[TraceNode]) -> _ProgramDependencies:
+    def _find_dependencies(self, path: Path, nodes: Sequence[TraceNode]) -> ProgramDependencies:
         key = tuple(map(attrgetter("id", "data_deps", "ctrl_deps"), nodes))
         dependencies = self._dependencies.get(key)
         if dependencies is None:
@@ -120,7 +127,7 @@ class ProgramBuilder:
         return dependencies
 
 
-def _index_dependencies(path: Path, nodes: Sequence[TraceNode]) -> _ProgramDependencies:
+def _index_dependencies(path: Path, nodes: Sequence[TraceNode]) -> ProgramDependencies:
     """Index the dependencies of nodes; raises HespasError if some node can never run."""
     place = {node.id: i for i, node in enumerate(nodes)}
     if len(place) < len(nodes):
@@ -143,4 +150,4 @@ def _index_dependencies(path: Path, nodes: Sequence[TraceNode]) -> _ProgramDepen
             where=f"{path} node {nodes[first].id}",
         )
     waits = [len(positions) for positions in deps]
-    return _ProgramDependencies(waits, [tuple(p) for p in collect_children(deps)])
+    return ProgramDependencies(waits, [tuple(p) for p in collect_children(deps)])

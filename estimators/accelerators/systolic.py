@@ -86,7 +86,7 @@ class SystolicEstimator(Estimator):
     def estimate(self, item: CostItem) -> Cost:
         work = item.work
         with raise_as_unknown_cost(item.op):
-            matrix_products = collect_matrix_products(item.op)
+            matrix_products = item.find_traits(collect_matrix_products)
             other = count_other_flops(work, matrix_products)
             matrix_s, dataflow = self._choose_dataflow(matrix_products, work)
             traffic = self._count_traffic(matrix_products, work, dataflow)

@@ -42,6 +42,23 @@ REPORTED_NODE_HELP = (
 
 
 @dataclass(frozen=True)
+class EstimatorChoice:
+    """The estimator of an annotate pass, and what ``hespas.target`` says of it.
+
+    Attributes:
+        estimator: The estimator.
+        node: The preset or file that its constants come from; "" for none.
+        overrides: The values that replaced those of the node.
+        pipeline: The pass with the options that determine the costs.
+    """
+
+    estimator: Estimator
+    node: str
+    overrides: NodeOverrides
+    pipeline: str
+
+
+@dataclass(frozen=True)
 class EstimatorPass(Pass):
     """Base of the annotate passes."""
 
@@ -54,7 +71,49 @@ class EstimatorPass(Pass):
     kernel_cost: str = option("", KERNEL_COST_HELP)
 
     def apply(self, module: ir.Module, run: PassRun) -> Annotation:
-        return self.annotate_module(module, run, self.estimator_name, self.collect_settings())
+        """Annotate the module; raises HespasError."""
+        from hespas.passes.annotate.kernel_costs import write_kernel_costs
+        from hespas.passes.annotate.traverse import annotate_module, require_target
+
+        options = self._collect_measure_options()
+        if self.kernel_cost:
+            write_kernel_costs(module, parse_kernel_costs(self.kernel_cost), run)
+        choice = self.choose_estimator(require_target(module), run)
+        annotation = annotate_module(
+            module,
+            choice.estimator,
+            run,
+            node=choice.node,
+            overrides=choice.overrides,
+            keep_going=self.keep_going,
+            options=options,
+            pipeline=choice.pipeline,
+        )
+        self.report_estimates(choice.estimator, run)
+        return annotation
+
+    def choose_estimator(self, target: TargetAttr, run: PassRun) -> EstimatorChoice:
+        """Build the estimator with its node for a program. Raises HespasError."""
+        name, settings = self.select_estimator()
+        cls = registry.load_estimator_class(name)
+        values = registry.convert_settings(name, settings)
+        node_name, inherited = self._choose_node(cls, values, target, run)
+        node = load_overridden_node(node_name, inherited) if node_name else None
+        config = registry.build_config(name, node, values)
+        overrides = inherited.merge(getattr(config, "node_overrides", NodeOverrides()))
+        pipeline = self._format_repeatable_pass(name, values)
+        return EstimatorChoice(cls(config), node_name, overrides, pipeline)
+
+    def select_estimator(self) -> tuple[str, Mapping[str, Any]]:
+        """Return the name of the estimator, and its settings."""
+        return self.estimator_name, self.collect_settings()
+
+    def report_estimates(self, estimator: Estimator, run: PassRun) -> None:
+        """Print the warnings and the notes of an estimator."""
+        for warning in estimator.list_warnings():
+            run.warn(warning)
+        for note in estimator.list_notes():
+            run.note(f"{self.name}: {note}")
 
     def collect_settings(self) -> dict[str, Any]:
         """Collect the settings of the estimator that differ from their defaults."""
@@ -64,38 +123,6 @@ class EstimatorPass(Pass):
             for f in fields(self)
             if f.name not in common and (value := getattr(self, f.name)) != f.default
         }
-
-    def annotate_module(
-        self, module: ir.Module, run: PassRun, name: str, settings: Mapping[str, Any]
-    ) -> Annotation:
-        """Annotate with the estimator ``name``. Raises HespasError."""
-        from hespas.passes.annotate.kernel_costs import write_kernel_costs
-        from hespas.passes.annotate.traverse import annotate_module, require_target
-
-        cls = registry.load_estimator_class(name)
-        if self.kernel_cost:
-            write_kernel_costs(module, parse_kernel_costs(self.kernel_cost), run)
-        options = self._collect_measure_options(cls)
-        values = registry.convert_settings(name, settings)
-        node_name, inherited = self._choose_node(cls, values, require_target(module), run)
-        node = load_overridden_node(node_name, inherited) if node_name else None
-        config = registry.build_config(name, node, values)
-        estimator = cls(config)
-        annotation = annotate_module(
-            module,
-            estimator,
-            run,
-            node=node_name,
-            overrides=inherited.merge(getattr(config, "node_overrides", NodeOverrides())),
-            keep_going=self.keep_going,
-            options=options,
-            pipeline=self._format_repeatable_pass(name, values),
-        )
-        for warning in estimator.list_warnings():
-            run.warn(warning)
-        for note in estimator.list_notes():
-            run.note(f"{self.name}: {note}")
-        return annotation
 
     def _format_repeatable_pass(self, name: str, settings: Mapping[str, Any]) -> str:
         """Format the pass with the options that determine the costs of the estimator ``name``."""
@@ -147,9 +174,10 @@ class EstimatorPass(Pass):
         run.note(f"{self.name}: node {node} (the default; {other} chooses another)")
         return node, NodeOverrides()
 
-    def _collect_measure_options(self, cls: type[Estimator]) -> MeasureOptions | None:
+    def _collect_measure_options(self) -> MeasureOptions | None:
         if not isinstance(self, MeasureOptions):
             return None
+        cls = registry.load_estimator_class(self.select_estimator()[0])
         values = {f.name: getattr(self, f.name) for f in fields(MeasureOptions)}
         if not cls.measures:
             defaults = {f.name: f.default for f in fields(MeasureOptions)}
@@ -172,8 +200,8 @@ class AnnotatePass(MeasureOptions, EstimatorPass):
     estimator: str = option("roofline", "built in, or by the entry point hespas.estimators")
     settings: str = option("", "settings of the estimator: key=value;key=value")
 
-    def apply(self, module: ir.Module, run: PassRun) -> Annotation:
-        return self.annotate_module(module, run, self.estimator, parse_settings(self.settings))
+    def select_estimator(self) -> tuple[str, Mapping[str, Any]]:
+        return self.estimator, parse_settings(self.settings)
 
 
 def parse_settings(text: str) -> dict[str, str]:

@@ -7,6 +7,7 @@ estimated once.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -43,10 +44,14 @@ class Annotation:
     Attributes:
         total: The cost of the program.
         measured: The statistics of measuring, for an estimator that measures.
+        items: What was estimated, in this order, by the digest in its cost.
+        has_whole_regions: Whether the estimator estimates whole regions.
     """
 
     total: Cost
     measured: MeasureStatistics | None = None
+    items: Mapping[str, CostItem] = field(default_factory=dict)
+    has_whole_regions: bool = False
 
 
 def annotate_module(
@@ -89,8 +94,26 @@ def annotate_module(
         module, run, estimator.name, estimator=estimator, keep_going=keep_going or run.keep_going
     )
     total = annotator.annotate_program()
+    target = describe_estimates(
+        require_target(module), estimator, node=node, overrides=overrides, pipeline=pipeline
+    )
+    target.write_to_op(module.operation)
+    run.current.add(Cost.NAME)
+    has_whole_regions = estimator.granularity == "region"
+    return Annotation(total, measured, annotator.items, has_whole_regions)
+
+
+def describe_estimates(
+    target: TargetAttr,
+    estimator: Estimator,
+    *,
+    node: str,
+    overrides: NodeOverrides | None,
+    pipeline: str | None,
+) -> TargetAttr:
+    """Return the target with what an estimator has used; see ``annotate_module``."""
     target = replace(
-        require_target(module),
+        target,
         node=node or None,
         node_overrides=(overrides.to_text() or None) if overrides else None,
         estimator=f"{estimator.name} {estimator.version}",
@@ -99,10 +122,7 @@ def annotate_module(
         **estimator.describe_chip().to_target_fields(),
     )
     spec = load_target_node(target)
-    link = spec.host_link_bytes_per_s if spec else None
-    replace(target, host_link_bytes_per_s=link).write_to_op(module.operation)
-    run.current.add(Cost.NAME)
-    return Annotation(total, measured)
+    return replace(target, host_link_bytes_per_s=spec.host_link_bytes_per_s if spec else None)
 
 
 def require_target(module: ir.Module) -> TargetAttr:
@@ -121,6 +141,7 @@ class Annotator(CostWalk):
     estimator: Estimator
     keep_going: bool = False
     estimated_ops: dict[str, _EstimatedOp] = field(default_factory=dict)
+    items: dict[str, CostItem] = field(default_factory=dict)
     gap_counts: Counter[str] = field(default_factory=Counter)
     first_gap_places: dict[str, str] = field(default_factory=dict)
 
@@ -194,6 +215,7 @@ class Annotator(CostWalk):
     def _estimate_item(self, item: CostItem, name: str, digest: str) -> _EstimatedOp:
         context = self.module.context
         kernel = None
+        self.items[digest] = item
         try:
             cost = self.estimator.estimate(item)
             if name == FUSION:

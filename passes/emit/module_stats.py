@@ -30,6 +30,7 @@ SCHEMA = "hespas.module_stats/1"
 NO_CLASS = "other"  # kernels of estimators without classes
 
 LeafCost = tuple[str, ir.Attribute]  # an op's name and its cost
+ExecutedOp = tuple[str, Cost, int]  # the name of a leaf op, its cost and its executions
 StatsRow = dict[str, Any]
 
 
@@ -38,20 +39,13 @@ def collect_stats(module: ir.Module, program: TraceProgram) -> StatsRow:
     target = TargetAttr.read_from_op(module.operation)
     split = SplitAttr.read_from_op(module.operation)
     assert target is not None and split is not None
-    leaves = _LeafCounter(module)
     executed = [task for task in program.tasks if task.runs]
     communication = [(task, task.comm) for task in executed if task.comm and task.activities]
-    counts: Counter[LeafCost] = Counter()
-    for task in executed:
-        if task.cost is not None:
-            for leaf, count in leaves.count_leaves(task.op).items():
-                counts[leaf] += count * task.runs
-    for loop in program.assumed:
-        counts[leaves.make_gap_leaf(loop.op)] += loop.runs
-    by_cost: Counter[tuple[str, Cost]] = Counter()  # ops with other digests have equal costs
-    for (name, attr), count in counts.items():
-        by_cost[name, leaves.read_cost_attr(attr)] += count
-    ops = [(name, cost, count) for (name, cost), count in by_cost.items()]
+    messages = {
+        "comm_ops": sum(task.runs for task, _ in communication),
+        "comm_operand_bytes": sum(task.runs * comm.operand_bytes for task, comm in communication),
+    }
+    ops = list_executed_ops(module, program)
     return {
         "schema": SCHEMA,
         "program": {
@@ -61,20 +55,72 @@ def collect_stats(module: ir.Module, program: TraceProgram) -> StatsRow:
             "split": split.strategy,
             "merge": split.merge,
             "block_limit": split.block_limit,
-            "node": target.node,
-            "node_overrides": target.node_overrides,
-            "estimator": target.estimator,
-            "constants": target.constants,
-            "area_mm2": target.area_mm2,
-            "leakage_w": target.leakage_w,
-            "link_pj_per_byte": target.link_pj_per_byte,
+            **_describe_estimates(target),
         },
+        **_summarise_costs(_merge_equal_costs(ops), target, messages),
+        "regions": _collect_regions(executed),
+        "reuse": _compute_region_reuse(executed),
+        "communicators": _collect_communicators(program, executed),
+        "transfers": _count_transfers(executed),
+    }
+
+
+def replace_costs(statistics: StatsRow, ops: Iterable[ExecutedOp], target: TargetAttr) -> StatsRow:
+    """Return the statistics of a program with other costs of its ops, without rows of regions.
+
+    Args:
+        statistics: The statistics with the former costs.
+        ops: What ``list_executed_ops`` returns, with the new costs.
+        target: What the new costs were estimated for.
+    """
+    messages = {name: statistics["totals"][name] for name in ("comm_ops", "comm_operand_bytes")}
+    return {
+        **statistics,
+        "program": {**statistics["program"], **_describe_estimates(target)},
+        **_summarise_costs(_merge_equal_costs(ops), target, messages),
+        "regions": [],
+    }
+
+
+def list_executed_ops(module: ir.Module, program: TraceProgram) -> list[ExecutedOp]:
+    """Return the distinct leaf ops that run, with their costs and executions."""
+    leaves = _LeafCounter(module)
+    counts: Counter[LeafCost] = Counter()
+    for task in program.tasks:
+        if task.runs and task.cost is not None:
+            for leaf, count in leaves.count_leaves(task.op).items():
+                counts[leaf] += count * task.runs
+    for loop in program.assumed:
+        counts[leaves.make_gap_leaf(loop.op)] += loop.runs
+    return [(name, leaves.read_cost_attr(attr), count) for (name, attr), count in counts.items()]
+
+
+def _merge_equal_costs(ops: Iterable[ExecutedOp]) -> list[ExecutedOp]:
+    """Count ops of equal name and cost together; their digests do not matter."""
+    counts: Counter[tuple[str, Cost]] = Counter()
+    for name, cost, count in ops:
+        counts[name, cost] += count
+    return [(name, cost, count) for (name, cost), count in counts.items()]
+
+
+def _describe_estimates(target: TargetAttr) -> StatsRow:
+    return {
+        "node": target.node,
+        "node_overrides": target.node_overrides,
+        "estimator": target.estimator,
+        "constants": target.constants,
+        "area_mm2": target.area_mm2,
+        "leakage_w": target.leakage_w,
+        "link_pj_per_byte": target.link_pj_per_byte,
+    }
+
+
+def _summarise_costs(ops: list[ExecutedOp], target: TargetAttr, messages: StatsRow) -> StatsRow:
+    """Sum the costs of all ops, and by each of their properties."""
+    return {
         "totals": {
             **_sum_costs((cost, count) for _, cost, count in ops),
-            "comm_ops": sum(task.runs for task, _ in communication),
-            "comm_operand_bytes": sum(
-                task.runs * comm.operand_bytes for task, comm in communication
-            ),
+            **messages,
             **sum_energies((cost, count) for _, cost, count in ops),
             **_compute_time_band(ops),
             "gaps": sum(count for _, cost, count in ops if cost.gap),
@@ -84,10 +130,6 @@ def collect_stats(module: ir.Module, program: TraceProgram) -> StatsRow:
         "dtypes": _group_costs(ops, lambda name, cost: cost.dtype),
         "bounds": _group_costs(ops, lambda name, cost: cost.bound),
         "classes": _group_costs(ops, lambda name, cost: cost.kernel_class or NO_CLASS),
-        "regions": _collect_regions(executed),
-        "reuse": _compute_region_reuse(executed),
-        "communicators": _collect_communicators(program, executed),
-        "transfers": _count_transfers(executed),
     }
 
 
@@ -202,9 +244,7 @@ def _sum_costs(costs: Iterable[tuple[Cost, int]]) -> StatsRow:
     }
 
 
-def _group_costs(
-    ops: list[tuple[str, Cost, int]], key: Callable[[str, Cost], str]
-) -> dict[str, StatsRow]:
+def _group_costs(ops: list[ExecutedOp], key: Callable[[str, Cost], str]) -> dict[str, StatsRow]:
     """Sum the costs by key, most time first."""
     groups: dict[str, list[tuple[Cost, int]]] = {}
     for name, cost, count in ops:
@@ -213,7 +253,7 @@ def _group_costs(
     return dict(sorted(rows.items(), key=lambda item: (-item[1]["time_ns"], item[0])))
 
 
-def _compute_time_band(ops: list[tuple[str, Cost, int]]) -> StatsRow:
+def _compute_time_band(ops: list[ExecutedOp]) -> StatsRow:
     """Combine the bands of all ops, None without one, and count ops by tag."""
     tags: Counter[str] = Counter()
     for _, cost, count in ops:
@@ -230,9 +270,7 @@ def _load_node(target: TargetAttr) -> NodeSpec | None:
     return None
 
 
-def _compute_utilisation(
-    ops: list[tuple[str, Cost, int]], node: NodeSpec | None
-) -> StatsRow | None:
+def _compute_utilisation(ops: list[ExecutedOp], node: NodeSpec | None) -> StatsRow | None:
     """Compute the shares of the compute time that the work would take at the peak rates.
 
     The operations of an op count at the peak rate of its element type.

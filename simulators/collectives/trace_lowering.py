@@ -166,11 +166,8 @@ class _RankLowering:
         ]
         if self.costs.rounding == "down":
             return [ns // 1000 for ns in times]
-        steps = [
-            trace_steps.TraceStep(k, (), trace_steps.ComputeContent("", ns * trace_steps.FS_PER_NS))
-            for k, ns in enumerate(times)
-        ]
-        return [duration.micros for duration in trace_steps.round_durations(steps)]
+        latencies_fs = [ns * trace_steps.FS_PER_NS for ns in times]
+        return [duration.micros for duration in trace_steps.round_durations(latencies_fs)]
 
     def _compute_chunk_index(self, step: CollectiveStep) -> int:
         """Return the index of the first chunk of a message in the whole data."""

@@ -1,9 +1,10 @@
 """Computing cells in a worker process, with the work that consecutive cells share done once.
 
-A program is read and prepared once, split once for each way of splitting, and annotated once for
-each node. Each of these stages keeps its latest value only, under a key that contains everything
-that the value depends on; this suffices because the runner sorts the cells. Traces stay in memory
-unless ASTRA-sim reads them. The passes, the simulator and the figures are those of ``hespas run``.
+A program is read and prepared once, split once for each way of splitting, and annotated once.
+At further nodes it is replayed (``program_replay``), or annotated again where that is not possible.
+Each of these stages keeps its latest value only, under a key that contains everything that the
+value depends on; this suffices because the runner sorts the cells. Traces stay in memory unless
+ASTRA-sim reads them. The passes, the simulator and the figures are those of ``hespas run``.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from hespas.configs.node_overrides import load_target_node
 from hespas.dialects.attrs import TargetAttr
 from hespas.dialects.mlir import clone_module, ir, make_context
 from hespas.passes import pipeline, registry
+from hespas.passes.annotate.annotate import EstimatorPass
+from hespas.passes.annotate.traverse import Annotation, describe_estimates
 from hespas.passes.base import Pass, PassRun, build_pass
 from hespas.passes.emit import module_stats, trace_program
 from hespas.passes.emit.emit_chakra import EmitChakraPass, EmittedTraces, warn_of_gaps
@@ -39,6 +42,7 @@ from hespas.workflows.program_form import (
     choose_program_form,
     inspect_program,
 )
+from hespas.workflows.program_replay import ProgramReplay, can_replay
 from hespas.workflows.run_config import RunConfig
 from hespas.workflows.run_plan import RunPlan, build_run_plan
 from hespas.workflows.run_warnings import warn_of_doubtful_program, warn_of_foreign_system
@@ -89,11 +93,17 @@ class _SingleEntryCache(Generic[Value]):
         self._key: Hashable = None
         self._value: Value | None = None
 
+    def find(self, key: Hashable) -> Value | None:
+        return self._value if key == self._key else None
+
+    def store(self, key: Hashable, value: Value | None) -> None:
+        self._key, self._value = key, value
+
     def get_or_make(self, key: Hashable, make: Callable[[], Value]) -> Value:
         if key != self._key or self._value is None:
-            self._key = self._value = None  # frees the old module before the new one is made
-            self._value = make()
-            self._key = key
+            self.store(None, None)  # frees the old module before the new one is made
+            self.store(key, make())
+            assert self._value is not None
         return self._value
 
 
@@ -120,29 +130,42 @@ class _ModuleStage:
 
     def copy_stage(self) -> _ModuleStage:
         """Copy the stage, so that further passes leave this one as it is."""
+        return replace(self, module=clone_module(self.module), run=self.copy_run())
+
+    def copy_run(self) -> PassRun:
+        """Copy the state of the pipeline."""
         old = self.run
-        run = replace(
+        return replace(
             old,
             warnings=[*old.warnings],
             artefacts=[*old.artefacts],
             texts={**old.texts},
             current={*old.current},
         )
-        return _ModuleStage(clone_module(self.module), run, self.early_warnings, self.form)
 
 
 @dataclass(frozen=True)
 class _EstimatedProgram:
-    """An annotated program: its statistics, and its traces in memory."""
+    """A program at a node: its target, its statistics, and its traces in memory."""
 
     stage: _ModuleStage
+    target: TargetAttr
     programs: InMemoryPrograms
     stats: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _ReplayedProgram:
+    """An annotated program that can be replayed at other nodes."""
+
+    replay: ProgramReplay
+    programs: InMemoryPrograms
 
 
 _states: _SingleEntryCache[ProgramState] = _SingleEntryCache()
 _prepared: _SingleEntryCache[_ModuleStage] = _SingleEntryCache()
 _split: _SingleEntryCache[_ModuleStage] = _SingleEntryCache()
+_replayed: _SingleEntryCache[_ReplayedProgram] = _SingleEntryCache()
 _estimated: _SingleEntryCache[_EstimatedProgram] = _SingleEntryCache()
 
 
@@ -169,8 +192,9 @@ def _compute_figures(cell: dict[str, Any], scratch: str) -> dict[str, Any]:
     network = plan.network
     if network is not None and simulator_choice.select_astra_program(network.choice):
         return _simulate_from_files(plan, split, last, emit, scratch)
-    key = (*key, pipeline.format_pipeline(last))
-    estimated = _estimated.get_or_make(key, lambda: _estimate_program(plan, split, last))
+    estimated = _estimated.get_or_make(
+        (*key, pipeline.format_pipeline(last)), lambda: _estimate_program(plan, key, split, last)
+    )
 
     simulation: SimulationReport | None = None
     if network is not None and plan.system is not None:
@@ -180,9 +204,8 @@ def _compute_figures(cell: dict[str, Any], scratch: str) -> dict[str, Any]:
         )
         simulation = build_report(result, None)
     trace, counts = estimated.programs.trace, estimated.programs.node_counts
-    return _summarise_figures(
-        plan, estimated.stage, EmittedTraces(Path(), trace, counts, 0, estimated.stats), simulation
-    )
+    emitted = EmittedTraces(Path(), trace, counts, 0, estimated.stats)
+    return _summarise_figures(plan, estimated.stage, estimated.target, emitted, simulation)
 
 
 def _prepare_program(plan: RunPlan, digest: str, form: ProgramForm) -> _ModuleStage:
@@ -280,28 +303,78 @@ def _apply_node_free_steps(stage: _ModuleStage, steps: Sequence[Pass]) -> _Modul
 def _annotate_stage(plan: RunPlan, stage: _ModuleStage, steps: Sequence[Pass]) -> _ModuleStage:
     """Apply the steps that depend on the node; raises HespasError."""
     new = stage.copy_stage()
-    warnings, count, early = new.run.warnings, len(new.run.warnings), new.early_warnings
-    run_flow.check_memory_fit(
-        new.module, new.run, run_flow.find_planned_node(plan, new.compile_target)
-    )
-    warnings[:] = [*warnings[:early], *warnings[count:], *warnings[early:count]]
+    _warn_of_planned_memory(plan, new)
     for step in steps:
         pipeline.run_pipeline(new.module, [step], new.run, is_continued=True)
     return new
 
 
+def _warn_of_planned_memory(plan: RunPlan, stage: _ModuleStage) -> None:
+    """Warn if the program does not fit, in the place where ``hespas run`` does."""
+    warnings, early = stage.run.warnings, stage.early_warnings
+    count = len(warnings)
+    node = run_flow.find_planned_node(plan, stage.compile_target)
+    run_flow.check_memory_fit(stage.module, stage.run, node)
+    warnings[:] = [*warnings[:early], *warnings[count:], *warnings[early:count]]
+
+
 def _estimate_program(
-    plan: RunPlan, split: _ModuleStage, last: Sequence[Pass]
+    plan: RunPlan, key: tuple[Hashable, ...], split: _ModuleStage, last: Sequence[Pass]
 ) -> _EstimatedProgram:
-    """Annotate a program, and make its traces and statistics; raises HespasError."""
+    """Estimate a split program, and make its traces and statistics; raises HespasError.
+
+    Args:
+        plan: The plan of the cell.
+        key: The key of the split program.
+        split: The split program.
+        last: The steps that depend on the node.
+    """
+    step = last[0] if len(last) == 1 and isinstance(last[0], EstimatorPass) else None
+    key = (*key, step and step.kernel_cost)
+    replayed = _replayed.find(key) if step else None
+    estimated = _replay_program(plan, split, step, replayed) if step and replayed else None
+    if estimated is not None:
+        return estimated
     stage = _annotate_stage(plan, split, last)
     built = trace_program.build_trace_program(stage.module, stage.run)
     statistics = module_stats.collect_stats(stage.module, built)
     warn_of_gaps(statistics, stage.run)
-    node = load_target_node(stage.compile_target)
+    programs, annotation = InMemoryPrograms(built.trace), stage.run.find_artefact(Annotation)
+    if step and annotation and can_replay(stage.module, annotation, built):
+        replay = ProgramReplay(stage.module, annotation.items, built, statistics)
+        _replayed.store(key, _ReplayedProgram(replay, programs))
+    return _finish_estimate(stage, stage.compile_target, programs, statistics)
+
+
+def _replay_program(
+    plan: RunPlan, split: _ModuleStage, step: EstimatorPass, replayed: _ReplayedProgram
+) -> _EstimatedProgram | None:
+    """Estimate a program as ``_estimate_program`` does; None if it must be annotated again."""
+    replay = replayed.replay
+    stage = replace(split, module=replay.module, run=split.copy_run())
+    _warn_of_planned_memory(plan, stage)
+    choice = step.choose_estimator(split.compile_target, stage.run)
+    replayed_costs = replay.estimate_costs(choice.estimator)
+    if replayed_costs is None:
+        return None
+    target = describe_estimates(
+        split.compile_target, choice.estimator,
+        node=choice.node, overrides=choice.overrides, pipeline=choice.pipeline,
+    )  # fmt: skip
+    step.report_estimates(choice.estimator, stage.run)
+    statistics = replay.collect_stats(replayed_costs.costs, target)
+    programs = replayed.programs.replace_latencies(replayed_costs.latencies_fs)
+    return _finish_estimate(stage, target, programs, statistics)
+
+
+def _finish_estimate(
+    stage: _ModuleStage, target: TargetAttr, programs: InMemoryPrograms, statistics: dict[str, Any]
+) -> _EstimatedProgram:
+    """Warn of what is doubtful about an estimated program; raises HespasError."""
+    node = load_target_node(target)
     run_flow.check_memory_fit(stage.module, stage.run, node)
-    warn_of_doubtful_program(stage.module, stage.compile_target, node, statistics, stage.run)
-    return _EstimatedProgram(stage, InMemoryPrograms(built.trace), statistics)
+    warn_of_doubtful_program(stage.module, target, node, statistics, stage.run)
+    return _EstimatedProgram(stage, target, programs, statistics)
 
 
 def _simulate_from_files(
@@ -323,19 +396,20 @@ def _simulate_from_files(
             stage.module, stage.compile_target, stage.run, form=stage.form
         )
         simulated = run_flow.simulate_traces(plan, outcome)
-        return _summarise_figures(plan, stage, emitted, simulated)
+        return _summarise_figures(plan, stage, stage.compile_target, emitted, simulated)
 
 
 def _summarise_figures(
     plan: RunPlan,
     stage: _ModuleStage,
+    target: TargetAttr,
     emitted: EmittedTraces,
     simulated: SimulationReport | None,
 ) -> dict[str, Any]:
     old = stage.run  # cells of other systems share it
     run = replace(old, artefacts=[*old.artefacts, emitted], warnings=[*old.warnings])
-    warn_of_foreign_system(load_target_node(stage.compile_target), plan.system, run)
-    outcome = run_flow.RunOutcome(stage.module, stage.compile_target, run, form=stage.form)
+    warn_of_foreign_system(load_target_node(target), plan.system, run)
+    outcome = run_flow.RunOutcome(stage.module, target, run, form=stage.form)
     figures = {
         **run_summary.to_summary_json(run_flow.summarise_run(plan, outcome, simulated)),
         "output": None,

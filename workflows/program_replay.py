@@ -1,0 +1,169 @@
+"""The costs of an annotated program at other nodes, without reading its module again.
+
+A node changes the costs of the kernels, and nothing else about a program. Thus a replay estimates
+each distinct kernel again, adds the costs up as the annotation did, and gives the times of the
+trace and the statistics to the bit. Where more may change, there is no replay: in programs with
+branches, of which the costs choose one; with ops without a cost; with copies to the host, whose
+trace depends on the node; and for estimators of regions.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hespas.chakra.trace_steps import FS_PER_NS, ComputeContent, HostCopyContent
+from hespas.dialects.attr_codec import read_trip_count
+from hespas.dialects.attrs import Cost, RegionAttr, TargetAttr
+from hespas.dialects.mlir import collect_functions, get_attribute, ir
+from hespas.dialects.op_kinds import BRANCHES, CALLEE, LOOPS, is_marked_collective
+from hespas.estimators.base import CostItem, Estimator
+from hespas.estimators.work import UnknownCost
+from hespas.passes.annotate.traverse import Annotation
+from hespas.passes.emit import module_stats
+from hespas.passes.emit.trace_program import TraceProgram
+
+
+@dataclass(frozen=True)
+class ReplayedCosts:
+    """The costs of a program at another node.
+
+    Attributes:
+        costs: The costs of the distinct kernels, in the order of ``ProgramReplay.items``.
+        latencies_fs: The times of the compute steps of the trace, in femtoseconds.
+    """
+
+    costs: Sequence[Cost]
+    latencies_fs: Sequence[int]
+
+
+class ProgramReplay:
+    """An annotated program, whose kernels can be estimated again.
+
+    Attributes:
+        module: The module, which stays as it was annotated.
+        items: The distinct kernels, in the order of the annotation.
+        statistics: The statistics of the annotation.
+    """
+
+    def __init__(
+        self,
+        module: ir.Module,
+        items: Mapping[str, CostItem],
+        traced: TraceProgram,
+        statistics: module_stats.StatsRow,
+    ) -> None:
+        """Read the sums of a program for which ``can_replay`` holds."""
+        self.module, self.items, self.statistics = module, list(items.values()), statistics
+        numbers = {digest: number for number, digest in enumerate(items)}
+        self._sums = _TimeSums(module, numbers)
+        self._untimed: list[int] = []
+        contents: dict[int, int] = {}
+        for task in traced.tasks:
+            if task.cost is not None:
+                number = self._sums.add_sum(self._sums.list_terms(task.op), 1)
+                contents |= {id(content): number for content in task.activities}
+                self._untimed += () if task.activities else (number,)
+        steps = [step.content for step in traced.trace.steps]
+        self._steps = [contents[id(each)] for each in steps if isinstance(each, ComputeContent)]
+        self._executed = [
+            (name, numbers[cost.digest or ""], count)
+            for name, cost, count in module_stats.list_executed_ops(module, traced)
+        ]
+
+    def estimate_costs(self, estimator: Estimator) -> ReplayedCosts | None:
+        """Estimate all kernels; None if the trace or the gaps of the program would change."""
+        try:
+            costs = [estimator.estimate(item) for item in self.items]
+        except UnknownCost:
+            return None
+        times_ns = self._sums.add_times([cost.latency_ns for cost in costs])
+        latencies_fs = [round(time_ns * FS_PER_NS) for time_ns in times_ns]
+        is_same_trace = all(latencies_fs[n] for n in self._steps) and not any(
+            latencies_fs[n] for n in self._untimed
+        )
+        if not is_same_trace or any(cost.gap for cost in costs):
+            return None
+        return ReplayedCosts(costs, [latencies_fs[number] for number in self._steps])
+
+    def collect_stats(self, costs: Sequence[Cost], target: TargetAttr) -> dict[str, Any]:
+        """Return the statistics at other costs, without the rows of regions."""
+        ops = [(name, costs[number], count) for name, number, count in self._executed]
+        return module_stats.replace_costs(self.statistics, ops, target)
+
+
+def can_replay(module: ir.Module, annotation: Annotation, traced: TraceProgram) -> bool:
+    """Return whether nothing but the costs of the kernels of a program depends on the node."""
+    names: set[str] = set()
+
+    def collect_name(op: ir.Operation) -> ir.WalkResult:
+        names.add(op.name)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(collect_name)
+    has_host_copies = any(isinstance(step.content, HostCopyContent) for step in traced.trace.steps)
+    return (
+        annotation.total.gap is None
+        and annotation.measured is None
+        and not annotation.has_whole_regions
+        and not names & BRANCHES
+        and not has_host_copies
+    )
+
+
+class _TimeSums:
+    """The times of regions and loops as sums of those of kernels.
+
+    Invariant: the terms of a sum are kernels, or sums that precede it.
+    """
+
+    def __init__(self, module: ir.Module, numbers: Mapping[str, int]) -> None:
+        self._functions, self._numbers = collect_functions(module), numbers
+        self._sums: list[tuple[Sequence[int], int]] = []
+        self._function_terms: dict[str, Sequence[int]] = {}
+        self._read_cost = functools.cache(Cost.from_dictionary_attr)
+
+    def add_times(self, times_ns: Sequence[float]) -> list[float]:
+        """Return the times of the kernels, followed by those of all sums."""
+        all_ns = list(times_ns)
+        for terms, trips in self._sums:
+            all_ns.append(math.fsum([all_ns[term] for term in terms]) * trips)
+        return all_ns
+
+    def add_sum(self, terms: Sequence[int], trips: int) -> int:
+        """Add the sum of terms, repeated for each trip, and return its number."""
+        self._sums.append((terms, trips))
+        return len(self._numbers) + len(self._sums) - 1
+
+    def list_terms(self, op: ir.Operation) -> Sequence[int]:
+        """Return the terms that an op adds to the time of what contains it."""
+        if is_marked_collective(op):
+            return ()
+        if op.name in CALLEE:
+            return self._list_callee_terms(get_attribute(op, CALLEE[op.name]).value)
+        if op.name in LOOPS:
+            return (self.add_sum(self._list_body_terms(op), read_trip_count(op) or 0),)
+        if Cost.NAME not in op.attributes:  # the end of a block
+            return ()
+        return (self._numbers[self._read_cost(op.attributes[Cost.NAME]).digest or ""],)
+
+    def _list_callee_terms(self, name: str) -> Sequence[int]:
+        """Return the terms of a call: of a region those of its ops, else one sum."""
+        if name not in self._function_terms:
+            function = self._functions[name]
+            terms = self._list_body_terms(function)
+            is_region = RegionAttr.NAME in function.attributes
+            self._function_terms[name] = terms if is_region else (self.add_sum(terms, 1),)
+        return self._function_terms[name]
+
+    def _list_body_terms(self, op: ir.Operation) -> list[int]:
+        blocks = [block for region in op.regions for block in region.blocks]
+        return [
+            term
+            for block in blocks
+            for view in block.operations
+            for term in self.list_terms(view.operation)
+        ]
