@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 import sys
 from collections.abc import Callable
@@ -147,7 +148,7 @@ def build_pass(
         UsageError: An unknown option, or a value of the wrong type.
     """
     known = dict(cls.list_spelled_options())
-    hints = get_type_hints(cls)
+    hints = _collect_option_types(cls)
     owner = owner or cls.name
     values = {}
     for spelled, text in texts.items():
@@ -158,6 +159,11 @@ def build_pass(
         f = known[spelled]
         values[f.name] = _convert_option(f"{owner}: {noun} '{spelled}'", hints[f.name], text)
     return cls(**values)
+
+
+@functools.cache
+def _collect_option_types(cls: type[Pass]) -> dict[str, Any]:
+    return get_type_hints(cls)
 
 
 def _convert_option(subject: str, hint: Any, text: str | bool) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any, get_type_hints
 
@@ -37,7 +39,8 @@ class Setting:
         return self.name.replace("_", "-")
 
 
-def list_settings(config: Any) -> list[Setting]:
+@functools.cache
+def list_settings(config: Any) -> Sequence[Setting]:
     """List the fields of the ``Config`` class of an estimator, ``node`` included."""
     hints = get_type_hints(config, include_extras=True)
     if is_dataclass(config):

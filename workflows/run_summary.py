@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from hespas.configs.node_spec import NodeSpec
@@ -223,8 +223,8 @@ def _to_memory_json(summary: RunSummary) -> dict[str, Any] | None:
     """Convert the memory, with the name of its timeline's file instead of the timeline."""
     if summary.memory is None:
         return None
-    values = asdict(summary.memory)
-    del values["timeline_points"], values["timeline_bytes"]
+    names = [f.name for f in fields(summary.memory) if not f.name.startswith("timeline_")]
+    values = {name: getattr(summary.memory, name) for name in names}
     return {
         "fits": summary.fits_memory,
         "node_bytes": summary.node.memory_bytes if summary.node else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -145,12 +146,12 @@ class AcceleratorMachine:
             for dtype, n in flops.items()
         )
 
-    @property
+    @functools.cached_property
     def area_mm2(self) -> float | None:
         """The area of the chip; None if the area of any of its parts is not known."""
         return self.silicon.compute_area_mm2(self.unit.array_sizes) if self.silicon else None
 
-    @property
+    @functools.cached_property
     def leakage_w(self) -> float | None:
         """The power of the chip while nothing switches; None if it is not known."""
         leakage_w = self.silicon.find_leakage_w(self.area_mm2) if self.silicon else None

@@ -28,7 +28,10 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
+
+import numpy
+import numpy.typing
 
 Dataflow = Literal["ws", "os", "is"]
 Variant = Literal["pipelined", "scalesim", "cocossim"]
@@ -43,17 +46,17 @@ SUM_BITS = 32  # of a partial sum, for results of at most as many bits
 class _ArrayFolds:
     """The folds of a product along the rows and columns of an array, and the size that streams."""
 
-    along_rows: int
-    along_columns: int
-    streamed: int
+    along_rows: Any
+    along_columns: Any
+    streamed: Any
 
     @property
-    def fold_count(self) -> int:
+    def fold_count(self) -> Any:
         return self.along_rows * self.along_columns
 
 
 def _compute_folds(
-    dataflow: Dataflow, m: int, k: int, n: int, rows: int, columns: int
+    dataflow: Dataflow, m: Any, k: int, n: Any, rows: int, columns: int
 ) -> _ArrayFolds:
     """Divide an M x K by K x N product into folds for an array of ``rows`` x ``columns``."""
     on_rows, on_columns, streamed = {"ws": (k, n, m), "is": (k, m, n), "os": (m, n, k)}[dataflow]
@@ -63,13 +66,15 @@ def _compute_folds(
 def count_product_cycles(
     variant: Variant,
     dataflow: Dataflow,
-    sizes: tuple[int, int, int],
+    sizes: tuple[Any, int, Any],
     rows: int,
     columns: int,
     cycles_per_row: float = 1.0,
-    count: int = 1,
-) -> float:
+    count: Any = 1,
+) -> Any:
     """Return the cycles of products on one array whose memory never stalls.
+
+    M, N and the count may be arrays of numpy.
 
     Args:
         sizes: (M, K, N).
@@ -86,7 +91,9 @@ def count_product_cycles(
     if variant == "pipelined":
         earlier_folds = count * product_folds.fold_count - 1
         ends = load_cycles + rows + columns - 2
-        return earlier_folds * max(stream_cycles, rows) + stream_cycles + ends
+        loads_longer = stream_cycles < rows  # of numbers or of arrays
+        fold_cycles = loads_longer * rows + (1 - loads_longer) * stream_cycles
+        return earlier_folds * fold_cycles + stream_cycles + ends
     if variant == "scalesim":
         fold_cycles = load_cycles + rows + columns + stream_cycles - 2
         return count * (product_folds.fold_count * fold_cycles - 1)
@@ -224,16 +231,17 @@ def _fit_block(free_bits: int, bits_per_column: int, size: int, unit: int) -> in
 
 
 @functools.lru_cache(maxsize=64)
-def _list_array_divisions(arrays: int) -> tuple[tuple[int, int, int], ...]:
-    """List the divisions among arrays: (groups of products, parts of M, parts of N).
+def _list_array_divisions(arrays: int) -> numpy.typing.NDArray[numpy.int64]:
+    """List the divisions among arrays: groups of products, parts of M, parts of N.
 
     Each uses as many of the arrays as its first two numbers allow.
     """
-    return tuple(
+    divisions = [
         (counts, rows, arrays // counts // rows)
         for counts in range(1, arrays + 1)
         for rows in range(1, arrays // counts + 1)
-    )
+    ]
+    return numpy.array(divisions, dtype=numpy.int64).T
 
 
 def share_products(
@@ -245,39 +253,37 @@ def share_products(
     rows: int,
     columns: int,
     cycles_per_row: float = 1.0,
-    count_fill_cycles: Callable[[tuple[int, int, int], int], float] | None = None,
+    count_fill_cycles: Callable[[tuple[Any, int, Any], Any], Any] | None = None,
 ) -> tuple[float, int, tuple[int, int, int]]:
     """Divide ``count`` equal products among at most ``arrays`` arrays in the fastest way.
 
-    Products are assigned to different arrays, or M or N of each product is divided evenly.
+    Products are assigned to different arrays, or M or N of each product is divided evenly. All
+    divisions are evaluated at once.
 
     Args:
         count_fill_cycles: Counts the cycles before the arrays start, from the sizes of the shares
-            and the number of arrays that have one.
+            and the number of arrays that have one: M, N and the number are arrays of numpy.
 
     Returns:
         The cycles of the largest share, its number of products, and their sizes (M, K, N).
     """
     m, k, n = sizes
-
-    def evaluate_division(
-        division: tuple[int, int, int],
-    ) -> tuple[float, int, tuple[int, int, int]]:
-        counts, parts_m, parts_n = division
-        share = (-(-m // parts_m), k, -(-n // parts_n))
-        times = -(-count // counts)
-        share_cycles = count_product_cycles(
-            variant, dataflow, share, rows, columns, cycles_per_row, times
-        )
-        if count_fill_cycles is not None:
-            used = min(counts, count) * -(-m // share[0]) * -(-n // share[2])
-            share_cycles += count_fill_cycles(share, used)
-        return share_cycles, times, share
-
-    return min(map(evaluate_division, _list_array_divisions(arrays)))
+    counts, parts_m, parts_n = _list_array_divisions(arrays)
+    share_m, share_n, times = -(-m // parts_m), -(-n // parts_n), -(-count // counts)
+    share = (share_m, k, share_n)
+    cycles = count_product_cycles(variant, dataflow, share, rows, columns, cycles_per_row, times)
+    if count_fill_cycles is not None:
+        used = numpy.minimum(counts, count) * -(-m // share_m) * -(-n // share_n)
+        cycles = cycles + count_fill_cycles(share, used)
+    fastest = numpy.flatnonzero(cycles == cycles.min())
+    best_columns = (each[fastest].tolist() for each in (times, share_m, share_n))
+    best_times, best_m, best_n = min(zip(*best_columns, strict=True))
+    return float(cycles[fastest[0]]), best_times, (best_m, k, best_n)
 
 
-def count_first_tile_bits(sizes: tuple[int, int, int], rows: int, columns: int, bits: int) -> int:
+def count_first_tile_bits(
+    sizes: tuple[Any, int, Any], rows: int, columns: int, bits: int
+) -> numpy.typing.NDArray[numpy.int64]:
     """Return the bits that an array needs to start: the weights of a fold and as many rows."""
     m, k, n = sizes
-    return bits * min(k, rows) * (min(n, columns) + min(m, rows))
+    return bits * min(k, rows) * (numpy.minimum(n, columns) + numpy.minimum(m, rows))

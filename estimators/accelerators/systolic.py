@@ -16,7 +16,9 @@ fusion.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
+
+import numpy
 
 from hespas.dialects.attrs import Cost
 from hespas.estimators.accelerators import dataflow as flow
@@ -182,7 +184,7 @@ class SystolicEstimator(Estimator):
         sizes, arrays = (product.m, product.k, product.n), unit.cores * unit.arrays
         ratio = self.machine.compute_peak_rate_ratio(product.dtype)
 
-        def count_fill_cycles(share: tuple[int, int, int], used: int) -> float:
+        def count_fill_cycles(share: tuple[Any, int, Any], used: Any) -> Any:
             if filled_bytes is None:
                 return 0.0
             return self._compute_fill_time_s(product, share, used, filled_bytes) * unit.clock_hz
@@ -208,10 +210,13 @@ class SystolicEstimator(Estimator):
         return product_cycles + product.count * traffic_cycles
 
     def _compute_fill_time_s(
-        self, first: MatrixProduct, share: tuple[int, int, int], used: int, read_bytes: int
-    ) -> float:
-        """Return the seconds until the arrays in use have the first tiles of their shares."""
+        self, first: MatrixProduct, share: tuple[Any, int, Any], used: Any, read_bytes: int
+    ) -> Any:
+        """Return the seconds until the arrays in use have the first tiles of their shares.
+
+        The shares and the number of arrays that have one are arrays of numpy.
+        """
         unit = self.machine.unit
         bits = flow.count_first_tile_bits(share, unit.rows, unit.columns, first.in_bits)
-        tiles_bytes = min(used * bits / 8, read_bytes)
-        return max(tiles_bytes / self.machine.bandwidth, self.first_access_s)
+        tiles_bytes = numpy.minimum(used * bits / 8, read_bytes)
+        return numpy.maximum(tiles_bytes / self.machine.bandwidth, self.first_access_s)

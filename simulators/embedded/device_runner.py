@@ -227,16 +227,10 @@ class DeviceRunner:
             name = resource if resource == "recv" else self._find_queue(step)
             self.ties.issued.setdefault(name, []).append(position)
         if resource == "compute":
-            if not (now or step.duration_ns):
-                raise self._build_zero_time_error(position)
-            duration_ns = step.duration_ns
-            if self.speed != 1.0:
-                duration_ns = max(1, round(duration_ns / self.speed))
-            self.start_compute(position, duration_ns)
+            self.start_compute(position, self.compute_duration_ns(position))
         elif resource == "cpu":
-            if not (now or step.duration_ns):
-                raise self._build_zero_time_error(position)
-            self.endpoint.schedule_event_after(step.duration_ns, self.finish_node, position)
+            delay_ns = self.compute_duration_ns(position)
+            self.endpoint.schedule_event_after(delay_ns, self.finish_node, position)
         elif resource == "skip":
             self._skip_node(position, freed_now)
         elif step.kind in MESSAGE_KINDS:
@@ -249,6 +243,19 @@ class DeviceRunner:
             )
         else:
             self.engine.start_collective(self, position)
+
+    def compute_duration_ns(self, position: int) -> int:
+        """Compute the time of a compute or CPU node that starts now.
+
+        Raises:
+            HespasError: It takes no time at time 0, so that ASTRA-sim aborts.
+        """
+        step = self.steps[position]
+        if not (self.queue.now or step.duration_ns):
+            raise self._build_zero_time_error(position)
+        if self.speed != 1.0 and step.resource == "compute":
+            return max(1, round(step.duration_ns / self.speed))
+        return step.duration_ns
 
     def _skip_node(self, position: int, freed_now: list[int]) -> None:
         """End a node that takes no time; collect the nodes that waited for it only."""

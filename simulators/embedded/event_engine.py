@@ -18,7 +18,7 @@ from hespas.simulators.simulation_result import CommRecord, CurveTag
 from hespas.simulators.simulation_steps import SimulationStep, find_spanned_dimensions
 from hespas.support.errors import HespasError
 
-from .collective_plan import CollectivePlanner, PlannedCommunicator
+from .collective_plan import CollectivePlan, CollectivePlanner, PlannedCommunicator
 from .collective_timing import CollectiveFinish, CollectiveTimer, make_unaware_transfer
 from .curves import MeasuredCollectives, load_curves
 from .custom_collectives import CustomCollectives, CustomRendezvous
@@ -110,11 +110,7 @@ class EventEngine:
             AmbiguousOrder: The order within a nanosecond matters, with ``detects_ties``.
             AsymmetricFinish: Devices of one class finish a collective at different times.
         """
-        devices = self.inputs.devices
-        self.runners = [
-            self._runner_class(self, rank, devices[rank]) for rank in self.classes.first
-        ]
-        for runner in self.runners:
+        for runner in self.create_runners():
             runner.issue_ready_nodes()
             runner.record_finish_time()
         self.queue.run_events()
@@ -122,6 +118,14 @@ class EventEngine:
         if stuck:
             raise diagnose_deadlock(self, stuck)
         return [runner.lane for runner in self.runners]
+
+    def create_runners(self) -> list[DeviceRunner]:
+        """Create the runner of each class."""
+        devices = self.inputs.devices
+        self.runners = [
+            self._runner_class(self, rank, devices[rank]) for rank in self.classes.first
+        ]
+        return self.runners
 
     def start_collective(self, runner: DeviceRunner, position: int) -> None:
         """Start a collective on a device; its ``finish_node`` is called when it has finished."""
@@ -131,26 +135,35 @@ class EventEngine:
 
     def _join_collective(self, runner: DeviceRunner, position: int, group: int) -> None:
         step = runner.steps[position]
+        new_instance, plan = self.plan_instance(runner, position, group)
+        key = (new_instance.communicator_class, runner.count_chunks(group, len(plan)))
+        instance = self.instances.setdefault(key, new_instance)
+        if instance is new_instance:
+            self.count_untimed_instance(instance)
+        elif (instance.step.kind, instance.step.size) != (step.kind, step.size):
+            raise diagnose_mismatch(self, instance, runner, position, step)
+        instance.joined[runner.rank] = JoinedDevice(position, self.queue.now, plan)
+        self.enter_instance(key, instance, runner.rank)
+
+    def plan_instance(
+        self, runner: DeviceRunner, position: int, group: int
+    ) -> tuple[CollectiveInstance, CollectivePlan]:
+        """Plan a collective on a device, whose turn advances; no device has joined it yet."""
+        step, name = runner.steps[position], runner.device.program.nodes[position].name
         communicator, communicator_class = self.find_communicator(step, group, runner.rank)
         try:
             plan = self.planner.plan_collective(step.kind, step.size, communicator, runner.turn)
         except HespasError as error:
             where, remedy = runner.describe_position(position), error.remedy
             raise HespasError(error.message, where=where, remedy=remedy) from None
-        key = (communicator_class, runner.count_chunks(group, len(plan)))
-        instance = self.instances.get(key)
-        if instance is None:
-            name = runner.device.program.nodes[position].name
-            instance = CollectiveInstance(step, communicator, name, communicator_class)
-            self.instances[key] = instance
-            if self.measured is not None and self.find_time_model(instance) is None:
-                self.measured.counts[CurveTag.MODELLED] += len(
-                    self.classes.list_symmetric_communicators(communicator_class)
-                )
-        elif (instance.step.kind, instance.step.size) != (step.kind, step.size):
-            raise diagnose_mismatch(self, instance, runner, position, step)
-        instance.joined[runner.rank] = JoinedDevice(position, self.queue.now, plan)
-        self.enter_instance(key, instance, runner.rank)
+        return CollectiveInstance(step, communicator, name, communicator_class), plan
+
+    def count_untimed_instance(self, instance: CollectiveInstance) -> None:
+        """Count a collective that measured curves do not time."""
+        if self.measured is not None and self.find_time_model(instance) is None:
+            self.measured.counts[CurveTag.MODELLED] += len(
+                self.classes.list_symmetric_communicators(instance.communicator_class)
+            )
 
     def enter_instance(self, key: tuple, instance: CollectiveInstance, rank: int) -> None:
         """Let a device that has joined an instance start; here, all start once all have joined."""
@@ -292,20 +305,29 @@ class EventEngine:
     def _complete_instance(self, instance: CollectiveInstance) -> None:
         """Time a collective that all devices have joined, and schedule their finishes."""
         class_of, now = self.classes.class_of, self.queue.now
-        joined_classes = {class_of[rank]: joined for rank, joined in instance.joined.items()}
-        first_start = min([joined.start_ns for joined in instance.joined.values()])
-        self.check_start_time(instance.communicator, first_start)
-        try:
-            finishes = self._compute_class_finishes(instance, joined_classes)
-        except HespasError as error:
-            rank, joined = next(iter(instance.joined.items()))
-            where = self.get_runner(rank).describe_position(joined.position)
-            raise HespasError(error.message, where=where, remedy=error.remedy) from None
+        finishes = self.time_instance(instance)
         for rank, joined in instance.joined.items():
             end, since = finishes[class_of[rank]]
             argument = (self.get_runner(rank), joined.position, end)
             self.queue.schedule_event_at(max(now, since), self._register_finish, argument)
         self.record_collective(instance, max(finish.end_ns for finish in finishes.values()))
+
+    def time_instance(self, instance: CollectiveInstance) -> dict[int, CollectiveFinish]:
+        """Compute when the devices of each class finish a collective that all have joined.
+
+        Raises:
+            AsymmetricFinish: Devices of one class finish at different times.
+        """
+        class_of = self.classes.class_of
+        joined_classes = {class_of[rank]: joined for rank, joined in instance.joined.items()}
+        first_start = min([joined.start_ns for joined in instance.joined.values()])
+        self.check_start_time(instance.communicator, first_start)
+        try:
+            return self._compute_class_finishes(instance, joined_classes)
+        except HespasError as error:
+            rank, joined = next(iter(instance.joined.items()))
+            where = self.get_runner(rank).describe_position(joined.position)
+            raise HespasError(error.message, where=where, remedy=error.remedy) from None
 
     def _compute_class_finishes(
         self, instance: CollectiveInstance, joined_classes: dict[int, JoinedDevice]

@@ -24,6 +24,7 @@ from .collective_plan import CollectivePlanner
 from .device_runner import DeviceLane, DeviceRunner
 from .equivalence_classes import AmbiguousOrder, AsymmetricFinish, find_equivalence_classes
 from .event_engine import EventEngine
+from .lockstep import can_run_in_lockstep, run_in_lockstep
 from .message_level_engine import MessageLevelEngine
 from .slowdown import SlowdownRunner
 
@@ -110,7 +111,10 @@ def _run_engine(
                 )
                 engine = EventEngine(inputs, options, runner_class=runner_class, classes=classes)
                 with suppress(AsymmetricFinish):
-                    return engine, engine.run_all_devices()
+                    is_lockstep = can_run_in_lockstep(engine)
+                    return engine, (
+                        run_in_lockstep(engine) if is_lockstep else engine.run_all_devices()
+                    )
         return plain, plain.run_all_devices()
     except AmbiguousOrder:
         pass

@@ -140,14 +140,14 @@ def test_presets_are_those_of_the_annotation(programs, monkeypatch, estimator):
         "node": ["A100_SXM_40GB", "H100_80GB", "TPUv4", "MI300X"],
         "system": ["A100_SXM_40GB_4GPU", "MI300X_4"],
     }  # fmt: skip
-    check_replays(draw_cells(keys, 8), monkeypatch, least=3)
+    check_replays(draw_cells(keys, 8), monkeypatch, least=1)
 
 
 def test_nodes_without_a_rate_are_annotated(programs, monkeypatch):
     rates = {"mlir": "loops.mlir", "estimator": "roofline", "keep_going": True}
     cells = [
         {**rates, "node": "A100_SXM_40GB"},
-        {**rates, "node": "chip.json", "node.peaks_flops": {"matrix": {"int8": 1e12}}},
+        {**rates, "node": "chip.json", "node.peaks_flops": {"matrix": {"i8": 1e12}}},
     ]
     check_replays(cells, monkeypatch, least=0)
 

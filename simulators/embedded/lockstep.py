@@ -1,0 +1,101 @@
+"""Simulation of devices that all run one chain of nodes, at the same times.
+
+If all devices are one class, and each node waits for the one before it, nothing runs alongside
+anything else. Each node then starts when the one before it ends, and no event queue is needed.
+Invariant: the time of a collective depends on its step, its communicator and the turn of the device
+in its queues, so that equal ones are timed once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hespas.simulators.simulated_program import SimulatedProgram
+from hespas.simulators.simulation_result import CommRecord
+
+from .collective_plan import QueueTurn
+from .device_runner import DeviceLane, DeviceRunner, JoinedDevice
+from .equivalence_classes import CommunicatorKey
+from .event_engine import EventEngine
+
+_COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+
+
+@dataclass(frozen=True, slots=True)
+class _TimedCollective:
+    """The time of a collective, what its record names, and the turn that it leaves."""
+
+    time_ns: int
+    communicator: CommunicatorKey
+    copies: int
+    turn: QueueTurn
+
+
+def can_run_in_lockstep(engine: EventEngine) -> bool:
+    """Return whether the devices of an engine run one chain of compute nodes and collectives."""
+    classes, inputs = engine.classes, engine.inputs
+    if len(classes.first) > 1 or len(inputs.devices) < 2:
+        return False
+    return _is_chain(inputs.devices[classes.first[0]].program)
+
+
+def _is_chain(program: SimulatedProgram) -> bool:
+    followers = enumerate(program.children[:-1], 1)
+    return all(position in children for position, children in followers) and all(
+        step.kind in _COLLECTIVES or step.resource in ("compute", "cpu") for step in program.steps
+    )
+
+
+def run_in_lockstep(engine: EventEngine) -> list[DeviceLane]:
+    """Run the simulation as ``run_all_devices`` does, if ``can_run_in_lockstep`` holds."""
+    (runner,) = engine.create_runners()
+    return [_LockstepRun(engine, runner).run_program()]
+
+
+@dataclass
+class _LockstepRun:
+    engine: EventEngine
+    runner: DeviceRunner
+    _known: dict[tuple, _TimedCollective] = field(default_factory=dict)
+
+    def run_program(self) -> DeviceLane:
+        """Run all nodes; errors are those of ``run_all_devices``."""
+        runner, lane, now = self.runner, self.runner.lane, 0
+        for position, step in enumerate(runner.steps):
+            self.engine.queue.now = lane.starts[position] = now
+            if step.kind:
+                now = self._end_collective(position, now)
+            else:
+                now += runner.compute_duration_ns(position)
+            lane.ends[position] = now
+        lane.order.extend(range(len(runner.steps)))
+        lane.finish_ns = now
+        return lane
+
+    def _end_collective(self, position: int, now: int) -> int:
+        """Record a collective and return its end."""
+        engine, runner = self.engine, self.runner
+        step, group = runner.steps[position], runner.resolve_communicator(position)
+        key = (id(step), group, runner.turn.to_hashable_key())
+        known = self._known.get(key) if now else None  # one at time 0 is checked
+        if known is None:
+            instance, plan = engine.plan_instance(runner, position, group)
+            engine.count_untimed_instance(instance)
+            instance.joined[runner.rank] = JoinedDevice(position, now, plan)
+            ((end, _),) = engine.time_instance(instance).values()
+            engine.record_collective(instance, end)
+            if engine.find_time_model(instance) is None:
+                communicators = engine.classes.list_symmetric_communicators(
+                    instance.communicator_class
+                )
+                self._known[key] = _TimedCollective(
+                    end - now, communicators[0], len(communicators), runner.turn.copy_turn_state()
+                )
+            return end
+        runner.turn.restore_turn_state(known.turn)
+        end = now + known.time_ns
+        name = runner.device.program.nodes[position].name
+        engine.records.append(
+            CommRecord(name, step.kind, step.size, *known.communicator, now, now, end, known.copies)
+        )
+        return end
