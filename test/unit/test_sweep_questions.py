@@ -7,7 +7,7 @@ import pytest
 from hespas.support.errors import UsageError
 from hespas.workflows.sweep.sweep_analysis import Objective
 from hespas.workflows.sweep.sweep_expressions import SweepExpression
-from hespas.workflows.sweep.sweep_plots import SweepPlot, draw_sweep
+from hespas.workflows.sweep.sweep_plots import SweepPlot, choose_plot_kind, draw_sweep
 from hespas.workflows.sweep.sweep_runner import SweepOutcome
 from hespas.workflows.sweep.sweep_summary import SweepQuestions, make_summary_tables
 
@@ -54,6 +54,12 @@ def test_pictures_show_every_axis(kind):
     else:
         assert texts[2:] == ["arrays", "system", "step_time_s"]
         assert len(axes.lines) == 4 + 3
+
+
+def test_the_default_picture_shows_what_was_asked_for():
+    assert choose_plot_kind(AXES, FRONT) == "front"
+    assert choose_plot_kind(AXES, FRONT[:1]) == "heat-map"
+    assert choose_plot_kind([*AXES, "cell.node"], FRONT[:1]) == "parallel"
 
 
 def test_a_picture_needs_its_axes():

@@ -76,9 +76,9 @@ def build_parser() -> CommandParser:
     add("--effects", metavar="FIGURE", help="print the effect of each axis on this column")
     add("--plot", metavar="FILE", help="draw a picture: .png, .svg or .pdf")
     add(
-        "--plot-kind", choices=("front", "heat-map", "parallel"), default="front",
-        help="the front over its first two figures (default), a heat map of two axes, or parallel "
-        "coordinates",
+        "--plot-kind", choices=("front", "heat-map", "parallel"),
+        help="the front over the first two figures of --front (default if it has two), a heat map "
+        "of two axes (default if there are two), or parallel coordinates",
     )  # fmt: skip
     add(
         "--plot-axes", metavar="KEY[,KEY...]",
@@ -149,7 +149,8 @@ def _write_plot(command_line: Any, rows: Sequence[Any], questions: SweepQuestion
         else sweep_summary.find_varied_keys(good, questions.derived)
     )
     objectives = questions.objectives or (Objective("step_time_s"),)
-    plot = sweep_plots.SweepPlot(command_line.plot_kind, tuple(axes), objectives)
+    kind = command_line.plot_kind or sweep_plots.choose_plot_kind(axes, objectives)
+    plot = sweep_plots.SweepPlot(kind, tuple(axes), objectives)
     allowed = sweep_summary.select_allowed_rows(rows, questions.limits)
     sweep_plots.write_sweep_plot(command_line.plot, good, allowed, plot)
 

@@ -39,6 +39,13 @@ class SweepPlot:
     objectives: tuple[Objective, ...]
 
 
+def choose_plot_kind(axes: Sequence[str], objectives: Sequence[Objective]) -> PlotKind:
+    """Return the kind that shows these axes and figures; a front needs two figures."""
+    if len(objectives) > 1:
+        return "front"
+    return "heat-map" if len(axes) == 2 else "parallel"
+
+
 def draw_sweep(rows: Sequence[SweepRow], allowed: Sequence[SweepRow], plot: SweepPlot) -> Any:
     """Return a figure of matplotlib.
 
