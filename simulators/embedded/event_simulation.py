@@ -86,7 +86,8 @@ def _run_engine(
 ) -> tuple[EventEngine, list[DeviceLane]]:
     """Run the fastest engine that is exact; return it with the lane of each class.
 
-    First, one device of each class is simulated and collectives are timed alone. If the order of
+    First, one device of each class is simulated and collectives are timed alone; if there is one
+    class, whose nodes form a chain, without events. If the order of
     events within a nanosecond decides what a device does next, all messages are simulated in one
     queue, which keeps ASTRA-sim's order. If there are too many messages, events within a nanosecond
     are ordered by device number instead.
@@ -111,10 +112,9 @@ def _run_engine(
                 )
                 engine = EventEngine(inputs, options, runner_class=runner_class, classes=classes)
                 with suppress(AsymmetricFinish):
-                    is_lockstep = can_run_in_lockstep(engine)
-                    return engine, (
-                        run_in_lockstep(engine) if is_lockstep else engine.run_all_devices()
-                    )
+                    if can_run_in_lockstep(engine):
+                        return engine, run_in_lockstep(engine)
+                    return engine, engine.run_all_devices()
         return plain, plain.run_all_devices()
     except AmbiguousOrder:
         pass

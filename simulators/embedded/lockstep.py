@@ -14,7 +14,7 @@ from hespas.simulators.simulated_program import SimulatedProgram
 from hespas.simulators.simulation_result import CommRecord
 
 from .collective_plan import QueueTurn
-from .device_runner import DeviceLane, DeviceRunner, JoinedDevice
+from .device_runner import CollectiveInstance, DeviceLane, DeviceRunner, JoinedDevice
 from .equivalence_classes import CommunicatorKey
 from .event_engine import EventEngine
 
@@ -23,9 +23,10 @@ _COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 
 @dataclass(frozen=True, slots=True)
 class _TimedCollective:
-    """The time of a collective, what its record names, and the turn that it leaves."""
+    """The time of a collective, its first instance, and the turn that it leaves."""
 
     time_ns: int
+    instance: CollectiveInstance
     communicator: CommunicatorKey
     copies: int
     turn: QueueTurn
@@ -33,10 +34,8 @@ class _TimedCollective:
 
 def can_run_in_lockstep(engine: EventEngine) -> bool:
     """Return whether the devices of an engine run one chain of compute nodes and collectives."""
-    classes, inputs = engine.classes, engine.inputs
-    if len(classes.first) > 1 or len(inputs.devices) < 2:
-        return False
-    return _is_chain(inputs.devices[classes.first[0]].program)
+    first, devices = engine.classes.first, engine.inputs.devices
+    return len(first) == 1 and _is_chain(devices[first[0]].program)
 
 
 def _is_chain(program: SimulatedProgram) -> bool:
@@ -54,6 +53,8 @@ def run_in_lockstep(engine: EventEngine) -> list[DeviceLane]:
 
 @dataclass
 class _LockstepRun:
+    """The run of the device that represents all; ``_known`` holds the collectives so far."""
+
     engine: EventEngine
     runner: DeviceRunner
     _known: dict[tuple, _TimedCollective] = field(default_factory=dict)
@@ -77,7 +78,7 @@ class _LockstepRun:
         engine, runner = self.engine, self.runner
         step, group = runner.steps[position], runner.resolve_communicator(position)
         key = (id(step), group, runner.turn.to_hashable_key())
-        known = self._known.get(key) if now else None  # one at time 0 is checked
+        known = self._known.get(key) if now else None  # at time 0 ASTRA-sim may abort
         if known is None:
             instance, plan = engine.plan_instance(runner, position, group)
             engine.count_untimed_instance(instance)
@@ -88,10 +89,12 @@ class _LockstepRun:
                 communicators = engine.classes.list_symmetric_communicators(
                     instance.communicator_class
                 )
+                turn = runner.turn.copy_turn_state()
                 self._known[key] = _TimedCollective(
-                    end - now, communicators[0], len(communicators), runner.turn.copy_turn_state()
+                    end - now, instance, communicators[0], len(communicators), turn
                 )
             return end
+        engine.count_untimed_instance(known.instance)
         runner.turn.restore_turn_state(known.turn)
         end = now + known.time_ns
         name = runner.device.program.nodes[position].name

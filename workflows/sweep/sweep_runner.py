@@ -28,7 +28,9 @@ from hespas.workflows.sweep.sweep_grid import SweepCell
 from hespas.workflows.sweep.sweep_jobs import SweepJob, SweepJobFactory, collect_environment
 from hespas.workflows.sweep.sweep_table import SweepRow, flatten_figures
 
-MAX_CHUNK_CELLS = 16  # cells that a worker receives at once: some seconds of work
+# Cells that a worker receives at once: some seconds of work. Few cells are not divided further,
+# because each worker reads the program once.
+CHUNK_CELLS, MAX_CHUNK_CELLS = 16, 64
 MAX_CHUNK_BYTES = 16_000_000  # size of program times cells: large programs are slow
 TIMEOUT_S = 3600.0
 WORKER, PROBE = (
@@ -240,13 +242,14 @@ def _split_into_chunks(todo: Sequence[int], jobs: Mapping[int, SweepJob]) -> lis
     chunks: list[list[int]] = []
     for program, members in itertools.groupby(todo, key=lambda i: jobs[i].program):
         numbers = list(members)
-        most = 1 if any(not jobs[i].key for i in numbers) else _limit_chunk_size(program)
+        most = _limit_chunk_size(program, len(numbers)) if all(jobs[i].key for i in numbers) else 1
         chunks += [numbers[k : k + most] for k in range(0, len(numbers), most)]
     return chunks
 
 
-def _limit_chunk_size(program: str) -> int:
-    return max(1, min(MAX_CHUNK_CELLS, MAX_CHUNK_BYTES // (os.path.getsize(program) + 1)))
+def _limit_chunk_size(program: str, cells: int) -> int:
+    most = min(max(cells // CHUNK_CELLS, CHUNK_CELLS), MAX_CHUNK_CELLS)
+    return max(1, min(most, MAX_CHUNK_BYTES // (os.path.getsize(program) + 1)))
 
 
 def _expand_systems(
