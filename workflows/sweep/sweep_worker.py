@@ -14,15 +14,15 @@ import gc
 import json
 import os
 import tempfile
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from hespas import frontends
 from hespas.configs.node_overrides import load_target_node
 from hespas.dialects.attrs import TargetAttr
-from hespas.dialects.mlir import clone_module, ir, make_context
+from hespas.dialects.mlir import make_context
 from hespas.passes import pipeline, registry
 from hespas.passes.annotate.annotate import EstimatorPass
 from hespas.passes.annotate.traverse import Annotation, describe_estimates
@@ -47,8 +47,7 @@ from hespas.workflows.run_config import RunConfig
 from hespas.workflows.run_plan import RunPlan, build_run_plan
 from hespas.workflows.run_warnings import warn_of_doubtful_program, warn_of_foreign_system
 from hespas.workflows.sweep import sweep_jobs
-
-Value = TypeVar("Value")
+from hespas.workflows.sweep.sweep_stages import ModuleStage, SingleEntryCache
 
 
 def probe_environment(settings: dict[str, Any]) -> dict[str, Any]:
@@ -86,69 +85,11 @@ def _compute_answer(cell: dict[str, Any], scratch: str) -> dict[str, Any]:
         return {"error": str(error)}
 
 
-class _SingleEntryCache(Generic[Value]):
-    """A cache of the latest value."""
-
-    def __init__(self) -> None:
-        self._key: Hashable = None
-        self._value: Value | None = None
-
-    def find(self, key: Hashable) -> Value | None:
-        return self._value if key == self._key else None
-
-    def store(self, key: Hashable, value: Value | None) -> None:
-        self._key, self._value = key, value
-
-    def get_or_make(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        if key != self._key or self._value is None:
-            self.store(None, None)  # frees the old module before the new one is made
-            self.store(key, make())
-            assert self._value is not None
-        return self._value
-
-
-@dataclass(frozen=True)
-class _ModuleStage:
-    """A module between two passes.
-
-    Attributes:
-        module: The module.
-        run: The state of its pipeline.
-        early_warnings: The number of warnings up to the memory analysis, after which ``hespas run``
-            warns that the program does not fit.
-        form: The description of the program's form.
-    """
-
-    module: ir.Module
-    run: PassRun
-    early_warnings: int = 0
-    form: str = ""
-
-    @property
-    def compile_target(self) -> TargetAttr:
-        return run_flow.read_module_target(self.module)
-
-    def copy_stage(self) -> _ModuleStage:
-        """Copy the stage, so that further passes leave this one as it is."""
-        return replace(self, module=clone_module(self.module), run=self.copy_run())
-
-    def copy_run(self) -> PassRun:
-        """Copy the state of the pipeline."""
-        old = self.run
-        return replace(
-            old,
-            warnings=[*old.warnings],
-            artefacts=[*old.artefacts],
-            texts={**old.texts},
-            current={*old.current},
-        )
-
-
 @dataclass(frozen=True)
 class _EstimatedProgram:
     """A program at a node: its target, its statistics, and its traces in memory."""
 
-    stage: _ModuleStage
+    stage: ModuleStage
     target: TargetAttr
     programs: InMemoryPrograms
     stats: dict[str, Any]
@@ -162,11 +103,11 @@ class _ReplayedProgram:
     programs: InMemoryPrograms
 
 
-_states: _SingleEntryCache[ProgramState] = _SingleEntryCache()
-_prepared: _SingleEntryCache[_ModuleStage] = _SingleEntryCache()
-_split: _SingleEntryCache[_ModuleStage] = _SingleEntryCache()
-_replayed: _SingleEntryCache[_ReplayedProgram] = _SingleEntryCache()
-_estimated: _SingleEntryCache[_EstimatedProgram] = _SingleEntryCache()
+_states: SingleEntryCache[ProgramState] = SingleEntryCache()
+_prepared: SingleEntryCache[ModuleStage] = SingleEntryCache()
+_split: SingleEntryCache[ModuleStage] = SingleEntryCache()
+_replayed: SingleEntryCache[_ReplayedProgram] = SingleEntryCache()
+_estimated: SingleEntryCache[_EstimatedProgram] = SingleEntryCache()
 
 
 def _compute_figures(cell: dict[str, Any], scratch: str) -> dict[str, Any]:
@@ -208,7 +149,7 @@ def _compute_figures(cell: dict[str, Any], scratch: str) -> dict[str, Any]:
     return _summarise_figures(plan, estimated.stage, estimated.target, emitted, simulation)
 
 
-def _prepare_program(plan: RunPlan, digest: str, form: ProgramForm) -> _ModuleStage:
+def _prepare_program(plan: RunPlan, digest: str, form: ProgramForm) -> ModuleStage:
     """Return the program in a form, prepared; raises HespasError."""
     first, _, _ = _split_steps(_list_steps(plan, form))
     key = _make_prepared_key(plan, digest, form, first)
@@ -275,7 +216,7 @@ def _check_digest(plan: RunPlan, digest: str) -> None:
 
 def _read_program(
     plan: RunPlan, digest: str, first: Sequence[Pass], form: ProgramForm | None = None
-) -> _ModuleStage:
+) -> ModuleStage:
     """Read and prepare the program; raises HespasError."""
     _check_digest(plan, digest)
     run = PassRun(frontends.to_display_name(plan.mlir), plan.keep_going, note=lambda text: None)
@@ -286,10 +227,10 @@ def _read_program(
     known = TargetAttr.NAME in module.operation.attributes
     for step in first if known else [*first, prepare]:
         pipeline.run_pipeline(module, [step], run)
-    return _ModuleStage(module, run, form=form.description if form else "")
+    return ModuleStage(module, run, form=form.description if form else "")
 
 
-def _apply_node_free_steps(stage: _ModuleStage, steps: Sequence[Pass]) -> _ModuleStage:
+def _apply_node_free_steps(stage: ModuleStage, steps: Sequence[Pass]) -> ModuleStage:
     """Apply the steps that do not depend on the node; raises HespasError."""
     new = stage.copy_stage()
     early_warnings = 0
@@ -300,7 +241,7 @@ def _apply_node_free_steps(stage: _ModuleStage, steps: Sequence[Pass]) -> _Modul
     return replace(new, early_warnings=early_warnings)
 
 
-def _annotate_stage(plan: RunPlan, stage: _ModuleStage, steps: Sequence[Pass]) -> _ModuleStage:
+def _annotate_stage(plan: RunPlan, stage: ModuleStage, steps: Sequence[Pass]) -> ModuleStage:
     """Apply the steps that depend on the node; raises HespasError."""
     new = stage.copy_stage()
     _warn_of_planned_memory(plan, new)
@@ -309,7 +250,7 @@ def _annotate_stage(plan: RunPlan, stage: _ModuleStage, steps: Sequence[Pass]) -
     return new
 
 
-def _warn_of_planned_memory(plan: RunPlan, stage: _ModuleStage) -> None:
+def _warn_of_planned_memory(plan: RunPlan, stage: ModuleStage) -> None:
     """Warn if the program does not fit, in the place where ``hespas run`` does."""
     warnings, early = stage.run.warnings, stage.early_warnings
     count = len(warnings)
@@ -319,7 +260,7 @@ def _warn_of_planned_memory(plan: RunPlan, stage: _ModuleStage) -> None:
 
 
 def _estimate_program(
-    plan: RunPlan, key: tuple[Hashable, ...], split: _ModuleStage, last: Sequence[Pass]
+    plan: RunPlan, key: tuple[Hashable, ...], split: ModuleStage, last: Sequence[Pass]
 ) -> _EstimatedProgram:
     """Estimate a split program, and make its traces and statistics; raises HespasError.
 
@@ -347,7 +288,7 @@ def _estimate_program(
 
 
 def _replay_program(
-    plan: RunPlan, split: _ModuleStage, step: EstimatorPass, replayed: _ReplayedProgram
+    plan: RunPlan, split: ModuleStage, step: EstimatorPass, replayed: _ReplayedProgram
 ) -> _EstimatedProgram | None:
     """Estimate a program as ``_estimate_program`` does; None if it must be annotated again."""
     replay = replayed.replay
@@ -368,7 +309,7 @@ def _replay_program(
 
 
 def _finish_estimate(
-    stage: _ModuleStage, target: TargetAttr, programs: InMemoryPrograms, statistics: dict[str, Any]
+    stage: ModuleStage, target: TargetAttr, programs: InMemoryPrograms, statistics: dict[str, Any]
 ) -> _EstimatedProgram:
     """Warn of what is doubtful about an estimated program; raises HespasError."""
     node = load_target_node(target)
@@ -379,7 +320,7 @@ def _finish_estimate(
 
 def _simulate_from_files(
     plan: RunPlan,
-    split: _ModuleStage,
+    split: ModuleStage,
     last: Sequence[Pass],
     emit: EmitChakraPass,
     scratch: str,
@@ -401,7 +342,7 @@ def _simulate_from_files(
 
 def _summarise_figures(
     plan: RunPlan,
-    stage: _ModuleStage,
+    stage: ModuleStage,
     target: TargetAttr,
     emitted: EmittedTraces,
     simulated: SimulationReport | None,
