@@ -133,6 +133,7 @@ def test_drawn_accelerators_are_those_of_the_annotation(programs, monkeypatch, p
     check_replays(cells, monkeypatch, least=len(cells) - 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["roofline", "calibrated"])
 def test_presets_are_those_of_the_annotation(programs, monkeypatch, estimator):
     keys = {
