@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
-from hespas import configs
+from hespas import configs, frontends
+from hespas.dialects.mlir import clone_module, ir, make_context
+from hespas.passes.base import PassRun
+from hespas.passes.pipeline import run_pipeline
 from hespas.support.errors import HespasError
 from hespas.support.supervised_process import open_temporary_folder
 from hespas.workflows import run_flow
-from hespas.workflows.program_form import AS_IS, FUSE
+from hespas.workflows.program_form import AS_IS
 from hespas.workflows.run_config import RunConfig
 from hespas.workflows.run_flow import TextFunction, ignore_text
 from hespas.workflows.run_plan import build_run_plan
@@ -41,6 +45,26 @@ class PredictionFlow:
     @property
     def name(self) -> str:
         return f"{self.estimator}, {self.start}"
+
+    @property
+    def preparation(self) -> str:
+        """The pipeline that makes the program to estimate, which no node has an influence on."""
+        is_fused = self.start == UNOPTIMISED and self.estimator != "roofline"
+        return "prepare,fuse" if is_fused else "prepare"
+
+
+@dataclass(frozen=True, slots=True)
+class _CellTask:
+    """A cell to predict by a flow from a program."""
+
+    flow: PredictionFlow
+    cell: MeasuredCell
+    program: Path
+
+    @property
+    def input(self) -> tuple[str, str]:
+        """The file that is read and the pipeline that follows, equal for several tasks."""
+        return str(self.program), self.flow.preparation
 
 
 @dataclass(frozen=True)
@@ -103,11 +127,16 @@ def validate_estimator(
             noted_texts.add(text)
             note(text)
 
-    predictions: dict[str, list[StepPrediction]] = {flow.name: [] for flow in flows}
-    for i, (flow, cell, program) in enumerate(tasks):
-        if progress is not None:
-            progress(f"{i + 1} of {len(tasks)}: {cell.workload} on {cell.node}, {flow.name}")
-        predictions[flow.name].append(predict_cell(cell, program, flow, note_once))
+    by_task: dict[tuple[str, int], StepPrediction] = {}
+    for (program, preparation), group in groupby(tasks, key=lambda task: task.input):
+        prepared = _prepare_program(program, preparation, note_once)
+        for task in group:
+            flow, cell = task.flow, task.cell
+            if progress is not None:
+                count = f"{len(by_task) + 1} of {len(tasks)}"
+                progress(f"{count}: {cell.workload} on {cell.node}, {flow.name}")
+            by_task[flow.name, cell.line] = _predict_task(task, clone_module(prepared), note_once)
+    predictions = {flow.name: [by_task[flow.name, cell.line] for cell in cells] for flow in flows}
     if request.baselines:
         predictions[RATIO] = scale_by_bandwidth(
             cells, lambda name: configs.load_node(name).memory_bandwidth_bytes_per_s
@@ -122,10 +151,14 @@ def validate_estimator(
 
 def _find_tasks(
     cells: Sequence[MeasuredCell], flows: Sequence[PredictionFlow], request: ValidationRequest
-) -> list[tuple[PredictionFlow, MeasuredCell, Path]]:
-    """List each flow and cell with its program; raises HespasError if one is missing."""
+) -> list[_CellTask]:
+    """List each flow and cell with its program, those with equal inputs together.
+
+    Raises:
+        HespasError: A program is missing.
+    """
     program_files = find_programs(request.programs)
-    tasks = []
+    tasks: list[_CellTask] = []
     for flow in flows:
         for cell in cells:
             program = find_cell_program(cell, flow.start, program_files)
@@ -135,26 +168,32 @@ def _find_tasks(
                     where=f"{request.cells}:{cell.line}",
                     remedy=f"put it in {', '.join(request.programs)}: see hespas validate --help",
                 )
-            tasks.append((flow, cell, program))
-    return tasks
+            tasks.append(_CellTask(flow, cell, program))
+    return sorted(tasks, key=lambda task: task.input)
 
 
-def predict_cell(
-    cell: MeasuredCell, program: Path, flow: PredictionFlow, note: TextFunction = ignore_text
-) -> StepPrediction:
-    """Estimate and simulate one cell as ``hespas run`` does; raises HespasError."""
+def _prepare_program(program: str, preparation: str, note: TextFunction) -> ir.Module:
+    """Read a program and run the passes that come before its estimate; raises HespasError."""
+    module = frontends.read_module(program, make_context())
+    run_pipeline(module, preparation, PassRun(frontends.to_display_name(program), note=note))
+    return module
+
+
+def _predict_task(task: _CellTask, module: ir.Module, note: TextFunction) -> StepPrediction:
+    """Estimate and simulate one prepared program as ``hespas run`` does; raises HespasError."""
+    cell, program = task.cell, task.program
     with open_temporary_folder() as folder:
         config = RunConfig(
             mlir=str(program),
             node=cell.node,
             system=cell.system,
-            estimator=flow.estimator,
-            form=FUSE if flow.start == UNOPTIMISED and flow.estimator != "roofline" else AS_IS,
+            estimator=task.flow.estimator,
+            form=AS_IS,
             memory=False,
             output=folder,
         )
         plan = build_run_plan(config)
-        outcome = run_flow.execute_plan(plan, note)
+        outcome = run_flow.execute_plan(plan, note, module=module)
         report = run_flow.simulate_traces(plan, outcome, note)
         band = run_flow.summarise_run(plan, outcome, report).step_band_s
     if report is None:
