@@ -1,13 +1,13 @@
 """A worker process: it reads one request per line on stdin and answers each with one line.
 
-It is started with ``python -m hespas.estimators.measure.measure_worker``. ``multiprocessing`` is
-not used, because it would run the user's script again, would mix the output of all workers, and
-could not end the processes that a worker has started.
+It is forked from a worker template. ``multiprocessing`` is not used, because it would run the
+user's script again, would mix the output of all workers, and could not end the processes that a
+worker has started.
 
-The first line describes the worker: {"path": sys.path, "worker": "module:function", "probe": ...,
+Its argument describes the worker: {"path": sys.path, "worker": "module:function", "probe": ...,
 "packages": [...], "turns": ..., "timed": ..., "settings": {...}, "memory_limit_bytes": ...,
-"temporary_folder": a folder that the parent removes, or ""}; the answer is
-{"environment": {...}}. Each further line is a payload; the answer is {"answer": {...}} or
+"temporary_folder": a folder that the parent removes, or ""}; the first answer is
+{"environment": {...}}. Each line is a payload; the answer is {"answer": {...}} or
 {"failed": {"kind", "message"}}. {"waiting": true} and {"waiting": false} precede it for each wait
 for a turn. When stdin ends, for example because the parent has ended, the worker ends together with
 all processes that it has started.
@@ -32,7 +32,12 @@ from hespas.estimators.measure import turns
 from hespas.estimators.measure.failure import UnsupportedError
 
 
-def main() -> None:
+def main(description: str) -> None:
+    """Serve requests until stdin ends.
+
+    Args:
+        description: The description of the worker as JSON.
+    """
     out = os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8")
     os.dup2(2, 1)  # output of native code must not be read as an answer
     lines = os.fdopen(os.dup(0), encoding="utf-8")
@@ -50,7 +55,7 @@ def main() -> None:
         send_message(waiting=waiting)
 
     turns.report_wait = record_wait
-    start = requests.get()
+    start = json.loads(description)
     try:
         function = _prepare_worker(start)
         send_message(environment=_collect_environment(start))
@@ -132,7 +137,3 @@ def _describe_failure(error: Exception) -> dict[str, Any]:
         remedy = f"; {error.remedy}" if error.remedy else ""
         return {"kind": "error", "message": f"{error.message}{remedy}"}
     return {"kind": "error", "message": f"{type(error).__name__}: {extract_first_line(str(error))}"}
-
-
-if __name__ == "__main__":
-    main()

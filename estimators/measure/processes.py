@@ -10,7 +10,6 @@ import json
 import os
 import selectors
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,12 +19,15 @@ from dataclasses import asdict, dataclass, field
 from typing import IO, Any
 
 from hespas.estimators.measure.failure import RETRIED_KINDS, WorkerFailure, describe_exit_code
+from hespas.support import worker_template
 from hespas.support.errors import HespasError
 from hespas.support.supervised_process import open_temporary_folder
 
 START_TIMEOUT_S = 120.0  # importing a compiler takes seconds
 WAIT_NOTED_S = 10.0  # a longer wait for the turn of another run is reported
 LAST_LINES, LAST_BYTES = 3, 4096  # limits of the output that a failure quotes
+
+WORKER = "hespas.estimators.measure.measure_worker"
 
 WorkerOutcome = dict[str, Any] | WorkerFailure
 
@@ -34,7 +36,8 @@ WorkerOutcome = dict[str, Any] | WorkerFailure
 class WorkerSpec:
     """The description of a worker process, with its timeout and number of retries.
 
-    If ``timed`` is set, each answer must contain a time.
+    If ``timed`` is set, each answer must contain a time. The modules ``preloaded`` are imported
+    once, before workers are forked.
     """
 
     worker: str
@@ -46,6 +49,13 @@ class WorkerSpec:
     memory_limit_bytes: int = 0
     timeout_s: float = 600.0
     retries: int = 1
+    preloaded: tuple[str, ...] = ()
+
+
+def list_preloaded_modules(spec: WorkerSpec) -> tuple[str, ...]:
+    """List the modules that the template of a worker imports: the worker's own is one of hespas."""
+    module = spec.worker.partition(":")[0]
+    return (*((module,) if module.startswith("hespas.") else ()), *spec.preloaded)
 
 
 class _WorkerProcess:
@@ -59,18 +69,22 @@ class _WorkerProcess:
         self._buffer = b""
         self._deadline: float | None = None
         self._paused_remaining_s = 0.0
-        self._popen = subprocess.Popen(
-            [sys.executable, "-P", "-m", "hespas.estimators.measure.measure_worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            start_new_session=True,  # the parent handles ^C
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        )
-        assert self._popen.stdin is not None and self._popen.stdout is not None
-        self._in, self.out = self._popen.stdin, self._popen.stdout
         start = {**asdict(spec), "path": sys.path, "temporary_folder": temporary_folder}
-        self._send_message(start)
+        stdin_fd, our_stdin_fd = os.pipe()
+        our_stdout_fd, stdout_fd = os.pipe()
+        try:
+            self._process = worker_template.POOL.start_task(
+                WORKER,
+                worker_template.WorkerTask(
+                    json.dumps(start), {**os.environ, "PYTHONUNBUFFERED": "1"}, os.getcwd()
+                ),
+                worker_template.TaskStreams(stdin_fd, stdout_fd, self._errors.fileno()),
+                list_preloaded_modules(spec),
+            )
+        finally:
+            os.close(stdin_fd)
+            os.close(stdout_fd)
+        self._in, self.out = open(our_stdin_fd, "wb"), open(our_stdout_fd, "rb")  # noqa: SIM115
         self._deadline = time.monotonic() + START_TIMEOUT_S
 
     def assign_task(self, task: int, payload: dict[str, Any]) -> None:
@@ -122,21 +136,22 @@ class _WorkerProcess:
 
     def kill_process_group(self) -> int:
         """Kill the process and all processes that it started; returns its exit code."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._popen.pid, signal.SIGKILL)
-        code = self._popen.wait()
+        code = self._process.kill()
+        self._close_files()
+        return code
+
+    def _close_files(self) -> None:
         for file in (self._in, self.out):
             with contextlib.suppress(OSError):
                 file.close()
-        return code
 
     def collect_exit_code(self) -> int:
         """Return the exit code of a process that has closed its output."""
         try:
-            code = self._popen.wait(5.0)
-        except subprocess.TimeoutExpired:
+            code = self._process.wait(5.0)
+        except TimeoutError:
             return self.kill_process_group()
-        self.kill_process_group()
+        self._close_files()
         return code
 
     def read_last_lines(self) -> tuple[str, ...]:

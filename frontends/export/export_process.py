@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
-import io
 import json
 import math
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hespas.frontends.export.export_worker import ERROR, MODULE, REPORT, REQUEST
+from hespas.frontends.export.export_worker import ERROR, MODULE, PRELOADED, REPORT, REQUEST
+from hespas.support import worker_template
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.supervised_process import open_temporary_folder
 
@@ -73,63 +72,65 @@ def lower_in_process(
         "spec": None if request.spec is None else request.spec.model_dump(),
         "platform": request.platform,
         "traceback": traceback,
+        "devices": devices or _count_default_devices(request),
+        "source": source,
     }
-    settings = {}
-    if devices:
-        settings[DEVICES] = str(devices)
-    elif DEVICES not in os.environ:
-        device_count = 1 if request.is_recipe() else math.prod((request.mesh or {}).values())
-        settings[DEVICES] = str(device_count)
-    if not source:
-        settings["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "0"
     with open_temporary_folder() as name:
-        report = _run_export_worker(Path(name), message, settings, say)
+        report = _run_export_worker(Path(name), message, say)
         bytecode = (Path(name) / MODULE).read_bytes()
     return ExportedModule(bytecode, **report)
+
+
+def _count_default_devices(request: ExportRequest) -> int | None:
+    """Return the devices of the request's mesh, or None where the environment has a number."""
+    if DEVICES in os.environ:
+        return None
+    return 1 if request.is_recipe() else math.prod((request.mesh or {}).values())
 
 
 def list_recipes(say: Callable[[str], None] = lambda line: None) -> list[dict[str, Any]]:
     """List the recipes: name, summary, options (name, form, default, help), and problem if any."""
     with open_temporary_folder() as name:
-        return _run_export_worker(Path(name), {"list": True, "traceback": False}, {}, say)
+        return _run_export_worker(Path(name), {"list": True, "traceback": False}, say)
 
 
-def _run_export_worker(
-    folder: Path, message: dict[str, Any], settings: dict[str, str], say: Callable[[str], None]
-) -> Any:
+def _run_export_worker(folder: Path, message: dict[str, Any], say: Callable[[str], None]) -> Any:
     if importlib.util.find_spec("jax") is None:
         raise HespasError("exporting needs JAX", remedy="pip install 'hespas[jax]'")
     (folder / REQUEST).write_text(json.dumps(message))
-    environment = {
-        **os.environ,
-        "JAX_PLATFORMS": "cpu",
-        "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "3"),
-        **settings,
-    }
-    # -P: files in the current folder must not shadow installed packages.
-    command = [sys.executable, "-P", "-m", WORKER, str(folder)]
-    last = ""
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=environment,
-    ) as process:
-        assert process.stdout is not None
-        try:
-            for line in io.TextIOWrapper(process.stdout, "utf-8", "replace"):
-                if not NOISE.match(line):
-                    last = line.strip() or last
-                    say(line.rstrip("\n"))
-        except BaseException:
-            process.kill()
-            raise
+    code, last = _run_worker_task(str(folder), say)
     if (folder / REPORT).exists():
         return json.loads((folder / REPORT).read_text())
     if not (folder / ERROR).exists():
-        reason = f"signal {-process.returncode}" if process.returncode < 0 else last
+        reason = f"signal {-code}" if code < 0 else last
         raise HespasError(f"the process that runs JAX ended early: {reason or 'no reason given'}")
     error = json.loads((folder / ERROR).read_text())
     kind = UsageError if error["usage"] else HespasError
     raise kind(error["message"], where=error["where"], remedy=error["remedy"])
+
+
+def _run_worker_task(folder: str, say: Callable[[str], None]) -> tuple[int, str]:
+    """Run the worker, and return its exit code and the last line that it has printed."""
+    environment = {
+        **os.environ,
+        "JAX_PLATFORMS": "cpu",
+        "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "3"),
+    }
+    task = worker_template.WorkerTask(folder, environment, os.getcwd())
+    our_fd, output_fd = os.pipe()
+    with open(our_fd, encoding="utf-8", errors="replace") as output, open(os.devnull) as nothing:
+        try:
+            streams = worker_template.TaskStreams(nothing.fileno(), output_fd, output_fd)
+            process = worker_template.POOL.start_task(WORKER, task, streams, PRELOADED)
+        finally:
+            os.close(output_fd)
+        last = ""
+        try:
+            for line in output:
+                if not NOISE.match(line):
+                    last = line.strip() or last
+                    say(line.rstrip("\n"))
+            return process.wait(), last
+        except BaseException:
+            process.kill()
+            raise

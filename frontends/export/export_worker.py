@@ -1,4 +1,4 @@
-"""The export worker, which runs JAX: ``python -m hespas.frontends.export.export_worker FOLDER``.
+"""The export worker, which runs JAX: ``main(FOLDER)`` in a process of a worker template.
 
 It reads ``FOLDER/request.json`` and writes ``FOLDER/module`` (bytecode) and
 ``FOLDER/report.json``, or ``FOLDER/error.json``. What the program prints goes to stderr.
@@ -18,24 +18,33 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hespas.support import worker_template
 from hespas.support.errors import HespasError, UsageError
 
 if TYPE_CHECKING:
     from hespas.dialects.mlir import ir
     from hespas.dialects.xla import CompilationSettings
 
+# What takes longest to import; worker templates do it once.
+PRELOADED = ("jax", "hespas.frontends.jax", "hespas.frontends.export.program_source")
 REQUEST, MODULE, REPORT, ERROR = "request.json", "module", "report.json", "error.json"
 # What JAX says of a kernel that exists only on another platform than that of the lowering.
 MISSING_LOWERING = re.compile(r"not found for platform|Only interpret mode is supported on CPU")
 
 
-def main(folder: Path) -> None:
-    """Process the request in ``folder`` and write the answer."""
+def main(folder_name: str) -> None:
+    """Process the request in a folder, write the answer, and end the process."""
     sys.stdout = sys.stderr
+    _write_answer(Path(folder_name))
+    sys.stderr.flush()
+    os._exit(0)  # XLA may go on compiling what was wanted only after its partitioner
+
+
+def _write_answer(folder: Path) -> None:
     request = json.loads((folder / REQUEST).read_text())
     try:
         report = json.dumps(
-            _describe_recipes() if request["list"] else export_program(request, folder / MODULE)
+            _describe_recipes() if request["list"] else _export_for_command(request, folder)
         )
     except KeyboardInterrupt:
         raise
@@ -45,6 +54,28 @@ def main(folder: Path) -> None:
         (folder / ERROR).write_text(json.dumps(describe_error(error)))
     else:
         (folder / REPORT).write_text(report)
+
+
+def _export_for_command(request: dict[str, Any], folder: Path) -> dict[str, Any]:
+    configure_jax(request["devices"], source=request["source"])
+    return export_program(request, folder / MODULE)
+
+
+def configure_jax(device_count: int | None = None, *, source: bool = True) -> None:
+    """Configure JAX for exports, before its first use.
+
+    Args:
+        device_count: The number of fake devices; None keeps that of the environment.
+        source: Whether locations keep source lines in addition to names. Without them, equal
+            programs are equal files wherever hespas is installed.
+    """
+    import jax
+
+    jax.config.update("jax_platforms", "cpu")
+    if device_count is not None:
+        jax.config.update("jax_num_cpu_devices", device_count)
+    if not source:
+        jax.config.update("jax_traceback_in_locations_limit", 0)
 
 
 def _describe_recipes() -> list[dict[str, Any]]:
@@ -135,7 +166,8 @@ def _exclude_own_frames() -> None:
 
     from jax.extend.source_info_util import register_exclusion
 
-    for path in (os.path.dirname(__file__) + os.sep, runpy.__file__, "<frozen runpy>"):
+    own_paths = (os.path.dirname(__file__) + os.sep, worker_template.__file__, runpy.__file__)
+    for path in (*own_paths, "<frozen runpy>"):
         register_exclusion(path)
 
 
@@ -193,9 +225,3 @@ def _locate_error(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if not f.filename.startswith((*skipped, "<"))]
     return f"{own[-1].filename}:{own[-1].lineno}" if own else ""
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
-    sys.stderr.flush()
-    os._exit(0)  # XLA may go on compiling what was wanted only after its partitioner

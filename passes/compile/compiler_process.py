@@ -148,16 +148,15 @@ def _list_settings(request: CompileRequest) -> dict[str, object]:
 def _run_worker(folder: Path, request: CompileRequest) -> int:
     """Run the worker, and return its exit code; raises CompileFailure."""
     # It imports subprocess, which adds to every start-up, and few modules come here.
-    from hespas.passes.compile import worker_template
+    from hespas.support import worker_template
 
     environment = {**os.environ, "XLA_FLAGS": request.flags, "TF_CPP_MIN_LOG_LEVEL": "2"}
     if request.tpu is not None:
         environment |= {**TPU_ENVIRONMENT, "XLA_FLAGS": "", TPU_FLAGS_VARIABLE: request.flags}
     try:
-        task = worker_template.WorkerTask(
-            str(folder), str(folder / "stderr"), environment, os.getcwd()
-        )
-        return worker_template.POOL.run_task(WORKER, task, request.timeout_s)
+        task = worker_template.WorkerTask(str(folder), environment, os.getcwd())
+        with worker_template.open_output_streams(str(folder / "stderr")) as streams:
+            return worker_template.POOL.run_task(WORKER, task, streams, request.timeout_s)
     except TimeoutError:
         raise CompileFailure(f"it did not finish in {request.timeout_s:g} s") from None
     except OSError as error:

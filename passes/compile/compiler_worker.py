@@ -40,8 +40,9 @@ PARENT_POLL_S = 0.5
 _exit_lock = threading.Lock()
 
 
-def main(folder: Path) -> None:
+def main(folder_name: str) -> None:
     """Compile, and end the process with exit code 0 if the output was written, otherwise 1."""
+    folder = Path(folder_name)
     request = json.loads((folder / REQUEST).read_text())
     if (folder / HLO).exists():  # compiled before
         _convert_and_exit(folder, request)

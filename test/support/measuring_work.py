@@ -11,6 +11,7 @@ from typing import Any
 
 from hespas.estimators.measure import turns
 from hespas.estimators.measure.failure import UnsupportedError
+from hespas.support import worker_template
 
 
 def probe(settings: dict[str, Any]) -> dict[str, Any]:
@@ -38,6 +39,14 @@ def leave_folder(payload: dict[str, Any]) -> dict[str, Any]:
     return {"folder": tempfile.mkdtemp(), "inherited": os.environ["TMPDIR"]}
 
 
+def find_pool_process() -> int:
+    """Return the process that has sent the task, the parent of the template of this process."""
+    if not worker_template.FORKS:
+        return os.getppid()
+    fields = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[1])
+
+
 def act(action: str, mark: str) -> None:
     if action.startswith("once "):
         if Path(mark).exists():
@@ -62,7 +71,7 @@ def act(action: str, mark: str) -> None:
         Path(mark).write_text(str(child.pid))
         time.sleep(600)
     if action == "kill grandparent":  # the Dask worker
-        os.kill(os.getppid(), 9)
+        os.kill(find_pool_process(), 9)
         time.sleep(600)
     if action == "memory":
         bytearray(1 << 40)

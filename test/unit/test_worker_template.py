@@ -11,8 +11,13 @@ import time
 
 import pytest
 
-from hespas.passes.compile import worker_template
-from hespas.passes.compile.worker_template import TemplatePool, WorkerTask
+from hespas.support import worker_template
+from hespas.support.worker_template import (
+    TaskStreams,
+    TemplatePool,
+    WorkerTask,
+    open_output_streams,
+)
 
 # The file that it is called with says what it does.
 WORKER = """
@@ -21,7 +26,8 @@ from pathlib import Path
 
 started = os.getpid()
 
-def main(path):
+def main(argument):
+    path = Path(argument)
     command = path.read_text()
     path.with_suffix(".pid").write_text(str(os.getpid()))
     if command == "tell":
@@ -48,10 +54,9 @@ def pool(tmp_path, monkeypatch):
 def run(pool, path, command, timeout_s=60.0, **changes):
     path.mkdir(exist_ok=True)
     (path / "task").write_text(command)
-    task = WorkerTask(
-        str(path / "task"), str(path / "output"), {**os.environ, **changes}, str(path)
-    )
-    return pool.run_task("telling_worker", task, timeout_s)
+    task = WorkerTask(str(path / "task"), {**os.environ, **changes}, str(path))
+    with open_output_streams(str(path / "output")) as streams:
+        return pool.run_task("telling_worker", task, streams, timeout_s)
 
 
 def is_running(pid):
@@ -109,10 +114,11 @@ def test_what_takes_too_long_is_killed(pool, tmp_path, monkeypatch, forks):
 
 def test_a_task_ends_with_the_process_that_has_sent_it(pool, tmp_path):
     (tmp_path / "task").write_text("sleep")
-    task = (str(tmp_path / "task"), str(tmp_path / "output"), dict(os.environ), str(tmp_path))
+    task = (str(tmp_path / "task"), dict(os.environ), str(tmp_path))
     program = (
-        "import sys, json\nfrom hespas.passes.compile.worker_template import POOL, WorkerTask\n"
-        "POOL.run_task('telling_worker', WorkerTask(*json.loads(sys.argv[1])), 600)"
+        "import sys, json\nfrom hespas.support.worker_template import *\n"
+        "task = WorkerTask(*json.loads(sys.argv[1]))\n"
+        "POOL.run_task('telling_worker', task, TaskStreams(0, 1, 2), 600)"
     )
     with subprocess.Popen([sys.executable, "-c", program, json.dumps(task)]) as process:
         pid = tmp_path / "task.pid"
@@ -134,3 +140,43 @@ def test_a_fork_has_templates_of_its_own(pool, tmp_path):
         json.loads((tmp_path / name / "task.json").read_text())["template"] for name in "abc"
     ]
     assert templates[0] == templates[2] != templates[1]
+
+
+@pytest.mark.parametrize("forks", [True, False])
+def test_a_task_reads_and_writes_pipes_until_it_ends_or_is_killed(
+    pool, tmp_path, monkeypatch, forks
+):
+    monkeypatch.setattr(worker_template, "FORKS", forks)
+    (tmp_path / "echo").write_text("[print(line.strip()[::-1], flush=True) for line in sys.stdin]")
+    (tmp_path / "sleep").write_text("sleep")
+    for name in ("echo", "sleep", "echo"):
+        input_fd, our_input_fd = os.pipe()
+        our_output_fd, output_fd = os.pipe()
+        task = WorkerTask(str(tmp_path / name), dict(os.environ), str(tmp_path))
+        streams = TaskStreams(input_fd, output_fd, output_fd)
+        running = pool.start_task("telling_worker", task, streams)
+        os.close(input_fd)
+        os.close(output_fd)
+        with open(our_input_fd, "w") as requests, open(our_output_fd) as answers:
+            if name == "sleep":
+                with pytest.raises(TimeoutError):
+                    running.wait(0.1)
+                assert running.kill() == -signal.SIGKILL
+            else:
+                print("abc", file=requests, flush=True)
+                assert answers.readline() == "cba\n"
+                requests.close()
+                assert running.wait(60.0) == running.kill() == 0
+            assert answers.read() == ""
+
+
+def test_few_templates_are_kept(pool, tmp_path, monkeypatch):
+    monkeypatch.setattr(worker_template, "_MAX_IDLE", 2)
+    names = ["a", "b", "c", "a", "c"]
+    for number, name in enumerate(names):
+        assert run(pool, tmp_path / str(number), "tell", PYTHONNAMED=name) == 0
+    templates = [
+        json.loads((tmp_path / str(number) / "task.json").read_text())["template"]
+        for number in range(len(names))
+    ]
+    assert len(set(templates)) == 4 and templates[2] == templates[4]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from hespas.estimators.measure.failure import WorkerFailure
 from hespas.estimators.measure.processes import LocalWorkerPool, WorkerSpec
+from hespas.frontends.export.export_worker import PRELOADED as EXPORT_MODULES
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.supervised_process import open_temporary_folder
 from hespas.workflows.planning.layout_builders import (
@@ -80,7 +81,14 @@ class LayoutPrograms:
             raise HespasError(
                 "a plan exports programs, which needs JAX", remedy="pip install 'hespas[jax]'"
             )
-        spec = WorkerSpec(worker=WORKER, probe=PROBE, turns="own", timed=False, timeout_s=TIMEOUT_S)
+        spec = WorkerSpec(
+            worker=WORKER,
+            probe=PROBE,
+            turns="own",
+            timed=False,
+            timeout_s=TIMEOUT_S,
+            preloaded=(*EXPORT_MODULES, "hespas.passes.pipeline"),
+        )
         self._pool = self._stack.enter_context(LocalWorkerPool(spec, self.jobs, self.note))
         return self
 

@@ -34,9 +34,9 @@ def run_task(payload: dict[str, Any]) -> dict[str, Any]:
     """
     from hespas.frontends.export.export_worker import describe_error
     from hespas.workflows.planning.layout_builders import find_layout_builder
-    from hespas.workflows.studies.program_worker import prepare_jax_environment
+    from hespas.workflows.studies.program_worker import prepare_jax
 
-    prepare_jax_environment()
+    prepare_jax()
     try:
         return answer_task(payload, find_layout_builder(payload["export"]))
     except MemoryError:

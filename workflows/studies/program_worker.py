@@ -45,19 +45,17 @@ def write_program_file(payload: dict[str, Any]) -> dict[str, Any]:
     return {"elapsed_s": time.monotonic() - start}
 
 
-def prepare_jax_environment() -> None:
-    """Set the environment of an export process, before JAX is imported.
+def prepare_jax() -> None:
+    """Prepare JAX for exports without source lines."""
+    from hespas.frontends.export.export_worker import configure_jax
 
-    Without source lines, equal programs are equal files wherever hespas is installed.
-    """
-    os.environ["JAX_PLATFORMS"] = "cpu"
-    os.environ["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "0"
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # XLA reads it when JAX first uses it
+    configure_jax(source=False)
 
 
 def export_module(request: dict[str, Any], scratch: Path) -> Any:
     """Export a program, a request for ``frontends.export.export_worker``, to a module."""
-    prepare_jax_environment()
+    prepare_jax()
     from hespas.dialects.attr_codec import write_program_facts
     from hespas.dialects.mlir import ir, make_context
     from hespas.frontends.export.export_worker import export_program

@@ -18,6 +18,7 @@ from hespas.estimators.measure.failure import WorkerFailure
 from hespas.estimators.measure.measurement_cache import locate_default_file
 from hespas.estimators.measure.processes import LocalWorkerPool, WorkerSpec
 from hespas.estimators.measure.progress import ProgressCounter, open_progress_display
+from hespas.frontends.export.export_worker import PRELOADED as EXPORT_MODULES
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.supervised_process import open_temporary_folder
 from hespas.workflows.program_form import SCHEDULED_OPTIONS
@@ -179,7 +180,7 @@ def make_program_files(
     if exports and find_spec("jax") is None:
         raise HespasError("exporting needs JAX", remedy="pip install 'hespas[jax]'")
     elapsed_s: dict[Path, float] = {}
-    failed = _run_workers(exports, jobs, "programs exported", note, elapsed_s)
+    failed = _run_workers(exports, jobs, "programs exported", note, elapsed_s, EXPORT_MODULES)
     todo = {final: one for final, one in optimised.items() if sources[final] not in failed}
     failed |= _run_workers(todo, jobs, "programs optimised", note, elapsed_s)
     errors = {
@@ -203,6 +204,7 @@ def _run_workers(
     units: str,
     note: Callable[[str], None],
     elapsed_s: dict[Path, float],
+    preloaded: tuple[str, ...] = (),
 ) -> dict[Path, HespasError]:
     """Let workers write the files, and return the errors of those that they could not write.
 
@@ -211,7 +213,14 @@ def _run_workers(
     errors: dict[Path, HespasError] = {}
     if not todo:
         return errors
-    spec = WorkerSpec(worker=WORKER, probe=PROBE, turns="own", timed=False, timeout_s=TIMEOUT_S)
+    spec = WorkerSpec(
+        worker=WORKER,
+        probe=PROBE,
+        turns="own",
+        timed=False,
+        timeout_s=TIMEOUT_S,
+        preloaded=preloaded,
+    )
     with (
         open_temporary_folder() as scratch,
         open_progress_display(note, None) as show,
