@@ -160,25 +160,6 @@ def test_rows_of_tpus_use_splash_attention_and_libtpus_flags():
     assert "AdamW's moments in f32, not the first in bf16" in plan.assumptions
 
 
-@pytest.mark.parametrize(
-    ("model", "remat", "preset"),
-    [
-        ("llama3.1-8b", "custom: q,k,v,out proj offloaded to host", "maxtext-v6e-offload"),
-        ("llama2-7b", "full", "maxtext-v6e"),
-        ("mixtral-8x7b", "full", "maxtext-v6e-moe"),
-        ("gemma3-12b", "full", ""),
-    ],
-)
-def test_rows_of_maxtext_on_trillium_have_the_flags_of_its_benchmarks(model, remat, preset):
-    texts = {"hardware": "TPUv6e", "model": model, "remat": remat, "parallelism": "fsdp=16"}
-    case = make_case(16, framework="MaxText (JAX/XLA)", **texts)
-    plan = plan_case_program(case, {}, compiler="tpu")
-    assert not plan.reasons
-    assert plan.xla_options == (f"preset={preset}" if preset else "")
-    plan = plan_case_program(make_case(16, framework="AXLearn", **texts), {}, compiler="tpu")
-    assert not plan.xla_options
-
-
 def test_weights_that_do_not_fit_in_f32_are_in_bf16():
     texts = {"hardware": "TPUv6e", "framework": "MaxText (JAX/XLA)", "params": "7.06e10"}
     plan = plan_case_program(make_case(32, parallelism="fsdp=32", **texts), {}, compiler="tpu")

@@ -106,12 +106,11 @@ def _build_block_flags(workload: StudyWorkload) -> list[str]:
     ]
 
 
-def choose_tpu_options(case: TrainingCase, workload: StudyWorkload, assumptions: list[str]) -> str:
+def choose_tpu_options(case: TrainingCase, assumptions: list[str]) -> str:
     """Return the options for a TPU: the slices of the row, and its flags.
 
     Args:
         case: The case.
-        workload: Its program.
         assumptions: The list to which assumptions are added.
     """
     slices = read_slice_count(case.describe_network())
@@ -122,29 +121,9 @@ def choose_tpu_options(case: TrainingCase, workload: StudyWorkload, assumptions:
         options.append(f'flags="{stated}"')
     elif script:
         options.append(f"preset=maxtext-{script[1]}")
-    elif preset := _choose_trillium_preset(case, workload):
-        options.append(f"preset={preset}")
-        assumptions.append("the flags of MaxText's benchmarks for TPU v6e")
     else:
         assumptions.append("libtpu's default flags")
     return ",".join(options)
-
-
-def _choose_trillium_preset(case: TrainingCase, workload: StudyWorkload) -> str:
-    """Return the preset of flags of MaxText's benchmarks for TPU v6e, or "" for other rows.
-
-    The benchmarks (benchmarks/maxtext_trillium_model_configs.py) add flags for copies to the host
-    to the Llama 3.1 models only; Gemma 3 has none of the flags for collectives.
-    """
-    if read_framework(case).name != MAXTEXT or "v6e" not in case.get_text("hardware").lower():
-        return ""
-    if workload.recipe == "moe":
-        return "maxtext-v6e-moe"
-    if workload.recipe == "gemma":
-        return ""
-    is_llama_3 = case.get_text("model").lower().startswith("llama3")
-    has_copies = is_llama_3 and "host" in workload.options["remat"]
-    return "maxtext-v6e-offload" if has_copies else "maxtext-v6e"
 
 
 def describe_moments(case: TrainingCase) -> str:

@@ -114,7 +114,7 @@ def plan_case_program(
     if compiler == "gpu":
         plan.xla_options = choose_gpu_options(case, workload, plan.assumptions)
     elif compiler == "tpu":
-        plan.xla_options = choose_tpu_options(case, workload, plan.assumptions)
+        plan.xla_options = choose_tpu_options(case, plan.assumptions)
         if workload.options.get("moments_dtype", "f32") == "f32":
             plan.assumptions.append(describe_moments(case))
     return plan
