@@ -50,7 +50,8 @@ def build_parser() -> CommandParser:
     )  # fmt: skip
     add(
         "--mesh", nargs="+", action="extend", default=[], metavar="AXIS=SIZE[,SIZE...]",
-        help="sizes to try of a mesh axis; default: every divisor, and 1 for context",
+        help="sizes to try of a mesh axis; default: every divisor, and 1 for context; pipeline=N "
+        "adds layouts of N ranks to recipes with stages",
     )  # fmt: skip
     add(
         "--set", nargs="+", action="extend", default=[], metavar="KEY=VALUE[,VALUE...]",

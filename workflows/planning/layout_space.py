@@ -253,8 +253,7 @@ def _list_mesh_candidates(
         yield LayoutCandidate(mesh, fixed, error=known.error)
         return
     problems: set[str] = set()
-    for chosen in itertools.product(*options.values()):
-        values = dict(zip(options, chosen, strict=True))
+    for values in list_option_choices(options):
         samples = 0 if interface.is_batch_fixed else request.count_samples(values.get(SEQUENCE))
         batches = _split_batch(samples, request, interface, known)
         for batch in batches:
@@ -268,6 +267,12 @@ def _list_mesh_candidates(
             )
     for problem in sorted(problems):
         yield LayoutCandidate(mesh, fixed, known.argument_bytes, problem)
+
+
+def list_option_choices(options: Mapping[str, Sequence[str]]) -> Iterator[dict[str, str]]:
+    """Yield every choice of one value for each option."""
+    for chosen in itertools.product(*options.values()):
+        yield dict(zip(options, chosen, strict=True))
 
 
 def _split_batch(

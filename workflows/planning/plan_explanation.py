@@ -11,6 +11,7 @@ from hespas import configs
 from hespas.workflows.planning.function_programs import FunctionPrograms
 from hespas.workflows.planning.layout_programs import LayoutPrograms
 from hespas.workflows.planning.layout_space import ACCUMULATE, SEQUENCE, LayoutRequest
+from hespas.workflows.planning.pipeline_layouts import is_pipeline, list_study_words
 from hespas.workflows.planning.plan_result import (
     LayoutDifference,
     LayoutFigures,
@@ -22,6 +23,7 @@ COMPUTE_PARTS = {
     "matrix products": ("dot_general", "dot", "ragged_dot", "convolution", "custom_call"),
 }
 OTHER_KERNELS = "fusions and other kernels"
+WAITING = "exposed communication and bubbles"
 OVERLAP = "communication alongside compute"  # counted in both, so that it is negative
 DEVICE = 0  # whose collectives are timed; all devices run the same program
 MIN_DIFFERENCE = 1e-3  # share of the winner's step below which a part is not listed
@@ -45,9 +47,13 @@ def explain_plan(
     if winner is None:
         return plan
     second = next((row for row in plan.rows[1:] if row.rank == 2), None)
+    differences = _compare_rows(plan, winner, second, estimator) if second else ()
+    if is_pipeline(winner.candidate):
+        command = shlex.join(list_study_words(request, winner.candidate, plan.system))
+        return replace(plan, differences=differences, export_command=command)
     return replace(
         plan,
-        differences=_compare_rows(plan, winner, second, estimator) if second else (),
+        differences=differences,
         export_command="" if is_in_process else format_export_command(request, winner),
         maxtext_flags=list_maxtext_flags(request, winner, plan.system),
         partition_specs=programs.list_partition_specs(winner.candidate),
@@ -111,8 +117,11 @@ def _compare_rows(
     """Compare the parts of the steps of two layouts, in the form that both have."""
     both_compiled = winner.compiled is not None and second.compiled is not None
     pair = (winner.compiled, second.compiled) if both_compiled else (winner.fused, second.fused)
+    has_pipeline = is_pipeline(winner.candidate) or is_pipeline(second.candidate)
     first_parts, second_parts = (
-        _time_step_parts(plan, figures, estimator) for figures in pair if figures is not None
+        _time_coarse_parts(figures) if has_pipeline else _time_step_parts(plan, figures, estimator)
+        for figures in pair
+        if figures is not None
     )
     differences = [
         LayoutDifference(part, first_parts.get(part, 0.0), second_parts.get(part, 0.0))
@@ -121,6 +130,12 @@ def _compare_rows(
     step_s = winner.fused.step_time_s if winner.fused else 0.0
     differences = [d for d in differences if abs(d.next_s - d.winner_s) > MIN_DIFFERENCE * step_s]
     return sorted(differences, key=lambda d: -abs(d.next_s - d.winner_s))
+
+
+def _time_coarse_parts(figures: LayoutFigures) -> dict[str, float]:
+    """Time the parts of a step that layouts with and without stages both have."""
+    compute_s = figures.compute_s or 0.0
+    return {"compute": compute_s, WAITING: figures.step_time_s - compute_s}
 
 
 def _time_step_parts(plan: LayoutPlan, figures: LayoutFigures, estimator: str) -> dict[str, float]:

@@ -131,7 +131,7 @@ class LayoutPlan:
         rows: The layouts: those with a rank first, then the others.
         node_bytes: The memory of a device; None if unknown.
         differences: Why the winner is faster than the next layout, largest first.
-        export_command: The command that exports the winner.
+        export_command: The command that exports the winner, or studies its pipeline.
         maxtext_flags: The keys of MaxText that make the same layout; () if it has none.
         partition_specs: The PartitionSpec of each argument of the winner.
         logical_axes: Over which axes of the winner each logical axis is divided; {} without rules.

@@ -19,7 +19,8 @@ from hespas.configs.node_spec import NodeSpec
 from hespas.frontends.export.export_spec import read_export_spec
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.text_tables import format_count, format_scaled, format_seconds
-from hespas.workflows.planning import layout_space, plan_explanation
+from hespas.workflows.pipelines.pipeline_figures import Figures
+from hespas.workflows.planning import layout_space, pipeline_layouts, plan_explanation
 from hespas.workflows.planning.function_programs import FunctionPrograms
 from hespas.workflows.planning.layout_bounds import LayoutBounds
 from hespas.workflows.planning.layout_programs import LayoutPrograms
@@ -36,7 +37,7 @@ from hespas.workflows.planning.plan_result import (
     LayoutRow,
     rank_rows,
 )
-from hespas.workflows.planning.step_bounds import CommBounds, ComputeBounds
+from hespas.workflows.planning.step_bounds import CommBounds, ComputeBounds, StepBound
 from hespas.workflows.run_config import RunConfig
 from hespas.workflows.run_plan import select_network_settings
 from hespas.workflows.studies import program_forms, study_programs, study_runner
@@ -138,6 +139,32 @@ def explore_space(request: LayoutRequest, programs: LayoutPrograms, note: Note) 
     A program that has no layout with the node's fused attention is searched with its own attention.
     """
     interface = programs.read_interface()
+    rank_counts = pipeline_layouts.select_rank_counts(request, interface)
+    space = _explore_single_programs(request, interface, programs, note, rank_counts)
+    candidates = [
+        candidate
+        for ranks in rank_counts
+        if ranks > 1
+        for candidate in pipeline_layouts.list_pipeline_candidates(request, interface, ranks)
+    ]
+    if not candidates:
+        return space
+    axes = {pipeline_layouts.PIPELINE: tuple(rank_counts), **space.axes}
+    return LayoutSpace(axes, {**space.options, **request.options}, [*space.candidates, *candidates])
+
+
+def _explore_single_programs(
+    request: LayoutRequest,
+    interface: ProgramInterface,
+    programs: LayoutPrograms,
+    note: Note,
+    rank_counts: Sequence[int],
+) -> LayoutSpace:
+    """Enumerate the layouts without pipeline parallelism, if they are requested."""
+    if 1 not in rank_counts:
+        return LayoutSpace({}, {}, [])
+    if pipeline_layouts.PIPELINE not in interface.axes:
+        request = pipeline_layouts.drop_pipeline_options(request)
     space = _enumerate_layouts(request, interface, programs)
     errors = [candidate.error for candidate in space.candidates]
     if request.attention and ATTENTION not in request.options and all(errors):
@@ -191,9 +218,11 @@ class LayoutSearch:
     def bound_layouts(self, space: LayoutSpace) -> list[LayoutRow]:
         """Bound the step and the memory of each layout, and return the rows."""
         possible = [candidate for candidate in space.candidates if not candidate.error]
-        bounds = dict.fromkeys(range(len(possible)))
+        bounds: dict[int, StepBound | None] = dict.fromkeys(range(len(possible)))
         if self.options.estimator in BOUNDED_ESTIMATORS and not self.options.exhaustive:
-            bounds = dict(enumerate(self._make_bounds().bound_candidates(possible)))
+            single = [i for i, one in enumerate(possible) if not pipeline_layouts.is_pipeline(one)]
+            found = self._make_bounds().bound_candidates([possible[i] for i in single])
+            bounds |= dict(zip(single, found, strict=True))
         rows = [
             LayoutRow(candidate, "impossible", candidate.error)
             for candidate in space.candidates
@@ -270,6 +299,34 @@ class LayoutSearch:
 
     def estimate_rows(self, rows: Sequence[LayoutRow], form: str) -> None:
         """Estimate layouts in a form, and set their status."""
+        single = [row for row in rows if not pipeline_layouts.is_pipeline(row.candidate)]
+        staged = [row for row in rows if pipeline_layouts.is_pipeline(row.candidate)]
+        self._estimate_pipelines(staged, form)
+        if single:
+            self._estimate_single_programs(single, form)
+
+    def _estimate_pipelines(self, rows: Sequence[LayoutRow], form: str) -> None:
+        """Estimate layouts with pipeline parallelism, and set their status."""
+        if not rows:
+            return
+        assert self.system is not None  # only a single device has none
+        options = self.options
+        layouts = pipeline_layouts.PipelineLayouts(
+            self.request.node, self.system, options.estimator, self.programs.folder, options.jobs,
+            options.cache, self.note,
+        )  # fmt: skip
+        answers = layouts.estimate_layouts([row.candidate for row in rows], form)
+        for row, answer in zip(rows, answers, strict=True):
+            if isinstance(answer, HespasError):
+                self._record_failure(row, answer, form)
+                continue
+            figures = _read_pipeline_figures(answer, form)
+            if form == FUSED:
+                self._record_fused(row, figures, fits=answer["fits"])
+            else:
+                row.compiled = figures
+
+    def _estimate_single_programs(self, rows: Sequence[LayoutRow], form: str) -> None:
         cells = [self._make_cell(row.candidate, form) for row in rows]
         study_options = StudyOptions(
             nodes=[self.request.node], form=form, estimator=self.options.estimator,
@@ -278,23 +335,27 @@ class LayoutSearch:
         )  # fmt: skip
         study_runner.estimate_cells(cells, study_options, self.note)
         for row, cell in zip(rows, cells, strict=True):
-            if form == FUSED:
-                self._record_fused(row, cell)
-            elif cell.error is None:
-                row.compiled = _read_figures(cell, form)
+            if cell.error is not None:
+                self._record_failure(row, cell.error, form)
+            elif form == FUSED:
+                fits = cell.answer.get("memory.fits")
+                self._record_fused(row, _read_figures(cell, FUSED), fits=fits)
             else:
-                self.note(f"note: not compiled: {cell.error.message}")
+                row.compiled = _read_figures(cell, form)
 
-    def _record_fused(self, row: LayoutRow, cell: StudyCell) -> None:
-        if cell.error is not None:
-            row.status = "failed"
-            row.reason = "; ".join(filter(None, (cell.error.message, cell.error.remedy)))
+    def _record_failure(self, row: LayoutRow, error: HespasError, form: str) -> None:
+        if form != FUSED:
+            self.note(f"note: not compiled: {error.message}")
             return
-        row.fused = _read_figures(cell, FUSED)
+        row.status = "failed"
+        row.reason = "; ".join(filter(None, (error.message, error.remedy)))
+
+    def _record_fused(self, row: LayoutRow, figures: LayoutFigures, *, fits: bool | None) -> None:
+        row.fused = figures
         row.status = "estimated"
-        if cell.answer.get("memory.fits") is False:
+        if fits is False:
             row.status = "too large"
-            row.reason = self._describe_memory(row.fused.peak_bytes or 0)
+            row.reason = self._describe_memory(figures.peak_bytes or 0)
 
     def _make_cell(self, candidate: LayoutCandidate, form: str) -> StudyCell:
         request, per_host = self.request, 1
@@ -328,3 +389,11 @@ def _read_figures(cell: StudyCell, form: str) -> LayoutFigures:
     names = {entry.name for entry in fields(LayoutFigures)}
     known = {name: value for name, value in figures.items() if name in names}
     return LayoutFigures(**{**known, "program": cell.path})
+
+
+def _read_pipeline_figures(answer: Figures, form: str) -> LayoutFigures:
+    """Read the figures of a pipeline; the time of a device without compute includes its bubble."""
+    names = {entry.name for entry in fields(LayoutFigures)}
+    known = {name: value for name, value in answer.items() if name in names}
+    exposed_s = answer["step_time_s"] - answer["compute_s"]
+    return LayoutFigures(**{**known, "form": form, "exposed_comm_s": exposed_s})

@@ -136,7 +136,8 @@ def describe_layout(plan: LayoutPlan, row: LayoutRow) -> str:
 
 def _tabulate_recipe(plan: LayoutPlan) -> TextTable:
     """Tabulate how to build the winner."""
-    lines = [["export", plan.export_command]] if plan.export_command else []
+    command = plan.export_command
+    lines = [[command.split()[1], command]] if command else []  # "export", or "study"
     if plan.maxtext_flags:
         lines.append(["MaxText", " ".join(plan.maxtext_flags)])
     lines += [[f"axis {name}", axes] for name, axes in plan.logical_axes.items()]

@@ -1,0 +1,123 @@
+"""Plans over the axis ``pipeline``: the layouts, their programs, and the command of the winner."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.tool_commands import parse_pipe, run_command
+
+import hespas
+from hespas.frontends.export import program_source, recipe_options
+from hespas.support.errors import UsageError
+from hespas.workflows.planning import pipeline_layouts
+from hespas.workflows.planning.layout_space import LayoutRequest, ProgramInterface
+
+INTERFACE = ProgramInterface(
+    ("data", "fsdp", "tensor"),
+    {"batch": "1", "accumulate": "1", "scan": "false", "model": "8b", "remat": "full"},
+)
+REQUEST = LayoutRequest(
+    "llama", "H100_80GB", 8, 32, {"pipeline": (1, 2), "tensor": (1,)}, {"remat": ("full",)}
+)
+
+
+def list_layouts(request: LayoutRequest, ranks: int = 2):
+    return pipeline_layouts.list_pipeline_candidates(request, INTERFACE, ranks)
+
+
+def test_every_pipeline_does_the_same_step() -> None:
+    layouts = list_layouts(REQUEST)
+    assert all(pipeline_layouts.is_pipeline(one) and not one.error for one in layouts)
+    for one in layouts:
+        shards = one.mesh["data"] * one.mesh["fsdp"]
+        assert one.mesh["pipeline"] * shards * one.mesh["tensor"] == 8
+        assert shards * int(one.options["batch"]) * int(one.options["accumulate"]) == 32
+    # fsdp divides the optimiser's state over all batch shards, however data divides these.
+    meshes = {(one.mesh["data"], one.mesh["fsdp"]) for one in layouts}
+    assert len(meshes) == 2 and {(4, 1)} < meshes
+    assert {one.options["accumulate"] for one in layouts} == {"2", "4", "8"}
+
+
+def test_schedules_are_searched_if_they_can_run() -> None:
+    options = {
+        **REQUEST.options, "schedule": ("zb-h1", "interleaved"), "accumulate": ("1", "4"),
+        "stages_per_rank": ("2", "4"),
+    }  # fmt: skip
+    layouts = list_layouts(replace(REQUEST, options=options))
+    found = {tuple(one.options[n] for n in ("schedule", "accumulate", "stages_per_rank", "scan"))
+             for one in layouts}  # fmt: skip
+    assert found == {
+        ("zb-h1", "1", "1", "false"), ("zb-h1", "4", "1", "false"),
+        ("interleaved", "4", "2", "true"), ("interleaved", "4", "4", "true"),
+    }  # fmt: skip
+    plain = pipeline_layouts.drop_pipeline_options(replace(REQUEST, options=options))
+    assert plain.axes == {"tensor": (1,)} and set(plain.options) == {"remat", "accumulate"}
+
+
+def test_pipelines_that_cannot_be_are_rows_with_the_reason() -> None:
+    (layout,) = list_layouts(REQUEST, 3)
+    assert layout.error == "8 devices are not divisible by 3 ranks"
+    (layout,) = list_layouts(replace(REQUEST, global_batch=7))
+    assert layout.error == "no number of microbatches divides the global batch"
+
+
+def test_only_recipes_with_stages_have_the_axis() -> None:
+    assert pipeline_layouts.select_rank_counts(REQUEST, INTERFACE) == [1, 2]
+    assert pipeline_layouts.select_rank_counts(replace(REQUEST, axes={}), INTERFACE) == [1]
+    own = ProgramInterface(("pipeline", "data"), {})  # an axis of the user's own mesh
+    assert pipeline_layouts.select_rank_counts(replace(REQUEST, program="x.py:step"), own) == [1]
+    for changes, message in (
+        ({"program": "step.py:train"}, "'step.py:train' has no programs of stages"),
+        ({"axes": {"pipeline": (0,)}}, "one below 1"),
+        ({"axes": {}, "options": {"schedule": ("gpipe",)}}, "needs the axis pipeline"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            pipeline_layouts.select_rank_counts(replace(REQUEST, **changes), INTERFACE)
+
+
+@pytest.mark.parametrize("name", pipeline_layouts.STAGED_RECIPES)
+def test_stages_have_the_options_of_their_model(name: str) -> None:
+    whole, stage = (
+        {option.name: option.format_default()
+         for option in recipe_options.collect_options(program_source.find_program_function(recipe))}
+        for recipe in (name, "stage")
+    )  # fmt: skip
+    assert whole.keys() - stage.keys() <= {"partitioning"}
+    shared = whole.keys() & stage.keys() - {"mesh", "model"}
+    assert {n: whole[n] for n in shared} == {n: stage[n] for n in shared}
+
+
+@pytest.mark.slow
+def test_the_winner_is_a_pipeline_that_can_be_studied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    plan = hespas.plan(
+        "llama", node="H100_80GB", devices=4, global_batch=8, compile_count=0,
+        mesh={"pipeline": 2, "fsdp": 1, "tensor": 1},
+        options={"model": "tiny", "schedule": ["1f1b", "interleaved"], "sequence": 64,
+                 "remat": "full", "accumulate": [2, 4], "attention": "dot_product"},
+        work_dir="programs", cache="cache.sqlite",
+    )  # fmt: skip
+    winner = plan.winner
+    assert winner is not None and winner.figures is not None and winner.bound is None
+    assert [row.reason for row in plan.rows if row.status == "failed"] == [
+        "2 layers cannot fill 4 stages"
+    ] * 2
+    assert len(plan.ranked) == 2 and winner.candidate.options["accumulate"] == "2"
+    assert {difference.part for difference in plan.differences} <= {
+        "compute", "exposed communication and bubbles",
+    }  # fmt: skip
+    assert "study " in str(plan) and not plan.partition_specs
+    words = f"{plan.export_command} --work-dir programs --cache cache.sqlite --json"
+    commands = parse_pipe(words)
+    assert commands is not None and shlex.split(words)[:3] == ["hespas", "study", "pipeline"]
+    done = run_command(commands[0])
+    assert done.code == 0, done.err
+    study = json.loads(done.out)
+    assert study["rows"][0]["step_time_s"] == winner.figures.step_time_s
+    assert ", 0 computed now" in study["notes"][-1]
