@@ -48,9 +48,9 @@ def test_schedules_are_searched_if_they_can_run() -> None:
         "stages_per_rank": ("2", "4"),
     }  # fmt: skip
     layouts = list_layouts(replace(REQUEST, options=options))
-    found = {tuple(one.options[n] for n in ("schedule", "accumulate", "stages_per_rank", "scan"))
+    tried = {tuple(one.options[n] for n in ("schedule", "accumulate", "stages_per_rank", "scan"))
              for one in layouts}  # fmt: skip
-    assert found == {
+    assert tried == {
         ("zb-h1", "1", "1", "false"), ("zb-h1", "4", "1", "false"),
         ("interleaved", "4", "2", "true"), ("interleaved", "4", "4", "true"),
     }  # fmt: skip

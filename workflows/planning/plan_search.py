@@ -221,8 +221,8 @@ class LayoutSearch:
         bounds: dict[int, StepBound | None] = dict.fromkeys(range(len(possible)))
         if self.options.estimator in BOUNDED_ESTIMATORS and not self.options.exhaustive:
             single = [i for i, one in enumerate(possible) if not pipeline_layouts.is_pipeline(one)]
-            found = self._make_bounds().bound_candidates([possible[i] for i in single])
-            bounds |= dict(zip(single, found, strict=True))
+            step_bounds = self._make_bounds().bound_candidates([possible[i] for i in single])
+            bounds |= zip(single, step_bounds, strict=True)
         rows = [
             LayoutRow(candidate, "impossible", candidate.error)
             for candidate in space.candidates
