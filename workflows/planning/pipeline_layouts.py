@@ -57,7 +57,9 @@ def select_rank_counts(request: LayoutRequest, interface: ProgramInterface) -> l
     sizes = list(dict.fromkeys(request.axes.get(PIPELINE, (1,))))
     for name in PIPELINE_OPTIONS:
         if name in request.options and PIPELINE not in request.axes:
-            raise UsageError(f"option '{name}' needs the axis pipeline", remedy="give --mesh too")
+            raise UsageError(
+                f"option '{name}' needs the axis pipeline", remedy="give --mesh pipeline=2"
+            )
     if sizes == [1]:
         return sizes
     if request.program not in STAGED_RECIPES:
