@@ -29,6 +29,11 @@ class Accelerator(BaseModel):
         lanes: Lanes of the vector unit of each core.
         alus: ALUs of each lane, for 32-bit elements.
         sram_bytes: SRAM of each core.
+        sram_read_bytes_per_cycle: Bytes that the arrays of a core read from its SRAM in a cycle.
+            Default: what enters the edges of the arrays, rows + columns operands of each, with
+            partial sums in accumulators of their own. Arrays never wait for it.
+        sram_write_bytes_per_cycle: Bytes that they write to it. Default: the sums that leave the
+            edges of the arrays, one for each column.
         first_access_cycles: Latency of the first memory access of a kernel.
         silicon: Energy and area, which replace those of the node key by key.
         sources: The source of each number, by key.
@@ -48,6 +53,8 @@ class Accelerator(BaseModel):
     lanes: Count
     alus: Count = 1
     sram_bytes: Count
+    sram_read_bytes_per_cycle: Positive | None = None
+    sram_write_bytes_per_cycle: Positive | None = None
     first_access_cycles: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     silicon: SiliconFile | None = None
     sources: dict[str, str] = Field(default_factory=dict)

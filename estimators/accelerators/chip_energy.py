@@ -69,16 +69,15 @@ class EnergyByLevel:
 
 def count_array_bytes(
     matrix_products: Sequence[MatrixProduct], unit: Accelerator, dataflow: flow.Dataflow
-) -> float:
-    """Return the bytes that the arrays read from and write to the SRAM for these products."""
-    bits = sum(
-        each.count
-        * flow.count_array_bits(
-            dataflow, (each.m, each.k, each.n), unit.rows, unit.columns, each.in_bits, each.out_bits
-        )
-        for each in matrix_products
-    )
-    return bits / 8
+) -> tuple[float, float]:
+    """Return the bytes that the arrays read from the SRAM for these products, and write to it."""
+    read_bits = write_bits = 0
+    for each in matrix_products:
+        sizes, bits = (each.m, each.k, each.n), (each.in_bits, each.out_bits)
+        accesses = flow.count_array_accesses(dataflow, sizes, unit.rows, unit.columns, *bits)
+        read_bits += each.count * accesses.read_bits
+        write_bits += each.count * accesses.write_bits
+    return read_bits / 8, write_bits / 8
 
 
 def estimate_limited_energy(

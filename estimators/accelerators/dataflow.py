@@ -25,7 +25,6 @@ With F folds and T cycles to stream (the streamed size times the cycles per row)
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -43,7 +42,7 @@ SUM_BITS = 32  # of a partial sum, for results of at most as many bits
 
 
 @dataclass(frozen=True, slots=True)
-class _ArrayFolds:
+class ArrayFolds:
     """The folds of a product along the rows and columns of an array, and the size that streams."""
 
     along_rows: Any
@@ -55,12 +54,12 @@ class _ArrayFolds:
         return self.along_rows * self.along_columns
 
 
-def _compute_folds(
+def compute_folds(
     dataflow: Dataflow, m: Any, k: int, n: Any, rows: int, columns: int
-) -> _ArrayFolds:
+) -> ArrayFolds:
     """Divide an M x K by K x N product into folds for an array of ``rows`` x ``columns``."""
     on_rows, on_columns, streamed = {"ws": (k, n, m), "is": (k, m, n), "os": (m, n, k)}[dataflow]
-    return _ArrayFolds(-(-on_rows // rows), -(-on_columns // columns), streamed)
+    return ArrayFolds(-(-on_rows // rows), -(-on_columns // columns), streamed)
 
 
 def count_product_cycles(
@@ -85,7 +84,7 @@ def count_product_cycles(
     Raises:
         ValueError: The variant is ``cocossim``, and the dataflow is not ``ws``.
     """
-    product_folds = _compute_folds(dataflow, *sizes, rows, columns)
+    product_folds = compute_folds(dataflow, *sizes, rows, columns)
     stream_cycles = cycles_per_row * product_folds.streamed
     load_cycles = 0 if dataflow == "os" else rows
     if variant == "pipelined":
@@ -102,102 +101,23 @@ def count_product_cycles(
     return count * product_folds.fold_count * (COCOSSIM_ROW * stream_cycles + 2 * rows)
 
 
-def count_traffic_cycles(
-    dataflow: Dataflow, sizes: tuple[int, int, int], rows: int, columns: int, words_per_cycle: float
-) -> int:
-    """Return the cycles that SCALE-Sim v3 adds for a memory of ``words_per_cycle`` elements.
+@dataclass(frozen=True, slots=True)
+class ArrayAccesses:
+    """The bits that an array reads from the SRAM and writes to it for a product."""
 
-    Before the first fold, SCALE-Sim fetches each operand through a separate port, padded to whole
-    folds along the dimension on the array. After the last fold it writes the results, and the
-    partial sums of each fold along K. The count is exact if the buffers hold the operands. If they
-    do not, SCALE-Sim fetches while it computes, and stalls that are not counted here.
-    """
-    m, k, n = sizes
-    product_folds = _compute_folds(dataflow, m, k, n, rows, columns)
-    by_rows, by_columns = product_folds.along_rows * rows, product_folds.along_columns * columns
-    inputs, weights, sums = {
-        "ws": (m * by_rows, k * by_columns, product_folds.along_rows),
-        "is": (k * by_columns, n * by_rows, product_folds.along_rows),
-        "os": (k * by_rows, k * by_columns, 1),
-    }[dataflow]
-    return (
-        math.ceil(max(inputs, weights) / words_per_cycle)
-        + math.ceil(sums * m * n / words_per_cycle)
-        - 1
-    )
+    read_bits: int
+    write_bits: int
 
 
-def count_off_chip_bits(
+def count_array_accesses(
     dataflow: Dataflow,
     sizes: tuple[int, int, int],
     rows: int,
     columns: int,
     in_bits: int,
     out_bits: int,
-    sram_bits: int,
-) -> int:
-    """Return the bits that a product moves to and from device memory, with the best blocks.
-
-    The matrix that stays in the array is moved once. Of the others, what the SRAM cannot hold is
-    moved again for each block of it:
-
-    - ws: a block of weights of k x n stays, and M streams. The inputs are moved ceil(N / n) times,
-      and partial sums are written and read again for each block along K but one. If M x k inputs
-      fit instead, they are moved once; if M x n sums fit, no partial sums are moved.
-    - is: the same with M and N exchanged.
-    - os: a block of sums of m x n stays. The inputs are moved ceil(N / n) times, and the weights
-      ceil(M / m) times.
-
-    Blocks of weights, and tiles that stream, are held twice, so that the next one arrives
-    meanwhile. A block is at least one fold, which the array itself holds.
-    """
-    m, k, n = sizes
-    if dataflow == "is":
-        m, n, dataflow = n, m, "ws"
-    sum_bits = max(SUM_BITS, out_bits)
-    inputs, weights, results = m * k * in_bits, k * n * in_bits, m * n * out_bits
-    if dataflow == "os":
-        strip = 2 * min(k, rows) * in_bits  # per row or column of the block
-        traffics = []
-        for block_m in _list_block_sizes(m, rows):
-            free_bits = sram_bits - strip * block_m
-            block_n = _fit_block(free_bits, block_m * sum_bits + strip, n, columns)
-            if block_n or block_m <= rows:
-                times_n, times_m = -(-n // (block_n or columns)), -(-m // block_m)
-                traffics.append(inputs * times_n + weights * times_m + results)
-        strips = 2 * k * in_bits  # of the other matrix, per row or column of the array
-        if min(inputs + strips * min(n, columns), weights + strips * min(m, rows)) <= sram_bits:
-            traffics.append(inputs + weights + results)
-        return min(traffics)
-    spills = {
-        block_k: 2 * m * n * sum_bits * (-(-k // block_k) - 1)
-        for block_k in _list_block_sizes(k, rows)
-    }
-    tile, fold = min(m, rows), 2 * min(k, rows) * min(n, columns) * in_bits
-    traffics = []
-    for block_k, spilled in spills.items():
-        row_bits = 2 * block_k * in_bits
-        block_n = _fit_block(sram_bits - tile * row_bits, row_bits + tile * sum_bits, n, columns)
-        if block_n or block_k <= rows:
-            traffics.append(inputs * -(-n // (block_n or columns)) + spilled)
-        if m * block_k * in_bits + fold + m * min(n, columns) * sum_bits <= sram_bits:
-            traffics.append(inputs + spilled)
-    stream_bits = fold + 2 * tile * min(k, rows) * in_bits
-    block_n = _fit_block(sram_bits - stream_bits, m * sum_bits, n, columns)
-    if block_n:
-        traffics.append(inputs * -(-n // block_n))
-    return min(traffics) + weights + results
-
-
-def count_array_bits(
-    dataflow: Dataflow,
-    sizes: tuple[int, int, int],
-    rows: int,
-    columns: int,
-    in_bits: int,
-    out_bits: int,
-) -> int:
-    """Return the bits that an array reads from and writes to the SRAM for a product.
+) -> ArrayAccesses:
+    """Count the accesses of an array to the SRAM for a product.
 
     The matrix that stays is read once, and the other operand for each fold along the columns. The
     sums of each fold along K are written; those of all but the last are partial, and read again.
@@ -206,28 +126,12 @@ def count_array_bits(
     m, k, n = sizes
     if dataflow == "os":
         inputs, weights = m * k * -(-n // columns), k * n * -(-m // rows)
-        return (inputs + weights) * in_bits + m * n * out_bits
+        return ArrayAccesses((inputs + weights) * in_bits, m * n * out_bits)
     stays, streams = (k * n, m * k) if dataflow == "ws" else (m * k, k * n)
-    folds = _compute_folds(dataflow, *sizes, rows, columns)
-    partial_bits = 2 * (folds.along_rows - 1) * max(SUM_BITS, out_bits)
+    folds = compute_folds(dataflow, *sizes, rows, columns)
+    partial_bits = m * n * (folds.along_rows - 1) * max(SUM_BITS, out_bits)
     operand_bits = (stays + streams * folds.along_columns) * in_bits
-    return operand_bits + m * n * (partial_bits + out_bits)
-
-
-def _list_block_sizes(size: int, unit: int) -> list[int]:
-    """List the sizes of blocks along a dimension: 1, 2, 4, ... folds, and the whole."""
-    blocks = []
-    block = unit
-    while block < size:
-        blocks.append(block)
-        block *= 2
-    return [*blocks, size]
-
-
-def _fit_block(free_bits: int, bits_per_column: int, size: int, unit: int) -> int:
-    """Return the largest block of columns that fits: the whole, or a number of folds; or 0."""
-    fitting = max(free_bits, 0) // bits_per_column
-    return size if fitting >= size else fitting // unit * unit
+    return ArrayAccesses(operand_bits + partial_bits, partial_bits + m * n * out_bits)
 
 
 @functools.lru_cache(maxsize=64)

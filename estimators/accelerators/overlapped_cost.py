@@ -25,8 +25,9 @@ def compute_overlapped_cost(
 
     The arrays, the vector unit and the memory run alongside each other, so that the longest time
     counts. It is at least that of all operations at the full rate of the arrays, the rate that
-    utilisation refers to. The bound is ``compute`` if compute takes longer than memory even when
-    every cell is always busy. If the power limit of the node lowers the clock, it takes longer.
+    utilisation refers to. The bound is ``compute`` if compute takes longer than memory, with the
+    bytes that are moved again, even when every cell is always busy. If the power limit of the node
+    lowers the clock, the op takes longer.
 
     Args:
         other_flops: Matrix operations outside the products, by type, which run at full rate.
@@ -35,10 +36,8 @@ def compute_overlapped_cost(
     Raises:
         HespasError: The node has no rate, or no energy of an operation, for a type.
     """
-    vector_time_s, memory_time_s = (
-        compute_vector_time_s(work, machine.unit),
-        compute_memory_time_s(work, machine.bandwidth),
-    )
+    vector_time_s = compute_vector_time_s(work, machine.unit)
+    memory_time_s = compute_memory_time_s(work, machine.bandwidth)
     time_s = max(
         matrix_s + machine.compute_full_rate_time_s(other_flops), vector_time_s, memory_time_s
     )
@@ -48,9 +47,9 @@ def compute_overlapped_cost(
         {p.dtype: p.flops for p in work.parts if p.unit == "matrix"}
     )
     time_s, energy = estimate_limited_energy(work, machine, traffic, time_s)
-    cost = build_work_cost(
-        estimator, work, time_s, determine_bound(work, max(ideal_s, vector_time_s), memory_time_s)
-    )
+    memory_time_s += traffic.moved_again_bytes / machine.bandwidth
+    bound = determine_bound(work, max(ideal_s, vector_time_s), memory_time_s)
+    cost = build_work_cost(estimator, work, time_s, bound)
     if energy is None:
         return cost
     fields: dict[str, Any] = energy.to_cost_fields()

@@ -12,12 +12,12 @@ from typing import ClassVar, Literal
 from hespas.estimators.accelerators import dataflow as flow
 from hespas.estimators.accelerators.accelerator_machine import AcceleratorMachineConfig
 from hespas.estimators.accelerators.matrix_products import MatrixProduct
+from hespas.estimators.accelerators.scalesim_memory import BUFFERS
 from hespas.estimators.accelerators.scalesim_run import BANKS
 from hespas.estimators.accelerators.simulating_estimator import ArraySimulatingEstimator, Payload
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.settings import setting
 
-BUFFER_COUNT = 3  # of inputs, weights, results
 CLOSED_FORM = "use the closed form: --systolic-annotate=variant=scalesim"
 
 
@@ -73,7 +73,7 @@ class ScalesimEstimator(ArraySimulatingEstimator):
                 f"memory gives {BANKS} or more",
                 remedy=f"increase memory-bandwidth, or {CLOSED_FORM}",
             )
-        buffer_bits = 8 * share["sram_bytes"] / BUFFER_COUNT
+        buffer_bits = 8 * share["sram_bytes"] / BUFFERS
         sizes = (share["m"], share["k"], share["n"])
         cycles = flow.count_product_cycles(
             "scalesim", self.dataflow, sizes, share["rows"], share["columns"]

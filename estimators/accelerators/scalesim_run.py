@@ -55,11 +55,12 @@ def simulate_product(product: dict) -> dict:
     Args:
         product: ``m``, ``k``, ``n``, ``rows``, ``columns``, ``dataflow`` (ws, os, is), ``sram_kb``
             of each of three buffers of one-byte words, and ``words_per_cycle`` to memory: a
-            multiple of 8, or 0 for a memory that never stalls.
+            multiple of ``banks`` (default: 8), or 0 for a memory that never stalls.
 
     Returns:
         ``cycles`` (prefetch, compute, stalls, drain), ``compute_cycles`` (without the prefetch),
-        ``stall_cycles``, and the ``utilisation`` of the array.
+        ``stall_cycles``, the ``utilisation`` of the array, and the elements that are read from
+        device memory and written to it (``inputs``, ``weights``, ``results``).
     """
     from scalesim.scale_sim import scalesim  # pyright: ignore[reportMissingImports]
 
@@ -67,8 +68,7 @@ def simulate_product(product: dict) -> dict:
         folder_path = Path(folder)
         bounded = product["words_per_cycle"] > 0
         text = CONFIGURATION.format(
-            **{**product, "words_per_cycle": product["words_per_cycle"] or BANKS},
-            banks=BANKS,
+            **{"banks": BANKS, **product, "words_per_cycle": product["words_per_cycle"] or BANKS},
             mode="USER" if bounded else "CALC",
         )
         (folder_path / "core.cfg").write_text(text)
@@ -86,11 +86,15 @@ def simulate_product(product: dict) -> dict:
         simulator.run_scale(top_path=str(folder_path))
         layer = simulator.runner.single_layer_sim_object_list[0]
         total, compute, stalls, *_, utilisation = layer.get_compute_report_items()
+        *_, inputs, _, _, weights, _, _, results = layer.get_detail_report_items()
     return {
         "cycles": int(total),
         "compute_cycles": int(compute),
         "stall_cycles": int(stalls),
         "utilisation": float(utilisation) / 100,
+        "inputs": int(inputs),
+        "weights": int(weights),
+        "results": int(results),
     }
 
 

@@ -110,7 +110,8 @@ class SimulatingEstimator(MeasuringEstimator):
         matrix_s = sum(times * answer["median_s"] for answer, times in answers)
         other = count_other_flops(work, matrix_products)
         with raise_as_unknown_cost(item.op):
-            traffic = ChipTraffic(count_array_bytes(matrix_products, self.machine.unit, "ws"))
+            array_bytes = sum(count_array_bytes(matrix_products, self.machine.unit, "ws"))
+            traffic = ChipTraffic(array_bytes)
             cost = compute_overlapped_cost(self.name, work, self.machine, matrix_s, other, traffic)
         self.shapeless += bool(other)
         energy = _sum_simulated_energy(answers)

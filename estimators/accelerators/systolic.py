@@ -1,16 +1,16 @@
 """The ``systolic`` estimator: matrix products on systolic arrays in closed form.
 
 Products take the cycles of ``dataflow``. For ``pipelined`` and ``cocossim``, which are
-double-buffered, memory runs alongside the arrays:
+double-buffered, the SRAM and device memory run alongside the arrays:
 
-    latency = max(cycles / clock + fill, bytes / bandwidth + first access)
+    latency = max(cycles / clock + fill, SRAM bytes / SRAM bandwidth,
+                  bytes / bandwidth + first access)
 
 where the fill is the time until the first tiles arrive, and the bytes contain what the SRAM cannot
-hold and is moved again (``dataflow.count_off_chip_bits``). For ``scalesim``, operands are fetched
-before and results are written after the computation, as in SCALE-Sim. A type with a lower rate on
-the node than the arrays' type takes proportionally more cycles: f32 in six passes of bf16 takes six
-times as many. Other operations run on the vector unit (``vector_unit``), alongside the arrays in a
-fusion.
+hold and is moved again (``off_chip_traffic``). For ``scalesim``, the cycles are those of SCALE-Sim
+with its memory (``scalesim_memory``). A type with a lower rate on the node than the arrays' type
+takes proportionally more cycles: f32 in six passes of bf16 takes six times as many. Other
+operations run on the vector unit (``vector_unit``), alongside the arrays in a fusion.
 """
 
 from __future__ import annotations
@@ -32,7 +32,13 @@ from hespas.estimators.accelerators.matrix_products import (
     collect_matrix_products,
     count_other_flops,
 )
+from hespas.estimators.accelerators.off_chip_traffic import count_best_order_bits
 from hespas.estimators.accelerators.overlapped_cost import compute_overlapped_cost
+from hespas.estimators.accelerators.scalesim_memory import (
+    BUFFERS,
+    count_fold_order_elements,
+    count_memory_cycles,
+)
 from hespas.estimators.accelerators.vector_unit import compute_memory_time_s
 from hespas.estimators.base import ChipFigures, CostItem, Estimator, raise_as_unknown_cost
 from hespas.estimators.work import OpWork
@@ -53,6 +59,12 @@ class SystolicConfig(AcceleratorMachineConfig):
     first_access_cycles: float | None = setting(
         None, "cycles from the start of a kernel until its first data arrive"
     )
+    sram_read_bytes_per_cycle: float | None = setting(
+        None, "bytes a core reads from its SRAM in a cycle; default: what its arrays can take"
+    )
+    sram_write_bytes_per_cycle: float | None = setting(
+        None, "bytes a core writes to its SRAM in a cycle; default: what its arrays can give"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -63,13 +75,17 @@ class SystolicConfig(AcceleratorMachineConfig):
             )
         if self.first_access_cycles is not None and not self.first_access_cycles >= 0:
             raise UsageError("first-access-cycles must be at least 0")
+        for name in ("sram_read_bytes_per_cycle", "sram_write_bytes_per_cycle"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < float("inf"):
+                raise UsageError(f"{name.replace('_', '-')} must be more than 0, not {value}")
 
 
 class SystolicEstimator(Estimator):
     """Estimate matrix products on systolic arrays in closed form, other ops on a vector unit."""
 
     name: ClassVar[str] = "systolic"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     Config: ClassVar[type] = SystolicConfig
 
     def __init__(self, config: SystolicConfig) -> None:
@@ -83,6 +99,14 @@ class SystolicEstimator(Estimator):
         self.first_access_s = (
             unit.first_access_cycles if first_access_cycles is None else first_access_cycles
         ) / unit.clock_hz
+        # Without a bandwidth, the SRAM feeds every edge of the arrays: they never wait for it.
+        self.sram_read_rate, self.sram_write_rate = (
+            unit.cores * unit.clock_hz * (setting_value or file_value or float("inf"))
+            for setting_value, file_value in (
+                (config.sram_read_bytes_per_cycle, unit.sram_read_bytes_per_cycle),
+                (config.sram_write_bytes_per_cycle, unit.sram_write_bytes_per_cycle),
+            )
+        )
         self.shapeless = 0
 
     def estimate(self, item: CostItem) -> Cost:
@@ -125,12 +149,11 @@ class SystolicEstimator(Estimator):
         self, matrix_products: list[MatrixProduct], work: OpWork, dataflow: flow.Dataflow
     ) -> ChipTraffic:
         """Count the bytes that the products of an op move beyond those of its work."""
-        if self.machine.silicon is None or not matrix_products:
+        if not matrix_products:
             return ChipTraffic()
-        return ChipTraffic(
-            count_array_bytes(matrix_products, self.machine.unit, dataflow),
-            self._count_bytes_moved_again(matrix_products, work, dataflow),
-        )
+        array_bytes = sum(count_array_bytes(matrix_products, self.machine.unit, dataflow))
+        moved_again = self._count_bytes_moved_again(matrix_products, work, dataflow)
+        return ChipTraffic(array_bytes, moved_again)
 
     def _compute_dataflow_time_s(
         self, matrix_products: list[MatrixProduct], work: OpWork, dataflow: flow.Dataflow
@@ -139,14 +162,18 @@ class SystolicEstimator(Estimator):
         read_bytes = None if self.variant == "scalesim" else work.read_bytes
         cycles = self.count_array_cycles(first, dataflow, read_bytes)
         cycles += sum(self.count_array_cycles(each, dataflow) for each in others)
-        compute_s = cycles / self.machine.unit.clock_hz
-        moved_again_s = (
-            self._count_bytes_moved_again(matrix_products, work, dataflow) / self.machine.bandwidth
+        read, written = count_array_bytes(matrix_products, self.machine.unit, dataflow)
+        chip_s = max(
+            cycles / self.machine.unit.clock_hz,
+            read / self.sram_read_rate,
+            written / self.sram_write_rate,
         )
-        memory_s = compute_memory_time_s(work, self.machine.bandwidth) + moved_again_s
-        if self.variant == "scalesim":
-            return max(compute_s, memory_s)
-        return max(compute_s, memory_s + self.first_access_s)
+        memory_s = compute_memory_time_s(work, self.machine.bandwidth)
+        if self.variant == "scalesim":  # whose cycles contain what is moved again
+            return max(chip_s, memory_s)
+        moved_again = self._count_bytes_moved_again(matrix_products, work, dataflow)
+        memory_s += moved_again / self.machine.bandwidth
+        return max(chip_s, memory_s + self.first_access_s)
 
     def _count_bytes_moved_again(
         self, matrix_products: list[MatrixProduct], work: OpWork, dataflow: flow.Dataflow
@@ -156,20 +183,29 @@ class SystolicEstimator(Estimator):
         The bytes of the work may be fewer than those of the products, in a convolution whose
         windows overlap or a fusion. They are moved again in the same proportion.
         """
-        unit = self.machine.unit
-        sram_bits = 8 * unit.cores * unit.sram_bytes
+        sram_bits = 8 * self.machine.unit.cores * self.machine.unit.sram_bytes
         once_bits = moved_bits = 0
         for each in matrix_products:
-            m, k, n = sizes = (each.m, each.k, each.n)
-            bits = (each.in_bits, each.out_bits)
+            m, k, n = each.m, each.k, each.n
             once_bits += each.count * ((m + n) * k * each.in_bits + m * n * each.out_bits)
-            moved_bits += each.count * flow.count_off_chip_bits(
-                dataflow, sizes, unit.rows, unit.columns, *bits, sram_bits
-            )
+            moved_bits += each.count * self._count_moved_bits(each, dataflow, sram_bits)
         if moved_bits <= once_bits:
             return 0.0
         once_bytes = min(work.read_bytes + work.write_bytes, once_bits / 8)
         return (moved_bits / once_bits - 1) * once_bytes
+
+    def _count_moved_bits(
+        self, product: MatrixProduct, dataflow: flow.Dataflow, sram_bits: int
+    ) -> int:
+        """Count the bits that one product moves to and from device memory."""
+        unit, sizes = self.machine.unit, (product.m, product.k, product.n)
+        if self.variant != "scalesim":
+            bits = (product.in_bits, product.out_bits)
+            return count_best_order_bits(dataflow, sizes, unit.rows, unit.columns, *bits, sram_bits)
+        buffer_elements = sram_bits // (BUFFERS * product.in_bits)
+        moved = count_fold_order_elements(dataflow, sizes, unit.rows, unit.columns, buffer_elements)
+        operands = moved.inputs + moved.weights
+        return operands * product.in_bits + moved.results * product.out_bits
 
     def count_array_cycles(
         self, product: MatrixProduct, dataflow: flow.Dataflow, filled_bytes: int | None = None
@@ -204,10 +240,16 @@ class SystolicEstimator(Estimator):
         if self.variant != "scalesim":
             return product_cycles
         words_per_cycle = self.machine.bandwidth / unit.clock_hz * 8 / product.in_bits
-        traffic_cycles = flow.count_traffic_cycles(
-            dataflow, sizes, unit.rows, unit.columns, words_per_cycle
+        memory_cycles = count_memory_cycles(
+            dataflow,
+            sizes,
+            unit.rows,
+            unit.columns,
+            words_per_cycle,
+            8 * unit.cores * unit.sram_bytes // (BUFFERS * product.in_bits),
+            product_cycles / product.count,
         )
-        return product_cycles + product.count * traffic_cycles
+        return product_cycles + product.count * memory_cycles
 
     def _compute_fill_time_s(
         self, first: MatrixProduct, share: tuple[Any, int, Any], used: Any, read_bytes: int

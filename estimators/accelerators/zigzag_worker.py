@@ -46,10 +46,10 @@ def simulate_product(payload: dict[str, Any]) -> dict[str, Any]:
         accelerator, mapping = Path(folder) / "accelerator.yaml", Path(folder) / "mapping.yaml"
         accelerator.write_text(
             _read_source_text(payload, "accelerator")
-            or json.dumps(_build_array_description(payload))
+            or json.dumps(build_array_description(payload))
         )
         mapping.write_text(
-            _read_source_text(payload, "mapping") or json.dumps(_build_array_mapping(payload))
+            _read_source_text(payload, "mapping") or json.dumps(build_array_mapping(payload))
         )
         _check_mapping_loops(mapping.read_text())
         limit = payload["lpf_limit"]
@@ -86,7 +86,7 @@ def _search_mappings(
                 CostModelStage,
             ],
             accelerator=accelerator,
-            workload=[_describe_layer(product)],
+            workload=[describe_layer(product)],
             mapping=mapping,
             dump_folder="",
             loma_lpf_limit=limit,
@@ -175,7 +175,7 @@ def _check_mapping_loops(mapping: str) -> None:
         )
 
 
-def _describe_layer(product: dict[str, Any]) -> dict[str, Any]:
+def describe_layer(product: dict[str, Any]) -> dict[str, Any]:
     """Describe the product as a layer of ZigZag: O[d][k] += I[d][c] * W[c][k]."""
     return {
         "id": 0,
@@ -195,14 +195,14 @@ def _describe_layer(product: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _build_array_mapping(machine: dict[str, Any]) -> list[dict[str, Any]]:
+def build_array_mapping(machine: dict[str, Any]) -> list[dict[str, Any]]:
     """Build a weight-stationary mapping: the summed size is on the rows."""
     spatial = {"D1": [f"C, {machine['rows']}"], "D2": [f"K, {machine['columns']}"]}
     links = {"O": "O", "W": "I2", "I": "I1"}
     return [{"name": "default", "spatial_mapping": spatial, "memory_operand_links": links}]
 
 
-def _build_array_description(machine: dict[str, Any]) -> dict[str, Any]:
+def build_array_description(machine: dict[str, Any]) -> dict[str, Any]:
     """Describe one array with its registers, on-chip memory and device memory.
 
     A cell holds two weights, the current and the next, and a partial sum. Energies are 0, because

@@ -83,16 +83,20 @@ def onnxim(log: Path, act: str) -> str:
 
 def onnxim_cycles(cores: int) -> list[tuple[tuple[int, int, int], int | None]]:
     """(M, K, N) and the cycles ONNXim took for it, None where it crashed."""
-    with (DATA / "onnxim.csv").open(encoding="utf-8") as lines:
-        rows = csv.DictReader(line for line in lines if not line.startswith("#"))
-        return [
-            (
-                (int(row["m"]), int(row["k"]), int(row["n"])),
-                None if row["cycles"] == "CRASH" else int(row["cycles"]),
-            )
-            for row in rows
-            if row["cores"] == str(cores)
-        ]
+    return [
+        (
+            (int(row["m"]), int(row["k"]), int(row["n"])),
+            None if row["cycles"] == "CRASH" else int(row["cycles"]),
+        )
+        for row in read_recorded_rows("onnxim.csv")
+        if row["cores"] == str(cores)
+    ]
+
+
+def read_recorded_rows(name: str) -> list[dict[str, str]]:
+    """Return the rows of a table of ``test/data`` that a simulator gave; comments are left out."""
+    with (DATA / name).open(encoding="utf-8") as lines:
+        return list(csv.DictReader(line for line in lines if not line.startswith("#")))
 
 
 def program(path: Path, text: str) -> str:

@@ -61,7 +61,7 @@ def test_preset_is_sourced_and_agrees_with_its_node(name):
     unit, node = load_accelerator(name), configs.load_node(name)
     assert unit.name == name
     assert unit.description
-    assert set(unit.sources) == NUMBERS
+    assert set(unit.sources) == {key for key in NUMBERS if getattr(unit, key) is not None}
     assert unit.matrix_flops_per_s == pytest.approx(
         node.find_peak_rate("matrix", "bf16").flops_per_s, rel=0.01
     )
@@ -201,6 +201,7 @@ def test_own_array_file(tmp_path):
         ({"variant": "cocossim", "dataflow": "os"}, "cocossim is weight-stationary only"),
         ({"dataflow": "sw"}, "'dataflow': Input should be 'ws'"),
         ({"first_access_cycles": -1}, "at least 0"),
+        ({"sram_read_bytes_per_cycle": 0}, "sram-read-bytes-per-cycle must be more than 0"),
     ],
 )
 def test_wrong_settings(settings, message):
@@ -334,6 +335,60 @@ def test_a_small_sram_moves_operands_again():
         )
 
 
+def test_a_small_sram_makes_memory_the_bound():
+    settings = {"memory_bandwidth": 450e9, "arrays": 16}
+    bounds = [
+        cost(product(4096, 8192, 4096), sram_bytes=size << 20, **settings).bound
+        for size in (1, 256)
+    ]
+    assert bounds == ["memory", "compute"]
+
+
+def test_cocossim_variant_takes_the_memory_of_the_node():
+    """A product that waits for memory takes as long as in ``pipelined``, whichever SRAM it has."""
+    times = {
+        (size, variant): cost(
+            product(4096, 8192, 4096), variant=variant, sram_bytes=size << 20, memory_bandwidth=1e10
+        ).latency_ns
+        for size in (1, 256)
+        for variant in ("pipelined", "cocossim")
+    }
+    assert times[1, "cocossim"] == times[1, "pipelined"] > 2 * times[256, "pipelined"]
+    assert times[256, "cocossim"] == times[256, "pipelined"]
+
+
+def test_the_sram_feeds_the_edges_of_the_array():
+    """Output-stationary arrays need rows + columns operands of 2 bytes a cycle, and no more."""
+    sizes, settings = (512, 4096, 512), {"dataflow": "os", "arrays": 1, "memory_bandwidth": 1e15}
+    free = cost(product(*sizes), **settings).latency_ns
+    edges = {"sram_read_bytes_per_cycle": 512, "sram_write_bytes_per_cycle": 256}
+    assert cost(product(*sizes), **settings, **edges).latency_ns == free
+    slow = cost(product(*sizes), **settings, sram_read_bytes_per_cycle=256).latency_ns
+    assert slow == pytest.approx(2 * 16 * 4096 / 0.94)
+    written = cost(product(*sizes), **settings, sram_write_bytes_per_cycle=0.5).latency_ns
+    assert written == pytest.approx(2 * 512 * 512 / 0.5 / 0.94)
+
+
+def test_partial_sums_pass_through_the_sram():
+    """Weight-stationary arrays write the sums of 32 folds along K, and read 31 of them again."""
+    settings = {"arrays": 1, "memory_bandwidth": 1e15}
+    slow = cost(product(512, 4096, 512), **settings, sram_read_bytes_per_cycle=128).latency_ns
+    operand_bytes = 2 * (4096 * 512 + 4 * 512 * 4096)
+    assert slow * 0.94 == pytest.approx((operand_bytes + 4 * 31 * 512 * 512) / 128)
+
+
+def test_sram_bandwidth_of_an_accelerator_file(tmp_path):
+    text = json.dumps({**OWN_ARRAY, "sram_read_bytes_per_cycle": 8.0})
+    (tmp_path / "own.json").write_text(text)
+    settings = {"array": str(tmp_path / "own.json"), "memory_bandwidth": 1e15}
+    slow = cost(product(256, 256, 256), **settings)
+    assert slow.latency_ns == pytest.approx(2 * 2 * 256 * 256 / 8 / 1.2)
+    assert (
+        slow.latency_ns
+        > cost(product(256, 256, 256), **settings, sram_read_bytes_per_cycle=512).latency_ns
+    )
+
+
 def test_a_convolution_moves_its_overlapping_windows_once():
     """An SRAM that holds the image moves no byte twice, however large its windows are."""
     text = """%x: tensor<8x32x32x128xbf16>, %w: tensor<3x3x128x128xbf16>) {
@@ -365,12 +420,13 @@ HARDWARE = {
     st.integers(1, 6),
     st.tuples(st.integers(1, 5), *[st.floats(1, 8)] * 3),
     st.sampled_from(["ws", "os", "is", "best"]),
-    st.sampled_from(["pipelined", "scalesim", "cocossim"]),
+    st.sampled_from(["pipelined", "cocossim"]),
     st.sampled_from(["bf16", "i8"]),
 )
 def test_better_hardware_and_less_work_never_take_longer(
     sizes, shares, arrays, better, dataflow, variant, key
 ):
+    """SCALE-Sim fills half of a buffer before it starts, so a larger one may take longer."""
     if variant == "cocossim":
         dataflow = "ws"
     common = {"dataflow": dataflow, "variant": variant}

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from support.simulator_programs import onnxim_cycles
 
 from hespas.estimators.accelerators import dataflow as flow
+from hespas.estimators.accelerators.scalesim_memory import count_memory_cycles
 
 # SCALE-Sim 3.0.0, 128 x 128, stall-free: (M, N, K), cycles of ws, os, is.
 SCALESIM = [
@@ -57,6 +58,7 @@ SCALESIM_SRAM = [
     ((16, 16, 256), (4096, 4096, 4096)),
     ((16, 160, 64), (10240, 10240, 10240)),
 ]
+LARGE_BUFFER = 1 << 20  # which holds the matrices
 FIRST_ACCESS = 272  # 400 with the load of the first weights
 
 
@@ -71,7 +73,8 @@ def test_scalesim_to_the_cycle(row, dataflow):
 @pytest.mark.parametrize(("dataflow", "sizes", "array", "words", "total"), SCALESIM_TOTAL)
 def test_scalesim_with_its_memory_to_the_cycle(dataflow, sizes, array, words, total):
     compute = flow.count_product_cycles("scalesim", dataflow, sizes, array, array)
-    assert compute + flow.count_traffic_cycles(dataflow, sizes, array, array, words) == total
+    memory = count_memory_cycles(dataflow, sizes, array, array, words, LARGE_BUFFER, compute)
+    assert compute + memory == total
 
 
 @pytest.mark.parametrize(("sizes", "recorded"), onnxim_cycles(cores=1))
@@ -87,9 +90,10 @@ def test_first_access_explains_onnxim(sizes, recorded):
 def test_accesses_of_the_sram_are_those_of_scalesim(sizes, accesses):
     """SCALE-Sim writes each partial sum as one element, and does not count reading it again."""
     m, k, n = sizes
-    extra_bits = m * n * (-(-k // 16) - 1) * (2 * 32 - 8)
-    bits = flow.count_array_bits("ws", sizes, 16, 16, 8, 8)
-    assert bits - extra_bits == 8 * sum(accesses)
+    partial_sums = m * n * (-(-k // 16) - 1)
+    counted = flow.count_array_accesses("ws", sizes, 16, 16, 8, 8)
+    assert counted.read_bits - 32 * partial_sums == 8 * (accesses[0] + accesses[1])
+    assert counted.write_bits - (32 - 8) * partial_sums == 8 * accesses[2]
 
 
 def test_other_simulators_of_one_product():
@@ -154,38 +158,3 @@ def test_products_follow_each_other_without_a_gap(sizes, count, dataflow):
     ]
     assert (cycles[2] - cycles[1]) * (count - 1) == pytest.approx(cycles[1] - cycles[0])
     assert cycles[1] <= count * cycles[0]
-
-
-# (M, K, N), SRAM in bytes, and how often 1-byte inputs, weights and results (of 4 bytes) are moved
-# on an array of 32 x 32.
-MOVED_AGAIN = [
-    ("ws", (1024, 256, 256), 1 << 20, (1, 1, 1)),
-    # 2 x 256 x n weights, 2 x 32 x 256 inputs and 32 x n sums of 4 bytes: n = 96
-    ("ws", (1024, 256, 256), 80_000, (3, 1, 1)),
-    # folds of 32 x 32: seven times the sums of a column are written and read again
-    ("ws", (1024, 256, 256), 0, (8, 1, 1 + 2 * 7)),
-    ("os", (1024, 256, 256), 0, (8, 32, 1)),
-    ("is", (256, 256, 1024), 80_000, (1, 3, 1)),
-    # 4 x m x n sums and strips of 2 x 32 for each row and column: m = 128, n = 128
-    ("os", (512, 256, 512), 85_000, (4, 4, 1)),
-    ("os", (512, 256, 512), 1 << 20, (1, 1, 1)),
-]
-
-
-@pytest.mark.parametrize(("dataflow", "sizes", "sram_bytes", "times"), MOVED_AGAIN)
-def test_blocks_by_hand(dataflow, sizes, sram_bytes, times):
-    m, k, n = sizes
-    moved = flow.count_off_chip_bits(dataflow, sizes, 32, 32, 8, 32, 8 * sram_bytes)
-    inputs, weights, results = times
-    assert moved == 8 * (inputs * m * k + weights * k * n) + 32 * results * m * n
-
-
-@given(SIZES, st.sampled_from(flow.DATAFLOWS), st.integers(0, 10**8), st.integers(0, 10**8), ARRAYS)
-def test_a_larger_sram_moves_no_more(sizes, dataflow, sram_bits, more_bits, array):
-    m, k, n = sizes
-    once = 16 * (m * k + k * n) + 16 * m * n
-    small, large, infinite = (
-        flow.count_off_chip_bits(dataflow, sizes, array[0], array[1], 16, 16, bits)
-        for bits in (sram_bits, sram_bits + more_bits, 10**12)
-    )
-    assert small >= large >= infinite == once

@@ -6,7 +6,7 @@
 /// nothing takes no time.
 
 // CHECK: hespas.target = {constants = "TPUv3_core: 1 core with 2 arrays of 128 x 128 at 0.94 GHz, 450 GB/s, ws, pipelined"
-// CHECK-SAME: estimator = "systolic 2", node = "TPUv3_core"
+// CHECK-SAME: estimator = "systolic 3", node = "TPUv3_core"
 // CHIP: constants = "TPUv3: 2 cores with 2 arrays of 128 x 128 at 0.94 GHz, 900 GB/s, ws, pipelined"
 // REGION: call @region_0({{.*}}bound = "compute", dtype = "bf16", estimator = "systolic", flops = 2148531200
 module {

@@ -1,0 +1,89 @@
+"""ZigZag's own count of the bytes that a product moves to and from device memory."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hespas.estimators.accelerators import zigzag_worker
+
+ZIGZAG_ARRAY = 16  # rows and columns
+SEARCH_LIMIT = 6  # more loops than the recorded products have
+
+
+def search_least_traffic(sizes: tuple[int, int, int], sram_bytes: int) -> tuple[int, int, int, int]:
+    """Return the bytes of the mapping of a product of i8 that moves the fewest.
+
+    Only device memory has an energy, of 1 for each byte, so the mapping of the least energy is
+    that of the least traffic. The SRAM holds each block twice unless it is the whole matrix.
+
+    Args:
+        sizes: (M, K, N).
+
+    Returns:
+        The inputs and weights that are read, the partial sums that are read, and all sums that are
+        written.
+    """
+    from zigzag.mapping.data_movement import DataDirection
+
+    machine = {
+        **dict(zip("mkn", sizes, strict=True)),
+        **dict.fromkeys(("rows", "columns"), ZIGZAG_ARRAY),
+        **dict.fromkeys(("in_bits", "out_bits", "bits_per_cycle"), 8),
+        "sum_bits": 32,
+        "sram_bytes": sram_bytes,
+    }
+    accesses = {
+        str(operand): levels[-1]
+        for operand, levels in _find_best_mapping(machine).memory_word_access.items()
+    }
+    reads = (accesses[each].get(DataDirection.RD_OUT_TO_LOW) for each in "IWO")
+    written = accesses["O"].get(DataDirection.WR_IN_BY_LOW)
+    inputs, weights, sums = map(int, reads)
+    return inputs, weights, sums, int(written)
+
+
+def _find_best_mapping(machine: dict[str, Any]) -> Any:
+    """Return ZigZag's evaluation of the mapping with the least energy."""
+    from zigzag.mapping.temporal_mapping import TemporalMappingType
+    from zigzag.stages.evaluation.cost_model_evaluation import CostModelStage
+    from zigzag.stages.main import MainStage
+    from zigzag.stages.mapping.spatial_mapping_generation import SpatialMappingGeneratorStage
+    from zigzag.stages.mapping.temporal_mapping_generator_stage import (
+        TemporalMappingGeneratorStage,
+    )
+    from zigzag.stages.parser.accelerator_parser import AcceleratorParserStage
+    from zigzag.stages.parser.workload_parser import WorkloadParserStage
+    from zigzag.stages.results.reduce_stages import MinimalEnergyStage
+    from zigzag.stages.workload_iterator import WorkloadStage
+
+    description = zigzag_worker.build_array_description(machine)
+    memories = description["memories"]
+    memories["dram"]["r_cost"] = memories["dram"]["w_cost"] = 1.0
+    memories["sram"]["force_double_buffering"] = True
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        accelerator, mapping = Path(folder) / "accelerator.yaml", Path(folder) / "mapping.yaml"
+        accelerator.write_text(json.dumps(description))
+        mapping.write_text(json.dumps(zigzag_worker.build_array_mapping(machine)))
+        stages = [
+            WorkloadParserStage, AcceleratorParserStage, WorkloadStage,
+            SpatialMappingGeneratorStage, MinimalEnergyStage, TemporalMappingGeneratorStage,
+            CostModelStage,
+        ]  # fmt: skip
+        return MainStage(
+            list_of_callables=stages,
+            accelerator=str(accelerator),
+            workload=[zigzag_worker.describe_layer(machine)],
+            mapping=str(mapping),
+            dump_folder="",
+            loma_lpf_limit=SEARCH_LIMIT,
+            loma_show_progress_bar=False,
+            nb_mappings_generated=1,
+            enable_mix_spatial_mapping_generation=False,
+            access_same_data_considered_as_no_access=True,
+            temporal_mapping_type=TemporalMappingType("uneven"),
+        ).run()[0][0]
