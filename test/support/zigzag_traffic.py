@@ -28,7 +28,7 @@ def search_least_traffic(sizes: tuple[int, int, int], sram_bytes: int) -> tuple[
         The inputs and weights that are read, the partial sums that are read, and all sums that are
         written.
     """
-    from zigzag.mapping.data_movement import DataDirection
+    from zigzag.hardware.architecture.memory_port import DataDirection
 
     machine = {
         **dict(zip("mkn", sizes, strict=True)),

@@ -30,9 +30,9 @@ def test_fold_order_is_that_of_scalesim():
     rows = read_recorded_rows("scalesim_traffic.csv")
     assert len(rows) == 500
     for row in rows:
-        moved = count_fold_order_elements(
-            row["dataflow"], read_sizes(row), 8, 8, int(row["buffer_kb"]) << 10
-        )
+        dataflow = next(each for each in flow.DATAFLOWS if each == row["dataflow"])
+        buffer = int(row["buffer_kb"]) << 10
+        moved = count_fold_order_elements(dataflow, read_sizes(row), 8, 8, buffer)
         assert (moved.inputs, moved.weights) == (int(row["inputs"]), int(row["weights"])), row
         assert 0 <= int(row["results"]) - moved.results <= 7, row
 
