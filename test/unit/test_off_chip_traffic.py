@@ -30,7 +30,7 @@ def test_fold_order_is_that_of_scalesim():
     rows = read_recorded_rows("scalesim_traffic.csv")
     assert len(rows) == 500
     for row in rows:
-        dataflow = next(each for each in flow.DATAFLOWS if each == row["dataflow"])
+        dataflow = flow.DATAFLOWS[flow.DATAFLOWS.index(row["dataflow"])]
         buffer = int(row["buffer_kb"]) << 10
         moved = count_fold_order_elements(dataflow, read_sizes(row), 8, 8, buffer)
         assert (moved.inputs, moved.weights) == (int(row["inputs"]), int(row["weights"])), row
