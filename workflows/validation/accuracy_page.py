@@ -74,7 +74,7 @@ of XLA stands. *In band* is the share of measurements in the
 _SHARE_TEXT = """
 The last columns are the mean shares of the predicted step: products, attention, streams (kernels
 that read and write each value once), communication that no kernel hides, and the rest, such as
-convolutions, launches and waiting.
+convolutions, launches and waiting. Pipelines have no such shares.
 
 """
 
@@ -165,7 +165,8 @@ def name_program_group(row: RunRow) -> str:
 def _build_share_table(rows: Sequence[RunRow]) -> TextTable:
     """Tabulate the mean shares of the predicted steps by kind of program.
 
-    *Other* is the compute of kernels that are neither products, attention nor streams.
+    *Other* is the compute of kernels that are neither products, attention nor streams. Pipelines
+    have no times by class of kernels, and do not count in the shares.
     """
     groups: dict[str, list[RunRow]] = {}
     for row in rows:
@@ -176,15 +177,17 @@ def _build_share_table(rows: Sequence[RunRow]) -> TextTable:
         score = score_predictions([to_prediction(row) for row in members])
         assert score is not None
         figures = dict(zip(SCORE_TITLES, score.format_figures()[1:], strict=True))
+        timed = [row for row in members if row["product_s"]]
         shares = [
-            sum(float(row[column] or 0) / float(row["predicted_s"]) for row in members)
-            / len(members)
+            sum(float(row[column] or 0) / float(row["predicted_s"]) for row in timed) / len(timed)
             for column in _SHARE_COLUMNS.values()
+            if timed
         ]
+        texts = [f"{round(100 * share)} %" for share in [*shares, 1 - sum(shares)]]
         lines.append(
             (
                 name, str(len(members)), figures["MAPE"], figures["bias"], figures["in band"],
-                *(f"{round(100 * share)} %" for share in [*shares, 1 - sum(shares)]),
+                *(texts if timed else ["-"] * (len(_SHARE_COLUMNS) + 1)),
             )
         )  # fmt: skip
     return TextTable("", lines, header, left=1)

@@ -28,8 +28,8 @@ WORST_COUNT = 10
 FAMILIES = ("product", "attention", "stream")  # of classes of kernels
 BOUNDS = ("compute", "memory", "launch", "latency")  # what limits kernels
 STATED = (
-    "id", "source", "model", "hardware", "network", "precision", "parallelism", "remat",
-    "framework", "tier", "uncertain", "notes",
+    "id", "source", "model", "seq_len", "global_batch", "hardware", "network", "precision",
+    "parallelism", "remat", "framework", "tier", "uncertain", "notes",
 )  # fmt: skip
 GROUPS: Mapping[str, Callable[[CaseOutcome], str]] = {
     "all": lambda outcome: "rows",
@@ -81,16 +81,16 @@ def build_case_row(outcome: CaseOutcome, options: CaseOptions) -> dict[str, Any]
 
 
 def _sum_family_s(figures: Mapping[str, Any], family: str) -> float | None:
-    """Return the compute time of a family of kernels; None without a result."""
+    """Return the compute time of a family of kernels; None without times by class."""
     prefix = "compute_s_by.class."
-    times_s = [
-        value
+    times_s = {
+        name.removeprefix(prefix): value
         for name, value in figures.items()
-        if name.startswith(prefix)
-        and value is not None
-        and find_kernel_family(name.removeprefix(prefix)) == family
-    ]
-    return sum(times_s) if figures else None
+        if name.startswith(prefix) and value is not None
+    }
+    if not times_s:
+        return None
+    return sum(value for name, value in times_s.items() if find_kernel_family(name) == family)
 
 
 def format_case_csv(rows: Sequence[Mapping[str, Any]]) -> str:
