@@ -153,13 +153,17 @@ def make_sort_key(value: str) -> tuple[int, str]:
     return (int(number[0]) if number else sys.maxsize, value)
 
 
+def name_framework(row: RunRow) -> str:
+    """Return the framework of a row, or what the row calls it if it is not known."""
+    return find_framework(row["framework"]).name or row["framework"].partition(" (")[0]
+
+
 def name_program_group(row: RunRow) -> str:
     """Return the kind of program: framework, family of models, class of number, and node."""
-    framework = find_framework(row["framework"]).name or row["framework"]
     family = re.split(r"[-_]", row["model"])[0]
     number = next((name for name in ("fp8", "int8", "tf32", "fp16") if name in row["precision"]),
                   "bf16")  # fmt: skip
-    return f"{framework}, {family}, {number}, {row['node']}"
+    return f"{name_framework(row)}, {family}, {number}, {row['node']}"
 
 
 def _build_share_table(rows: Sequence[RunRow]) -> TextTable:
@@ -217,9 +221,8 @@ def _build_layout_table(rows: Sequence[RunRow]) -> TextTable:
     """Tabulate how many pairs of layouts of one model are in the right order."""
     groups: dict[tuple[str, ...], list[RunRow]] = {}
     for row in rows:
-        if row["seq_len"] and row["global_batch"]:
-            framework = find_framework(row["framework"]).name or row["framework"]
-            key = (framework, row["model"], row["node"], row["seq_len"])
+        if row["seq_len"].isdecimal() and row["global_batch"]:  # no images, no two lengths
+            key = (name_framework(row), row["model"], row["node"], row["seq_len"])
             groups.setdefault(key, []).append(row)
     lines, total_right, total_count = [], 0, 0
     for key, members in sorted(groups.items()):
