@@ -123,7 +123,7 @@ def test_frameworks_are_read_by_their_words(text, name):
 @pytest.mark.parametrize(
     ("framework", "text", "options"),
     [
-        ("MaxText", "bf16", {}),
+        ("MaxText", "bf16", {"logits_dtype": "bf16"}),
         ("PyTorch", "bf16 mixed, fp32 master weights", {"logits_dtype": "bf16"}),
         ("JAX", "bfloat16 activations, float32 weights", {}),
         ("PyTorch", "fp16 AMP", {"compute_dtype": "f16", "logits_dtype": "f16"}),
@@ -131,10 +131,10 @@ def test_frameworks_are_read_by_their_words(text, name):
         ("PyTorch", "float32", {"compute_dtype": "f32"}),
         ("torchtitan", "float8 rowwise", {"products": "fp8_rowwise", "logits_dtype": "bf16"}),
         ("torchtitan", "float8 tensorwise + bf16", {"products": "fp8", "logits_dtype": "bf16"}),
-        ("MaxText", "fp8_full (qwix)", {"products": "fp8_static"}),
+        ("MaxText", "fp8_full (qwix)", {"products": "fp8_static", "logits_dtype": "bf16"}),
         ("TE", "FP8 delayed scaling", {"products": "fp8"}),
-        ("MaxText", "fp8", {"products": "fp8_delayed"}),
-        ("MaxText", "int8 (AQT)", {"products": "int8"}),
+        ("MaxText", "fp8", {"products": "fp8_delayed", "logits_dtype": "bf16"}),
+        ("MaxText", "int8 (AQT)", {"products": "int8", "logits_dtype": "bf16"}),
         ("Composer", "amp_fp8/DEFAULT",
          {"products": "fp8", "reduce_dtype": "f32", "logits_dtype": "bf16"}),
         ("TE", "MXFP8", None),

@@ -104,7 +104,7 @@ def test_a_row_becomes_a_recipe():
     assert plan.workload.options == {
         "model": "8b", "layers": "4", "emb": "512", "heads": "8", "kv_heads": "2", "mlp": "1024",
         "vocab": "1000", "head_dim": "64", "sequence": "2048", "batch": "2", "remat": "full",
-        "attention": "cudnn", "scan": "true",
+        "attention": "cudnn", "scan": "true", "logits_dtype": "bf16",
     }  # fmt: skip
 
 
@@ -202,7 +202,10 @@ def test_early_megatron_has_no_fused_attention(framework, notes, attention):
 def test_eager_frameworks_have_logits_of_16_bits():
     assert plan_case(framework="PyTorch FSDP").workload.options["logits_dtype"] == "bf16"
     assert "logits_dtype" not in plan_case(framework="PyTorch", precision="f32").workload.options
-    assert "logits_dtype" not in plan_case(framework="MaxText (JAX/XLA)").workload.options
+    assert plan_case(framework="MaxText (JAX/XLA)").workload.options["logits_dtype"] == "bf16"
+    old = {"hardware": "TPUv5e", "source": "AI-Hypercomputer/maxtext@0a1b2c3 configs/v5e/README.md"}
+    assert "logits_dtype" not in plan_case(framework="MaxText", **old).workload.options
+    assert "logits_dtype" not in plan_case(framework="Paxml (JAX/XLA)").workload.options
     f16 = plan_case(framework="Megatron-LM", precision="fp16").workload.options
     assert {f16[key] for key in ("compute_dtype", "logits_dtype", "weights_dtype")} == {"f16"}
 

@@ -64,9 +64,23 @@ def read_precision(case: TrainingCase) -> PrecisionReading:
     if re.search(r"/default\b", text) and not reading.reason:
         reading.options["reduce_dtype"] = "f32"  # Composer's mode; /pure sums gradients in bf16
     dtype = reading.options.get("compute_dtype", "bf16")
-    if read_framework(case).is_eager and dtype != "f32" and not reading.reason:
-        reading.options["logits_dtype"] = dtype  # as the result of every linear layer
+    if _has_narrow_logits(case) and dtype != "f32" and not reading.reason:
+        reading.options["logits_dtype"] = dtype
     return reading
+
+
+def _has_narrow_logits(case: TrainingCase) -> bool:
+    """Return whether logits have the type of activations, as the result of every linear layer.
+
+    MaxText computes them in f32 if ``logits_dot_in_fp32`` is true. That was the default of its
+    configs/base.yml until 2024, and thus in the results for TPUs in its own repository. Its scripts
+    for GPUs set it to false, which is the default since.
+    """
+    framework = read_framework(case)
+    if framework.name != MAXTEXT:
+        return framework.is_eager
+    is_tpu = "tpu" in case.get_text("hardware").lower()
+    return not (is_tpu and "maxtext@" in case.get_text("source").lower())
 
 
 def _find_narrowest_type(text: str) -> str:
