@@ -38,12 +38,17 @@ def run_support_module(
 def start_process(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[str]]:
     """Start a process that ^C interrupts, and kill it in the end if it still runs.
 
-    A shell starts background jobs with SIGINT ignored, which processes inherit and Python leaves as
-    it is; the default is therefore set here.
+    A shell starts background jobs with SIGINT ignored, and nohup jobs with SIGHUP ignored, which
+    processes inherit and Python leaves as it is; the defaults are therefore set here.
     """
+
+    def reset_signals() -> None:
+        for number in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+
     process = subprocess.Popen(
         command,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=reset_signals,
         text=True,
         **options,
     )
