@@ -38,11 +38,16 @@ class HespasError(Exception):
         self.remedy = remedy
         super().__init__(message)
 
+    @property
+    def reason(self) -> str:
+        """The message with the remedy, for rows of tables."""
+        return f"{self.message}; {self.remedy}" if self.remedy else self.message
+
     def __str__(self) -> str:
         text = f"{self.where}: error: " if self.where else "error: "
         if self.op_name:
             text += f"'{self.op_name}': "
-        text += f"{self.message}; {self.remedy}" if self.remedy else self.message
+        text += self.reason
         return text if text.isprintable() else _escape_control_characters(text)
 
 

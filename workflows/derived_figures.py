@@ -107,6 +107,15 @@ class DerivedFigures(StepEnergy):
         return any(getattr(self, name) is not None for name in names)
 
 
+def price_million_tokens(
+    cost_usd: float | None, tokens_per_s: float | None, step_s: float | None
+) -> float | None:
+    """Return the US dollars for a million tokens at the cost of a step; None if one is unknown."""
+    if not (cost_usd and tokens_per_s and step_s):
+        return None
+    return 1e6 * cost_usd / (tokens_per_s * step_s)
+
+
 def derive_step_figures(
     stats: Mapping[str, Any], step_time_s: float | None, node: NodeSpec | None, work: StepWork
 ) -> DerivedFigures:

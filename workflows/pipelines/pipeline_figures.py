@@ -7,7 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hespas.configs.node_spec import NodeSpec
-from hespas.workflows.derived_figures import DerivedFigures, StepWork, derive_step_figures
+from hespas.workflows.derived_figures import (
+    DerivedFigures,
+    StepWork,
+    derive_step_figures,
+    price_million_tokens,
+)
 from hespas.workflows.pipelines.pipeline_estimate import PipelineEstimate, RankFigures
 from hespas.workflows.pipelines.schedules import FORWARD, PipelineSchedule, TaskKind
 from hespas.workflows.pipelines.stage_estimates import (
@@ -46,16 +51,12 @@ def collect_pipeline_figures(
         "tokens_per_s": derived.tokens_per_s,
         "energy_j": derived.energy_j,
         "cost_usd": derived.cost_usd,
-        "usd_per_million_tokens": _compute_token_price(derived, estimate.step_time_s),
+        "usd_per_million_tokens": price_million_tokens(
+            derived.cost_usd, derived.tokens_per_s, estimate.step_time_s
+        ),
         "ranks": [_describe_rank(rank, node) for rank in estimate.ranks],
         "warnings": list(estimate.warnings),
     }
-
-
-def _compute_token_price(derived: DerivedFigures, step_s: float) -> float | None:
-    if not derived.cost_usd or not derived.tokens_per_s:
-        return None
-    return 1e6 * derived.cost_usd / (derived.tokens_per_s * step_s)
 
 
 def _compute_margin(peak_bytes: int | None, node: NodeSpec) -> float | None:

@@ -181,7 +181,7 @@ def _plan_pipeline(request: PipelineRequest, system: str, row: PipelineRow) -> P
         model = place_on_rank(StudyWorkload("stage", options, request.mesh, {}))
         planned.programs = make_study_stages(model, schedule, request, system)
     except HespasError as error:
-        row.reason = "; ".join(filter(None, (error.message, error.remedy)))
+        row.reason = error.reason
     return planned
 
 

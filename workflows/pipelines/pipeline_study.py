@@ -195,7 +195,7 @@ def _make_programs(
     paths: set[str] = set()
     for one, files in zip(todo, pipelines, strict=True):
         if isinstance(files, HespasError):
-            one.row.reason = "; ".join(filter(None, (files.message, files.remedy)))
+            one.row.reason = files.reason
             continue
         assert one.schedule is not None
         one.cell = PipelineCell(one.schedule, files, system, request.straggler)
@@ -208,7 +208,7 @@ def _record_figures(
 ) -> None:
     """Record the figures of a row, or why it has none or does not fit."""
     if isinstance(figures, HespasError):
-        row.reason = "; ".join(filter(None, (figures.message, figures.remedy)))
+        row.reason = figures.reason
         return
     row.figures = figures
     if figures["fits"] is False:

@@ -348,7 +348,7 @@ class LayoutSearch:
             self.note(f"note: not compiled: {error.message}")
             return
         row.status = "failed"
-        row.reason = "; ".join(filter(None, (error.message, error.remedy)))
+        row.reason = error.reason
 
     def _record_fused(self, row: LayoutRow, figures: LayoutFigures, *, fits: bool | None) -> None:
         row.fused = figures

@@ -12,7 +12,7 @@ from hespas import configs
 from hespas.estimators import registry
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.text_tables import TextTable, format_seconds
-from hespas.workflows.derived_figures import compute_scaling_efficiency
+from hespas.workflows.derived_figures import compute_scaling_efficiency, price_million_tokens
 from hespas.workflows.program_form import AS_IS, FUSE
 from hespas.workflows.studies import program_forms, study_notes, study_plot, study_programs
 from hespas.workflows.studies.study_definition import (
@@ -279,8 +279,6 @@ def make_figure_row(cell: StudyCell, form: str) -> Row:
         figures[name] for name in ("step_time_s", "model_flops", "tokens_per_s")
     )
     rate = flops / step_s / cell.devices if flops and step_s else None
-    cost = figures["cost_usd"]
-    per_million = 1e6 * cost / (tokens * step_s) if cost and tokens else None
     error = cell.error
     return {
         **cell.labels,
@@ -288,10 +286,10 @@ def make_figure_row(cell: StudyCell, form: str) -> Row:
         "devices": cell.devices,
         "mesh": cell.workload.mesh_text if cell.workload else None,
         "system": cell.system,
-        "error": error and "; ".join(filter(None, (error.message, error.remedy))),
+        "error": error and error.reason,
         **figures,
         "flops_per_s_per_device": rate,
-        "usd_per_million_tokens": per_million,
+        "usd_per_million_tokens": price_million_tokens(figures["cost_usd"], tokens, step_s),
         "form": form,
         "estimator": answer.get("estimator"),
         "program": Path(cell.path).name or None,
