@@ -46,10 +46,10 @@ def test_layouts_are_ordered_by_the_time_of_a_device_for_a_token():
 
     # Device seconds for each sequence: 8 and 8, then 10 and 12, then 10.2 and 9.
     rows = [make_row(8, 8, 8.0, 8.0), make_row(16, 16, 10.0, 12.0), make_row(8, 8, 10.2, 9.0)]
-    assert accuracy_page.count_ordered_pairs(rows[:2]) == (1, 1)
-    assert accuracy_page.count_ordered_pairs(rows[1:]) == (0, 0)  # measured times 2 % apart
+    assert accuracy_page.count_ordered_layouts(rows[:2]) == (1, 1)
+    assert accuracy_page.count_ordered_layouts(rows[1:]) == (0, 0)  # measured times 2 % apart
     slower = make_row(8, 16, 22.0, 18.0)  # 11 s measured and 9 s predicted for each sequence
-    assert accuracy_page.count_ordered_pairs([rows[1], slower]) == (0, 1)
+    assert accuracy_page.count_ordered_layouts([rows[1], slower]) == (0, 1)
 
 
 def test_a_result_of_another_command_is_refused(tmp_path):

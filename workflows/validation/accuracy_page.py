@@ -12,8 +12,8 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
-from itertools import combinations
 from pathlib import Path
 
 from hespas import configs
@@ -25,6 +25,7 @@ from hespas.workflows.validation.measured_cells import MeasuredCell
 from hespas.workflows.validation.prediction_scores import (
     SCORE_TITLES,
     StepPrediction,
+    count_ordered_pairs,
     score_predictions,
 )
 
@@ -197,24 +198,25 @@ def _build_share_table(rows: Sequence[RunRow]) -> TextTable:
     return TextTable("", lines, header, left=1)
 
 
-def count_ordered_pairs(rows: Sequence[RunRow]) -> tuple[int, int]:
+def count_ordered_layouts(rows: Sequence[RunRow]) -> tuple[int, int]:
     """Return how many pairs of rows are in the right order, and how many count.
 
     The rows are ordered by the seconds of one device for one token.
     """
-    times = []
-    for row in rows:
-        prediction = to_prediction(row)
-        device_share = int(row["devices"]) / (int(row["seq_len"]) * int(row["global_batch"]))
-        times.append((prediction.cell.measured_s * device_share, prediction.step_s * device_share))
-    right = count = 0
-    for (measured_s, predicted_s), (other_measured_s, other_predicted_s) in combinations(times, 2):
-        difference_s = measured_s - other_measured_s
-        if abs(difference_s) < LAYOUT_DIFFERENCE * min(measured_s, other_measured_s):
-            continue
-        count += 1
-        right += difference_s * (predicted_s - other_predicted_s) > 0
-    return right, count
+
+    def is_apart(a: StepPrediction, b: StepPrediction) -> bool:
+        times_s = a.cell.measured_s, b.cell.measured_s
+        return max(times_s) - min(times_s) >= LAYOUT_DIFFERENCE * min(times_s)
+
+    return count_ordered_pairs([_scale_to_token(row) for row in rows], is_apart)
+
+
+def _scale_to_token(row: RunRow) -> StepPrediction:
+    """Convert a row to the times of one device for one token."""
+    share = int(row["devices"]) / (int(row["seq_len"]) * int(row["global_batch"]))
+    prediction = to_prediction(row)
+    cell = replace(prediction.cell, measured_s=prediction.cell.measured_s * share)
+    return StepPrediction(cell, prediction.step_s * share)
 
 
 def _build_layout_table(rows: Sequence[RunRow]) -> TextTable:
@@ -226,7 +228,7 @@ def _build_layout_table(rows: Sequence[RunRow]) -> TextTable:
             groups.setdefault(key, []).append(row)
     lines, total_right, total_count = [], 0, 0
     for key, members in sorted(groups.items()):
-        right, count = count_ordered_pairs(members)
+        right, count = count_ordered_layouts(members)
         if count:
             share = f"{100 * right / count:.0f} %"
             lines.append((*key, str(len(members)), str(count), str(right), share))

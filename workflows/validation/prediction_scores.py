@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from hespas.workflows.validation.measured_cells import MeasuredCell
 
@@ -105,14 +106,22 @@ def compute_pair_order(predictions: Sequence[StepPrediction]) -> float:
     Pairs whose measurements overlap within their uncertainties do not count. Without pairs the
     result is 1.
     """
-    right = wrong = 0
-    for i, a in enumerate(predictions):
-        for b in predictions[:i]:
-            apart = a.cell.measured_s - b.cell.measured_s
-            if abs(apart) <= a.cell.uncertainty_s + b.cell.uncertainty_s:
-                continue
-            if apart * (a.step_s - b.step_s) > 0:
-                right += 1
-            else:
-                wrong += 1
-    return (right - wrong) / (right + wrong) if right + wrong else 1.0
+
+    def is_apart(a: StepPrediction, b: StepPrediction) -> bool:
+        difference_s = abs(a.cell.measured_s - b.cell.measured_s)
+        return difference_s > a.cell.uncertainty_s + b.cell.uncertainty_s
+
+    right, count = count_ordered_pairs(predictions, is_apart)
+    return (2 * right - count) / count if count else 1.0
+
+
+def count_ordered_pairs(
+    predictions: Sequence[StepPrediction],
+    is_apart: Callable[[StepPrediction, StepPrediction], bool],
+) -> tuple[int, int]:
+    """Return how many pairs are in the right order, and how many count because they are apart."""
+    pairs = [pair for pair in combinations(predictions, 2) if is_apart(*pair)]
+    right = sum(
+        (a.cell.measured_s - b.cell.measured_s) * (a.step_s - b.step_s) > 0 for a, b in pairs
+    )
+    return right, len(pairs)
