@@ -101,6 +101,23 @@ def add_depth_flag(container: FlagContainer) -> None:
     )  # fmt: skip
 
 
+def add_program_study_flags(container: FlagContainer, contents: str) -> None:
+    """Add the flags of studies that make programs: workers, their folder, errors and cache.
+
+    Args:
+        container: The parser or group of flags to extend.
+        contents: What the cache stores, for the help text.
+    """
+    add_jobs_flag(container)
+    container.add_argument(
+        "--work-dir", default="", metavar="DIR", help="folder that keeps the programs"
+    )
+    container.add_argument(
+        "--keep-going", action="store_true", help="exit with 0 even if rows have errors"
+    )
+    add_cache_flag(container, contents)
+
+
 def add_cache_flag(container: FlagContainer, contents: str, *, allows_none: bool = True) -> None:
     """Add ``--cache``.
 

@@ -15,8 +15,8 @@ from hespas.tools.commands import study_pipeline, study_serving, study_variation
 from hespas.tools.commands.command_parser import CommandParser, parse_count
 from hespas.tools.commands.shared_flags import (
     add_cache_flag,
-    add_jobs_flag,
     add_json_flag,
+    add_program_study_flags,
     parse_key_values,
 )
 
@@ -172,10 +172,7 @@ def _build_program_parser(study: Study) -> CommandParser:
         help="more options of that pass, for optimised and scheduled",
     )  # fmt: skip
     _add_output_flags(parser)
-    add_jobs_flag(parser)
-    add("--work-dir", default="", metavar="DIR", help="folder that keeps the programs")
-    add("--keep-going", action="store_true", help="exit with 0 even if rows have errors")
-    add_cache_flag(parser, "results of cells")
+    add_program_study_flags(parser, "results of cells")
     return parser
 
 

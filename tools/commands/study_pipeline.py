@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hespas.support.errors import UsageError
 from hespas.tools.commands.command_parser import CommandParser, parse_count, parse_positive
-from hespas.tools.commands.shared_flags import add_cache_flag, add_jobs_flag, parse_key_values
+from hespas.tools.commands.shared_flags import add_program_study_flags, parse_key_values
 
 if TYPE_CHECKING:
     from hespas.workflows.pipelines.pipeline_request import PipelineRequest
@@ -76,10 +76,7 @@ def build_pipeline_parser() -> CommandParser:
         "--xla-optimize", default="", metavar="OPTIONS",
         help="more options of that pass, for optimised and scheduled",
     )  # fmt: skip
-    add_jobs_flag(parser)
-    add("--work-dir", default="", metavar="DIR", help="folder that keeps the programs")
-    add("--keep-going", action="store_true", help="exit with 0 even if rows have errors")
-    add_cache_flag(parser, "results of pipelines")
+    add_program_study_flags(parser, "results of pipelines")
     return parser
 
 
