@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import itertools
 import math
+import statistics
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -28,7 +32,8 @@ from hespas.workflows.calibration.compiler_cycles import (
 )
 from hespas.workflows.calibration.measurement_tables import KernelMeasurement, read_measurements
 
-TABLE = Path(__file__).parents[2] / "docs" / "data" / "tpu-cycles.csv.xz"
+DATA = Path(__file__).parents[2] / "docs" / "data"
+TABLE = DATA / "tpu-cycles.csv.xz"
 TARGETS = ("TPUv3_core", "TPUv4", "TPUv5e", "TPUv5p", "TPUv6e")
 # AI-Hypercomputer/tpu-recipes, microbenchmarks (Apache-2.0).
 SQUARES_TFLOP_S = {  # of one core of TPU7x, by the size of square products in bf16
@@ -109,6 +114,62 @@ def test_the_compiler_agrees_with_measurements_of_tpu7x():
     own = load_constants("TPU7x_core").fits["product.bf16"]
     compiled = fit_cycle_products(rows, node, own.fixed_s, own.bandwidth, "")
     assert compiled["efficiency"] == pytest.approx(own.efficiency, rel=0.02)
+
+
+def collect_product_growth(node: str, element_type: str) -> list[tuple[float, float]]:
+    """Return what 1,024 and more rows add to products: measured and estimated, in microseconds.
+
+    Each pair is the growth from one number of rows to the next, from which the time that the host
+    takes for a call is absent.
+    """
+    with (DATA / "tpu-products.csv").open(newline="") as file:
+        rows = [r for r in csv.DictReader(file) if (r["node"], r["type"]) == (node, element_type)]
+    pairs = []
+    for first, second in itertools.pairwise(rows):
+        if (first["n"], first["k"]) != (second["n"], second["k"]) or int(first["m"]) < 1024:
+            continue
+        pairs.append(
+            (
+                float(second["time_us"]) - float(first["time_us"]),
+                estimate_product_us(second) - estimate_product_us(first),
+            )
+        )
+    return pairs
+
+
+def estimate_product_us(row: Mapping[str, str]) -> float:
+    """Return the estimated microseconds of a row of the table of products."""
+    m, n, k = (int(row[name]) for name in "mnk")
+    shape = MatrixProduct(m, n, k, 1, row["type"], 2 * m * n * k)
+    operand, result = (1, 4) if row["type"] == "i8" else (2, 2)
+    moved = operand * (m * k + k * n) + result * m * n
+    return 1e6 * estimate_product_time(load_constants(row["node"]), shape, moved).time_s
+
+
+@pytest.mark.parametrize(
+    ("node", "element_type", "ratio"),
+    [
+        ("TPUv6e", "bf16", 1.04),
+        ("TPUv6e", "i8", 1.0),
+        # Newer than the table of the constants, whose products took 17 % longer.
+        ("TPU7x_core", "bf16", 1.17),
+    ],
+)
+def test_growth_of_products_is_as_measured(node, element_type, ratio):
+    growth = collect_product_growth(node, element_type)
+    assert len(growth) >= 8
+    ratios = [estimated / measured for measured, estimated in growth]
+    assert statistics.median(ratios) == pytest.approx(ratio, abs=0.015)
+
+
+def test_products_of_v5e_are_as_measured():
+    """The host's part of a call is what the smallest product takes more than its estimate."""
+    with (DATA / "tpu-products.csv").open(newline="") as file:
+        smallest, *rows = [row for row in csv.DictReader(file) if row["node"] == "TPUv5e"]
+    host_us = float(smallest["time_us"]) - estimate_product_us(smallest)
+    for row in rows:
+        measured_us = float(row["time_us"]) - host_us
+        assert estimate_product_us(row) == pytest.approx(measured_us, rel=0.03)
 
 
 def test_products_of_v6e_are_between_both_measurements():
