@@ -98,6 +98,8 @@ _TPU_SQUARES_TFLOP_S = {
 }
 _TPU7X_CYCLES_SHARE = 0.85  # of the peak rate: the median of docs/data/tpu-cycles.csv.xz
 _DATA = Path(configs.__file__).resolve().parents[1] / "docs" / "data"
+SECOND_SOURCES = _DATA / "second-sources.csv"
+"""Kernels that other laboratories measured on boards whose constants are known."""
 
 
 @dataclass(frozen=True)
@@ -343,14 +345,13 @@ def compare_second_sources() -> Iterator[dict[str, Any]]:
 
     A class that the board has from another chip is a comparison of both chips.
     """
-    path = _DATA / "second-sources.csv"
-    with path.open(encoding="utf-8") as file:
+    with SECOND_SOURCES.open(encoding="utf-8") as file:
         devices = sorted({row["device"] for row in csv.DictReader(file)})
     for device in devices:
         board, _, library = device.partition(" ")
         constants = load_constants(board)
         for kind, name in _SECOND_CLASSES.items():
-            source = read_source(path, kind, f"{board}, {library or name}", device)
+            source = read_source(SECOND_SOURCES, kind, f"{board}, {library or name}", device)
             if source is not None:
                 fit = constants.fits[kind]
                 cause: ErrorCause = "transferred" if TRANSFERRED in fit.tags else "source"

@@ -323,7 +323,7 @@ def _choose_state_type(
     MaxText has one key for both (``weight_dtype``), which rows do not state. Its benchmarks set it
     to bfloat16 where the memory of the devices is too small.
     """
-    weights, node = case.get_text("params"), find_node(case.get_text("hardware"))
+    weights, node = case.get_text("params"), find_node(*map(case.get_text, ("hardware", "source")))
     if read_framework(case).name != MAXTEXT or not weights or not node:
         return {}
     available_bytes = configs.load_node(node).memory_bytes

@@ -39,6 +39,7 @@ from hespas.workflows.validation.case_systems import (
     CaseSystem,
     choose_case_system,
     count_xla_devices,
+    describe_inferred_limit,
     find_node,
     write_case_system,
 )
@@ -145,7 +146,7 @@ def predict_cases(
 def _plan_case(case: TrainingCase, options: CaseOptions) -> CaseOutcome:
     """Choose the program, node and network of a case, or state the reasons against it."""
     hardware = case.get_text("hardware")
-    node, target, hardware_reason = find_node(hardware), "", ""
+    node, target, hardware_reason = find_node(hardware, case.get_text("source")), "", ""
     devices = count_xla_devices(case, node)
     chips, case = case.devices, dataclasses.replace(case, devices=devices)
     if not node:
@@ -170,8 +171,7 @@ def _plan_case(case: TrainingCase, options: CaseOptions) -> CaseOutcome:
         plan.reasons["network"] = error.message
     if plan.reasons or plan.workload is None or outcome.system is None:
         return outcome
-    if outcome.system.assumption:
-        plan.assumptions.append(outcome.system.assumption)
+    plan.assumptions += filter(None, (describe_inferred_limit(node), outcome.system.assumption))
     is_fused = plan.workload.options.get("attention") == program_forms.FUSED_ATTENTION["gpu"]
     if is_fused and compiler == "gpu" and options.estimator == CalibratedEstimator.name:
         outcome.attention = choose_attention_library(case, node, plan.assumptions)

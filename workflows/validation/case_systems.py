@@ -68,7 +68,14 @@ BOARDS: Mapping[str, Board] = {
     "V100_32GB_SXM2": Board("V100_32GB", "V100_32GB_8GPU", "", 6.25, _DGX_1),
     "V100_32GB_SXM3": Board("V100_SXM3_32GB", "DGX_2_V100_16", "", 6.25, _DGX_2, 16),
 }
-BOARDS_BY_NODE = {board.node: board for board in BOARDS.values()}
+SOURCE_BOARDS: Mapping[tuple[str, str], Board] = {
+    ("B200_180GB", "SimuMax"): Board(
+        "B200_180GB_720W", "HGX_B200_8", "DGX_B200_SuperPOD_{}", 50.0, _NDR
+    ),
+}
+"""The board of a row by its name and a word of its source, where the source has published times of
+products that another power limit explains (``workflows/calibration/power_limits.py``)."""
+BOARDS_BY_NODE = {board.node: board for board in (*BOARDS.values(), *SOURCE_BOARDS.values())}
 FABRICS = (
     ("H100_80GB", r"TCPXO|A3 Mega", "A3_Mega_{}"),
     ("H100_80GB", r"TCPX\b", "A3_High_{}"),
@@ -99,17 +106,28 @@ class CaseSystem:
     has_unstated_network: bool = False
 
 
-def find_node(hardware: str) -> str:
-    """Return the node preset of a board, or "" if none is known.
+def find_node(hardware: str, source: str = "") -> str:
+    """Return the node preset of a board in the machine of a source, or "" if none is known.
 
     What follows the name in brackets describes it further, as in ``TPU7x (two devices a chip)``. Of
     a chip whose cores are devices to XLA, it is the node of a core.
     """
     board = hardware.partition(" (")[0]
+    for (name, word), variant in SOURCE_BOARDS.items():
+        if name == board and re.search(rf"\b{word}\b", source):
+            return variant.node
     if board in BOARDS:
         return BOARDS[board].node
     presets = configs.list_node_presets()
     return next((name for name in (f"{board}_core", board) if name in presets), "")
+
+
+def describe_inferred_limit(node: str) -> str:
+    """Return the assumption about a power limit that its source does not state, or ""."""
+    if node not in {board.node for board in SOURCE_BOARDS.values()}:
+        return ""
+    limit_w = configs.load_node(node).tdp_w
+    return f"power limit of {limit_w:g} W, inferred from products that the source published"
 
 
 def count_xla_devices(case: TrainingCase, node: str) -> int:
