@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Protocol
 
+from .ring_steps import count_ring_steps
+
 
 class AlgorithmPort(Protocol):
     """The services that an algorithm uses on its device, for its chunk."""
@@ -65,7 +67,7 @@ class RingAlgorithm(_ReductionRounds):
 
     def __init__(
         self, port: AlgorithmPort, kind: str, size: int, ring: tuple[int, ...], index: int,
-        backwards: bool, window: int | None, part: bool,
+        backwards: bool, window: int | None, part: bool, is_half: bool,
     ) -> None:  # fmt: skip
         """Prepare a phase.
 
@@ -78,22 +80,22 @@ class RingAlgorithm(_ReductionRounds):
             backwards: Whether the ring runs anticlockwise.
             window: Peers that a direct algorithm sends to at once, -1 for all; None for a ring.
             part: Whether the collective is one ring over some of the devices.
+            is_half: Whether an all-to-all goes around the ring in both directions.
         """
         n = len(ring)
+        steps = count_ring_steps(kind, size, n, is_half=is_half)
         super().__init__(kind)
         self.port, self.ring, self.index = port, ring, index
         self.turn = -1 if backwards else 1
-        self.size = size if kind == "all_gather" else size // n
+        self.size = steps.message_bytes
         self.target = (index + self.turn) % n
         self.source = (index - self.turn) % n
         self.batch = 1
-        self.steps = n - 1
+        self.steps = steps.count
         self.middle = n - 1
         self.walks = window is not None
-        if kind == "all_reduce":
-            self.steps = 2 * (n - 1)
-        elif kind == "all_to_all" and window is None:
-            self.steps = n * (n - 1) // 2
+        if self.walks and kind == "all_to_all":  # each message goes to its target at once
+            self.steps = n - 1
         self.after_first = (n - 1) * self.batch
         if window is not None:
             self.batch = n - 1 if window == -1 else min(window, n - 1)

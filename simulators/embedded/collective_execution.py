@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .chunk_phases import ChunkPhase
 from .collective_algorithms import (
     DoubleBinaryTreeAlgorithm,
     HalvingDoublingAlgorithm,
     RingAlgorithm,
 )
-from .collective_plan import ChunkPhase, CollectivePlanner, PlannedCommunicator
+from .collective_plan import CollectivePlanner, PlannedCommunicator
 from .events import DeviceEndpoint, EventQueue, MessageTransport
 
 FinishCallback = Callable[[int], None]
@@ -92,7 +93,7 @@ class CollectiveExecution:
             window = choice.window if choice.name == "direct" else None
             algorithm = RingAlgorithm(
                 chunk, phase.kind, phase.size, ring, index, phase.backwards, window,
-                self.communicator.part,
+                self.communicator.part, phase.is_half,
             )  # fmt: skip
         algorithm.start_phase()
 

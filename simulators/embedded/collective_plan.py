@@ -8,6 +8,7 @@ GeneralComplexTopology.cc, QueueLevelHandler.cc.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -17,38 +18,23 @@ from hespas.configs.system_spec import SystemSpec
 from hespas.simulators.simulation_options import SimulationOptions
 from hespas.support.errors import HespasError
 
-from .dimension_orders import DimensionOrder, list_rotated_orders
+from .algorithm_limits import find_algorithm_problem
+from .chunk_phases import ChunkPhase, CollectivePlan, QueueTurn
+from .dimension_orders import (
+    DimensionOrder,
+    list_balanced_orders,
+    list_rotated_orders,
+    list_single_orders,
+    split_into_pieces,
+)
 from .logical_dimensions import DimensionAlgorithm, LogicalDimension, encode_link_form
 from .network import AnalyticalNetwork
+from .ring_steps import count_ring_steps
+from .schedule_choice import PIECE_COUNTS, PlanCandidate, choose_fastest_plan
 
 KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 # The endpoint delay in a communicator of some devices, which ASTRA-sim does not read from a file.
 _COMMUNICATOR_DELAY_NS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkPhase:
-    """A collective of one chunk in one dimension.
-
-    Attributes:
-        kind: The kind of collective.
-        dim: The index of the logical dimension.
-        size: Operand bytes of one device.
-        queue: The queue in which the chunk waits for this phase.
-        backwards: Whether the ring runs anticlockwise.
-        tree: Which of the two trees a double binary tree uses, 0 or 1.
-    """
-
-    kind: str
-    dim: int
-    size: int
-    queue: int
-    backwards: bool = False
-    tree: int = 0
-
-
-CollectivePlan = tuple[tuple[ChunkPhase, ...], ...]
-"""The phases of each chunk of a collective."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,32 +59,6 @@ class PlannedCommunicator:
     dims: tuple[LogicalDimension, ...]
     involved: tuple[bool, ...]
     shape: int = 0
-
-
-@dataclass(slots=True)
-class QueueTurn:
-    """The round-robin position of a device in its queues and trees, kept between collectives.
-
-    Attributes:
-        queues: The next queue by dimension and part of a collective: "all", or the "first" and
-            "last" phases of an all-reduce, which use separate halves of the queues.
-        trees: The next tree by kind of collective and dimension.
-    """
-
-    queues: dict[tuple[int, str], int] = field(default_factory=dict)
-    trees: dict[tuple[str, int], int] = field(default_factory=dict)
-
-    def to_hashable_key(self) -> tuple:
-        """Return a hashable form of the position."""
-        return tuple(self.queues.items()), tuple(self.trees.items())
-
-    def copy_turn_state(self) -> QueueTurn:
-        """Return an independent copy."""
-        return QueueTurn(self.queues.copy(), self.trees.copy())
-
-    def restore_turn_state(self, state: QueueTurn) -> None:
-        """Set the position to that of ``state``."""
-        self.queues, self.trees = state.queues.copy(), state.trees.copy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +131,8 @@ class CollectivePlanner:
         involved = involved[: len(dims)] or (True,) * len(dims)
         used = [dim for dim, runs in zip(dims, involved, strict=True) if runs and dim.count > 1]
         one_ring = part and not counts
-        problem = self.find_algorithm_problem(kind, used, one_ring)
+        is_split = self.system.collective_optimization == "localBWAware"
+        problem = find_algorithm_problem(kind, used, part=one_ring, is_split=is_split)
         if problem:
             raise HespasError(f"{kind.replace('_', '-')}-implementation: {problem}", where=where)
         lines = [dim.find_ring_members(dim.members[0]) for dim in used] if part else []
@@ -191,16 +152,7 @@ class CollectivePlanner:
         key = (kind, size, communicator.shape, turn.to_hashable_key())
         cached_plan = self._plans.get(key)
         if cached_plan is None:
-            count, chunk = self.split_chunks(kind, size)
-            orders = self._list_orders(communicator)
-            part_bytes = -(-chunk // len(orders))
-            if kind != "all_gather":  # like a chunk, it is divided over the devices
-                part_bytes = max(part_bytes, min(chunk, self.network.device_count))
-            plan = tuple(
-                self.plan_phases(kind, part_bytes, communicator.dims, order, turn)
-                for _ in range(count)
-                for order in orders
-            )
+            plan = self._choose_plan(kind, size, communicator, turn)
             plan = self._unique_plans.setdefault(plan, plan)
             is_turn_kept = turn.to_hashable_key() == key[3]
             self._plans[key] = (plan, None if is_turn_kept else turn.copy_turn_state())
@@ -209,19 +161,78 @@ class CollectivePlanner:
             turn.restore_turn_state(cached_plan[1])
         return cached_plan[0]
 
-    def _list_orders(self, communicator: PlannedCommunicator) -> list[DimensionOrder]:
-        """Return the orders in which the parts of a chunk take the dimensions; usually one."""
+    def _choose_plan(
+        self, kind: str, size: int, communicator: PlannedCommunicator, turn: QueueTurn
+    ) -> CollectivePlan:
+        """Plan a collective by the fastest of its schedules, and advance ``turn``.
+
+        On a torus whose dimensions run at once, the schedules are equal parts, a single order of
+        the dimensions, which sends the fewest messages, and balanced parts in pieces, of which
+        smaller ones fill the links of unequal dimensions sooner.
+        """
+        used, rings = self._find_rings(communicator)
+        directions = self.system.fabric.directions_at_once
+        equal = list_rotated_orders(used, rings, directions)
+        is_at_once = self.system.fabric.dimensions_at_once and len(rings) > 1 and used == rings
+        if not is_at_once or kind == "all_to_all":  # its loads are the same in all orders
+            return self._plan_orders(kind, size, communicator, equal, turn)
+
+        def plan_candidate(orders: Sequence[DimensionOrder]) -> PlanCandidate:
+            end = turn.copy_turn_state()
+            return PlanCandidate(self._plan_orders(kind, size, communicator, orders, end), end)
+
+        counts = [dim.count for dim in communicator.dims]
+        balanced = list_balanced_orders(rings, counts, self.network.bytes_per_ns, directions)
+        fastest = choose_fastest_plan(
+            map(plan_candidate, (equal, *list_single_orders(rings, directions))),
+            (plan_candidate(split_into_pieces(balanced, pieces)) for pieces in PIECE_COUNTS),
+            self.active_chunks,
+            functools.partial(self._estimate_phase_ns, communicator),
+        )
+        turn.restore_turn_state(fastest.turn)
+        return fastest.plan
+
+    def _plan_orders(
+        self, kind: str, size: int, communicator: PlannedCommunicator,
+        orders: Sequence[DimensionOrder], turn: QueueTurn,
+    ) -> CollectivePlan:  # fmt: skip
+        """Plan a collective whose chunks are divided into a part for each order."""
+        count, chunk = self.split_chunks(kind, size)
+        # Like a chunk, a part of other kinds is divided over the devices.
+        least = 1 if kind == "all_gather" else min(chunk, self.network.device_count)
+        return tuple(
+            self.plan_phases(
+                kind, max(math.ceil(chunk * order.share), least), communicator.dims, order, turn
+            )
+            for _ in range(count)
+            for order in orders
+        )
+
+    def _find_rings(self, communicator: PlannedCommunicator) -> tuple[list[int], list[int]]:
+        """Return the dimensions of a collective, and those of them that parts take in turn."""
         dims, involved = communicator.dims, communicator.involved
         used = [d for d in range(len(dims)) if involved[d] and dims[d].count > 1]
+        if not self.options.by_dimension or not communicator.grid:
+            return used, []
         rings = [
             d
             for d in used
             if self.network.topology[d] in ("Ring", "Mesh")
             and dims[d].algorithm == DimensionAlgorithm("ring")
         ]
-        if not self.options.by_dimension or not communicator.grid or not rings:
-            return [DimensionOrder(tuple(used))]
-        return list_rotated_orders(used, rings, self.system.fabric.directions_at_once)
+        return used, rings
+
+    def _estimate_phase_ns(self, communicator: PlannedCommunicator, phase: ChunkPhase) -> float:
+        """Estimate the time of a phase around a ring, to compare schedules."""
+        count = communicator.dims[phase.dim].count
+        steps = count_ring_steps(phase.kind, phase.size, count, is_half=phase.is_half)
+        # On a Mesh, one message of n passes all n - 1 links; the others pass one.
+        hops = 2 if self.network.topology[phase.dim] == "Mesh" else 1
+        transfer_ns = steps.message_bytes / self.network.bytes_per_ns[phase.dim]
+        step_ns = hops * self.network.latency_ns[phase.dim] + transfer_ns
+        delay_ns = self.compute_delay_ns(communicator)
+        reduction_ns = steps.reductions * self.compute_reduction_ns(steps.message_bytes)
+        return delay_ns + steps.count * (step_ns + delay_ns) + reduction_ns
 
     def list_algorithms(self, kind: str) -> list[DimensionAlgorithm]:
         """Return the algorithms of a kind of collective, by dimension."""
@@ -276,37 +287,6 @@ class CollectivePlanner:
             stride *= count
         return tuple(dims)
 
-    def find_algorithm_problem(
-        self, kind: str, dims: Sequence[LogicalDimension], part: bool
-    ) -> str:
-        """Describe why the algorithms of the system cannot run a collective; "" if they can."""
-        for dim in dims:
-            name, count = dim.algorithm.name, dim.count
-            if name == "halvingDoubling" and count & (count - 1):
-                return f"halvingDoubling needs a power of two of devices, and there are {count}"
-            if name == "halvingDoubling" and kind == "all_to_all":
-                return "halvingDoubling does no all-to-all"
-            if name == "doubleBinaryTree":
-                if kind != "all_reduce":
-                    return f"doubleBinaryTree does all-reduces only, not {kind}"
-                if self._has_split_tree(dims):
-                    return (
-                        "doubleBinaryTree does all-reduces only, and with localBWAware all "
-                        "dimensions but the last do reduce-scatters and all-gathers"
-                    )
-                if part:
-                    return "doubleBinaryTree does not work on a communicator of some devices"
-                if count & (count - 1):
-                    return f"doubleBinaryTree needs a power of two of devices, not {count}"
-            if dim.algorithm.window == 0:
-                return "direct0 sends nothing"
-        return ""
-
-    def _has_split_tree(self, dims: Sequence[LogicalDimension]) -> bool:
-        """Return whether a tree's dimension would run a reduce-scatter and an all-gather."""
-        trees = [dim.algorithm.name == "doubleBinaryTree" for dim in dims]
-        return self.system.collective_optimization == "localBWAware" and any(trees[:-1])
-
     def split_chunks(self, kind: str, size: int) -> tuple[int, int]:
         """Return the number of chunks of a collective, and the bytes of each."""
         splits = self.system.preferred_dataset_splits
@@ -352,7 +332,8 @@ class CollectivePlanner:
                 turn.trees[kind, dim] = 1 - tree
             if _compute_smallest_message(phase_kind, dims[dim], size) < 1:
                 raise HespasError(f"{phase_kind} of {chunk} bytes sends messages of 0 bytes")
-            phases.append(ChunkPhase(phase_kind, dim, phase_size, queue, backwards, tree))
+            is_half = phase_kind == "all_to_all" and order.is_one_direction(dim)
+            phases.append(ChunkPhase(phase_kind, dim, phase_size, queue, backwards, tree, is_half))
             if phase_kind == "reduce_scatter":
                 size //= dims[dim].count
             elif phase_kind == "all_gather":

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hespas.support.errors import HespasError
 
 from . import scalar_recurrence
+from .chunk_phases import ChunkPhase, CollectivePlan
 from .collective_execution import CollectiveExecution
-from .collective_plan import ChunkPhase, CollectivePlan, CollectivePlanner, PlannedCommunicator
+from .collective_plan import CollectivePlanner, PlannedCommunicator
 from .events import (
     DeviceEndpoint,
     EventCallback,

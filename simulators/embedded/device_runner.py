@@ -20,7 +20,8 @@ from hespas.simulators.simulation_options import SimulationOptions
 from hespas.simulators.simulation_steps import MEMORY_KIND, SimulationStep
 from hespas.support.errors import HespasError
 
-from .collective_plan import CollectivePlan, CollectivePlanner, PlannedCommunicator, QueueTurn
+from .chunk_phases import CollectivePlan, QueueTurn
+from .collective_plan import CollectivePlanner, PlannedCommunicator
 from .equivalence_classes import AmbiguousOrder, CommunicatorClass, EquivalenceClasses
 from .events import DeviceEndpoint, EventQueue, MessageTransport
 from .remote_memories import RemoteMemories

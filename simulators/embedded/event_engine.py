@@ -18,7 +18,8 @@ from hespas.simulators.simulation_result import CommRecord, CurveTag
 from hespas.simulators.simulation_steps import SimulationStep, find_spanned_dimensions
 from hespas.support.errors import HespasError
 
-from .collective_plan import CollectivePlan, CollectivePlanner, PlannedCommunicator
+from .chunk_phases import CollectivePlan
+from .collective_plan import CollectivePlanner, PlannedCommunicator
 from .collective_timing import CollectiveFinish, CollectiveTimer, make_unaware_transfer
 from .curves import MeasuredCollectives, load_curves
 from .custom_collectives import CustomCollectives, CustomRendezvous

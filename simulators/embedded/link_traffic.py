@@ -16,10 +16,12 @@ from hespas.simulators.simulation_options import SimulationOptions
 from hespas.simulators.simulation_result import CommRecord, NetworkLoad
 from hespas.support.errors import HespasError
 
-from .collective_plan import ChunkPhase, CollectivePlanner, PlannedCommunicator, QueueTurn
+from .chunk_phases import ChunkPhase, QueueTurn
+from .collective_plan import CollectivePlanner, PlannedCommunicator
 from .congestion_aware import NetworkPlace, list_crossed_links
 from .network import AnalyticalNetwork
-from .scalar_recurrence import count_ring_steps, list_exchanges
+from .ring_steps import count_ring_steps
+from .scalar_recurrence import list_exchanges
 
 LinkEnds = tuple[NetworkPlace, NetworkPlace]
 _RATE_UNITS = 1 << 20  # of a byte per nanosecond
@@ -75,7 +77,8 @@ def collect_link_traffic(
     for (source, target), carried in sorted(counter.carried_bytes.items()):
         devices = frozenset(place[1] for place in (source, target) if place[1] >= 0)
         share = shares.get((source[0], devices), 1.0)
-        capacity = network.bytes_per_ns[source[0]] * share * step_time_ns
+        links = _count_parallel_links(system, source[0])
+        capacity = network.bytes_per_ns[source[0]] * share * links * step_time_ns
         rows.append(
             LinkTraffic(
                 source[0], _name_place(source), _name_place(target), carried, carried / capacity
@@ -125,12 +128,18 @@ def count_links(system: SystemSpec, dim: int) -> int:
     """Return the number of links of a dimension, each direction on its own."""
     kind, count = system.topology[dim], system.npus_count[dim]
     of_line = {
-        "Ring": 2 * count if count > 2 else 2,
+        "Ring": 2 * count if count > 2 else 2 * _count_parallel_links(system, dim),
         "Mesh": 2 * (count - 1),
         "Switch": 2 * count,
         "FullyConnected": count * (count - 1),
     }[kind]
     return system.device_count // count * of_line
+
+
+def _count_parallel_links(system: SystemSpec, dim: int) -> int:
+    """Return the links between two neighbours: two in a Ring of two devices, in both directions."""
+    is_pair = system.topology[dim] == "Ring" and system.npus_count[dim] == 2
+    return 2 if is_pair and system.fabric.directions_at_once else 1
 
 
 def _name_place(place: NetworkPlace) -> str:
@@ -234,13 +243,13 @@ def _list_messages(algorithm: str, phase: ChunkPhase, n: int) -> Iterator[tuple[
             for position in range(n):
                 yield position, position ^ distance, message
         return
-    size = phase.size if phase.kind == "all_gather" else phase.size // n
     if algorithm == "ring":
-        steps, _ = count_ring_steps(phase.kind, n)
+        steps = count_ring_steps(phase.kind, phase.size, n, is_half=phase.is_half)
         turn = -1 if phase.backwards else 1
         for position in range(n):
-            yield position, (position + turn) % n, steps * size
+            yield position, (position + turn) % n, steps.count * steps.message_bytes
         return
+    size = phase.size if phase.kind == "all_gather" else phase.size // n
     rounds = 2 if phase.kind == "all_reduce" else 1
     for position in range(n):
         for target in range(n):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from hespas.simulators.simulated_program import SimulatedProgram
 from hespas.simulators.simulation_result import CommRecord
 
-from .collective_plan import QueueTurn
+from .chunk_phases import QueueTurn
 from .device_runner import CollectiveInstance, DeviceLane, DeviceRunner, JoinedDevice
 from .equivalence_classes import CommunicatorKey
 from .event_engine import EventEngine

@@ -15,11 +15,12 @@ import numpy as np
 
 from hespas.support.errors import HespasError
 
-from .collective_plan import ChunkPhase
+from .chunk_phases import ChunkPhase
 from .link_arrays import Array
 from .link_table import LinkTable
 from .logical_dimensions import DimensionAlgorithm
-from .scalar_recurrence import PhaseCosts, count_ring_steps, list_exchanges
+from .ring_steps import RingSteps, count_ring_steps
+from .scalar_recurrence import PhaseCosts, list_exchanges
 
 _MAX_RING_NS = 1 << 61  # with the start, it fits into 64 bits
 
@@ -68,13 +69,15 @@ def solve_positions(
         delay, time = costs.endpoint_ns, costs.switch_ns(phase.kind, phase.dim, phase.size, n)
         last = np.broadcast_to(starts.max(axis=-1, keepdims=True), starts.shape)
         return last + 2 * delay + time, delay
-    size = phase.size if phase.kind == "all_gather" else phase.size // n
     if phase.backwards:  # reverse the positions, so that the ring runs forwards
         starts = starts[..., ::-1]
     if algorithm.name == "ring":
-        hop = table.arrays.compute_offset_ns(size, n - 1 if phase.backwards else 1)
-        solved = _solve_ring(costs, phase.kind, size, hop[::-1] if phase.backwards else hop, starts)
+        steps = count_ring_steps(phase.kind, phase.size, n, is_half=phase.is_half)
+        hop = table.arrays.compute_offset_ns(steps.message_bytes, n - 1 if phase.backwards else 1)
+        hop = hop[::-1] if phase.backwards else hop
+        solved = _solve_ring(costs, phase.kind, steps, hop, starts)
     else:
+        size = phase.size if phase.kind == "all_gather" else phase.size // n
         times = table.arrays.compute_times_ns(size)
         if phase.backwards:
             times = times[::-1][:, -np.arange(n) % n]
@@ -89,7 +92,7 @@ def solve_positions(
 
 
 def _solve_ring(
-    costs: PhaseCosts, kind: str, size: int, hops: Array, starts: Array
+    costs: PhaseCosts, kind: str, steps: RingSteps, hops: Array, starts: Array
 ) -> tuple[Array, int]:
     """Solve ``g[i] = max(g[i], g[i - 1] + T) + D (+ R)`` for the steps of a ring.
 
@@ -98,19 +101,19 @@ def _solve_ring(
     the ring several times; ``laps`` counts the complete laps.
     """
     n = starts.shape[-1]
-    steps, reductions = count_ring_steps(kind, n)
+    size = steps.message_bytes
     reduce, delay = costs.reduce_ns(size), costs.endpoint_ns
     hop = np.broadcast_to(hops, (n,))  # to the next
-    if (steps + 2 * n) * int(hop.max()) > _MAX_RING_NS:
+    if (steps.count + 2 * n) * int(hop.max()) > _MAX_RING_NS:
         raise HespasError(f"a {kind} of messages of {size} bytes takes more than 2**61 ns")
     lap = int(hop.sum())
     way = np.concatenate(([0], np.cumsum(np.tile(hop, 2))[:-1]))  # from position 0, two laps
     ahead = np.concatenate((starts, starts), axis=-1) - way
-    laps, rest = divmod(steps, n)
+    laps, rest = divmod(steps.count, n)
     best = _slide_maximum(ahead, n, 0, rest) + laps * lap
-    if rest < n - 1:
+    if laps and rest < n - 1:
         best = np.maximum(best, _slide_maximum(ahead, n, rest + 1, n - 1) + (laps - 1) * lap)
-    end_times = best + way[n:] + (1 + steps) * delay + reductions * reduce
+    end_times = best + way[n:] + (1 + steps.count) * delay + steps.reductions * reduce
     return end_times, reduce if kind == "reduce_scatter" else delay
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from .collective_plan import ChunkPhase
+from .chunk_phases import ChunkPhase
 from .link_table import LinkTable
 from .logical_dimensions import DimensionAlgorithm
 from .network import AnalyticalNetwork
+from .ring_steps import count_ring_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +62,13 @@ def solve_symmetric(
                 return None
             time += ahead + delay + (costs.reduce_ns(reduced) if reduced else 0)
         return time, delay
-    size = phase.size if phase.kind == "all_gather" else phase.size // n
-    reduce = costs.reduce_ns(size)
     if algorithm.name == "ring":
-        hop = table.compute_uniform_ns(size, n - 1 if phase.backwards else 1)
+        steps = count_ring_steps(phase.kind, phase.size, n, is_half=phase.is_half)
+        hop = table.compute_uniform_ns(steps.message_bytes, n - 1 if phase.backwards else 1)
         if hop is None:
             return None
-        steps, reductions = count_ring_steps(phase.kind, n)
-        time = delay + steps * (hop + delay) + reductions * reduce
+        reduce = costs.reduce_ns(steps.message_bytes)
+        time = delay + steps.count * (hop + delay) + steps.reductions * reduce
         return time, reduce if phase.kind == "reduce_scatter" else delay
     if not table.is_symmetric:
         return None
@@ -86,24 +86,17 @@ def solve_small_ring(
         When each position ends, and the duration of the last wait, in nanoseconds.
     """
     n = len(starts)
-    steps, reductions = count_ring_steps(phase.kind, n)
-    size = phase.size if phase.kind == "all_gather" else phase.size // n
-    reduce, delay = costs.reduce_ns(size), costs.endpoint_ns
-    hops = table.list_offset_ns(size, n - 1 if phase.backwards else 1)
+    steps = count_ring_steps(phase.kind, phase.size, n, is_half=phase.is_half)
+    reduce, delay = costs.reduce_ns(steps.message_bytes), costs.endpoint_ns
+    hops = table.list_offset_ns(steps.message_bytes, n - 1 if phase.backwards else 1)
     turn = -1 if phase.backwards else 1
     ends = list(starts)
-    for _ in range(steps):
+    for _ in range(steps.count):
         arrivals = [end + hop for end, hop in zip(ends, hops, strict=True)]
         arrivals = arrivals[-turn:] + arrivals[:-turn]  # from the position before
         ends = [a if a > b else b for a, b in zip(arrivals, ends, strict=True)]
-    work = (1 + steps) * delay + reductions * reduce
+    work = (1 + steps.count) * delay + steps.reductions * reduce
     return [end + work for end in ends], reduce if phase.kind == "reduce_scatter" else delay
-
-
-def count_ring_steps(kind: str, n: int) -> tuple[int, int]:
-    """Return the number of steps of a ring, and in how many of them a position reduces."""
-    steps = {"all_reduce": 2 * (n - 1), "all_to_all": n * (n - 1) // 2}.get(kind, n - 1)
-    return steps, n - 1 if kind in ("all_reduce", "reduce_scatter") else 0
 
 
 def list_exchanges(phase: ChunkPhase, n: int) -> list[tuple[int, int, int]]:

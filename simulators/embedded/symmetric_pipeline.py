@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .chunk_phases import CollectivePlan
 from .collective_execution import CollectiveChunk, CollectiveExecution, FinishCallback
-from .collective_plan import CollectivePlan, CollectivePlanner, PlannedCommunicator
+from .collective_plan import CollectivePlanner, PlannedCommunicator
 from .events import DeviceEndpoint, EventQueue, MessageTransport
 
 _PhaseTimes = Mapping[tuple[str, int, int, bool], tuple[int, int]]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hespas.configs.system_spec import SystemSpec
-from hespas.simulators.embedded.collective_plan import CollectivePlanner, QueueTurn
+from hespas.simulators.embedded.chunk_phases import QueueTurn
+from hespas.simulators.embedded.collective_plan import CollectivePlanner
 from hespas.simulators.embedded.collective_timing import CollectiveFinish, CollectiveTimer
 from hespas.simulators.embedded.network import AnalyticalNetwork
 from hespas.simulators.simulation_options import SimulationOptions

@@ -9,7 +9,8 @@ from support.sim_finishes import compute_finishes
 
 from hespas import configs
 from hespas.configs.system_spec import SystemSpec
-from hespas.simulators.embedded.collective_plan import CollectivePlanner, QueueTurn
+from hespas.simulators.embedded.chunk_phases import QueueTurn
+from hespas.simulators.embedded.collective_plan import CollectivePlanner
 from hespas.simulators.embedded.network import AnalyticalNetwork
 from hespas.simulators.simulation_options import SimulationOptions
 

@@ -11,7 +11,8 @@ from typing import Any
 from hespas import configs
 from hespas.configs.source_errors import ErrorCause
 from hespas.configs.system_spec import SystemSpec
-from hespas.simulators.embedded.collective_plan import CollectivePlanner, QueueTurn
+from hespas.simulators.embedded.chunk_phases import QueueTurn
+from hespas.simulators.embedded.collective_plan import CollectivePlanner
 from hespas.simulators.embedded.collective_timing import CollectiveTimer
 from hespas.simulators.embedded.curves import (
     DeviceCurves,

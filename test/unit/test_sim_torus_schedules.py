@@ -1,0 +1,113 @@
+"""Tori and meshes of unequal dimensions that run at once, against the bounds of their links."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from support.sim_finishes import compute_finishes
+
+from hespas import configs
+from hespas.configs.system_spec import SystemSpec
+from hespas.simulators.embedded.dimension_orders import list_balanced_orders, list_single_orders
+from hespas.simulators.embedded.link_traffic import collect_dimension_loads, collect_link_traffic
+from hespas.simulators.simulation_options import SimulationOptions
+from hespas.simulators.simulation_result import CommRecord
+
+BY_DIMENSION = SimulationOptions(by_dimension=True)
+LINK_NS, DELAY_NS = 500, 10
+WHOLE = 1 << 30
+KINDS = ("all_reduce", "reduce_scatter", "all_gather")
+# Of the 8 links of the last torus, the first dimension has 4, and each of the others 2.
+TORI = ["torus:4x4,links=4", "torus:8x2,links=4", "torus:4x2x2,links=6", "torus:4x2x2,links=8"]
+
+
+def load_network(name: str) -> SystemSpec:
+    """Return a network of 16 devices whose reductions take no time."""
+    return configs.load_system(f"{name},link_gb_s=50,latency_ns={LINK_NS},local_mem_gb_s=1e9")
+
+
+def finish_ns(system: SystemSpec, kind: str, size: int) -> int:
+    devices = range(system.device_count)
+    return max(end.end_ns for end in compute_finishes(system, kind, size, devices, BY_DIMENSION))
+
+
+def make_record(system: SystemSpec, kind: str, size: int, time_ns: int) -> CommRecord:
+    return CommRecord("", kind, size, 0, tuple(range(system.device_count)), 0, 0, time_ns)
+
+
+def get_rates(system: SystemSpec) -> list[float]:
+    """Return the bytes per nanosecond of a device in one direction of each dimension."""
+    return [rate * 2**30 / 1e9 for rate in system.bandwidth_gib_s]
+
+
+def test_the_shares_of_two_orders_have_a_closed_form() -> None:
+    """A byte loads rings of 8 and 2 with 7/8 and 1/16, or with 7/16 and 1/2, by their order.
+
+    A share x of the first order makes both loads equal: 7 x / 8 + 7 (1 - x) / 16 = 15/32.
+    """
+    parts = list_balanced_orders([0, 1], [8, 2], [50, 50], False)
+    shares = {part.dims: float(part.share) for part in parts}
+    assert shares == {(0, 1): pytest.approx(1 / 14), (1, 0): pytest.approx(13 / 14)}
+
+
+def test_a_dimension_that_is_too_slow_comes_last() -> None:
+    """The least load of the ring of 2 is 1/16, more than its share of the bandwidth."""
+    parts = list_balanced_orders([0, 1], [8, 2], [100, 1], False)
+    assert [(part.dims, part.share) for part in parts] == [((0, 1), 1)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", TORI)
+def test_all_links_carry_their_share_and_end_together(name: str, kind: str) -> None:
+    system = load_network(name)
+    n, rates = system.device_count, get_rates(system)
+    size = WHOLE // n if kind == "all_gather" else WHOLE
+    sent_bytes = WHOLE * (n - 1) / n * (2 if kind == "all_reduce" else 1)
+    bound_ns = sent_bytes / (2 * sum(rates))  # both directions
+    record = make_record(system, kind, size, round(bound_ns))
+    loads = collect_dimension_loads(system, BY_DIMENSION, [record])
+    assert [load.shares[0][1] for load in loads] == pytest.approx([100] * len(rates), rel=0.001)
+    assert bound_ns < finish_ns(system, kind, size) < 1.05 * bound_ns
+
+
+@pytest.mark.parametrize("name", TORI[1:])
+def test_a_few_bytes_take_as_few_steps_as_a_single_order(name: str) -> None:
+    system = load_network(name)
+    steps = 2 * sum(count - 1 for count in system.npus_count)
+    phases = 2 * len(system.npus_count) - 1
+    expected = phases * DELAY_NS + steps * (LINK_NS + DELAY_NS)
+    assert finish_ns(system, "all_reduce", 512) == pytest.approx(expected, rel=0.01)
+
+
+def test_all_orders_of_three_dimensions_are_candidates() -> None:
+    orders = [order.dims for (order,) in list_single_orders([0, 1, 2], False)]
+    assert len(set(orders)) == len(orders) == math.factorial(3)
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 8, 16])
+def test_an_all_to_all_takes_the_shorter_way_around_a_ring(n: int) -> None:
+    """Half of the blocks that a half of the ring has for the other half cross either cut.
+
+    Opposite positions exchange half of their block in each direction.
+    """
+    size = n * n << 16
+    system = load_network(f"ring:{n},links=2")
+    link_bytes = size / n * (n * n // 4) / 2
+    steps = n // 2
+    expected = DELAY_NS + steps * (LINK_NS + DELAY_NS) + link_bytes / get_rates(system)[0]
+    assert finish_ns(system, "all_to_all", size) == pytest.approx(expected, abs=steps)
+    record = make_record(system, "all_to_all", size, round(expected))
+    links = collect_link_traffic(system, BY_DIMENSION, [record], round(expected))
+    assert {link.carried_bytes for link in links} == {link_bytes * (2 if n == 2 else 1)}
+    assert all(0.5 < link.utilisation < 1 for link in links)
+
+
+@pytest.mark.parametrize("name", TORI)
+def test_an_all_to_all_is_bound_by_the_bisection_of_a_torus(name: str) -> None:
+    system = load_network(name)
+    rates = get_rates(system)
+    bound_ns = max(
+        WHOLE * count / 8 / rate for count, rate in zip(system.npus_count, rates, strict=True)
+    )
+    assert finish_ns(system, "all_to_all", WHOLE) == pytest.approx(bound_ns, rel=0.001)
