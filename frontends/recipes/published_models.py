@@ -9,7 +9,7 @@ from hespas.frontends.recipes.language_models import DecoderModel, adjust_model
 
 LlamaName = Literal[
     "tiny", "100m", "200m", "500m", "1b", "2b", "3b", "8b", "70b", "405b", "llama2-7b",
-    "llama2-13b", "llama2-70b", "codellama-34b",
+    "llama2-13b", "llama2-70b", "codellama-34b", "mistral-7b", "qwen3-8b", "qwen3-14b", "qwen3-32b",
 ]  # fmt: skip
 GptName = Literal[
     "tiny-gpt", "gpt3-126m", "gpt3-5b", "gpt3-7b", "gpt3-13b", "gpt3-22b", "gpt3-175b",
@@ -22,8 +22,8 @@ GemmaName = Literal[
     "gemma3-4b", "gemma3-12b", "gemma3-27b",
 ]  # fmt: skip
 MoeName = Literal[
-    "tiny-moe", "tiny-deepseek", "mixtral-8x7b", "mixtral-8x22b", "qwen3-235b-a22b",
-    "deepseek-v2-lite", "deepseek-v2", "deepseek-v3",
+    "tiny-moe", "tiny-deepseek", "mixtral-8x7b", "mixtral-8x22b", "qwen3-30b-a3b",
+    "qwen3-235b-a22b", "deepseek-v2-lite", "deepseek-v2", "deepseek-v3",
 ]  # fmt: skip
 T5Name = Literal["tiny-t5", "t5-v1.1-large", "t5-v1.1-xl", "t5-v1.1-xxl"]
 GptOssName = Literal["tiny-gpt-oss", "gpt-oss-20b", "gpt-oss-120b"]
@@ -33,7 +33,9 @@ DecoderName = Literal[LlamaName, GptName, GemmaName, MoeName]
 # The names of tables and papers for models that the recipes call otherwise.
 ALIASES = {
     "llama3-8b": "8b", "llama3.1-8b": "8b", "llama3-70b": "70b", "llama3.1-70b": "70b",
-    "llama3.1-405b": "405b",
+    "llama3.3-70b": "70b", "llama3-405b": "405b", "llama3.1-405b": "405b",
+    "deepseek-v2-16b": "deepseek-v2-lite", "deepseek-v2-236b": "deepseek-v2",
+    "deepseek-v3-671b": "deepseek-v3",
 }  # fmt: skip
 
 
@@ -98,6 +100,10 @@ _make_gpt_oss = functools.partial(
     DecoderModel, vocab=201088, head_dim=64, rope_theta=150_000.0, biases=True, window=128,
     global_every=2, sinks=True, activation="gelu_sigmoid", gate_limit=7.0, top_k=4,
 )  # fmt: skip
+# Qwen3 (arXiv 2505.09388, tables 1 and 2): norms of heads
+_make_qwen3 = functools.partial(
+    DecoderModel, head_dim=128, vocab=151936, rope_theta=1_000_000.0, norm_eps=1e-6, head_norms=True
+)
 _make_llama2 = functools.partial(DecoderModel, vocab=32000, rope_theta=10_000.0)
 
 # fmt: off
@@ -134,6 +140,11 @@ MODELS = {
     "llama2-13b": _make_llama2(5120, 40, 40, 128, 40, 13824),
     "llama2-70b": _make_llama2(8192, 64, 8, 128, 80, 28672),
     "codellama-34b": _make_llama2(8192, 64, 8, 128, 48, 22016, rope_theta=1_000_000.0),
+    # Mistral (arXiv 2310.06825, table 1); version 0.2 and later attend to all tokens
+    "mistral-7b": DecoderModel(4096, 32, 8, 128, 32, 14336, 32000, rope_theta=1_000_000.0),
+    "qwen3-8b": _make_qwen3(4096, 32, 8, layers=36, mlp=12288),
+    "qwen3-14b": _make_qwen3(5120, 40, 8, layers=40, mlp=17408),
+    "qwen3-32b": _make_qwen3(5120, 64, 8, layers=64, mlp=25600),
     # GPT-3 (arXiv 2005.14165, table 2.1), and Megatron's sizes (arXiv 2205.05198, table 3). The
     # vocabulary is GPT-2's, padded as in these programs.
     "gpt3-126m": _make_gpt_model(768, 12, 12, 50304),
@@ -177,21 +188,11 @@ MODELS = {
     ),
     "gpt-oss-20b": _make_gpt_oss(2880, 64, 8, layers=24, mlp=2880, experts=32),
     "gpt-oss-120b": _make_gpt_oss(2880, 64, 8, layers=36, mlp=2880, experts=128),
-    # Qwen3 (arXiv 2505.09388, table 2)
-    "qwen3-235b-a22b": DecoderModel(
-        4096,
-        64,
-        4,
-        128,
-        94,
-        12288,
-        151936,
-        rope_theta=1_000_000.0,
-        norm_eps=1e-6,
-        experts=128,
-        top_k=8,
-        expert_mlp=1536,
-        head_norms=True,
+    "qwen3-30b-a3b": _make_qwen3(
+        2048, 32, 4, layers=48, mlp=6144, experts=128, top_k=8, expert_mlp=768
+    ),
+    "qwen3-235b-a22b": _make_qwen3(
+        4096, 64, 4, layers=94, mlp=12288, experts=128, top_k=8, expert_mlp=1536
     ),
     # DeepSeek-V2 (arXiv 2405.04434, section 3.1.2 and appendix B) and V3 (arXiv 2412.19437,
     # section 4.2), without its additional prediction of tokens

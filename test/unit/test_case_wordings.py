@@ -59,6 +59,13 @@ def make_case(devices=16, **texts):
         ("MaxText", "decoder_layer_input=offload, out_proj=device, mlpwi_0=remat",
          "decoder_layer_input:host,out_proj"),
         ("MaxText", "attention and down on device; vocab tiling 8", "context,mlpwo"),
+        ("MaxText", "custom (layer input, q,k,v proj offloaded)",
+         "decoder_layer_input:host,query_proj:host,key_proj:host,value_proj:host"),
+        ("MaxText", "custom: out proj on device, context offloaded, everything else remat (v2)",
+         "out_proj,context:host"),
+        ("AXLearn", "qkvo proj saved", "query_proj,key_proj,value_proj,out_proj"),
+        ("AXLearn", "nothing saved", "full"),
+        ("MaxText", "minimal_with_context_and_quantization", "minimal_with_context"),
         # what does not say enough
         ("PyTorch", "selective", ""),
         ("torchtitan", "selective, every 2nd layer", ""),
@@ -183,12 +190,30 @@ def test_axes_are_read_by_their_names(text, sizes):
         ("dp=16;zero-1", {"data": 16, "fsdp": 1, "tensor": 1}),
         ("fsdp=2;ici_tensor_sequence_parallelism=8", {"data": 1, "fsdp": 2, "tensor": 8}),
         ("see the recipe", {"data": 1, "fsdp": 16, "tensor": 1}),
+        ("FSDP", {"data": 1, "fsdp": 16, "tensor": 1}),
+        ("DDP", {"data": 16, "fsdp": 1, "tensor": 1}),
     ],
 )
 def test_meshes_follow_from_sizes_and_strategies(text, mesh):
     reading = read_mesh(make_case(parallelism=text), "llama")
     assert reading.mesh == mesh and not reading.reason
-    assert bool(reading.assumptions) == text.startswith("see")
+    assert bool(reading.assumptions) == ("=" not in text)
+
+
+@pytest.mark.parametrize(
+    ("text", "mesh"),
+    [
+        ("dp=8;ep=4;pp=2", {"data": 2, "fsdp": 1, "expert": 4, "tensor": 1}),
+        ("fsdp=16;ep=8", {"data": 1, "fsdp": 2, "expert": 8, "tensor": 1}),
+        ("dp=2;fsdp=8;ep=8", {"data": 1, "fsdp": 2, "expert": 8, "tensor": 1}),
+        ("fsdp=2;ep=8", {"data": 1, "fsdp": 2, "expert": 8, "tensor": 1}),
+        ("dp=2;tp=8;ep=4", {}),
+    ],
+)
+def test_experts_have_devices_of_data_parallelism_or_their_own(text, mesh):
+    reading = read_mesh(make_case(parallelism=text), "moe")
+    assert reading.mesh == mesh
+    assert ("experts over 4 of 2 devices" in reading.reason) == (not mesh)
 
 
 @pytest.mark.parametrize(

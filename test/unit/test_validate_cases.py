@@ -14,7 +14,7 @@ from hespas.dialects.xla import find_gpu_library
 from hespas.support.errors import HespasError
 from hespas.tools import hespas
 from hespas.tools.console_scripts import run_tool_main
-from hespas.workflows.validation import case_report, case_systems
+from hespas.workflows.validation import case_models, case_report, case_runner, case_systems
 from hespas.workflows.validation.case_flags import read_combine_flags
 from hespas.workflows.validation.case_models import FAMILIES
 from hespas.workflows.validation.case_programs import plan_case_program
@@ -136,6 +136,8 @@ def test_published_models_of_a_table_are_options_of_their_recipes():
     from hespas.frontends.export.recipe_options import collect_options
 
     for family in FAMILIES:
+        if not family.recipe:
+            continue
         options = {o.name: o for o in collect_options(find_program_function(family.recipe))}
         assert family.base in options["model"].words
         assert set(family.options) <= set(options)
@@ -695,6 +697,78 @@ def test_slices_that_no_pod_has():
 def test_a_board_may_be_described_in_brackets():
     assert case_systems.find_node("TPU7x (chip = 2 JAX devices)") == "TPU7x_core"
     assert case_systems.find_node("abacus") == ""
+
+
+@pytest.mark.parametrize(
+    ("hardware", "node"),
+    [
+        ("NVIDIA H100 SXM 80GB", "H100_80GB"),
+        ("H100_80GB_PCIe", "H100_PCIe_80GB"),
+        ("GB200", "GB200_186GB"),
+        ("TPU v5e", "TPUv5e"),
+        ("TPU v6e (Trillium)", "TPUv6e"),
+        ("TPU 7x", "TPU7x_core"),
+        ("H100", ""),
+        ("A100_SXM_60GB", ""),
+        ("TPU", ""),
+    ],
+)
+def test_boards_are_found_by_the_words_of_their_names(hardware, node):
+    assert case_systems.find_node(hardware) == node
+
+
+@pytest.mark.parametrize(
+    ("node", "devices", "counts"),
+    [
+        ("V100_16GB", 4, [4]),
+        ("V100_SXM3_32GB", 8, [8]),
+        ("GB200_186GB", 64, [64]),
+        ("GB200_186GB", 256, [64, 4]),
+        ("H100_96GB_HBM2e", 4, [4]),
+    ],
+)
+def test_parts_of_hosts_and_racks(node, devices, counts):
+    system = case_systems.choose_case_system(node, devices, "")
+    assert [dimension.devices for dimension in system.dimensions] == counts
+
+
+@pytest.mark.parametrize(
+    ("model", "family", "published"),
+    [
+        ("meta-llama/Llama-3.1-70B", "llama", "70b"),
+        ("Llama 2 7B", "llama2", "llama2-7b"),
+        ("deepseek3-671b", "deepseek-v3", "deepseek-v3"),
+        ("Gemma-3-12B", "gemma3", "gemma3-12b"),
+        ("qwen3-32b", "qwen3", "qwen3-32b"),
+        ("T5_1_1_base", "t5-1-1", ""),
+    ],
+)
+def test_names_of_models_may_be_written_in_other_ways(model, family, published):
+    model_family = case_models.find_family(model)
+    assert model_family is not None and model_family.start == family
+    assert case_models.find_published_model(model) == published
+
+
+def test_models_that_only_begin_like_a_family_are_refused():
+    for model in ("llama4-17b-16e", "Gemma 3n E4B"):
+        assert "no recipe builds" in plan_case(model=model).reasons["model"]
+    assert "LoRA" in plan_case(framework="Paxml (JAX/XLA:GPU), LoRA").reasons["model"]
+
+
+def test_a_defect_in_the_plan_of_a_row_does_not_end_the_run(monkeypatch, tmp_path):
+    def plan_case_program(case, changes, *, compiler):
+        raise KeyError("emb")
+
+    monkeypatch.setattr(case_runner, "plan_case_program", plan_case_program)
+    options = case_runner.CaseOptions(form="fused", work_dir=str(tmp_path), cache="none")
+    (outcome,) = case_runner.predict_cases([make_case()], options, lambda line: None)
+    assert outcome.reasons == {"internal": "internal error: KeyError: 'emb'"}
+
+
+def test_unrolled_layers_need_no_dimensions_in_the_row():
+    unstated = dict.fromkeys(("layers", "hidden", "heads", "kv_heads", "ffn", "vocab"), "")
+    plan = plan_case(model="mpt-7b", framework="PyTorch FSDP", remat="none", **unstated)
+    assert "all_gather_combine_threshold_bytes=402653184" in plan.xla_options
 
 
 def make_outcome(name, measured_s, predicted_s, **texts):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from hespas.frontends.recipes.published_models import MODELS
 from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.validation.case_frameworks import (
     MAXTEXT,
@@ -93,9 +94,13 @@ def _build_block_flags(workload: StudyWorkload) -> list[str]:
     pipelines collectives over iterations; of a loop over microbatches with unrolled layers, it
     would repeat the products of the layers.
     """
-    sizes = {name: int(workload.options[name]) for name in ("emb", "heads", "head_dim", "mlp")}
+    model = MODELS[workload.options["model"]]
+    emb, heads, head_dim, mlp = (
+        int(workload.options.get(name, getattr(model, name)))
+        for name in ("emb", "heads", "head_dim", "mlp")
+    )
     products = 2 if workload.recipe == "gpt" else 3
-    weights = sizes["emb"] * (4 * sizes["heads"] * sizes["head_dim"] + products * sizes["mlp"])
+    weights = emb * (4 * heads * head_dim + products * mlp)
     gradient_bytes = 4 if workload.options.get("reduce_dtype") == "f32" else 2
     shard_bytes = weights * gradient_bytes // workload.mesh["fsdp"]
     return [

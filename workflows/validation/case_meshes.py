@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hespas.workflows.validation.axis_sizes import read_axis_sizes
+from hespas.workflows.validation.axis_sizes import NO_DEVICES, read_axis_sizes
 from hespas.workflows.validation.case_frameworks import MEGATRON, TORCHTITAN, read_framework
 from hespas.workflows.validation.case_slices import find_slice_problem
 from hespas.workflows.validation.case_systems import HOST_DEVICES
@@ -27,6 +27,11 @@ _TITLES = {
     "etp": "tensor parallelism of the experts' own",
 }  # fmt: skip
 _REFERENCE = re.compile(r"\(?(?:see|per|as in) .*|default|not (?:stated|given|known).*|unknown|\?")
+# Divisions by their names alone
+_UNSIZED = {
+    "fsdp": re.compile(r"fsdp2?|full[-_ ]shard(?:ing)?|zero[-_ ]?3"),
+    "dp": re.compile(r"d?dp|data[- ]parallel(?:ism)?|pure dp"),
+}
 _SHARDED = ("FULL_SHARD", "SHARD_GRAD_OP")  # strategies of PyTorch's FSDP over all its devices
 _HYBRID = ("HYBRID_SHARD", "_HYBRID_SHARD_ZERO2")  # over those of a host
 
@@ -60,6 +65,9 @@ def read_mesh(case: TrainingCase, recipe: str) -> MeshReading:
             quoted = f" ('{text}')" if text else ""
             share = f"all {fsdp}" if fsdp == case.devices else f"{fsdp} of {case.devices}"
             reading.assumptions.append(f"fsdp over {share} devices{quoted}")
+    elif unsized := [axis for axis, words in _UNSIZED.items() if words.fullmatch(text.lower())]:
+        sizes = {unsized[0]: case.devices}
+        reading.assumptions.append(f"{unsized[0]} over all {case.devices} devices ('{text}')")
     elif not sizes:
         return MeshReading(reason=f"'{text}' states no sizes such as dp=2;fsdp=8")
     problems = _list_problems(case, sizes, recipe)
@@ -84,6 +92,9 @@ def _list_problems(case: TrainingCase, sizes: Mapping[str, int], recipe: str) ->
         for axis, size in sizes.items()
         if axis not in known and size != 1
     ]
+    expert, shards = sizes.get("ep", 1), sizes.get("dp", 1) * sizes.get("fsdp", 1)
+    if recipe == "moe" and _shares_devices_of_experts(case, sizes) and shards % expert:
+        problems.append(f"experts over {expert} of {shards} devices of data parallelism")
     strategy = read_fsdp_strategy(case)
     if strategy not in ("", "NO_SHARD", *_SHARDED, *_HYBRID):
         problems.append(f"FSDP's strategy {strategy}")
@@ -100,15 +111,24 @@ def _build_mesh(case: TrainingCase, sizes: Mapping[str, int], recipe: str) -> di
         data, fsdp = fsdp // HOST_DEVICES, HOST_DEVICES
     elif re.search(r"\bzero[-_ ]?3\b", text) and fsdp == 1:
         data, fsdp = 1, data
-    is_moe = recipe == "moe"
-    if is_moe and read_framework(case).name == MEGATRON:
-        data //= expert  # Megatron divides experts over devices of data parallelism
+    if recipe == "moe" and _shares_devices_of_experts(case, sizes):
+        shared = math.gcd(expert, data)
+        data, fsdp = data // shared, fsdp * shared // expert
     mesh = {"data": data, "fsdp": fsdp}
-    if is_moe:
+    if recipe == "moe":
         mesh["expert"] = expert
     elif sizes.get("cp", 1) > 1:
         mesh["context"] = sizes["cp"]
     return {**mesh, "tensor": sizes.get("tp", 1) * sizes.get("tensor_sequence", 1)}
+
+
+def _shares_devices_of_experts(case: TrainingCase, sizes: Mapping[str, int]) -> bool:
+    """Return whether experts are divided over devices of data parallelism, not over others besides.
+
+    Megatron and torchtitan state the sizes in this way: ``dp=8;ep=4`` is 8 devices.
+    """
+    others = math.prod(size for axis, size in sizes.items() if axis not in (*NO_DEVICES, "ep"))
+    return others == case.devices
 
 
 def divides_tokens(case: TrainingCase) -> bool:

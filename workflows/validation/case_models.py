@@ -18,8 +18,8 @@ class ModelFamily:
     """Models that differ in their dimensions only.
 
     Attributes:
-        start: The start of their names in a table.
-        recipe: The recipe that builds them.
+        start: The start of their names, as `normalise_model_name` writes them.
+        recipe: The recipe that builds them; "" if none does.
         base: The recipe's model whose parts they have.
         head_dim: Their head size, if it is not hidden / heads.
         options: Options of the recipe that differ from those of ``base``.
@@ -45,9 +45,12 @@ _CAPACITY = "the capacity of experts is that of the recipe moe"
 
 # The first family whose start fits is taken.
 FAMILIES = (
+    # Models whose parts differ from those of the families that their names continue.
+    *(ModelFamily(start, "", "") for start in ("llama4", "gemma3n", "gemma4")),
     ModelFamily("llama2", "llama", "llama2-7b"),
     ModelFamily("codellama", "llama", "codellama-34b"),
     ModelFamily("llama", "llama", "8b"),
+    ModelFamily("mistral-7b", "llama", "mistral-7b"),
     # AXLearn's Llama, which shares its embedding with the logits.
     ModelFamily("fuji", "gpt", "tiny-gpt", options=_LLAMA | {"tied": "true"}),
     ModelFamily("tiny-gpt", "gpt", "tiny-gpt"),
@@ -68,10 +71,12 @@ FAMILIES = (
     ModelFamily("turing", "gpt", "gpt3-22b"),
     ModelFamily("bert", "bert", "bert-large"),
     ModelFamily("t5-v1.1", "t5", "t5-v1.1-xl", head_dim=64),
-    ModelFamily("t5_1_1", "t5", "t5-v1.1-xl", head_dim=64),
+    ModelFamily("t5-1-1", "t5", "t5-v1.1-xl", head_dim=64),
     ModelFamily("gpt-oss", "moe", "gpt-oss-120b", assumption=_CAPACITY),
     ModelFamily("mixtral", "moe", "mixtral-8x7b", assumption=_CAPACITY),
-    ModelFamily("qwen3-235b-a22b", "moe", "qwen3-235b-a22b", assumption=_CAPACITY),
+    ModelFamily("qwen3-235b", "moe", "qwen3-235b-a22b", assumption=_CAPACITY),
+    ModelFamily("qwen3-30b", "moe", "qwen3-30b-a3b", assumption=_CAPACITY),
+    ModelFamily("qwen3", "llama", "qwen3-8b"),
     # The dimensions of experts and latent vectors stand in no column of a table.
     ModelFamily("deepseek-v2-lite", "moe", "deepseek-v2-lite", assumption=_CAPACITY),
     ModelFamily("deepseek-v2", "moe", "deepseek-v2", assumption=_CAPACITY),
@@ -87,7 +92,16 @@ FAMILIES = (
 
 def find_family(model: str) -> ModelFamily | None:
     """Return the family of a model, or None if no recipe builds it."""
-    return next((family for family in FAMILIES if model.startswith(family.start)), None)
+    name = normalise_model_name(model)
+    family = next((family for family in FAMILIES if name.startswith(family.start)), None)
+    return family if family and family.recipe else None
+
+
+def normalise_model_name(model: str) -> str:
+    """Return a name as tables write it, such as ``llama2-7b`` for ``meta-llama/Llama-2-7B``."""
+    name = re.sub(r"[\s_]+", "-", model.lower().rpartition("/")[2])
+    name = re.sub(r"^(?:meta-)?(llama|gemma|qwen)-(?=\d(?![\d.]*[bm]))", r"\1", name)
+    return re.sub(r"^deepseek-?([23])(?=-)", r"deepseek-v\1", name)
 
 
 def find_resnet_depth(model: str) -> str:
@@ -106,7 +120,8 @@ def find_recipe(model: str) -> str:
 
 def find_published_model(model: str) -> str:
     """Return the name under which recipes know the dimensions of a model, or ""."""
-    return ALIASES.get(model, model if model in MODELS else "")
+    name = normalise_model_name(model)
+    return ALIASES.get(name, name if name in MODELS else "")
 
 
 def infer_head_dim(family: ModelFamily, published: str, hidden: int, heads: int) -> int:

@@ -61,6 +61,7 @@ RECIPE_SIZES = {
 DEFAULT_SEQUENCE = 4096  # as the recipes
 STATE_BYTES = 16
 """Bytes of a weight in f32 with its gradient and AdamW's two moments, all of which a step holds."""
+_ADAPTERS = re.compile(r"\bq?lora\b", re.IGNORECASE)
 # Those with the option sequence_parallel, and products with delayed scaling
 _DENSE_RECIPES = ("gemma", "gpt", "llama")
 
@@ -129,6 +130,8 @@ def _plan_decoder(
     if recipe == "t5":
         case, own = read_stacks(case, plan.assumptions)
     sizes = _plan_sizes(case, plan)
+    if _ADAPTERS.search(" ".join(map(case.get_text, ("model", "framework", "precision", "notes")))):
+        plan.reasons["model"] = "no recipe trains adapters of low rank (LoRA) beside frozen weights"
     precision = _plan_precision(case, plan)
     mesh = _plan_mesh(case, plan)
     attention = _choose_attention(case, precision, compiler)

@@ -22,6 +22,9 @@ _HEADS = "query_proj,key_proj,value_proj"
 # Names of policies besides MaxText's, by what they keep. Fused attention is no product, so that
 # policies that keep products compute it again.
 _POLICIES_BY_NAME = {
+    # MaxText's names of policies that keep the scales of 8-bit products too
+    "minimal_with_quantization": "minimal",
+    "minimal_with_context_and_quantization": "minimal_with_context",
     # praxis.layers.checkpoint_policy of Paxml
     "save_nothing": "full", "save_everything": "none", "save_qkv_out_proj": "save_dot_except_mlp",
     "save_context": "context", "save_context_and_out_proj": "context,out_proj",
@@ -48,16 +51,19 @@ _EVERYTHING = re.compile(
     r"(?: (?:full|activation|gradient|layer|block))*"
     r"(?: (?:recompute|recomputation|checkpoint(?:ing|s)?|remat(?:eriali[sz]ation)?|ac))?|fac"
 )
+_NOT_KEPT = re.compile(r"(?:nothing|no activations?) (?:is |are )?(?:saved|kept)")
 _SOME_LAYERS = re.compile(r"\b(?!1 layer)\d+(?:/\d+| of \d+|nd|rd|th)? (?:layers?|blocks?)\b|\d ?%")
 _OPERATORS = re.compile(r"\b(?:per-)?(?:op|ops|operators?)(?:-level)?\b")
 _WORDS = {  # as rows name activations, by MaxText's names
     "layer input": "decoder_layer_input", "layer inputs": "decoder_layer_input",
     "input": "decoder_layer_input", "inputs": "decoder_layer_input",
     "q": "query_proj", "query": "query_proj", "k": "key_proj", "key": "key_proj",
-    "v": "value_proj", "value": "value_proj", "qkv": _HEADS, "kv": "key_proj,value_proj",
+    "v": "value_proj", "value": "value_proj", "qkv": _HEADS, "qkvo": f"{_HEADS},out_proj",
+    "kv": "key_proj,value_proj",
     "o": "out_proj", "out": "out_proj", "output": "out_proj", "attention": "context",
     "gate": "mlpwi_0", "up": "mlpwi_1", "down": "mlpwo", "mlp wi": "mlpwi_0,mlpwi_1,mlpwi",
     "mlpwi": "mlpwi_0,mlpwi_1,mlpwi", "mlp wo": "mlpwo",
+    "mlp": "mlpwi_0,mlpwi_1,mlpwi,mlpwo",
 } | {name: name for name in ACTIVATION_NAMES if name != "mlpwi"}  # fmt: skip
 _PLACES = {
     "device": "", "on device": "", "saved": "", "kept": "", "kept on device": "",
@@ -65,6 +71,9 @@ _PLACES = {
     "offloaded to host": ON_HOST, "on host": ON_HOST, "remat": None, "recomputed": None,
     "rematerialised": None, "rematerialized": None,
 }  # fmt: skip
+
+_CLAUSE_END = re.compile(r"(?<= )(device|saved|kept|offloaded|host), ")
+_OTHERS = re.compile(r"(?:everything else|all else|the rest|rest|others) (?:is |are )?re\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +144,7 @@ def _find_policy_name(text: str, case: TrainingCase) -> tuple[str, bool]:
         return _choose_selective_policy(text, case), False
     if _NOTHING.fullmatch(start):
         return "none", False
-    return ("full" if _EVERYTHING.fullmatch(start) else ""), False
+    return ("full" if _EVERYTHING.fullmatch(start) or _NOT_KEPT.fullmatch(start) else ""), False
 
 
 def _choose_selective_policy(text: str, case: TrainingCase) -> str:
@@ -180,8 +189,9 @@ def read_kept_activations(text: str) -> str:
     else. Activations that are computed again are not listed.
     """
     saved: dict[str, str] = {}
-    for clause in re.sub(r"^custom: ", "", text.lower()).split(";"):
-        if _VOCABULARY_TILES.fullmatch(clause.strip()):
+    listed = re.sub(r"^custom(?:: | \((?=.*\)$))|\s*\([^()]*\)$|\)$", "", text.lower())
+    for clause in _CLAUSE_END.sub(r"\1;", listed).split(";"):
+        if _VOCABULARY_TILES.fullmatch(clause.strip()) or _OTHERS.fullmatch(clause.strip()):
             continue
         places = _read_stated_places(clause) or _read_clause_places(clause.strip())
         if not places:

@@ -124,7 +124,7 @@ def predict_cases(
         HespasError: The estimator is unknown, the folder cannot be written, or JAX is missing.
     """
     registry.load_estimator_class(options.estimator)
-    outcomes = [_plan_case(case, options) for case in cases]
+    outcomes = [_plan_case_or_report(case, options) for case in cases]
     folder = Path(options.work_dir or study_programs.get_default_folder())
     _make_programs([o for o in outcomes if o.program is not None], folder, options.jobs, note)
     for outcome in outcomes:
@@ -141,6 +141,17 @@ def predict_cases(
         f"{done.computed if done else 0} computed now; programs are in {folder}"
     )
     return outcomes
+
+
+def _plan_case_or_report(case: TrainingCase, options: CaseOptions) -> CaseOutcome:
+    """Plan a case; a defect of hespas that a row shows is its reason, and the other rows go on."""
+    try:
+        return _plan_case(case, options)
+    except HespasError as error:
+        reason = error.message
+    except Exception as error:
+        reason = f"internal error: {type(error).__name__}: {error}"
+    return CaseOutcome(case, CasePlan(reasons={"internal": reason}))
 
 
 def _plan_case(case: TrainingCase, options: CaseOptions) -> CaseOutcome:

@@ -38,7 +38,8 @@ class Board:
         nic_gb_s: The bandwidth of a device between hosts in the vendor's reference design, in 1e9
             bytes per second and direction.
         reference: The source of ``nic_gb_s``.
-        host_devices: The devices of a host.
+        host_devices: The devices of a host, or of a rack whose switches connect all its devices.
+        is_rack: Whether it is a rack, of which a job may have any part.
     """
 
     node: str
@@ -47,6 +48,7 @@ class Board:
     nic_gb_s: float
     reference: str
     host_devices: int = HOST_DEVICES
+    is_rack: bool = False
 
 
 _NDR = "DGX SuperPOD, NDR InfiniBand"
@@ -56,7 +58,11 @@ _DGX_2 = "DGX-2, eight EDR InfiniBand adapters"
 BOARDS: Mapping[str, Board] = {
     "H100_80GB_SXM": Board("H100_80GB", "HGX_H100_8", "DGX_H100_SuperPOD_{}", 50.0, _NDR),
     "H200_141GB_SXM": Board("H200_141GB", "HGX_H200_8", "DGX_H200_SuperPOD_{}", 50.0, _NDR),
-    "B200_180GB": Board("B200_180GB", "HGX_B200_8", "DGX_B200_SuperPOD_{}", 50.0, _NDR),
+    # NVIDIA's first data sheets of B200 and GB200 have 192 GB, of which boards enable 180 and 186.
+    **dict.fromkeys(
+        ("B200_180GB", "B200_192GB"),
+        Board("B200_180GB", "HGX_B200_8", "DGX_B200_SuperPOD_{}", 50.0, _NDR),
+    ),
     "H100_96GB_HBM2e_500W": Board(
         "H100_96GB_HBM2e", "HGX_H100_8", "Grand_Teton_H100_{}", 50.0, "Grand Teton, 400 Gb/s RoCE"
     ),
@@ -67,6 +73,12 @@ BOARDS: Mapping[str, Board] = {
     "V100_16GB_SXM2": Board("V100_16GB", "V100_32GB_8GPU", "", 6.25, _DGX_1),
     "V100_32GB_SXM2": Board("V100_32GB", "V100_32GB_8GPU", "", 6.25, _DGX_1),
     "V100_32GB_SXM3": Board("V100_SXM3_32GB", "DGX_2_V100_16", "", 6.25, _DGX_2, 16),
+    **dict.fromkeys(
+        ("GB200_NVL72", "GB200_192GB"),
+        Board(
+            "GB200_186GB", "GB200_NVL72", "GB200_NVL72_SuperPOD_{}", 50.0, _NDR, 72, is_rack=True
+        ),
+    ),
 }
 SOURCE_BOARDS: Mapping[tuple[str, str], Board] = {
     ("B200_180GB", "SimuMax"): Board(
@@ -110,7 +122,8 @@ def find_node(hardware: str, source: str = "") -> str:
     """Return the node preset of a board in the machine of a source, or "" if none is known.
 
     What follows the name in brackets describes it further, as in ``TPU7x (two devices a chip)``. Of
-    a chip whose cores are devices to XLA, it is the node of a core.
+    a chip whose cores are devices to XLA, it is the node of a core. A name that is no board and no
+    preset stands for the only one that has all its words, such as ``H100 SXM 80GB``.
     """
     board = hardware.partition(" (")[0]
     for (name, word), variant in SOURCE_BOARDS.items():
@@ -119,12 +132,31 @@ def find_node(hardware: str, source: str = "") -> str:
     if board in BOARDS:
         return BOARDS[board].node
     presets = configs.list_node_presets()
-    return next((name for name in (f"{board}_core", board) if name in presets), "")
+    if exact := next((name for name in (f"{board}_core", board) if name in presets), ""):
+        return exact
+    nodes = {name: board.node for name, board in BOARDS.items()} | {n: n for n in presets}
+    nodes = {n: node for n, node in nodes.items() if node not in _list_inferred_nodes()}
+    words = _split_board_name(board)
+    fitting = {node for name, node in nodes.items() if words <= _split_board_name(name)}
+    cores = {node for node in fitting if f"{node}_core" in presets}
+    fitting -= cores
+    return fitting.pop() if words and len(fitting) == 1 else ""
+
+
+def _split_board_name(name: str) -> frozenset[str]:
+    """Split a name into its words in lower case, such as ``tpu`` and ``v5e`` of ``TPUv5e``."""
+    words = re.sub(r"^tpu ?(?=v?\d)", "tpu ", re.sub(r"[\W_]+", " ", name.lower())).split()
+    return frozenset(words) - {"nvidia", "google", "amd"}
+
+
+def _list_inferred_nodes() -> set[str]:
+    """List the nodes whose power limit no source states."""
+    return {board.node for board in SOURCE_BOARDS.values()}
 
 
 def describe_inferred_limit(node: str) -> str:
     """Return the assumption about a power limit that its source does not state, or ""."""
-    if node not in {board.node for board in SOURCE_BOARDS.values()}:
+    if node not in _list_inferred_nodes():
         return ""
     limit_w = configs.load_node(node).tdp_w
     return f"power limit of {limit_w:g} W, inferred from products that the source published"
@@ -190,14 +222,14 @@ def choose_case_system(node: str, devices: int, network: str) -> CaseSystem:
     if node in torus_slices.list_torus_nodes():
         return _choose_slices(node, devices, network)
     board = BOARDS_BY_NODE.get(node)
-    if board is None or devices < board.host_devices:
+    if board is None:
         name = program_forms.choose_system(node, devices, ())
         return CaseSystem(name or "", name or "")
+    if devices < board.host_devices:
+        return _choose_part_of_host(board, devices)
     if devices == board.host_devices:
         return CaseSystem(board.host, board.host)
-    if devices % board.host_devices:
-        raise HespasError(f"{devices} devices do not fill hosts of {board.host_devices}")
-    hosts, stated_gb_s = devices // board.host_devices, read_nic_bandwidth(network)
+    hosts, stated_gb_s = _count_hosts(board, devices), read_nic_bandwidth(network)
     if fabric := find_fabric_preset(node, hosts, network):
         return CaseSystem(fabric, fabric)
     nic_gb_s = board.nic_gb_s if stated_gb_s is None else stated_gb_s
@@ -206,21 +238,47 @@ def choose_case_system(node: str, devices: int, network: str) -> CaseSystem:
         if stated_gb_s is None
         else ""
     )
-    preset = board.cluster.format(hosts)
-    if nic_gb_s == board.nic_gb_s and preset in configs.list_system_presets():
+    preset, of_each = board.cluster.format(hosts), devices // hosts
+    is_whole = of_each == board.host_devices
+    if is_whole and nic_gb_s == board.nic_gb_s and preset in configs.list_system_presets():
         return CaseSystem(preset, preset, (), assumption, bool(assumption))
-    inside = configs.load_system(board.host)
     dimensions = (
-        SystemDimension(
-            "Switch",
-            board.host_devices,
-            inside.bandwidth_gib_s[0] * GIB / 1e9,
-            inside.latency_ns[0],
-        ),
+        _build_host_dimension(board, of_each),
         SystemDimension("Switch", hosts, nic_gb_s, NIC_LATENCY_NS),
     )
-    title = f"{hosts} x {board.host}, {nic_gb_s:g} GB/s"
+    part = "" if is_whole else f"{of_each} devices of "
+    title = f"{hosts} x {part}{board.host}, {nic_gb_s:g} GB/s"
     return CaseSystem("", title, dimensions, assumption, bool(assumption))
+
+
+def _choose_part_of_host(board: Board, devices: int) -> CaseSystem:
+    """Choose a preset of fewer devices of a board, or a part of the switch of a host."""
+    try:
+        name = program_forms.choose_system(board.node, devices, ()) or ""
+    except HespasError:
+        dimensions = (_build_host_dimension(board, devices),)
+        return CaseSystem("", f"{devices} devices of {board.host}", dimensions)
+    return CaseSystem(name, name)
+
+
+def _count_hosts(board: Board, devices: int) -> int:
+    """Count the hosts, or the fewest racks that have equal parts of the devices.
+
+    Raises:
+        HespasError: The devices do not fill hosts.
+    """
+    fewest = -(-devices // board.host_devices)
+    if board.is_rack:
+        return next(count for count in range(fewest, devices + 1) if devices % count == 0)
+    if devices % board.host_devices:
+        raise HespasError(f"{devices} devices do not fill hosts of {board.host_devices}")
+    return fewest
+
+
+def _build_host_dimension(board: Board, devices: int) -> SystemDimension:
+    inside = configs.load_system(board.host)
+    gb_s = inside.bandwidth_gib_s[0] * GIB / 1e9
+    return SystemDimension("Switch", devices, gb_s, inside.latency_ns[0])
 
 
 def _choose_slices(node: str, devices: int, network: str) -> CaseSystem:
