@@ -35,6 +35,7 @@ STUDIES = {
     "pipeline": "schedules of pipeline parallelism over numbers of microbatches",
     "variation": "the tails of a step of devices and kernels that are not all alike",
     "goodput": "what failures and checkpoints leave of the time of a training job",
+    "groups": "one job on devices of several kinds, such as H100 beside A100",
     "jobs": "how much several jobs on one network slow each other down",
 }
 
@@ -252,6 +253,7 @@ _OWN_STUDIES: dict[
     "operators": (_build_operator_parser, _run_operator_study),
     "pipeline": (study_pipeline.build_pipeline_parser, study_pipeline.run_pipeline_study),
     "variation": (study_variation.build_variation_parser, study_variation.run_variation_study),
+    "groups": (study_variation.build_group_parser, study_variation.run_group_study),
     "jobs": (study_variation.build_job_parser, study_variation.run_job_study),
     "goodput": (study_variation.build_goodput_parser, study_variation.run_goodput_study),
 }

@@ -1,4 +1,4 @@
-"""The flags of ``hespas study variation``, ``goodput`` and ``jobs``."""
+"""The flags of ``hespas study variation``, ``goodput``, ``groups`` and ``jobs``."""
 
 from __future__ import annotations
 
@@ -169,3 +169,27 @@ def run_job_study(options: argparse.Namespace) -> StudyOutput:
     return job_interference.run_job_study(
         options.folders, options.system, options.placement, by_dimension=options.by_dimension
     )
+
+
+def build_group_parser() -> CommandParser:
+    """Build the parser of the study of unlike devices, without the flags of its output."""
+    from hespas.workflows.variation import device_groups
+
+    parser = CommandParser("hespas study groups", device_groups.DESCRIPTION)
+    add = parser.add_argument
+    add(
+        "groups", nargs="+", metavar="FOLDER=DEVICES",
+        help="the run of the whole job on devices of one kind, and the numbers of those that are "
+        "of this kind, such as 0-3,8",
+    )  # fmt: skip
+    add("--system", metavar="NAME", help="the network; default: that of the first run")
+    return parser
+
+
+def run_group_study(options: argparse.Namespace) -> StudyOutput:
+    """Run the study; raises HespasError."""
+    from hespas.workflows.studies import study_output
+    from hespas.workflows.variation import device_groups
+
+    study_output.check_output_files(options.csv, options.plot)
+    return device_groups.run_group_study(options.groups, options.system)
