@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 
 import pytest
@@ -22,6 +23,7 @@ jsonschema = pytest.importorskip("jsonschema")
 CONFIGS = ROOT / "configs"
 
 
+@functools.cache
 def validator(name: str):
     schema = json.loads(configs.read_schema_text(name))
     jsonschema.Draft202012Validator.check_schema(schema)
