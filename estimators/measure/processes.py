@@ -177,6 +177,7 @@ class LocalWorkerPool:
         self._busy: list[_WorkerProcess] = []
         self._stack = contextlib.ExitStack()
         self._temporary_folder = ""
+        self._has_started_one = False
 
     def __enter__(self) -> LocalWorkerPool:
         self._temporary_folder = self._stack.enter_context(open_temporary_folder())
@@ -208,8 +209,8 @@ class LocalWorkerPool:
     ) -> Generator[tuple[int, WorkerOutcome], None, None]:
         """Yield (number, outcome) of each payload when it is done.
 
-        A failure that the worker may have caused is retried in a new one. Raises HespasError if no
-        worker can be started.
+        A failure that the worker may have caused is retried in a new one, and so is a worker that
+        does not start after another one has. Raises HespasError if no worker can be started.
         """
         todo = deque(range(len(payloads)))
         tries = [0] * len(payloads)
@@ -264,7 +265,9 @@ class LocalWorkerPool:
                 )
                 done.append((process, failure))
         for process, outcome in done:
-            if process.environment is None:
+            self._has_started_one |= process.environment is not None
+            is_task_retried = self._has_started_one and process.task is not None
+            if process.environment is None and not is_task_retried:
                 raise self._build_start_error(outcome)
         return done
 

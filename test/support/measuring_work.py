@@ -24,6 +24,21 @@ def unequal_probe(settings: dict[str, Any]) -> dict[str, Any]:
     return {"device": f"device of {os.getppid()}"}
 
 
+def probe_except_second(settings: dict[str, Any]) -> dict[str, Any]:
+    """End the process if it is the second one that starts."""
+    starts = Path(settings["device"])
+    count = len(starts.read_text()) if starts.exists() else 0
+    starts.write_text("x" * (count + 1))
+    if count == 1:
+        os._exit(1)
+    return {}
+
+
+def die_once(payload: dict[str, Any]) -> dict[str, Any]:
+    act("once exit" if payload["mark"] else "", payload["mark"])
+    return {"mark": payload["mark"]}
+
+
 def work(payload: dict[str, Any]) -> dict[str, Any]:
     text = payload["module"]
     if payload["log"]:

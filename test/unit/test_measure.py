@@ -487,3 +487,19 @@ def test_temporary_folders_of_workers_are_removed(monkeypatch, tmp_path):
         assert folder.is_dir() and str(folder.parent) == answer["inherited"]
         assert tmp_path in folder.parents
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_worker_that_dies_while_it_starts_is_replaced(tmp_path):
+    """The memory of the machine may be short for a moment, after workers have started well."""
+    starts, mark = tmp_path / "starts", str(tmp_path / "mark")
+    spec = WorkerSpec(
+        worker="support.measuring_work:die_once",
+        probe="support.measuring_work:probe_except_second",
+        timed=False,
+        retries=2,
+        settings={"device": str(starts)},
+    )
+    with LocalWorkerPool(spec) as pool:
+        outcomes = list(pool.run_payloads([{"mark": ""}, {"mark": mark}]))
+    assert [(number, answer["mark"]) for number, answer in outcomes] == [(0, ""), (1, mark)]
+    assert len(starts.read_text()) == 3

@@ -765,6 +765,22 @@ def test_a_defect_in_the_plan_of_a_row_does_not_end_the_run(monkeypatch, tmp_pat
     assert outcome.reasons == {"internal": "internal error: KeyError: 'emb'"}
 
 
+def test_a_damaged_cache_is_found_before_programs_are_made(monkeypatch, tmp_path):
+    monkeypatch.setattr(case_runner, "_make_programs", lambda *_: pytest.fail("too late"))
+    (tmp_path / "cache").write_text("no database")
+    options = case_runner.CaseOptions(form="fused", cache=str(tmp_path / "cache"))
+    with pytest.raises(HespasError, match="the cache is damaged"):
+        case_runner.predict_cases([make_case()], options, lambda line: None)
+
+
+def test_the_layers_of_stages_whose_gradients_are_divided_are_unrolled():
+    texts = {"parallelism": "fsdp=2;pp=4;tp=2", "framework": "PyTorch torchtitan ZeroBubble"}
+    plan = plan_case(global_batch="16", **texts)
+    assert plan.pipeline is not None and plan.pipeline.schedule.name == "zb-h1"
+    workloads = [workload for stage in plan.pipeline.stages for workload in stage.values()]
+    assert {workload.options["scan"] for workload in workloads} == {"false"}
+
+
 def test_unrolled_layers_need_no_dimensions_in_the_row():
     unstated = dict.fromkeys(("layers", "hidden", "heads", "kv_heads", "ffn", "vocab"), "")
     plan = plan_case(model="mpt-7b", framework="PyTorch FSDP", remat="none", **unstated)

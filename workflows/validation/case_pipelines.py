@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -94,6 +95,8 @@ def plan_case_pipeline(
         assumptions.append(f"schedule {name}")
     microbatches = int(model.options.get("accumulate", "1"))
     schedule = build_schedule(name, counts.ranks, microbatches, counts.stages_per_rank)
+    if schedule.has_split_backward:  # the gradients of a loop cannot be divided
+        model = dataclasses.replace(model, options={**model.options, "scan": "false"})
     if model.mesh.get("fsdp", 1) > 1:
         assumptions.append("weights gathered, and gradients reduce-scattered, once in a step")
     assumptions.append("gradients are clipped by the norm of each stage")

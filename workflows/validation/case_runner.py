@@ -18,6 +18,7 @@ from hespas import configs
 from hespas.estimators import registry
 from hespas.estimators.calibrated.attention_library import CUDNN
 from hespas.estimators.calibrated.calibrated_estimator import CalibratedEstimator
+from hespas.estimators.measure.measurement_cache import MeasurementCache
 from hespas.support.errors import HespasError
 from hespas.workflows.pipelines.schedules import FORWARD
 from hespas.workflows.pipelines.stage_estimates import StagePart, StageTarget
@@ -121,9 +122,12 @@ def predict_cases(
     """Predict the step time of each case, in order.
 
     Raises:
-        HespasError: The estimator is unknown, the folder cannot be written, or JAX is missing.
+        HespasError: The estimator is unknown, the folder or the cache cannot be used, or JAX is
+            missing.
     """
     registry.load_estimator_class(options.estimator)
+    with MeasurementCache(options.cache):
+        pass  # a damaged cache is an error before hours of compilation, not after
     outcomes = [_plan_case_or_report(case, options) for case in cases]
     folder = Path(options.work_dir or study_programs.get_default_folder())
     _make_programs([o for o in outcomes if o.program is not None], folder, options.jobs, note)
@@ -144,14 +148,18 @@ def predict_cases(
 
 
 def _plan_case_or_report(case: TrainingCase, options: CaseOptions) -> CaseOutcome:
-    """Plan a case; a defect of hespas that a row shows is its reason, and the other rows go on."""
+    """Plan a case; what raises is its reason."""
     try:
         return _plan_case(case, options)
-    except HespasError as error:
-        reason = error.message
     except Exception as error:
-        reason = f"internal error: {type(error).__name__}: {error}"
-    return CaseOutcome(case, CasePlan(reasons={"internal": reason}))
+        return CaseOutcome(case, CasePlan(reasons={"internal": _describe_exception(error)}))
+
+
+def _describe_exception(error: Exception) -> str:
+    """Describe what a row raises, even if it is a defect of hespas: the other rows go on."""
+    if isinstance(error, HespasError):
+        return error.message
+    return f"internal error: {type(error).__name__}: {error}"
 
 
 def _plan_case(case: TrainingCase, options: CaseOptions) -> CaseOutcome:
@@ -238,8 +246,8 @@ def _predict_pipeline(
         figures = predict_case_pipeline(
             outcome.plan.pipeline, files, target, system, options.cache, note
         )
-    except HespasError as error:
-        outcome.reasons["run"] = error.message
+    except Exception as error:
+        outcome.reasons["run"] = _describe_exception(error)
         return
     outcome.path = files[0][FORWARD]
     _add_figures(outcome, make_case_row(figures))
