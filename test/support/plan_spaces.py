@@ -110,7 +110,7 @@ def _search_space(request: LayoutRequest, jobs: int) -> SpaceOutcome | None:
             cache=f"{folder}/cells",
         )  # fmt: skip
         searched, complete = (
-            plan_layouts(request, one, lambda _: None)
+            plan_layouts(request, one, lambda _: None, explain=False)
             for one in (options, replace(options, exhaustive=True))
         )
     return compare_searches(request, searched, complete)

@@ -52,6 +52,7 @@ Note = Callable[[str], None]
 FUSED = "fused"
 SPLIT = "linear"  # of a GPU, which runs kernels and synchronous collectives in program order
 BOUNDED_ESTIMATORS = ("calibrated", "roofline")  # whose times bounds are known not to exceed
+DEFAULT_COMPILE_COUNT = 2
 FIRST_BATCH = 4  # layouts of each worker that are estimated before the bounds are consulted again
 
 
@@ -82,15 +83,13 @@ class PlanOptions:
     dask: str = ""
 
 
-DEFAULT_COMPILE_COUNT = 2
-
-
 def plan_layouts(
     request: LayoutRequest,
     options: PlanOptions,
     note: Note,
     *,
     builder: LayoutBuilder | None = None,
+    explain: bool = True,
 ) -> LayoutPlan:
     """Find the best layouts of a program on a machine.
 
@@ -99,6 +98,7 @@ def plan_layouts(
         options: Everything else.
         note: Receives notes and progress, one line each.
         builder: Builds the program in this process, if it is a function of it.
+        explain: Whether to explain the winner, for which the two best are estimated again.
 
     Raises:
         HespasError: An option is wrong, or JAX is not installed.
@@ -113,8 +113,7 @@ def plan_layouts(
         request = replace(request, attention=program_forms.FUSED_ATTENTION[compiler])
     folder = Path(options.work_dir or study_programs.get_default_folder())
     folder.mkdir(parents=True, exist_ok=True)
-    platform = study_programs.PLATFORMS[compiler]
-    places = (request.program, platform, folder, options.jobs, note)
+    places = (request.program, study_programs.PLATFORMS[compiler], folder, options.jobs, note)
     spec = read_export_spec(request.spec_file) if request.spec_file else None
     source = (
         LayoutPrograms(*places, spec)
@@ -130,7 +129,9 @@ def plan_layouts(
         search.compile_best(rows, compile_count)
         ranked = rank_rows(rows)
         plan = LayoutPlan(request.node, system, request.devices, ranked, node.memory_bytes)
-        return plan_explanation.explain_plan(plan, request, options.estimator, programs)
+        if explain:
+            plan = plan_explanation.explain_plan(plan, request, options.estimator, programs)
+        return plan
 
 
 def explore_space(request: LayoutRequest, programs: LayoutPrograms, note: Note) -> LayoutSpace:
