@@ -201,13 +201,14 @@ def test_early_megatron_has_no_fused_attention(framework, notes, attention):
     assert plan.workload.options["attention"] == attention
 
 
-def test_eager_frameworks_have_logits_of_16_bits():
+def test_frameworks_whose_logits_are_products_of_activations_have_16_bits():
     assert plan_case(framework="PyTorch FSDP").workload.options["logits_dtype"] == "bf16"
     assert "logits_dtype" not in plan_case(framework="PyTorch", precision="f32").workload.options
     assert plan_case(framework="MaxText (JAX/XLA)").workload.options["logits_dtype"] == "bf16"
     old = {"hardware": "TPUv5e", "source": "AI-Hypercomputer/maxtext@0a1b2c3 configs/v5e/README.md"}
     assert "logits_dtype" not in plan_case(framework="MaxText", **old).workload.options
-    assert "logits_dtype" not in plan_case(framework="Paxml (JAX/XLA)").workload.options
+    assert plan_case(framework="Paxml (JAX/XLA)").workload.options["logits_dtype"] == "bf16"
+    assert "logits_dtype" not in plan_case(framework="T5X (JAX/XLA)").workload.options
     f16 = plan_case(framework="Megatron-LM", precision="fp16").workload.options
     assert {f16[key] for key in ("compute_dtype", "logits_dtype", "weights_dtype")} == {"f16"}
 
@@ -262,7 +263,7 @@ def test_mixed_precision_of_composer_is_a_type_of_sums():
 
 
 def test_precisions_of_8_bits_are_schemes_of_products():
-    plan = plan_case(precision="fp8 (TE)", framework="Paxml (JAX/XLA:GPU)")
+    plan = plan_case(precision="fp8 (TE)", framework="Megatron-LM core 0.14")
     assert plan.workload.options["products"] == "fp8"
     assert any("scales of fp8" in text for text in plan.assumptions)
     plan = plan_case(precision="fp8 rowwise", framework="PyTorch torchtitan")
@@ -280,8 +281,9 @@ def test_precisions_of_8_bits_are_schemes_of_products():
         ({"grad_accum": "2"}, "fp8"),
     ],
 )
-def test_maxtext_has_delayed_scales_where_a_recipe_has_them(row, scheme):
-    plan = plan_case(precision="fp8", framework="MaxText", **row)
+@pytest.mark.parametrize("framework", ["MaxText", "Paxml"])
+def test_scales_are_delayed_where_a_recipe_has_them(framework, row, scheme):
+    plan = plan_case(precision="fp8", framework=framework, **row)
     assert plan.workload.options["products"] == scheme
     assert any("scales of fp8" in text for text in plan.assumptions) == (scheme == "fp8")
 

@@ -48,8 +48,12 @@ def read_axis_sizes(text: str, devices: int) -> dict[str, int]:
 
 
 def _read_host_division(text: str, devices: int) -> dict[str, int]:
-    """Read ``fsdp+dp (FSDP 4 nodes x 8)``, or a range of nodes, whose largest counts that fit."""
-    match = re.search(r"fsdp (?:\d+\.\.)?(\d+) (?:nodes|hosts) x (\d+)", text.lower())
+    """Read ``fsdp+dp (FSDP 4 nodes x 8)``, or a range of nodes, of which the fewest count.
+
+    NVIDIA's benchmarks of Paxml have 1 node for 5B and 16 for 175B (dgxc-benchmarking v24.11.1,
+    paxml/configure.sh); rows of 175B state 16.
+    """
+    match = re.search(r"fsdp (\d+)(?:\.\.\d+)? (?:nodes|hosts) x (\d+)", text.lower())
     if not match:
         return {}
     per_host = int(match[2])

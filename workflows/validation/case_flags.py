@@ -8,13 +8,18 @@ from collections.abc import Mapping
 from hespas.frontends.recipes.published_models import MODELS
 from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.validation.case_frameworks import (
+    AXLEARN,
     MAXTEXT,
     MEGATRON,
+    PAXML,
     T5X,
-    TrainingFramework,
     read_framework,
 )
 from hespas.workflows.validation.case_systems import HOST_DEVICES, read_slice_count
+from hespas.workflows.validation.paxml_experiments import (
+    choose_paxml_preset,
+    find_paxml_experiment,
+)
 from hespas.workflows.validation.training_cases import TrainingCase
 
 MAXTEXT_PRESET = "maxtext-tutorial"  # MaxText's own GPU flags, without the thresholds of a row
@@ -33,6 +38,9 @@ NO_REMATERIALISATION = "--xla_disable_hlo_passes=rematerialization"
 # Megatron's products are cuBLAS calls. For decoders of 114 tokens, XLA without a GPU finds no tiles
 # of its Triton products that fit and ends with an error.
 CUBLAS_ONLY = "--xla_gpu_enable_triton_gemm=false"
+# AXLearn sets flags for GPUs on GCP only (axlearn/cloud/gcp/job.py). On EC2 its runs have XLA's own
+# defaults, without the latency-hiding scheduler.
+EC2_HOST = re.compile(r"\bp[45][a-z]*\.\d+xlarge")
 _COMBINERS = {"AR": "all_reduce", "AG": "all_gather", "RS": "reduce_scatter"}
 _UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
@@ -59,7 +67,9 @@ def choose_gpu_options(case: TrainingCase, workload: StudyWorkload, assumptions:
         flags.append(NO_REMATERIALISATION)
     if framework.name in (MEGATRON, T5X):
         flags.append(CUBLAS_ONLY)
-    preset = _choose_preset(framework, workload.mesh)
+    preset = _choose_preset(case, workload.mesh)
+    if experiment := find_paxml_experiment(case):
+        flags += experiment.flags
     if preset == PYTORCH_FSDP_PRESET and workload.options.get("scan") == "false":
         flags += _build_block_flags(workload)
     options = [f'flags="{" ".join(flags)}"']
@@ -74,16 +84,22 @@ def choose_gpu_options(case: TrainingCase, workload: StudyWorkload, assumptions:
 def _choose_scheduler(case: TrainingCase, workload: StudyWorkload) -> str:
     """Return the flag that lets collectives run alongside compute, or not."""
     texts = " ".join(map(case.get_text, ("framework", "parallelism", "notes"))).lower()
-    is_blocking = read_framework(case).name == MEGATRON and "overlap" not in texts
-    return (
-        IN_PROGRAM_ORDER if is_blocking and workload.mesh.get("tensor", 1) == 1 else LATENCY_HIDING
-    )
+    framework = read_framework(case).name
+    is_blocking = framework == MEGATRON and "overlap" not in texts
+    if is_blocking and workload.mesh.get("tensor", 1) == 1:
+        return IN_PROGRAM_ORDER
+    if framework == AXLEARN and EC2_HOST.search(case.get_text("network")):
+        return IN_PROGRAM_ORDER
+    return LATENCY_HIDING
 
 
-def _choose_preset(framework: TrainingFramework, mesh: Mapping[str, int]) -> str:
+def _choose_preset(case: TrainingCase, mesh: Mapping[str, int]) -> str:
     """Return the preset of XLA flags whose collectives are those of a framework, or ""."""
+    framework = read_framework(case)
     if framework.name == MAXTEXT:
         return MAXTEXT_PRESET
+    if framework.name == PAXML:
+        return choose_paxml_preset(case)
     return PYTORCH_FSDP_PRESET if framework.is_pytorch and mesh.get("fsdp", 1) > 1 else ""
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hespas.workflows.validation.training_cases import TrainingCase
 
 MAXTEXT, MEGATRON, TORCHTITAN, COMPOSER = "maxtext", "megatron", "torchtitan", "composer"
-T5X = "t5x"
+T5X, PAXML, AXLEARN = "t5x", "paxml", "axlearn"
 
 # PyTorch's selective checkpoint of operators keeps every second linear layer of a block and the
 # output of attention (torchtitan: distributed/activation_checkpoint.py).
@@ -27,6 +27,9 @@ class TrainingFramework:
         is_pytorch: Whether it runs PyTorch's own operators and divides weights by PyTorch's FSDP.
         default_remat: Its rematerialisation unless a row states another; "" if it is not known.
         selective_remat: What it calls selective rematerialisation; "" if it is not known.
+        has_narrow_logits: Whether logits have the type of activations: the result of a linear layer
+            in PyTorch, and of a product in Paxml (FullSoftmax.get_logits of praxis) and AXLearn
+            (Embedding.attend). The loss is computed in f32.
     """
 
     name: str = ""
@@ -36,17 +39,21 @@ class TrainingFramework:
     is_pytorch: bool = False
     default_remat: str = ""
     selective_remat: str = ""
+    has_narrow_logits: bool = False
 
 
 # The first whose words a row has counts. The default of MaxText is remat_policy of
 # configs/base.yml, of AXLearn build_remat_spec, which does not keep the output of flash attention,
-# and of Paxml CHECKPOINT_POLICY of TransformerLmSpmdAdam; T5X has none in the networks of
+# and of Paxml that of its experiments (paxml_experiments.py); T5X has none in the networks of
 # t5x/examples/t5 and t5x/contrib/gpu/t5, unlike examples/scalable_t5. Megatron's selective policy
 # computes attention again, which a fused kernel does anyhow, and keeps the rest.
 FRAMEWORKS = (
     TrainingFramework(MAXTEXT, "maxtext", uses_xla=True, default_remat="full"),
-    TrainingFramework("axlearn", "axlearn", uses_xla=True, default_remat="save_dot_except_mlp"),
-    TrainingFramework("paxml", "paxml", uses_xla=True, default_remat="minimal"),
+    TrainingFramework(
+        AXLEARN, "axlearn", uses_xla=True, default_remat="save_dot_except_mlp",
+        has_narrow_logits=True,
+    ),
+    TrainingFramework(PAXML, "paxml", uses_xla=True, has_narrow_logits=True),
     TrainingFramework(
         TORCHTITAN, "torchtitan", is_eager=True, is_pytorch=True,
         default_remat=OPERATOR_POLICY, selective_remat=OPERATOR_POLICY,

@@ -10,7 +10,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hespas.workflows.validation.case_frameworks import MAXTEXT, TORCHTITAN, read_framework
+from hespas.workflows.validation.case_frameworks import (
+    MAXTEXT,
+    PAXML,
+    TORCHTITAN,
+    read_framework,
+)
 from hespas.workflows.validation.training_cases import TrainingCase
 
 _TYPE = re.compile(r"(?:mx|nv)?(?:bf|fp|f|tf|int|bfloat|float)_?(?:4|8|16|32)(?![\d])")
@@ -19,7 +24,8 @@ _COMPUTE_TYPES: Mapping[str, Mapping[str, str]] = {
 }  # fmt: skip
 # Words about 8-bit floats, and the scheme of products; None has no recipe. The first that fits
 # counts. MaxText's fp8_full has constant scales (quantization in its configs/base.yml), and its fp8
-# those of earlier steps on GPUs (Fp8Quantization in layers/quantizations.py).
+# those of earlier steps on GPUs (Fp8Quantization in layers/quantizations.py). So has Paxml, through
+# TransformerEngine for JAX, which had delayed scaling only until version 2 (DelayedScaling).
 _FP8_SCHEMES = (
     (r"mx|microscal|1x32|block|1x128|128x128|deep_?gemm", None),
     (r"row-?wise|per[- ]row|axis-?wise|channel-?wise|per[- ]channel|per[- ]token", "fp8_rowwise"),
@@ -78,7 +84,7 @@ def _has_narrow_logits(case: TrainingCase) -> bool:
     """
     framework = read_framework(case)
     if framework.name != MAXTEXT:
-        return framework.is_eager
+        return framework.is_eager or framework.has_narrow_logits
     is_tpu = "tpu" in case.get_text("hardware").lower()
     return not (is_tpu and "maxtext@" in case.get_text("source").lower())
 
@@ -107,7 +113,7 @@ def _read_fp8_scheme(reading: PrecisionReading, text: str, case: TrainingCase) -
         reading.reason = f"no recipe scales blocks of 8-bit values, as '{text}' does"
         return
     framework, is_tpu = read_framework(case).name, "tpu" in case.get_text("hardware").lower()
-    if scheme == "fp8" and framework == MAXTEXT and not is_tpu:
+    if scheme == "fp8" and framework in (MAXTEXT, PAXML) and not is_tpu:
         scheme = "fp8_delayed"
     elif scheme == "fp8" and framework != TORCHTITAN:
         reading.assumptions.append(CURRENT_SCALES)

@@ -49,6 +49,7 @@ from hespas.workflows.validation.case_rematerialisation import (
     read_vocabulary_tiles,
 )
 from hespas.workflows.validation.case_systems import find_node
+from hespas.workflows.validation.paxml_experiments import find_paxml_experiment
 from hespas.workflows.validation.training_cases import DIMENSIONS, TrainingCase
 
 if TYPE_CHECKING:
@@ -232,16 +233,18 @@ def _plan_scan(case: TrainingCase, plan: CasePlan, remat: str) -> str:
     """Return whether the layers are a loop: as the row says, else as MaxText does by default.
 
     Without rematerialisation, a loop copies all that the gradients need into stacks. An eager
-    framework has no loop and copies nothing, so its layers are unrolled; those of T5X's
-    network for GPUs (t5x/contrib/gpu/t5/network.py) are too. With rematerialisation the stacks hold
-    the inputs of layers only, and a loop compiles faster.
+    framework has no loop and copies nothing, so its layers are unrolled; those of T5X's network for
+    GPUs (t5x/contrib/gpu/t5/network.py) and of some experiments of Paxml are too. With
+    rematerialisation the stacks hold the inputs of layers only, and a loop compiles faster.
     """
     texts = [case.get_text(column).lower() for column in ("framework", "notes")]
     if any(phrase in text for text in texts for phrase in ("scan off", "scan_layers false")):
         return "false"
-    framework = read_framework(case).name
+    framework, experiment = read_framework(case).name, find_paxml_experiment(case)
     if remat.startswith("eager") or framework == T5X:
         return "false"
+    if experiment:
+        return str(experiment.is_repeated).lower()
     if framework != MAXTEXT:
         plan.assumptions.append("layers in a loop")
     return "true"

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import get_args
 
 from hespas.frontends.recipes.remat_policies import ACTIVATION_NAMES, ON_HOST, RematPolicy
-from hespas.workflows.validation.case_frameworks import OPERATOR_POLICY, read_framework
+from hespas.workflows.validation.case_attention import has_fused_attention
+from hespas.workflows.validation.case_frameworks import AXLEARN, OPERATOR_POLICY, read_framework
+from hespas.workflows.validation.paxml_experiments import find_paxml_experiment
 from hespas.workflows.validation.training_cases import TrainingCase, read_fsdp_strategy
 
 REMAT_POLICIES: tuple[str, ...] = get_args(RematPolicy)
@@ -120,13 +122,24 @@ def _select_clause(text: str, model: str) -> str:
 
 
 def _assume_default(case: TrainingCase, stated: str) -> RematReading:
-    framework = read_framework(case)
-    if policy := framework.default_remat:
+    framework, experiment = read_framework(case), find_paxml_experiment(case)
+    if policy := experiment.remat if experiment else _choose_default_policy(case):
         chosen = _choose_eager_policy(case) if policy == "none" else policy
         return RematReading(chosen, f"rematerialisation {policy}, the default of {framework.name}")
     if stated:
         return RematReading(reason=f"'{stated}' names no rematerialisation")
     return RematReading(DEFAULT_REMAT, f"rematerialisation {DEFAULT_REMAT}")
+
+
+def _choose_default_policy(case: TrainingCase) -> str:
+    """Return the default of a framework. AXLearn keeps the output of attention that is not fused.
+
+    build_remat_spec names it ``context``.
+    """
+    framework = read_framework(case)
+    if framework.name == AXLEARN and not has_fused_attention(case):
+        return "save_dot_with_context_except_mlp"
+    return framework.default_remat
 
 
 def _find_policy_name(text: str, case: TrainingCase) -> tuple[str, bool]:

@@ -1,0 +1,70 @@
+"""Experiments that rows name by their framework and model: Paxml's for GPUs, AXLearn's Fuji."""
+
+import pytest
+
+from hespas.workflows.validation.case_programs import plan_case_program
+from hespas.workflows.validation.training_cases import TrainingCase
+
+TEXTS = {
+    "hardware": "H100_80GB_SXM", "layers": "4", "hidden": "512", "heads": "8", "ffn": "2048",
+    "vocab": "1000", "seq_len": "2048", "per_device_batch": "2", "precision": "bf16",
+    "parallelism": "dp=2;fsdp=8;tp=1", "remat": "default", "framework": "Paxml (JAX/XLA:GPU)",
+}  # fmt: skip
+
+
+def plan_case(**texts):
+    return plan_case_program(TrainingCase("a", 16, 1.0, {**TEXTS, **texts}, 2), {}, compiler="gpu")
+
+
+@pytest.mark.parametrize(
+    ("model", "remat", "scan"),
+    [
+        ("pax-gpt-126m", "none", "false"),
+        ("gpt3-5b", "minimal", "true"),
+        ("gpt3-175b", "full", "true"),
+        ("llama2-7b", "none", "false"),
+    ],
+)
+def test_layers_and_checkpoints_are_those_of_the_experiment(model, remat, scan):
+    plan = plan_case(model=model)
+    assert not plan.reasons
+    assert (plan.workload.options["remat"], plan.workload.options["scan"]) == (remat, scan)
+    assert any(f"rematerialisation {remat}, the default" in text for text in plan.assumptions)
+    assert "layers in a loop" not in plan.assumptions
+    stated = plan_case(model=model, remat="SAVE_CONTEXT (Paxml)")
+    assert stated.workload.options["remat"] == "context"
+
+
+def test_flags_are_those_of_the_scripts_of_the_source():
+    toolbox = plan_case(model="gpt3-5b", source="NVIDIA/JAX-Toolbox@28603900 pax/README.md")
+    assert toolbox.xla_options.startswith("preset=paxml,")
+    dgxc = plan_case(model="gpt3-5b", source="NVIDIA/dgxc-benchmarking@v25.01.1 paxml/README_5b.md")
+    assert dgxc.xla_options.startswith("preset=paxml-dgxc,")
+    assert not [text for text in dgxc.assumptions if "XLA flags" in text]
+    small = plan_case(model="pax-gpt-126m")
+    assert "all_reduce_combine_threshold_bytes=33554432" in small.xla_options
+    assert "all_reduce_combine_threshold_bytes" not in toolbox.xla_options
+
+
+@pytest.mark.parametrize(
+    ("model", "attention", "remat"),
+    [
+        ("fuji-7b-v1", "dot_product", "save_dot_with_context_except_mlp"),
+        ("fuji-7b-v1-flash", "cudnn", "save_dot_except_mlp"),
+        ("fuji-70b-v2", "cudnn", "save_dot_except_mlp"),
+    ],
+)
+def test_the_first_fuji_of_axlearn_has_no_fused_attention(model, attention, remat):
+    plan = plan_case(model=model, framework="AXLearn (JAX/XLA)")
+    options = plan.workload.options
+    assert (options["attention"], options["remat"]) == (attention, remat)
+    assert options["logits_dtype"] == "bf16"
+
+
+@pytest.mark.parametrize(
+    ("network", "hides"), [("p5.48xlarge EFA 3200 Gb/s per node", False), ("A3 Mega", True)]
+)
+def test_axlearn_sets_no_flags_for_gpus_on_ec2(network, hides):
+    plan = plan_case(model="fuji-7b-v1", framework="AXLearn (JAX/XLA)", network=network)
+    assert ("latency_hiding_scheduler=true" in plan.xla_options) == hides
+    assert ("disable_async_collectives" in plan.xla_options) != hides
