@@ -53,6 +53,7 @@ class PowerFile(StrictModel):
     Attributes:
         idle_w: Power of a board that computes next to nothing.
         j_per_flop: Energy of a 16-bit matrix operation at full clock.
+        j_per_8bit_flop: The same of an operation on 8-bit floats; None if it is not known.
         j_per_byte: Energy of a byte of device memory.
         clock_exponent: The power of the clock to which the energy of an operation is proportional.
         limit_w: The power limit of the measured board.
@@ -63,6 +64,7 @@ class PowerFile(StrictModel):
 
     idle_w: NotNegative
     j_per_flop: Positive
+    j_per_8bit_flop: Positive | None = None
     j_per_byte: NotNegative
     clock_exponent: NotNegative
     limit_w: Positive

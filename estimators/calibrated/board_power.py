@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from hespas.estimators.power_limit import KernelEnergy, compute_power_slowdown
 
+_16_BIT_TYPES = ("bf16", "f16")
+
 
 @dataclass(frozen=True, slots=True)
 class BoardPower:
-    """The energy of 16-bit matrix operations, and the limit of the power of a board.
+    """The energy of matrix operations of one type, and the limit of the power of a board.
 
     At full clock, a kernel of F operations and B bytes that takes t seconds draws
 
@@ -27,6 +29,7 @@ class BoardPower:
         burst_s: The measured kernels up to the first of these durations ended before the board
             lowered its clock, and those from the second on were slowed by its limit. None if all
             ran at full clock.
+        j_per_8bit_flop: The energy of an operation on 8-bit floats; None if it is not known.
     """
 
     idle_w: float
@@ -37,6 +40,7 @@ class BoardPower:
     limit_w: float
     tags: frozenset[str] = field(default_factory=frozenset)
     burst_s: tuple[float, float] | None = None
+    j_per_8bit_flop: float | None = None
 
     @classmethod
     def from_preset(cls, data: Mapping[str, Any], limit_w: float, tags: frozenset[str]) -> Self:
@@ -50,7 +54,16 @@ class BoardPower:
             limit_w,
             tags,
             data.get("burst_s"),
+            data.get("j_per_8bit_flop"),
         )
+
+    def select_type(self, dtype: str) -> Self | None:
+        """Return the power with the energy of operations on a type; None if it is not known."""
+        if dtype in _16_BIT_TYPES:
+            return self
+        if dtype == "f8" and self.j_per_8bit_flop is not None:
+            return replace(self, j_per_flop=self.j_per_8bit_flop)
+        return None
 
     def compute_slowdown(
         self, flops: float, moved_bytes: float, time_s: float, limit_w: float | None = None

@@ -29,7 +29,6 @@ _BITS = {  # bits of an element
     "f64": 64, "f32": 32, "tf32": 32, "bf16": 16, "f16": 16, "f8": 8, "f6": 6, "f4": 4,
     "i64": 64, "i32": 32, "i16": 16, "i8": 8, "i4": 4, "i2": 2, "i1": 8,
 }  # fmt: skip
-_POWERED_TYPES = ("bf16", "f16")  # types of matrix operations whose energy is known
 # The types that bound the time of others; the chains end at bf16, which has a table.
 _AT_MOST = {
     "f4": "f6", "f6": "f8", "f8": "bf16", "f16": "bf16",
@@ -164,16 +163,17 @@ def _limit_power(
     moved_bytes: float,
     time_s: float,
 ) -> tuple[float, KernelFit]:
-    """Return the time of a burst of a 16-bit kernel at the power limit, and its fit with tags."""
+    """Return the time of a burst at the power limit, and its fit with tags."""
     if COMPILER in fit.causes:  # cycles at the nominal clock
         return time_s, fit
-    if constants.power is None or key not in _POWERED_TYPES:
+    power = constants.power.select_type(key) if constants.power is not None else None
+    if power is None:
         return time_s, fit.with_cause("burst")
     fit = fit.with_cause("power limit")
-    slowdown = constants.power.compute_measured_slowdown(flops, moved_bytes, time_s)
+    slowdown = power.compute_measured_slowdown(flops, moved_bytes, time_s)
     if slowdown == 1.0:
         return time_s, fit
-    return time_s * slowdown, fit.with_tags(*constants.power.tags)
+    return time_s * slowdown, fit.with_tags(*power.tags)
 
 
 def _list_variants(count: int, sustained: bool) -> tuple[str, ...]:
@@ -276,7 +276,7 @@ def estimate_attention_time(
     memory_s = moved_bytes / constants.node.memory_bandwidth_bytes_per_s
     time_s = fit.fixed_s + fit.compute_busy_s(compute_s, memory_s)
     time_s, outside = fit.apply_correction(time_s, *point)
-    if constants.power is not None and shape.dtype in _POWERED_TYPES:
+    if constants.power is not None and shape.dtype in ("bf16", "f16"):
         # The limit of the measured boards does not slow attention (B200 in aiconfigurator).
         slowdown = constants.power.compute_relative_slowdown(shape.flops, moved_bytes, time_s)
         if slowdown > 1:

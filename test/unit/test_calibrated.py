@@ -778,6 +778,45 @@ def test_a_lower_power_limit_slows_products_and_attention():
     assert times[1].time_s / times[0].time_s == pytest.approx(3.35 / 2.4, rel=0.1)
 
 
+# Products (m, n, k) of pytorch/FBGEMM pull request 2546 on an H100 with a limit of 500 W, with
+# milliseconds in bf16 and in 8-bit floats. Only the latter determine a constant.
+PRODUCTS_AT_500_W = (
+    ((8192, 8192, 8192), 1.879, 0.977),
+    ((65536, 8192, 7168), 13.383, 7.108),
+    ((65536, 3584, 8192), 7.044, 3.372),
+)
+
+
+@pytest.mark.parametrize(("sizes", "bf16_ms", "f8_ms"), PRODUCTS_AT_500_W)
+def test_products_of_a_board_with_another_limit_take_their_measured_time(sizes, bf16_ms, f8_ms):
+    m, n, k = sizes
+    constants = DeviceConstants.from_node(configs.load_node("H100_96GB_HBM2e"))
+    for dtype, size, measured_ms, tolerance in (("bf16", 2, bf16_ms, 0.1), ("f8", 1, f8_ms, 0.04)):
+        shape = MatrixProduct(m, k, n, 1, dtype, 2 * m * n * k)
+        moved = float(size * k * (m + n) + 2 * m * n)
+        estimate = estimate_product_time(constants, shape, moved)
+        assert 1e3 * estimate.time_s == pytest.approx(measured_ms, rel=tolerance)
+        if dtype == "f8":
+            assert "transferred" in estimate.tags and "power limit" in estimate.fit.causes
+
+
+def test_the_energy_of_operations_in_8_bits_is_solved_from_products():
+    node = configs.load_node("H100_96GB_HBM2e")
+    constants = DeviceConstants.from_node(node)
+    power = constants.power
+    assert power is not None and power.j_per_8bit_flop is not None
+    energies = []
+    for (m, n, k), _, f8_ms in PRODUCTS_AT_500_W:
+        flops, moved = 2 * m * n * k, float(k * (m + n) + 2 * m * n)
+        unlimited = replace(constants, power=None)
+        shape = MatrixProduct(m, k, n, 1, "f8", flops)
+        time_s = estimate_product_time(unlimited, shape, moved).time_s
+        slowdown = 1e-3 * f8_ms / time_s
+        compute_j = (power.limit_w - power.idle_w) * time_s * slowdown - moved * power.j_per_byte
+        energies.append(compute_j * slowdown**power.clock_exponent / flops)
+    assert sum(energies) / 3 == pytest.approx(power.j_per_8bit_flop, rel=0.02)
+
+
 def test_measured_slowdowns_of_long_kernels_count_once():
     """A kernel of 3 ms was measured at the limit of 700 W, one of 1 ms at full clock."""
     power = replace(POWER, burst_s=(1e-3, 3e-3))
