@@ -16,6 +16,7 @@ ACTIVATION_NAMES = (
     "mlpwi", "mlpwi_0", "mlpwi_1", "mlpwo", "attention_input", "mlp_input", "mlp_hidden",
 )  # fmt: skip
 ON_HOST = ":host"  # ends the name of an activation that the host's memory keeps
+SHARE = "@"  # between a policy and the share of the layers that have it, as in full@1/3+none
 OFFLOADED_POLICIES: Mapping[str, str] = {
     "qkv_proj_offloaded": "query_proj:host,key_proj:host,value_proj:host",
     "minimal_offloaded": "query_proj:host,key_proj:host,value_proj:host,out_proj:host,"
@@ -25,5 +26,6 @@ REMAT_HELP = (
     "what the backward pass computes again: nothing (none), the gathering of weights (weights), "
     "what PyTorch's operators compute again (eager), both (eager_weights), "
     "everything (full), or all but the activations that MaxText's policy of this name "
-    "keeps, or a list such as context,mlpwo:host keeps on the device or in the host's memory"
+    "keeps, or a list such as context,mlpwo:host keeps on the device or in the host's memory; "
+    "full@1/3+none is one policy for a share of the layers and another for the rest"
 )

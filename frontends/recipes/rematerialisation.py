@@ -7,6 +7,7 @@ weight, as in MaxText's older releases; its newer ones list the same activations
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
@@ -18,6 +19,7 @@ from hespas.frontends.recipes.remat_policies import (
     ACTIVATION_NAMES,
     OFFLOADED_POLICIES,
     ON_HOST,
+    SHARE,
     RematPolicy,
 )
 from hespas.support.errors import UsageError
@@ -65,6 +67,35 @@ def wrap_in_remat(layer: Callable[..., Any], remat: str, *, is_loop: bool) -> Ca
         return layer
     # Without a loop, only a barrier keeps XLA from merging the recomputation with the original.
     return jax.checkpoint(layer, policy=policy, prevent_cse=not is_loop)
+
+
+def list_layer_policies(remat: str) -> tuple[str, ...]:
+    """List the policies that layers have in turn: one, or several if ``remat`` names a share.
+
+    ``full@1/3+none`` is the policy ``full`` for one of three layers, and ``none`` for the others.
+    Layers of the first policy are evenly spaced, in the middle of their group, as the blocks that
+    selective checkpointing of PyTorch's fms-fsdp chooses.
+
+    Raises:
+        UsageError: If the share is not more than 0 and less than 1.
+    """
+    chosen, at, rest = remat.partition(SHARE)
+    if not at:
+        return (remat,)
+    fraction, _, others = rest.partition("+")
+    match = re.fullmatch(r"(\d+)/(\d+)", fraction)
+    count, layers = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not 0 < count < layers or not others:
+        raise UsageError(
+            f"remat '{remat}' names no share of the layers",
+            remedy="write POLICY@1/3+POLICY for one of three layers and the others",
+        )
+    policies, placed = [], 0
+    for number in range(1, layers + 1):
+        is_chosen = 2 * number * count >= (2 * placed + 1) * layers
+        placed += is_chosen
+        policies.append(chosen if is_chosen else others)
+    return tuple(policies)
 
 
 def name_heads(q: jax.Array, k: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:

@@ -7,6 +7,7 @@ embedding, h heads, g groups (key-value heads), d head size, f MLP width, v voca
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -52,6 +53,7 @@ from hespas.frontends.recipes.quantised_products import (
 from hespas.frontends.recipes.rematerialisation import (
     CONTEXT,
     choose_policy,
+    list_layer_policies,
     name_heads,
     wrap_in_remat,
 )
@@ -92,8 +94,10 @@ class Decoder:
     vocab_tiles: int = 1
 
     def __post_init__(self) -> None:
-        choose_policy(self.remat)  # so that an unknown name is an error here
-        if self.remat in ("weights", "eager_weights") and not self.p.manual:
+        policies = list_layer_policies(self.remat)
+        for policy in policies:
+            choose_policy(policy)  # so that an unknown name is an error here
+        if not self.p.manual and {"weights", "eager_weights"} & set(policies):
             raise UsageError(
                 f"remat '{self.remat}' needs explicit collectives", remedy="use partitioning=manual"
             )
@@ -217,9 +221,19 @@ class Decoder:
         return self.p.get_part_index("context") * tokens + jnp.arange(tokens)
 
     def run_layers(self, layers: Any, x: jax.Array, positions: jax.Array) -> tuple[jax.Array, Any]:
-        """Run all layers; returns the sum of the extra losses too (None without experts)."""
-        is_loop = not isinstance(layers, list)
-        period = [self._make_layer(i, positions, is_loop) for i in range(self.m.period)]
+        """Run all layers; returns the sum of the extra losses too (None without experts).
+
+        Raises:
+            UsageError: If layers of a loop have several policies of rematerialisation.
+        """
+        is_loop, policies = not isinstance(layers, list), list_layer_policies(self.remat)
+        if is_loop and len(policies) > 1:
+            raise UsageError(
+                f"the layers of a loop cannot differ by remat '{self.remat}'",
+                remedy="use scan=false",
+            )
+        count = math.lcm(self.m.period, len(policies))
+        period = [self._make_layer(i, positions, is_loop) for i in range(count)]
         if not is_loop:
             x, extras = _run_in_turn(period, x, layers)
         elif "loop" in layers:
@@ -236,12 +250,13 @@ class Decoder:
     def _make_layer(self, number: int, positions: jax.Array, is_loop: bool) -> Callable[..., Any]:
         """Make the function of a layer, (activations, weights) -> (activations, extra loss)."""
         inputs = self._make_attention_inputs(number, positions)
+        policies = list_layer_policies(self.remat)
 
         def run_one_layer(x: jax.Array, w: Tree) -> tuple[jax.Array, Any]:
             x, _, extra = self.apply_layer(x, w, inputs)
             return x, extra
 
-        return wrap_in_remat(run_one_layer, self.remat, is_loop=is_loop)
+        return wrap_in_remat(run_one_layer, policies[number % len(policies)], is_loop=is_loop)
 
     def _make_attention_inputs(self, number: int, positions: jax.Array) -> AttentionInputs:
         """Make what the attention of layer ``number`` of a period depends on."""

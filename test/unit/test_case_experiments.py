@@ -13,7 +13,13 @@ TEXTS = {
 
 
 def plan_case(**texts):
-    return plan_case_program(TrainingCase("a", 16, 1.0, {**TEXTS, **texts}, 2), {}, compiler="gpu")
+    case = TrainingCase("a", 16, 1.0, {**TEXTS, **texts}, 2)
+    return plan_case_program(case, {}, compiler="gpu")
+
+
+def get_options(plan):
+    assert plan.workload is not None, plan.reasons
+    return plan.workload.options
 
 
 @pytest.mark.parametrize(
@@ -27,12 +33,12 @@ def plan_case(**texts):
 )
 def test_layers_and_checkpoints_are_those_of_the_experiment(model, remat, scan):
     plan = plan_case(model=model)
-    assert not plan.reasons
-    assert (plan.workload.options["remat"], plan.workload.options["scan"]) == (remat, scan)
+    options = get_options(plan)
+    assert (options["remat"], options["scan"]) == (remat, scan)
     assert any(f"rematerialisation {remat}, the default" in text for text in plan.assumptions)
     assert "layers in a loop" not in plan.assumptions
     stated = plan_case(model=model, remat="SAVE_CONTEXT (Paxml)")
-    assert stated.workload.options["remat"] == "context"
+    assert get_options(stated)["remat"] == "context"
 
 
 def test_flags_are_those_of_the_scripts_of_the_source():
@@ -56,7 +62,7 @@ def test_flags_are_those_of_the_scripts_of_the_source():
 )
 def test_the_first_fuji_of_axlearn_has_no_fused_attention(model, attention, remat):
     plan = plan_case(model=model, framework="AXLearn (JAX/XLA)")
-    options = plan.workload.options
+    options = get_options(plan)
     assert (options["attention"], options["remat"]) == (attention, remat)
     assert options["logits_dtype"] == "bf16"
 
@@ -68,3 +74,18 @@ def test_axlearn_sets_no_flags_for_gpus_on_ec2(network, hides):
     plan = plan_case(model="fuji-7b-v1", framework="AXLearn (JAX/XLA)", network=network)
     assert ("latency_hiding_scheduler=true" in plan.xla_options) == hides
     assert ("disable_async_collectives" in plan.xla_options) != hides
+
+
+@pytest.mark.parametrize(
+    ("source", "remat"),
+    [("foundation-model-stack/fms-fsdp README.md", "full@1/2+eager_weights"), ("a blog", None)],
+)
+def test_selective_checkpointing_of_fms_fsdp_is_of_whole_blocks(source, remat):
+    framework = "PyTorch FSDP + torch.compile + SDPA flash"
+    plan = plan_case(model="llama2-13b", framework=framework, remat="selective", source=source)
+    if remat is None:
+        assert "does not say which activations" in plan.reasons["remat"]
+    else:
+        options = get_options(plan)
+        assert (options["remat"], options["scan"]) == (remat, "false")
+        assert any("half of the blocks" in text for text in plan.assumptions)

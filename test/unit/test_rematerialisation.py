@@ -13,7 +13,7 @@ from hespas.dialects.mlir import collect_functions, ir
 from hespas.estimators.work import compute_op_work
 from hespas.frontends.export.exportable_lowering import lower_exportable
 from hespas.frontends.recipes import llama
-from hespas.frontends.recipes.rematerialisation import choose_policy
+from hespas.frontends.recipes.rematerialisation import choose_policy, list_layer_policies
 from hespas.passes.base import PassRun
 from hespas.support.errors import UsageError
 
@@ -51,6 +51,35 @@ def census(remat, platform="cpu", **options):
 )
 def test_lists_equal_the_policies_of_these_names(names, policy):
     assert census(names) == census(policy)
+
+
+@pytest.mark.parametrize(
+    ("remat", "policies"),
+    [
+        ("full", ("full",)),
+        ("full@1/2+none", ("full", "none")),
+        ("full@1/3+eager", ("eager", "full", "eager")),
+        ("full@2/3+none", ("full", "none", "full")),
+    ],
+)
+def test_policies_of_a_share_are_evenly_spaced(remat, policies):
+    assert list_layer_policies(remat) == policies
+
+
+def test_a_share_of_the_layers_is_computed_again():
+    whole, nothing = census("full", scan=False)[0], census("none", scan=False)[0]
+    assert census("full@1/2+none", scan=False)[0] == (whole + nothing) / 2 > nothing
+
+
+@pytest.mark.parametrize("remat", ["full@1/2", "full@2/2+none", "full@half+none"])
+def test_wrong_shares_are_errors(remat):
+    with pytest.raises(UsageError, match="names no share of the layers"):
+        list_layer_policies(remat)
+
+
+def test_layers_of_a_loop_have_one_policy():
+    with pytest.raises(UsageError, match="the layers of a loop cannot differ"):
+        census("full@1/2+none", scan=True)
 
 
 def test_products_whose_results_are_kept_run_once():

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from hespas import configs
 from hespas.frontends.recipes.published_models import MODELS
+from hespas.frontends.recipes.remat_policies import SHARE
 from hespas.support.errors import HespasError
 from hespas.workflows.studies.program_forms import FUSED_ATTENTION
 from hespas.workflows.studies.study_definition import StudyWorkload
@@ -241,7 +242,7 @@ def _plan_scan(case: TrainingCase, plan: CasePlan, remat: str) -> str:
     if any(phrase in text for text in texts for phrase in ("scan off", "scan_layers false")):
         return "false"
     framework, experiment = read_framework(case).name, find_paxml_experiment(case)
-    if remat.startswith("eager") or framework == T5X:
+    if remat.startswith("eager") or SHARE in remat or framework == T5X:
         return "false"
     if experiment:
         return str(experiment.is_repeated).lower()

@@ -93,11 +93,23 @@ class RematReading:
     reason: str = ""
 
 
+# fms-fsdp computes a share of its blocks again, as a whole and evenly spaced, and FSDP gathers all
+# weights again (fms_fsdp/policies/ac_handler.py, option selective_checkpointing). Half is in the
+# middle of what a row may have run: the forward pass is a third of a step, so that no share errs by
+# more than a sixth of its products.
+_BLOCK_SOURCE = "fms-fsdp"
+_HALF_OF_BLOCKS = RematReading(
+    "full@1/2+eager_weights", "half of the blocks are computed again, a share that is not stated"
+)
+
+
 def read_rematerialisation(case: TrainingCase) -> RematReading:
     """Read the rematerialisation of a case."""
     stated = case.get_text("remat")
     text = re.sub(r"^remat(?:_policy)?\s?[=:]\s?", "", stated.lower())
     text = _select_clause(text, case.get_text("model").lower())
+    if text == "selective" and _BLOCK_SOURCE in case.get_text("source"):
+        return _HALF_OF_BLOCKS
     name, is_guess = _find_policy_name(text, case)
     if name:
         policy = _choose_eager_policy(case) if name == "none" else name
