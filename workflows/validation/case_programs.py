@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hespas import configs
 from hespas.frontends.recipes.published_models import MODELS
 from hespas.frontends.recipes.remat_policies import SHARE
 from hespas.support.errors import HespasError
@@ -30,7 +29,7 @@ from hespas.workflows.validation.case_flags import (
     choose_tpu_options,
     describe_moments,
 )
-from hespas.workflows.validation.case_frameworks import MAXTEXT, MEGATRON, T5X, read_framework
+from hespas.workflows.validation.case_frameworks import MAXTEXT, T5X, read_framework
 from hespas.workflows.validation.case_meshes import divides_tokens, read_mesh
 from hespas.workflows.validation.case_models import (
     find_family,
@@ -49,7 +48,7 @@ from hespas.workflows.validation.case_rematerialisation import (
     read_rematerialisation,
     read_vocabulary_tiles,
 )
-from hespas.workflows.validation.case_systems import find_node
+from hespas.workflows.validation.case_states import choose_optimiser_state, choose_state_types
 from hespas.workflows.validation.paxml_experiments import find_paxml_experiment
 from hespas.workflows.validation.training_cases import DIMENSIONS, TrainingCase
 
@@ -61,8 +60,6 @@ RECIPE_SIZES = {
     "head_dim": "head_dim", "ffn": "mlp", "vocab": "vocab",
 }  # fmt: skip
 DEFAULT_SEQUENCE = 4096  # as the recipes
-STATE_BYTES = 16
-"""Bytes of a weight in f32 with its gradient and AdamW's two moments, all of which a step holds."""
 _ADAPTERS = re.compile(r"\bq?lora\b", re.IGNORECASE)
 # Those with the option sequence_parallel, and products with delayed scaling
 _DENSE_RECIPES = ("gemma", "gpt", "llama")
@@ -140,7 +137,7 @@ def _plan_decoder(
     if "context" in mesh and attention == "cudnn" and sizes and MODELS[sizes["model"]].window:
         plan.reasons["parallelism"] = "no program with context parallelism and windows"
     remat = changes.get("remat") or _plan_remat(case, plan)
-    optimiser = _plan_optimiser(case, precision)
+    optimiser = choose_optimiser_state(case, precision)
     sequence = _read_count(case, "seq_len", plan)
     if sequence is None and "sequence" not in plan.reasons:
         sequence = DEFAULT_SEQUENCE
@@ -165,7 +162,7 @@ def _plan_decoder(
         **sizes,
         **precision,
         **optimiser,
-        **_choose_state_type(case, mesh, plan.assumptions),
+        **choose_state_types(case, mesh, plan.assumptions),
         **(read_vocabulary_tiles(case) if recipe != "bert" else {}),
         "sequence": str(sequence),
         **batch,
@@ -306,39 +303,6 @@ def _add_reading(plan: CasePlan, kind: str, reason: str, assumptions: Iterable[s
     if reason:
         plan.reasons[kind] = reason
     plan.assumptions += assumptions
-
-
-def _plan_optimiser(case: TrainingCase, precision: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of an optimiser whose state the devices of ``dp`` divide (ZeRO-1).
-
-    Megatron's distributed optimiser, which ``zero1`` stands for there, keeps the weights in the
-    type of activations with a copy in f32, and sums gradients in f32.
-    """
-    is_divided = re.search(r"zero-?1", case.get_text("parallelism").lower())
-    options = {"zero1": "true"} if is_divided else {}
-    if read_framework(case).name == MEGATRON:
-        stored = precision.get("compute_dtype", "bf16")
-        options |= {"weights_dtype": stored, "master": "true", "reduce_dtype": "f32"}
-    return options
-
-
-def _choose_state_type(
-    case: TrainingCase, mesh: Mapping[str, int], assumptions: list[str]
-) -> dict[str, str]:
-    """Return the types of MaxText's weights and moments: f32, or bf16 if f32 cannot fit.
-
-    MaxText has one key for both (``weight_dtype``), which rows do not state. Its benchmarks set it
-    to bfloat16 where the memory of the devices is too small.
-    """
-    weights, node = case.get_text("params"), find_node(*map(case.get_text, ("hardware", "source")))
-    if read_framework(case).name != MAXTEXT or not weights or not node:
-        return {}
-    available_bytes = configs.load_node(node).memory_bytes
-    shards = math.prod(mesh.get(axis, 1) for axis in ("fsdp", "tensor", "expert"))
-    if available_bytes is None or float(weights) * STATE_BYTES <= shards * available_bytes:
-        return {}
-    assumptions.append("weights and AdamW's moments in bf16, because they do not fit in f32")
-    return {"weights_dtype": "bf16", "moments_dtype": "bf16"}
 
 
 def _plan_batch(
