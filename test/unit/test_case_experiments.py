@@ -23,18 +23,19 @@ def get_options(plan):
 
 
 @pytest.mark.parametrize(
-    ("model", "remat", "scan"),
+    ("model", "remat", "scan", "attention"),
     [
-        ("pax-gpt-126m", "none", "false"),
-        ("gpt3-5b", "minimal", "true"),
-        ("gpt3-175b", "full", "true"),
-        ("llama2-7b", "none", "false"),
+        ("pax-gpt-126m", "none", "false", "dot_product"),
+        ("gpt3-5b", "minimal", "true", "cudnn"),
+        ("gpt3-175b", "full", "true", "cudnn"),
+        ("llama2-7b", "none", "false", "cudnn"),
     ],
 )
-def test_layers_and_checkpoints_are_those_of_the_experiment(model, remat, scan):
+def test_layers_and_checkpoints_are_those_of_the_experiment(model, remat, scan, attention):
     plan = plan_case(model=model)
     options = get_options(plan)
     assert (options["remat"], options["scan"]) == (remat, scan)
+    assert options["attention"] == attention
     assert any(f"rematerialisation {remat}, the default" in text for text in plan.assumptions)
     assert "layers in a loop" not in plan.assumptions
     stated = plan_case(model=model, remat="SAVE_CONTEXT (Paxml)")

@@ -8,6 +8,7 @@ from hespas import configs
 from hespas.estimators.calibrated.attention_library import CUDNN, AttentionLibrary
 from hespas.support.errors import HespasError
 from hespas.workflows.validation.case_frameworks import AXLEARN, COMPOSER, read_framework
+from hespas.workflows.validation.paxml_experiments import find_paxml_experiment
 from hespas.workflows.validation.training_cases import TrainingCase
 
 _SECOND_VERSION = re.compile(r"\b(flash[- ]?attention|flash[- ]?attn|fa)[- ]?(v?2)\b")
@@ -20,10 +21,12 @@ def has_fused_attention(case: TrainingCase) -> bool:
     Megatron-LM before Megatron Core computed attention by two products and a masked softmax, whose
     matrices selective recomputation does not keep (arXiv 2205.05198, section 4.2). The first
     version of AXLearn's Fuji has MultiheadAttention; those with a fused kernel came later, under
-    names with ``flash`` (apple/axlearn e0e93105, fuji.py).
+    names with ``flash`` (apple/axlearn e0e93105, fuji.py). Paxml's experiments say it themselves.
     """
     if read_framework(case).name == AXLEARN and case.get_text("model").lower().endswith("-v1"):
         return False
+    if (experiment := find_paxml_experiment(case)) is not None:
+        return experiment.has_fused_attention
     framework = case.get_text("framework").lower()
     is_early = re.fullmatch(r"megatron-lm(?: v?[12][\d.]*)?", framework) is not None
     return not is_early or bool(_ANY_VERSION.search(case.get_text("notes").lower()))

@@ -27,21 +27,25 @@ class PaxmlExperiment:
         remat: CHECKPOINT_POLICY as an option of the recipes; "none" if layers are not repeated.
         is_repeated: Whether the layers are a loop (USE_REPEATED_LAYER).
         flags: The XLA flags that differ from those of the preset.
+        has_fused_attention: Whether attention is one kernel.
     """
 
     words: str
     remat: str
     is_repeated: bool
     flags: tuple[str, ...] = ()
+    has_fused_attention: bool = True
 
 
 # The first whose words a model has counts. The threshold of 126M is that of NVIDIA/JAX-Toolbox
-# 28603900 (rosetta/rosetta/projects/pax/xla_flags/gpt-126m.env), which has no other thresholds.
+# 28603900 (rosetta/rosetta/projects/pax/xla_flags/gpt-126m.env), which has no other thresholds and
+# turns fused attention off.
 # run_llama_boolq.sh sets USE_REPEATED_LAYER to False for Llama.
 _EXPERIMENTS = (
     PaxmlExperiment(
         r"126m", "none", is_repeated=False,
         flags=("--xla_gpu_all_reduce_combine_threshold_bytes=33554432",),
+        has_fused_attention=False,
     ),
     PaxmlExperiment(r"(?<![\d.])5b", "minimal", is_repeated=True),
     PaxmlExperiment(r"llama", "none", is_repeated=False),
