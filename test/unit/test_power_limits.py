@@ -83,6 +83,7 @@ def test_products_that_no_limit_explains_are_an_error():
 def test_only_the_source_of_the_products_has_the_limit():
     source = "MooreThreads/SimuMax@4dcaae5 docs/summary.json"
     assert case_systems.find_node("B200_180GB", source) == "B200_180GB_720W"
+    assert case_systems.find_node("NVIDIA B200 180GB", source) == "B200_180GB_720W"
     assert case_systems.find_node("B200_180GB", "NVIDIA/dgxc-benchmarking") == "B200_180GB"
     assert case_systems.find_node("H100_80GB_SXM", source) == "H100_80GB"
     assert "720 W, inferred" in case_systems.describe_inferred_limit("B200_180GB_720W")

@@ -85,7 +85,7 @@ SOURCE_BOARDS: Mapping[tuple[str, str], Board] = {
         "B200_180GB_720W", "HGX_B200_8", "DGX_B200_SuperPOD_{}", 50.0, _NDR
     ),
 }
-"""The board of a row by its name and a word of its source, where the source has published times of
+"""The board of a row by its node and a word of its source, where the source has published times of
 products that another power limit explains (``workflows/calibration/power_limits.py``)."""
 BOARDS_BY_NODE = {board.node: board for board in (*BOARDS.values(), *SOURCE_BOARDS.values())}
 FABRICS = (
@@ -119,16 +119,22 @@ class CaseSystem:
 
 
 def find_node(hardware: str, source: str = "") -> str:
-    """Return the node preset of a board in the machine of a source, or "" if none is known.
+    """Return the node preset of a board in the machine of a source, or "" if none is known."""
+    node = _find_board_node(hardware)
+    for (plain_node, word), variant in SOURCE_BOARDS.items():
+        if node == plain_node and re.search(rf"\b{word}\b", source):
+            return variant.node
+    return node
+
+
+def _find_board_node(hardware: str) -> str:
+    """Return the node preset of a board, or "" if none is known.
 
     What follows the name in brackets describes it further, as in ``TPU7x (two devices a chip)``. Of
     a chip whose cores are devices to XLA, it is the node of a core. A name that is no board and no
     preset stands for the only one that has all its words, such as ``H100 SXM 80GB``.
     """
     board = hardware.partition(" (")[0]
-    for (name, word), variant in SOURCE_BOARDS.items():
-        if name == board and re.search(rf"\b{word}\b", source):
-            return variant.node
     if board in BOARDS:
         return BOARDS[board].node
     presets = configs.list_node_presets()
