@@ -114,6 +114,7 @@ class TrainingOptions:
         remat: str,
         attention: str,
         mlp: Mlp | None = None,
+        loss_metrics: int = 0,
     ) -> Decoder:
         """Make the layers of a training step.
 
@@ -123,13 +124,19 @@ class TrainingOptions:
         check_positive_options(vocab_tiles=self.vocab_tiles)
         return Decoder(
             m, p, DTYPES[self.compute_dtype], remat, mlp, attention, self.find_scheme(),
-            DTYPES[self.logits_dtype], self.vocab_tiles,
+            DTYPES[self.logits_dtype], self.vocab_tiles, loss_metrics,
         )  # fmt: skip
 
-    def make_optimiser(self, params: Any) -> AdamW | Lamb:
-        """Make the optimiser of a ``ShardedArray`` tree of parameters."""
+    def make_optimiser(self, params: Any, *, eager: bool = False) -> AdamW | Lamb:
+        """Make the optimiser of a ``ShardedArray`` tree of parameters.
+
+        Raises:
+            UsageError: If its operators cannot run one by one.
+        """
         if self.optimiser == "adamw":
-            return AdamW(clip=self.clip)
+            return AdamW(clip=self.clip, eager=eager)
+        if eager:
+            raise UsageError(f"optimiser={self.optimiser} has no eager", remedy="use adamw")
         return Lamb(jax.tree.map(lambda weight: weight.stacked, params), clip=self.clip)
 
     def choose_sum_dtype(self) -> Any:
@@ -190,6 +197,10 @@ class DecoderOptions(StepOptions):
         "manual"
     )
     sequence_parallel: Annotated[bool, "split the tokens between blocks over tensor"] = False
+    eager: Annotated[bool, "operators and FSDP as PyTorch runs them if it compiles nothing"] = False
+    loss_metrics: Annotated[
+        int, "metrics that compute the loss of each microbatch again from its logits"
+    ] = 0
 
 
 def build_decoder_step(
@@ -201,8 +212,18 @@ def build_decoder_step(
         UsageError: If the mesh does not divide the model, or an option is invalid.
     """
     check_mesh_axes(mesh, AXES)
-    p = training.make_parallelism(mesh, options.partitioning, sequence=options.sequence_parallel)
-    decoder = training.make_decoder(m, p, options.remat, options.attention)
+    if options.eager and options.partitioning != "manual":
+        raise UsageError(
+            "option 'eager' needs explicit collectives", remedy="use partitioning=manual"
+        )
+    if options.loss_metrics < 0:
+        raise UsageError(f"option 'loss_metrics' is {options.loss_metrics}", remedy="use 0 or more")
+    p = training.make_parallelism(
+        mesh, options.partitioning, sequence=options.sequence_parallel, eager=options.eager
+    )
+    decoder = training.make_decoder(
+        m, p, options.remat, options.attention, loss_metrics=options.loss_metrics
+    )
     stored = DTYPES[training.weights_dtype]
 
     def compute_loss(params: Tree, batch: Mapping[str, jax.Array]) -> jax.Array:
@@ -288,7 +309,7 @@ def build_optimiser_step(
     if scaling:
         state["histories"] = scaling.histories
     data = make_microbatches(microbatch, training.accumulate)
-    optimiser = training.make_optimiser(params)
+    optimiser = training.make_optimiser(params, eager=p.eager)
     shards = OptimiserShards(p) if training.zero1 else None
     gradients = StepGradients(
         loss, p, params, training.accumulate, training.choose_sum_dtype(), shards

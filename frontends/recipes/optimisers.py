@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from hespas.frontends.recipes.eager_operators import isolate_value, run_operator
 from hespas.frontends.recipes.parallel import get_varying_axes
 
 State = dict[str, Any]
@@ -23,7 +24,9 @@ SMALLEST_NORM = 1e-8  # so that gradients of zeros are not divided by 0
 class AdamW:
     """AdamW (arXiv 1711.05101) with f32 arithmetic for any types of the state.
 
-    ``clip`` is the largest global norm of the gradients; 0 disables clipping.
+    ``clip`` is the largest global norm of the gradients; 0 disables clipping. With ``eager``, each
+    operation on an array is a kernel of its own, as in the loop over parameters of
+    torch.optim.adamw and of Composer's DecoupledAdamW.
     """
 
     learning_rate: float = 3e-4
@@ -32,6 +35,7 @@ class AdamW:
     eps: float = 1e-8
     weight_decay: float = 0.1
     clip: float = 1.0
+    eager: bool = False
 
     def update_state(self, state: State, grads: Any) -> State:
         """Compute the next state: ``params``, moments ``mu`` and ``nu``, ``step``, ``master``."""
@@ -40,6 +44,8 @@ class AdamW:
 
         def update_weight(grad: Any, weight: Any, mu: Any, nu: Any) -> tuple[Any, Any, Any]:
             grad, weight = grad.astype(jnp.float32) * scale, weight.astype(jnp.float32)
+            if self.eager and weight.ndim > 1:
+                return self._update_by_operators(grad, weight, mu, nu, state["step"])
             mu, nu = _update_moments(grad, mu, nu, self.beta1, self.beta2)
             change = correct(mu, nu, self.eps)
             weight = weight - self.learning_rate * (change + self.weight_decay * weight)
@@ -49,6 +55,29 @@ class AdamW:
         done = jax.tree.map(update_weight, grads, weights, state["mu"], state["nu"])
         new, mu, nu = jax.tree.transpose(jax.tree.structure(weights), None, done)
         return _store_state(state, new, mu, nu)
+
+    def _update_by_operators(
+        self, grad: Any, weight: Any, mu: Any, nu: Any, step: Any
+    ) -> tuple[Any, Any, Any]:
+        """Update a weight, each operation in a kernel of its own.
+
+        Returns:
+            The weight and both moments, in f32.
+        """
+        rate, decay, beta1, beta2 = self.learning_rate, self.weight_decay, self.beta1, self.beta2
+        count = (step + 1).astype(jnp.float32)
+        correct1, correct2 = 1 - beta1**count, jnp.sqrt(1 - beta2**count)
+        grad = isolate_value(grad)
+        weight = run_operator(True, lambda w: w * (1 - rate * decay), weight)
+        mu = run_operator(True, lambda m: beta1 * m.astype(jnp.float32), mu)
+        mu = run_operator(True, lambda m, g: m + (1 - beta1) * g, mu, grad)
+        nu = run_operator(True, lambda n: beta2 * n.astype(jnp.float32), nu)
+        nu = run_operator(True, lambda n, g: n + (1 - beta2) * g * g, nu, grad)
+        root = run_operator(True, jnp.sqrt, nu)
+        root = run_operator(True, lambda r: r / correct2, root)
+        root = run_operator(True, lambda r: r + self.eps, root)
+        weight = run_operator(True, lambda w, m, r: w - rate / correct1 * m / r, weight, mu, root)
+        return weight, mu, nu
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 from jax.sharding import PartitionSpec
 
+from hespas.frontends.recipes.eager_operators import copy_array
 from hespas.support.errors import UsageError
 from hespas.support.suggestions import suggest_nearest
 
@@ -60,13 +61,16 @@ class MeshParallelism:
 
     With ``sequence``, the ``tensor`` axis splits the tokens between blocks: Megatron's sequence
     parallelism (arXiv 2205.05198). Gradients of weights are summed over devices in
-    ``reduce_dtype``, or, if it is None, in the type that the weights are gathered in.
+    ``reduce_dtype``, or, if it is None, in the type that the weights are gathered in. With
+    ``eager``, operators run one by one, see ``eager_operators``, and weights and gradients pass
+    through the flat buffers of PyTorch's FSDP.
     """
 
     mesh: Mapping[str, int]
     manual: bool = True
     sequence: bool = False
     reduce_dtype: Any = None
+    eager: bool = False
 
     def get_split_axes(self, *names: str) -> tuple[str, ...]:
         """Return those of the axes that have more than one device."""
@@ -127,9 +131,13 @@ class MeshParallelism:
             return self._constrain_sharding(
                 weight.astype(dtype), *(None if dim == "fsdp" else dim for dim in axes)
             )
-        if self.reduce_dtype is not None and self.reduce_dtype != dtype:
-            return self._gather_with_typed_sums(weight, axes, dtype)
+        if self.reduce_dtype not in (None, dtype) or self._has_flat_buffer(axes):
+            return self._gather_with_own_sums(weight, axes, dtype)
         return self._gather_shards(weight, axes, dtype)
+
+    def _has_flat_buffer(self, axes: Sequence[Dim]) -> bool:
+        """Return whether the gradient of a weight passes through the flat buffers of FSDP."""
+        return self.eager and "fsdp" in axes and bool(self.get_split_axes("fsdp"))
 
     def _gather_shards(self, weight: jax.Array, axes: Sequence[Dim], dtype: Any) -> jax.Array:
         weight = self.mark_varying(weight.astype(dtype), *TOKENS)
@@ -138,10 +146,10 @@ class MeshParallelism:
                 weight = lax.all_gather(weight, "fsdp", axis=number, tiled=True)
         return weight
 
-    def _gather_with_typed_sums(
+    def _gather_with_own_sums(
         self, weight: jax.Array, axes: Sequence[Dim], dtype: Any
     ) -> jax.Array:
-        """Gather a weight whose gradient is summed in ``reduce_dtype``.
+        """Gather a weight whose gradient is summed in ``reduce_dtype``, or in flat buffers.
 
         The forward rule contains the all-gather itself, which policies of rematerialisation name.
         """
@@ -152,19 +160,37 @@ class MeshParallelism:
             return self._gather_shards(weight, axes, dtype)
 
         def sum_gradient(_: None, gradient: jax.Array) -> tuple[jax.Array]:
-            gradient = gradient.astype(self.reduce_dtype)
+            gradient = self._fill_flat_gradient(gradient, axes, dtype)
             for number, dim in enumerate(axes):
                 if dim == "fsdp" and self.get_split_axes("fsdp"):
                     gradient = lax.psum_scatter(
                         gradient, "fsdp", scatter_dimension=number, tiled=True
                     )
-            return (self.sum_over_axes(gradient, *missing).astype(stored),)
+            gradient = self.sum_over_axes(gradient, *missing)
+            if self._has_flat_buffer(axes):
+                gradient = copy_array(gradient)  # divided a second time
+            return (gradient.astype(stored),)
 
         def keep_nothing(weight: jax.Array) -> tuple[jax.Array, None]:
             return self._gather_shards(weight, axes, dtype), None
 
         gather.defvjp(keep_nothing, sum_gradient)
         return gather(weight)
+
+    def _fill_flat_gradient(
+        self, gradient: jax.Array, axes: Sequence[Dim], dtype: Any
+    ) -> jax.Array:
+        """Convert the gradient of a weight of type ``dtype`` to the type in which it is summed.
+
+        FSDP joins the gradients of the weights of a block, converts the result, and divides it by a
+        part of the number of devices before the reduce-scatter (_unshard_grads_for_reduction and
+        _reduce_grad of torch/distributed/fsdp/_runtime_utils.py): three kernels. The loss here is
+        the mean over all tokens already, so that the division is a copy.
+        """
+        sum_dtype = self.reduce_dtype or dtype
+        if not self._has_flat_buffer(axes):
+            return gradient.astype(sum_dtype)
+        return copy_array(copy_array(gradient).astype(sum_dtype))
 
     def prepare_column_input(self, x: jax.Array, *axes: str) -> jax.Array:
         """Prepare ``[batch, sequence, emb]`` for a matmul whose columns ``axes`` split."""

@@ -7,6 +7,7 @@ embedding, h heads, g groups (key-value heads), d head size, f MLP width, v voca
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ from hespas.frontends.recipes.attention_ops import (
 from hespas.frontends.recipes.cached_attention import compute_cached_attention
 from hespas.frontends.recipes.context_chunks import compute_chunk_positions, restore_token_order
 from hespas.frontends.recipes.delayed_scaling import PRODUCT_SCALES, gather_delayed_weight
+from hespas.frontends.recipes.eager_operators import isolate_part, isolate_value, run_operator
 from hespas.frontends.recipes.language_models import DecoderModel
 from hespas.frontends.recipes.latent_attention import project_latent_heads
 from hespas.frontends.recipes.layer_ops import ACTIVATIONS, apply_gate, apply_norm
@@ -52,6 +54,7 @@ from hespas.frontends.recipes.quantised_products import (
 )
 from hespas.frontends.recipes.rematerialisation import (
     CONTEXT,
+    RESIDUAL,
     choose_policy,
     list_layer_policies,
     name_heads,
@@ -59,6 +62,7 @@ from hespas.frontends.recipes.rematerialisation import (
 )
 from hespas.frontends.recipes.ring_attention import AttentionRing, make_cudnn_kernels
 from hespas.frontends.recipes.vocabulary import (
+    add_loss_metrics,
     average_over_tokens,
     choose_likeliest,
     compute_token_losses,
@@ -81,6 +85,7 @@ class Decoder:
         scheme: How the products of layers with weights are computed in 8 bits; None in ``dtype``.
         logits_dtype: The type of the logits; the loss is computed in f32.
         vocab_tiles: In how many parts of the tokens the logits are computed, one after the other.
+        loss_metrics: How many metrics compute the loss again from the logits.
     """
 
     m: DecoderModel
@@ -92,6 +97,7 @@ class Decoder:
     scheme: ProductScheme | None = None
     logits_dtype: Any = jnp.float32
     vocab_tiles: int = 1
+    loss_metrics: int = 0
 
     def __post_init__(self) -> None:
         policies = list_layer_policies(self.remat)
@@ -147,7 +153,11 @@ class Decoder:
 
     def embed_tokens(self, params: Tree, tokens: jax.Array) -> jax.Array:
         """Embed tokens ``[b, s]`` to ``[b, s, e]``; each device holds a part of the vocabulary."""
-        x = embed_vocabulary(self.p, self.gather_embedding(params), tokens)
+
+        def embed_rows(table: jax.Array) -> jax.Array:
+            return embed_vocabulary(self.p, table, tokens)
+
+        x = self._run_operator(embed_rows, self.gather_embedding(params))
         if self.m.scaled_embedding:
             x = x * jnp.asarray(self.m.emb**0.5, self.dtype)
         return self._add_learned_positions(params, x)
@@ -164,7 +174,7 @@ class Decoder:
                 return x + jnp.take(table, self.compute_positions(x.shape[1]), axis=0, mode="clip")
             first = self.p.get_part_index(*axes) * x.shape[1]
             table = lax.dynamic_slice_in_dim(table, first, x.shape[1])
-        return x + table
+        return self._run_operator(jnp.add, x, table)
 
     def compute_logits(self, params: Tree, x: jax.Array) -> jax.Array:
         """Compute logits ``[b, s, v]`` from ``[b, s, e]`` for the local vocabulary."""
@@ -182,7 +192,13 @@ class Decoder:
         x, table = self._apply_final_norm(params, x), self._gather_unembedding(params)
 
         def compute_losses(tile: tuple[jax.Array, jax.Array]) -> jax.Array:
-            return compute_token_losses(self.p, self._unembed(table, tile[0]), tile[1])
+            logits, tile_targets = self._unembed(table, tile[0]), tile[1]
+
+            def compute_loss(logits: jax.Array) -> jax.Array:
+                return compute_token_losses(self.p, logits, tile_targets)
+
+            losses = self._run_operator(compute_loss, logits)
+            return add_loss_metrics(self.p, losses, logits, tile_targets, self.loss_metrics)
 
         if self.vocab_tiles == 1:
             return average_over_tokens(self.p, compute_losses((x, targets)))
@@ -196,7 +212,7 @@ class Decoder:
         return average_over_tokens(self.p, lax.map(jax.checkpoint(compute_losses), tiles))
 
     def _apply_final_norm(self, params: Tree, x: jax.Array) -> jax.Array:
-        x = apply_norm(x, self.m, self.make_getter(params), "final_norm")
+        x = self._normalise(x, self.make_getter(params), "final_norm")
         return self.p.prepare_column_input(x, *VOCAB)
 
     def _gather_unembedding(self, params: Tree) -> jax.Array:
@@ -313,7 +329,7 @@ class Decoder:
         """
         get = self.make_getter(w)
         x = checkpoint_name(x, "decoder_layer_input")
-        h = x if self.m.norms_after_sums else apply_norm(x, self.m, get, "attention_norm")
+        h = x if self.m.norms_after_sums else self._normalise(x, get, "attention_norm")
         h = self.p.prepare_column_input(checkpoint_name(h, "attention_input"))
         q, k, v = self._project_heads(h, get, inputs, encoded)
         if cache is not None:
@@ -335,7 +351,7 @@ class Decoder:
             The sum, and the extra loss (None without experts).
         """
         get = self.make_getter(w)
-        h = x if self.m.norms_after_sums else apply_norm(x, self.m, get, "mlp_norm")
+        h = x if self.m.norms_after_sums else self._normalise(x, get, "mlp_norm")
         h = checkpoint_name(h, "mlp_input")
         if self.mlp is not None and "router" in w:
             out, extra = self.mlp(h, get)
@@ -346,12 +362,19 @@ class Decoder:
         out = self._finish_block(out, get, "mlpwo", bias, "mlp_post_norm")
         return self._add_residual(x, out, get, "mlp_norm"), extra
 
+    def _run_operator(self, operator: Callable[..., jax.Array], *inputs: jax.Array) -> jax.Array:
+        return run_operator(self.p.eager, operator, *inputs)
+
+    def _normalise(self, x: jax.Array, get: WeightGetter, name: str) -> jax.Array:
+        return self._run_operator(lambda x: apply_norm(x, self.m, get, name), x)
+
     def _add_residual(
         self, x: jax.Array, out: jax.Array, get: WeightGetter, norm: str
     ) -> jax.Array:
         """Add the output of a block to its input, and normalise the sum if norms follow sums."""
-        x = x + out
-        return apply_norm(x, self.m, get, norm) if self.m.norms_after_sums else x
+        x = self._run_operator(jnp.add, x, out)
+        x = checkpoint_name(x, RESIDUAL) if self.p.eager else x
+        return self._normalise(x, get, norm) if self.m.norms_after_sums else x
 
     def _project_heads(
         self,
@@ -369,18 +392,33 @@ class Decoder:
 
         def project_input(weight: str, norm: str | None) -> jax.Array:
             x = h if weight == "wq" else source
-            x = self._add_bias(self.multiply_weight("bse,ehd->bshd", x, get(weight)), get, weight)
-            x = self.p.constrain_heads(x)
+            x = self.p.constrain_heads(self._project_into_heads(x, get, weight))
             if norm is None:
                 return x
-            x = apply_norm(x, self.m, get, norm) if self.m.head_norms else x
-            return apply_rotation(x, inputs.rotation)
+            x = self._normalise(x, get, norm) if self.m.head_norms else x
+            if inputs.rotation is None:
+                return x
+            return self._run_operator(lambda x: apply_rotation(x, inputs.rotation), x)
 
         return name_heads(
             project_input("wq", "query_norm"),
             project_input("wk", "key_norm"),
             project_input("wv", None),
         )
+
+    def _project_into_heads(self, x: jax.Array, get: WeightGetter, name: str) -> jax.Array:
+        """Multiply activations ``[b, s, e]`` by a weight ``[e, h, d]``, and add the bias.
+
+        A library adds the bias in the epilogue of the product if it is a vector.
+        """
+        weight = get(name)
+        if not (self.p.eager and isinstance(weight, jax.Array)):
+            return self._add_bias(self.multiply_weight("bse,ehd->bshd", x, weight), get, name)
+        flat = weight.reshape(weight.shape[0], -1)
+        heads = self.multiply_weight("bse,ef->bsf", x, flat)
+        if self.m.biases:
+            heads = heads + get(name + BIAS).reshape(-1)
+        return isolate_part(heads).reshape(*x.shape[:2], *weight.shape[1:])
 
     def _add_bias(self, x: jax.Array, get: WeightGetter, weight: str) -> jax.Array:
         return x + get(weight + BIAS) if self.m.biases else x
@@ -390,20 +428,21 @@ class Decoder:
     ) -> jax.Array:
         """Finish the output of attention or MLP: the bias, the checkpoint name, the norm."""
         out = checkpoint_name(self._add_bias(out, get, weight) if weight else out, name)
-        return apply_norm(out, self.m, get, norm) if self.m.post_norms else out
+        return self._normalise(out, get, norm) if self.m.post_norms else out
 
     def _apply_dense_mlp(self, h: jax.Array, get: WeightGetter) -> jax.Array:
         h = self.p.prepare_column_input(h)
 
         def project_input(weight: str, name: str) -> jax.Array:
             x = self._add_bias(self.multiply_weight("bse,ef->bsf", h, get(weight)), get, weight)
-            return checkpoint_name(x, name)
+            return checkpoint_name(isolate_value(x) if self.p.eager else x, name)
 
         if self.m.gated:
-            gate = project_input("gate", "mlpwi_0")
-            hidden = apply_gate(self.m, gate, project_input("up", "mlpwi_1"))
+            gate, up = project_input("gate", "mlpwi_0"), project_input("up", "mlpwi_1")
+            hidden = self._run_operator(functools.partial(apply_gate, self.m), gate, up)
         else:
-            hidden = ACTIVATIONS[self.m.activation](project_input("up", "mlpwi"))
+            activation = ACTIVATIONS[self.m.activation]
+            hidden = self._run_operator(activation, project_input("up", "mlpwi"))
         hidden = checkpoint_name(hidden, "mlp_hidden")
         return self.multiply_weight("bsf,fe->bse", hidden, get("down"))
 

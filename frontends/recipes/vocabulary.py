@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from hespas.frontends.recipes.eager_operators import isolate_value
 from hespas.frontends.recipes.parallel import TOKENS, VOCAB, MeshParallelism
 
 
@@ -34,13 +35,60 @@ def compute_cross_entropy(p: MeshParallelism, logits: jax.Array, targets: jax.Ar
 def compute_token_losses(p: MeshParallelism, logits: jax.Array, targets: jax.Array) -> jax.Array:
     """Compute the cross-entropy ``[b, s]`` of each token in f32, see `compute_cross_entropy`."""
     logits = logits.astype(jnp.float32)
-    first = p.get_part_index(*VOCAB) * logits.shape[-1]
+    return _compute_log_total(p, logits) - _select_target(p, logits, targets)
+
+
+def _compute_log_total(p: MeshParallelism, logits: jax.Array) -> jax.Array:
+    """Compute the logarithm of the sum of the exponentials of logits ``[b, s, v]``."""
     top = p.max_over_axes(lax.stop_gradient(jnp.max(logits, axis=-1)), *VOCAB)
     total = p.sum_over_axes(jnp.sum(jnp.exp(logits - top[..., None]), axis=-1), *VOCAB)
-    numbers = first + lax.broadcasted_iota(jnp.int32, logits.shape, 2)
-    target_logits = jnp.where(numbers == targets[..., None], logits, 0)
-    right = p.sum_over_axes(jnp.sum(target_logits, axis=-1), *VOCAB)
-    return jnp.log(total) + top - right
+    return jnp.log(total) + top
+
+
+def _select_target(p: MeshParallelism, values: jax.Array, targets: jax.Array) -> jax.Array:
+    """Select the value of the target of each token from ``[b, s, v]``."""
+    first = p.get_part_index(*VOCAB) * values.shape[-1]
+    numbers = first + lax.broadcasted_iota(jnp.int32, values.shape, 2)
+    own = jnp.where(numbers == targets[..., None], values, 0)
+    return p.sum_over_axes(jnp.sum(own, axis=-1), *VOCAB)
+
+
+def _gather_target(p: MeshParallelism, values: jax.Array, targets: jax.Array) -> jax.Array:
+    """Gather the value of the target of each token from ``[b, s, v]``, without reading others."""
+    local = targets - p.get_part_index(*VOCAB) * values.shape[-1]
+    own = jnp.take_along_axis(values, local[..., None], axis=-1, mode="clip")[..., 0]
+    in_local_vocabulary = (local >= 0) & (local < values.shape[-1])
+    return p.sum_over_axes(jnp.where(in_local_vocabulary, own, 0), *VOCAB)
+
+
+def add_loss_metrics(
+    p: MeshParallelism, losses: jax.Array, logits: jax.Array, targets: jax.Array, count: int
+) -> jax.Array:
+    """Compute the cross-entropy of each token by ``count`` metrics again, outside the gradient.
+
+    Each converts all logits to f32, writes their logarithmic softmax, and reads the targets' part,
+    as PyTorch's CrossEntropyLoss does with autocast.
+
+    Args:
+        p: The parallelism.
+        losses: ``[b, s]``, the losses that have gradients.
+        logits: ``[b, s, v]`` for the local part of the vocabulary.
+        targets: ``[b, s]``.
+
+    Returns:
+        The mean of the losses and the metrics, which is the losses again, with their gradient.
+    """
+    if not count:
+        return losses
+    values = losses
+    for _ in range(count):
+        # The metrics depend on each other, as XLA would merge equal ones.
+        source, values = lax.optimization_barrier((lax.stop_gradient(logits), values))
+        wide = isolate_value(source.astype(jnp.float32))
+        shares = isolate_value(wide - _compute_log_total(p, wide)[..., None])
+        values = values - lax.stop_gradient(_gather_target(p, shares, targets))
+    mean = lax.stop_gradient(values) / (count + 1)
+    return losses - lax.stop_gradient(losses) + mean
 
 
 def choose_likeliest(p: MeshParallelism, logits: jax.Array, vocab: int) -> jax.Array:

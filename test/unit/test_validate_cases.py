@@ -262,6 +262,24 @@ def test_mixed_precision_of_composer_is_a_type_of_sums():
         assert plan_case(precision=text).workload.options.get("reduce_dtype") == expected
 
 
+@pytest.mark.parametrize(
+    ("row", "is_eager"),
+    [
+        ({"framework": "PyTorch FSDP (Composer)"}, True),
+        ({"framework": "PyTorch FSDP (Composer)", "notes": "torch.compile"}, False),
+        ({"framework": "PyTorch FSDP (Composer)", "model": "mixtral-8x7b"}, False),
+        ({"framework": "PyTorch torchtitan FSDP+compile"}, False),
+        ({"framework": "Megatron-LM core 0.14"}, False),
+    ],
+)
+def test_operators_run_one_by_one_if_nothing_is_compiled(row, is_eager):
+    plan = plan_case(**row)
+    assert plan.workload.options.get("eager") == ("true" if is_eager else None)
+    assert plan.workload.options.get("loss_metrics") == ("2" if is_eager else None)
+    assert ("xla_gpu_enable_cublaslt=true" in plan.xla_options) == is_eager
+    assert any("torch.compile" in text for text in plan.assumptions) == is_eager
+
+
 def test_precisions_of_8_bits_are_schemes_of_products():
     plan = plan_case(precision="fp8 (TE)", framework="Megatron-LM core 0.14")
     assert plan.workload.options["products"] == "fp8"

@@ -41,6 +41,9 @@ CUBLAS_ONLY = "--xla_gpu_enable_triton_gemm=false"
 # AXLearn sets flags for GPUs on GCP only (axlearn/cloud/gcp/job.py). On EC2 its runs have XLA's own
 # defaults, without the latency-hiding scheduler.
 EC2_HOST = re.compile(r"\bp[45][a-z]*\.\d+xlarge")
+# PyTorch adds the bias of a linear layer in the epilogue of cuBLASLt's product (addmm_out_cuda_impl
+# of aten/src/ATen/native/cuda/Blas.cpp).
+CUBLAS_EPILOGUES = "--xla_gpu_enable_cublaslt=true"
 _COMBINERS = {"AR": "all_reduce", "AG": "all_gather", "RS": "reduce_scatter"}
 _UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
@@ -65,8 +68,11 @@ def choose_gpu_options(case: TrainingCase, workload: StudyWorkload, assumptions:
     if (name := case.get_text("framework")) and not framework.uses_xla:
         assumptions.append(f"compiled by XLA, not by {name}")
         flags.append(NO_REMATERIALISATION)
-    if framework.name in (MEGATRON, T5X):
+    is_eager = workload.options.get("eager") == "true"
+    if is_eager or framework.name in (MEGATRON, T5X):
         flags.append(CUBLAS_ONLY)
+    if is_eager:
+        flags.append(CUBLAS_EPILOGUES)
     preset = _choose_preset(case, workload.mesh)
     if experiment := find_paxml_experiment(case):
         flags += experiment.flags

@@ -25,6 +25,8 @@ class TrainingFramework:
         uses_xla: Whether XLA compiles its programs.
         is_eager: Whether its operators run one by one and keep their inputs, as PyTorch's do.
         is_pytorch: Whether it runs PyTorch's own operators and divides weights by PyTorch's FSDP.
+        is_unfused: Whether nothing fuses these operators, unless a row names a compiler.
+        loss_metrics: How many metrics compute the loss of each microbatch again.
         default_remat: Its rematerialisation unless a row states another; "" if it is not known.
         selective_remat: What it calls selective rematerialisation; "" if it is not known.
         has_narrow_logits: Whether logits have the type of activations: the result of a linear layer
@@ -37,6 +39,8 @@ class TrainingFramework:
     uses_xla: bool = False
     is_eager: bool = False
     is_pytorch: bool = False
+    is_unfused: bool = False
+    loss_metrics: int = 0
     default_remat: str = ""
     selective_remat: str = ""
     has_narrow_logits: bool = False
@@ -46,7 +50,9 @@ class TrainingFramework:
 # configs/base.yml, of AXLearn build_remat_spec, which does not keep the output of flash attention,
 # and of Paxml that of its experiments (paxml_experiments.py); T5X has none in the networks of
 # t5x/examples/t5 and t5x/contrib/gpu/t5, unlike examples/scalable_t5. Megatron's selective policy
-# computes attention again, which a fused kernel does anyhow, and keeps the rest.
+# computes attention again, which a fused kernel does anyhow, and keeps the rest. Composer updates
+# its metrics after each microbatch (_train_microbatch of composer/trainer/trainer.py), of which the
+# models of llm-foundry have two (LanguageCrossEntropy and LanguagePerplexity in modeling_mpt.py).
 FRAMEWORKS = (
     TrainingFramework(MAXTEXT, "maxtext", uses_xla=True, default_remat="full"),
     TrainingFramework(
@@ -65,7 +71,10 @@ FRAMEWORKS = (
     TrainingFramework(T5X, "t5x", uses_xla=True, default_remat="none"),
     TrainingFramework("easylm", "easylm", uses_xla=True, default_remat="full"),
     TrainingFramework("levanter", "levanter", uses_xla=True, default_remat="full"),
-    TrainingFramework(COMPOSER, "composer|llm-foundry", is_eager=True, is_pytorch=True),
+    TrainingFramework(
+        COMPOSER, "composer|llm-foundry", is_eager=True, is_pytorch=True, is_unfused=True,
+        loss_metrics=2,
+    ),
     TrainingFramework("pytorch/xla", "pytorch/xla", uses_xla=True),
     TrainingFramework("pytorch", "pytorch", is_eager=True, is_pytorch=True),
     TrainingFramework("xla", "jax|xla", uses_xla=True),

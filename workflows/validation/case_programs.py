@@ -38,6 +38,7 @@ from hespas.workflows.validation.case_models import (
     find_resnet_depth,
     infer_head_dim,
 )
+from hespas.workflows.validation.case_operators import choose_operator_options
 from hespas.workflows.validation.case_pipelines import (
     CasePipeline,
     plan_case_pipeline,
@@ -163,6 +164,7 @@ def _plan_decoder(
         **precision,
         **optimiser,
         **choose_state_types(case, mesh, plan.assumptions),
+        **(choose_operator_options(case, plan.assumptions) if recipe in _DENSE_RECIPES else {}),
         **(read_vocabulary_tiles(case) if recipe != "bert" else {}),
         "sequence": str(sequence),
         **batch,

@@ -1,0 +1,152 @@
+"""Operators that run one by one: the same results, in kernels of their own."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from support.recipe_runs import arrays, assert_close, jitted
+
+from hespas.dialects.mlir import ir
+from hespas.dialects.op_kinds import FUSION
+from hespas.frontends.jax import from_jax
+from hespas.frontends.recipes import gpt
+from hespas.frontends.recipes.eager_operators import copy_array, isolate_part, run_operator
+from hespas.frontends.recipes.parallel import MeshParallelism
+from hespas.frontends.recipes.vocabulary import add_loss_metrics, compute_token_losses
+from hespas.passes.base import PassRun
+from hespas.passes.pipeline import run_pipeline
+from hespas.support.errors import UsageError
+
+
+def count_kernels(function, *shapes):
+    """The number of kernels of a function, after ``--fuse``."""
+    module = from_jax(jax.jit(function).lower(*shapes))
+    run_pipeline(module, "prepare,fuse", PassRun())
+    names = []
+
+    def visit(op):
+        if op.name == FUSION:
+            names.append(op.name)
+            return ir.WalkResult.SKIP
+        if op.name in ("stablehlo.add", "stablehlo.multiply", "stablehlo.tanh"):
+            names.append(op.name)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return len(names)
+
+
+@pytest.mark.parametrize(("is_eager", "kernels"), [(True, 3), (False, 1)])
+def test_each_operator_is_a_kernel(is_eager, kernels):
+    def add_and_activate(x, y):
+        total = run_operator(is_eager, lambda a, b: a + b, x, y)
+        return run_operator(is_eager, lambda a: jnp.tanh(a) * 2, total) + y
+
+    shape = jax.ShapeDtypeStruct((256, 512), jnp.float32)
+    assert count_kernels(add_and_activate, shape, shape) == kernels
+
+
+def test_a_copy_is_a_kernel():
+    shape = jax.ShapeDtypeStruct((256, 512), jnp.float32)
+    assert count_kernels(copy_array, shape) == 1
+
+
+def test_gradients_of_parts_are_copied():
+    def differentiate(x):
+        return jax.grad(lambda x: jnp.sum(jnp.tanh(isolate_part(x) * x)))(x)
+
+    def differentiate_plainly(x):
+        return jax.grad(lambda x: jnp.sum(jnp.tanh(x * x)))(x)
+
+    x = np.linspace(-1, 1, 8, dtype=np.float32)
+    assert_close(differentiate(x), differentiate_plainly(x), 1e-6)
+    text = str(from_jax(jax.jit(differentiate).lower(x)))
+    assert text.count("stablehlo.optimization_barrier") == 4
+
+
+STEPS = 3
+
+
+def build_gpt(mesh, batch, **options):
+    settings = {"model": "tiny-gpt", "sequence": 16, "compute_dtype": "f32", **options}
+    return gpt.build(mesh=mesh, batch=batch, **settings)
+
+
+def run_steps(program):
+    """The state after three steps, and their losses."""
+    step, (state, batch) = jitted(program), arrays(program.args, 64)
+    losses = []
+    for _ in range(STEPS):
+        state, loss = step(state, batch)
+        losses.append(loss)
+    return state, losses
+
+
+def join_arrays(tree):
+    """All numbers in one array, as some gradients are zeros but for rounding."""
+    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(tree)])
+
+
+@functools.cache
+def run_plain_steps():
+    return run_steps(build_gpt({}, 4))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mesh", "batch", "options"),
+    [
+        ({}, 4, {"remat": "eager"}),
+        ({"fsdp": 2, "tensor": 2}, 2, {"remat": "eager_weights", "reduce_dtype": "f32"}),
+        ({"fsdp": 4}, 1, {"remat": "full", "loss_metrics": 2}),
+    ],
+    ids=["whole", "divided", "metrics"],
+)
+def test_eager_steps_are_those_of_fused_programs(mesh, batch, options):
+    state, losses = run_steps(build_gpt(mesh, batch, eager=True, **options))
+    expected = run_plain_steps()
+    assert_close(losses, expected[1], 2e-5)
+    assert_close(join_arrays(state["mu"]), join_arrays(expected[0]["mu"]), 1e-3)
+
+
+def test_metrics_are_the_loss_without_gradient():
+    p, random = MeshParallelism({}), np.random.default_rng(0)
+    logits = random.normal(size=(2, 3, 8)).astype(np.float32)
+    targets = jnp.asarray(random.integers(0, 8, (2, 3)))
+
+    def compute_loss(logits, count):
+        losses = compute_token_losses(p, logits, targets)
+        return jnp.sum(add_loss_metrics(p, losses, logits, targets, count))
+
+    expected = jax.value_and_grad(compute_loss)(logits, 0)
+    assert_close(jax.value_and_grad(compute_loss)(logits, 2), expected, 1e-5)
+
+
+def test_metrics_read_the_logits_again():
+    p, logits = MeshParallelism({}), jax.ShapeDtypeStruct((2, 3, 8), jnp.bfloat16)
+
+    def count_exponentials(count):
+        def compute_losses(logits):
+            losses, targets = jnp.zeros((2, 3)), jnp.zeros((2, 3), jnp.int32)
+            return add_loss_metrics(p, losses, logits, targets, count)
+
+        return str(jax.jit(compute_losses).lower(logits).as_text()).count("stablehlo.exponential")
+
+    assert [count_exponentials(count) for count in (0, 1, 2)] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"partitioning": "auto"}, "partitioning=manual"),
+        ({"optimiser": "lamb"}, "use adamw"),
+        ({"loss_metrics": -1}, "use 0 or more"),
+    ],
+)
+def test_what_does_not_run_one_by_one_is_an_error(options, text):
+    with pytest.raises(UsageError, match=text):
+        build_gpt({}, 4, eager=True, **options)
