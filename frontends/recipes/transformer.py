@@ -365,6 +365,14 @@ class Decoder:
     def _run_operator(self, operator: Callable[..., jax.Array], *inputs: jax.Array) -> jax.Array:
         return run_operator(self.p.eager, operator, *inputs)
 
+    def _run_elementwise(self, operator: Callable[..., jax.Array], *inputs: jax.Array) -> jax.Array:
+        """Apply an elementwise operator, whose gradient computes all from its inputs again.
+
+        XLA would otherwise merge its two kernels if a layer is computed again for the gradient.
+        """
+        operator = jax.checkpoint(operator) if self.p.eager else operator
+        return self._run_operator(operator, *inputs)
+
     def _normalise(self, x: jax.Array, get: WeightGetter, name: str) -> jax.Array:
         return self._run_operator(lambda x: apply_norm(x, self.m, get, name), x)
 
@@ -439,10 +447,10 @@ class Decoder:
 
         if self.m.gated:
             gate, up = project_input("gate", "mlpwi_0"), project_input("up", "mlpwi_1")
-            hidden = self._run_operator(functools.partial(apply_gate, self.m), gate, up)
+            hidden = self._run_elementwise(functools.partial(apply_gate, self.m), gate, up)
         else:
             activation = ACTIVATIONS[self.m.activation]
-            hidden = self._run_operator(activation, project_input("up", "mlpwi"))
+            hidden = self._run_elementwise(activation, project_input("up", "mlpwi"))
         hidden = checkpoint_name(hidden, "mlp_hidden")
         return self.multiply_weight("bsf,fe->bse", hidden, get("down"))
 
