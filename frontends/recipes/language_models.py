@@ -44,6 +44,9 @@ class BlockOptions:
     tied: Annotated[bool | None, "logits by the weights of the embedding"] = None
     window: Annotated[int | None, "tokens that a token attends to, itself included; 0: all"] = None
     global_every: Annotated[int | None, "every Nth layer has no window; 0: none"] = None
+    wide_scores: Annotated[
+        bool | None, "attention by products keeps its scores in f32, not in compute_dtype"
+    ] = None
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,7 @@ def test_the_first_fuji_of_axlearn_has_no_fused_attention(model, attention, rema
     plan = plan_case(model=model, framework="AXLearn (JAX/XLA)")
     options = get_options(plan)
     assert (options["attention"], options["remat"]) == (attention, remat)
+    assert options.get("wide_scores") == ("false" if attention == "dot_product" else None)
     assert options["logits_dtype"] == "bf16"
 
 

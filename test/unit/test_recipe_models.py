@@ -39,6 +39,7 @@ VARIANTS = {
         "norm": "rms", "biases": False, "activation": "relu", "positions": "rotary", "kv_heads": 2,
     },
     "gated-untied": {"gated": True, "tied": False},
+    "narrow-scores": {"wide_scores": False},
     # five layers in periods of two: two rounds of a loop, and one layer that is left
     "window": {"window": 5, "global_every": 2, "layers": 5, "positions": "rotary"},
     "gemma": {"model": "tiny-gemma"},

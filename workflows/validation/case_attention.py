@@ -7,7 +7,7 @@ import re
 from hespas import configs
 from hespas.estimators.calibrated.attention_library import CUDNN, AttentionLibrary
 from hespas.support.errors import HespasError
-from hespas.workflows.validation.case_frameworks import AXLEARN, COMPOSER, read_framework
+from hespas.workflows.validation.case_frameworks import AXLEARN, COMPOSER, PAXML, read_framework
 from hespas.workflows.validation.paxml_experiments import find_paxml_experiment
 from hespas.workflows.validation.training_cases import TrainingCase
 
@@ -30,6 +30,16 @@ def has_fused_attention(case: TrainingCase) -> bool:
     framework = case.get_text("framework").lower()
     is_early = re.fullmatch(r"megatron-lm(?: v?[12][\d.]*)?", framework) is not None
     return not is_early or bool(_ANY_VERSION.search(case.get_text("notes").lower()))
+
+
+def choose_score_type(case: TrainingCase, recipe: str, attention: str) -> dict[str, str]:
+    """Return the option for scores of the type of activations, if attention is not fused.
+
+    Both AXLearn (MultiheadAttention of axlearn/common/attention.py) and TransformerEngine, which
+    Paxml calls, store scores and their softmax so, and compute the softmax in f32.
+    """
+    is_narrow = read_framework(case).name in (AXLEARN, PAXML) and recipe == "gpt"
+    return {"wide_scores": "false"} if is_narrow and attention == "dot_product" else {}
 
 
 def choose_attention_library(case: TrainingCase, node: str, assumptions: list[str]) -> str:

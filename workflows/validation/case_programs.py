@@ -18,7 +18,7 @@ from hespas.frontends.recipes.remat_policies import SHARE
 from hespas.support.errors import HespasError
 from hespas.workflows.studies.program_forms import FUSED_ATTENTION
 from hespas.workflows.studies.study_definition import StudyWorkload
-from hespas.workflows.validation.case_attention import has_fused_attention
+from hespas.workflows.validation.case_attention import choose_score_type, has_fused_attention
 from hespas.workflows.validation.case_encoders import (
     choose_bert_options,
     names_fused_attention,
@@ -170,6 +170,7 @@ def _plan_decoder(
         **batch,
         "remat": remat,
         "attention": attention,
+        **choose_score_type(case, recipe, attention),
         "scan": _plan_scan(case, plan, remat),
         **own,
         **changes,
