@@ -10,6 +10,7 @@ arXiv 2310.01889). TransformerEngine and Megatron divide context parallelism in 
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -177,6 +178,11 @@ def make_cudnn_kernels(scale: float) -> BlockKernels:
     """Make the kernels of cuDNN's fused attention, whose results JAX's public function hides."""
     from jax._src.cudnn import fused_attention_stablehlo as cudnn
 
+    compute_gradients: Any = cudnn._dot_product_attention_bwd_rule
+    # In JAX 0.12 it also takes a function of the scores and its arguments.
+    has_score_function = "score_mod" in inspect.signature(compute_gradients).parameters
+    score_function, score_arguments = ((None,), ((),)) if has_score_function else ((), ())
+
     def choose_mask(causal: bool) -> Any:
         return cudnn.MaskType.CAUSAL if causal else cudnn.MaskType.NO_MASK
 
@@ -191,10 +197,10 @@ def make_cudnn_kernels(scale: float) -> BlockKernels:
         unused = (jnp.zeros(0, q.dtype),) * 7
         settings = (
             scale, 42, 0.0, (False, False), choose_mask(causal),
-            cudnn.AttentionLayout.BTNH.value, None, cudnn.check_cudnn_version(), False,
+            cudnn.AttentionLayout.BTNH.value, None, *score_function, cudnn.check_cudnn_version(),
+            False,
         )  # fmt: skip
-        residuals = (q, k, v, *unused, sums, out)
-        compute_gradients: Any = cudnn._dot_product_attention_bwd_rule
+        residuals = (q, k, v, *unused, *score_arguments, sums, out)
         return compute_gradients(*settings, residuals, gradient)[:3]
 
     return BlockKernels(attend, differentiate)

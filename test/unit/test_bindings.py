@@ -56,6 +56,7 @@ def test_every_name_of_jaxlib_is_there(name):
     [
         "_src.custom_partitioning._custom_partitioning_lowering_rule",
         "_src.custom_partitioning.custom_partitioning_p",
+        "_src.cudnn.fused_attention_stablehlo._dot_product_attention_bwd_rule",
         "_src.cudnn.fused_attention_stablehlo.check_compute_capability",
         "_src.cudnn.fused_attention_stablehlo.check_cudnn_version",
         "_src.cudnn.fused_attention_stablehlo.is_cuda_compute_capability_equal",
