@@ -96,16 +96,24 @@ def act(action: str, mark: str) -> None:
         time.sleep(0.4)
 
 
+def wait_for_compiles(log: Path, count: int) -> None:
+    """Wait until so many compiles have begun, however slow the machine is, but not for ever."""
+    end_s = time.monotonic() + 10
+    while log.read_text().count("compile ") < count and time.monotonic() < end_s:
+        time.sleep(0.01)
+
+
 def take_turns(payload: dict[str, Any]) -> dict[str, Any]:
-    """Writes down when it compiles and runs."""
+    """Write down when it compiles, alongside another compile, and when it runs."""
+    log = Path(payload["log"])
 
     def write(line: str) -> None:
-        with Path(payload["log"]).open("a") as file:
+        with log.open("a") as file:
             file.write(f"{line} {time.monotonic()}\n")
 
     with turns.hold_compile_turn():
         write("compile")
-        time.sleep(0.2)
+        wait_for_compiles(log, 2)
         write("compiled")
     with turns.hold_timing_turn():
         write("run")
