@@ -136,7 +136,8 @@ class EncoderDecoder:
         """Make the mask and the bias of a stack, which its layers share."""
         causal, places = stack.m.causal, jnp.arange(tokens)
         table = stack.p.gather_weight(params["relative"], RELATIVE, stack.dtype)
-        hot = compute_buckets(tokens, tokens, causal=causal)[..., None] == np.arange(BUCKETS)
+        buckets = jnp.asarray(compute_buckets(tokens, tokens, causal=causal))
+        hot = buckets[..., None] == jnp.arange(BUCKETS)  # as a constant, 32 times as large
         bias = jnp.einsum("stn,nh->hst", jnp.asarray(hot, stack.dtype), table)
         mask = compute_mask(places, places, 0, causal=causal)
         return AttentionInputs(None, mask, bias=bias, causal=causal)

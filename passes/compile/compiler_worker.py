@@ -6,7 +6,9 @@ XLA:TPU dumps nothing; it returns the HLO of a whole compilation.
 
 ``main(FOLDER)``, in a process of a worker template, reads ``FOLDER/request.json`` and bytecode from
 ``FOLDER/in``, or HLO that was compiled before from ``FOLDER/hlo``. It writes ``FOLDER/out``:
-StableHLO bytecode. Errors go to stderr.
+StableHLO bytecode. Errors go to stderr. XLA:GPU generates code for the kernels after the wanted
+dump, in threads and processes that cannot be stopped one by one: the worker then writes
+``FOLDER/hlo`` only and kills its process group, and another one converts.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import sys
 import threading
 import time
@@ -60,7 +63,7 @@ def main(folder_name: str) -> None:
         # A failure after the wanted dump does not matter.
         if find_dump(folder / DUMPS, request["wanted"]) is None:
             _exit_with_error(str(error))
-    _convert_and_exit(folder, request)
+    _end_compilation(folder, request)
 
 
 def _compile_request(folder: Path, request: dict[str, Any]) -> None:
@@ -108,7 +111,7 @@ def _watch_dumps(folder: Path, request: dict[str, Any]) -> None:
             time.sleep(POLL_S)
     except FileNotFoundError:  # The parent process has ended or has removed the folder.
         os._exit(1)
-    _convert_and_exit(folder, request)
+    _end_compilation(folder, request)
 
 
 def find_dump(folder: Path, pattern: str) -> Path | None:
@@ -116,7 +119,17 @@ def find_dump(folder: Path, pattern: str) -> Path | None:
     return min((path for path in folder.iterdir() if re.search(pattern, path.name)), default=None)
 
 
-def _convert_and_exit(folder: Path, request: dict[str, Any]) -> None:
+def _end_compilation(folder: Path, request: dict[str, Any]) -> NoReturn:
+    """Convert what the CPU's compiler dumped; keep what the GPU's did, and end what it started."""
+    if request["target"] is None:
+        _convert_and_exit(folder, request)
+    _exit_lock.acquire()  # Never released, as in _convert_and_exit.
+    _read_hlo(folder, request)
+    os.killpg(0, signal.SIGKILL)
+    os._exit(0)
+
+
+def _convert_and_exit(folder: Path, request: dict[str, Any]) -> NoReturn:
     """Convert the wanted dump, write the output and end the process."""
     _exit_lock.acquire()  # Never released: the second thread waits until the process ends.
     proto = _read_hlo(folder, request)
