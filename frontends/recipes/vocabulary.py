@@ -82,8 +82,8 @@ def add_loss_metrics(
         return losses
     values = losses
     for _ in range(count):
-        # The metrics depend on each other, as XLA would merge equal ones.
-        source, values = lax.optimization_barrier((lax.stop_gradient(logits), values))
+        # Each metric depends on the one before it, as XLA would merge equal ones.
+        source, _ = lax.optimization_barrier((lax.stop_gradient(logits), values))
         wide = isolate_value(source.astype(jnp.float32))
         shares = isolate_value(wide - _compute_log_total(p, wide)[..., None])
         values = values - lax.stop_gradient(_gather_target(p, shares, targets))

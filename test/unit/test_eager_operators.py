@@ -102,7 +102,7 @@ def run_plain_steps():
     [
         ({}, 4, {"remat": "eager"}),
         ({"fsdp": 2, "tensor": 2}, 2, {"remat": "eager_weights", "reduce_dtype": "f32"}),
-        ({"fsdp": 4}, 1, {"remat": "full", "loss_metrics": 2}),
+        ({"fsdp": 2, "tensor": 2}, 2, {"remat": "full", "loss_metrics": 2}),
     ],
     ids=["whole", "divided", "metrics"],
 )
