@@ -1,9 +1,10 @@
 """Small spaces of layouts, drawn with a seed, which are searched with bounds and without.
 
-    PYTHONPATH=test python -m support.plan_spaces 50
+    PYTHONPATH=test python -P -m support.plan_spaces 50
 
-prints a line for each of 50 spaces, and exits with 1 if a winner is more than 2 % slower than the
-best layout in more than 4 % of them, or if a bound is above its estimate.
+prints a line for each of 50 spaces, and exits with 1 if winners are more than 2 % slower than the
+best layout in more than 4 % of them, or if a bound is above its estimate. A line begins with the
+number of its space; a second argument continues with the space after that number.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class SpaceOutcome:
     """How a space was searched.
 
     Attributes:
+        number: The number of the space among those that were drawn, from 1.
         request: The space.
         layouts: The number of its layouts that can be built and estimated.
         estimated: How many of them the search with bounds estimated.
@@ -46,6 +48,7 @@ class SpaceOutcome:
         largest_share: The largest bound of a layout as a share of its estimate.
     """
 
+    number: int
     request: LayoutRequest
     layouts: int
     estimated: int
@@ -57,7 +60,7 @@ class SpaceOutcome:
         request = self.request
         width = request.options["emb"][0]
         return (
-            f"{request.program} emb={width} on {request.devices} {request.node}, "
+            f"{self.number}: {request.program} emb={width} on {request.devices} {request.node}, "
             f"{request.global_batch} sequences of {request.options['sequence'][0]}: "
             f"{self.estimated} of {self.layouts} estimated, winner {100 * self.excess:.2f} % "
             f"slower than the best, bounds at most {100 * self.largest_share:.1f} %"
@@ -90,9 +93,13 @@ def draw_requests(seed: int) -> Iterator[LayoutRequest]:
         )  # fmt: skip
 
 
-def survey_spaces(count: int, seed: int = 0, jobs: int = 1) -> Iterator[SpaceOutcome]:
-    """Search spaces both ways, until ``count`` of them had two layouts that fit."""
-    outcomes = (_search_space(request, jobs) for request in draw_requests(seed))
+def survey_spaces(count: int, skipped: int = 0, seed: int = 0) -> Iterator[SpaceOutcome]:
+    """Search spaces both ways, until ``count`` of them had two layouts that fit.
+
+    The first ``skipped`` spaces of the seed are drawn and not searched.
+    """
+    numbered = itertools.islice(enumerate(draw_requests(seed), 1), skipped, None)
+    outcomes = (_search_space(number, request) for number, request in numbered)
     yield from itertools.islice((outcome for outcome in outcomes if outcome), count)
 
 
@@ -102,22 +109,21 @@ def is_search_exact(outcomes: Sequence[SpaceOutcome]) -> bool:
     return near >= MIN_SHARE * len(outcomes) and all(o.largest_share <= 1 for o in outcomes)
 
 
-def _search_space(request: LayoutRequest, jobs: int) -> SpaceOutcome | None:
+def _search_space(number: int, request: LayoutRequest) -> SpaceOutcome | None:
     """Search a space with bounds for the best layout, then estimate all; None as of the next."""
     with tempfile.TemporaryDirectory() as folder:
         options = PlanOptions(
-            top=1, compile_count=0, jobs=jobs, work_dir=f"{folder}/programs",
-            cache=f"{folder}/cells",
+            top=1, compile_count=0, work_dir=f"{folder}/programs", cache=f"{folder}/cells",
         )  # fmt: skip
         searched, complete = (
             plan_layouts(request, one, lambda _: None, explain=False)
             for one in (options, replace(options, exhaustive=True))
         )
-    return compare_searches(request, searched, complete)
+    return compare_searches(number, request, searched, complete)
 
 
 def compare_searches(
-    request: LayoutRequest, searched: LayoutPlan, complete: LayoutPlan
+    number: int, request: LayoutRequest, searched: LayoutPlan, complete: LayoutPlan
 ) -> SpaceOutcome | None:
     """Compare the searches of a space; None if fewer than two layouts fit."""
     step_s = {_identify_row(row): _get_step_s(row) for row in complete.rows if row.fused}
@@ -131,6 +137,7 @@ def compare_searches(
     ]
     best_s = min(map(_get_step_s, possible))
     return SpaceOutcome(
+        number,
         request,
         len(step_s),
         sum(row.fused is not None for row in searched.rows),
@@ -150,7 +157,7 @@ def _get_step_s(row: LayoutRow) -> float:
 
 if __name__ == "__main__":
     outcomes = []
-    for outcome in survey_spaces(int(sys.argv[1])):
+    for outcome in survey_spaces(*map(int, sys.argv[1:3])):
         outcomes.append(outcome)
         print(outcome.format_row(), flush=True)
     sys.exit(0 if is_search_exact(outcomes) else 1)
