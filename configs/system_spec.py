@@ -89,6 +89,13 @@ class SystemSpec:
         return math.prod(self.npus_count)
 
     @property
+    def slice_count(self) -> int:
+        """The number of groups of devices with fast links: slices of a torus, or else hosts."""
+        if {"Ring", "Mesh"} & {*self.topology}:
+            return self.npus_count[-1] if self.topology[-1] == "Switch" else 1
+        return math.prod(self.npus_count[1:])
+
+    @property
     def needs_embedded(self) -> bool:
         """Whether ASTRA-sim has no model of the network."""
         return self.fabric.has_extensions or "Mesh" in self.topology

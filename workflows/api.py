@@ -368,6 +368,7 @@ def plan(
     global_tokens: int | None = None,
     mesh: Mapping[str, int | Sequence[int]] | None = None,
     options: Mapping[str, Any] | None = None,
+    dcn: Mapping[str, int | Sequence[int]] | None = None,
     note: TextFunction = ignore_text,
     spec: str | os.PathLike[str] = "",
     **settings: Any,
@@ -389,6 +390,8 @@ def plan(
             divisor of the number of devices.
         options: The options of the program, each a value or a list of those to try; of a function
             with ``*args``, its keyword arguments.
+        dcn: The parts of mesh axes between slices of TPUs, or hosts, each a number or a list of
+            those to try, and all of axes left out; by default the first axes lie between them.
         note: Receives notes and progress, one line each.
         spec: The specification of a plain function that ``program`` names.
         **settings: Fields of ``PlanOptions``, such as ``systems``, ``top``, ``compile_count`` and
@@ -420,6 +423,7 @@ def plan(
         {name: list(values) for name, values in texts.items()},
         spec_file=os.fspath(spec),
         global_tokens=global_tokens,
+        dcn=None if dcn is None else {n: list(_list_values(parts)) for n, parts in dcn.items()},
     )
     plan_options = plan_search.PlanOptions(**others)
     return plan_search.plan_layouts(request, plan_options, note, builder=builder)

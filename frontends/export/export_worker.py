@@ -106,6 +106,7 @@ def _describe_recipes() -> list[dict[str, Any]]:
 def export_program(request: dict[str, Any], output: Path) -> dict[str, Any]:
     """Lower the program, write it to ``output`` as bytecode, and return the report."""
     from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
+    from hespas.frontends.export.device_placement import place_module_devices
     from hespas.frontends.export.export_spec import ExportSpec
     from hespas.frontends.export.program_source import ExportRequest, load_lowered_program
     from hespas.frontends.jax import from_jax
@@ -125,6 +126,7 @@ def export_program(request: dict[str, Any], output: Path) -> dict[str, Any]:
         )
     )
     module = from_jax(loaded.lowered)
+    place_module_devices(module, loaded.mesh, request.get("dcn", {}))
     facts = add_model_flops(module, loaded.facts)
     _partition_custom_kernels(module, output.parent)
     with output.open("wb") as file:

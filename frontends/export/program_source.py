@@ -28,7 +28,7 @@ class ExportRequest:
 
     ``program`` is a recipe, ``module:function`` or ``FILE.py[:function]``. With ``spec`` the
     function itself is lowered; without, it is called with ``options`` and ``mesh`` and returns the
-    program.
+    program. ``dcn`` is the part of each axis of the mesh that lies between slices.
     """
 
     program: str
@@ -36,6 +36,7 @@ class ExportRequest:
     mesh: Mapping[str, int] | None = None
     spec: ExportSpec | None = None
     platform: str = "cpu"
+    dcn: Mapping[str, int] = field(default_factory=dict)
 
     def is_recipe(self) -> bool:
         """Return whether the program is the name of a recipe."""

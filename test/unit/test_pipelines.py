@@ -20,6 +20,7 @@ from hespas.chakra.trace_steps import (
 from hespas.chakra.trace_writer import write_traces
 from hespas.configs.system_layout import SystemDimension, build_system_spec
 from hespas.simulators import simulator_choice
+from hespas.simulators.embedded.network import AnalyticalNetwork
 from hespas.simulators.simulation_inputs import load_inputs
 from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.support.errors import HespasError, UsageError
@@ -40,11 +41,15 @@ from hespas.workflows.pipelines.schedules import (
     time_schedule,
 )
 from hespas.workflows.pipelines.stage_estimates import (
+    UPDATE,
     StageEstimate,
+    StagePart,
     StageProgramEstimate,
     find_stage_files,
+    list_task_kinds,
 )
 from hespas.workflows.pipelines.stage_workloads import divide_layers, plan_stage_workloads
+from hespas.workflows.planning.pipeline_bounds import ScheduleBounds, StageProgramBound
 from hespas.workflows.studies.study_definition import StudyWorkload
 
 SIZES = [(1, 1), (1, 4), (2, 2), (2, 8), (4, 4), (4, 8), (4, 12), (8, 16)]  # ranks, microbatches
@@ -242,6 +247,40 @@ def test_the_time_of_messages(tmp_path):
     assert single.step_time_s == pytest.approx(work_s + 2 * transfer_s, abs=1e-8)
     many = estimate_pipeline(build_schedule("gpipe", 2, 8), make_stages(2), network)
     assert many.ranks[1].transfer_s == pytest.approx(transfer_s, abs=1e-8)
+
+
+TIMES = st.integers(1, 5000)
+
+
+@draw_examples(40)
+@given(schedule=draw_schedules(), data=st.data())
+def test_no_bound_of_a_schedule_is_above_its_simulation(tmp_path_factory, schedule, data):
+    size = data.draw(st.sampled_from((64, 10**6, 10**9)))
+    devices = data.draw(st.integers(1 if schedule.ranks > 1 else 2, 2))
+    kinds: list[StagePart] = [*list_task_kinds(schedule.has_split_backward), UPDATE]
+    micros: list[dict[StagePart, int]] = [
+        {kind: data.draw(TIMES) for kind in kinds} for _ in range(schedule.stages)
+    ]
+    stages = [
+        StageEstimate({kind: make_program(t, (size, 100), devices) for kind, t in times.items()})
+        for times in micros
+    ]
+    bounds: list[dict[StagePart, StageProgramBound]] = [
+        {kind: StageProgramBound(t * 1e-6, 0.0, 1000, (size, 100)) for kind, t in times.items()}
+        for times in micros
+    ]
+    network = make_network(tmp_path_factory.mktemp("system"), schedule.ranks * devices)
+    estimate = estimate_pipeline(schedule, stages, network)
+    bound = ScheduleBounds(AnalyticalNetwork.from_system(network.system)).bound_schedule(
+        schedule, bounds
+    )
+    assert bound.step_time_s <= estimate.step_time_s + 1e-9
+    assert bound.compute_s <= estimate.compute_s + 1e-9
+    assert estimate.memory_bytes is not None and bound.resident_bytes <= estimate.memory_bytes
+    if devices == 1:  # without collectives it is the time of the simulation
+        assert bound.step_time_s >= 0.999 * estimate.step_time_s - 1e-8 * len(
+            schedule.order_tasks()
+        )
 
 
 @pytest.mark.parametrize("name", SCHEDULES)

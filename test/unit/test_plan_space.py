@@ -20,7 +20,7 @@ from hespas.workflows.planning import (
     plan_tables,
     program_sketch,
 )
-from hespas.workflows.planning.layout_bounds import make_point, plan_families
+from hespas.workflows.planning.layout_bounds import group_families, make_point, plan_families
 from hespas.workflows.planning.layout_space import (
     LayoutCandidate,
     LayoutRequest,
@@ -173,14 +173,14 @@ def test_a_family_is_planned_where_it_saves_sketches() -> None:
         for t in (1, 2, 4, 8)
         for b in (1, 2, 4)
     ]
-    (plan,) = plan_families(candidates)
+    (plan,) = plan_families(candidates, group_families(candidates))
     assert plan.base == {"data": 2, "tensor": 2, "batch": 1}
     assert plan.variants["tensor"] == {"data": 2, "tensor": 4, "batch": 1}
     assert plan.check == {"data": 1, "tensor": 1, "batch": 1}
     assert [make_point(candidates[index]) for index in plan.members] == [
         {**candidate.mesh, "batch": int(candidate.options["batch"])} for candidate in candidates
     ]
-    assert plan_families(candidates[:2]) == []
+    assert plan_families(candidates, [[0, 1]]) == []
 
 
 def test_loops_inside_each_other_are_in_memory_together() -> None:
@@ -312,5 +312,32 @@ def test_a_plan_without_a_fitting_layout_has_a_page() -> None:
 
 
 def test_axes_are_split_within_a_host_first() -> None:
-    split = plan_explanation.split_axes({"data": 4, "fsdp": 8, "tensor": 2}, 8)
-    assert split == {"tensor": (2, 1), "fsdp": (4, 2), "data": (1, 4)}
+    layout = LayoutCandidate({"data": 4, "fsdp": 8, "tensor": 2}, {})
+    parts = plan_explanation.divide_axes(layout, 8)
+    assert parts == {"data": (1, 4), "fsdp": (4, 2), "tensor": (2, 1)}
+    assert plan_explanation.format_hybrid_mesh(layout) == ""
+
+
+def test_axes_are_divided_over_slices_as_stated() -> None:
+    mesh = {"data": 4, "fsdp": 8, "tensor": 2}
+    layout = LayoutCandidate(mesh, {}, dcn={"data": 2, "fsdp": 4, "tensor": 1})
+    parts = plan_explanation.divide_axes(layout, 8)
+    assert parts == {"data": (2, 2), "fsdp": (2, 4), "tensor": (2, 1)}
+    assert [layout.format_axis(axis) for axis in mesh] == ["2x2", "4x2", "2"]
+    call = plan_explanation.format_hybrid_mesh(layout)
+    assert "create_hybrid_device_mesh((2, 2, 2), (2, 4, 1))" in call
+
+
+def test_every_division_over_slices_is_a_layout() -> None:
+    request = replace(REQUEST, dcn={}, slices=2, axes={"context": (1,)})
+    layouts = [one for one in explore(request).candidates if not one.error]
+    assert all(math.prod(one.dcn.values()) == 2 for one in layouts)
+    meshes = {(one.format_axis("data"), one.format_axis("tensor")) for one in layouts}
+    assert meshes == {("2x4", "1"), ("2x2", "2"), ("4", "2x1"), ("2x1", "4"), ("2", "2x2"),
+                      ("1", "2x4")}  # fmt: skip
+    fixed = explore(replace(request, dcn={"tensor": (1,)})).candidates
+    assert {one.dcn["tensor"] for one in fixed if not one.error} == {1}
+    assert {one.error for one in fixed if one.error} == {
+        "no requested parts of its axes multiply to 2 slices"
+    }
+    assert "in 6 divisions over slices" in explore(request).describe_size()

@@ -53,6 +53,11 @@ def build_parser() -> CommandParser:
         "on stdout",
     )  # fmt: skip
     add("--mesh", type=_parse_mesh, metavar="AXIS=N,...", help="mesh of devices, major axis first")
+    add(
+        "--dcn", type=_parse_mesh, default={}, metavar="AXIS=N,...",
+        help="part of an axis of the mesh that lies between slices or hosts, whose devices have "
+        "consecutive ids; default: the first axes lie there",
+    )  # fmt: skip
     add("--model", "--config", metavar="NAME", help="short form of --set model=NAME")
     add(
         "--set",
@@ -176,7 +181,7 @@ def _build_export_request(options: argparse.Namespace, target: str) -> ExportReq
     if spec is not None and recipe_options:
         raise UsageError("--set does not go with --arg and --spec", remedy="see --static")
     platform = options.platform or ("cpu" if target == CPU else "cuda")
-    return ExportRequest(options.program, recipe_options, options.mesh, spec, platform)
+    return ExportRequest(options.program, recipe_options, options.mesh, spec, platform, options.dcn)
 
 
 def _build_export_spec(options: argparse.Namespace) -> ExportSpec | None:

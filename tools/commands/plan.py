@@ -54,6 +54,12 @@ def build_parser() -> CommandParser:
         "adds layouts of N ranks to recipes with stages",
     )  # fmt: skip
     add(
+        "--dcn", nargs="*", action="extend", metavar="AXIS=SIZE[,SIZE...]",
+        help="also search how the axes are divided over slices of TPUs, or over hosts: the parts "
+        "to try of an axis that lie between them, and every part of axes left out; default: the "
+        "first axes lie between them",
+    )  # fmt: skip
+    add(
         "--set", nargs="+", action="extend", default=[], metavar="KEY=VALUE[,VALUE...]",
         help="values to try of an option of the program; default: four policies of remat, every "
         "split of the batch, layers in a loop, the node's fused attention",
@@ -121,13 +127,11 @@ def _read_request(command_line: Any) -> LayoutRequest:
         command_line.node,
         command_line.devices,
         command_line.global_batch,
-        {
-            name: _parse_sizes(name, texts)
-            for name, texts in _parse_lists(command_line.mesh).items()
-        },
+        _parse_axes("--mesh", command_line.mesh),
         _parse_lists(command_line.set),
         spec_file=command_line.spec,
         global_tokens=command_line.global_tokens,
+        dcn=None if command_line.dcn is None else _parse_axes("--dcn", command_line.dcn),
     )
 
 
@@ -161,8 +165,11 @@ def _parse_lists(texts: Sequence[str]) -> dict[str, list[str]]:
     return lists
 
 
-def _parse_sizes(axis: str, texts: Sequence[str]) -> list[int]:
-    for text in texts:
-        if not text.isdecimal():
-            raise UsageError(f"--mesh {axis}: '{text}' is not a whole number")
-    return [int(text) for text in texts]
+def _parse_axes(flag: str, items: Sequence[str]) -> dict[str, list[int]]:
+    """Parse ``AXIS=SIZE,SIZE`` items; raises UsageError."""
+    lists = _parse_lists(items)
+    for axis, texts in lists.items():
+        for text in texts:
+            if not text.isdecimal():
+                raise UsageError(f"{flag} {axis}: '{text}' is not a whole number")
+    return {axis: [int(text) for text in texts] for axis, texts in lists.items()}

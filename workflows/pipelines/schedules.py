@@ -109,14 +109,25 @@ def describe_task(task: StageTask) -> str:
 
 
 def time_schedule(
-    schedule: PipelineSchedule, find_duration: Callable[[StageTask], float]
+    schedule: PipelineSchedule,
+    find_duration: Callable[[StageTask], float],
+    find_delay: Callable[[StageTask, StageTask], float] = lambda source, target: 0.0,
 ) -> dict[StageTask, tuple[float, float]]:
-    """Return start and end of each task if messages take no time."""
+    """Compute the start and the end of each task.
+
+    Args:
+        schedule: The schedule.
+        find_duration: Returns the time of a task.
+        find_delay: Returns the time of the message from a task to one of another rank.
+    """
     spans: dict[StageTask, tuple[float, float]] = {}
     free = [0.0] * schedule.ranks
     for task in schedule.order_tasks():
         rank = schedule.find_rank(task.stage)
-        start = max([free[rank], *(spans[needed][1] for needed in schedule.list_inputs(task))])
+        start = free[rank]
+        for needed in schedule.list_inputs(task):
+            is_local = schedule.find_rank(needed.stage) == rank
+            start = max(start, spans[needed][1] + (0.0 if is_local else find_delay(needed, task)))
         free[rank] = start + find_duration(task)
         spans[task] = (start, free[rank])
     return spans

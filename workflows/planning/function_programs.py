@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
+from hespas.frontends.export.device_placement import place_module_devices
 from hespas.frontends.export.logical_axes import LogicalAxisRules
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.output_file import write_atomically
@@ -47,10 +48,11 @@ class FunctionPrograms(LayoutPrograms):
         self, candidate: LayoutCandidate, form: str, target: str, per_host: int
     ) -> StudyProgram:
         request = self.make_request(candidate.mesh, candidate.options)
-        data = _call_program(
-            lambda: to_mlir_bytecode(self.builder.export_module(request, Path(self._scratch))),
-            self.program,
+        module = _call_program(
+            lambda: self.builder.export_module(request, Path(self._scratch)), self.program
         )
+        place_module_devices(module, candidate.mesh, candidate.dcn)
+        data = to_mlir_bytecode(module)
         program = super().make_study_program(candidate, form, target, per_host)
         program = replace(program, content=hashlib.sha256(data).hexdigest())
         path = self.folder / program.name_lowered_file()

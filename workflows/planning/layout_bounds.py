@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hespas.support.errors import HespasError
 from hespas.workflows.planning.layout_programs import LayoutPrograms
-from hespas.workflows.planning.layout_space import ACCUMULATE, BATCH, LayoutCandidate
+from hespas.workflows.planning.layout_space import ACCUMULATE, BATCH, LAYERS, LayoutCandidate
 from hespas.workflows.planning.program_sketch import SketchOp, sum_resident_bytes
 from hespas.workflows.planning.sketch_family import (
     NoSketchFamily,
@@ -19,6 +19,7 @@ from hespas.workflows.planning.sketch_family import (
 from hespas.workflows.planning.step_bounds import CommBounds, ComputeBounds, StepBound
 
 _FamilyKey = tuple[tuple[tuple[str, str], ...], bool]
+_COUNTS = (BATCH, ACCUMULATE, LAYERS)  # options in which members of a family may differ
 
 
 @dataclass(frozen=True)
@@ -67,41 +68,70 @@ class LayoutBounds:
 
         Layouts of which there are too few to save sketches have no bound either.
         """
-        plans = plan_families(candidates)
-        axes = [set(candidate.mesh) for candidate in candidates]
+        return [
+            None if ops is None else self._bound_sketch(ops, candidate)
+            for candidate, ops in zip(candidates, self.derive_sketches(candidates), strict=True)
+        ]
+
+    def derive_sketches(self, candidates: Sequence[LayoutCandidate]) -> list[list[SketchOp] | None]:
+        """Derive the sketches of layouts from those of a few; None where they do not follow."""
+        derived: list[list[SketchOp] | None] = [None] * len(candidates)
+        groups = group_families(candidates)
+        while groups:
+            plans = plan_families(candidates, groups)
+            groups = []
+            for plan, sketches in zip(plans, self._make_samples(candidates, plans), strict=True):
+                try:
+                    family = _build_family(plan, sketches)
+                except NoSketchFamily as error:
+                    parts = _split_members(candidates, plan.members, error.size_name)
+                    groups += parts
+                    if not parts:
+                        count = len(plan.members)
+                        self.note(f"note: {count} layouts have no bound: {error.message}")
+                    continue
+                for index in plan.members:
+                    derived[index] = _derive_member(family, candidates[index])
+        return derived
+
+    def _make_samples(
+        self, candidates: Sequence[LayoutCandidate], plans: Sequence[FamilyPlan]
+    ) -> list[list[list[SketchOp] | HespasError]]:
+        """Make the sketches of the samples of each plan."""
         layouts = [
-            split_point(point, plan.options, axes[plan.members[0]])
+            split_point(point, plan.options, set(candidates[plan.members[0]].mesh))
             for plan in plans
             for point in plan.samples
         ]
         sketches = iter(self.programs.make_sketches(layouts))
-        bounds: list[StepBound | None] = [None] * len(candidates)
-        for plan in plans:
-            try:
-                family = _build_family(plan, [next(sketches) for _ in plan.samples])
-            except NoSketchFamily as error:
-                self.note(f"note: {len(plan.members)} layouts have no bound: {error.message}")
-                continue
-            for index in plan.members:
-                bounds[index] = self._bound_member(family, candidates[index])
-        return bounds
+        return [[next(sketches) for _ in plan.samples] for plan in plans]
 
-    def _bound_member(self, family: SketchFamily, candidate: LayoutCandidate) -> StepBound | None:
-        try:
-            ops = family.derive_sketch(make_point(candidate))
-        except NoSketchFamily:
-            return None
+    def _bound_sketch(self, ops: list[SketchOp], candidate: LayoutCandidate) -> StepBound:
         return StepBound(
             self.compute.bound_compute_s(ops),
-            self.comm.bound_comm_s(ops, candidate.mesh),
+            self.comm.bound_comm_s(ops, candidate.mesh, candidate.dcn),
             sum_resident_bytes(ops),
         )
 
 
 def make_point(candidate: LayoutCandidate) -> dict[str, int]:
     """Return the sizes of a layout in which members of a family may differ."""
-    counts = {n: int(candidate.options[n]) for n in (BATCH, ACCUMULATE) if n in candidate.options}
+    counts = {n: int(candidate.options[n]) for n in _list_counts(candidate)}
     return {**candidate.mesh, **counts}
+
+
+def _list_counts(candidate: LayoutCandidate) -> list[str]:
+    """List the options that are sizes. Layers are one where a loop runs over them."""
+    options = candidate.options
+    fixed = () if options.get("scan") == "true" else (LAYERS,)
+    return [name for name in _COUNTS if name in options and name not in fixed]
+
+
+def _derive_member(family: SketchFamily, candidate: LayoutCandidate) -> list[SketchOp] | None:
+    try:
+        return family.derive_sketch(make_point(candidate))
+    except NoSketchFamily:
+        return None
 
 
 def split_point(
@@ -112,26 +142,43 @@ def split_point(
     return {n: size for n, size in point.items() if n in axes}, {**options, **counts}
 
 
-def plan_families(candidates: Sequence[LayoutCandidate]) -> list[FamilyPlan]:
-    """Plan the families of layouts, where sketching a few of them saves work.
+def _split_members(
+    candidates: Sequence[LayoutCandidate], members: Sequence[int], axis: str
+) -> list[list[int]]:
+    """Split layouts into those without parallelism over an axis and the others; [] if all agree."""
+    parts: dict[bool, list[int]] = {}
+    for index in members:
+        parts.setdefault(candidates[index].mesh.get(axis, 1) == 1, []).append(index)
+    return [*parts.values()] if len(parts) > 1 else []
 
-    Members have equal options but for the batch, and all or none accumulate microbatches in a loop.
+
+def group_families(candidates: Sequence[LayoutCandidate]) -> list[list[int]]:
+    """Group the layouts that may be a family.
+
+    Members have equal options but for the batch and the layers of a loop, and all or none
+    accumulate microbatches in a loop.
     """
     groups: dict[_FamilyKey, list[int]] = {}
     for index, candidate in enumerate(candidates):
-        shared = {n: v for n, v in candidate.options.items() if n not in (BATCH, ACCUMULATE)}
+        counts = _list_counts(candidate)
+        shared = {n: v for n, v in candidate.options.items() if n not in counts}
         loops = candidate.options.get(ACCUMULATE, "1") != "1"
         groups.setdefault((tuple(sorted(shared.items())), loops), []).append(index)
-    plans = [
-        _plan_family(members, dict(shared), [make_point(candidates[i]) for i in members])
-        for (shared, _), members in groups.items()
-    ]
+    return [*groups.values()]
+
+
+def plan_families(
+    candidates: Sequence[LayoutCandidate], groups: Sequence[Sequence[int]]
+) -> list[FamilyPlan]:
+    """Plan the families of layouts, where sketching a few of them saves work."""
+    plans = [_plan_family(members, [candidates[i] for i in members]) for members in groups]
     return [plan for plan in plans if len(plan.members) > len(plan.samples)]
 
 
-def _plan_family(
-    members: Sequence[int], options: Mapping[str, str], points: Sequence[Mapping[str, int]]
-) -> FamilyPlan:
+def _plan_family(members: Sequence[int], candidates: Sequence[LayoutCandidate]) -> FamilyPlan:
+    counts = _list_counts(candidates[0])
+    options = {n: v for n, v in candidates[0].options.items() if n not in counts}
+    points = [make_point(candidate) for candidate in candidates]
     tried = {name: sorted({point[name] for point in points}) for name in points[0]}
     varied = [name for name, sizes in tried.items() if len(sizes) > 1]
     # With every axis above 1, the sketch has all collectives that a member may have.
@@ -142,7 +189,7 @@ def _plan_family(
         name: {**base, name: above[name][1] if len(above[name]) > 1 else tried[name][0]}
         for name in varied
     }
-    single = {n: 1 for n in varied if tried[n][0] == 1 and n not in (BATCH, ACCUMULATE)}
+    single = {n: 1 for n in varied if tried[n][0] == 1 and n not in _COUNTS}
     return FamilyPlan(members, options, base, variants, {**base, **single} if single else None)
 
 

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.util import find_spec
@@ -92,6 +93,12 @@ class LayoutPrograms:
         self._pool = self._stack.enter_context(LocalWorkerPool(spec, self.jobs, self.note))
         return self
 
+    def select_recipe(self, name: str) -> LayoutPrograms:
+        """Return what asks the same workers about a recipe."""
+        other = copy(self)
+        other.program, other.spec = name, None
+        return other
+
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
@@ -136,7 +143,7 @@ class LayoutPrograms:
         return StudyProgram(
             workload, form, target, per_host, platform=self.platform,
             spec=self._select_spec_layout(candidate.mesh, candidate.options),
-            content=self._source_digest,
+            content=self._source_digest, dcn=candidate.dcn,
         )  # fmt: skip
 
     def read_interface(self) -> ProgramInterface:

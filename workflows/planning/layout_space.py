@@ -12,11 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from hespas.frontends.export.slice_mesh import list_slice_divisions
 from hespas.support.errors import UsageError
 from hespas.support.suggestions import suggest_nearest
 from hespas.support.text_tables import format_count
 
 BATCH, ACCUMULATE, SEQUENCE, ATTENTION = "batch", "accumulate", "sequence", "attention"
+LAYERS = "layers"
 DERIVED_OPTIONS = (BATCH, ACCUMULATE)  # they follow from the global batch and the mesh
 # The values of options that a request leaves open; those with several values are searched.
 # Sequence parallelism changes nothing without tensor parallelism, and takes less memory with it.
@@ -45,6 +47,9 @@ class LayoutRequest:
         attention: The fused attention of the node; "" if it has none.
         spec_file: The specification of a plain function, as of ``hespas export``; "" for a recipe.
         global_tokens: Tokens of a step over all devices, instead of ``global_batch``.
+        dcn: The parts of axes between slices to try, and every one of axes that it does not name;
+            None for the first axes of each mesh between slices.
+        slices: The number of slices: of TPU slices, or of hosts.
     """
 
     program: str
@@ -56,6 +61,8 @@ class LayoutRequest:
     attention: str = ""
     spec_file: str = ""
     global_tokens: int | None = None
+    dcn: Mapping[str, Sequence[int]] | None = None
+    slices: int = 1
 
     def count_samples(self, sequence: str | None) -> int:
         """Return the samples of a step, for sequences of so many tokens.
@@ -116,12 +123,19 @@ class LayoutCandidate:
     Attributes:
         argument_bytes: At least the bytes of the program's arguments on one device.
         error: Why the layout is no program; "" if nothing is known against it.
+        dcn: The part of each axis that lies between slices; {} for the first axes.
     """
 
     mesh: Mapping[str, int]
     options: Mapping[str, str]
     argument_bytes: int = 0
     error: str = ""
+    dcn: Mapping[str, int] = field(default_factory=dict)
+
+    def format_axis(self, name: str) -> str:
+        """Format the size of an axis, as ``4x2`` if 4 of its 8 devices lie between slices."""
+        size, part = self.mesh.get(name, 1), self.dcn.get(name, 1)
+        return f"{part}x{size // part}" if part > 1 else str(size)
 
 
 @dataclass(frozen=True)
@@ -141,6 +155,8 @@ class LayoutSpace:
     def describe_size(self) -> str:
         """Describe the space in one line."""
         meshes = {tuple(candidate.mesh.items()) for candidate in self.candidates}
+        divided = {(*one.mesh.items(), *one.dcn.items()) for one in self.candidates if one.dcn}
+        placed = f" in {len(divided)} divisions over slices" if divided else ""
         impossible = sum(bool(candidate.error) for candidate in self.candidates)
         values = [
             f"{name}={','.join(map(str, tried))}"
@@ -148,7 +164,7 @@ class LayoutSpace:
         ]
         return (
             f"{format_count(len(self.candidates), 'layout')}: "
-            f"{format_count(len(meshes), 'mesh').replace('meshs', 'meshes')}, "
+            f"{format_count(len(meshes), 'mesh').replace('meshs', 'meshes')}{placed}, "
             f"{impossible} of the layouts impossible; {' '.join(values)}"
         )
 
@@ -167,7 +183,7 @@ def select_axis_sizes(
             f"'{request.program}' does not name the axes of its mesh",
             remedy="name them with --mesh AXIS=SIZE[,SIZE...]",
         )
-    for name, sizes in request.axes.items():
+    for name, sizes in (*request.axes.items(), *(request.dcn or {}).items()):
         if name not in names:
             raise UsageError(
                 f"'{request.program}' has no mesh axis '{name}'",
@@ -252,12 +268,17 @@ def _list_mesh_candidates(
     if known.error:
         yield LayoutCandidate(mesh, fixed, error=known.error)
         return
+    divisions = _divide_slices(request, mesh)
+    if not divisions:
+        error = f"no requested parts of its axes multiply to {request.slices} slices"
+        yield LayoutCandidate(mesh, fixed, known.argument_bytes, error)
+        return
     problems: set[str] = set()
     for values in list_option_choices(options):
         samples = 0 if interface.is_batch_fixed else request.count_samples(values.get(SEQUENCE))
         batches = _split_batch(samples, request, interface, known)
-        for batch in batches:
-            yield LayoutCandidate(mesh, {**values, **batch}, known.argument_bytes)
+        for batch, dcn in itertools.product(batches, divisions):
+            yield LayoutCandidate(mesh, {**values, **batch}, known.argument_bytes, dcn=dcn)
         if not batches:
             problems.add(
                 f"{samples} samples of a step are not a multiple of the {known.samples} of all "
@@ -267,6 +288,13 @@ def _list_mesh_candidates(
             )
     for problem in sorted(problems):
         yield LayoutCandidate(mesh, fixed, known.argument_bytes, problem)
+
+
+def _divide_slices(request: LayoutRequest, mesh: Mapping[str, int]) -> list[dict[str, int]]:
+    """List the divisions of a mesh over slices; one without parts if they are not searched."""
+    if request.dcn is None or request.slices == 1:
+        return [{}]
+    return list_slice_divisions(mesh, request.slices, request.dcn)
 
 
 def list_option_choices(options: Mapping[str, Sequence[str]]) -> Iterator[dict[str, str]]:
@@ -304,7 +332,7 @@ def list_searched_names(candidates: Sequence[LayoutCandidate]) -> tuple[list[str
     axes = dict.fromkeys(name for candidate in candidates for name in candidate.mesh)
     options = dict.fromkeys(name for candidate in candidates for name in candidate.options)
     return (
-        [n for n in axes if len({candidate.mesh.get(n, 1) for candidate in candidates}) > 1],
+        [n for n in axes if len({candidate.format_axis(n) for candidate in candidates}) > 1],
         [n for n in options if _is_varied(n, candidates)],
     )
 

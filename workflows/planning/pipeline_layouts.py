@@ -1,7 +1,6 @@
 """Layouts with pipeline parallelism: the axis ``pipeline`` of recipes whose models have stages.
 
-A layout of this kind has the programs of its stages in place of one program: it has no sketch, and
-so no bound, and is always estimated.
+A layout of this kind has the programs of its stages in place of one program.
 """
 
 from __future__ import annotations
@@ -21,7 +20,12 @@ from hespas.workflows.pipelines.pipeline_request import (
 from hespas.workflows.pipelines.schedules import INTERLEAVED, PipelineSchedule, build_schedule
 from hespas.workflows.pipelines.stage_estimates import StageTarget
 from hespas.workflows.pipelines.stage_program_files import StagePrograms, make_stage_files
-from hespas.workflows.pipelines.stage_workloads import place_on_rank
+from hespas.workflows.pipelines.stage_workloads import (
+    RECIPE,
+    StageWorkloads,
+    place_on_rank,
+    plan_stage_workloads,
+)
 from hespas.workflows.planning import layout_space
 from hespas.workflows.planning.layout_space import (
     ACCUMULATE,
@@ -105,7 +109,9 @@ def list_pipeline_candidates(
         for chosen in layout_space.list_option_choices(values):
             for candidate in _list_schedules(request, ranks, mesh, {**defaults, **chosen}):
                 # fsdp divides the state only: several divisions of a mesh are one layout.
-                distinct.setdefault(repr(_make_rank_model(candidate)), candidate)
+                model = _make_rank_model(candidate)
+                schedule = [candidate.options[name] for name in PIPELINE_OPTIONS]
+                distinct.setdefault(repr((model, schedule)), candidate)
     if distinct:
         return list(distinct.values())
     return [_make_impossible(ranks, "no number of microbatches divides the global batch")]
@@ -147,9 +153,26 @@ def _list_microbatches(request: LayoutRequest, ranks: int, samples: int) -> list
 
 
 def _make_rank_model(candidate: LayoutCandidate) -> StudyWorkload:
-    """Make the model of a layout on the mesh of a rank."""
+    """Make the model of a layout on the mesh of a rank, without axes of one device."""
     mesh = {axis: size for axis, size in candidate.mesh.items() if axis != PIPELINE and size > 1}
-    return place_on_rank(StudyWorkload("stage", candidate.options, mesh, {}))
+    return _place_model(candidate, mesh)
+
+
+def _place_model(candidate: LayoutCandidate, mesh: Mapping[str, int]) -> StudyWorkload:
+    options = {n: v for n, v in candidate.options.items() if n not in PIPELINE_OPTIONS}
+    return place_on_rank(StudyWorkload(RECIPE, options, mesh, {}))
+
+
+def plan_layout_stages(
+    candidate: LayoutCandidate, schedule: PipelineSchedule
+) -> list[StageWorkloads]:
+    """Plan the programs of a layout, over all axes of its mesh.
+
+    Raises:
+        HespasError: The layers cannot fill the stages.
+    """
+    mesh = {axis: size for axis, size in candidate.mesh.items() if axis != PIPELINE}
+    return plan_stage_workloads(_place_model(candidate, mesh), schedule)
 
 
 def build_layout_schedule(candidate: LayoutCandidate) -> PipelineSchedule:
@@ -213,10 +236,8 @@ class PipelineLayouts:
         self, candidate: LayoutCandidate, schedule: PipelineSchedule, form: str
     ) -> StagePrograms:
         """Make the programs of a layout; raises HespasError if layers cannot fill the stages."""
-        model = _make_rank_model(candidate)
-        options = {n: v for n, v in model.options.items() if n not in PIPELINE_OPTIONS}
         request = PipelineRequest(self.node, form=form)
-        return make_study_stages(replace(model, options=options), schedule, request, self.system)
+        return make_study_stages(_make_rank_model(candidate), schedule, request, self.system)
 
 
 def list_study_words(

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import shlex
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import replace
 
-from hespas import configs
+from hespas.frontends.export.slice_mesh import is_in_device_order
 from hespas.workflows.planning.function_programs import FunctionPrograms
 from hespas.workflows.planning.layout_programs import LayoutPrograms
-from hespas.workflows.planning.layout_space import ACCUMULATE, SEQUENCE, LayoutRequest
+from hespas.workflows.planning.layout_space import (
+    ACCUMULATE,
+    SEQUENCE,
+    LayoutCandidate,
+    LayoutRequest,
+)
 from hespas.workflows.planning.pipeline_layouts import is_pipeline, list_study_words
 from hespas.workflows.planning.plan_result import (
     LayoutDifference,
@@ -55,7 +59,8 @@ def explain_plan(
         plan,
         differences=differences,
         export_command="" if is_in_process else format_export_command(request, winner),
-        maxtext_flags=list_maxtext_flags(request, winner, plan.system),
+        hybrid_mesh=format_hybrid_mesh(winner.candidate),
+        maxtext_flags=list_maxtext_flags(request, winner),
         partition_specs=programs.list_partition_specs(winner.candidate),
         logical_axes=programs.rules.describe_layout(winner.candidate.mesh)
         if programs.rules
@@ -70,23 +75,25 @@ def format_export_command(request: LayoutRequest, row: LayoutRow) -> str:
     flag = "--static" if request.spec_file else "--set"
     if request.spec_file:
         words += ["--spec", request.spec_file]
+    if not is_in_device_order(row.candidate.mesh, row.candidate.dcn):
+        parts = [f"{axis}={part}" for axis, part in row.candidate.dcn.items() if part > 1]
+        words += ["--dcn", ",".join(parts)]
     for name, value in row.candidate.options.items():
         words += [flag, f"{name}={value}"]
     return shlex.join(words)
 
 
-def list_maxtext_flags(request: LayoutRequest, row: LayoutRow, system: str | None) -> list[str]:
+def list_maxtext_flags(request: LayoutRequest, row: LayoutRow) -> list[str]:
     """List the keys of MaxText that make the layout of a row; none for programs it does not have.
 
-    MaxText states the sizes of axes within a slice (ici) and between slices (dcn); here a slice is
-    a host, the innermost dimension of the system. ``tensor`` is the innermost axis.
+    MaxText states the sizes of axes within a slice (ici) and between slices (dcn).
     """
-    mesh, options = row.candidate.mesh, row.candidate.options
+    options = row.candidate.options
     if request.program not in MAXTEXT_RECIPES:
         return []
-    host = configs.load_system(system).npus_count[0] if system else request.devices
     flags = []  # MaxText's own default gives fsdp the devices that are left
-    for axis, (inside, between) in reversed(list(split_axes(mesh, host).items())):
+    parts = divide_axes(row.candidate, request.devices // request.slices)
+    for axis, (inside, between) in parts.items():
         name = MAXTEXT_AXES[axis]
         if inside > 1 or axis == "fsdp":
             flags.append(f"ici_{name}_parallelism={inside}")
@@ -98,17 +105,32 @@ def list_maxtext_flags(request: LayoutRequest, row: LayoutRow, system: str | Non
     return flags + [f"{key}={options[n]}" for n, key in MAXTEXT_KEYS.items() if n in options]
 
 
-def split_axes(mesh: Mapping[str, int], host: int) -> dict[str, tuple[int, int]]:
-    """Split each axis into its sizes within hosts and between them, innermost axis first.
+def divide_axes(candidate: LayoutCandidate, slice_devices: int) -> dict[str, tuple[int, int]]:
+    """Divide each axis of a layout into its sizes within slices and between them.
 
-    An axis that does not divide evenly lies between hosts as a whole.
+    Where the layout states no parts, the last axes lie within slices. One that does not divide
+    evenly lies between them as a whole.
     """
-    parts, left = {}, host
+    mesh, dcn = candidate.mesh, candidate.dcn
+    if dcn:
+        return {axis: (size // dcn.get(axis, 1), dcn.get(axis, 1)) for axis, size in mesh.items()}
+    parts, left = {}, slice_devices
     for axis, size in reversed(list(mesh.items())):
         inside = size if left % size == 0 else left if size % left == 0 else 1
         parts[axis] = (inside, size // inside)
         left //= inside
-    return parts
+    return dict(reversed(parts.items()))
+
+
+def format_hybrid_mesh(candidate: LayoutCandidate) -> str:
+    """Format the call of JAX that makes the mesh of a layout; "" for devices in order."""
+    mesh, dcn = candidate.mesh, candidate.dcn
+    if is_in_device_order(mesh, dcn):
+        return ""
+    within = tuple(size // dcn.get(axis, 1) for axis, size in mesh.items())
+    between = tuple(dcn.get(axis, 1) for axis in mesh)
+    devices = f"jax.experimental.mesh_utils.create_hybrid_device_mesh({within}, {between})"
+    return f"jax.sharding.Mesh({devices}, {tuple(mesh)})"
 
 
 def _compare_rows(

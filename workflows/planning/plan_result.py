@@ -95,6 +95,7 @@ class LayoutRow:
         return {
             "rank": self.rank or None,
             **self.candidate.mesh,
+            **{f"dcn_{axis}": part for axis, part in self.candidate.dcn.items()},
             **self.candidate.options,
             "status": self.status,
             "reason": self.reason or None,
@@ -136,6 +137,8 @@ class LayoutPlan:
         partition_specs: The PartitionSpec of each argument of the winner.
         logical_axes: Over which axes of the winner each logical axis is divided; {} without rules.
         notes: What the figures are based on, one line each.
+        hybrid_mesh: The call of JAX that makes the mesh of the winner's devices; "" if they are in
+            the order of their ids.
     """
 
     node: str
@@ -149,6 +152,7 @@ class LayoutPlan:
     partition_specs: Mapping[str, str] = field(default_factory=dict)
     logical_axes: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    hybrid_mesh: str = ""
 
     @property
     def winner(self) -> LayoutRow | None:
@@ -178,6 +182,7 @@ class LayoutPlan:
             "maxtext_flags": list(self.maxtext_flags),
             "partition_specs": dict(self.partition_specs),
             "logical_axes": dict(self.logical_axes),
+            "hybrid_mesh": self.hybrid_mesh,
             "rows": [row.to_json() for row in self.rows],
         }
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from hespas import configs
 from hespas.configs.node_spec import NodeSpec
+from hespas.configs.system_spec import SystemSpec
 from hespas.frontends.export.export_spec import read_export_spec
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.text_tables import format_count, format_scaled, format_seconds
@@ -31,6 +32,7 @@ from hespas.workflows.planning.layout_space import (
     LayoutSpace,
     ProgramInterface,
 )
+from hespas.workflows.planning.pipeline_bounds import bound_layouts
 from hespas.workflows.planning.plan_result import (
     LayoutFigures,
     LayoutPlan,
@@ -111,6 +113,7 @@ def plan_layouts(
     compiler = program_forms.find_compiler(request.node)
     if not request.attention and compiler is not None:
         request = replace(request, attention=program_forms.FUSED_ATTENTION[compiler])
+    request = replace(request, slices=configs.load_system(system).slice_count if system else 1)
     folder = Path(options.work_dir or study_programs.get_default_folder())
     folder.mkdir(parents=True, exist_ok=True)
     places = (request.program, study_programs.PLATFORMS[compiler], folder, options.jobs, note)
@@ -219,18 +222,16 @@ class LayoutSearch:
     def bound_layouts(self, space: LayoutSpace) -> list[LayoutRow]:
         """Bound the step and the memory of each layout, and return the rows."""
         possible = [candidate for candidate in space.candidates if not candidate.error]
-        bounds: dict[int, StepBound | None] = dict.fromkeys(range(len(possible)))
+        bounds: Sequence[StepBound | None] = [None] * len(possible)
         if self.options.estimator in BOUNDED_ESTIMATORS and not self.options.exhaustive:
-            single = [i for i, one in enumerate(possible) if not pipeline_layouts.is_pipeline(one)]
-            step_bounds = self._make_bounds().bound_candidates([possible[i] for i in single])
-            bounds |= zip(single, step_bounds, strict=True)
+            system = configs.load_system(self.system) if self.system else None
+            bounds = bound_layouts(self._make_bounds(system), possible, system)
         rows = [
             LayoutRow(candidate, "impossible", candidate.error)
             for candidate in space.candidates
             if candidate.error
         ]
-        for index, candidate in enumerate(possible):
-            bound = bounds[index]
+        for candidate, bound in zip(possible, bounds, strict=True):
             needed_bytes = max(candidate.argument_bytes, bound.resident_bytes if bound else 0)
             row = LayoutRow(candidate, "pruned", bound=bound)
             if self.node.memory_bytes and needed_bytes > self.node.memory_bytes:
@@ -248,11 +249,10 @@ class LayoutSearch:
         )
         return rows
 
-    def _make_bounds(self) -> LayoutBounds:
+    def _make_bounds(self, system: SystemSpec | None) -> LayoutBounds:
         estimator = self.options.estimator
         config = RunConfig(node=self.request.node, system=self.system, estimator=estimator)
         network = select_network_settings(config).build_simulator_choice()
-        system = configs.load_system(self.system) if self.system else None
         return LayoutBounds(
             self.programs,
             ComputeBounds(self.node, estimator == "calibrated"),

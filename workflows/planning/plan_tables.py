@@ -62,7 +62,7 @@ def _tabulate_ranked(plan: LayoutPlan, rows: Sequence[LayoutRow], title: str) ->
     lines = [
         [
             str(row.rank),
-            *(str(row.candidate.mesh.get(name, 1)) for name in axes),
+            *(row.candidate.format_axis(name) for name in axes),
             *(row.candidate.options.get(name, "-") for name in options),
             *(_format_value(getattr(row.figures, name), text) for name, _, text in columns),
             _format_band(row.figures),
@@ -129,7 +129,7 @@ def _tabulate_excluded(plan: LayoutPlan) -> TextTable:
 def describe_layout(plan: LayoutPlan, row: LayoutRow) -> str:
     """Describe what distinguishes a layout from the others of its plan."""
     axes, options = list_label_names(plan.rows)
-    values = [f"{name}={row.candidate.mesh.get(name, 1)}" for name in axes]
+    values = [f"{name}={row.candidate.format_axis(name)}" for name in axes]
     values += [f"{n}={row.candidate.options[n]}" for n in options if n in row.candidate.options]
     return " ".join(values)
 
@@ -140,6 +140,8 @@ def _tabulate_recipe(plan: LayoutPlan) -> TextTable:
     lines = [[command.split()[1], command]] if command else []  # "export", or "study"
     if plan.maxtext_flags:
         lines.append(["MaxText", " ".join(plan.maxtext_flags)])
+    if plan.hybrid_mesh:
+        lines.append(["devices", plan.hybrid_mesh])
     lines += [[f"axis {name}", axes] for name, axes in plan.logical_axes.items()]
     lines += [[name, spec] for name, spec in _list_distinct_specs(plan.partition_specs)]
     return TextTable("How to build rank 1", lines, left=2)

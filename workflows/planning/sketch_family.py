@@ -22,7 +22,15 @@ _MAX_POWER = 2
 
 
 class NoSketchFamily(HespasError):
-    """The sketches of layouts do not follow from each other."""
+    """The sketches of layouts do not follow from each other.
+
+    Attributes:
+        size_name: The size whose layouts have other ops; "" if the reason is another one.
+    """
+
+    def __init__(self, message: str, size_name: str = "") -> None:
+        super().__init__(message)
+        self.size_name = size_name
 
 
 @dataclass(frozen=True)
@@ -126,7 +134,7 @@ def _find_powers(base: SketchSample, name: str, variant: SketchSample) -> list[t
         [(op.kind, op.dtype, op.axes, op.loop) for op in ops] for ops in (shared_ops, variant.ops)
     ]
     if forms[0] != forms[1]:
-        raise NoSketchFamily(f"layouts with other sizes of {name} have other ops")
+        raise NoSketchFamily(f"layouts with other sizes of {name} have other ops", name)
     step, others = variant.point[name] / base.point[name], iter(variant.ops)
     return [
         (0,) * (len(op.sizes) + 1)

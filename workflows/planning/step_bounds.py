@@ -26,6 +26,7 @@ from hespas.estimators.calibrated.kernel_times import (
     estimate_product_time,
 )
 from hespas.estimators.product_shapes import MatrixProduct
+from hespas.frontends.export.slice_mesh import list_axis_lines
 from hespas.passes.emit.trace_tasks import COMM_TYPES
 from hespas.passes.fuse.fuse import FusePass
 from hespas.simulators.in_memory_programs import InMemoryPrograms
@@ -109,9 +110,16 @@ class CommBounds:
         self._choice = SimulatorChoice("embedded", replace(options, intervals=False))
         self._times_s: dict[_Collective, float] = {}
 
-    def bound_comm_s(self, ops: Sequence[SketchOp], mesh: Mapping[str, int]) -> float:
-        """Bound the time of the collectives of a sketch over ``mesh``."""
-        forms = [(op.runs, _list_forms(op, mesh)) for op in ops if op.kind in COMM_TYPES]
+    @property
+    def by_dimension(self) -> bool:
+        """Whether collectives run dimension by dimension."""
+        return self._choice.options.by_dimension
+
+    def bound_comm_s(
+        self, ops: Sequence[SketchOp], mesh: Mapping[str, int], dcn: Mapping[str, int] | None = None
+    ) -> float:
+        """Bound the time of the collectives of a sketch over a mesh, as ``dcn`` divides it."""
+        forms = [(op.runs, _list_forms(op, mesh, dcn or {})) for op in ops if op.kind in COMM_TYPES]
         self._simulate_collectives({one for _, ways in forms for one, _ in ways})
         return sum(
             runs * min(share * self._times_s[one] for one, share in ways) for runs, ways in forms
@@ -139,9 +147,11 @@ class CommBounds:
             self._times_s[one] = min(time_s, self._times_s.get(one, time_s))
 
 
-def _list_forms(op: SketchOp, mesh: Mapping[str, int]) -> list[tuple[_Collective, float]]:
+def _list_forms(
+    op: SketchOp, mesh: Mapping[str, int], dcn: Mapping[str, int]
+) -> list[tuple[_Collective, float]]:
     """List a collective as it is, and as its share of the largest one that it is combined into."""
-    lines = _find_lines(op.axes, mesh)
+    lines = tuple(list_axis_lines(op.axes, mesh, dcn))
     operand_bytes = op.sizes[0]
     forms = [((op.kind, operand_bytes, lines), 1.0)]
     members = math.prod(count for _, count in lines) if op.kind == "all_gather" else 1
@@ -149,16 +159,6 @@ def _list_forms(op: SketchOp, mesh: Mapping[str, int]) -> list[tuple[_Collective
     if op.kind in COMBINED_KINDS and operand_bytes < largest_bytes:
         forms.append(((op.kind, largest_bytes, lines), operand_bytes / largest_bytes))
     return forms
-
-
-def _find_lines(axes: Sequence[str], mesh: Mapping[str, int]) -> _Lines:
-    """Return the distance and the number of neighbours along each axis of a collective."""
-    lines, stride = [], 1
-    for name, size in reversed(list(mesh.items())):
-        if name in axes:
-            lines.append((stride, size))
-        stride *= size
-    return tuple(reversed(lines))
 
 
 def _list_groups(lines: _Lines, devices: int) -> list[tuple[int, ...]]:

@@ -6,7 +6,7 @@ import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +19,7 @@ from hespas.estimators.measure.measurement_cache import locate_default_file
 from hespas.estimators.measure.processes import LocalWorkerPool, WorkerSpec
 from hespas.estimators.measure.progress import ProgressCounter, open_progress_display
 from hespas.frontends.export.export_worker import PRELOADED as EXPORT_MODULES
+from hespas.frontends.export.slice_mesh import is_in_device_order
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.supervised_process import open_temporary_folder
 from hespas.workflows.program_form import SCHEDULED_OPTIONS
@@ -49,6 +50,7 @@ class StudyProgram:
         platform: The platform that JAX lowers for; "" for that of the target, or the CPU.
         spec: The specification of a plain function; None for a recipe.
         content: A hash of the sources that the program depends on besides hespas; "" for none.
+        dcn: The part of each axis of the mesh that lies between slices; {} for the first axes.
     """
 
     workload: StudyWorkload
@@ -59,6 +61,7 @@ class StudyProgram:
     platform: str = ""
     spec: Mapping[str, Any] | None = None
     content: str = ""
+    dcn: Mapping[str, int] = field(default_factory=dict)
 
     def make_request(self) -> dict[str, Any]:
         """Make the request for ``frontends.export.export_worker``."""
@@ -70,6 +73,7 @@ class StudyProgram:
             "platform": self.platform
             or PLATFORMS[find_compiler(self.target) if self.target else None],
             **({"content": self.content} if self.content else {}),
+            **({} if is_in_device_order(self.workload.mesh, self.dcn) else {"dcn": self.dcn}),
         }
 
     def name_lowered_file(self) -> str:
