@@ -29,6 +29,15 @@ def run_operator(is_eager: bool, operator: Callable[..., Any], *inputs: jax.Arra
     return isolate_value(operator(*map(isolate_value, inputs)))
 
 
+def run_elementwise(is_eager: bool, operator: Callable[..., Any], *inputs: jax.Array) -> Any:
+    """Apply an elementwise operator, whose gradient computes all from its inputs again.
+
+    Both kernels read the same inputs. If a layer is computed again for its gradient, they follow
+    each other, and XLA would merge them.
+    """
+    return run_operator(is_eager, jax.checkpoint(operator) if is_eager else operator, *inputs)
+
+
 def copy_array(x: jax.Array) -> jax.Array:
     """Copy an array by a kernel of its own.
 

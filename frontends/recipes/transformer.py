@@ -33,7 +33,12 @@ from hespas.frontends.recipes.attention_ops import (
 from hespas.frontends.recipes.cached_attention import compute_cached_attention
 from hespas.frontends.recipes.context_chunks import compute_chunk_positions, restore_token_order
 from hespas.frontends.recipes.delayed_scaling import PRODUCT_SCALES, gather_delayed_weight
-from hespas.frontends.recipes.eager_operators import isolate_part, isolate_value, run_operator
+from hespas.frontends.recipes.eager_operators import (
+    isolate_part,
+    isolate_value,
+    run_elementwise,
+    run_operator,
+)
 from hespas.frontends.recipes.language_models import DecoderModel
 from hespas.frontends.recipes.latent_attention import project_latent_heads
 from hespas.frontends.recipes.layer_ops import ACTIVATIONS, apply_gate, apply_norm
@@ -365,14 +370,6 @@ class Decoder:
     def _run_operator(self, operator: Callable[..., jax.Array], *inputs: jax.Array) -> jax.Array:
         return run_operator(self.p.eager, operator, *inputs)
 
-    def _run_elementwise(self, operator: Callable[..., jax.Array], *inputs: jax.Array) -> jax.Array:
-        """Apply an elementwise operator, whose gradient computes all from its inputs again.
-
-        XLA would otherwise merge its two kernels if a layer is computed again for the gradient.
-        """
-        operator = jax.checkpoint(operator) if self.p.eager else operator
-        return self._run_operator(operator, *inputs)
-
     def _normalise(self, x: jax.Array, get: WeightGetter, name: str) -> jax.Array:
         return self._run_operator(lambda x: apply_norm(x, self.m, get, name), x)
 
@@ -447,10 +444,11 @@ class Decoder:
 
         if self.m.gated:
             gate, up = project_input("gate", "mlpwi_0"), project_input("up", "mlpwi_1")
-            hidden = self._run_elementwise(functools.partial(apply_gate, self.m), gate, up)
+            gate_up = functools.partial(apply_gate, self.m)
+            hidden = run_elementwise(self.p.eager, gate_up, gate, up)
         else:
             activation = ACTIVATIONS[self.m.activation]
-            hidden = self._run_elementwise(activation, project_input("up", "mlpwi"))
+            hidden = run_elementwise(self.p.eager, activation, project_input("up", "mlpwi"))
         hidden = checkpoint_name(hidden, "mlp_hidden")
         return self.multiply_weight("bsf,fe->bse", hidden, get("down"))
 

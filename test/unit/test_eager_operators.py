@@ -14,7 +14,12 @@ from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import FUSION
 from hespas.frontends.jax import from_jax
 from hespas.frontends.recipes import gpt
-from hespas.frontends.recipes.eager_operators import copy_array, isolate_part, run_operator
+from hespas.frontends.recipes.eager_operators import (
+    copy_array,
+    isolate_part,
+    run_elementwise,
+    run_operator,
+)
 from hespas.frontends.recipes.parallel import MeshParallelism
 from hespas.frontends.recipes.vocabulary import add_loss_metrics, compute_token_losses
 from hespas.passes.base import PassRun
@@ -48,6 +53,17 @@ def test_each_operator_is_a_kernel(is_eager, kernels):
 
     shape = jax.ShapeDtypeStruct((256, 512), jnp.float32)
     assert count_kernels(add_and_activate, shape, shape) == kernels
+
+
+def test_elementwise_operators_that_run_again_are_apart_from_their_gradient():
+    def count_tanhs(run):
+        def differentiate(x):
+            layer = jax.checkpoint(lambda x: jnp.sum(run(True, jnp.tanh, x) ** 2))
+            return jax.grad(layer)(x)
+
+        return jax.jit(differentiate).lower(jnp.ones(8)).as_text().count("stablehlo.tanh")
+
+    assert [count_tanhs(run) for run in (run_operator, run_elementwise)] == [1, 2]
 
 
 def test_a_copy_is_a_kernel():
