@@ -635,6 +635,8 @@ def test_xla_flags_are_those_of_the_row_then_of_the_framework():
     assert "pipelined" not in torch.xla_options
     unrolled = plan_case(framework="PyTorch FSDP", remat="none")
     assert "enable_pipelined_all_gather=false" in unrolled.xla_options
+    tensor = plan_case(framework="PyTorch FSDP", parallelism="fsdp=8;tp=2", global_batch="8")
+    assert "enable_pipelined_all_gather=false" in tensor.xla_options
     undivided = plan_case(framework="PyTorch", parallelism="dp=16;fsdp=1")
     assert not undivided.xla_options.startswith("preset=")
     assert "XLA flags: default thresholds, latency-hiding scheduler" in undivided.assumptions

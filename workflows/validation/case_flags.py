@@ -44,6 +44,9 @@ EC2_HOST = re.compile(r"\bp[45][a-z]*\.\d+xlarge")
 # PyTorch adds the bias of a linear layer in the epilogue of cuBLASLt's product (addmm_out_cuda_impl
 # of aten/src/ATen/native/cuda/Blas.cpp).
 CUBLAS_EPILOGUES = "--xla_gpu_enable_cublaslt=true"
+# With tensor parallelism, XLA would pipeline the all-gathers of activations between blocks too, and
+# compute attention and its projections once more for them in the backward pass.
+NO_PIPELINED_GATHER = "--xla_gpu_enable_pipelined_all_gather=false"
 _COMBINERS = {"AR": "all_reduce", "AG": "all_gather", "RS": "reduce_scatter"}
 _UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
@@ -78,6 +81,8 @@ def choose_gpu_options(case: TrainingCase, workload: StudyWorkload, assumptions:
         flags += experiment.flags
     if preset == PYTORCH_FSDP_PRESET and workload.options.get("scan") == "false":
         flags += _build_block_flags(workload)
+    elif preset == PYTORCH_FSDP_PRESET and workload.mesh.get("tensor", 1) > 1:
+        flags.append(NO_PIPELINED_GATHER)
     options = [f'flags="{" ".join(flags)}"']
     if preset:
         options.insert(0, f"preset={preset}")
@@ -128,7 +133,7 @@ def _build_block_flags(workload: StudyWorkload) -> list[str]:
     return [
         f"--xla_gpu_all_gather_combine_threshold_bytes={2 * weights}",
         f"--xla_gpu_reduce_scatter_combine_threshold_bytes={shard_bytes}",
-        "--xla_gpu_enable_pipelined_all_gather=false",
+        NO_PIPELINED_GATHER,
         "--xla_gpu_enable_pipelined_reduce_scatter=false",
     ]
 
