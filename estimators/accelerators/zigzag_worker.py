@@ -9,6 +9,7 @@ import contextlib
 import io
 import json
 import tempfile
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -62,10 +63,26 @@ def simulate_product(payload: dict[str, Any]) -> dict[str, Any]:
     return {**best_search, "median_s": best_search["cycles"] / payload["clock_hz"]}
 
 
-def _search_mappings(
-    product: dict[str, Any], accelerator: str, mapping: str, limit: int
-) -> dict[str, Any]:
-    """Return the cycles of the best mapping that ZigZag finds; raises UnsupportedError."""
+def evaluate_best_mapping(
+    product: dict[str, Any],
+    accelerator: str,
+    mapping: str,
+    limit: int,
+    sums: Sequence[Any],
+    choice: Any,
+    mappings: int,
+) -> Any:
+    """Return ZigZag's evaluation of the best mapping of a product.
+
+    Args:
+        product: The product and the array.
+        accelerator: The file of the accelerator.
+        mapping: The file of the mapping of loops to the array.
+        limit: The largest number of loops, of which all orders are tried.
+        sums: The stages that add layers up.
+        choice: The stage that chooses the best mapping.
+        mappings: The number of mappings of loops to the array that are tried.
+    """
     from zigzag.mapping.temporal_mapping import TemporalMappingType
     from zigzag.stages.evaluation.cost_model_evaluation import CostModelStage
     from zigzag.stages.main import MainStage
@@ -75,28 +92,37 @@ def _search_mappings(
     )
     from zigzag.stages.parser.accelerator_parser import AcceleratorParserStage
     from zigzag.stages.parser.workload_parser import WorkloadParserStage
-    from zigzag.stages.results.reduce_stages import MinimalLatencyStage, SumStage
     from zigzag.stages.workload_iterator import WorkloadStage
 
+    main = MainStage(
+        list_of_callables=[
+            WorkloadParserStage, AcceleratorParserStage, *sums, WorkloadStage,
+            SpatialMappingGeneratorStage, choice, TemporalMappingGeneratorStage, CostModelStage,
+        ],
+        accelerator=accelerator,
+        workload=[describe_layer(product)],
+        mapping=mapping,
+        dump_folder="",
+        loma_lpf_limit=limit,
+        loma_show_progress_bar=False,
+        nb_mappings_generated=mappings,
+        enable_mix_spatial_mapping_generation=False,
+        access_same_data_considered_as_no_access=True,
+        temporal_mapping_type=TemporalMappingType("uneven"),
+    )  # fmt: skip
+    return main.run()[0][0]
+
+
+def _search_mappings(
+    product: dict[str, Any], accelerator: str, mapping: str, limit: int
+) -> dict[str, Any]:
+    """Return the cycles of the best mapping that ZigZag finds; raises UnsupportedError."""
+    from zigzag.stages.results.reduce_stages import MinimalLatencyStage, SumStage
+
     try:
-        main = MainStage(
-            list_of_callables=[
-                WorkloadParserStage, AcceleratorParserStage, SumStage, WorkloadStage,
-                SpatialMappingGeneratorStage, MinimalLatencyStage, TemporalMappingGeneratorStage,
-                CostModelStage,
-            ],
-            accelerator=accelerator,
-            workload=[describe_layer(product)],
-            mapping=mapping,
-            dump_folder="",
-            loma_lpf_limit=limit,
-            loma_show_progress_bar=False,
-            nb_mappings_generated=3,
-            enable_mix_spatial_mapping_generation=False,
-            access_same_data_considered_as_no_access=True,
-            temporal_mapping_type=TemporalMappingType("uneven"),
-        )  # fmt: skip
-        evaluation: Any = main.run()[0][0]
+        evaluation = evaluate_best_mapping(
+            product, accelerator, mapping, limit, [SumStage], MinimalLatencyStage, mappings=3
+        )
     except (MemoryError, OSError):  # caused by the machine
         raise
     except Exception as error:  # caused by the product, so it would be raised again

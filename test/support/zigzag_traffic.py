@@ -49,17 +49,7 @@ def search_least_traffic(sizes: tuple[int, int, int], sram_bytes: int) -> tuple[
 
 def _find_best_mapping(machine: dict[str, Any]) -> Any:
     """Return ZigZag's evaluation of the mapping with the least energy."""
-    from zigzag.mapping.temporal_mapping import TemporalMappingType
-    from zigzag.stages.evaluation.cost_model_evaluation import CostModelStage
-    from zigzag.stages.main import MainStage
-    from zigzag.stages.mapping.spatial_mapping_generation import SpatialMappingGeneratorStage
-    from zigzag.stages.mapping.temporal_mapping_generator_stage import (
-        TemporalMappingGeneratorStage,
-    )
-    from zigzag.stages.parser.accelerator_parser import AcceleratorParserStage
-    from zigzag.stages.parser.workload_parser import WorkloadParserStage
     from zigzag.stages.results.reduce_stages import MinimalEnergyStage
-    from zigzag.stages.workload_iterator import WorkloadStage
 
     description = zigzag_worker.build_array_description(machine)
     memories = description["memories"]
@@ -69,21 +59,12 @@ def _find_best_mapping(machine: dict[str, Any]) -> Any:
         accelerator, mapping = Path(folder) / "accelerator.yaml", Path(folder) / "mapping.yaml"
         accelerator.write_text(json.dumps(description))
         mapping.write_text(json.dumps(zigzag_worker.build_array_mapping(machine)))
-        stages = [
-            WorkloadParserStage, AcceleratorParserStage, WorkloadStage,
-            SpatialMappingGeneratorStage, MinimalEnergyStage, TemporalMappingGeneratorStage,
-            CostModelStage,
-        ]  # fmt: skip
-        return MainStage(
-            list_of_callables=stages,
-            accelerator=str(accelerator),
-            workload=[zigzag_worker.describe_layer(machine)],
-            mapping=str(mapping),
-            dump_folder="",
-            loma_lpf_limit=SEARCH_LIMIT,
-            loma_show_progress_bar=False,
-            nb_mappings_generated=1,
-            enable_mix_spatial_mapping_generation=False,
-            access_same_data_considered_as_no_access=True,
-            temporal_mapping_type=TemporalMappingType("uneven"),
-        ).run()[0][0]
+        return zigzag_worker.evaluate_best_mapping(
+            machine,
+            str(accelerator),
+            str(mapping),
+            SEARCH_LIMIT,
+            [],
+            MinimalEnergyStage,
+            mappings=1,
+        )
