@@ -143,6 +143,7 @@ class DecoderModel:
     kv_rank: int = 0
     rope_dim: int = 0
     value_dim: int = 0
+    earlier_layers: int = 0
 
     @property
     def period(self) -> int:
@@ -156,7 +157,8 @@ class DecoderModel:
 
     def get_window(self, layer: int) -> int:
         """Return the window of a layer; 0 if it attends to all tokens."""
-        is_global = self.global_every and (layer + 1) % self.global_every == 0
+        number = self.earlier_layers + layer + 1
+        is_global = self.global_every and number % self.global_every == 0
         return 0 if is_global else self.window
 
 

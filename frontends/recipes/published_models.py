@@ -28,7 +28,7 @@ MoeName = Literal[
 T5Name = Literal["tiny-t5", "t5-v1.1-large", "t5-v1.1-xl", "t5-v1.1-xxl"]
 GptOssName = Literal["tiny-gpt-oss", "gpt-oss-20b", "gpt-oss-120b"]
 ServedName = Literal[LlamaName, MoeName]
-DecoderName = Literal[LlamaName, GptName, GemmaName, MoeName]
+DecoderName = Literal[LlamaName, GptName, GemmaName, MoeName, GptOssName]
 
 # The names of tables and papers for models that the recipes call otherwise.
 ALIASES = {

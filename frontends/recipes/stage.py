@@ -38,6 +38,9 @@ def build(
     position: Annotated[
         Position, "first has the embedding, last the logits and the loss, only has both"
     ] = "middle",
+    earlier_layers: Annotated[
+        int, "layers of the stages before, which continue the pattern of windows"
+    ] = 0,
     sizes: ModelSizes,
     block: BlockOptions,
     mixture: MixtureOptions,
@@ -64,6 +67,7 @@ def build(
             "the gradients of a loop over layers cannot be divided", remedy="use scan=false"
         )
     m = _choose_stage_model(model, sizes, block, mixture)
+    m = dataclasses.replace(m, earlier_layers=earlier_layers)
     training = _keep_compute_weights(training)
     p = training.make_parallelism(mesh, sequence=sequence_parallel)
     mlp = None

@@ -333,3 +333,17 @@ def test_layers_are_divided_over_stages():
     assert [one["dense_layers"] for one in options] == ["2", "1", "0", "0"]
     assert [one["position"] for one in options] == ["first", "middle", "middle", "last"]
     assert list(stages[0]) == ["forward", "backward", "update"]
+
+
+def test_the_pattern_of_windows_goes_on_in_the_next_stage():
+    """Every sixth layer of Gemma 3 4B is global, and every second one of gpt-oss."""
+    shifts = {}
+    for name in ("gemma3-4b", "gpt-oss-20b", "8b"):
+        model = StudyWorkload("moe", {"model": name, "layers": "13"}, {"data": 2}, {})
+        stages = plan_stage_workloads(model, build_schedule("1f1b", 4, 8))
+        options = [stage[FORWARD].options for stage in stages]
+        assert [one["layers"] for one in options] == ["3", "4", "3", "3"]
+        shifts[name] = [one.get("earlier_layers") for one in options]
+    assert shifts["gemma3-4b"] == [None, "3", "1", "4"]
+    assert shifts["gpt-oss-20b"] == [None, "1", "1", None]
+    assert shifts["8b"] == [None] * 4

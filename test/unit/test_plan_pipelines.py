@@ -11,6 +11,7 @@ import pytest
 from support.tool_commands import parse_pipe, run_command
 
 import hespas
+from hespas.dialects.xla import find_gpu_library
 from hespas.frontends.export import program_source, recipe_options
 from hespas.support.errors import UsageError
 from hespas.workflows.planning import pipeline_layouts
@@ -121,3 +122,30 @@ def test_the_winner_is_a_pipeline_that_can_be_studied(
     study = json.loads(done.out)
     assert study["rows"][0]["step_time_s"] == winner.figures.step_time_s
     assert ", 0 computed now" in study["notes"][-1]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_gpu_library() is None, reason="needs hespas[gpu-compiler]")
+def test_a_compiled_pipeline_is_that_of_the_study_in_its_form(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    plan = hespas.plan(
+        "llama", node="H100_80GB", devices=4, global_batch=4, compile_count=1,
+        mesh={"pipeline": 2, "fsdp": 1, "tensor": 1},
+        options={"model": "tiny", "schedule": ["1f1b"], "sequence": 64, "remat": "full",
+                 "accumulate": [2], "attention": "dot_product"},
+        work_dir="programs", cache="cache.sqlite",
+    )  # fmt: skip
+    (row,) = plan.ranked
+    assert row.fused is not None and row.compiled is not None
+    assert row.compiled.form == "scheduled"
+    assert 0.2 < row.compiled.step_time_s / row.fused.step_time_s < 1
+    commands = parse_pipe(f"{plan.export_command} --work-dir programs --cache cache.sqlite --json")
+    assert commands is not None
+    done = run_command(commands[0])
+    assert done.code == 0, done.err
+    study = json.loads(done.out)
+    assert "--form scheduled" in plan.export_command and ", 0 computed now" in study["notes"][-1]
+    assert study["rows"][0]["step_time_s"] == row.compiled.step_time_s
+    assert 0 < study["rows"][0]["ideal_bubble_share"] < study["rows"][0]["bubble_share"] < 1

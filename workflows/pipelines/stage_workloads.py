@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from hespas.frontends.recipes.language_models import DecoderModel
 from hespas.frontends.recipes.published_models import MODELS
 from hespas.support.errors import UsageError
 from hespas.workflows.pipelines.schedules import PipelineSchedule
@@ -32,6 +33,7 @@ def plan_stage_workloads(model: StudyWorkload, schedule: PipelineSchedule) -> li
         raise UsageError(f"no recipe knows the model '{options['model']}'")
     layers = int(options.pop("layers", published.layers))
     dense = int(options.pop("dense_layers", published.dense_layers))
+    period = _find_window_period(published, options)
     parts: Sequence[StagePart] = (*list_task_kinds(schedule.has_split_backward), UPDATE)
     first, workloads = 0, []
     for stage, count in enumerate(divide_layers(layers, schedule.stages)):
@@ -41,9 +43,17 @@ def plan_stage_workloads(model: StudyWorkload, schedule: PipelineSchedule) -> li
             "dense_layers": str(min(max(dense - first, 0), count)),
             "position": _choose_position(stage, schedule.stages),
         }
+        if first % period:
+            own["earlier_layers"] = str(first % period)
         first += count
         workloads.append({part: _plan_part(model, own, part, schedule) for part in parts})
     return workloads
+
+
+def _find_window_period(published: DecoderModel, options: Mapping[str, str]) -> int:
+    """Return the number of layers after which the pattern of windows of a model repeats."""
+    sizes = {name: int(options[name]) for name in ("window", "global_every") if name in options}
+    return replace(published, **sizes).period
 
 
 def _plan_part(

@@ -241,9 +241,9 @@ class PipelineLayouts:
 
 
 def list_study_words(
-    request: LayoutRequest, candidate: LayoutCandidate, system: str | None
+    request: LayoutRequest, candidate: LayoutCandidate, system: str | None, form: str
 ) -> list[str]:
-    """List the words of the command that studies the pipeline of a layout."""
+    """List the words of the command that studies the pipeline of a layout in a form."""
     options, mesh = candidate.options, candidate.mesh
     sizes = [f"{n}={size}" for n, size in mesh.items() if n != PIPELINE and size > 1]
     words = ["hespas", "study", "pipeline", "--ranks", str(mesh[PIPELINE])]
@@ -257,6 +257,7 @@ def list_study_words(
         request.node,
     ]
     words += ["--system", system] if system else []
+    words += ["--form", form] if form != PipelineRequest.form else []
     if options[SCHEDULE] == INTERLEAVED:
         words += ["--stages-per-rank", options[STAGES_PER_RANK]]
     left = (*PIPELINE_OPTIONS, ACCUMULATE)

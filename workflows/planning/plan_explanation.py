@@ -53,8 +53,9 @@ def explain_plan(
     second = next((row for row in plan.rows[1:] if row.rank == 2), None)
     differences = _compare_rows(plan, winner, second, estimator) if second else ()
     if is_pipeline(winner.candidate):
-        command = shlex.join(list_study_words(request, winner.candidate, plan.system))
-        return replace(plan, differences=differences, export_command=command)
+        assert winner.figures is not None
+        words = list_study_words(request, winner.candidate, plan.system, winner.figures.form)
+        return replace(plan, differences=differences, export_command=shlex.join(words))
     return replace(
         plan,
         differences=differences,
