@@ -5,7 +5,9 @@ A command and its baseline run alternately, so that both slow down when the mach
 
 from __future__ import annotations
 
+import ctypes
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -13,6 +15,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+_PR_SET_CHILD_SUBREAPER = 36  # of prctl(2)
 BARE_IMPORT = "from hespas.dialects.mlir import make_context; make_context()"
 BARE_PARSE = (
     "import sys; from hespas.dialects.mlir import ir, make_context; "
@@ -22,7 +25,10 @@ BARE_PARSE = (
 
 @dataclass(frozen=True)
 class ProcessUsage:
-    """What a process used: CPU seconds (user and system), wall seconds, peak resident bytes."""
+    """What a process used: CPU seconds (user and system), wall seconds, peak resident bytes.
+
+    The CPU seconds include those of its workers; the peak is that of one process.
+    """
 
     cpu_s: float
     wall_s: float
@@ -51,17 +57,40 @@ def build_tool_command(name: str, *arguments: str) -> list[str]:
 
 def run_process(command: Sequence[str]) -> ProcessUsage:
     """Run a command once; raises RuntimeError if it fails."""
+    _adopt_orphans()
     start = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     assert process.stderr is not None
     error_output = process.stderr.read()
     _, status, usage = os.wait4(process.pid, 0)
     wall = time.perf_counter() - start
+    workers_s = _wait_for_orphans()
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise RuntimeError(f"{' '.join(command)} failed: {error_output.decode()[-2000:]}")
     scale = 1 if sys.platform == "darwin" else 1024
-    return ProcessUsage(usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss * scale)
+    return ProcessUsage(_sum_cpu_s(usage) + workers_s, wall, usage.ru_maxrss * scale)
+
+
+def _adopt_orphans() -> None:
+    """Become the parent of processes whose parent ends, such as those that fork workers."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _wait_for_orphans() -> float:
+    """Wait for the processes that a command has left, and return their CPU seconds."""
+    cpu_s = 0.0
+    while True:
+        try:
+            _, _, usage = os.wait4(-1, 0)
+        except ChildProcessError:
+            return cpu_s
+        cpu_s += _sum_cpu_s(usage)
+
+
+def _sum_cpu_s(usage: resource.struct_rusage) -> float:
+    return usage.ru_utime + usage.ru_stime
 
 
 def compare_commands(

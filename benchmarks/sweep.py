@@ -1,6 +1,7 @@
-"""Timing a sweep of a thousand cells on two processes, without a cache.
+"""Timing sweeps of ten thousand cells on two processes, without a cache.
 
 The CPU time of a cell, with its share of the start and the output, is relative to a bare parse.
+The limit is that of 360 s for all cells, or three minutes on two cores, where a parse takes 0.33 s.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from benchmarks.measure import (
 )
 from benchmarks.modules import ROOT
 
+LIMIT = "0.11"
 PROGRAM = ROOT / "docs" / "examples" / "llama3-100m.mlir.xz"
 CASES = (
     # label, number of memory bandwidths, systems
-    ("1,000 nodes x 1 system", 1000, ["A100_SXM_40GB_4GPU"]),
+    ("10,000 nodes x 1 system", 10_000, ["A100_SXM_40GB_4GPU"]),
     (
-        "200 nodes x 5 systems",
-        200,
+        "2,000 nodes x 5 systems",
+        2_000,
         ["A100_SXM_40GB_4GPU", "H100_80GB_4GPU", "B200_180GB_4GPU", "MI300X_4", "TPUv5e_2x2"],
     ),
 )
@@ -42,7 +44,7 @@ def measure_sweeps(folder: Path) -> list[tuple[str, str, str]]:
                     "mlir": str(PROGRAM),
                     "estimator": "roofline",
                     "node": "A100_SXM_40GB",
-                    "node.memory_bandwidth_bytes_per_s": [1e12 + 1e9 * i for i in range(nodes)],
+                    "node.memory_bandwidth_bytes_per_s": [1e12 + 1e8 * i for i in range(nodes)],
                     "system": systems,
                 }
             )
@@ -55,5 +57,5 @@ def measure_sweeps(folder: Path) -> list[tuple[str, str, str]]:
         measured = (
             f"{cell_s / parse_s:.2f} ({1e3 * cell_s:.0f} ms of CPU time; {usage.wall_s:.0f} s)"
         )
-        rows.append((f"{name}, CPU time of a cell over a bare parse", measured, "0.1"))
+        rows.append((f"{name}, CPU time of a cell over a bare parse", measured, LIMIT))
     return rows

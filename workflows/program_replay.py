@@ -25,6 +25,7 @@ from hespas.estimators.work import UnknownCost
 from hespas.passes.annotate.traverse import Annotation
 from hespas.passes.emit import module_stats
 from hespas.passes.emit.trace_program import TraceProgram
+from hespas.workflows.fusible_ops import has_fusible_pair
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ class ProgramReplay:
         self.module, self.items, self.statistics = module, list(items.values()), statistics
         numbers = {digest: number for number, digest in enumerate(items)}
         self._sums = _TimeSums(module, numbers)
+        self._fusible_pairs: dict[frozenset[str], bool] = {}
         self._untimed: list[int] = []
         contents: dict[int, int] = {}
         for task in traced.tasks:
@@ -88,6 +90,16 @@ class ProgramReplay:
         if not is_same_trace or any(cost.gap for cost in costs):
             return None
         return ReplayedCosts(costs, [latencies_fs[number] for number in self._steps])
+
+    def has_fusible_pair(self, module: ir.Module, kinds: frozenset[str]) -> bool:
+        """Return what ``fusible_ops.has_fusible_pair`` does; each set of kinds is looked up once.
+
+        ``module`` must be that of the replay, which does not change.
+        """
+        assert module is self.module
+        if kinds not in self._fusible_pairs:
+            self._fusible_pairs[kinds] = has_fusible_pair(module, kinds)
+        return self._fusible_pairs[kinds]
 
     def collect_stats(self, costs: Sequence[Cost], target: TargetAttr) -> dict[str, Any]:
         """Return the statistics at other costs, without the rows of regions."""

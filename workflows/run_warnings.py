@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable
 from typing import Any
 
 from hespas import configs
@@ -20,6 +21,7 @@ from hespas.support.errors import UsageError
 from hespas.support.text_tables import format_percent
 from hespas.workflows.fusible_ops import KERNELS, has_fusible_pair
 
+PairFinder = Callable[[ir.Module, frozenset[str]], bool]
 LEAST_SHARE = 0.1  # of the compute time, from which unfused ops are worth a warning
 
 
@@ -29,6 +31,7 @@ def warn_of_doubtful_program(
     node: NodeSpec | None,
     stats: dict[str, Any],
     run: PassRun,
+    find_pair: PairFinder = has_fusible_pair,
 ) -> None:
     """Warn if a program does not fit what it is estimated for.
 
@@ -41,11 +44,12 @@ def warn_of_doubtful_program(
         node: The node; None if there is none.
         stats: The statistics of the program.
         run: Receives the warnings.
+        find_pair: Returns what ``has_fusible_pair`` does.
     """
     estimator = (target.estimator or "").partition(" ")[0]
     optimised_for = read_program_facts(module).get(OPTIMISED_FOR)
     if optimised_for is None:
-        _warn_of_unfused_ops(module, estimator, node, stats, run)
+        _warn_of_unfused_ops(module, estimator, node, stats, run, find_pair)
     elif node is not None and optimised_for != node.name:
         run.warn(
             f"XLA has optimised the program for {optimised_for}, and the node is {node.name}: its "
@@ -57,14 +61,15 @@ def warn_of_doubtful_program(
 
 
 def _warn_of_unfused_ops(
-    module: ir.Module, estimator: str, node: NodeSpec | None, stats: dict[str, Any], run: PassRun
-) -> None:
+    module: ir.Module, estimator: str, node: NodeSpec | None, stats: dict[str, Any], run: PassRun,
+    find_pair: PairFinder,
+) -> None:  # fmt: skip
     kinds, time_ns = stats["kinds"], stats["totals"]["time_ns"]
     if FUSION in kinds or not time_ns or not _estimates_single_ops(estimator):
         return
     fusible = frozenset(kinds) - KERNELS
     share = sum(kinds[name]["time_ns"] for name in fusible) / time_ns
-    if share >= LEAST_SHARE and has_fusible_pair(module, fusible):
+    if share >= LEAST_SHARE and find_pair(module, fusible):
         run.warn(
             f"XLA has not optimised the program: {format_percent(share)} of its compute time is "
             "in ops that XLA would fuse, so that the estimate can be several times too slow; "

@@ -36,6 +36,7 @@ from hespas.simulators.report_rows import SimulationReport, build_report
 from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.support.errors import HespasError
 from hespas.workflows import run_flow, run_summary
+from hespas.workflows.fusible_ops import has_fusible_pair
 from hespas.workflows.program_form import (
     ProgramForm,
     ProgramState,
@@ -45,7 +46,11 @@ from hespas.workflows.program_form import (
 from hespas.workflows.program_replay import ProgramReplay, can_replay
 from hespas.workflows.run_config import RunConfig
 from hespas.workflows.run_plan import RunPlan, build_run_plan
-from hespas.workflows.run_warnings import warn_of_doubtful_program, warn_of_foreign_system
+from hespas.workflows.run_warnings import (
+    PairFinder,
+    warn_of_doubtful_program,
+    warn_of_foreign_system,
+)
 from hespas.workflows.sweep import sweep_jobs
 from hespas.workflows.sweep.sweep_stages import ModuleStage, SingleEntryCache
 
@@ -305,16 +310,17 @@ def _replay_program(
     step.report_estimates(choice.estimator, stage.run)
     statistics = replay.collect_stats(replayed_costs.costs, target)
     programs = replayed.programs.replace_latencies(replayed_costs.latencies_fs)
-    return _finish_estimate(stage, target, programs, statistics)
+    return _finish_estimate(stage, target, programs, statistics, replay.has_fusible_pair)
 
 
 def _finish_estimate(
-    stage: ModuleStage, target: TargetAttr, programs: InMemoryPrograms, statistics: dict[str, Any]
-) -> _EstimatedProgram:
+    stage: ModuleStage, target: TargetAttr, programs: InMemoryPrograms, statistics: dict[str, Any],
+    find_pair: PairFinder = has_fusible_pair,
+) -> _EstimatedProgram:  # fmt: skip
     """Warn of what is doubtful about an estimated program; raises HespasError."""
     node = load_target_node(target)
     run_flow.check_memory_fit(stage.module, stage.run, node)
-    warn_of_doubtful_program(stage.module, target, node, statistics, stage.run)
+    warn_of_doubtful_program(stage.module, target, node, statistics, stage.run, find_pair)
     return _EstimatedProgram(stage, target, programs, statistics)
 
 
