@@ -342,10 +342,10 @@ class ExecutedBody:
             trips = read_trip_count(op)
             self.collect_regions(op.regions, times * (1 if trips is None else trips))
         else:
-            self.collect_regions([max(op.regions, key=_weigh_branch)], times)
+            self.collect_regions([max(op.regions, key=weigh_branch)], times)
 
 
-def _weigh_branch(region: ir.Region) -> tuple[int, float, int]:
+def weigh_branch(region: ir.Region) -> tuple[int, float, int]:
     """Return the key by which the costliest branch is chosen, as ``estimators.aggregate`` does."""
     costs = [
         Cost.from_dictionary_attr(view.operation.attributes[Cost.NAME])

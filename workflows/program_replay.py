@@ -10,22 +10,21 @@ trace depends on the node; and for estimators of regions.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hespas.chakra.trace_steps import FS_PER_NS, ComputeContent, HostCopyContent
-from hespas.dialects.attr_codec import read_trip_count
-from hespas.dialects.attrs import Cost, RegionAttr, TargetAttr
-from hespas.dialects.mlir import collect_functions, get_attribute, ir
-from hespas.dialects.op_kinds import BRANCHES, CALLEE, LOOPS, is_marked_collective
+from hespas.dialects.attrs import Cost, TargetAttr
+from hespas.dialects.mlir import ir
+from hespas.dialects.op_kinds import BRANCHES
 from hespas.estimators.base import CostItem, Estimator
 from hespas.estimators.work import UnknownCost
 from hespas.passes.annotate.traverse import Annotation
 from hespas.passes.emit import module_stats
 from hespas.passes.emit.trace_program import TraceProgram
 from hespas.workflows.fusible_ops import has_fusible_pair
+from hespas.workflows.kernel_sums import KernelSums
 
 
 @dataclass(frozen=True)
@@ -60,13 +59,16 @@ class ProgramReplay:
         """Read the sums of a program for which ``can_replay`` holds."""
         self.module, self.items, self.statistics = module, list(items.values()), statistics
         numbers = {digest: number for number, digest in enumerate(items)}
-        self._sums = _TimeSums(module, numbers)
+        read_cost = functools.cache(Cost.from_dictionary_attr)
+        self._sums = KernelSums(
+            module, lambda op: numbers[read_cost(op.attributes[Cost.NAME]).digest or ""]
+        )
         self._fusible_pairs: dict[frozenset[str], bool] = {}
         self._untimed: list[int] = []
         contents: dict[int, int] = {}
         for task in traced.tasks:
             if task.cost is not None:
-                number = self._sums.add_sum(self._sums.list_terms(task.op), 1)
+                number = self._sums.add_op(task.op)
                 contents |= {id(content): number for content in task.activities}
                 self._untimed += () if task.activities else (number,)
         steps = [step.content for step in traced.trace.steps]
@@ -82,7 +84,7 @@ class ProgramReplay:
             costs = [estimator.estimate(item) for item in self.items]
         except UnknownCost:
             return None
-        times_ns = self._sums.add_times([cost.latency_ns for cost in costs])
+        times_ns = self._sums.compute_sums([cost.latency_ns for cost in costs])
         latencies_fs = [round(time_ns * FS_PER_NS) for time_ns in times_ns]
         is_same_trace = all(latencies_fs[n] for n in self._steps) and not any(
             latencies_fs[n] for n in self._untimed
@@ -124,58 +126,3 @@ def can_replay(module: ir.Module, annotation: Annotation, traced: TraceProgram) 
         and not names & BRANCHES
         and not has_host_copies
     )
-
-
-class _TimeSums:
-    """The times of regions and loops as sums of those of kernels.
-
-    Invariant: the terms of a sum are kernels, or sums that precede it.
-    """
-
-    def __init__(self, module: ir.Module, numbers: Mapping[str, int]) -> None:
-        self._functions, self._numbers = collect_functions(module), numbers
-        self._sums: list[tuple[Sequence[int], int]] = []
-        self._function_terms: dict[str, Sequence[int]] = {}
-        self._read_cost = functools.cache(Cost.from_dictionary_attr)
-
-    def add_times(self, times_ns: Sequence[float]) -> list[float]:
-        """Return the times of the kernels, followed by those of all sums."""
-        all_ns = list(times_ns)
-        for terms, trips in self._sums:
-            all_ns.append(math.fsum([all_ns[term] for term in terms]) * trips)
-        return all_ns
-
-    def add_sum(self, terms: Sequence[int], trips: int) -> int:
-        """Add the sum of terms, repeated for each trip, and return its number."""
-        self._sums.append((terms, trips))
-        return len(self._numbers) + len(self._sums) - 1
-
-    def list_terms(self, op: ir.Operation) -> Sequence[int]:
-        """Return the terms that an op adds to the time of what contains it."""
-        if is_marked_collective(op):
-            return ()
-        if op.name in CALLEE:
-            return self._list_callee_terms(get_attribute(op, CALLEE[op.name]).value)
-        if op.name in LOOPS:
-            return (self.add_sum(self._list_body_terms(op), read_trip_count(op) or 0),)
-        if Cost.NAME not in op.attributes:  # the end of a block
-            return ()
-        return (self._numbers[self._read_cost(op.attributes[Cost.NAME]).digest or ""],)
-
-    def _list_callee_terms(self, name: str) -> Sequence[int]:
-        """Return the terms of a call: of a region those of its ops, else one sum."""
-        if name not in self._function_terms:
-            function = self._functions[name]
-            terms = self._list_body_terms(function)
-            is_region = RegionAttr.NAME in function.attributes
-            self._function_terms[name] = terms if is_region else (self.add_sum(terms, 1),)
-        return self._function_terms[name]
-
-    def _list_body_terms(self, op: ir.Operation) -> list[int]:
-        blocks = [block for region in op.regions for block in region.blocks]
-        return [
-            term
-            for block in blocks
-            for view in block.operations
-            for term in self.list_terms(view.operation)
-        ]

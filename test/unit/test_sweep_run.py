@@ -433,6 +433,8 @@ def test_the_line_and_what_it_prints(place, capsys):
     assert cli(*argv, "--columns", "node,cell.b*,compute_s_by.bound.*") == 0
     out = capsys.readouterr().out.splitlines()
     assert out[0].split()[:2] == ["node", "cell.block_limit"] and len(out) == 5
+    assert cli(*argv, "--columns", "node", "--effects", "compute_s") == 0
+    assert "Main effects on compute_s" in capsys.readouterr().out
     assert cli(*argv, "--json") == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["cell.block_limit"] for row in rows] == [0, 1, 0, 1]

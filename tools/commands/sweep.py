@@ -123,8 +123,12 @@ def main(argv: Sequence[str]) -> int:
     if command_line.json:
         sys.stdout.write(sweep_table.format_as_json(sweep_outcome.rows))
     elif command_line.columns:
+        names = command_line.columns.split(",")
         text_tables.print_tables(
-            [sweep_summary.select_columns(sweep_outcome.rows, command_line.columns.split(","))]
+            [
+                sweep_summary.select_columns(sweep_outcome.rows, names),
+                *sweep_summary.make_answer_tables(sweep_outcome.rows, questions),
+            ]
         )
     else:
         text_tables.print_tables(

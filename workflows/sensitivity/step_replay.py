@@ -21,12 +21,11 @@ from hespas.configs.node_overrides import OVERRIDE_NAMES, load_target_node
 from hespas.configs.node_spec import NodeSpec
 from hespas.configs.system_spec import SystemSpec
 from hespas.dialects.attrs import Cost
-from hespas.dialects.mlir import collect_functions, ir
+from hespas.dialects.mlir import ir
 from hespas.estimators import registry
 from hespas.estimators.base import CostItem, Estimator
 from hespas.estimators.calibrated.calibrated_estimator import CalibratedEstimator
 from hespas.estimators.work import UnknownCost
-from hespas.passes.annotate.cost_walk import is_estimated_whole
 from hespas.passes.annotate.stale_costs import find_annotate_pass
 from hespas.passes.annotate.traverse import require_target
 from hespas.passes.base import PassRun
@@ -35,7 +34,7 @@ from hespas.simulators import simulator_choice
 from hespas.simulators.in_memory_programs import InMemoryPrograms
 from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.support.errors import HespasError
-from hespas.workflows.kernel_rows import ExecutedBody
+from hespas.workflows.kernel_sums import KernelSums
 
 
 @dataclass(frozen=True)
@@ -86,27 +85,28 @@ class StepReplay:
         self._collect_kernels()
 
     def _collect_kernels(self) -> None:
-        """Collect the distinct kernels, and how often each node of the trace runs each of them."""
+        """Collect the distinct kernels, and the sum of them that each compute node takes."""
         numbers: dict[str, int] = {}
         self.items, self._base_ns = [], []
-        rows: list[tuple[int, int, int]] = []
+        read_cost = functools.cache(Cost.from_dictionary_attr)
+
+        def number_kernel(op: ir.Operation) -> int:
+            cost = read_cost(op.attributes[Cost.NAME])
+            key = cost.digest or f"{len(numbers)}"
+            if key not in numbers:
+                numbers[key] = len(self.items)
+                self.items.append(CostItem(op))
+                self._base_ns.append(cost.latency_ns)
+            return numbers[key]
+
+        self._sums = KernelSums(self.module, number_kernel)
         self._contents: list[ComputeContent] = []
-        counter, read_cost = _KernelCounter(self.module), functools.cache(Cost.from_dictionary_attr)
+        self._sum_numbers: list[int] = []
         for task in self._trace.tasks:
             for content in task.activities:
-                if not isinstance(content, ComputeContent):
-                    continue
-                for op, runs in counter.count_kernels(task.op):
-                    cost = read_cost(op.attributes[Cost.NAME])
-                    key = cost.digest or f"{len(numbers)}"
-                    if key not in numbers:
-                        numbers[key] = len(self.items)
-                        self.items.append(CostItem(op))
-                        self._base_ns.append(cost.latency_ns)
-                    rows.append((len(self._contents), numbers[key], runs))
-                self._contents.append(content)
-        table = numpy.array(rows, dtype=numpy.int64).reshape(-1, 3)
-        self._owners, self._kernels, self._runs = table.T
+                if isinstance(content, ComputeContent):
+                    self._contents.append(content)
+                    self._sum_numbers.append(self._sums.add_op(task.op))
         counts = Counter(id(step.content) for step in self._trace.trace.steps)
         self._executions = numpy.array([counts[id(content)] for content in self._contents])
 
@@ -184,8 +184,8 @@ class StepReplay:
 
     def _sum_durations(self, kernels_ns: Sequence[float]) -> Any:
         """Return the durations of the distinct compute nodes, in nanoseconds."""
-        weights = numpy.asarray(kernels_ns)[self._kernels] * self._runs
-        return numpy.bincount(self._owners, weights=weights, minlength=len(self._contents))
+        sums_ns = self._sums.compute_sums(kernels_ns)
+        return numpy.array([sums_ns[number] for number in self._sum_numbers])
 
     def _simulate_step_s(self, kernels_ns: Sequence[float], system: SystemSpec) -> float:
         assert self.network is not None
@@ -208,33 +208,3 @@ class StepReplay:
             for step in old.steps
         ]
         return replace(old, steps=steps)
-
-
-class _KernelCounter:
-    """Counts the leaf ops that an op of the entry function runs; each function is read once."""
-
-    def __init__(self, module: ir.Module) -> None:
-        functions = collect_functions(module)
-        self._is_whole = functools.cache(lambda name: is_estimated_whole(functions[name]))
-        self._functions = functions
-        self._count_function = functools.cache(self._count_function_kernels)
-
-    def count_kernels(self, op: ir.Operation) -> list[tuple[ir.Operation, int]]:
-        """Return each estimated leaf op and its executions."""
-        body = ExecutedBody(self._is_whole)
-        body.collect_op(op, 1)
-        return self._flatten_body(body)
-
-    def _count_function_kernels(self, name: str) -> list[tuple[ir.Operation, int]]:
-        body = ExecutedBody(self._is_whole)
-        body.collect_regions(self._functions[name].regions, 1)
-        return self._flatten_body(body)
-
-    def _flatten_body(self, body: ExecutedBody) -> list[tuple[ir.Operation, int]]:
-        rows = [(op, times) for op, times in body.leaves if Cost.NAME in op.attributes]
-        calls: Counter[str] = Counter()
-        for (callee, _), times in body.calls.items():
-            calls[callee] += times
-        for callee, times in calls.items():
-            rows += [(op, times * runs) for op, runs in self._count_function(callee)]
-        return rows

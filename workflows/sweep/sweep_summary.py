@@ -70,11 +70,17 @@ def make_summary_tables(
     shown = [
         TextTable("Sweep", counts, left=2),
         _tabulate_best_cells(allowed, questions.derived),
-        _tabulate_front(allowed, questions),
-        _tabulate_effects(outcome.rows, questions),
+        *make_answer_tables(outcome.rows, questions),
         _tabulate_scaling(outcome.rows),
     ]
     return [table for table in [*shown, _tabulate_errors(outcome.rows)] if table.rows]
+
+
+def make_answer_tables(rows: Sequence[SweepRow], questions: SweepQuestions) -> list[TextTable]:
+    """Build the tables of the front and of the effects, as far as they are asked for."""
+    allowed = select_allowed_rows(rows, questions.limits)
+    tables = [_tabulate_front(allowed, questions), _tabulate_effects(rows, questions)]
+    return [table for table in tables if table.rows]
 
 
 def select_allowed_rows(
