@@ -32,6 +32,16 @@ CollectivePlan = tuple[tuple[ChunkPhase, ...], ...]
 """The phases of each chunk of a collective."""
 
 
+def needs_common_start(plan: CollectivePlan) -> bool:
+    """Return whether the chunks could block each other on devices that do not start together.
+
+    Chunks that take two dimensions in both orders enter each queue in one order on all devices.
+    With three or more dimensions, the order would depend on when a device starts.
+    """
+    orders = {tuple([phase.dim for phase in chunk]) for chunk in plan}
+    return len(orders) > 1 and len({dim for order in orders for dim in order}) > 2
+
+
 @dataclass(slots=True)
 class QueueTurn:
     """The round-robin position of a device in its queues and trees, kept between collectives.

@@ -63,11 +63,19 @@ class PlannedCommunicator:
 
 @dataclass(frozen=True, slots=True)
 class CollectivePlanner:
-    """Plans the collectives of one system."""
+    """Plans the collectives of one system.
+
+    Attributes:
+        system: The system.
+        network: Its network.
+        options: The options of the simulation.
+        is_by_message: Whether collectives are simulated message by message.
+    """
 
     system: SystemSpec
     network: AnalyticalNetwork
     options: SimulationOptions
+    is_by_message: bool = False
     _shapes: dict[tuple, int] = field(default_factory=dict)
     _plans: dict[tuple, tuple[CollectivePlan, QueueTurn | None]] = field(default_factory=dict)
     _unique_plans: dict[CollectivePlan, CollectivePlan] = field(default_factory=dict)
@@ -183,14 +191,25 @@ class CollectivePlanner:
 
         counts = [dim.count for dim in communicator.dims]
         balanced = list_balanced_orders(rings, counts, self.network.bytes_per_ns, directions)
+        piece_counts = PIECE_COUNTS if self._can_balance(rings) else ()
         fastest = choose_fastest_plan(
             map(plan_candidate, (equal, *list_single_orders(rings, directions))),
-            (plan_candidate(split_into_pieces(balanced, pieces)) for pieces in PIECE_COUNTS),
+            (plan_candidate(split_into_pieces(balanced, pieces)) for pieces in piece_counts),
             self.active_chunks,
             functools.partial(self._estimate_phase_ns, communicator),
         )
         turn.restore_turn_state(fastest.turn)
         return fastest.plan
+
+    def _can_balance(self, rings: Sequence[int]) -> bool:
+        """Return whether the chunks of balanced parts cannot block each other.
+
+        Those of three or more dimensions enter the queues in one order only if all devices look
+        alike, and start together.
+        """
+        is_alike = not self.network.slow_links and "Mesh" not in self.network.topology
+        is_timed = not self.options.rendezvous and not self.is_by_message
+        return len(rings) == 2 or (is_alike and is_timed)
 
     def _plan_orders(
         self, kind: str, size: int, communicator: PlannedCommunicator,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hespas.support.errors import HespasError
 
 from . import scalar_recurrence
-from .chunk_phases import ChunkPhase, CollectivePlan
+from .chunk_phases import ChunkPhase, CollectivePlan, needs_common_start
 from .collective_execution import CollectiveExecution
 from .collective_plan import CollectivePlanner, PlannedCommunicator
 from .events import (
@@ -138,6 +138,8 @@ class CollectiveTimer:
             finish = self.time_symmetric_start(communicator, plans[0])
             if finish is not None:
                 return [finish.shift_by(first)] * len(starts)
+        if same and max(starts) > first and needs_common_start(plans[0]):
+            return self.compute_finishes(communicator, [max(starts)] * len(starts), plans)
         delays = tuple([start - first for start in starts])
         key = (communicator.shape, delays, id(plans[0]) if same else tuple(map(id, plans)))
         finishes = self._finishes.get(key)

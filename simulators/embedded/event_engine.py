@@ -65,7 +65,7 @@ class EventEngine:
         self.inputs, self.options = inputs, options
         self.queue = EventQueue()
         network = AnalyticalNetwork.from_system(inputs.system, options.by_dimension)
-        self.planner = CollectivePlanner(inputs.system, network, options)
+        self.planner = CollectivePlanner(inputs.system, network, options, options.congestion)
         transport_class = RendezvousTransport if options.rendezvous else MessageTransport
         self.transport: MessageTransport = transport_class(self.queue, self.make_transfer())
         self.timer = CollectiveTimer(self.planner)

@@ -162,7 +162,7 @@ class _LinkCounter:
         # With congestion, the size of a phase is what it sends, and not what its time follows from.
         planned = replace(options, by_dimension=by_dimension, congestion=True)
         self.network = AnalyticalNetwork.from_system(system, by_dimension)
-        self._planner = CollectivePlanner(system, self.network, planned)
+        self._planner = CollectivePlanner(system, self.network, planned, options.congestion)
         self._fabric = system.fabric
         self.carried_bytes: Counter[LinkEnds] = Counter()
         self._collectives: dict[tuple[str, int, tuple[int, ...]], Counter[LinkEnds]] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 
 import pytest
 from support.sim_finishes import compute_finishes
@@ -111,3 +112,22 @@ def test_an_all_to_all_is_bound_by_the_bisection_of_a_torus(name: str) -> None:
         WHOLE * count / 8 / rate for count, rate in zip(system.npus_count, rates, strict=True)
     )
     assert finish_ns(system, "all_to_all", WHOLE) == pytest.approx(bound_ns, rel=0.001)
+
+
+@pytest.mark.parametrize("name", ["torus:8x2,links=4", "mesh:8x2,links=4", "torus:4x2x2,links=6",
+                                  "mesh:4x2x2,links=6"])  # fmt: skip
+def test_chunks_do_not_block_each_other_if_devices_start_apart(name: str) -> None:
+    system, rng = load_network(name), random.Random(1)
+    devices = range(system.device_count)
+    for spread_ns in (10_000, 1_000_000):
+        starts = [rng.randrange(spread_ns) for _ in devices]
+        ends = [
+            end.end_ns
+            for end in compute_finishes(
+                system, "all_reduce", 1 << 26, devices, BY_DIMENSION, starts=starts
+            )
+        ]
+        together_ns = finish_ns(system, "all_reduce", 1 << 26)
+        assert max(starts) < min(ends) <= max(ends) < 1.2 * together_ns + max(starts)
+    if name.startswith("torus:4x2x2"):
+        assert set(ends) == {max(starts) + together_ns}
