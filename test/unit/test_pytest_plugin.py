@@ -12,7 +12,10 @@ from support.paths import ROOT
 from support.result_programs import layered
 
 PLUGIN = "hespas.tools.pytest_plugin"
-FLAGS = ("-p", PLUGIN, "-p", "no:xdist", "-p", "no:cacheprovider", "--import-mode=importlib")
+FLAGS = (
+    "-p", PLUGIN, "-p", "no:xdist", "-p", "no:cacheprovider", "--import-mode=importlib",
+    "-p", "no:unraisableexception",  # which collects the garbage of the outer run five times
+)  # fmt: skip
 TEST = """
 import pytest
 

@@ -72,10 +72,15 @@ def compute_cells(payload: dict[str, Any]) -> dict[str, Any]:
     """
     with contextlib.suppress(FileNotFoundError):  # missing files are reported one by one
         os.chdir(payload["folder"])
+    was_enabled = gc.isenabled()
     gc.disable()  # one collection for several cells is enough
-    with tempfile.TemporaryDirectory(dir=payload["scratch"] or None) as scratch:
-        answers = [_compute_answer(cell, scratch) for cell in payload["cells"]]
-    gc.collect()
+    try:
+        with tempfile.TemporaryDirectory(dir=payload["scratch"] or None) as scratch:
+            answers = [_compute_answer(cell, scratch) for cell in payload["cells"]]
+        gc.collect()
+    finally:
+        if was_enabled:  # the process may be the user's own
+            gc.enable()
     return {"cells": answers}
 
 
