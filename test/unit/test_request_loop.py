@@ -63,8 +63,23 @@ def test_requests_that_arrive_together_are_prefilled_in_turn_then_decoded_togeth
     assert figures["output_tokens_per_s_per_device"] == pytest.approx(20 / span_s / 2)
     assert figures["usd_per_million_tokens"] == pytest.approx(0.02 * span_s / 20e-6)
     assert figures["good_share"] == 0.5 and figures["mean_batch"] == 4
-    assert figures["ttft_p50_s"] == pytest.approx(0.025)
+    assert figures["ttft_p50_s"] == figures["ttft_mean_s"] == pytest.approx(0.025)
     assert figures["busy_share"] == pytest.approx(1.0)
+
+
+def test_a_client_without_a_slot_waits_for_a_turn():
+    """With one slot fewer than clients, one request always waits: Little's law gives its wait."""
+    requests = [ServingRequest(0.0, 64, 33)] * 600
+    few, enough = (
+        serve_requests(requests, TIMES, replace(AMPLE, slots=slots), 4, "alternate").served[200:]
+        for slots in (3, 4)
+    )
+    latency_s = np.mean([one.latency_s for one in few])
+    prefills_s = np.mean([one.ttft_s for one in enough])  # without a wait for a slot
+    assert np.mean([one.ttft_s for one in few]) == pytest.approx(
+        latency_s / 4 + prefills_s, rel=0.1
+    )
+    assert prefills_s < 0.3 * latency_s / 4
 
 
 def test_alternate_steps():

@@ -51,6 +51,11 @@ def add_load_flags(parser: CommandParser) -> None:
         help="most tokens of a prompt that one step prefills; default: whole prompts",
     )  # fmt: skip
     add(
+        "--slots", type=parse_count, metavar="N",
+        help="most requests that a server runs at once, as max_batch_size of TensorRT-LLM and "
+        "max_num_seqs of vLLM; default: the largest of --batches",
+    )  # fmt: skip
+    add(
         "--memory-share", type=float, default=0.9, metavar="X",
         help="share of a device's memory for weights, activations and cache; default: 0.9",
     )  # fmt: skip
@@ -92,6 +97,7 @@ def parse_load_options(options: argparse.Namespace) -> LoadOptions:
         memory_share=options.memory_share,
         policy=options.policy,
         chunk_tokens=options.chunk_tokens,
+        slots=options.slots,
         limits=LatencyLimits(options.ttft_limit, options.tpot_limit),
     )
 

@@ -44,9 +44,10 @@ def compute_load_figures(
         limits: The limits of goodput.
 
     Returns:
-        The percentiles of the time to the first token (``ttft_p50_s``), of the time per output
-        token of requests with more than one (``tpot_p50_s``) and of the latency; rates; the cost
-        per million output tokens; the share of good requests and their rate.
+        The percentiles and the mean of the time to the first token (``ttft_p50_s``,
+        ``ttft_mean_s``), of the time per output token of requests with more than one
+        (``tpot_p50_s``) and of the latency; rates; the cost per million output tokens; the share of
+        good requests and their rate.
     """
     served = [request for run in runs for request in run.served]
     span_s = max(one.end_s for one in served) - min(one.request.arrival_s for one in served)
@@ -57,11 +58,9 @@ def compute_load_figures(
     cost_usd = None if price_per_hour is None else price_per_hour * devices * span_s / S_PER_HOUR
     return {
         "requests": len(served),
-        **_compute_percentiles("ttft", [one.ttft_s for one in served]),
-        **_compute_percentiles(
-            "tpot", [one.tpot_s for one in served if one.request.output_tokens > 1]
-        ),
-        **_compute_percentiles("latency", [one.latency_s for one in served]),
+        **_describe_values("ttft", [one.ttft_s for one in served]),
+        **_describe_values("tpot", [one.tpot_s for one in served if one.request.output_tokens > 1]),
+        **_describe_values("latency", [one.latency_s for one in served]),
         "requests_per_s": len(served) / span_s,
         "output_tokens_per_s": output_tokens / span_s,
         "output_tokens_per_s_per_device": output_tokens / span_s / devices,
@@ -75,12 +74,10 @@ def compute_load_figures(
     }
 
 
-def _compute_percentiles(name: str, values: Sequence[float]) -> dict[str, float | None]:
-    """Compute percentiles, interpolated linearly between requests; None without any value."""
+def _describe_values(name: str, values: Sequence[float]) -> dict[str, float | None]:
+    """Compute percentiles, interpolated linearly between requests, and the mean; None of none."""
+    names = [*(f"{name}_p{percent}_s" for percent in PERCENTILES), f"{name}_mean_s"]
     if not values:
-        return {f"{name}_p{percent}_s": None for percent in PERCENTILES}
+        return dict.fromkeys(names)
     levels = np.quantile(values, [percent / 100 for percent in PERCENTILES])
-    return {
-        f"{name}_p{percent}_s": float(level)
-        for percent, level in zip(PERCENTILES, levels, strict=True)
-    }
+    return dict(zip(names, [*map(float, levels), float(np.mean(values))], strict=True))

@@ -76,6 +76,7 @@ class LoadOptions:
         limits: The latencies of a good request.
         policy: When requests are admitted.
         chunk_tokens: The most tokens of a prompt that one step prefills; None for whole prompts.
+        slots: The most requests that a server runs at once; None for the largest batch.
     """
 
     trace: str = ""
@@ -90,6 +91,7 @@ class LoadOptions:
     limits: LatencyLimits = field(default_factory=LatencyLimits)
     policy: BatchingPolicy = "alternate"
     chunk_tokens: int | None = None
+    slots: int | None = None
 
 
 SATURATION_SHARES = (0.25, 0.5, 0.75, 0.9)
@@ -195,8 +197,11 @@ class ServedModel:
     cache_tokens: int
     page_tokens: int
 
-    def make_limits(self, chunk: int | None = None) -> ServerLimits:
-        return ServerLimits(self.cache_tokens, self.page_tokens, self.times.largest_batch, chunk)
+    def make_limits(self, load: LoadOptions) -> ServerLimits:
+        """Make the limits of a server of this model under a load."""
+        largest_batch = self.times.largest_batch
+        slots = min(load.slots or largest_batch, largest_batch)
+        return ServerLimits(self.cache_tokens, self.page_tokens, slots, load.chunk_tokens)
 
 
 def run_serving_study(
@@ -326,7 +331,7 @@ def _serve_replicas(
     requests: Sequence[ServingRequest],
     clients: int | None = None,
 ) -> list[ServerRun]:
-    limits = model.make_limits(load.chunk_tokens)
+    limits = model.make_limits(load)
     parts = [requests[number :: load.replicas] for number in range(load.replicas)]
     return [
         serve_requests(part, model.times, limits, clients, load.policy) for part in parts if part
@@ -361,7 +366,8 @@ def _describe_memory(model: ServedModel) -> str:
 
 def _describe_load(load: LoadOptions) -> str:
     chunks = f", prompts in chunks of {load.chunk_tokens} tokens" if load.chunk_tokens else ""
-    servers = f"on {load.replicas} servers, {load.policy}{chunks}"
+    slots = f", at most {load.slots} at once" if load.slots else ""
+    servers = f"on {load.replicas} servers, {load.policy}{chunks}{slots}"
     if load.trace:
         return f"requests of {load.trace}, {servers}"
     arrivals = "number of clients" if load.clients else f"rate, Poisson, seed {load.seed}"
