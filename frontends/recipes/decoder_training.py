@@ -37,7 +37,8 @@ from hespas.frontends.recipes.parallel import (
 )
 from hespas.frontends.recipes.quantised_products import PRODUCT_SCHEMES, ProductScheme
 from hespas.frontends.recipes.remat_policies import REMAT_HELP, Remat
-from hespas.frontends.recipes.transformer import Decoder, Mlp
+from hespas.frontends.recipes.transformer import Decoder
+from hespas.frontends.recipes.transformer_layer import Mlp
 from hespas.support.errors import UsageError
 
 Dtype = Literal["bf16", "f16", "f32"]
@@ -123,9 +124,17 @@ class TrainingOptions:
         """
         check_positive_options(vocab_tiles=self.vocab_tiles)
         return Decoder(
-            m, p, DTYPES[self.compute_dtype], remat, mlp, attention, self.find_scheme(),
-            DTYPES[self.logits_dtype], self.vocab_tiles, loss_metrics,
-        )  # fmt: skip
+            m,
+            p,
+            DTYPES[self.compute_dtype],
+            mlp,
+            attention,
+            self.find_scheme(),
+            remat=remat,
+            logits_dtype=DTYPES[self.logits_dtype],
+            vocab_tiles=self.vocab_tiles,
+            loss_metrics=loss_metrics,
+        )
 
     def make_optimiser(self, params: Any, *, eager: bool = False) -> AdamW | Lamb:
         """Make the optimiser of a ``ShardedArray`` tree of parameters.

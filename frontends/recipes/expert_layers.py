@@ -19,7 +19,7 @@ from hespas.frontends.recipes.layer_ops import ACTIVATIONS, apply_gate
 from hespas.frontends.recipes.layer_weights import BIAS
 from hespas.frontends.recipes.parallel import TOKENS, MeshParallelism
 from hespas.frontends.recipes.quantised_products import ProductScheme, multiply_weight
-from hespas.frontends.recipes.transformer import Mlp, WeightGetter
+from hespas.frontends.recipes.transformer_layer import Mlp, WeightGetter
 from hespas.support.errors import UsageError
 
 

@@ -236,7 +236,5 @@ def test_fused_attention_has_no_limit_of_scores():
             make_decoder_model("tiny", score_cap=50.0),
             MeshParallelism({}),
             None,
-            "none",
-            None,
-            "cudnn",
+            attention="cudnn",
         )
