@@ -166,6 +166,11 @@ def _make_offload_policy(names: Sequence[str]) -> Callable[..., Any]:
 
 def _check_names(names: Sequence[str]) -> tuple[str, ...]:
     for name in names:
+        if name in get_args(RematPolicy):
+            raise UsageError(
+                f"remat lists the policy '{name}' among activations",
+                remedy="use a policy alone, or a list of activations",
+            )
         if name not in ACTIVATION_NAMES:
             raise UsageError(
                 f"remat names no activation or policy '{name}'",

@@ -137,3 +137,5 @@ def test_transfers_over_the_link_of_the_host_are_a_gap(parse, placement, sizes):
 def test_unknown_names_are_refused():
     with pytest.raises(UsageError, match="'contxt'; did you mean 'context'"):
         llama.build(model="tiny", mesh={}, remat="contxt,mlpwo")
+    with pytest.raises(UsageError, match="lists the policy 'minimal' among activations"):
+        llama.build(model="tiny", mesh={}, remat="minimal,mlpwo")
