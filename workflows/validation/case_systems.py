@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hespas import configs
@@ -81,9 +81,7 @@ BOARDS: Mapping[str, Board] = {
     ),
 }
 SOURCE_BOARDS: Mapping[tuple[str, str], Board] = {
-    ("B200_180GB", "SimuMax"): Board(
-        "B200_180GB_720W", "HGX_B200_8", "DGX_B200_SuperPOD_{}", 50.0, _NDR
-    ),
+    ("B200_180GB", "SimuMax"): replace(BOARDS["B200_180GB"], node="B200_180GB_720W"),
 }
 """The board of a row by its node and a word of its source, where the source has published times of
 products that another power limit explains (``workflows/calibration/power_limits.py``)."""
@@ -140,8 +138,8 @@ def _find_board_node(hardware: str) -> str:
     presets = configs.list_node_presets()
     if exact := next((name for name in (f"{board}_core", board) if name in presets), ""):
         return exact
-    nodes = {name: board.node for name, board in BOARDS.items()} | {n: n for n in presets}
-    nodes = {n: node for n, node in nodes.items() if node not in _list_inferred_nodes()}
+    stated = {name: name for name in presets if name not in _list_inferred_nodes()}
+    nodes = {name: known.node for name, known in BOARDS.items()} | stated
     words = _split_board_name(board)
     fitting = {node for name, node in nodes.items() if words <= _split_board_name(name)}
     cores = {node for node in fitting if f"{node}_core" in presets}
