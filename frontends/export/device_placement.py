@@ -14,7 +14,7 @@ import numpy
 
 from hespas.dialects.axis_groups import read_axis_groups
 from hespas.dialects.mlir import ir, sdy, stablehlo, walk_operations
-from hespas.frontends.export.slice_mesh import is_in_device_order, order_devices
+from hespas.frontends.export.slice_mesh import order_devices
 from hespas.passes.prepare.device_grid import make_groups_attr, parse_group_rows
 from hespas.support.errors import HespasError
 
@@ -30,9 +30,9 @@ def place_module_devices(
     Raises:
         HespasError: An op lists devices in a form that cannot be renumbered.
     """
-    if is_in_device_order(mesh, dcn):
-        return
     ids = order_devices(mesh, dcn)
+    if ids == sorted(ids):
+        return
     places: list[ir.Operation] = []
 
     def collect_op(op: ir.Operation) -> ir.WalkResult:
