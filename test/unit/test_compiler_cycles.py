@@ -122,10 +122,8 @@ def collect_product_growth(node: str, element_type: str) -> list[tuple[float, fl
     Each pair is the growth from one number of rows to the next, from which the time that the host
     takes for a call is absent.
     """
-    with (DATA / "tpu-products.csv").open(newline="") as file:
-        rows = [r for r in csv.DictReader(file) if (r["node"], r["type"]) == (node, element_type)]
     pairs = []
-    for first, second in itertools.pairwise(rows):
+    for first, second in itertools.pairwise(read_product_rows(node, element_type)):
         if (first["n"], first["k"]) != (second["n"], second["k"]) or int(first["m"]) < 1024:
             continue
         pairs.append(
@@ -135,6 +133,12 @@ def collect_product_growth(node: str, element_type: str) -> list[tuple[float, fl
             )
         )
     return pairs
+
+
+def read_product_rows(node: str, element_type: str) -> list[dict[str, str]]:
+    """Return the rows of a node and type in the table of products."""
+    with (DATA / "tpu-products.csv").open(newline="") as file:
+        return [r for r in csv.DictReader(file) if (r["node"], r["type"]) == (node, element_type)]
 
 
 def estimate_product_us(row: Mapping[str, str]) -> float:
@@ -164,8 +168,7 @@ def test_growth_of_products_is_as_measured(node, element_type, ratio):
 
 def test_products_of_v5e_are_as_measured():
     """The host's part of a call is what the smallest product takes more than its estimate."""
-    with (DATA / "tpu-products.csv").open(newline="") as file:
-        smallest, *rows = [row for row in csv.DictReader(file) if row["node"] == "TPUv5e"]
+    smallest, *rows = read_product_rows("TPUv5e", "bf16")
     host_us = float(smallest["time_us"]) - estimate_product_us(smallest)
     for row in rows:
         measured_us = float(row["time_us"]) - host_us
