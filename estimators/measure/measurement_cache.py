@@ -80,7 +80,7 @@ class MeasurementCache:
             )
             try:
                 self._check_schema()
-                self._db.execute("PRAGMA journal_mode = WAL")
+                self._use_write_ahead_log()
                 self._db.execute("PRAGMA synchronous = NORMAL")
             except BaseException:
                 self._db.close()
@@ -157,6 +157,23 @@ class MeasurementCache:
         self._db.execute(CREATE_TABLE_SQL)
         self._db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         self._db.execute("COMMIT")
+
+    def _use_write_ahead_log(self) -> None:
+        """Let readers and a writer work at the same time.
+
+        SQLite does not apply its timeout to this change: it fails at once while another process
+        uses a new file, so that the change is tried again here.
+        """
+        deadline_s = time.monotonic() + BUSY_TIMEOUT_S
+        while True:
+            try:
+                self._db.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+                if not busy or time.monotonic() > deadline_s:
+                    raise
+                time.sleep(0.01)
 
     @contextmanager
     def _convert_errors(self) -> Iterator[None]:

@@ -6,10 +6,13 @@ import json
 import sqlite3
 import subprocess
 import sys
+import threading
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
 
+from hespas.estimators.measure import measurement_cache
 from hespas.estimators.measure.failure import WorkerFailure
 from hespas.estimators.measure.measurement_cache import (
     MeasurementCache,
@@ -144,6 +147,22 @@ for turn in range(5):
     assert [process.returncode for process in running] == [0] * 6, errors
     with MeasurementCache(str(file)) as cache:
         assert cache.count_grouped_outcomes() == [("fake", "1", "", 700, 0)]
+
+
+@pytest.mark.parametrize("timeout_s", [60.0, 0.05])
+def test_a_new_file_that_another_process_writes_is_waited_for(tmp_path, monkeypatch, timeout_s):
+    """SQLite's own timeout does not apply while the journal of a file changes its mode."""
+    monkeypatch.setattr(measurement_cache, "BUSY_TIMEOUT_S", timeout_s)
+    monkeypatch.setattr(MeasurementCache, "_check_schema", lambda self: None)
+    file = tmp_path / "cache.sqlite"
+    with closing(sqlite3.connect(file, isolation_level=None, check_same_thread=False)) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        timer = threading.Timer(0.3, lambda: writer.execute("COMMIT"))
+        timer.start()
+        refused = nullcontext() if timeout_s > 1 else pytest.raises(HespasError, match="is locked")
+        with refused, MeasurementCache(str(file)):
+            pass
+        timer.join()
 
 
 def test_the_command(tmp_path, monkeypatch, capsys):

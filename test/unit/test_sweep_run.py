@@ -372,6 +372,7 @@ def test_a_stopped_sweep_goes_on(place, how):
     with start_process(command, cwd=place, env=env, stderr=subprocess.PIPE) as process:
         deadline = time.monotonic() + 120
         while count_cached_cells(place / "c.sqlite") < 16 and time.monotonic() < deadline:
+            assert process.poll() is None, process.communicate()[1]
             time.sleep(0.05)
         process.send_signal(how)
         _, stderr = process.communicate(timeout=60)
