@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import cast
 
-from hespas.dialects.attrs import TRIPS, CompilerEstimateAttr, Cost, KernelCostAttr
+from hespas.dialects.attrs import TRIPS, CompilerEstimateAttr, KernelCostAttr
 from hespas.dialects.mlir import ir
 
 # The hespas attributes that the cost of an op depends on.
 COST_INPUTS = (TRIPS, KernelCostAttr.NAME, CompilerEstimateAttr.NAME)
+OTHER_HESPAS_ATTR = re.compile(
+    r"hespas\.(?!(?:" + "|".join(name.removeprefix("hespas.") for name in COST_INPUTS) + r")\b)"
+)
 
 
 def to_canonical_text(op: ir.Operation) -> str:
@@ -20,10 +24,9 @@ def to_canonical_text(op: ir.Operation) -> str:
     whole parent each time.
     """
     clone = op.clone().operation
-    if Cost.NAME in clone.attributes:
-        _strip_hespas_attrs(clone)  # mostly they are only on the op itself
+    _strip_hespas_attrs(clone)  # mostly they are only on the op itself
     text = cast(str, clone.get_asm(use_local_scope=True, assume_verified=True))
-    if "hespas." not in text:
+    if not OTHER_HESPAS_ATTR.search(text):
         return text
     clone.walk(_strip_hespas_attrs)
     return cast(str, clone.get_asm(use_local_scope=True, assume_verified=True))
