@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from hespas.configs.network_fabric import NetworkFabric
+from hespas.support.errors import HespasError
+from hespas.support.text_tables import format_count
 
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
 PER_NODE_KEY = "per-node-custom-implementation"
@@ -104,6 +106,25 @@ class SystemSpec:
     def device_gb_s(self) -> float:
         """The bandwidth of a device in dimension 0, over all its links, in 1e9 bytes per second."""
         return self.compute_device_gb_s(0)
+
+    def check_device_count(self, devices: int, subject: str, *, where: str) -> None:
+        """Raise HespasError if the system has another number of devices than a program or traces.
+
+        Args:
+            devices: The devices of the program or the traces.
+            subject: How the message begins, such as "the program runs on".
+            where: The file or folder of the program or the traces.
+        """
+        if self.device_count == devices:
+            return
+        sizes = " x ".join(str(count) for count in self.npus_count)
+        raise HespasError(
+            f"{subject} {format_count(devices, 'device')}, but system {self.name} has "
+            f"{self.device_count}{f' ({sizes})' if len(self.npus_count) > 1 else ''}",
+            where=where,
+            remedy="use a system of that size: hespas presets systems lists the presets, and "
+            "hespas presets new makes another",
+        )
 
     def compute_device_gb_s(self, dim: int) -> float:
         """Compute the bandwidth of a device in a dimension, over all its links, in 1e9 bytes/s."""

@@ -16,7 +16,7 @@ def read_text_file(path: str | Path) -> str:
     try:
         return Path(path).read_text("utf-8-sig")
     except OSError as error:
-        raise HespasError(f"{error.strerror or error}", where=str(path)) from None
+        raise HespasError(f"cannot read it: {error.strerror or error}", where=str(path)) from None
     except UnicodeDecodeError:
         raise HespasError("is not UTF-8 text", where=str(path)) from None
     except ValueError:  # a null byte or a lone surrogate

@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from hespas.dialects.mlir import (
     deserialize_portable_artifact,
@@ -201,10 +202,20 @@ def _report_parse_errors(
         except ir.MLIRError as error:
             if name.endswith(".py"):
                 raise _describe_python_file(name) from None
-            raise to_hespas_error(error, name, context) from None
+            raise _mention_truncation(to_hespas_error(error, name, context), name) from None
         except NATIVE_ERRORS as error:
             message = messages[0] if messages else str(error).strip().split("\n", 1)[0]
             raise HespasError(message, where=name, remedy=f"hespas reads {FORMATS}") from None
+
+
+def _mention_truncation(error: HespasError, name: str) -> HespasError:
+    """Add a remedy to a syntax error in the last line of a file without a line feed at its end."""
+    line = error.where.removeprefix(f"{name}:").partition(":")[0]
+    if not error.remedy and line.isdecimal() and os.path.isfile(name):
+        text = Path(name).read_bytes()
+        if not text.endswith(b"\n") and text.count(b"\n") + 1 == int(line):
+            error.remedy = "this is the last line of the file: is the file complete?"
+    return error
 
 
 HLO_PLACE = re.compile(r"was parsing (\d+:\d+): error: (.*)")

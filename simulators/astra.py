@@ -122,22 +122,23 @@ def _build_result(
 
 
 def describe_missing_features(options: SimulationOptions) -> str:
-    """Name the features that options request and ASTRA-sim lacks; "" if there are none."""
+    """Name the options that request what ASTRA-sim lacks; "" if there are none."""
     requested = {
-        "collectives by dimension between some devices": options.by_dimension,
-        "measured curves": options.curves,
-        "NCCL's model between hosts": options.between_hosts == "nccl",
-        "slowdown of computing": options.slowdown,
+        "--by-dimension": options.by_dimension,
+        "--curves": options.curves,
+        "--between-hosts nccl": options.between_hosts == "nccl",
+        "--slowdown": options.slowdown,
     }
-    return " and no ".join(name for name, value in requested.items() if value)
+    return ", ".join(name for name, value in requested.items() if value)
 
 
 def check_supported_options(options: SimulationOptions) -> None:
     """Raise HespasError if ASTRA-sim lacks a feature that options request."""
     if describe_missing_features(options):
         raise HespasError(
-            f"ASTRA-sim has no {describe_missing_features(options)}",
-            remedy="use --simulator embedded",
+            f"ASTRA-sim cannot model {describe_missing_features(options)}",
+            remedy="use --simulator embedded, or turn them off: --no-by-dimension --curves none "
+            "--between-hosts network --slowdown 0",
         )
 
 

@@ -39,7 +39,6 @@ from hespas.simulators.simulation_inputs import (
     build_member_sets,
     check_device,
 )
-from hespas.support.errors import HespasError
 
 _Attrs = dict[str, tuple[str, Any]]
 
@@ -171,11 +170,7 @@ def place_programs_on_system(
         HespasError: The system has another number of devices, or a trace cannot run.
     """
     count = programs[0].trace.devices
-    if system.device_count != count:
-        raise HespasError(
-            f"there are traces of {count} devices, but system {system.name} has "
-            f"{system.device_count}"
-        )
+    system.check_device_count(count, "the programs run on", where="")
     groups = {0: tuple(range(count))}
     for program in programs:
         groups |= program.trace.groups

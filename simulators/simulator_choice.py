@@ -138,7 +138,7 @@ def select_astra_program(
     if simulator == "auto":
         missing = astra.describe_missing_features(options)
         if missing:
-            note(f"simulator: embedded, as ASTRA-sim has no {missing}")
+            note(f"simulator: embedded, as ASTRA-sim cannot model {missing}")
             return None
     else:
         astra.check_supported_options(options)

@@ -14,7 +14,7 @@ COMMAND_GROUPS = {
         "run": "estimate a program and simulate its step on a network",
         "simulate": "simulate Chakra traces on a network",
         "export": "export a JAX program as StableHLO, for any number of devices",
-        "optimize": "optimise a program with XLA for a target GPU; no GPU needed",
+        "optimize": "optimise a program with XLA for a GPU or TPU; none is needed",
     },
     "answer questions with many runs": {
         "plan": "find the best layout of a program on a machine",

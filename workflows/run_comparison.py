@@ -82,15 +82,17 @@ def open_results(
 ) -> Iterator[list[RunResult]]:
     """Load or run everything that a request names, and yield the results.
 
-    Runs write to a temporary folder, which is removed on exit. Wrong presets are found before the
-    first run.
+    Runs write to a temporary folder, which is removed on exit. Wrong presets and missing files are
+    found before the first run.
 
     Raises:
         UsageError: The request names one result only, or its lists do not fit together.
         HespasError: A source cannot be read or run.
     """
     cells = list(_expand_request(request))
-    for _, options in cells:
+    for source, options in cells:
+        if not os.path.exists(source):
+            raise HespasError("there is no such file or folder", where=source)
         if "node" in options:
             configs.load_node(options["node"])
         if "system" in options:

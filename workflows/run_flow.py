@@ -324,20 +324,12 @@ def check_stated_devices(module: ir.Module, plan: RunPlan) -> None:
 
 def check_device_count(devices: int, plan: RunPlan) -> None:
     """Raise HespasError if the program and the plan's system differ in their number of devices."""
-    program_devices = f"the program runs on {format_count(devices, 'device')}"
+    subject = "the program runs on"
     if plan.devices is not None and plan.devices != devices:
         raise HespasError(
-            f"{program_devices}, but num_npus is {plan.devices}",
+            f"{subject} {format_count(devices, 'device')}, but num_npus is {plan.devices}",
             where=plan.mlir,
             remedy="leave num_npus out, or use the program partitioned for that many",
         )
-    if plan.system is not None and plan.system.device_count != devices:
-        sizes = plan.system.npus_count
-        counts = f" ({' x '.join(str(n) for n in sizes)})" if len(sizes) > 1 else ""
-        raise HespasError(
-            f"{program_devices}, "
-            f"but system {plan.system.name} has {plan.system.device_count}{counts}",
-            where=plan.mlir,
-            remedy="use a system of that size: hespas presets systems lists the presets, and "
-            "hespas presets new makes another",
-        )
+    if plan.system is not None:
+        plan.system.check_device_count(devices, subject, where=plan.mlir)

@@ -24,7 +24,6 @@ from hespas.simulators.report_rows import (
 from hespas.simulators.simulation_inputs import load_inputs
 from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.simulators.simulation_result import DeviceResult
-from hespas.support.errors import HespasError
 from hespas.support.folder_manifest import OutputSet
 from hespas.support.folder_publication import hold_folder_unchanged
 from hespas.support.output_folder import open_output_file
@@ -73,15 +72,7 @@ def simulate_trace_folder(
     """
     with hold_folder_unchanged(traces):
         files = find_trace_files(Path(traces), prefix)
-        if len(files) != system.device_count:
-            counts = " x ".join(str(n) for n in system.npus_count)
-            raise HespasError(
-                f"there are traces of {len(files)} devices, but system {system.name} has "
-                f"{system.device_count} ({counts})",
-                where=str(traces),
-                remedy="use a system of that size: hespas presets systems lists the presets, and "
-                "hespas presets new makes another",
-            )
+        system.check_device_count(len(files), "there are traces of", where=str(traces))
         inputs = load_inputs(traces, system, prefix, groups_file)
     result = simulator_choice.simulate_inputs(inputs, choice, note=note)
     if timeline is not None:

@@ -75,7 +75,8 @@ class IreeRuntime:
                 self.config = runtime.Config(driver)
         except Exception as error:  # the class depends on the driver
             known = ", ".join(runtime.query_available_drivers())
-            message = f"IREE has no device '{driver}' here: {extract_first_line(str(error))}"
+            reason = extract_first_line(str(error)).partition(". ")[0]
+            message = f"IREE has no device '{driver}' here: {reason}"
             raise HespasError(message, remedy=f"its drivers are {known}") from None
 
     def query_device_name(self) -> str:

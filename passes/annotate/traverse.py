@@ -125,12 +125,12 @@ def describe_estimates(
     return replace(target, host_link_bytes_per_s=spec.host_link_bytes_per_s if spec else None)
 
 
-def require_target(module: ir.Module) -> TargetAttr:
-    """Read ``hespas.target``. Raises HespasError if ``prepare`` has not run."""
+def require_target(module: ir.Module, remedy: str = "run prepare first") -> TargetAttr:
+    """Read ``hespas.target``. Raises HespasError with the remedy if ``prepare`` has not run."""
     target = TargetAttr.read_from_op(module.operation)
     if target is None:
         message = f"the module has no {TargetAttr.NAME}"
-        raise HespasError(message, op=module.operation, remedy="run prepare first")
+        raise HespasError(message, op=module.operation, remedy=remedy)
     return target
 
 

@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from hespas.configs import list_preset_names
 from hespas.dialects.attr_codec import read_program_facts, write_program_facts
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import find_entry_function
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 OPTIMISED_FOR = "optimised_for"  # the fact that names the target
 ASYNC_CHOICES = ["keep", "remove"]
 MAX_TIMEOUT_S = 1e7
+XLA_FLAG_PRESETS = ", ".join(list_preset_names("xla_flags"))
 
 
 @dataclass(frozen=True)
@@ -70,14 +72,14 @@ class XlaOptimizePass(Pass):
     triton_gemm: bool = option(True, "use Triton for matrix products; false: cuBLAS where possible")
     autotune: bool = option(False, "let XLA choose kernels by its tables; it cannot measure")
     disable: str = option("", "passes of XLA to disable, separated by commas")
-    preset: str = option("", "a named set of XLA flags: maxtext-tutorial, pytorch-fsdp")
+    preset: str = option("", f"a named set of XLA flags: {XLA_FLAG_PRESETS}")
     flags: str = option("", "further XLA flags, separated by spaces")
     dims: str = option("", "sizes of symbolic dimensions, as in prepare")
     devices: int = option(0, "required number of devices; 0: the module's own")
     devices_per_node: int = option(DEVICES_PER_NODE, "maximum number of GPUs of a host")
     slices: int = option(0, "number of slices of TPUs; 0: the fewest")
     timeout: float = option(1800.0, "seconds after which XLA is stopped")
-    keep_hlo: str = option("", "folder for XLA's HLO text")
+    keep_hlo: str = option("", "folder in which to keep XLA's HLO text")
 
     def apply(self, module: ir.Module, run: PassRun) -> XlaOptimization:
         from hespas.configs import compile_targets  # it adds to every start-up

@@ -21,7 +21,7 @@ from hespas.passes.prepare.census import ModuleCensus
 from hespas.support.errors import HespasError
 
 DEFAULT_SIZE = 128  # size of a dimension that neither the user nor a bound in its type sets
-REMEDY = 'set --prepare=dims="b=8,s=1024" by name, or dims="arg0=8x1024x64" by argument'
+REMEDY = 'set them with hespas-opt --prepare=dims="b=8,s=1024", or dims="arg0=8x1024x64"'
 SPECIFICATION = re.compile(r"\.shape = \(([^)]*)\)")  # JAX writes: args[0].shape = (b, s, 64)
 
 

@@ -68,7 +68,7 @@ def read_program(path: Path) -> CollectiveProgram:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise HespasError(f"{error.strerror or error}", where=str(path)) from None
+        raise HespasError(f"cannot read it: {error.strerror or error}", where=str(path)) from None
     return parse_program(data, str(path))
 
 

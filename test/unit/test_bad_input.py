@@ -408,7 +408,7 @@ CONFIGS: list[tuple[object, str, int]] = [
      "is not a file name", 1),
     ({"node": "H100_80GB"}, "^c: error: no program is given; name it with --mlir FILE", 2),
     ({"mlir": "m", "node": "H100_80G"}, "no node preset .*; did you mean 'H100_80GB'", 2),
-    ({"mlir": "m", "node": "no.json"}, "^no.json: error: No such file", 1),
+    ({"mlir": "m", "node": "no.json"}, "^no.json: error: cannot read it: No such file", 1),
     ({"mlir": "m", "system": "H100"}, "no system preset is named 'H100'; did you mean 'H100_", 2),
     ({"mlir": "m", "system": "A100_SXM_40GB_8GPU"},
      "^m: error: .* runs on 4 devices, but system A100_SXM_40GB_8GPU has 8; use a system", 1),
@@ -444,8 +444,12 @@ def test_configurations(refused: Check, config: object, message: str, code: int)
         (["trace", "print", "."], "^.: error: Is a directory", 1),
         (["trace"], "^error: .*required: COMMAND; see hespas trace --help", 2),
         (["trace", "chekc", "."], "^error: .*invalid choice: 'chekc'; did you mean 'check'", 2),
-        (["presets", "nodes", "m/x.json"], "^m/x.json: error: Not a directory", 1),
-        (["run", "--mlir", "m", "--system", "."], "^network.yml: error: No such file", 1),
+        (["presets", "nodes", "m/x.json"], "^m/x.json: error: cannot read it: Not a directory", 1),
+        (
+            ["run", "--mlir", "m", "--system", "."],
+            "^network.yml: error: cannot read it: ",
+            1,
+        ),
     ],
 )
 def test_other_commands(refused: Check, argv: list[str], message: str, code: int) -> None:

@@ -184,7 +184,7 @@ def test_a_timeline_is_written(place, capsys):
         (["traces", "--system", "ringg"], 2, "no system preset is named 'ringg'"),
         (["no", "--system", "ring"], 1, "no: error: the folder does not exist"),
         (["traces", "--system", "V100_32GB_8GPU"], 1,
-         "there are traces of 4 devices, but system V100_32GB_8GPU has 8 (8); "
+         "there are traces of 4 devices, but system V100_32GB_8GPU has 8; "
          "use a system of that size: hespas presets systems lists the presets, "
          "and hespas presets new"),
         (["traces", "--system", "ring", "--slowdown", "-1"], 2, "'-1' is negative"),

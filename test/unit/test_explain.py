@@ -156,8 +156,8 @@ def test_a_node_file_that_is_gone_is_named(tmp_path, capsys, monkeypatch):
         assert run_tool_main(hespas.main, ["show", ".", *flags]) == 1
         err = capsys.readouterr().err
         assert (
-            "mine.json: error: No such file or directory; the result refers to its node's file"
-            in err
+            "mine.json: error: cannot read it: No such file or directory; "
+            "the result refers to its node's file" in err
         )
     assert not Path("report.html").exists()
 

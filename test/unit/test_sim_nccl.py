@@ -224,7 +224,7 @@ def test_broadcasts_and_hosts_stay_with_the_network_model(two_hosts):
     plain = simulate(folder, system)
     assert "between hosts" not in plain.settings.to_texts()
     assert describe_missing_features(SimulationOptions(between_hosts="nccl")) == (
-        "NCCL's model between hosts"
+        "--between-hosts nccl"
     )
 
 

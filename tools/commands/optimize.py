@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from hespas.dialects.mlir import ir
 
 DESCRIPTION = """\
-Optimise a program with XLA for a CPU or a target GPU, and write the module: fusions as mhlo.fusion,
-cuBLAS and cuDNN kernels as custom calls, combined collectives. Programs with global shapes are
-partitioned. No GPU is needed, but its compiler is: pip install 'hespas[gpu-compiler]'.
+Optimise a program with XLA for a CPU, GPU or TPU, and write the module: fusions as mhlo.fusion,
+library kernels as custom calls, combined collectives. Programs with global shapes are partitioned.
+The device is not needed, but its compiler is: pip install 'hespas[gpu-compiler]' or
+'hespas[tpu-compiler]'.
 
   hespas optimize program.mlir --target H100_80GB -o optimised.mlir
 """
+METAVARS: dict[type, str] = {int: "N", float: "S"}  # the only option with a fraction is a time
 MAX_LISTED_KINDS = 4  # kinds of ops in the summary
 
 
@@ -39,7 +41,8 @@ def build_parser() -> CommandParser:
         if is_flag:
             add(f"--{spelled}", nargs="?", const="true", metavar="true|false", help=text)
         else:
-            add(f"--{spelled}", metavar=spelled.rpartition("-")[2].upper(), help=text)
+            word = METAVARS.get(type(default), spelled.rpartition("-")[2].upper())
+            add(f"--{spelled}", metavar=word, help=text)
     return parser
 
 

@@ -44,7 +44,7 @@ def build_parser() -> CommandParser:
         "--output", metavar="DIR", help="write the files of the named preset to this folder"
     )
     targets = _add_listing(
-        parser, "targets", "list the GPUs that XLA can compile for", _show_targets,
+        parser, "targets", "list the GPUs and TPUs that XLA can compile for", _show_targets,
         "print this compile target or file as JSON",
     )  # fmt: skip
     targets.add_argument(

@@ -171,7 +171,7 @@ def read_table_text(path: str) -> str:
     try:
         return unpack_bytes(Path(path).read_bytes(), path).decode("utf-8-sig")
     except OSError as error:
-        raise HespasError(f"{error.strerror or error}", where=path) from None
+        raise HespasError(f"cannot read it: {error.strerror or error}", where=path) from None
     except UnicodeDecodeError:
         raise HespasError("is not UTF-8 text", where=path) from None
 

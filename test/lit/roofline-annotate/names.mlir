@@ -6,7 +6,7 @@
 
 // NODE: error: no node preset is named 'H100'; did you mean 'H100_80GB', 'H100_96GB_HBM2e', 'H100_PCIe_80GB'?
 // OPTION: error: roofline-annotate has no option 'nod'; did you mean 'node'?
-// FILE: none.json: error: No such file or directory
+// FILE: none.json: error: cannot read it: No such file or directory
 module {
   func.func public @main(%x: tensor<8xf32>) -> tensor<8xf32> {
     return %x : tensor<8xf32>
