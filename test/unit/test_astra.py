@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import time
 from pathlib import Path
 
@@ -217,12 +218,23 @@ def test_chunks_that_block_each_other(tmp_path):
     assert "2 queues per dimension" in text
 
 
-def test_timeout_leaves_nothing_behind(tmp_path, job):
-    ran = write_astra_stub(tmp_path / "bin", "", code="time.sleep(60)")
+def test_timeout_leaves_nothing_behind(tmp_path, job, monkeypatch):
+    started = tmp_path / "started"
+    code = f"os.mkdir({str(started)!r}); time.sleep(600)"
+    ran = write_astra_stub(tmp_path / "bin", "", code=code)
+    wait = subprocess.Popen.wait
+
+    def wait_after_start(process: subprocess.Popen, timeout: float | None = None) -> int:
+        """Begin to count when the program has started, however slow the machine is."""
+        while not started.exists() and process.poll() is None:
+            time.sleep(0.01)
+        return wait(process, timeout)
+
+    monkeypatch.setattr(subprocess.Popen, "wait", wait_after_start)
     begun = time.monotonic()
-    with pytest.raises(HespasError, match=r"did not finish within 1 s"):
-        astra.simulate_with_astra(ran, job, timeout_s=1)
-    assert time.monotonic() - begun < 10
+    with pytest.raises(HespasError, match=r"did not finish within 0\.1 s"):
+        astra.simulate_with_astra(ran, job, timeout_s=0.1)
+    assert time.monotonic() - begun < 300
     assert not Path(seen(ran)["cwd"]).exists()
 
 

@@ -6,8 +6,7 @@ import json
 import sqlite3
 import subprocess
 import sys
-import threading
-from contextlib import closing, nullcontext
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -149,20 +148,34 @@ for turn in range(5):
         assert cache.count_grouped_outcomes() == [("fake", "1", "", 700, 0)]
 
 
-@pytest.mark.parametrize("timeout_s", [60.0, 0.05])
-def test_a_new_file_that_another_process_writes_is_waited_for(tmp_path, monkeypatch, timeout_s):
-    """SQLite's own timeout does not apply while the journal of a file changes its mode."""
-    monkeypatch.setattr(measurement_cache, "BUSY_TIMEOUT_S", timeout_s)
+@pytest.fixture
+def writer(tmp_path, monkeypatch):
+    """A connection to a new file that is in a transaction, as that of another process."""
     monkeypatch.setattr(MeasurementCache, "_check_schema", lambda self: None)
     file = tmp_path / "cache.sqlite"
-    with closing(sqlite3.connect(file, isolation_level=None, check_same_thread=False)) as writer:
-        writer.execute("BEGIN IMMEDIATE")
-        timer = threading.Timer(0.3, lambda: writer.execute("COMMIT"))
-        timer.start()
-        refused = nullcontext() if timeout_s > 1 else pytest.raises(HespasError, match="is locked")
-        with refused, MeasurementCache(str(file)):
-            pass
-        timer.join()
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield connection
+
+
+def test_a_new_file_that_another_process_writes_is_waited_for(tmp_path, monkeypatch, writer):
+    """SQLite's own timeout does not apply while the journal of a file changes its mode."""
+    waits_s = []
+
+    def commit_meanwhile(wait_s: float) -> None:
+        waits_s.append(wait_s)
+        if len(waits_s) == 2:
+            writer.execute("COMMIT")
+
+    monkeypatch.setattr("time.sleep", commit_meanwhile)
+    with MeasurementCache(str(tmp_path / "cache.sqlite")):
+        assert len(waits_s) == 2
+
+
+def test_the_wait_for_another_process_has_an_end(tmp_path, monkeypatch, writer):
+    monkeypatch.setattr(measurement_cache, "BUSY_TIMEOUT_S", 0.05)
+    with pytest.raises(HespasError, match="is locked"):
+        MeasurementCache(str(tmp_path / "cache.sqlite"))
 
 
 def test_the_command(tmp_path, monkeypatch, capsys):
