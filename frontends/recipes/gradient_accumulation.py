@@ -72,7 +72,8 @@ class StepGradients:
         return total / self.count, jax.tree.map(lambda grad: grad / self.count, grads)
 
     def _differentiate(self, params: Any, batch: Mapping[str, jax.Array]) -> tuple[jax.Array, Any]:
-        return jax.value_and_grad(self.loss)(params, batch)
+        value, grads = jax.value_and_grad(self.loss)(params, batch)
+        return value, jax.tree.map(self.p.finish_flat_gradient, grads, self.weights)
 
     def _sum_microbatches(
         self, copies: Any, batch: Mapping[str, jax.Array]

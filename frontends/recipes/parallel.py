@@ -166,10 +166,7 @@ class MeshParallelism:
                     gradient = lax.psum_scatter(
                         gradient, "fsdp", scatter_dimension=number, tiled=True
                     )
-            gradient = self.sum_over_axes(gradient, *missing)
-            if self._has_flat_buffer(axes):
-                gradient = copy_array(gradient)  # divided a second time
-            return (gradient.astype(stored),)
+            return (self.sum_over_axes(gradient, *missing).astype(stored),)
 
         def keep_nothing(weight: jax.Array) -> tuple[jax.Array, None]:
             return self._gather_shards(weight, axes, dtype), None
@@ -185,12 +182,22 @@ class MeshParallelism:
         FSDP joins the gradients of the weights of a block, converts the result, and divides it by a
         part of the number of devices before the reduce-scatter (_unshard_grads_for_reduction and
         _reduce_grad of torch/distributed/fsdp/_runtime_utils.py): three kernels. The loss here is
-        the mean over all tokens already, so that the division is a copy.
+        the mean over all tokens already, so that the division is a copy. `finish_flat_gradient`
+        is the second division.
         """
         sum_dtype = self.reduce_dtype or dtype
         if not self._has_flat_buffer(axes):
             return gradient.astype(sum_dtype)
         return copy_array(copy_array(gradient).astype(sum_dtype))
+
+    def finish_flat_gradient(self, gradient: jax.Array, weight: ShardedArray) -> jax.Array:
+        """Divide the sum over devices of a gradient by the rest of their number, as FSDP does.
+
+        This runs on the gradients of all layers together. In a loop over layers, the kernel would
+        lie between the reduce-scatter and the stack of gradients, and XLA could no longer run the
+        reduce-scatter alongside the next layer, as PyTorch does.
+        """
+        return copy_array(gradient) if self._has_flat_buffer(weight.axes) else gradient
 
     def prepare_column_input(self, x: jax.Array, *axes: str) -> jax.Array:
         """Prepare ``[batch, sequence, emb]`` for a matmul whose columns ``axes`` split."""

@@ -12,6 +12,7 @@ from support.recipe_runs import arrays, assert_close, jitted
 
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import FUSION
+from hespas.frontends.export.exportable_lowering import lower_exportable
 from hespas.frontends.jax import from_jax
 from hespas.frontends.recipes import gpt
 from hespas.frontends.recipes.eager_operators import (
@@ -127,6 +128,24 @@ def test_eager_steps_are_those_of_fused_programs(mesh, batch, options):
     expected = run_plain_steps()
     assert_close(losses, expected[1], 2e-5)
     assert_close(join_arrays(state["mu"]), join_arrays(expected[0]["mu"]), 1e-3)
+
+
+def test_loops_store_scattered_gradients_without_another_kernel():
+    """XLA runs a reduce-scatter alongside the next layer only if its result goes to the stack."""
+    program = build_gpt({"fsdp": 2}, 2, eager=True, scan=True, remat="full", reduce_dtype="f32")
+    module = from_jax(lower_exportable(program, "cuda"))
+    run_pipeline(module, "prepare", PassRun())
+    users = []
+
+    def visit(op):
+        if op.name == "stablehlo.reduce_scatter" and op.parent.name == "stablehlo.while":
+            users.append({use.owner.name for use in op.results[0].uses})
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    weights_of_a_layer = 6
+    assert len(users) == weights_of_a_layer
+    assert not any("stablehlo.optimization_barrier" in names for names in users)
 
 
 def test_metrics_are_the_loss_without_gradient():
