@@ -86,7 +86,7 @@ class CalibratedEstimator(Estimator):
     """Estimate each kernel and its band with constants measured on the device."""
 
     name: ClassVar[str] = "calibrated"
-    version: ClassVar[str] = "10"
+    version: ClassVar[str] = "11"
     measured_network: ClassVar[bool] = True
     Config: ClassVar[type] = CalibratedConfig
 

@@ -84,6 +84,7 @@ class KernelFit:
             forward call of as many operations, as a function of the queries and the head size.
         backward_tags: The tags of ``backward``, which may be that of another device.
         causes: What the constants lack besides what the tags say, see ``configs.source_errors``.
+        covered_tags: Further tags, whose errors are among the causes already.
         eager_s: Additional launch time, in seconds, that the measurements contain.
         error: The median relative error of held-out shapes.
     """
@@ -103,6 +104,7 @@ class KernelFit:
     source: str = ""
     backward_tags: frozenset[str] = frozenset()
     causes: frozenset[str] = frozenset()
+    covered_tags: frozenset[str] = frozenset()
 
     @classmethod
     def from_preset(

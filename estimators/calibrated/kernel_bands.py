@@ -30,7 +30,7 @@ def list_error_causes(timed: KernelTime) -> frozenset[str]:
 
     A compiler's estimate was compared with measurements, so it needs no second source.
     """
-    causes = timed.fit.causes | timed.tags
+    causes = timed.fit.causes | timed.error_tags
     return causes if COMPILER in causes else causes | {"source"}
 
 

@@ -52,6 +52,11 @@ class KernelTime:
     @property
     def tags(self) -> frozenset[str]:
         """The tags of the estimate."""
+        return self.error_tags | self.fit.covered_tags
+
+    @property
+    def error_tags(self) -> frozenset[str]:
+        """The tags that are causes of errors of their own."""
         return self.fit.tags | {EXTRAPOLATED} if self.extrapolated else self.fit.tags
 
     @property
@@ -169,11 +174,21 @@ def _limit_power(
     power = constants.power.select_type(key) if constants.power is not None else None
     if power is None:
         return time_s, fit.with_cause("burst")
-    fit = fit.with_cause("power limit")
     slowdown = power.compute_measured_slowdown(flops, moved_bytes, time_s)
-    if slowdown == 1.0:
-        return time_s, fit
-    return time_s * slowdown, fit.with_tags(*power.tags)
+    # The energy of 8-bit operations was measured on one board only, at a limit of its own.
+    tags = power.tags if key in ("bf16", "f16") else frozenset((TRANSFERRED,))
+    return time_s * slowdown, _mark_power_limit(fit, tags, slowdown)
+
+
+def _mark_power_limit(fit: KernelFit, tags: frozenset[str], slowdown: float) -> KernelFit:
+    """Return the fit of a kernel that the power slows, with the error of the energies.
+
+    Energies without tags were fitted to kernels of the board at its limit, and have no such error.
+    """
+    if not tags:
+        return fit
+    fit = fit.with_cause("power limit")
+    return fit if slowdown == 1.0 else replace(fit, covered_tags=fit.covered_tags | tags)
 
 
 def _list_variants(count: int, sustained: bool) -> tuple[str, ...]:
@@ -280,7 +295,7 @@ def estimate_attention_time(
         # The limit of the measured boards does not slow attention (B200 in aiconfigurator).
         slowdown = constants.power.compute_relative_slowdown(shape.flops, moved_bytes, time_s)
         if slowdown > 1:
-            fit = fit.with_tags(*constants.power.tags).with_cause("power limit")
+            fit = _mark_power_limit(fit, constants.power.tags, slowdown)
             time_s *= slowdown
     if shape.backward and fit.backward is not None:
         sizes = (shape.queries, shape.head_size)
@@ -295,7 +310,11 @@ def estimate_attention_time(
 def _estimate_library_attention(
     constants: DeviceConstants, shape: AttentionShape, moved_bytes: float, library: AttentionLibrary
 ) -> KernelTime:
-    """Return the time of a call of a library other than cuDNN, with the band of cuDNN's."""
+    """Return the time of a call of a library other than cuDNN, with the band of cuDNN's.
+
+    The time of a library that was not measured is that of another one on the same board, whose
+    error is that of another source.
+    """
     compute_s = shape.flops / constants.node.find_peak_rate("matrix", shape.dtype).flops_per_s
     memory_s = moved_bytes / constants.node.memory_bandwidth_bytes_per_s
     time_s, outside = library.estimate_time(shape)
@@ -305,7 +324,7 @@ def _estimate_library_attention(
         1.0,
         constants.fits["attention"].band,
         efficiency=compute_s / time_s if time_s else 1.0,
-        tags=frozenset(() if library.is_measured else (TRANSFERRED,)),
+        covered_tags=frozenset(() if library.is_measured else (TRANSFERRED,)),
     )
     return _build_kernel_time(fit, time_s, compute_s, memory_s, outside)
 

@@ -25,8 +25,8 @@ from hespas.configs.source_errors import (
     load_source_errors,
 )
 from hespas.dialects.attrs import Cost
-from hespas.estimators.calibrated.device_constants import DeviceConstants
-from hespas.estimators.calibrated.kernel_bands import estimate_kernel_band
+from hespas.estimators.calibrated.device_constants import TRANSFERRED, DeviceConstants
+from hespas.estimators.calibrated.kernel_bands import estimate_kernel_band, list_error_causes
 from hespas.estimators.calibrated.kernel_times import estimate_product_time
 from hespas.estimators.product_shapes import MatrixProduct
 from hespas.passes.emit.time_band import combine_bands
@@ -81,9 +81,27 @@ def product_width(name: str, size: int = 4096) -> float:
 def test_constants_of_other_boards_and_clocks_are_less_certain():
     h200, h100 = product_width("H200_141GB"), product_width("H100_80GB")
     assert h200 < h100 < product_width("H100_96GB_HBM2e")  # at 500 W, by a model of power
-    a100 = product_width("A100_SXM_80GB")
-    assert h200 < a100 < product_width("A100_SXM_40GB")
+    a100 = product_width("A100_SXM_80GB")  # at its own limit, by its own energies
+    assert h200 == a100 < product_width("A100_SXM_40GB")
     assert h200 < product_width("A40_48GB")
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "causes"),
+    [
+        ("H100_96GB_HBM2e", "bf16", {"source", "same chip", "power limit"}),
+        ("A100_SXM_80GB", "bf16", {"source"}),
+        ("H100_80GB", "f8", {"source", "transferred", "power limit"}),
+    ],
+    ids=["another limit", "its own limit", "energy of another board"],
+)
+def test_energies_of_another_board_are_one_error(name, dtype, causes):
+    """They are tagged as transferred, but the constants of a product are those of its chip."""
+    shape = MatrixProduct(8192, 8192, 8192, 1, dtype, 2 * 8192**3)
+    constants = DeviceConstants.from_node(configs.load_node(name))
+    timed = estimate_product_time(constants, shape, 6.0 * 8192**2)
+    assert list_error_causes(timed) == causes
+    assert (TRANSFERRED in timed.tags) == ("power limit" in causes)
 
 
 def cost(kernel_class: str | None, latency_ns: float, own: float, shared: float) -> Cost:
