@@ -85,8 +85,8 @@ _SMALL_SIZES = {
     "attention": ("attention", (64, 4096, 128)),
 }
 # The classes of docs/data/second-sources.csv, with the library of rows that name none. Products at
-# an unknown power limit, product.bf16_sustained, are not among them: `power_limits` infers the limit
-# from these very products, so that nothing is left to compare.
+# an unknown power limit, product.bf16_sustained, are not among them: `power_limits` infers the
+# limit from these very products, so that nothing is left to compare.
 _SECOND_CLASSES = {"product.bf16": "XLA's table", "attention": "cuDNN", "stream.layer_norm": ""}
 _MOST_FITTED = 4000  # kernels
 # Square products in bf16 (AI-Hypercomputer/tpu-recipes, microbenchmarks): sizes and TFLOP/s; on v6e
