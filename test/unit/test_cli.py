@@ -116,7 +116,7 @@ def test_a_program_for_one_device(place, capsys):
         ([], 2, "no program is given; name it with --mlir FILE"),
         (["--mlir", "no.mlir"], 1, "no.mlir: error: "),
         (["step.mlir"], 1, "a program goes with --mlir"),
-        (["no.json"], 1, "no.json: error: No such file"),
+        (["no.json"], 1, "no.json: error: cannot read it: No such file"),
         (["--mlir", "step.mlir", "--nodes", "x"], 2, "no option --nodes; did you mean '--node'?"),
         (["--mlir", "step.mlir", "--rendezvous"], 2, "no option --rendezvous; known: --astra-sim,"),
         (["--mlir", "step.mlir", "--node", "A100"], 2, "no node preset is named 'A100'"),

@@ -173,7 +173,11 @@ def test_another_size_is_told(place):
         (3, None, r"all_reduce_3x1048576\.3\.et: error: is missing: it is for position 3"),
         (5, None, r"comm_src is rank 4, in a communicator of 4"),
         (4, ("preferred-dataset-splits", 2), "preferred-dataset-splits is more than 1"),
-        (4, ("per-node-custom-implementation", "none.yml"), "none.yml: error: No such file"),
+        (
+            4,
+            ("per-node-custom-implementation", "none.yml"),
+            "none.yml: error: cannot read it: No such file",
+        ),
     ],
 )
 def test_what_astra_sim_would_fail_on(place, ranks, change, text):
@@ -233,7 +237,7 @@ def test_members_must_ascend(place):
         ),
         (("generate", "ring", "--tag", 500_000_000, "--local-mem-bw", 1), 2, "--tag is not"),
         (("generate", "ring", "--output", "w", "--local-mem-bw", 1), 1, "of workload traces"),
-        (("convert", "none.xml"), 1, "none.xml: error: No such file"),
+        (("convert", "none.xml"), 1, "none.xml: error: cannot read it: No such file"),
     ],
 )
 def test_wrong_command_lines(place, capsys, words, code, text):

@@ -62,7 +62,7 @@ NUMBERS = (
 
 @pytest.mark.parametrize("name", configs.list_node_presets())
 def test_node_preset(name):
-    data = configs.read_json(configs._FOLDER / "nodes" / f"{name}.json")
+    data = configs.read_node_json(name)
     checked = node_files.NodeFile.model_validate(data).to_node_spec()
     node = configs.load_node(name)
     assert node == checked
@@ -212,7 +212,7 @@ def test_bad_node_files(tmp_path, data, message):
 
 
 def test_missing_file_and_binary(tmp_path):
-    with pytest.raises(HespasError, match=r"none\.json: error: No such file"):
+    with pytest.raises(HespasError, match=r"none\.json: error: cannot read it: No such file"):
         configs.load_node(str(tmp_path / "none.json"))
     (tmp_path / "b.json").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(HespasError, match="not UTF-8"):

@@ -174,7 +174,7 @@ def test_an_annotated_program_that_is_not_split_is_split(runs, capsys, tmp_path)
         (("{a}", "{b}", "--estimator", "roofline"), 2, "it is a result already"),
         (("{a}", "{folder}"), 1, "there is no run.json; name the output folder of a hespas run"),
         (("{a}", "none.mlir"), 1, "none.mlir"),
-        (("{a}", "none.json"), 1, "No such file"),
+        (("{a}", "none.json"), 1, "none.json: error: there is no such file"),
         (("{a}",), 2, "there is one result only"),
         (("{a}", "{b}", "{bare}"), 2, "--changes compares two results, and there are 3"),
         (("{a}", "{b}", "--top", "-1"), 2, "argument --top: '-1' is not a whole number"),

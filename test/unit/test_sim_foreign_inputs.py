@@ -69,7 +69,7 @@ def test_a_flag_names_the_communicators(tmp_path: Path, capsys) -> None:
     capsys.readouterr()
     with pytest.raises(HespasError, match="communicator 1 is not in comm_group"):
         simulate(tmp_path)
-    with pytest.raises(HespasError, match=r"absent.json: error: No such file"):
+    with pytest.raises(HespasError, match=r"absent.json: error: cannot read it: No such file"):
         simulate(tmp_path, groups_file=tmp_path / "absent.json")
 
 

@@ -479,7 +479,7 @@ def test_a_family_scales(place, capsys):
         (("--mlir", "step.mlir", "--output", "t.xls"), 2, "ends in none of"),
         (("--mlir", "step.mlir", "--columns", "stepp"), 2, "there is no column 'stepp'"),
         (("--mlir", "step.mlir", "--timeout", "0"), 2, "is not greater than 0"),
-        (("none.yml",), 1, "none.yml: error: No such file"),
+        (("none.yml",), 1, "none.yml: error: cannot read it: No such file"),
         (("bad.yml",), 1, "bad.yml:2: error: expected 'key: [values]'"),
         (("odd.yml",), 1, "odd.yml: error: unknown key 'spilt'"),
         (("bare.yml",), 2, "no program is given"),

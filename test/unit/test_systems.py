@@ -126,7 +126,9 @@ def test_variants_of_a_preset():
         "ring",
     )
     assert configs.load_system(VARIANTS[0]).custom == {"all-reduce": "all_reduce"}
-    with pytest.raises(HespasError, match=r"system_other\.json: error: No such file"):
+    with pytest.raises(
+        HespasError, match=r"system_other\.json: error: cannot read it: No such file"
+    ):
         configs.load_system("A100_SXM_40GB_4GPU/system_other.json")
     with pytest.raises(UsageError, match="no system preset is named 'A100'"):
         configs.load_system("A100/system_custom.json")
