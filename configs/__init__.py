@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hespas.configs.node_spec import NodeSpec
+from hespas.configs.preset_base import BASE, merge_base
 from hespas.configs.system_spec import SystemSpec
 from hespas.configs.text_files import read_text_file
 from hespas.support.errors import HespasError, UsageError
@@ -163,7 +164,7 @@ def is_preset_name(name_or_path: str) -> bool:
 def read_preset_or_file(
     folder: str, name_or_path: str, kind: str, *, alternative: str = "or give a .json file"
 ) -> dict[str, Any]:
-    """Return the unchecked JSON object of a preset or a file.
+    """Return the unchecked JSON object of a preset or a file, merged with its base if it has one.
 
     Args:
         folder: The folder of presets in ``configs``.
@@ -172,14 +173,28 @@ def read_preset_or_file(
 
     Raises:
         UsageError: No preset has this name.
-        HespasError: The file cannot be read.
+        HespasError: The file cannot be read, or its base is no preset.
     """
     if not is_preset_name(name_or_path):
-        return read_json(name_or_path)
-    path = _FOLDER / folder / f"{name_or_path}.json"
-    if not path.is_file():
-        raise build_unknown_name_error(kind, name_or_path, list_preset_names(folder), alternative)
-    return json.loads(path.read_text("utf-8"))
+        data = read_json(name_or_path)
+        _check_base(data, folder, name_or_path)
+    elif name_or_path in (known := list_preset_names(folder)):
+        data = json.loads((_FOLDER / folder / f"{name_or_path}.json").read_text("utf-8"))
+    else:
+        raise build_unknown_name_error(kind, name_or_path, known, alternative)
+    if BASE not in data:
+        return data
+    return merge_base(data, read_preset_or_file(folder, data[BASE], kind))
+
+
+def _check_base(data: dict[str, Any], folder: str, path: str) -> None:
+    """Raise HespasError if the base of a file is not the name of a preset."""
+    known = list_preset_names(folder)
+    if BASE in data and data[BASE] not in known:
+        from hespas.support.suggestions import suggest_nearest
+
+        remedy = suggest_nearest(str(data[BASE]), known)
+        raise HespasError(f"'{BASE}' is not the name of a preset", where=path, remedy=remedy)
 
 
 def build_unknown_name_error(

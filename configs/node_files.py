@@ -6,11 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from hespas.configs.accelerator import Accelerator
 from hespas.configs.calibration import Calibration
 from hespas.configs.node_spec import RULES, UNITS, NodeSpec, find_rate_key_problem
+from hespas.configs.preset_base import BASE
 from hespas.configs.silicon import SiliconFile
 from hespas.configs.validation import Positive, SlowdownSetting, StrictModel, validate_config
 from hespas.support.errors import HespasError
@@ -18,10 +19,25 @@ from hespas.support.errors import HespasError
 Share = Annotated[float, Field(gt=0, le=1)]
 
 
+def _require_base_or_numbers(schema: dict[str, Any]) -> None:
+    """Let a file with a base leave out what the base has."""
+    numbers = [key for key in schema["required"] if key != "name"]
+    schema["required"] = ["name"]
+    schema["anyOf"] = [{"required": [BASE]}, {"required": numbers}]
+
+
 class NodeFile(StrictModel):
-    """A node file, such as ``configs/nodes/*.json``; ``NodeSpec`` describes keys and units."""
+    """A node file, such as ``configs/nodes/*.json``; ``NodeSpec`` describes keys and units.
+
+    Attributes:
+        base: The preset that has what the file does not state (``configs.preset_base``). It is
+            merged before a file is validated.
+    """
+
+    model_config = ConfigDict(json_schema_extra=_require_base_or_numbers)
 
     name: str
+    base: str | None = None
     memory_bandwidth_bytes_per_s: Positive
     peaks_flops: dict[Literal["matrix", "vector"], dict[str, Positive]] = Field(
         default_factory=dict
@@ -70,7 +86,7 @@ class NodeFile(StrictModel):
 
     def to_node_spec(self) -> NodeSpec:
         parts = {"calibration": self.calibration, "silicon": self.silicon}
-        data = self.model_dump(exclude={*parts, "accelerator"})
+        data = self.model_dump(exclude={*parts, "accelerator", BASE})
         dumped = {key: part and part.model_dump(exclude_unset=True) for key, part in parts.items()}
         spec = NodeSpec.from_preset_json({**data, **dumped})
         return spec if self.accelerator is None else _add_accelerator(spec, self.accelerator)
