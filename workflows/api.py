@@ -1,4 +1,4 @@
-"""The functions of the package ``hespas``, which re-exports them."""
+"""The functions of the package ``hespas``, which re-exports them; see also ``study_api``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Union
 
 from hespas.dialects.mlir import ir
 from hespas.support.errors import UsageError
-from hespas.support.suggestions import suggest_nearest
 from hespas.support.supervised_process import open_temporary_folder
 from hespas.workflows import result_sources, run_comparison, run_flow, run_plan
 from hespas.workflows.estimate_source import load_program_source, read_program
@@ -21,14 +20,11 @@ from hespas.workflows.sensitivity.run_sensitivity import analyse_run_folder
 
 if TYPE_CHECKING:
     from hespas.simulators.report_rows import SimulationReport
-    from hespas.workflows.pipelines.pipeline_study import PipelineStudy
     from hespas.workflows.planning.plan_result import LayoutPlan
     from hespas.workflows.run_comparison import ComparedResult, WorkScaling
     from hespas.workflows.run_summary import RunSummary
     from hespas.workflows.sensitivity.step_sensitivity import StepSensitivity
     from hespas.workflows.sweep.sweep_runner import SweepOutcome
-    from hespas.workflows.variation.checkpoint_goodput import JobGoodput
-    from hespas.workflows.variation.step_variation import StepVariation
 
 Program = Union[str, bytes, "os.PathLike[str]", ir.Module, Any]
 """MLIR or HLO text or bytes, a file, an ``ir.Module``, or a ``jax.stages.Lowered``."""
@@ -146,94 +142,6 @@ def sensitivity(
         _refuse_options(args, options)
         return program.sensitivity()
     return estimate(program, *args, **options).sensitivity()
-
-
-def variation(
-    folder: str | os.PathLike[str],
-    *,
-    device_spread: float | str = 0.0,
-    jitter: float = 0.0,
-    draws: int = 1000,
-    seed: int = 0,
-    system: str | None = None,
-) -> StepVariation:
-    """Draw the step time of devices and kernels that are not all alike.
-
-    Args:
-        folder: The output folder of a run, or other traces.
-        device_spread: Standard deviation of the time of compute between devices, 0.03 for 3 %, or
-            "bands" for that of the band of the run's compute.
-        jitter: That of each compute node from one execution to the next.
-        draws: The number of draws.
-        seed: The seed of the random numbers; equal seeds give equal results.
-        system: The network; None for that of the run.
-
-    Returns:
-        The distribution of the step time, and what one slow device costs.
-
-    Raises:
-        HespasError: The traces cannot be simulated, or the run has no band.
-    """
-    from hespas.workflows.variation.step_variation import vary_folder
-
-    return vary_folder(
-        os.fspath(folder),
-        device_spread=device_spread,
-        jitter=jitter,
-        draws=draws,
-        seed=seed,
-        overrides={"system": system} if system else {},
-    )
-
-
-def goodput(devices: int | Sequence[int], checkpoint_s: float, **options: Any) -> JobGoodput:
-    """Compute what failures and checkpoints leave of the time of a training job.
-
-    Args:
-        devices: The number of devices, or several.
-        checkpoint_s: The time for which a checkpoint stops the job.
-        **options: ``restart_s``, ``device_mtbf_h``, ``interval_s`` and ``step_time_s``, as the
-            flags of ``hespas study goodput``.
-
-    Returns:
-        The share of time that makes progress, with the best interval between checkpoints.
-
-    Raises:
-        HespasError: A number is not positive.
-    """
-    from hespas.workflows.variation.checkpoint_goodput import compute_job_goodput
-
-    counts = [devices] if isinstance(devices, int) else devices
-    return compute_job_goodput(counts, checkpoint_s, **options)
-
-
-def pipeline(
-    folder: str | os.PathLike[str] = "", *, note: TextFunction = ignore_text, **options: Any
-) -> PipelineStudy:
-    """Compare schedules of pipeline parallelism, as ``hespas study pipeline`` does.
-
-    Args:
-        folder: The folder of the programs of stages; "" for those of the recipe ``stage``.
-        note: Receives notes and progress, one line each.
-        **options: Fields of ``PipelineRequest``, such as ``ranks=4``, ``microbatches=[8, 16]``,
-            ``options={"model": "8b"}``, ``mesh={"data": 2}`` and ``node="H100_80GB"``.
-
-    Returns:
-        A row for each schedule and number of microbatches, and the fastest one that fits.
-
-    Raises:
-        HespasError: An option is wrong, or no pipeline at all can be estimated.
-    """
-    from hespas.workflows.pipelines.pipeline_request import PipelineRequest
-    from hespas.workflows.pipelines.pipeline_study import compare_pipelines
-
-    for name in options:
-        if name not in PipelineRequest.__dataclass_fields__:
-            known = [*PipelineRequest.__dataclass_fields__]
-            raise UsageError(
-                f"a study of pipelines has no option '{name}'", remedy=suggest_nearest(name, known)
-            )
-    return compare_pipelines(PipelineRequest(folder=os.fspath(folder), **options), note)
 
 
 def _refuse_options(args: Sequence[Any], options: Mapping[str, Any]) -> None:

@@ -17,21 +17,19 @@ if TYPE_CHECKING:
     from hespas.workflows.api import (
         compare,
         estimate,
-        goodput,
-        pipeline,
         plan,
         read,
         run,
         sensitivity,
         simulate,
         sweep,
-        variation,
     )
     from hespas.workflows.pipelines.pipeline_request import PipelineRow
     from hespas.workflows.pipelines.pipeline_study import PipelineStudy
     from hespas.workflows.program_estimate import ProgramEstimate, RegionTime, TimeBreakdown
     from hespas.workflows.run_differences import RunDifference, TimeChange
     from hespas.workflows.sensitivity.step_sensitivity import RateSensitivity, StepSensitivity
+    from hespas.workflows.study_api import goodput, pipeline, variation
     from hespas.workflows.time_ranking import RankedTime, TimeRanking
     from hespas.workflows.variation.checkpoint_goodput import GoodputRow, JobGoodput
     from hespas.workflows.variation.step_variation import StepVariation, StragglerCost
@@ -81,6 +79,7 @@ _MODULES = {
     **dict.fromkeys(
         ("RateSensitivity", "StepSensitivity"), "hespas.workflows.sensitivity.step_sensitivity"
     ),
+    **dict.fromkeys(("goodput", "pipeline", "variation"), "hespas.workflows.study_api"),
     **dict.fromkeys(("RankedTime", "TimeRanking"), "hespas.workflows.time_ranking"),
     **dict.fromkeys(("GoodputRow", "JobGoodput"), "hespas.workflows.variation.checkpoint_goodput"),
     **dict.fromkeys(

@@ -7,7 +7,7 @@ What is rewritten:
 - Asynchronous collectives inside fusions become a collective and a barrier (``tpu_async``).
 - Transfers that hosts take part in, between slices and to the host's memory, become collectives and
   custom calls (``tpu_transfers``).
-- A fusion that reduces and keeps the shard of its device becomes reduce-scatters (``tpu_scatters``).
+- Fusions that reduce and keep the shard of their device become reduce-scatters (``tpu_scatters``).
 - Copies between the memories of a device (``copy-start``, ``slice-start`` and the concatenation of
   such slices, which may be slices of a bitcast to bytes) run alongside compute. They are removed:
   what they fetch counts where it is used.
