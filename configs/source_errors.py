@@ -128,7 +128,8 @@ def find_kernel_family(kernel_class: str) -> str:
     return "attention" if name.endswith("attention") else name
 
 
-def find_shared_error(family: str, causes: Iterable[str]) -> LogEnds:
+@functools.cache
+def find_shared_error(family: str, causes: frozenset[str]) -> LogEnds:
     """Return the error that kernels of a family share, from independent causes."""
     known = load_shared_errors()
     return combine_independent(known[family, cause] for cause in sorted(causes))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal, TypeVar
@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 from hespas.dialects.attrs import Cost, RegionAttr
 from hespas.dialects.canonical_text import to_canonical_text
 from hespas.dialects.mlir import ir
-from hespas.estimators.work import OpWork, UnknownCost, compute_op_work
+from hespas.estimators.work import OpWork, UnknownCost, WorkPart, compute_op_work
 from hespas.support.errors import HespasError
 from hespas.support.settings import list_settings, setting
 
@@ -28,21 +28,30 @@ class CostItem:
     def __init__(self, op: ir.Operation, text: str | None = None) -> None:
         self.op = op
         self._text = text
-        self._traits: dict[Callable[[ir.Operation], Any], Any] = {}
+        self._traits: dict[tuple[Hashable, ...], Any] = {}
 
     @functools.cached_property
     def work(self) -> OpWork:
         """The operations and bytes of the op; raises UnknownCost."""
         return compute_op_work(self.op)
 
-    def find_traits(self, find: Callable[[ir.Operation], Traits]) -> Traits:
-        """Return what ``find`` reads from the op, on any hardware; the op is read once.
+    def list_known_parts(self) -> Sequence[WorkPart]:
+        """List the operations of the op; none if they are not known."""
+        try:
+            return self.work.parts
+        except HespasError:
+            return ()
 
-        An item may be estimated for many nodes (``workflows.program_replay``).
+    def find_traits(self, find: Callable[..., Traits], *settings: Hashable) -> Traits:
+        """Return ``find(self, *settings)``, which reads the op; equal settings read it once.
+
+        An item may be estimated for many nodes (``workflows.program_replay``), so ``find`` must
+        depend on nothing else.
         """
-        if find not in self._traits:
-            self._traits[find] = find(self.op)
-        return self._traits[find]
+        key = (find, *settings)
+        if key not in self._traits:
+            self._traits[key] = find(self, *settings)
+        return self._traits[key]
 
     def render_text(self) -> str:
         """Return the text of the op without names and locations; equal texts have equal costs."""
@@ -113,6 +122,13 @@ class Estimator(ABC):
     @abstractmethod
     def estimate(self, item: CostItem) -> Cost:
         """Return the cost of one execution of ``item``; raises UnknownCost."""
+
+    def estimate_time_ns(self, item: CostItem) -> float:
+        """Return the latency of ``estimate(item)``, without its notes; raises UnknownCost.
+
+        Many nodes are tried for one item; an estimator may leave the rest of the cost out.
+        """
+        return self.estimate(item).latency_ns
 
     def describe_provenance(self) -> str:
         """Describe in one line where the constants of the estimates so far come from.

@@ -72,10 +72,7 @@ class RooflineEstimator(Estimator):
 
     def compute_cost(self, work: OpWork) -> Cost:
         """Return the cost of work; raises HespasError for a type without a rate."""
-        compute_s = 0.0
-        for part in work.parts:
-            if part.flops:
-                compute_s += part.flops / self._look_up_rate(part.unit, part.dtype)
+        compute_s = self._compute_time_s(work)
         memory_s = (work.read_bytes + work.write_bytes) / self.node.memory_bandwidth_bytes_per_s
         return build_work_cost(
             self.name,
@@ -84,6 +81,18 @@ class RooflineEstimator(Estimator):
             determine_bound(work, compute_s, memory_s),
             energy_nj=self._estimate_energy_nj(compute_s, memory_s),
         )
+
+    def check_rates(self, work: OpWork) -> None:
+        """Raise HespasError if work has operations of a type without a rate."""
+        self._compute_time_s(work)
+
+    def _compute_time_s(self, work: OpWork) -> float:
+        """Return the time of the operations at their peak rates."""
+        compute_s = 0.0
+        for part in work.parts:
+            if part.flops:
+                compute_s += part.flops / self._look_up_rate(part.unit, part.dtype)
+        return compute_s
 
     def describe_provenance(self) -> str:
         text = self.node.describe_provenance()

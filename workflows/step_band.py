@@ -49,7 +49,7 @@ def _build_band(
         exposed: The exposed communication.
         cause: Why its time may be wrong.
     """
-    low, high = find_shared_error("collective", [cause])
+    low, high = find_shared_error("collective", frozenset((cause,)))
     below = math.hypot(below, exposed * math.expm1(low))
     above = math.hypot(above, exposed * math.expm1(high))
     return max(step - below, 0.0), step + above

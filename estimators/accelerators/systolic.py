@@ -112,7 +112,7 @@ class SystolicEstimator(Estimator):
     def estimate(self, item: CostItem) -> Cost:
         work = item.work
         with raise_as_unknown_cost(item.op):
-            matrix_products = item.find_traits(collect_matrix_products)
+            matrix_products = item.find_traits(_collect_item_products)
             other = count_other_flops(work, matrix_products)
             matrix_s, dataflow = self._choose_dataflow(matrix_products, work)
             traffic = self._count_traffic(matrix_products, work, dataflow)
@@ -262,3 +262,7 @@ class SystolicEstimator(Estimator):
         bits = flow.count_first_tile_bits(share, unit.rows, unit.columns, first.in_bits)
         tiles_bytes = numpy.minimum(used * bits / 8, read_bytes)
         return numpy.maximum(tiles_bytes / self.machine.bandwidth, self.first_access_s)
+
+
+def _collect_item_products(item: CostItem) -> list[MatrixProduct]:
+    return collect_matrix_products(item.op)

@@ -20,7 +20,6 @@ from typing import ClassVar
 from hespas.configs.node_spec import NodeSpec
 from hespas.configs.source_errors import find_kernel_family
 from hespas.dialects.attrs import CompilerEstimateAttr, Cost
-from hespas.dialects.mlir import ir
 from hespas.estimators.base import (
     CompilerEstimateConfig,
     CostItem,
@@ -29,12 +28,7 @@ from hespas.estimators.base import (
     setting,
 )
 from hespas.estimators.calibrated.attention_library import CUDNN, AttentionLibrary
-from hespas.estimators.calibrated.attention_shape import read_attention_shape
-from hespas.estimators.calibrated.data_passes import (
-    MEASURED_KINDS,
-    count_data_passes,
-    get_compute_share,
-)
+from hespas.estimators.calibrated.data_passes import MEASURED_KINDS, get_compute_share
 from hespas.estimators.calibrated.device_constants import (
     ASSUMED,
     EXTRAPOLATED,
@@ -43,6 +37,7 @@ from hespas.estimators.calibrated.device_constants import (
     DeviceConstants,
 )
 from hespas.estimators.calibrated.kernel_bands import estimate_kernel_band
+from hespas.estimators.calibrated.kernel_content import KernelContent, read_kernel
 from hespas.estimators.calibrated.kernel_times import (
     OVERLAP,
     KernelTime,
@@ -53,8 +48,7 @@ from hespas.estimators.calibrated.kernel_times import (
     estimate_shapeless_s,
     estimate_stream_time,
 )
-from hespas.estimators.calibrated.kernel_traits import KernelTraits, collect_traits
-from hespas.estimators.product_shapes import MatrixProduct, count_other_flops
+from hespas.estimators.product_shapes import MatrixProduct
 from hespas.estimators.roofline import RooflineConfig, RooflineEstimator
 from hespas.estimators.work import OpWork
 
@@ -108,7 +102,7 @@ class CalibratedEstimator(Estimator):
                 if compiled is not None:
                     return self._build_banded_cost(base, compiled.latency_ns, *_COMPILER_BAND)
             is_roofline = work.is_free or not self.constants.is_measured
-            timed = None if is_roofline else self.estimate_kernel_time(item.op, work)
+            timed = None if is_roofline else self.estimate_kernel_time(item)
         if not work.is_free and timed is None:
             return self._build_roofline_cost(base)
         if timed is None:
@@ -118,28 +112,36 @@ class CalibratedEstimator(Estimator):
         self.tag_counts.update(timed.tags)
         return self._build_cost(base, timed, work.kind)
 
-    def estimate_kernel_time(self, op: ir.Operation, work: OpWork) -> KernelTime:
+    def estimate_time_ns(self, item: CostItem) -> float:
+        if item.work.is_free or self.uses_compiler_estimates or not self.constants.is_measured:
+            return self.estimate(item).latency_ns
+        with raise_as_unknown_cost(item.op):
+            self.roofline.check_rates(item.work)
+            return 1e9 * self.estimate_kernel_time(item).time_s
+
+    def estimate_kernel_time(self, item: CostItem) -> KernelTime:
         """Return the time of one execution of a leaf op or fusion; raises HespasError."""
-        kernel_traits = collect_traits(op, work, self.constants.sector_bytes)
-        vector_s = self._compute_vector_s(work, kernel_traits)
+        work, content = item.work, item.find_traits(read_kernel, self.constants.sector_bytes)
         moved = work.read_bytes + work.write_bytes
-        if work.kind == "attention":
-            shape = read_attention_shape(op, work)
-            return estimate_attention_time(self.constants, shape, moved, self.attention_library)
-        if kernel_traits.products:
-            timed = self._estimate_products(kernel_traits.products, moved, work.kind)
+        if content.attention is not None:
+            return estimate_attention_time(
+                self.constants, content.attention, moved, self.attention_library
+            )
+        vector_s = self._compute_vector_s(content)
+        if content.traits.products:
+            timed = self._estimate_products(content.traits.products, moved, work.kind)
             hidden = OVERLAP * min(timed.time_s - timed.launch_s, vector_s)
             return replace(timed, time_s=timed.time_s + vector_s - hidden)
-        return self._estimate_stream(op, work, kernel_traits, vector_s)
+        return self._estimate_stream(work, content, vector_s)
 
-    def _compute_vector_s(self, work: OpWork, kernel_traits: KernelTraits) -> float:
+    def _compute_vector_s(self, content: KernelContent) -> float:
         """Return the time in which the lanes issue the instructions of a kernel.
 
         Without an issue rate of the device, it is that of the operations, as in the roofline.
         """
-        flops: float = sum(count_other_flops(work, kernel_traits.products, "vector").values())
+        flops: float = content.vector_flops
         if self.constants.issue_per_flop:
-            flops = (flops + kernel_traits.slots) / self.constants.issue_per_flop
+            flops = (flops + content.traits.slots) / self.constants.issue_per_flop
         return flops / self.node.find_peak_rate("vector", "f32").flops_per_s if flops else 0.0
 
     def describe_provenance(self) -> str:
@@ -169,26 +171,22 @@ class CalibratedEstimator(Estimator):
             return estimate_convolution_time(self.constants, shape, moved)
         return estimate_product_time(self.constants, shape, moved, self.quantise)
 
-    def _estimate_stream(
-        self, op: ir.Operation, work: OpWork, kernel_traits: KernelTraits, vector_s: float
-    ) -> KernelTime:
-        kind = work.kind
-        if kernel_traits.rows is not None:
-            return estimate_row_time(
-                self.constants, *kernel_traits.rows, work.read_bytes + work.write_bytes
-            )
+    def _estimate_stream(self, work: OpWork, content: KernelContent, vector_s: float) -> KernelTime:
+        kind, traits = work.kind, content.traits
+        moved = work.read_bytes + work.write_bytes
+        if traits.rows is not None:
+            return estimate_row_time(self.constants, *traits.rows, moved)
         fit = self.constants.fits["stream.reduce" if kind == "reduction" else "stream.loop"]
-        shapeless = count_other_flops(work, kernel_traits.products)
-        if kind not in MEASURED_KINDS or shapeless:
+        if kind not in MEASURED_KINDS or content.shapeless_flops:
             fit = fit.with_tags(ASSUMED)
-        times, launches = count_data_passes(op, work)
+        shapeless_s = estimate_shapeless_s(self.constants, content.shapeless_flops)
         return estimate_stream_time(
             self.constants,
             fit,
-            times * (work.read_bytes + work.write_bytes) + kernel_traits.wasted_bytes,
-            vector_s / get_compute_share(kind) + estimate_shapeless_s(self.constants, shapeless),
-            blocks=kernel_traits.blocks,
-            launches=max(launches, kernel_traits.launches),
+            content.passes * moved + traits.wasted_bytes,
+            vector_s / get_compute_share(kind) + shapeless_s,
+            blocks=traits.blocks,
+            launches=max(content.pass_launches, traits.launches),
         )
 
     def _build_roofline_cost(self, base: Cost) -> Cost:

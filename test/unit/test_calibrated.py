@@ -23,6 +23,7 @@ from hespas.estimators.calibrated.board_power import BoardPower
 from hespas.estimators.calibrated.calibrated_estimator import CalibratedConfig, CalibratedEstimator
 from hespas.estimators.calibrated.correction_surface import CorrectionSurface
 from hespas.estimators.calibrated.device_constants import DeviceConstants, ErrorBand
+from hespas.estimators.calibrated.kernel_content import read_kernel
 from hespas.estimators.calibrated.kernel_times import (
     estimate_attention_time,
     estimate_product_time,
@@ -324,9 +325,10 @@ def test_instructions_overlap_with_memory_as_measured(parse, node, name, ratio):
         %0 = stablehlo.{name} {operands} : {type_}""",
     )
     relu = first_op(parse, f"%a: {type_}", f"%0 = stablehlo.negate %a : {type_}")
-    traits, work = collect_traits(op, compute_op_work(op)), compute_op_work(relu)
+    work = compute_op_work(relu)
     estimator = CalibratedEstimator(CalibratedConfig(configs.load_node(node)))
-    vector_s = estimator._compute_vector_s(compute_op_work(op), traits)
+    content = read_kernel(CostItem(op), estimator.constants.sector_bytes)
+    vector_s = estimator._compute_vector_s(content)
     fit, moved = estimator.constants.fits["stream.loop"], work.read_bytes + work.write_bytes
     times = [
         estimate_stream_time(estimator.constants, fit, moved, compute_s).time_s

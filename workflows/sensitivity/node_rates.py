@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from hespas.configs.node_spec import NodeSpec
 from hespas.configs.system_spec import SystemSpec
-from hespas.estimators.base import CostItem
-from hespas.estimators.work import WorkPart
 from hespas.support.errors import HespasError
 from hespas.workflows.sensitivity.step_replay import StepReplay
 
@@ -52,7 +50,7 @@ def _list_product_rates(replay: StepReplay) -> Iterator[StepRate]:
     """Yield a rate for each entry of the node's peak rates that products of the step use."""
     names: dict[str, dict[str, None]] = {}
     for item in replay.items:
-        for part in _list_known_parts(item):
+        for part in item.list_known_parts():
             if part.unit == "matrix" and part.flops:
                 via = _find_rate_entry(replay.node, part.dtype)
                 if via.startswith("matrix."):
@@ -63,18 +61,10 @@ def _list_product_rates(replay: StepReplay) -> Iterator[StepRate]:
 
         def compute_step_s(factor: float, entry: str = entry, value: float = value) -> float:
             node = replay.node.replace_peak_rates({entry: factor * value}, label=entry)
-            return replay.compute_step_s(replay.estimate_kernels(node))
+            return replay.compute_step_s(replay.estimate_products(node))
 
         title = f"{', '.join(sorted(dtypes))} products"
         yield StepRate(title, "products", value, "FLOP/s", compute_step_s)
-
-
-def _list_known_parts(item: CostItem) -> Sequence[WorkPart]:
-    """Return the operations of a kernel; none if they are not known."""
-    try:
-        return item.work.parts
-    except HespasError:
-        return ()
 
 
 def _find_rate_entry(node: NodeSpec, dtype: str) -> str:

@@ -7,10 +7,11 @@ with these rates would give, except that branches stay those that the annotation
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -133,13 +134,34 @@ class StepReplay:
     def estimate_kernels(self, node: NodeSpec, launch_factor: float = 1.0) -> Sequence[float]:
         """Estimate each distinct kernel in nanoseconds; a gap of the annotation keeps its time."""
         estimator = self.build_estimator(node, launch_factor)
-        times_ns = list(self._base_ns)
-        for number, item in enumerate(self.items):
-            try:
-                times_ns[number] = estimator.estimate(item).latency_ns
-            except UnknownCost:
-                continue
+        return self._estimate_items(estimator, range(len(self.items)), self._base_ns)
+
+    def estimate_products(self, node: NodeSpec) -> Sequence[float]:
+        """Estimate as ``estimate_kernels`` for a node that differs in rates of its matrix unit.
+
+        Kernels without operations on this unit keep their times.
+        """
+        estimator = self.build_estimator(node)
+        return self._estimate_items(estimator, self._product_numbers, self.base_kernels_ns)
+
+    def _estimate_items(
+        self, estimator: Estimator, numbers: Iterable[int], known_ns: Sequence[float]
+    ) -> Sequence[float]:
+        """Estimate some of the kernels; the others, and gaps, keep the times that are known."""
+        times_ns = list(known_ns)
+        for number in numbers:
+            with contextlib.suppress(UnknownCost):
+                times_ns[number] = estimator.estimate_time_ns(self.items[number])
         return times_ns
+
+    @functools.cached_property
+    def _product_numbers(self) -> Sequence[int]:
+        """The numbers of the kernels with operations on the matrix unit."""
+        return [
+            number
+            for number, item in enumerate(self.items)
+            if any(part.unit == "matrix" for part in item.list_known_parts())
+        ]
 
     @functools.cached_property
     def base_kernels_ns(self) -> Sequence[float]:

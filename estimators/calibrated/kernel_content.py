@@ -1,0 +1,46 @@
+"""What the time of a kernel depends on besides the device: read from its op once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hespas.estimators.base import CostItem
+from hespas.estimators.calibrated.attention_shape import AttentionShape, read_attention_shape
+from hespas.estimators.calibrated.data_passes import count_data_passes
+from hespas.estimators.calibrated.kernel_traits import KernelTraits, collect_traits
+from hespas.estimators.product_shapes import count_other_flops
+
+
+@dataclass(frozen=True, slots=True)
+class KernelContent:
+    """What a kernel does, on all devices with sectors of one size.
+
+    Attributes:
+        traits: Its traits.
+        attention: The shape of an attention call; None for other kernels.
+        vector_flops: The operations on the vector unit.
+        shapeless_flops: The operations on the matrix unit that are in no product, by type.
+        passes: How often the bytes of the work are moved.
+        pass_launches: The launches of these passes.
+    """
+
+    traits: KernelTraits
+    attention: AttentionShape | None
+    vector_flops: int
+    shapeless_flops: Mapping[str, int]
+    passes: float
+    pass_launches: int
+
+
+def read_kernel(item: CostItem, sector_bytes: int) -> KernelContent:
+    """Read a leaf op or fusion for devices with sectors of ``sector_bytes``; raises HespasError."""
+    op, work = item.op, item.work
+    traits = collect_traits(op, work, sector_bytes)
+    return KernelContent(
+        traits,
+        read_attention_shape(op, work) if work.kind == "attention" else None,
+        sum(count_other_flops(work, traits.products, "vector").values()),
+        count_other_flops(work, traits.products),
+        *count_data_passes(op, work),
+    )
