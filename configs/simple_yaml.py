@@ -5,10 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from hespas.configs import read_json
 from hespas.configs.text_files import read_text_file
 from hespas.support.errors import HespasError
 
 WORDS = {"true": True, "false": False}
+
+
+def read_yaml_or_json(path: Path) -> dict[str, Any]:
+    """Read a file ``*.json``, or one of the subset of YAML; raises HespasError."""
+    return read_json(path) if path.suffix == ".json" else read_simple_yaml(path)
 
 
 def read_simple_yaml(path: Path) -> dict[str, Any]:

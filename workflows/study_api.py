@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hespas.support.errors import UsageError
@@ -13,6 +13,7 @@ from hespas.workflows.run_flow import TextFunction, ignore_text
 if TYPE_CHECKING:
     from hespas.workflows.pipelines.pipeline_study import PipelineStudy
     from hespas.workflows.variation.checkpoint_goodput import JobGoodput
+    from hespas.workflows.variation.device_groups import DeviceNumbers, MixedStep
     from hespas.workflows.variation.step_variation import StepVariation
 
 
@@ -73,6 +74,33 @@ def goodput(devices: int | Sequence[int], checkpoint_s: float, **options: Any) -
 
     counts = [devices] if isinstance(devices, int) else devices
     return compute_job_goodput(counts, checkpoint_s, **options)
+
+
+def groups(
+    devices: str | os.PathLike[str] | Mapping[str, DeviceNumbers], *, system: str | None = None
+) -> MixedStep:
+    """Simulate one job on devices of several kinds, as ``hespas study groups`` does.
+
+    Args:
+        devices: For each folder of a run of the whole job on devices of one kind, the numbers of
+            the devices that are of this kind, also as text such as ``"0-3,8"``; or a file of YAML
+            or JSON with the keys ``groups`` and ``system``.
+        system: The network; None for that of the file, or of the first run.
+
+    Returns:
+        The step time, and what the devices of each kind compute and wait for.
+
+    Raises:
+        HespasError: The groups do not divide the devices, or traces do not fit together.
+    """
+    from hespas.workflows.variation import device_groups
+
+    if isinstance(devices, Mapping):
+        return device_groups.simulate_group_folders(
+            device_groups.make_device_groups(devices), system
+        )
+    read_groups, file_system = device_groups.read_group_file(devices)
+    return device_groups.simulate_group_folders(read_groups, system or file_system)
 
 
 def pipeline(

@@ -29,17 +29,20 @@ if TYPE_CHECKING:
     from hespas.workflows.program_estimate import ProgramEstimate, RegionTime, TimeBreakdown
     from hespas.workflows.run_differences import RunDifference, TimeChange
     from hespas.workflows.sensitivity.step_sensitivity import RateSensitivity, StepSensitivity
-    from hespas.workflows.study_api import goodput, pipeline, variation
+    from hespas.workflows.study_api import goodput, groups, pipeline, variation
     from hespas.workflows.time_ranking import RankedTime, TimeRanking
     from hespas.workflows.variation.checkpoint_goodput import GoodputRow, JobGoodput
+    from hespas.workflows.variation.device_groups import GroupTime, MixedStep
     from hespas.workflows.variation.step_variation import StepVariation, StragglerCost
 
 __version__ = "0.1.0"
 __all__ = [
     "Cost",
     "GoodputRow",
+    "GroupTime",
     "HespasError",
     "JobGoodput",
+    "MixedStep",
     "PipelineRow",
     "PipelineStudy",
     "ProgramEstimate",
@@ -57,6 +60,7 @@ __all__ = [
     "compare",
     "estimate",
     "goodput",
+    "groups",
     "pipeline",
     "plan",
     "read",
@@ -79,9 +83,10 @@ _MODULES = {
     **dict.fromkeys(
         ("RateSensitivity", "StepSensitivity"), "hespas.workflows.sensitivity.step_sensitivity"
     ),
-    **dict.fromkeys(("goodput", "pipeline", "variation"), "hespas.workflows.study_api"),
+    **dict.fromkeys(("goodput", "groups", "pipeline", "variation"), "hespas.workflows.study_api"),
     **dict.fromkeys(("RankedTime", "TimeRanking"), "hespas.workflows.time_ranking"),
     **dict.fromkeys(("GoodputRow", "JobGoodput"), "hespas.workflows.variation.checkpoint_goodput"),
+    **dict.fromkeys(("GroupTime", "MixedStep"), "hespas.workflows.variation.device_groups"),
     **dict.fromkeys(
         ("StepVariation", "StragglerCost"), "hespas.workflows.variation.step_variation"
     ),

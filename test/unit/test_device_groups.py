@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from support.tool_commands import parse_pipe, run_command
 
+import hespas
 from hespas import configs
 from hespas.simulators.mixed_devices import DeviceGroup
 from hespas.simulators.simulation_options import SimulatorChoice
@@ -89,8 +90,39 @@ def test_unlike_programs_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["a", "=0-3", "a=", "a=3-1", "a=0-x", "a=-3"])
 def test_groups_that_cannot_be_read(text: str) -> None:
-    with pytest.raises(UsageError, match=r"FOLDER=DEVICES|names no device"):
+    with pytest.raises(UsageError, match=r"FOLDER=DEVICES|no list of devices|names no device"):
         parse_device_group(text)
+
+
+def test_the_forms_of_a_request_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_kinds(Path(), a=(100, 50), b=(250, 120))
+    Path("g.yml").write_text(f"system: '{SYSTEM}'\ngroups:\n- a=0,2-3\n- b=1\n")
+    Path("g.json").write_text(json.dumps({"groups": ["a=0,2-3", "b=1"]}))
+    step = hespas.groups({"a": [0, 2, 3], "b": 1}, system=SYSTEM)
+    assert hespas.groups({"a": "0, 2-3", "b": "1"}, system=SYSTEM) == step
+    assert hespas.groups("g.yml") == hespas.groups(Path("g.json"), system=SYSTEM) == step
+    assert str(step).startswith("Step of ") and step.to_json()["groups"][1]["devices"] == (1,)
+    commands = parse_pipe("hespas study groups g.yml --json")
+    assert commands is not None
+    figures = json.loads(run_command(commands[0]).out)
+    assert figures == json.loads(json.dumps(step.to_json()))
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("group: [a=0]\n", "unknown key 'group'"),
+        ("system: x\n", "no list of groups"),
+        ("groups: a=0\n", "no list of groups"),
+        ("groups: [a]\n", "FOLDER=DEVICES"),
+    ],
+)
+def test_files_that_cannot_be_read(text: str, match: str, tmp_path: Path) -> None:
+    path = tmp_path / "groups.yml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=match):
+        hespas.groups(path)
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -180,9 +180,9 @@ def build_group_parser() -> CommandParser:
     add(
         "groups", nargs="+", metavar="FOLDER=DEVICES",
         help="the run of the whole job on devices of one kind, and the numbers of those that are "
-        "of this kind, such as 0-3,8",
+        "of this kind, such as 0-3,8; or one file that holds the groups",
     )  # fmt: skip
-    add("--system", metavar="NAME", help="the network; default: that of the first run")
+    add("--system", metavar="NAME", help="the network; default: that of the file or the first run")
     return parser
 
 
@@ -192,4 +192,10 @@ def run_group_study(options: argparse.Namespace) -> StudyOutput:
     from hespas.workflows.variation import device_groups
 
     study_output.check_output_files(options.csv, options.plot)
-    return device_groups.run_group_study(options.groups, options.system)
+    texts, file_system = options.groups, None
+    if len(texts) == 1 and texts[0].endswith(device_groups.FILE_SUFFIXES):
+        groups, file_system = device_groups.read_group_file(texts[0])
+    else:
+        groups = [device_groups.parse_device_group(text) for text in texts]
+    system = options.system or file_system
+    return device_groups.simulate_group_folders(groups, system).build_output()

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hespas import configs
-from hespas.configs.simple_yaml import read_simple_yaml
+from hespas.configs.simple_yaml import read_yaml_or_json
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.suggestions import suggest_nearest
 from hespas.workflows.run_config import OUTPUTS, RunConfig
@@ -51,9 +51,7 @@ numbers that a pattern extracts from the name of the program, and ``family``: th
 
 def read_sweep_file(path: str) -> dict[str, Any]:
     """Read the file of a sweep, YAML or JSON; raises HespasError with the line."""
-    if path.endswith(".json"):
-        return configs.read_json(path)
-    return read_simple_yaml(Path(path))
+    return read_yaml_or_json(Path(path))
 
 
 def merge_flags(file: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from hespas.configs.simple_yaml import read_yaml_or_json
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators import simulator_choice
 from hespas.simulators.mixed_devices import DeviceGroup, combine_device_groups
 from hespas.simulators.simulation_inputs import SimulationInputs, load_inputs
 from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.support.errors import UsageError
+from hespas.support.html_tables import PrintedTables
+from hespas.support.suggestions import suggest_nearest
 from hespas.support.text_tables import TextTable, format_seconds
 from hespas.workflows.network_settings import (
     load_resolved_system,
@@ -27,7 +31,13 @@ Simulate a job whose devices are not of one kind: each device takes the trace of
 folder of a run of the whole job on devices of that kind only.
 
   hespas study groups out-h100=0-3 out-a100=4-7
+
+Instead of groups, a file (.yml, .yaml or .json) may hold them as the list 'groups', with the key
+'system' for a network.
 """
+FILE_SUFFIXES = (".yml", ".yaml", ".json")
+_GROUPS, _SYSTEM = "groups", "system"  # the keys of a file
+DeviceNumbers = str | int | Sequence[int]
 
 
 @dataclass(frozen=True)
@@ -50,26 +60,113 @@ class GroupTime:
     exposed_comm_s: float
 
 
-@dataclass(frozen=True)
-class MixedStep:
-    """A step of a job on devices of several kinds: its time in seconds, and its groups."""
+@dataclass(frozen=True, repr=False)
+class MixedStep(PrintedTables):
+    """A step of a job on devices of several kinds; ``print`` shows it as a table.
 
+    Attributes:
+        system: The name of the network.
+        step_time_s: The step time in seconds.
+        groups: What the devices of each kind do.
+    """
+
+    system: str
     step_time_s: float
     groups: Sequence[GroupTime]
+
+    def to_json(self) -> dict[str, Any]:
+        """Convert to the object that docs/how-to/variation.md describes."""
+        return asdict(self)
+
+    def build_tables(self) -> list[TextTable]:
+        """Build the table of the groups."""
+        rows = [
+            (
+                row.group,
+                str(len(row.devices)),
+                format_seconds(row.compute_s),
+                format_seconds(row.exposed_comm_s),
+                format_seconds(row.alone_s),
+            )
+            for row in self.groups
+        ]
+        header = ("group", "devices", "compute", "exposed comm", "step if all were alike")
+        return [TextTable(f"Step of {format_seconds(self.step_time_s)}", rows, header)]
+
+    def build_output(self) -> StudyOutput:
+        """Return the result as the output of a study."""
+        notes = [
+            f"the network is {self.system}, with the settings of the run {self.groups[0].group}",
+            "each device does as much work as in the run of its kind: nothing is divided by speed",
+        ]
+        rows = [asdict(row) | {"devices": len(row.devices)} for row in self.groups]
+        return StudyOutput(
+            rows, self.to_json(), self.build_tables(), notes, self._draw_groups, (6, 3.6)
+        )
+
+    def _draw_groups(self, figure: Any) -> None:
+        """Draw the compute and the exposed communication of each group."""
+        axes = figure.add_subplot()
+        names = [Path(row.group).name for row in self.groups]
+        compute_ms = [1e3 * row.compute_s for row in self.groups]
+        exposed_ms = [1e3 * row.exposed_comm_s for row in self.groups]
+        axes.bar(names, compute_ms, color=COLOURS[0], label="compute")
+        axes.bar(
+            names, exposed_ms, bottom=compute_ms, color=COLOURS[1], label="exposed communication"
+        )
+        axes.set_ylabel("ms")
+        axes.legend(fontsize=8)
 
 
 def parse_device_group(text: str) -> DeviceGroup:
     """Parse ``FOLDER=DEVICES``, such as ``out-h100=0-3,8``; raises UsageError."""
     folder, _, ranges = text.rpartition("=")
+    if not folder:
+        raise UsageError(f"'{text}' is no FOLDER=DEVICES, such as out-h100=0-3,8")
+    return DeviceGroup(Path(folder), parse_device_ranges(ranges))
+
+
+def parse_device_ranges(text: str) -> tuple[int, ...]:
+    """Parse numbers of devices, such as ``0-3,8``; raises UsageError."""
     devices: list[int] = []
-    for part in ranges.split(","):
-        first, _, last = part.partition("-")
-        if not (folder and first.isdecimal() and (last or first).isdecimal()):
-            raise UsageError(f"'{text}' is no FOLDER=DEVICES, such as out-h100=0-3,8")
+    for part in text.split(","):
+        first, _, last = part.strip().partition("-")
+        if not (first.isdecimal() and (last or first).isdecimal()):
+            raise UsageError(f"'{text}' is no list of devices, such as 0-3,8")
         devices += range(int(first), int(last or first) + 1)
     if not devices:
         raise UsageError(f"'{text}' names no device")
-    return DeviceGroup(Path(folder), tuple(devices))
+    return tuple(devices)
+
+
+def make_device_groups(devices: Mapping[str, DeviceNumbers]) -> list[DeviceGroup]:
+    """Make groups from the devices of each folder; raises UsageError."""
+    groups: list[DeviceGroup] = []
+    for folder, numbers in devices.items():
+        if isinstance(numbers, str):
+            numbers = parse_device_ranges(numbers)
+        groups.append(
+            DeviceGroup(Path(folder), (numbers,) if isinstance(numbers, int) else tuple(numbers))
+        )
+    return groups
+
+
+def read_group_file(path: str | os.PathLike[str]) -> tuple[list[DeviceGroup], str | None]:
+    """Read groups and the network, None for that of the first run, from a file of YAML or JSON.
+
+    Raises:
+        HespasError: The file cannot be read, or a key or a group is wrong.
+    """
+    keys, where = read_yaml_or_json(Path(path)), os.fspath(path)
+    for key in keys:
+        if key not in (_GROUPS, _SYSTEM):
+            remedy = suggest_nearest(key, [_GROUPS, _SYSTEM])
+            raise UsageError(f"it has the unknown key '{key}'", where=where, remedy=remedy)
+    texts = keys.get(_GROUPS)
+    if not isinstance(texts, list) or not texts:
+        remedy = "write 'groups:', and '- FOLDER=DEVICES' in a line for each"
+        raise UsageError("it has no list of groups", where=where, remedy=remedy)
+    return [parse_device_group(str(text)) for text in texts], keys.get(_SYSTEM)
 
 
 def simulate_groups(
@@ -100,57 +197,21 @@ def simulate_groups(
                 1e-9 * longest.compute_ns, 1e-9 * longest.exposed_ns,
             )
         )  # fmt: skip
-    return MixedStep(1e-9 * mixed.step_time_ns, rows)
+    return MixedStep(system.name, 1e-9 * mixed.step_time_ns, rows)
 
 
-def run_group_study(texts: Sequence[str], system_name: str | None = None) -> StudyOutput:
-    """Run the study; the network is that of the first run, unless a system is named.
+def simulate_group_folders(
+    groups: Sequence[DeviceGroup], system_name: str | None = None
+) -> MixedStep:
+    """Simulate a job on the network of the run of its first group, unless a system is named.
 
     Raises:
-        HespasError: See ``simulate_groups``.
+        HespasError: There is no group, or see ``simulate_groups``.
     """
-    groups = [parse_device_group(text) for text in texts]
+    if not groups:
+        raise UsageError("there are no groups of devices")
     first = groups[0].folder
     settings, _ = resolve_network_settings(first, {"system": system_name} if system_name else {})
     is_recorded = read_recorded_settings(first) is not None and not system_name
     system = load_resolved_system(settings, is_recorded=is_recorded)
-    step = simulate_groups(groups, system, settings.build_simulator_choice())
-    notes = [
-        f"the network and its settings are those of {first}",
-        "each device does as much work as in the run of its kind: nothing is divided by speed",
-    ]
-    return StudyOutput(
-        [asdict(row) | {"devices": len(row.devices)} for row in step.groups],
-        {"system": system.name, **asdict(step)},
-        [_build_group_table(step)],
-        notes,
-        lambda figure: _draw_groups(figure, step),
-        (6, 3.6),
-    )
-
-
-def _build_group_table(step: MixedStep) -> TextTable:
-    rows = [
-        (
-            row.group,
-            str(len(row.devices)),
-            format_seconds(row.compute_s),
-            format_seconds(row.exposed_comm_s),
-            format_seconds(row.alone_s),
-        )
-        for row in step.groups
-    ]
-    header = ("group", "devices", "compute", "exposed comm", "step if all were alike")
-    return TextTable(f"Step of {format_seconds(step.step_time_s)}", rows, header)
-
-
-def _draw_groups(figure: Any, step: MixedStep) -> None:
-    """Draw the compute and the exposed communication of each group."""
-    axes = figure.add_subplot()
-    names = [Path(row.group).name for row in step.groups]
-    compute_ms = [1e3 * row.compute_s for row in step.groups]
-    exposed_ms = [1e3 * row.exposed_comm_s for row in step.groups]
-    axes.bar(names, compute_ms, color=COLOURS[0], label="compute")
-    axes.bar(names, exposed_ms, bottom=compute_ms, color=COLOURS[1], label="exposed communication")
-    axes.set_ylabel("ms")
-    axes.legend(fontsize=8)
+    return simulate_groups(groups, system, settings.build_simulator_choice())
