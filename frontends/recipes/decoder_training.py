@@ -207,6 +207,9 @@ class DecoderOptions(StepOptions):
     )
     sequence_parallel: Annotated[bool, "split the tokens between blocks over tensor"] = False
     eager: Annotated[bool, "operators and FSDP as PyTorch runs them if it compiles nothing"] = False
+    fsdp_copies: Annotated[
+        bool, "copies of gathered weights and of their gradients, as PyTorch's FSDP2 makes them"
+    ] = False
     loss_metrics: Annotated[
         int, "metrics that compute the loss of each microbatch again from its logits"
     ] = 0
@@ -221,14 +224,23 @@ def build_decoder_step(
         UsageError: If the mesh does not divide the model, or an option is invalid.
     """
     check_mesh_axes(mesh, AXES)
-    if options.eager and options.partitioning != "manual":
+    for name in ("eager", "fsdp_copies"):
+        if getattr(options, name) and options.partitioning != "manual":
+            raise UsageError(
+                f"option '{name}' needs explicit collectives", remedy="use partitioning=manual"
+            )
+    if options.eager and options.fsdp_copies:
         raise UsageError(
-            "option 'eager' needs explicit collectives", remedy="use partitioning=manual"
+            "option 'eager' has the buffers of PyTorch's first FSDP", remedy="leave out fsdp_copies"
         )
     if options.loss_metrics < 0:
         raise UsageError(f"option 'loss_metrics' is {options.loss_metrics}", remedy="use 0 or more")
     p = training.make_parallelism(
-        mesh, options.partitioning, sequence=options.sequence_parallel, eager=options.eager
+        mesh,
+        options.partitioning,
+        sequence=options.sequence_parallel,
+        eager=options.eager,
+        copied=options.fsdp_copies,
     )
     decoder = training.make_decoder(
         m, p, options.remat, options.attention, loss_metrics=options.loss_metrics

@@ -24,7 +24,7 @@ from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 from jax.sharding import PartitionSpec
 
-from hespas.frontends.recipes.eager_operators import copy_array
+from hespas.frontends.recipes.eager_operators import copy_array, isolate_value
 from hespas.support.errors import UsageError
 from hespas.support.suggestions import suggest_nearest
 
@@ -63,7 +63,8 @@ class MeshParallelism:
     parallelism (arXiv 2205.05198). Gradients of weights are summed over devices in
     ``reduce_dtype``, or, if it is None, in the type that the weights are gathered in. With
     ``eager``, operators run one by one, see ``eager_operators``, and weights and gradients pass
-    through the flat buffers of PyTorch's FSDP.
+    through the flat buffers of PyTorch's FSDP. With ``copied``, gathered weights and their
+    gradients are copied from and to the buffers of PyTorch's FSDP2.
     """
 
     mesh: Mapping[str, int]
@@ -71,6 +72,7 @@ class MeshParallelism:
     sequence: bool = False
     reduce_dtype: Any = None
     eager: bool = False
+    copied: bool = False
 
     def get_split_axes(self, *names: str) -> tuple[str, ...]:
         """Return those of the axes that have more than one device."""
@@ -131,20 +133,23 @@ class MeshParallelism:
             return self._constrain_sharding(
                 weight.astype(dtype), *(None if dim == "fsdp" else dim for dim in axes)
             )
-        if self.reduce_dtype not in (None, dtype) or self._has_flat_buffer(axes):
+        if self.reduce_dtype not in (None, dtype) or self._has_buffer(axes):
             return self._gather_with_own_sums(weight, axes, dtype)
         return self._gather_shards(weight, axes, dtype)
 
-    def _has_flat_buffer(self, axes: Sequence[Dim]) -> bool:
-        """Return whether the gradient of a weight passes through the flat buffers of FSDP."""
-        return self.eager and "fsdp" in axes and bool(self.get_split_axes("fsdp"))
+    def _has_buffer(self, axes: Sequence[Dim]) -> bool:
+        """Return whether a weight or its gradient passes through the buffers of PyTorch's FSDP."""
+        is_divided = "fsdp" in axes and bool(self.get_split_axes("fsdp"))
+        return is_divided and (self.eager or self.copied)
 
     def _gather_shards(self, weight: jax.Array, axes: Sequence[Dim], dtype: Any) -> jax.Array:
         weight = self.mark_varying(weight.astype(dtype), *TOKENS)
         for number, dim in enumerate(axes):
             if dim == "fsdp" and self.get_split_axes("fsdp"):
                 weight = lax.all_gather(weight, "fsdp", axis=number, tiled=True)
-        return weight
+        # FSDP2 gathers the weights of a block in one buffer, and copies each of them out
+        # (split_with_sizes_copy in _fsdp_collectives.py of torch/distributed).
+        return copy_array(weight) if self.copied and self._has_buffer(axes) else weight
 
     def _gather_with_own_sums(
         self, weight: jax.Array, axes: Sequence[Dim], dtype: Any
@@ -160,7 +165,7 @@ class MeshParallelism:
             return self._gather_shards(weight, axes, dtype)
 
         def sum_gradient(_: None, gradient: jax.Array) -> tuple[jax.Array]:
-            gradient = self._fill_flat_gradient(gradient, axes, dtype)
+            gradient = self._fill_gradient_buffer(gradient, axes, self.reduce_dtype or dtype)
             for number, dim in enumerate(axes):
                 if dim == "fsdp" and self.get_split_axes("fsdp"):
                     gradient = lax.psum_scatter(
@@ -174,21 +179,25 @@ class MeshParallelism:
         gather.defvjp(keep_nothing, sum_gradient)
         return gather(weight)
 
-    def _fill_flat_gradient(
-        self, gradient: jax.Array, axes: Sequence[Dim], dtype: Any
+    def _fill_gradient_buffer(
+        self, gradient: jax.Array, axes: Sequence[Dim], sum_dtype: Any
     ) -> jax.Array:
-        """Convert the gradient of a weight of type ``dtype`` to the type in which it is summed.
+        """Convert the gradient of a weight to the type in which it is summed.
 
         FSDP joins the gradients of the weights of a block, converts the result, and divides it by a
         part of the number of devices before the reduce-scatter (_unshard_grads_for_reduction and
         _reduce_grad of torch/distributed/fsdp/_runtime_utils.py): three kernels. The loss here is
         the mean over all tokens already, so that the division is a copy. `finish_flat_gradient`
-        is the second division.
+        is the second division. FSDP2 joins and converts the gradients in one kernel
+        (foreach_reduce_scatter_copy_in of _fsdp_collectives.py), and NCCL divides.
         """
-        sum_dtype = self.reduce_dtype or dtype
-        if not self._has_flat_buffer(axes):
+        if not self._has_buffer(axes):
             return gradient.astype(sum_dtype)
-        return copy_array(copy_array(gradient).astype(sum_dtype))
+        if self.eager:
+            return copy_array(copy_array(gradient).astype(sum_dtype))
+        if sum_dtype == gradient.dtype:
+            return copy_array(gradient)
+        return isolate_value(isolate_value(gradient).astype(sum_dtype))
 
     def finish_flat_gradient(self, gradient: jax.Array, weight: ShardedArray) -> jax.Array:
         """Divide the sum over devices of a gradient by the rest of their number, as FSDP does.
@@ -197,7 +206,7 @@ class MeshParallelism:
         lie between the reduce-scatter and the stack of gradients, and XLA could no longer run the
         reduce-scatter alongside the next layer, as PyTorch does.
         """
-        return copy_array(gradient) if self._has_flat_buffer(weight.axes) else gradient
+        return copy_array(gradient) if self.eager and self._has_buffer(weight.axes) else gradient
 
     def prepare_column_input(self, x: jax.Array, *axes: str) -> jax.Array:
         """Prepare ``[batch, sequence, emb]`` for a matmul whose columns ``axes`` split."""

@@ -120,11 +120,12 @@ def run_plain_steps():
         ({}, 4, {"remat": "eager"}),
         ({"fsdp": 2, "tensor": 2}, 2, {"remat": "eager_weights", "reduce_dtype": "f32"}),
         ({"fsdp": 2, "tensor": 2}, 2, {"remat": "full", "loss_metrics": 2}),
+        ({"fsdp": 2}, 2, {"eager": False, "fsdp_copies": True, "reduce_dtype": "f32"}),
     ],
-    ids=["whole", "divided", "metrics"],
+    ids=["whole", "divided", "metrics", "copies"],
 )
 def test_eager_steps_are_those_of_fused_programs(mesh, batch, options):
-    state, losses = run_steps(build_gpt(mesh, batch, eager=True, **options))
+    state, losses = run_steps(build_gpt(mesh, batch, **{"eager": True, **options}))
     expected = run_plain_steps()
     assert_close(losses, expected[1], 2e-5)
     assert_close(join_arrays(state["mu"]), join_arrays(expected[0]["mu"]), 1e-3)
@@ -146,6 +147,27 @@ def test_loops_store_scattered_gradients_without_another_kernel():
     weights_of_a_layer = 6
     assert len(users) == weights_of_a_layer
     assert not any("stablehlo.optimization_barrier" in names for names in users)
+
+
+@pytest.mark.parametrize(
+    ("copies", "barriers_of_gather", "barriers_of_scatter"),
+    [(False, 0, 0), (True, 3, 2)],
+    ids=["fused", "copied"],
+)
+def test_gathered_weights_and_their_gradients_are_copied(
+    copies, barriers_of_gather, barriers_of_scatter
+):
+    """A copy has a number behind a barrier besides; a conversion has none."""
+    options = {"compute_dtype": "bf16", "reduce_dtype": "f32", "fsdp_copies": copies}
+    program = build_gpt({"fsdp": 2}, 2, scan=True, remat="full", **options)
+    module = from_jax(lower_exportable(program, "cuda"))
+    run_pipeline(module, "prepare", PassRun())
+    text = str(module)
+    gathers, scatters = text.count("stablehlo.all_gather"), text.count("stablehlo.reduce_scatter")
+    assert gathers and scatters
+    assert text.count("stablehlo.optimization_barrier") == (
+        gathers * barriers_of_gather + scatters * barriers_of_scatter
+    )
 
 
 def test_metrics_are_the_loss_without_gradient():
@@ -178,6 +200,7 @@ def test_metrics_read_the_logits_again():
     ("options", "text"),
     [
         ({"partitioning": "auto"}, "partitioning=manual"),
+        ({"fsdp_copies": True}, "leave out fsdp_copies"),
         ({"optimiser": "lamb"}, "use adamw"),
         ({"loss_metrics": -1}, "use 0 or more"),
     ],

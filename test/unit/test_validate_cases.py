@@ -280,6 +280,20 @@ def test_operators_run_one_by_one_if_nothing_is_compiled(row, is_eager):
     assert any("torch.compile" in text for text in plan.assumptions) == is_eager
 
 
+@pytest.mark.parametrize(
+    ("row", "copies"),
+    [
+        ({"framework": "PyTorch torchtitan FSDP+compile"}, True),
+        ({"framework": "PyTorch torchtitan", "precision": "fp8 rowwise"}, True),
+        ({"framework": "PyTorch torchtitan", "precision": "fp8 tensorwise"}, False),
+        ({"framework": "PyTorch, fully_shard (FSDP2)"}, True),
+        ({"framework": "PyTorch FSDP + torch.compile"}, False),
+    ],
+)
+def test_weights_are_copied_by_fsdp2(row, copies):
+    assert plan_case(**row).workload.options.get("fsdp_copies") == ("true" if copies else None)
+
+
 def test_precisions_of_8_bits_are_schemes_of_products():
     plan = plan_case(precision="fp8 (TE)", framework="Megatron-LM core 0.14")
     assert plan.workload.options["products"] == "fp8"

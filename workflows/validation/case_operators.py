@@ -1,10 +1,11 @@
-"""The kernels of a training case whose framework compiles nothing."""
+"""The kernels of a training case in PyTorch besides those that XLA makes of its model."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
-from hespas.workflows.validation.case_frameworks import read_framework
+from hespas.workflows.validation.case_frameworks import TORCHTITAN, read_framework
 from hespas.workflows.validation.case_pipelines import read_stage_counts
 from hespas.workflows.validation.training_cases import TrainingCase
 
@@ -12,18 +13,27 @@ from hespas.workflows.validation.training_cases import TrainingCase
 _COMPILERS = re.compile(r"compil|inductor|nvfuser|torchscript|\bjit\b|\bxla\b")
 
 
-def choose_operator_options(case: TrainingCase, assumptions: list[str]) -> dict[str, str]:
-    """Return the options of a decoder whose operators run one by one; {} if they do not.
+def choose_operator_options(
+    case: TrainingCase, precision: Mapping[str, str], assumptions: list[str]
+) -> dict[str, str]:
+    """Return the options of a decoder for operators that run one by one, or FSDP2's copies.
 
-    The programs of pipelines have no such options.
+    With products in 8 bits with one scale, FSDP2 gathers and copies weights in 8 bits, which takes
+    less than to read gathered weights for their scales. The programs of pipelines have no such
+    options.
 
     Args:
         case: The case.
+        precision: The options of its types.
         assumptions: The list to which assumptions are added.
     """
     framework = read_framework(case)
     text = f"{case.get_text('framework')}; {case.get_text('notes')}".lower()
-    if not framework.is_unfused or _COMPILERS.search(text) or read_stage_counts(case).ranks > 1:
+    if read_stage_counts(case).ranks > 1:
+        return {}
+    if framework.name == TORCHTITAN or "fsdp2" in text:
+        return {} if precision.get("products") == "fp8" else {"fsdp_copies": "true"}
+    if not framework.is_unfused or _COMPILERS.search(text):
         return {}
     options = {"eager": "true"}
     if framework.loss_metrics:

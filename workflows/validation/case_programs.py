@@ -164,7 +164,11 @@ def _plan_decoder(
         **precision,
         **optimiser,
         **choose_state_types(case, mesh, plan.assumptions),
-        **(choose_operator_options(case, plan.assumptions) if recipe in _DENSE_RECIPES else {}),
+        **(
+            choose_operator_options(case, precision, plan.assumptions)
+            if recipe in _DENSE_RECIPES
+            else {}
+        ),
         **(read_vocabulary_tiles(case) if recipe != "bert" else {}),
         "sequence": str(sequence),
         **batch,
