@@ -15,6 +15,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import dataclasses
+import gc
 import importlib
 import json
 import os
@@ -280,7 +281,10 @@ atexit.register(POOL.stop_idle)
 
 def serve_tasks(modules: Sequence[str], forks: bool) -> None:
     """Run a task for each request, until there is no more; the first module is the worker's."""
+    gc.disable()  # there is nothing to free yet
     worker, *_ = [importlib.import_module(module) for module in modules]
+    gc.freeze()  # a collection in a fork would visit, and so copy, what has been imported
+    gc.enable()
     connection = socket.socket(fileno=os.dup(0))
     _redirect_streams([os.open(os.devnull, os.O_RDWR)] * 3)  # whoever reads them sees their end
     while request := _receive_task(connection):
