@@ -9,7 +9,7 @@ from support.plan_spaces import is_search_exact, survey_spaces
 pytestmark = pytest.mark.slow
 pytest.importorskip("jax")
 
-SPACES = {"quick": 1, "ci": 2, "nightly": 50}  # each takes about 30 s of processor time
+SPACES = {"quick": 1, "ci": 1, "nightly": 50}  # each takes about 17 s of processor time
 
 
 def test_the_search_finds_the_best_of_all_layouts() -> None:
