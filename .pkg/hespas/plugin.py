@@ -1,8 +1,8 @@
 """The classes and functions that packages extend hespas with.
 
 A package names its class in an entry point: a pass in ``hespas.passes``, an estimator in
-``hespas.estimators``, cost rules in ``hespas.cost_rules``. Names are imported when they are first
-used.
+``hespas.estimators``, cost rules in ``hespas.cost_rules``, the function that builds a recipe in
+``hespas.recipes``. Names are imported when they are first used.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         compute_op_work,
         find_cost_rule,
     )
+    from hespas.frontends.export import Exportable, lower_exportable
     from hespas.passes.annotate.stale_costs import refresh_costs
     from hespas.passes.annotate.traverse import Annotation, annotate_module
     from hespas.passes.base import Pass, PassRun, option
@@ -45,6 +46,7 @@ __all__ = [
     "CostItem",
     "CostRule",
     "Estimator",
+    "Exportable",
     "HespasError",
     "KernelAttr",
     "MeasuringEstimator",
@@ -64,6 +66,7 @@ __all__ = [
     "count_written_bytes",
     "find_cost_rule",
     "ir",
+    "lower_exportable",
     "option",
     "refresh_costs",
     "run_pipeline",
@@ -82,6 +85,7 @@ _MODULES = {
         "BufferSize count_read_bytes count_written_bytes to_buffer_size"
     ),
     "hespas.estimators.work": "CostRule OpWork UnknownCost WorkPart compute_op_work find_cost_rule",
+    "hespas.frontends.export": "Exportable lower_exportable",
     "hespas.passes.annotate.stale_costs": "refresh_costs",
     "hespas.passes.annotate.traverse": "Annotation annotate_module",
     "hespas.passes.base": "Pass PassRun option",
