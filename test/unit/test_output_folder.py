@@ -119,7 +119,7 @@ def test_a_timeline_of_a_result_belongs_to_hespas(place):
     ("flags", "message"),
     [
         (["--simulator", "astra-sim"], "AstraSim_Analytical_Congestion_Unaware is not on PATH"),
-        (["--simulator", "both", "--curves", "A100_SXM"], "measured curves"),
+        (["--simulator", "both", "--curves", "A100_SXM"], "ASTRA-sim cannot model --curves; "),
         (["--curves", "A100_SXN"], "did you mean 'A100_SXM'"),
         (["--system", "A100_SXM_40GB_8GPU"], "the program runs on 4 devices, but system"),
     ],
