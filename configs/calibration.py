@@ -93,6 +93,18 @@ def _check_surface(
         raise ValueError(f"{field}: permille needs {count} values, one for each knot")
 
 
+class WindowFit(StrictModel):
+    """Products whose windows the compiler states, so that the bytes they read again are known.
+
+    Attributes:
+        efficiency: The share of the peak rate; None: that of the class.
+        source: Where it comes from.
+    """
+
+    efficiency: Positive | None = None
+    source: str = ""
+
+
 class FitFile(StrictModel):
     """The constants of one class of kernels; ``device_constants.KernelFit`` describes the formula.
 
@@ -105,6 +117,8 @@ class FitFile(StrictModel):
         backward: Of ``attention``: the knots of ``queries`` and ``head_size``, and under
             ``permille`` the logarithm, in thousandths, of the time of a backward call over that of
             a forward call of as many operations.
+        windows: Of products: how those with known windows run; None: what they read again is in the
+            efficiency, and does not count.
         origin: What the class was taken from, if it was not measured on the device itself.
         band: Rows of: an upper limit of the time in seconds, and the low and high end of the 80 %
             band relative to the estimate.
@@ -120,6 +134,7 @@ class FitFile(StrictModel):
     residual: dict[str, list[float]] | None = None
     backward: dict[str, list[float]] | None = None
     backward_source: str = ""
+    windows: WindowFit | None = None
     band: Annotated[list[BandStep], Field(min_length=1)]
     tags: list[Literal["transferred", "assumed"]] = Field(default_factory=list)
     fit: FitErrors | None = None

@@ -119,13 +119,18 @@ class KernelCostAttr(AttrRecord):
 
 @dataclass(frozen=True, slots=True)
 class CompilerEstimateAttr(AttrRecord):
-    """The time that the compiler of the target expects one execution of a kernel to take."""
+    """What the compiler of the target expects of one execution of a kernel."""
 
     NAME: ClassVar[str] = "hespas.compiler_estimate"
     HOLDERS: ClassVar[str] = "kernel of a module that XLA:TPU has compiled"
 
     cycles: int = declare_field("clock cycles, XLA:TPU's estimated_cycles")
     latency_ns: float = declare_field("the cycles at the clock of the target, in nanoseconds")
+    refetched_bytes: int | None = declare_field(
+        "bytes that a product reads from device memory again, by the windows in which the compiler "
+        "divides it; absent if the windows are not known",
+        default=None,
+    )
 
 
 @dataclass(frozen=True, slots=True)

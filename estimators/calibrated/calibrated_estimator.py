@@ -48,7 +48,6 @@ from hespas.estimators.calibrated.kernel_times import (
     estimate_shapeless_s,
     estimate_stream_time,
 )
-from hespas.estimators.product_shapes import MatrixProduct
 from hespas.estimators.roofline import RooflineConfig, RooflineEstimator
 from hespas.estimators.work import OpWork
 
@@ -80,7 +79,7 @@ class CalibratedEstimator(Estimator):
     """Estimate each kernel and its band with constants measured on the device."""
 
     name: ClassVar[str] = "calibrated"
-    version: ClassVar[str] = "11"
+    version: ClassVar[str] = "12"
     measured_network: ClassVar[bool] = True
     Config: ClassVar[type] = CalibratedConfig
 
@@ -129,7 +128,7 @@ class CalibratedEstimator(Estimator):
             )
         vector_s = self._compute_vector_s(content)
         if content.traits.products:
-            timed = self._estimate_products(content.traits.products, moved, work.kind)
+            timed = self._estimate_products(content, moved, work.kind)
             hidden = OVERLAP * min(timed.time_s - timed.launch_s, vector_s)
             return replace(timed, time_s=timed.time_s + vector_s - hidden)
         return self._estimate_stream(work, content, vector_s)
@@ -163,13 +162,20 @@ class CalibratedEstimator(Estimator):
             for tag, count in sorted(self.tag_counts.items())
         ]
 
-    def _estimate_products(self, shapes: list[MatrixProduct], moved: int, kind: str) -> KernelTime:
+    def _estimate_products(self, content: KernelContent, moved: int, kind: str) -> KernelTime:
         """Return the time of the products of one kernel, as one product with the largest shape."""
+        shapes = content.traits.products
         largest = max(shapes, key=lambda shape: shape.flops)
         shape = replace(largest, flops=sum(shape.flops for shape in shapes))
         if kind == "conv":
             return estimate_convolution_time(self.constants, shape, moved)
-        return estimate_product_time(self.constants, shape, moved, self.quantise)
+        return estimate_product_time(
+            self.constants,
+            shape,
+            moved,
+            self.quantise,
+            refetched_bytes=content.refetched_bytes,
+        )
 
     def _estimate_stream(self, work: OpWork, content: KernelContent, vector_s: float) -> KernelTime:
         kind, traits = work.kind, content.traits

@@ -87,6 +87,8 @@ class KernelFit:
         covered_tags: Further tags, whose errors are among the causes already.
         eager_s: Additional launch time, in seconds, that the measurements contain.
         error: The median relative error of held-out shapes.
+        windowed_efficiency: The efficiency of products of which the bytes that they read again are
+            known; None if these bytes do not count.
     """
 
     name: str
@@ -105,6 +107,7 @@ class KernelFit:
     backward_tags: frozenset[str] = frozenset()
     causes: frozenset[str] = frozenset()
     covered_tags: frozenset[str] = frozenset()
+    windowed_efficiency: float | None = None
 
     @classmethod
     def from_preset(
@@ -116,12 +119,13 @@ class KernelFit:
     ) -> Self:
         """Build the fit from the object of a preset."""
         fit_report = data.get("fit") or {}
+        efficiency, windows = data.get("efficiency", 1.0), data.get("windows")
         return cls(
             name,
             data["fixed_s"],
             data["bandwidth"],
             ErrorBand.from_preset_rows(data["band"]),
-            data.get("efficiency", 1.0),
+            efficiency,
             data.get("power", 1.0),
             data.get("s_per_k", 0.0),
             data.get("eager_s", 0.0),
@@ -131,6 +135,9 @@ class KernelFit:
             fit_report.get("median"),
             fit_report.get("source") or data.get("source", ""),
             causes=causes | {data["origin"]} if "origin" in data else causes,
+            windowed_efficiency=(
+                None if windows is None else windows.get("efficiency") or efficiency
+            ),
         )
 
     def compute_busy_s(self, compute_s: float, memory_s: float, steps: float = 0.0) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hespas.dialects.attrs import CompilerEstimateAttr
 from hespas.estimators.base import CostItem
 from hespas.estimators.calibrated.attention_shape import AttentionShape, read_attention_shape
 from hespas.estimators.calibrated.data_passes import count_data_passes
@@ -23,6 +24,7 @@ class KernelContent:
         shapeless_flops: The operations on the matrix unit that are in no product, by type.
         passes: How often the bytes of the work are moved.
         pass_launches: The launches of these passes.
+        refetched_bytes: The bytes that a product reads again; None if they are not known.
     """
 
     traits: KernelTraits
@@ -31,16 +33,19 @@ class KernelContent:
     shapeless_flops: Mapping[str, int]
     passes: float
     pass_launches: int
+    refetched_bytes: int | None
 
 
 def read_kernel(item: CostItem, sector_bytes: int) -> KernelContent:
     """Read a leaf op or fusion for devices with sectors of ``sector_bytes``; raises HespasError."""
     op, work = item.op, item.work
     traits = collect_traits(op, work, sector_bytes)
+    compiled = CompilerEstimateAttr.read_from_op(op)
     return KernelContent(
         traits,
         read_attention_shape(op, work) if work.kind == "attention" else None,
         sum(count_other_flops(work, traits.products, "vector").values()),
         count_other_flops(work, traits.products),
         *count_data_passes(op, work),
+        compiled.refetched_bytes if compiled is not None else None,
     )

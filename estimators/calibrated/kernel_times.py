@@ -74,6 +74,7 @@ def estimate_product_time(
     quantise: bool = False,
     *,
     sustained: bool = True,
+    refetched_bytes: int | None = None,
 ) -> KernelTime:
     """Return the time of the kernel of a matrix product.
 
@@ -86,9 +87,12 @@ def estimate_product_time(
         quantise: Whether the kernel of an 8-bit product first quantises its left operand.
         sustained: Whether the board is at its power limit, as in a training step, where this was
             measured; otherwise the kernel runs alone.
+        refetched_bytes: The bytes that the kernel reads again besides; None if they are not known.
     """
     rate = constants.node.find_peak_rate("matrix", shape.dtype).flops_per_s
-    return _estimate_at_rate(constants, shape, moved_bytes, rate, quantise, sustained)
+    return _estimate_at_rate(
+        constants, shape, moved_bytes, rate, quantise, sustained, refetched_bytes
+    )
 
 
 def _estimate_at_rate(
@@ -98,6 +102,7 @@ def _estimate_at_rate(
     rate: float,
     quantise: bool,
     sustained: bool,
+    refetched_bytes: int | None,
 ) -> KernelTime:
     """Return the time of a product at a peak rate of ``rate`` operations per second.
 
@@ -111,7 +116,11 @@ def _estimate_at_rate(
     k = shape.k * _BITS[key] / bits
     if fit.name.endswith(QUANTISED):
         moved_bytes += QUANTISE_BYTES * shape.count * shape.m * shape.k
-    compute_s, memory_s = shape.flops / rate, moved_bytes / node.memory_bandwidth_bytes_per_s
+    read_bytes = moved_bytes
+    if refetched_bytes is not None and fit.windowed_efficiency is not None:
+        fit = replace(fit, efficiency=fit.windowed_efficiency)
+        read_bytes += refetched_bytes
+    compute_s, memory_s = shape.flops / rate, read_bytes / node.memory_bandwidth_bytes_per_s
     time_s = fit.fixed_s + fit.compute_busy_s(compute_s, memory_s, k)
     time_s, outside = fit.apply_correction(time_s, *_locate_in_table(fit, shape, k))
     if sustained and not fit.name.endswith(SUSTAINED):
@@ -125,7 +134,9 @@ def _estimate_at_rate(
     choose = max if key in _AT_LEAST else min
     next_rate = choose(rate, node.find_peak_rate("matrix", next_key).flops_per_s)
     shape = replace(shape, dtype=next_key)
-    other = _estimate_at_rate(constants, shape, moved_bytes, next_rate, False, sustained)
+    other = _estimate_at_rate(
+        constants, shape, moved_bytes, next_rate, False, sustained, refetched_bytes
+    )
     return replace(time, time_s=choose(time.time_s, other.time_s))
 
 

@@ -16,8 +16,8 @@ What is rewritten:
 - Products, which XLA:TPU writes as convolutions, become products again (``tpu_products``).
 - Ops and collectives that read another element type than they write get a conversion
   (``tpu_element_types``).
-- ``estimated_cycles`` and the names of Pallas kernels become frontend attributes, which the
-  importer keeps.
+- ``estimated_cycles``, the bytes that products read again (``tpu_windows``) and the names of Pallas
+  kernels become frontend attributes, which the importer keeps.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from hespas.passes.compile.tpu_element_types import (
 from hespas.passes.compile.tpu_products import replace_convolutions
 from hespas.passes.compile.tpu_scatters import ScatterReplacer
 from hespas.passes.compile.tpu_transfers import SliceCollectiveReplacer, replace_host_copies
+from hespas.passes.compile.tpu_windows import keep_refetched_bytes
 
 # Frontend attributes: XLA's estimate, and the name of a Pallas kernel.
 CYCLES, KERNEL_NAME = "hespas_cycles", "hespas_kernel"
@@ -71,6 +72,7 @@ def rewrite_tpu_hlo(text: str, *, keep_async: bool) -> str:
     """
     mark = IN_FLIGHT if keep_async else ""
     program = parse_hlo_text(_KERNEL_METADATA.sub(_format_kernel_metadata, text))
+    keep_refetched_bytes(program)
     copy_count = 0
     for computation in program.computations.values():
         copy_count += replace_host_copies(computation, mark, copy_count)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from hespas.dialects.attrs import CompilerEstimateAttr
 from hespas.dialects.mlir import FRONTEND, ir
 from hespas.passes.compile.tpu_hlo import CYCLES, KERNEL_NAME
+from hespas.passes.compile.tpu_windows import REFETCHED_BYTES
 
 MEMORY_FACT = "xla_{}_bytes"  # the facts of XLA's memory plan, by part
 
@@ -32,6 +33,7 @@ def _attach_op_estimate(op: ir.Operation, clock_ghz: float) -> bool:
     """Turn the frontend attributes of one op; returns whether it has an estimate."""
     items = {item.name: item.attr for item in op.attributes[FRONTEND]}  # type: ignore[attr-defined]
     cycles, kernel = items.pop(CYCLES, None), items.pop(KERNEL_NAME, None)
+    refetched = items.pop(REFETCHED_BYTES, None)
     if items:
         op.attributes[FRONTEND] = ir.DictAttr.get(items, op.context)
     else:
@@ -41,7 +43,8 @@ def _attach_op_estimate(op: ir.Operation, clock_ghz: float) -> bool:
     if cycles is None:
         return False
     count = int(ir.StringAttr(cycles).value)
-    CompilerEstimateAttr(count, count / clock_ghz).write_to_op(op)
+    again = int(ir.StringAttr(refetched).value) if refetched is not None else None
+    CompilerEstimateAttr(count, count / clock_ghz, again).write_to_op(op)
     return True
 
 

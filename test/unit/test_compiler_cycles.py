@@ -87,7 +87,7 @@ def test_the_shipped_constants_are_the_fits(target):
         refit = fit_cycle_products(
             of_kind, node, fit["fixed_s"], fit["bandwidth"], fit["fit"]["source"]
         )
-        assert refit == fit
+        assert refit == {key: fit[key] for key in fit if key != "windows"}
 
 
 @pytest.mark.parametrize("target", TARGETS)
