@@ -136,7 +136,7 @@ def make_tpu_compile_devices(
 def make_gpu_compile_devices(
     library: str, target: str, devices: int, devices_per_node: int
 ) -> list[Any]:
-    """Create GPU devices to compile for (and for a ``jax.sharding.Mesh``); no GPU is needed.
+    """Create GPU devices to compile for; no GPU is needed.
 
     Args:
         library: Path of the CUDA plug-in's shared library.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,14 +137,14 @@ def compare_with_regions(
         settings: Its settings.
         split: The pass that divides the program into regions.
         run: Receives notes and progress.
-        rounds: The number of measurements.
+        rounds: The number of measurements, at least 1.
         timeout_s: The seconds that one measurement may take.
 
     Raises:
         HespasError: The program computes nothing, or cannot be measured.
     """
     from hespas import passes
-    from hespas.passes.annotate.traverse import annotate_module, require_target
+    from hespas.passes.annotate.traverse import Annotation, annotate_module, require_target
 
     cls = registry.load_estimator_class(estimator)
     if not issubclass(cls, MeasuringEstimator):
@@ -157,40 +157,41 @@ def compare_with_regions(
     program = _ProgramItem(
         find_entry_function(module), _format_local_program(find_entry_function(module))
     )
-    parts = [(_build_stand_in_item(collective.op), collective.count) for collective in collectives]
+    stand_ins = [(_build_stand_in_item(each.op), each.count) for each in collectives]
+    items = [program, *(item for item, _ in stand_ins)]
     passes.run_pipeline(module, split, run)
     options = MeasureOptions(cache="none", timeout=timeout_s)
-    finished_rounds: list[ComparisonRound] = []
     config = _build_measuring_estimator(estimator, settings).config
-    estimator_instance = _accept_whole_programs(cls)(config)
-    counted = None
-    for _ in range(rounds):
-        estimator_instance = _accept_whole_programs(cls)(config)
-        items = [program, *(item for item, _ in parts)]
-        measure_items(estimator_instance, items, options, note=run.note, show_progress=run.progress)
-        annotation = annotate_module(module, estimator_instance, run, options=options)
-        total, counted = annotation.total, annotation.measured
-        finished_rounds.append(
-            ComparisonRound(
-                _get_answer(estimator_instance, program),
-                1e-9 * total.latency_ns,
-                sum(
-                    count * _get_answer(estimator_instance, item)["median_s"]
-                    for item, count in parts
-                ),
-                1e-9 * (total.low_ns or 0.0)
-                + sum(
-                    count * _get_answer(estimator_instance, item)["low_s"] for item, count in parts
-                ),
-            )
+
+    def measure_round() -> tuple[ComparisonRound, Annotation, MeasuringEstimator]:
+        measuring = _accept_whole_programs(cls)(config)
+        measure_items(measuring, items, options, note=run.note, show_progress=run.progress)
+        annotation = annotate_module(module, measuring, run, options=options)
+        round_times = ComparisonRound(
+            _get_answer(measuring, program),
+            1e-9 * annotation.total.latency_ns,
+            _sum_times(measuring, stand_ins, "median_s"),
+            1e-9 * (annotation.total.low_ns or 0.0) + _sum_times(measuring, stand_ins, "low_s"),
         )
-    assert counted is not None
-    environment = estimator_instance.environment
+        return round_times, annotation, measuring
+
+    finished_rounds = [measure_round() for _ in range(rounds)]
+    _, annotation, measuring = finished_rounds[-1]
+    assert annotation.measured is not None
+    environment = measuring.environment
     return ProgramComparison(
-        tuple(finished_rounds), counted.regions, counted.distinct,
+        tuple(round_times for round_times, _, _ in finished_rounds),
+        annotation.measured.regions, annotation.measured.distinct,
         sum(collective.count for collective in collectives), devices,
         str(environment.get("device", "")), dict(environment.get("versions", {})),
     )  # fmt: skip
+
+
+def _sum_times(
+    estimator: MeasuringEstimator, items: Sequence[tuple[CostItem, int]], key: str
+) -> float:
+    """Sum a time of measured items, each as often as it runs."""
+    return sum(count * _get_answer(estimator, item)[key] for item, count in items)
 
 
 def _build_measuring_estimator(name: str, settings: Mapping[str, Any]) -> MeasuringEstimator:
