@@ -14,7 +14,12 @@ from typing import Any
 import jax
 from jax import lax
 
-from hespas.frontends.recipes.parallel import MeshParallelism, ShardedArray, list_axis_names
+from hespas.frontends.recipes.parallel import (
+    MeshParallelism,
+    ShardedArray,
+    get_varying_axes,
+    list_axis_names,
+)
 
 
 @dataclass(frozen=True)
@@ -47,8 +52,13 @@ class OptimiserShards:
         return jax.tree.map(self._take_shard, arrays, weights)
 
     def gather_weights(self, shards: Any, weights: Any) -> Any:
-        """Gather a tree of weights from the parts that the devices have updated."""
-        return jax.tree.map(self._gather_weight, shards, weights)
+        """Gather a tree of weights from the parts that the devices have updated.
+
+        No weight is gathered before the others are updated, as in Megatron's distributed optimiser,
+        whose buffers hold the parts of many weights (param_and_grad_buffer.py).
+        """
+        held = wait_for_all(shards) if self.p.manual else shards
+        return jax.tree.map(self._gather_weight, held, weights)
 
     def _find_split_dim(self, weight: ShardedArray) -> int | None:
         """Find the first whole dimension that the devices divide; None if there is none."""
@@ -77,3 +87,20 @@ class OptimiserShards:
             return shard
         axes = self.p.list_copy_axes(weight)
         return lax.all_gather(shard, axes, axis=dim, tiled=True, to="invarying")
+
+
+def wait_for_all(arrays: Any) -> Any:
+    """Return a tree of arrays, none of which is read before all of them are computed.
+
+    A barrier makes its operands vary along the same axes, so arrays that differ in their axes have
+    barriers of their own.
+    """
+    leaves, tree = jax.tree.flatten(arrays)
+    groups: dict[frozenset[str], list[int]] = {}
+    for number, leaf in enumerate(leaves):
+        groups.setdefault(get_varying_axes(leaf), []).append(number)
+    for numbers in groups.values():
+        held = lax.optimization_barrier([leaves[number] for number in numbers])
+        for number, leaf in zip(numbers, held, strict=True):
+            leaves[number] = leaf
+    return jax.tree.unflatten(tree, leaves)

@@ -153,6 +153,24 @@ def test_zero1_scatters_gradients_and_gathers_weights():
     assert specs["params"] == {"w": PartitionSpec("fsdp", None), "scale": PartitionSpec(None)}
 
 
+def test_zero1_gathers_weights_after_all_are_updated():
+    """Parts of both weights vary along data and fsdp, so that they have one barrier."""
+    module = frontends.from_jax(
+        lower_exportable(build_regression({"data": 2, "fsdp": 2}, zero1=True))
+    )
+    passes.run_pipeline(module, "prepare", PassRun(note=lambda _: None))
+    gathered = []
+
+    def visit(op):
+        if op.name == "stablehlo.all_gather" and not isinstance(op.operands[0].owner, ir.Block):
+            gathered.append(op.operands[0].owner.opview.operation.name)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    assert gathered.count("stablehlo.optimization_barrier") == 2
+    assert str(module).count("= stablehlo.optimization_barrier") == 1
+
+
 def test_zero1_divides_dimensions_whose_axis_has_one_device():
     mesh = {"data": 4, "fsdp": 1}
     specs = build_regression(mesh, zero1=True).in_shardings[0]
