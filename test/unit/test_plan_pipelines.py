@@ -6,16 +6,36 @@ import json
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from support.tool_commands import parse_pipe, run_command
 
 import hespas
+from hespas import configs
 from hespas.dialects.xla import find_gpu_library
 from hespas.frontends.export import program_source, recipe_options
+from hespas.frontends.recipes import stage
+from hespas.simulators.in_memory_programs import InMemoryPrograms
+from hespas.simulators.simulation_options import SimulationOptions, SimulatorChoice
+from hespas.simulators.simulator_choice import simulate_inputs
 from hespas.support.errors import UsageError
-from hespas.workflows.planning import pipeline_layouts
-from hespas.workflows.planning.layout_space import LayoutRequest, ProgramInterface
+from hespas.workflows.estimate_source import lower_exportable_module
+from hespas.workflows.pipelines.stage_estimates import (
+    UPDATE,
+    StagePart,
+    StageTarget,
+    estimate_stage_program,
+)
+from hespas.workflows.planning import layout_worker, pipeline_layouts
+from hespas.workflows.planning.layout_bounds import LayoutBounds
+from hespas.workflows.planning.layout_space import (
+    LayoutCandidate,
+    LayoutRequest,
+    ProgramInterface,
+)
+from hespas.workflows.planning.pipeline_bounds import PipelineBounds
+from hespas.workflows.planning.step_bounds import CommBounds, ComputeBounds
 
 INTERFACE = ProgramInterface(
     ("data", "fsdp", "tensor"),
@@ -90,6 +110,37 @@ def test_stages_have_the_options_of_their_model(name: str) -> None:
     assert whole.keys() - stage.keys() <= {"partitioning", "eager", "fsdp_copies", "loss_metrics"}
     shared = whole.keys() & stage.keys() - {"mesh", "model"}
     assert {n: whole[n] for n in shared} == {n: stage[n] for n in shared}
+
+
+@pytest.mark.parametrize("position", ["first", "last"])
+@pytest.mark.parametrize("part", ["forward", "backward", "update"])
+def test_no_bound_of_a_stage_is_above_its_estimate(
+    part: StagePart, position: str, tmp_path: Path
+) -> None:
+    mesh, system = {"data": 2, "tensor": 2}, configs.load_system("H100_80GB_4GPU")
+    options = {"remat": "full", "attention": "dot_product"} if part != UPDATE else {}
+    program = stage.build(
+        model="tiny", mesh=mesh, part=part, position=position, layers=2, sequence=512, emb=1024,
+        mlp=4096, heads=8, kv_heads=8, head_dim=128, scan=True, **options,
+    )  # fmt: skip
+    path = tmp_path / "stage.mlir"
+    path.write_text(str(lower_exportable_module(program, "cuda")))
+    estimate = estimate_stage_program(str(path), StageTarget("H100_80GB", form="fuse"))
+    simulated = simulate_inputs(
+        InMemoryPrograms(estimate.trace).place_on_system(system), SimulatorChoice("embedded")
+    )
+    ops = layout_worker.sketch_module(hespas.read(path), mesh)
+    layouts = LayoutBounds(
+        mock.Mock(), ComputeBounds(configs.load_node("H100_80GB"), True),
+        CommBounds(system, SimulationOptions()), print,
+    )  # fmt: skip
+    pipelines = PipelineBounds(layouts, mock.Mock())
+    bound = pipelines.bound_program(ops, LayoutCandidate(mesh, {"part": part}))
+    assert 0 < bound.compute_s <= 1e-9 * estimate.compute_ns
+    assert bound.time_s <= 1e-9 * simulated.step_time_ns
+    assert (bound.argument_bytes, bound.result_bytes) == (
+        estimate.argument_bytes, estimate.result_bytes,
+    )  # fmt: skip
 
 
 @pytest.mark.slow

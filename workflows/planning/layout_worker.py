@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 from hespas.workflows.planning.layout_space import SEQUENCE
 
 if TYPE_CHECKING:
+    from hespas.dialects.mlir import ir
     from hespas.frontends.export.exportable import Exportable
     from hespas.workflows.planning.layout_builders import LayoutBuilder
+    from hespas.workflows.planning.program_sketch import SketchOp
 
 TASKS = ("interface", "meshes", "specs", "sketch")
 
@@ -179,16 +181,22 @@ def _count_local_bytes(name: str, leaf: Any, spec: Any, mesh: dict[str, int]) ->
 
 def _write_sketch(payload: dict[str, Any], builder: LayoutBuilder) -> dict[str, Any]:
     """Write the sketch of a program to the file ``output``."""
-    from hespas.passes import registry
-    from hespas.passes.base import PassRun, build_pass
-    from hespas.passes.pipeline import run_pipeline
     from hespas.support.output_file import write_atomically
-    from hespas.workflows.planning.program_sketch import collect_sketch
 
     module = builder.export_module(payload["export"], Path(payload["scratch"]))
-    step = build_pass(registry.load_pass_class("prepare"), {})
-    run_pipeline(module, [step], PassRun("program", note=lambda text: None))
-    ops = collect_sketch(module, payload["export"]["mesh"])
+    ops = sketch_module(module, payload["export"]["mesh"])
     text = json.dumps([op.to_json() for op in ops])
     write_atomically(payload["output"], text.encode())
     return {}
+
+
+def sketch_module(module: ir.Module, mesh: Mapping[str, int]) -> list[SketchOp]:
+    """Prepare a program over ``mesh`` in place, and return its sketch; raises HespasError."""
+    from hespas.passes import registry
+    from hespas.passes.base import PassRun, build_pass
+    from hespas.passes.pipeline import run_pipeline
+    from hespas.workflows.planning.program_sketch import collect_sketch
+
+    step = build_pass(registry.load_pass_class("prepare"), {})
+    run_pipeline(module, [step], PassRun("program", note=lambda text: None))
+    return collect_sketch(module, mesh)

@@ -176,13 +176,16 @@ class PipelineBounds:
         }
         bounds = _select_stage_recipe(self.bounds).derive_sketches([*programs.values()])
         known = {
-            key: None if ops is None else self._bound_program(ops, program)
+            key: None if ops is None else self.bound_program(ops, program)
             for (key, program), ops in zip(programs.items(), bounds, strict=True)
         }
         return [None if layout is None else self._bound_layout(layout, known) for layout in layouts]
 
-    def _bound_program(self, ops: list[SketchOp], program: LayoutCandidate) -> StageProgramBound:
-        """Bound one program. Only the optimiser certainly reads what it writes."""
+    def bound_program(self, ops: list[SketchOp], program: LayoutCandidate) -> StageProgramBound:
+        """Bound a program of a stage by its sketch.
+
+        Only the optimiser certainly reads what it writes.
+        """
         is_update = program.options["part"] == UPDATE
         computed = [op for op in ops if is_update or op.kind != sketch.RESULT]
         sizes = {
