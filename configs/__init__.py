@@ -6,6 +6,7 @@ presets; files of users are checked on reading, against ``node_files`` and ``sys
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from pathlib import Path
@@ -153,7 +154,12 @@ def read_json(path: str | Path) -> dict[str, Any]:
 
 def list_preset_names(folder: str) -> list[str]:
     """Return the names of the JSON files in a folder of presets in alphabetical order."""
-    return sorted(path.stem for path in (_FOLDER / folder).glob("*.json"))
+    return [*_find_preset_names(folder)]
+
+
+@functools.cache
+def _find_preset_names(folder: str) -> tuple[str, ...]:
+    return tuple(sorted(path.stem for path in (_FOLDER / folder).glob("*.json")))
 
 
 def is_preset_name(name_or_path: str) -> bool:

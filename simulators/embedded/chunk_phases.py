@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from .ring_steps import AllToAllRoute, RingSteps, count_ring_steps
+
 
 @dataclass(frozen=True, slots=True)
 class ChunkPhase:
@@ -16,7 +18,7 @@ class ChunkPhase:
         queue: The queue in which the chunk waits for this phase.
         backwards: Whether the ring runs anticlockwise.
         tree: Which of the two trees a double binary tree uses, 0 or 1.
-        is_half: Whether it is one direction of an all-to-all around a ring in both directions.
+        route: The way of the blocks of an all-to-all.
     """
 
     kind: str
@@ -25,7 +27,11 @@ class ChunkPhase:
     queue: int
     backwards: bool = False
     tree: int = 0
-    is_half: bool = False
+    route: AllToAllRoute = "around"
+
+    def count_steps(self, n: int) -> RingSteps:
+        """Return the steps of the phase around a ring of ``n`` positions, or along a line."""
+        return count_ring_steps(self.kind, self.size, n, self.route)
 
 
 CollectivePlan = tuple[tuple[ChunkPhase, ...], ...]

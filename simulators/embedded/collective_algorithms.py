@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Protocol
 
-from .ring_steps import count_ring_steps
+from .ring_steps import RingSteps
 
 
 class AlgorithmPort(Protocol):
@@ -66,24 +66,22 @@ class RingAlgorithm(_ReductionRounds):
     )  # fmt: skip
 
     def __init__(
-        self, port: AlgorithmPort, kind: str, size: int, ring: tuple[int, ...], index: int,
-        backwards: bool, window: int | None, part: bool, is_half: bool,
+        self, port: AlgorithmPort, kind: str, steps: RingSteps, ring: tuple[int, ...], index: int,
+        backwards: bool, window: int | None, part: bool,
     ) -> None:  # fmt: skip
         """Prepare a phase.
 
         Args:
             port: The services of the device.
             kind: The kind of collective.
-            size: Operand bytes of one device.
+            steps: The steps around the ring.
             ring: The devices of the dimension, by position.
             index: The position of this device.
             backwards: Whether the ring runs anticlockwise.
             window: Peers that a direct algorithm sends to at once, -1 for all; None for a ring.
             part: Whether the collective is one ring over some of the devices.
-            is_half: Whether an all-to-all goes around the ring in both directions.
         """
         n = len(ring)
-        steps = count_ring_steps(kind, size, n, is_half=is_half)
         super().__init__(kind)
         self.port, self.ring, self.index = port, ring, index
         self.turn = -1 if backwards else 1

@@ -91,9 +91,10 @@ class CollectiveExecution:
             algorithm = DoubleBinaryTreeAlgorithm(chunk, phase.size, ring, index, bool(phase.tree))
         else:
             window = choice.window if choice.name == "direct" else None
+            steps = phase.count_steps(len(ring))
             algorithm = RingAlgorithm(
-                chunk, phase.kind, phase.size, ring, index, phase.backwards, window,
-                self.communicator.part, phase.is_half,
+                chunk, phase.kind, steps, ring, index, phase.backwards, window,
+                self.communicator.part,
             )  # fmt: skip
         algorithm.start_phase()
 

@@ -29,7 +29,7 @@ from .dimension_orders import (
 )
 from .logical_dimensions import DimensionAlgorithm, LogicalDimension, encode_link_form
 from .network import AnalyticalNetwork
-from .ring_steps import count_ring_steps
+from .ring_steps import AllToAllRoute
 from .schedule_choice import PIECE_COUNTS, PlanCandidate, choose_fastest_plan
 
 KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
@@ -244,7 +244,7 @@ class CollectivePlanner:
     def _estimate_phase_ns(self, communicator: PlannedCommunicator, phase: ChunkPhase) -> float:
         """Estimate the time of a phase around a ring, to compare schedules."""
         count = communicator.dims[phase.dim].count
-        steps = count_ring_steps(phase.kind, phase.size, count, is_half=phase.is_half)
+        steps = phase.count_steps(count)
         # On a Mesh, one message of n passes all n - 1 links; the others pass one.
         hops = 2 if self.network.topology[phase.dim] == "Mesh" else 1
         transfer_ns = steps.message_bytes / self.network.bytes_per_ns[phase.dim]
@@ -351,8 +351,8 @@ class CollectivePlanner:
                 turn.trees[kind, dim] = 1 - tree
             if _compute_smallest_message(phase_kind, dims[dim], size) < 1:
                 raise HespasError(f"{phase_kind} of {chunk} bytes sends messages of 0 bytes")
-            is_half = phase_kind == "all_to_all" and order.is_one_direction(dim)
-            phases.append(ChunkPhase(phase_kind, dim, phase_size, queue, backwards, tree, is_half))
+            route = self._choose_route(phase_kind, order, dim)
+            phases.append(ChunkPhase(phase_kind, dim, phase_size, queue, backwards, tree, route))
             if phase_kind == "reduce_scatter":
                 size //= dims[dim].count
             elif phase_kind == "all_gather":
@@ -368,6 +368,14 @@ class CollectivePlanner:
             for dim in reversed(used[:-1]):
                 append_phase("all_gather", dim, "last")
         return tuple(phases)
+
+    def _choose_route(self, kind: str, order: DimensionOrder, dim: int) -> AllToAllRoute:
+        """Return the way that the blocks of a phase take in a dimension."""
+        if kind != "all_to_all" or dim not in order.rings:
+            return "around"
+        if self.network.topology[dim] == "Mesh":
+            return "line"
+        return "shorter" if order.is_one_direction(dim) else "around"
 
     def _advance_queue(self, turn: QueueTurn, dim: int, part: str) -> tuple[int, bool]:
         """Return the next queue of a dimension, and whether rings run anticlockwise in it."""

@@ -20,7 +20,6 @@ from .chunk_phases import ChunkPhase, QueueTurn
 from .collective_plan import CollectivePlanner, PlannedCommunicator
 from .congestion_aware import NetworkPlace, list_crossed_links
 from .network import AnalyticalNetwork
-from .ring_steps import count_ring_steps
 from .scalar_recurrence import list_exchanges
 
 LinkEnds = tuple[NetworkPlace, NetworkPlace]
@@ -243,8 +242,8 @@ def _list_messages(algorithm: str, phase: ChunkPhase, n: int) -> Iterator[tuple[
             for position in range(n):
                 yield position, position ^ distance, message
         return
-    if algorithm == "ring":
-        steps = count_ring_steps(phase.kind, phase.size, n, is_half=phase.is_half)
+    if algorithm == "ring" and phase.route != "line":
+        steps = phase.count_steps(n)
         turn = -1 if phase.backwards else 1
         for position in range(n):
             yield position, (position + turn) % n, steps.count * steps.message_bytes

@@ -19,7 +19,7 @@ from .chunk_phases import ChunkPhase
 from .link_arrays import Array
 from .link_table import LinkTable
 from .logical_dimensions import DimensionAlgorithm
-from .ring_steps import RingSteps, count_ring_steps
+from .ring_steps import RingSteps
 from .scalar_recurrence import PhaseCosts, list_exchanges
 
 _MAX_RING_NS = 1 << 61  # with the start, it fits into 64 bits
@@ -72,7 +72,7 @@ def solve_positions(
     if phase.backwards:  # reverse the positions, so that the ring runs forwards
         starts = starts[..., ::-1]
     if algorithm.name == "ring":
-        steps = count_ring_steps(phase.kind, phase.size, n, is_half=phase.is_half)
+        steps = phase.count_steps(n)
         hop = table.arrays.compute_offset_ns(steps.message_bytes, n - 1 if phase.backwards else 1)
         hop = hop[::-1] if phase.backwards else hop
         solved = _solve_ring(costs, phase.kind, steps, hop, starts)

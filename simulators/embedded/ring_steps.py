@@ -7,6 +7,11 @@ before it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+AllToAllRoute = Literal["around", "shorter", "line"]
+"""The way of the blocks of an all-to-all: around a ring in one direction, the shorter way around
+for one of two halves that go in opposite directions, or along a line in both directions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,20 +29,21 @@ class RingSteps:
     reductions: int
 
 
-def count_ring_steps(kind: str, size: int, n: int, *, is_half: bool = False) -> RingSteps:
+def count_ring_steps(kind: str, size: int, n: int, route: AllToAllRoute = "around") -> RingSteps:
     """Return the steps of a collective.
 
     Args:
         kind: The kind of collective.
         size: Operand bytes of one device.
         n: The number of positions.
-        is_half: Whether it is an all-to-all whose other half goes around the ring the other way.
-            Each position then sends half of what it has for the opposite position of an even ring
-            in either direction, and anything else the shorter way. The blocks of ``size / n`` bytes
-            pass floor(n**2 / 4) links in floor(n / 2) steps, each with as many as the average.
+        route: The way of the blocks of an all-to-all, of ``size / n`` bytes. On the shorter way,
+            each position sends half of what it has for the opposite position of an even ring in
+            either direction, and the blocks pass floor(n**2 / 4) links in floor(n / 2) steps, each
+            with as many as the average. As many pass the link in the middle of a line in each
+            direction, in n - 1 steps.
     """
-    if kind == "all_to_all" and is_half:
-        count = n // 2
+    if route != "around":
+        count = n // 2 if route == "shorter" else n - 1
         return RingSteps(max(1, size * (n * n // 4) // (n * count)), count, 0)
     message_bytes = size if kind == "all_gather" else size // n
     count = {"all_reduce": 2 * (n - 1), "all_to_all": n * (n - 1) // 2}.get(kind, n - 1)

@@ -12,7 +12,6 @@ from .chunk_phases import ChunkPhase
 from .link_table import LinkTable
 from .logical_dimensions import DimensionAlgorithm
 from .network import AnalyticalNetwork
-from .ring_steps import count_ring_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ def solve_symmetric(
             time += ahead + delay + (costs.reduce_ns(reduced) if reduced else 0)
         return time, delay
     if algorithm.name == "ring":
-        steps = count_ring_steps(phase.kind, phase.size, n, is_half=phase.is_half)
+        steps = phase.count_steps(n)
         hop = table.compute_uniform_ns(steps.message_bytes, n - 1 if phase.backwards else 1)
         if hop is None:
             return None
@@ -86,7 +85,7 @@ def solve_small_ring(
         When each position ends, and the duration of the last wait, in nanoseconds.
     """
     n = len(starts)
-    steps = count_ring_steps(phase.kind, phase.size, n, is_half=phase.is_half)
+    steps = phase.count_steps(n)
     reduce, delay = costs.reduce_ns(steps.message_bytes), costs.endpoint_ns
     hops = table.list_offset_ns(steps.message_bytes, n - 1 if phase.backwards else 1)
     turn = -1 if phase.backwards else 1

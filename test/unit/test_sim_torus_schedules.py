@@ -6,6 +6,8 @@ import math
 import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.sim_finishes import compute_finishes
 
 from hespas import configs
@@ -110,6 +112,29 @@ def test_an_all_to_all_is_bound_by_the_bisection_of_a_torus(name: str) -> None:
     rates = get_rates(system)
     bound_ns = max(
         WHOLE * count / 8 / rate for count, rate in zip(system.npus_count, rates, strict=True)
+    )
+    assert finish_ns(system, "all_to_all", WHOLE) == pytest.approx(bound_ns, rel=0.001)
+
+
+@given(n=st.integers(2, 24), size=st.integers(1 << 16, 1 << 34))
+def test_an_all_to_all_crosses_the_middle_of_a_line_once(n: int, size: int) -> None:
+    """Each half of a line has floor(n / 2) * ceil(n / 2) blocks for the other half."""
+    size -= size % (n * n)
+    system = load_network(f"mesh:{n},links=2")
+    bound_ns = size / n * (n * n // 4) / get_rates(system)[0]
+    latency_ns = 2 * (n - 1) * LINK_NS + n * (DELAY_NS + 1)  # the ring of messages turns once
+    assert bound_ns < finish_ns(system, "all_to_all", size) <= bound_ns + latency_ns
+    record = make_record(system, "all_to_all", size, round(bound_ns))
+    links = collect_link_traffic(system, BY_DIMENSION, [record], round(bound_ns))
+    assert max(link.carried_bytes for link in links) == size // n * (n * n // 4)
+
+
+@pytest.mark.parametrize("name", ["mesh:4x4,links=4", "mesh:8x2,links=4", "mesh:4x2x2,links=6"])
+def test_an_all_to_all_is_bound_by_the_bisection_of_a_mesh(name: str) -> None:
+    system = load_network(name)
+    bound_ns = max(
+        WHOLE * count / 4 / rate
+        for count, rate in zip(system.npus_count, get_rates(system), strict=True)
     )
     assert finish_ns(system, "all_to_all", WHOLE) == pytest.approx(bound_ns, rel=0.001)
 
