@@ -106,7 +106,8 @@ class CaseSystem:
         dimensions: The dimensions of a network without a preset.
         title: The name for people.
         assumption: What the row does not state about the network; "" if it states all.
-        has_unstated_network: Whether the row leaves open what connects hosts or slices.
+        has_unstated_network: Whether the row leaves open what connects hosts. Chips and their hosts
+            fix what connects slices of TPUs.
     """
 
     name: str
@@ -308,7 +309,7 @@ def _choose_slices(node: str, devices: int, network: str) -> CaseSystem:
         assumptions.append(
             f"network between slices assumed: {dimensions[-1].bandwidth_gb_s:g} GB/s for each chip"
         )
-    return CaseSystem("", title, dimensions, "; ".join(assumptions), slices > 1)
+    return CaseSystem("", title, dimensions, "; ".join(assumptions))
 
 
 def read_slice_count(text: str) -> int:
