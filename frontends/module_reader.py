@@ -209,12 +209,14 @@ def _report_parse_errors(
 
 
 def _mention_truncation(error: HespasError, name: str) -> HespasError:
-    """Add a remedy to a syntax error in the last line of a file without a line feed at its end."""
-    line = error.where.removeprefix(f"{name}:").partition(":")[0]
-    if not error.remedy and line.isdecimal() and os.path.isfile(name):
+    """Add a remedy to a syntax error at the end of a file, where truncated files have theirs."""
+    place = re.fullmatch(r":(\d+):(\d+)", error.where.removeprefix(name))
+    if place and not error.remedy and os.path.isfile(name):
         text = Path(name).read_bytes()
-        if not text.endswith(b"\n") and text.count(b"\n") + 1 == int(line):
-            error.remedy = "this is the last line of the file: is the file complete?"
+        lines = text.rstrip().split(b"\n")
+        at_end = int(place[1]) > len(lines) or int(place[2]) >= len(lines[-1])
+        if int(place[1]) >= len(lines) and (at_end or not text.endswith(b"\n")):
+            error.remedy = "the file ends here: is it complete?"
     return error
 
 
@@ -241,7 +243,8 @@ def _parse_hlo_text(data: bytes, name: str, context: ir.Context) -> ir.Module:
         place = HLO_PLACE.search(str(error))
         where = f"{name}:{place[1]}" if place else name
         message = place[2] if place else _extract_hlo_message(error)
-        raise HespasError(f"not valid HLO text: {message}", where=where) from None
+        problem = HespasError(f"not valid HLO text: {message}", where=where)
+        raise _mention_truncation(problem, name) from None
     module = _from_hlo_proto(proto, name, context)
     header = data.lstrip().split(b"\n", 1)[0]
     for attribute, pattern in COUNTS.items():  # the protobuf lacks these counts

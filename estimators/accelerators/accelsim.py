@@ -57,7 +57,9 @@ class AccelsimConfig:
     def __post_init__(self) -> None:
         if not Path(self.reports).is_dir() or not self.reports:
             raise UsageError(
-                f"reports: there is no folder '{self.reports}'",
+                f"reports: {self.reports} is not a folder"
+                if self.reports
+                else "reports is not set",
                 remedy="set reports to the folder with the output of Accel-Sim, a REGION.log each",
             )
         if self.clock_hz is not None and not 0 < self.clock_hz < float("inf"):

@@ -176,7 +176,8 @@ def _parse_yaml_spec(text: str, path: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else path
-        raise HespasError(f"not valid YAML: {error.problem}", where=where) from None
+        remedy = 'put arrays within [] or {} into quotes: ["f32[8,8]"]' if "[" in text else ""
+        raise HespasError(f"not valid YAML: {error.problem}", where=where, remedy=remedy) from None
     except yaml.YAMLError as error:
         raise HespasError(f"not valid YAML: {str(error).splitlines()[0]}", where=path) from None
 

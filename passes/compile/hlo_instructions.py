@@ -100,6 +100,16 @@ class HloProgram:
             return None
         return self.computations.get(instruction.find_called())
 
+    def find_free_channel(self) -> int:
+        """Return a channel id above those of all collectives."""
+        ids = [
+            int(channel)
+            for computation in self.computations.values()
+            for one in computation.instructions
+            if (channel := one.read_attribute("channel_id"))
+        ]
+        return max(ids, default=0) + 1
+
     def format_text(self) -> str:
         """Return the module as XLA's parser reads it, without unused computations."""
         parts = [self.header]

@@ -25,13 +25,7 @@ class ScatterReplacer:
 
     def __init__(self, program: HloProgram) -> None:
         self.program = program
-        channels = [
-            int(channel)
-            for computation in program.computations.values()
-            for one in computation.instructions
-            if (channel := one.read_attribute("channel_id"))
-        ]
-        self.next_channel = max(channels, default=0) + 1
+        self.next_channel = program.find_free_channel()
 
     def replace_fusions(self, computation: HloComputation) -> None:
         """Replace the fusions that a computation runs; raises ValueError for an unknown form."""

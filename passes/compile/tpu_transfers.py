@@ -53,15 +53,7 @@ class SliceCollectiveReplacer:
         self.mark = mark
         self.slice_count, self.slice_devices = _find_slices(program)
         self.pair_count = 0
-        self.next_channel = 1 + max(
-            (
-                int(channel)
-                for computation in program.computations.values()
-                for one in computation.instructions
-                if (channel := one.read_attribute("channel_id"))
-            ),
-            default=0,
-        )
+        self.next_channel = program.find_free_channel()
         if self.slice_count > 1:
             self._repeat_groups()
 

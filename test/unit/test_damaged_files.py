@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.budgets import draw_examples
 
+import hespas
 from hespas import configs
 from hespas.simulators import simulation_inputs
 from hespas.simulators.embedded import run_event_simulation
@@ -218,3 +219,26 @@ def test_a_duration_that_is_too_long(tmp_path: Path) -> None:
     system = configs.load_system(str(traces.system(tmp_path / "system", [2])))
     with pytest.raises(HespasError, match="node 1: error: duration_micros is 9223372036854775808"):
         simulation_inputs.load_inputs(tmp_path / "traces", system)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("mlir", "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n  return %x : tens"),
+        ("mlir", "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"),
+        ("hlo", "HloModule x\nENTRY main {\n  p = f32[2] parameter(0)\n"),
+    ],
+)
+def test_a_truncated_text_is_named(name, text, tmp_path):
+    path = tmp_path / f"step.{name}"
+    path.write_text(text)
+    with pytest.raises(HespasError, match="the file ends here: is it complete"):
+        hespas.read(path)
+
+
+def test_an_error_before_the_end_is_no_truncation(tmp_path):
+    path = tmp_path / "step.mlir"
+    path.write_text("func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n  return %y\n}\n")
+    with pytest.raises(HespasError) as caught:
+        hespas.read(path)
+    assert "complete" not in str(caught.value)

@@ -123,11 +123,11 @@ def parse_measurements(
         raise HespasError("the table has no rows", where=path)
     form = next((f for columns, f in _FORMS if columns <= rows[0].keys()), None)
     if form is None:
-        known = "; ".join(",".join(sorted(columns)) for columns, _ in _FORMS)
+        known = ", or ".join(",".join(sorted(columns)) for columns, _ in _FORMS)
         raise HespasError(
             f"the columns {','.join(filter(None, rows[0]))} are of no known form",
             where=path,
-            remedy=known,
+            remedy=f"known are tables with {known}",
         )
     left_out: Counter[str] = Counter()
     rows = _select_device_rows(rows, device, path, left_out)

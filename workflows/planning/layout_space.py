@@ -71,9 +71,10 @@ class LayoutRequest:
             UsageError: The batch is not given, or is no whole number of sequences.
         """
         if (self.global_batch is None) == (self.global_tokens is None):
+            times = "not given" if self.global_batch is None else "given twice"
             raise UsageError(
-                f"the batch of a step of '{self.program}' is given twice or not at all",
-                remedy="give --global-batch in samples, or --global-tokens",
+                f"the batch of a step of '{self.program}' is {times}",
+                remedy="give either --global-batch in samples, or --global-tokens",
             )
         if self.global_batch is not None:
             return self.global_batch
