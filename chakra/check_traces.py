@@ -185,9 +185,10 @@ class _TraceChecker:
         complete_groups = {group for group in members if len(members[group]) == devices}
         default_place, partial_place = "", ""  # of the first collective of each sort
         for rank, nodes in ranks.items():
+            name = files[rank].name
             for node in nodes:
-                where = f"{files[rank].name} node {node.id}"
                 if node.type == COLL:
+                    where = f"{name} node {node.id}"
                     group = read_communicator_id(node)
                     if group is None:
                         continue
@@ -207,7 +208,7 @@ class _TraceChecker:
                     elif group not in complete_groups:
                         partial_place = partial_place or where
                 elif node.type in (SEND, RECV):
-                    self.check_transfer_peer(rank, node, where, devices)
+                    self.check_transfer_peer(rank, node, f"{name} node {node.id}", devices)
         if default_place and partial_place:
             text = (
                 "the default communicator is used together with communicators of some ranks: tags "

@@ -25,6 +25,7 @@ from hespas.chakra.node_rules import (
 from hespas.chakra.trace_reader import TraceNode
 
 Message = tuple[int, int, int, int]  # source, target, tag, bytes
+Signature = tuple[int | None, int | None]  # type and bytes of a collective
 
 
 @dataclass(slots=True)
@@ -54,6 +55,7 @@ class _ReplayNetwork:
     Attributes:
         sent: Messages that are sent and not received yet.
         waiting: For each message, the rank and the place of the RECVs that wait for it.
+        known: The communicator and the signature of each node, by its id(): ranks share nodes.
     """
 
     groups: Mapping[int, Sequence[int]]
@@ -61,14 +63,15 @@ class _ReplayNetwork:
     joined: dict[int, dict[int, TraceNode]] = field(default_factory=dict)
     sent: Counter[Message] = field(default_factory=Counter)
     waiting: dict[Message, deque[tuple[int, int]]] = field(default_factory=dict)
+    known: dict[int, tuple[int, Signature]] = field(default_factory=dict)
 
     def join_collective(self, rank: int, node: TraceNode) -> list[int]:
         """Start a collective on a rank; return all its ranks if this one is the last, or none."""
-        group = read_communicator_id(node) or 0
+        group, signature = self._identify_collective(node)
         joined = self.joined.setdefault(group, {})
         if joined:
             other, first = next(iter(joined.items()))
-            if _read_collective_signature(first) != _read_collective_signature(node):
+            if first is not node and self._identify_collective(first)[1] != signature:
                 self.outcome.mismatched.append((rank, node, other, first))
         joined[rank] = node
         members = self.groups[group]
@@ -77,9 +80,12 @@ class _ReplayNetwork:
         del self.joined[group]
         return list(members)
 
-
-def _read_collective_signature(node: TraceNode) -> tuple[int | None, int | None]:
-    return read_integer_attr(node, "comm_type"), read_integer_attr(node, "comm_size")
+    def _identify_collective(self, node: TraceNode) -> tuple[int, Signature]:
+        known = self.known.get(id(node))
+        if known is None:
+            signature = read_integer_attr(node, "comm_type"), read_integer_attr(node, "comm_size")
+            known = self.known[id(node)] = read_communicator_id(node) or 0, signature
+        return known
 
 
 def identify_message(rank: int, node: TraceNode) -> Message:
