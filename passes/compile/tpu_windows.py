@@ -62,7 +62,10 @@ def keep_refetched_bytes(program: HloProgram) -> None:
 def _count_refetched_bytes(
     fusion: HloInstruction, body: HloComputation, types: dict[str, str]
 ) -> int | None:
-    """Count the bytes; None for a fusion without a product, or whose windows are not known."""
+    """Count the bytes; None for a fusion without a product, or whose windows are not known.
+
+    Loops with equal bounds may be in either order, of which the one with fewer bytes counts.
+    """
     product = next((one for one in body.instructions if one.opcode == "convolution"), None)
     labels = _LABELS.search(product.attributes) if product is not None else None
     if product is None or labels is None or '"iteration_bounds"' not in fusion.attributes:
@@ -94,7 +97,7 @@ def _read_loops(attributes: str, result: str, labels: str) -> _ProductLoops | No
     )
     _, sizes = parse_array_type(result)
     layout = _LAYOUT.search(result)
-    if layout is None or len(windows) != len(sizes) or len(bounds) <= len(sizes):
+    if layout is None or len(windows) != len(sizes) or len(bounds) <= len(sizes) or 0 in windows:
         return None
     order = [int(text) for text in layout[1].split(",")]  # from the minor dimension
     counts: dict[str, int] = {}
