@@ -190,13 +190,14 @@ class CollectivePlanner:
             return PlanCandidate(self._plan_orders(kind, size, communicator, orders, end), end)
 
         counts = [dim.count for dim in communicator.dims]
-        balanced = list_balanced_orders(rings, counts, self.network.bytes_per_ns, directions)
+        rates = self._find_ring_rates(communicator)
+        balanced = list_balanced_orders(rings, counts, rates, directions)
         piece_counts = PIECE_COUNTS if self._can_balance(rings) else ()
         fastest = choose_fastest_plan(
             map(plan_candidate, (equal, *list_single_orders(rings, directions))),
             (plan_candidate(split_into_pieces(balanced, pieces)) for pieces in piece_counts),
             self.active_chunks,
-            functools.partial(self._estimate_phase_ns, communicator),
+            functools.partial(self._estimate_phase_ns, communicator, rates),
         )
         turn.restore_turn_state(fastest.turn)
         return fastest.plan
@@ -241,13 +242,23 @@ class CollectivePlanner:
         ]
         return used, rings
 
-    def _estimate_phase_ns(self, communicator: PlannedCommunicator, phase: ChunkPhase) -> float:
+    def _find_ring_rates(self, communicator: PlannedCommunicator) -> Sequence[float]:
+        """Return the bytes per nanosecond of each dimension: those of its slowest ring."""
+        rates, members = self.network.bytes_per_ns, communicator.members
+        if not self.network.slow_links:
+            return rates
+        rings = (dim.list_ring_rates(self.network, members) for dim in communicator.dims)
+        return [min(ring, default=rate) for ring, rate in zip(rings, rates, strict=True)]
+
+    def _estimate_phase_ns(
+        self, communicator: PlannedCommunicator, rates: Sequence[float], phase: ChunkPhase
+    ) -> float:
         """Estimate the time of a phase around a ring, to compare schedules."""
         count = communicator.dims[phase.dim].count
         steps = phase.count_steps(count)
         # On a Mesh, one message of n passes all n - 1 links; the others pass one.
         hops = 2 if self.network.topology[phase.dim] == "Mesh" else 1
-        transfer_ns = steps.message_bytes / self.network.bytes_per_ns[phase.dim]
+        transfer_ns = steps.message_bytes / rates[phase.dim]
         step_ns = hops * self.network.latency_ns[phase.dim] + transfer_ns
         delay_ns = self.compute_delay_ns(communicator)
         reduction_ns = steps.reductions * self.compute_reduction_ns(steps.message_bytes)
@@ -349,7 +360,7 @@ class CollectivePlanner:
             if dims[dim].choose_algorithm(phase_kind).name == "doubleBinaryTree":
                 tree = turn.trees.get((kind, dim), 0)
                 turn.trees[kind, dim] = 1 - tree
-            if _compute_smallest_message(phase_kind, dims[dim], size) < 1:
+            if dims[dim].compute_smallest_message(phase_kind, size) < 1:
                 raise HespasError(f"{phase_kind} of {chunk} bytes sends messages of 0 bytes")
             route = self._choose_route(phase_kind, order, dim)
             phases.append(ChunkPhase(phase_kind, dim, phase_size, queue, backwards, tree, route))
@@ -387,13 +398,3 @@ class CollectivePlanner:
         at = turn.queues.get((dim, part), start)
         turn.queues[dim, part] = start if at + 1 >= stop else at + 1
         return dim * count + at, part == "last" or (part == "all" and at >= half)
-
-
-def _compute_smallest_message(kind: str, dim: LogicalDimension, size: int) -> int:
-    """Compute the bytes of the smallest message of a phase."""
-    algorithm = dim.choose_algorithm(kind)
-    if kind == "all_gather" or algorithm.name in ("doubleBinaryTree", "inSwitch"):
-        return size
-    if algorithm.name == "halvingDoubling" and kind == "all_reduce":
-        return size // (2 * dim.count)
-    return size // dim.count

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from .network import AnalyticalNetwork
@@ -67,6 +67,25 @@ class LogicalDimension:
         base = place - place // self.stride % self.count * self.stride
         line = range(base, base + self.count * self.stride, self.stride)
         return tuple(self.members[i] for i in line) if self.members else tuple(line)
+
+    def list_ring_rates(
+        self, network: AnalyticalNetwork, devices: Sequence[int]
+    ) -> Iterator[float]:
+        """Yield the bytes per nanosecond from each device to its neighbours around its ring."""
+        for device in devices:
+            ring = self.find_ring_members(device)
+            here = ring.index(device)
+            for there in {ring[here - 1], ring[(here + 1) % len(ring)]} - {device}:
+                yield network.get_route_rate(network.find_route(device, there))
+
+    def compute_smallest_message(self, kind: str, size: int) -> int:
+        """Compute the bytes of the smallest message of a phase of ``size`` bytes."""
+        algorithm = self.choose_algorithm(kind)
+        if kind == "all_gather" or algorithm.name in ("doubleBinaryTree", "inSwitch"):
+            return size
+        if algorithm.name == "halvingDoubling" and kind == "all_reduce":
+            return size // (2 * self.count)
+        return size // self.count
 
 
 def encode_link_form(network: AnalyticalNetwork, devices: Sequence[int]) -> tuple[bytes, ...]:

@@ -159,10 +159,14 @@ class AnalyticalNetwork:
         share = link.bandwidth_share or (0.5 if self.is_shared_detour else 1.0)
         return self.bytes_per_ns[link.dim] * share
 
+    def get_route_rate(self, route: RouteHops) -> float:
+        """Return the bytes per nanosecond of the slowest part of a route."""
+        return min(self._get_rate(charged) for charged, _ in route)
+
     def compute_route_ns(self, route: RouteHops, size: int) -> int:
         """Compute the time in nanoseconds of ``size`` bytes along a route."""
         latency = sum(hops * self.latency_ns[dim] for dim, hops in route if hops)
-        time = latency + size / min(self._get_rate(charged) for charged, _ in route)
+        time = latency + size / self.get_route_rate(route)
         if time > MAX_MESSAGE_NS:
             raise HespasError(f"a message of {size} bytes takes more than 2**53 ns, or 104 days")
         return int(time)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from support.sim_finishes import compute_finishes
 
 from hespas import configs
+from hespas.configs.network_fabric import SlowLink
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators.embedded.dimension_orders import list_balanced_orders, list_single_orders
 from hespas.simulators.embedded.link_traffic import collect_dimension_loads, collect_link_traffic
@@ -72,6 +74,19 @@ def test_all_links_carry_their_share_and_end_together(name: str, kind: str) -> N
     loads = collect_dimension_loads(system, BY_DIMENSION, [record])
     assert [load.shares[0][1] for load in loads] == pytest.approx([100] * len(rates), rel=0.001)
     assert bound_ns < finish_ns(system, kind, size) < 1.05 * bound_ns
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 0.5])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_slow_link_takes_the_share_of_its_bandwidth(kind: str, share: float) -> None:
+    """A link that is down has a detour with half of the bandwidth in both directions."""
+    even = load_network("torus:4x4,links=4")
+    slow = replace(even, fabric=replace(even.fabric, slow_links=(SlowLink(0, (4, 5), share),)))
+    size = WHOLE // 16 if kind == "all_gather" else WHOLE
+    total = 1 + (share or 0.5)  # of the bandwidth of two dimensions
+    assert finish_ns(slow, kind, size) / finish_ns(even, kind, size) == pytest.approx(
+        2 / total, rel=0.1
+    )
 
 
 @pytest.mark.parametrize("name", TORI[1:])
