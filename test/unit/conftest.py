@@ -16,15 +16,16 @@ from hespas.dialects.mlir import ir, make_context
 
 # The modules that take longest begin first, so that both workers end with modules of a few seconds.
 LONGEST = (
-    "test_plan_exhaustive", "test_workloads", "test_split", "test_sweep_run", "test_docs",
-    "test_xla_optimize", "test_recipes", "test_study_programs", "test_recipes_run",
-    "test_recipe_models", "test_plan", "test_fuse", "test_export", "test_report_page",
-    "test_prepare_partition", "test_quantised_products", "test_model_operations",
-    "test_splash_attention", "test_validate_cases", "test_stale_costs", "test_sim_embedded",
-    "test_xla_estimator", "test_simulators_python", "test_validate", "test_work_oracle",
-    "test_site", "test_reference", "test_simulators_external", "test_xdsl_bridge", "test_systolic",
-    "test_fuzz_programs", "test_lower", "test_supervisor", "test_systolic_cycles", "test_report",
-    "test_verify", "test_sweep_dask",
+    "test_docs", "test_workloads", "test_split", "test_xla_optimize", "test_recipes",
+    "test_recipes_run", "test_study_programs", "test_recipe_models", "test_sweep_run", "test_fuse",
+    "test_report_page", "test_plan_exhaustive", "test_export", "test_plan", "test_xla_estimator",
+    "test_prepare_partition", "test_stale_costs", "test_validate_cases", "test_quantised_products",
+    "test_measure", "test_generated", "test_model_operations", "test_splash_attention",
+    "test_sim_embedded", "test_rematerialisation", "test_training_options", "test_bad_input",
+    "test_simulators_python", "test_validate", "test_work_oracle", "test_site", "test_reference",
+    "test_simulators_external", "test_xdsl_bridge", "test_systolic", "test_fuzz_programs",
+    "test_lower", "test_supervisor", "test_systolic_cycles", "test_report", "test_verify",
+    "test_sweep_dask", "test_measure_dask", "test_pytest_plugin", "test_conventions",
 )  # fmt: skip
 # Their tests share no fixtures: each test, or each parametrised function, may run on any worker.
 SPREAD_BY_TEST = {

@@ -68,8 +68,16 @@ def device():
 @pytest.mark.slow
 @pytest.mark.parametrize("measure", [xla, iree])
 def test_times_repeat_within_what_they_say(measure):
-    """Two measurements of one region: their bands, doubled, overlap; more work takes longer."""
-    first, second = measure(product(384)), measure(product(384))
+    """Two measurements of one region: their bands, doubled, overlap; more work takes longer.
+
+    Other work on the machine may begin or end between the two, so there are some rounds.
+    """
+    for _ in range(5):
+        first, second = measure(product(384)), measure(product(384))
+        if first["low_s"] <= 4 * second["high_s"] and second["low_s"] <= 4 * first["high_s"]:
+            break
+    else:
+        pytest.fail(f"the bands are far apart: {first}, {second}")
     for run_statistics in (first, second):
         assert (
             0
@@ -81,9 +89,8 @@ def test_times_repeat_within_what_they_say(measure):
         assert run_statistics["repetitions"] >= 3
         assert run_statistics["clock"] == "host"
         assert run_statistics["compile_s"] > 0
-    assert first["low_s"] / 2 <= second["high_s"] * 2
-    assert second["low_s"] / 2 <= first["high_s"] * 2
-    assert measure(product(384, 16))["min_s"] > 2 * first["min_s"]
+    least_s = min(first["min_s"], second["min_s"])
+    assert measure(product(384, 16))["min_s"] > 2 * least_s
 
 
 def test_operations_are_xlas():
