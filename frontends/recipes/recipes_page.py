@@ -100,21 +100,20 @@ all_reduce for the gradient of each parameter, and one forward and one backward 
 MEASURED = """
 ## Time and memory of an export
 
-The table shows CPU seconds / wall seconds / GB of memory of `hespas export llama`, including
-start-up and writing; the memory is that of the largest process. Programs with `manual` are lowered,
-programs with `auto` are partitioned by XLA for `cpu`. The measurements were made on 2026-11-21 with
-jax 0.10.2 on 2 cores under a load of 10 to 23, which makes the wall times long.
+The table shows CPU seconds / GB of memory of `hespas export llama`, including start-up and writing;
+the memory is that of the largest process. Programs with `manual` are lowered, programs with `auto`
+are partitioned by XLA for `cpu` (2026-11-21, jax 0.10.2).
 
 | model | mesh | manual | manual, `scan` | auto, partitioned |
 |---|---|---|---|---|
-| 100m | fsdp=4 | 1.8 / 3.1 / 0.29 | 1.7 / 3.3 / 0.29 | 3.4 / 7.5 / 0.29 |
-| 200m | fsdp=4 | 1.9 / 6.7 / 0.29 | 1.9 / 5.8 / 0.29 | 4.5 / 11.1 / 0.29 |
-| 500m | fsdp=4 | 2.3 / 5.9 / 0.30 | 2.7 / 8.0 / 0.29 | 6.8 / 15.7 / 0.33 |
-| 1b | fsdp=4 | 2.6 / 9.1 / 0.31 | 2.0 / 7.0 / 0.29 | 9.5 / 46.1 / 0.40 |
-| 2b | fsdp=4 | 2.7 / 17.3 / 0.31 | 1.9 / 10.9 / 0.29 | 9.0 / 35.5 / 0.46 |
-| 3b | fsdp=4 | 2.7 / 7.9 / 0.32 | 2.0 / 9.4 / 0.29 | 10.3 / 49.3 / 0.51 |
-| 8b | fsdp=8 | 3.0 / 20.5 / 0.32 | 1.9 / 16.7 / 0.29 | 10.5 / 50.5 / 0.51 |
-| 70b | fsdp=64,tensor=8 | 5.2 / 35.1 / 0.37 | 2.4 / 14.1 / 0.29 | 29.1 / 144.7 / 1.22 |
+| 100m | fsdp=4 | 1.8 / 0.29 | 1.7 / 0.29 | 3.4 / 0.29 |
+| 200m | fsdp=4 | 1.9 / 0.29 | 1.9 / 0.29 | 4.5 / 0.29 |
+| 500m | fsdp=4 | 2.3 / 0.30 | 2.7 / 0.29 | 6.8 / 0.33 |
+| 1b | fsdp=4 | 2.6 / 0.31 | 2.0 / 0.29 | 9.5 / 0.40 |
+| 2b | fsdp=4 | 2.7 / 0.31 | 1.9 / 0.29 | 9.0 / 0.46 |
+| 3b | fsdp=4 | 2.7 / 0.32 | 2.0 / 0.29 | 10.3 / 0.51 |
+| 8b | fsdp=8 | 3.0 / 0.32 | 1.9 / 0.29 | 10.5 / 0.51 |
+| 70b | fsdp=64,tensor=8 | 5.2 / 0.37 | 2.4 / 0.29 | 29.1 / 1.22 |
 """
 
 
@@ -128,7 +127,7 @@ def render_recipes_page() -> str:
 
 def _render_recipe(name: str) -> str:
     build = find_program_function(name)
-    description = inspect.cleandoc(build.__doc__ or "").partition("Raises ")[0].strip()
+    description = inspect.cleandoc(build.__doc__ or "").partition("Raises:\n")[0].strip()
     description = description.replace("``", "`")
     header = "| option | values | default | meaning |\n|---|---|---|---|\n"
     options = "".join(map(_render_option, collect_options(build)))
