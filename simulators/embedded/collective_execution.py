@@ -1,18 +1,20 @@
 """One collective, message by message: the chunks of each device pass through their phases.
 
-Invariant: in each queue of a device the chunks are in order of arrival, and the first ``running``
-of them have begun their phase; at most ``active`` chunks of a queue run at once. A chunk enters the
-queue of its next phase before its former queue starts another chunk.
+Invariant: in each queue of a device the first ``running`` chunks have begun their phase, and the
+others follow in order of arrival. They begin in this order, or, if that could differ from device to
+device, in the expected one (``order_queues``); at most ``active`` chunks of a queue run at once. A
+chunk enters the queue of its next phase before its former queue starts another chunk.
 Source: ASTRA-sim's Sys.cc (proceed_to_next_vnet_baseline, SchedulerUnit), PacketBundle.cc,
 StreamBaseline.cc.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable
 from typing import Any
 
-from .chunk_phases import ChunkPhase
+from .chunk_phases import ChunkPhase, CollectivePlan
 from .collective_algorithms import (
     DoubleBinaryTreeAlgorithm,
     HalvingDoublingAlgorithm,
@@ -20,6 +22,7 @@ from .collective_algorithms import (
 )
 from .collective_plan import CollectivePlanner, PlannedCommunicator
 from .events import DeviceEndpoint, EventQueue, MessageTransport
+from .schedule_choice import order_queues
 
 FinishCallback = Callable[[int], None]
 """Called with each device that has finished."""
@@ -43,6 +46,9 @@ class CollectiveExecution:
         self.active, self.reduce_ns = planner.active_chunks, planner.compute_reduction_ns
         self.endpoint_ns = planner.compute_delay_ns(communicator)
         self._compute_switch_ns = planner.compute_switch_ns
+        self._is_at_once = planner.system.fabric.dimensions_at_once
+        self._make_phase_estimate = planner.make_phase_estimate
+        self._queue_orders: dict[CollectivePlan, dict[int, list[int]]] = {}
         self._rings: dict[tuple[int, int], tuple[int, ...]] = {}
         # The chunks that have reached a switch, by dimension, line, chunk and phase.
         self._switch_waits: dict[tuple, list[CollectiveChunk]] = {}
@@ -50,7 +56,7 @@ class CollectiveExecution:
     def start_device(
         self,
         device: int,
-        chunks: Sequence[tuple[ChunkPhase, ...]],
+        chunks: CollectivePlan,
         queues: ChunkQueues | None = None,
     ) -> None:
         """Start the chunks of a device.
@@ -62,10 +68,24 @@ class CollectiveExecution:
                 collective of the device runs.
         """
         scheduler = _ChunkScheduler(
-            self, device, len(chunks), ChunkQueues() if queues is None else queues
+            self, device, chunks, ChunkQueues() if queues is None else queues
         )
         for number, phases in enumerate(chunks):
             scheduler.advance_chunk(CollectiveChunk(scheduler, number, phases))
+
+    def find_queue_orders(self, plan: CollectivePlan) -> dict[int, list[int]]:
+        """Return the chunks of each queue in the order that all devices follow.
+
+        The result is empty if the chunks cannot block each other in the order of their arrival, as
+        in two dimensions, or are those of ASTRA-sim.
+        """
+        dims = {phase.dim for phases in plan for phase in phases}
+        if not self._is_at_once or len(dims) <= 2:
+            return {}
+        if plan not in self._queue_orders:
+            estimate_ns = self._make_phase_estimate(self.communicator)
+            self._queue_orders[plan] = order_queues(plan, self.active, estimate_ns)
+        return self._queue_orders[plan]
 
     def find_ring_members(self, device: int, dim: int) -> tuple[int, ...]:
         """Return the devices on a device's line of a logical dimension, by position."""
@@ -145,12 +165,16 @@ class ChunkQueues(dict[int, _ChunkQueue]):
 class _ChunkScheduler:
     """The part of one device in a collective: moves its chunks through the queues."""
 
-    __slots__ = ("device", "endpoint", "execution", "queues", "unfinished")
+    __slots__ = ("_orders", "device", "endpoint", "execution", "queues", "unfinished")
 
     def __init__(
-        self, execution: CollectiveExecution, device: int, chunks: int, queues: ChunkQueues
-    ) -> None:
-        self.execution, self.device, self.unfinished = execution, device, chunks
+        self, execution: CollectiveExecution, device: int, plan: CollectivePlan,
+        queues: ChunkQueues,
+    ) -> None:  # fmt: skip
+        self.execution, self.device, self.unfinished = execution, device, len(plan)
+        self._orders = {
+            number: deque(order) for number, order in execution.find_queue_orders(plan).items()
+        }
         self.endpoint = execution.endpoints[device]
         self.queues = queues
 
@@ -183,20 +207,37 @@ class _ChunkScheduler:
     def _start_waiting_chunks(self, queue: _ChunkQueue) -> None:
         chunks, active = queue.chunks, self.execution.active
         while queue.running < active and queue.running < len(chunks):
-            chunks[queue.running].begin_phase()
+            chunk = chunks[queue.running].scheduler.choose_waiting_chunk(queue)
+            if chunk is None:
+                return
+            chunk.begin_phase()
             queue.running += 1
+
+    def choose_waiting_chunk(self, queue: _ChunkQueue) -> CollectiveChunk | None:
+        """Return the next chunk to run, as the first one that waits; None if it has not arrived."""
+        first = queue.chunks[queue.running]
+        order = self._orders.get(first.current_phase.queue)
+        if not order:
+            return first
+        for chunk in queue.chunks[queue.running :]:
+            if chunk.scheduler is self and chunk.number == order[0]:
+                order.popleft()
+                queue.chunks.remove(chunk)
+                queue.chunks.insert(queue.running, chunk)
+                return chunk
+        return None
 
 
 class CollectiveChunk:
     """One chunk on one device; the port through which the algorithm of its phase communicates."""
 
-    __slots__ = ("key", "next", "phases", "queue", "scheduler")
+    __slots__ = ("key", "next", "number", "phases", "queue", "scheduler")
 
     def __init__(
         self, scheduler: _ChunkScheduler, number: int, phases: tuple[ChunkPhase, ...]
     ) -> None:
         self.scheduler, self.phases = scheduler, phases
-        self.key = (scheduler.execution.tag, number)
+        self.key, self.number = (scheduler.execution.tag, number), number
         self.next = 0
         self.queue: _ChunkQueue | None = None
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from hespas.configs.system_spec import SystemSpec
@@ -189,28 +189,23 @@ class CollectivePlanner:
             end = turn.copy_turn_state()
             return PlanCandidate(self._plan_orders(kind, size, communicator, orders, end), end)
 
-        counts = [dim.count for dim in communicator.dims]
-        rates = self._find_ring_rates(communicator)
+        counts, rates = [d.count for d in communicator.dims], self._find_ring_rates(communicator)
         balanced = list_balanced_orders(rings, counts, rates, directions)
-        piece_counts = PIECE_COUNTS if self._can_balance(rings) else ()
         fastest = choose_fastest_plan(
             map(plan_candidate, (equal, *list_single_orders(rings, directions))),
-            (plan_candidate(split_into_pieces(balanced, pieces)) for pieces in piece_counts),
+            (plan_candidate(each) for each in self._list_pieces(balanced)),
             self.active_chunks,
-            functools.partial(self._estimate_phase_ns, communicator, rates),
+            self.make_phase_estimate(communicator),
         )
         turn.restore_turn_state(fastest.turn)
         return fastest.plan
 
-    def _can_balance(self, rings: Sequence[int]) -> bool:
-        """Return whether the chunks of balanced parts cannot block each other.
-
-        Those of three or more dimensions enter the queues in one order only if all devices look
-        alike, and start together.
-        """
-        is_alike = not self.network.slow_links and "Mesh" not in self.network.topology
-        is_timed = not self.options.rendezvous and not self.is_by_message
-        return len(rings) == 2 or (is_alike and is_timed)
+    def _list_pieces(self, orders: Sequence[DimensionOrder]) -> Iterator[list[DimensionOrder]]:
+        """Yield parts in more and more pieces: fewer if every message of them is simulated."""
+        is_unlike = self.network.slow_links or "Mesh" in self.network.topology
+        is_simulated = is_unlike or self.options.rendezvous or self.is_by_message
+        counts = PIECE_COUNTS[:3] if is_simulated and len(orders[0].dims) > 2 else PIECE_COUNTS
+        yield from (split_into_pieces(orders, count) for count in counts)
 
     def _plan_orders(
         self, kind: str, size: int, communicator: PlannedCommunicator,
@@ -250,10 +245,15 @@ class CollectivePlanner:
         rings = (dim.list_ring_rates(self.network, members) for dim in communicator.dims)
         return [min(ring, default=rate) for ring, rate in zip(rings, rates, strict=True)]
 
+    def make_phase_estimate(self, communicator: PlannedCommunicator) -> Callable[..., float]:
+        """Make a function that estimates the time of a phase around a ring."""
+        rates = self._find_ring_rates(communicator)
+        return functools.partial(self._estimate_phase_ns, communicator, rates)
+
     def _estimate_phase_ns(
         self, communicator: PlannedCommunicator, rates: Sequence[float], phase: ChunkPhase
     ) -> float:
-        """Estimate the time of a phase around a ring, to compare schedules."""
+        """Estimate the time of a phase around a ring, to compare and order schedules."""
         count = communicator.dims[phase.dim].count
         steps = phase.count_steps(count)
         # On a Mesh, one message of n passes all n - 1 links; the others pass one.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from .chunk_phases import ChunkPhase, CollectivePlan, QueueTurn
@@ -58,22 +58,43 @@ def choose_fastest_plan(
 def estimate_plan_ns(
     plan: CollectivePlan, active_chunks: int, estimate_ns: Callable[[ChunkPhase], float]
 ) -> float:
-    """Estimate when the last chunk ends on a device that looks like all others.
+    """Estimate when the last chunk ends on a device that looks like all others."""
+    phases = iterate_phases(plan, active_chunks, estimate_ns)
+    return max((end_ns for _, _, end_ns in phases), default=0.0)
+
+
+def order_queues(
+    plan: CollectivePlan, active_chunks: int, estimate_ns: Callable[[ChunkPhase], float]
+) -> dict[int, list[int]]:
+    """Return the chunks of each queue in the order in which they are expected to arrive.
+
+    Devices that all follow this order cannot block each other: of the phases that are not finished,
+    the one that is expected first waits for none of the others.
+    """
+    orders: dict[int, list[int]] = {}
+    for chunk, phase, _ in iterate_phases(plan, active_chunks, estimate_ns):
+        orders.setdefault(phase.queue, []).append(chunk)
+    return orders
+
+
+def iterate_phases(
+    plan: CollectivePlan, active_chunks: int, estimate_ns: Callable[[ChunkPhase], float]
+) -> Iterator[tuple[int, ChunkPhase, float]]:
+    """Yield the number of a chunk, a phase and its end in the order in which phases start.
 
     The chunks take their phases one after another, and wait in the queue of each in the order in
     which they arrive.
     """
     arrivals = [(0.0, number, number, 0) for number in range(len(plan))]
     free_ns: dict[int, list[float]] = {}
-    order, last_ns = len(plan), 0.0
+    order = len(plan)
     while arrivals:
         arrival_ns, _, chunk, phase_number = heapq.heappop(arrivals)
         phase = plan[chunk][phase_number]
         servers = free_ns.setdefault(phase.queue, [0.0] * active_chunks)
         end_ns = max(arrival_ns, heapq.heappop(servers)) + estimate_ns(phase)
         heapq.heappush(servers, end_ns)
-        last_ns = max(last_ns, end_ns)
+        yield chunk, phase, end_ns
         if phase_number + 1 < len(plan[chunk]):
             heapq.heappush(arrivals, (end_ns, order, chunk, phase_number + 1))
             order += 1
-    return last_ns

@@ -89,6 +89,33 @@ def test_a_slow_link_takes_the_share_of_its_bandwidth(kind: str, share: float) -
     )
 
 
+@pytest.mark.parametrize("share", [0.5, 0.8])
+@pytest.mark.parametrize("kind", KINDS)
+def test_three_dimensions_share_the_data_by_their_bandwidths(kind: str, share: float) -> None:
+    even = load_network("torus:4x4x4,links=6")
+    slow = replace(even, fabric=replace(even.fabric, slow_links=(SlowLink(0, (0, 1), share),)))
+    size = WHOLE // 64 if kind == "all_gather" else WHOLE
+    growth = finish_ns(slow, kind, size) / finish_ns(even, kind, size)
+    assert growth == pytest.approx(3 / (2 + share), rel=0.02)
+
+
+@given(
+    counts=st.permutations((2, 2, 3)), kind=st.sampled_from(KINDS), share=st.floats(0.05, 1),
+    device=st.integers(0, 11), data=st.data(),
+)  # fmt: skip
+def test_devices_that_are_not_alike_do_not_block_each_other(counts, kind, share, device, data):
+    """Of three dimensions, the parts arrive in another order on the devices of a slow link."""
+    system = load_network(f"torus:{'x'.join(map(str, counts))},links=6")
+    dim = data.draw(st.integers(0, 2))
+    stride = math.prod(counts[:dim])
+    if device // stride % counts[dim] + 1 == counts[dim]:
+        device -= stride
+    link = SlowLink(dim, (device, device + stride), share)
+    slow = replace(system, fabric=replace(system.fabric, slow_links=(link,)))
+    size = 1 << data.draw(st.integers(12, 26))
+    assert finish_ns(slow, kind, size) >= 0.9 * finish_ns(system, kind, size)
+
+
 @pytest.mark.parametrize("name", TORI[1:])
 def test_a_few_bytes_take_as_few_steps_as_a_single_order(name: str) -> None:
     system = load_network(name)
