@@ -210,6 +210,9 @@ class DecoderOptions(StepOptions):
     fsdp_copies: Annotated[
         bool, "copies of gathered weights and of their gradients, as PyTorch's FSDP2 makes them"
     ] = False
+    token_copies: Annotated[
+        bool, "copies of activations around their collectives, with sequence_parallel, as PyTorch's"
+    ] = False
     loss_metrics: Annotated[
         int, "metrics that compute the loss of each microbatch again from its logits"
     ] = 0
@@ -224,7 +227,7 @@ def build_decoder_step(
         UsageError: If the mesh does not divide the model, or an option is invalid.
     """
     check_mesh_axes(mesh, AXES)
-    for name in ("eager", "fsdp_copies"):
+    for name in ("eager", "fsdp_copies", "token_copies"):
         if getattr(options, name) and options.partitioning != "manual":
             raise UsageError(
                 f"option '{name}' needs explicit collectives", remedy="use partitioning=manual"
@@ -241,6 +244,7 @@ def build_decoder_step(
         sequence=options.sequence_parallel,
         eager=options.eager,
         copied=options.fsdp_copies,
+        tokens_copied=options.token_copies,
     )
     decoder = training.make_decoder(
         m, p, options.remat, options.attention, loss_metrics=options.loss_metrics

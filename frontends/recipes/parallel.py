@@ -64,7 +64,8 @@ class MeshParallelism:
     ``reduce_dtype``, or, if it is None, in the type that the weights are gathered in. With
     ``eager``, operators run one by one, see ``eager_operators``, and weights and gradients pass
     through the flat buffers of PyTorch's FSDP. With ``copied``, gathered weights and their
-    gradients are copied from and to the buffers of PyTorch's FSDP2.
+    gradients are copied from and to the buffers of PyTorch's FSDP2. With ``tokens_copied``,
+    activations are copied after a gather and before a scatter of their tokens over ``tensor``.
     """
 
     mesh: Mapping[str, int]
@@ -73,6 +74,7 @@ class MeshParallelism:
     reduce_dtype: Any = None
     eager: bool = False
     copied: bool = False
+    tokens_copied: bool = False
 
     def get_split_axes(self, *names: str) -> tuple[str, ...]:
         """Return those of the axes that have more than one device."""
@@ -214,7 +216,7 @@ class MeshParallelism:
         if not self.manual:
             return self._constrain_sharding(x, BATCH, "context", None)
         if self.sequence and "tensor" in axes:
-            x = lax.all_gather(x, "tensor", axis=1, tiled=True)
+            x = self._copy_tokens(lax.all_gather(x, "tensor", axis=1, tiled=True))
         return self.mark_varying(x, *axes)
 
     def reduce_row_output(self, x: jax.Array, *axes: str) -> jax.Array:
@@ -224,10 +226,20 @@ class MeshParallelism:
             split = ("context", "tensor") if self.sequence else "context"
             return checkpoint_name(self._constrain_sharding(x, BATCH, split, None), RECEIVED)
         if self.sequence and "tensor" in axes:
-            x = lax.psum_scatter(x, "tensor", scatter_dimension=1, tiled=True)
+            x = lax.psum_scatter(self._copy_tokens(x), "tensor", scatter_dimension=1, tiled=True)
             x = checkpoint_name(x, RECEIVED)
             axes = tuple(axis for axis in axes if axis != "tensor")
         return self.sum_over_axes(x, *axes)
+
+    def _copy_tokens(self, x: jax.Array) -> jax.Array:
+        """Copy ``[batch, sequence, emb]`` between the order of its memory and that of a collective.
+
+        NCCL gathers and scatters the first dimension. PyTorch's functional collectives join the
+        parts of another one by a copy (all_gather_tensor and reduce_scatter_tensor of
+        torch/distributed/_functional_collectives.py), while XLA lets the product read and write
+        the order of the collective.
+        """
+        return copy_array(x) if self.tokens_copied else x
 
     def constrain_heads(self, x: jax.Array) -> jax.Array:
         """Constrain ``[batch, sequence, heads, head_dim]`` to be split by heads over ``tensor``."""

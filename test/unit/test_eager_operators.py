@@ -121,8 +121,9 @@ def run_plain_steps():
         ({"fsdp": 2, "tensor": 2}, 2, {"remat": "eager_weights", "reduce_dtype": "f32"}),
         ({"fsdp": 2, "tensor": 2}, 2, {"remat": "full", "loss_metrics": 2}),
         ({"fsdp": 2}, 2, {"eager": False, "fsdp_copies": True, "reduce_dtype": "f32"}),
+        ({"tensor": 2}, 4, {"eager": False, "token_copies": True, "sequence_parallel": True}),
     ],
-    ids=["whole", "divided", "metrics", "copies"],
+    ids=["whole", "divided", "metrics", "copies", "copies of tokens"],
 )
 def test_eager_steps_are_those_of_fused_programs(mesh, batch, options):
     state, losses = run_steps(build_gpt(mesh, batch, **{"eager": True, **options}))
@@ -168,6 +169,23 @@ def test_gathered_weights_and_their_gradients_are_copied(
     assert text.count("stablehlo.optimization_barrier") == (
         gathers * barriers_of_gather + scatters * barriers_of_scatter
     )
+
+
+def test_tokens_are_copied_around_their_collectives():
+    """Three barriers each: of a gather and a scatter for each block, forward and backward."""
+
+    def count_barriers(**options):
+        program = build_gpt(
+            {"tensor": 2}, 2, scan=True, remat="none", sequence_parallel=True, **options
+        )
+        module = from_jax(lower_exportable(program, "cuda"))
+        run_pipeline(module, "prepare", PassRun())
+        return str(module).count("stablehlo.optimization_barrier")
+
+    blocks, directions = 2, 2
+    gather_of_logits = 1
+    assert count_barriers() == 0
+    assert count_barriers(token_copies=True) == 3 * directions * (2 * blocks + gather_of_logits)
 
 
 def test_metrics_are_the_loss_without_gradient():

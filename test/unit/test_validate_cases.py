@@ -283,15 +283,21 @@ def test_operators_run_one_by_one_if_nothing_is_compiled(row, is_eager):
 @pytest.mark.parametrize(
     ("row", "copies"),
     [
-        ({"framework": "PyTorch torchtitan FSDP+compile"}, True),
-        ({"framework": "PyTorch torchtitan", "precision": "fp8 rowwise"}, True),
-        ({"framework": "PyTorch torchtitan", "precision": "fp8 tensorwise"}, False),
-        ({"framework": "PyTorch, fully_shard (FSDP2)"}, True),
-        ({"framework": "PyTorch FSDP + torch.compile"}, False),
+        ({"framework": "PyTorch torchtitan FSDP+compile"}, ["fsdp_copies", "token_copies"]),
+        (
+            {"framework": "PyTorch torchtitan", "precision": "fp8 rowwise"},
+            ["fsdp_copies", "token_copies"],
+        ),
+        ({"framework": "PyTorch torchtitan", "precision": "fp8 tensorwise"}, []),
+        ({"framework": "PyTorch torchtitan async TP compile"}, ["fsdp_copies"]),
+        ({"framework": "PyTorch torchtitan AsyncTP"}, ["fsdp_copies"]),
+        ({"framework": "PyTorch, fully_shard (FSDP2)"}, ["fsdp_copies"]),
+        ({"framework": "PyTorch FSDP + torch.compile"}, []),
     ],
 )
-def test_weights_are_copied_by_fsdp2(row, copies):
-    assert plan_case(**row).workload.options.get("fsdp_copies") == ("true" if copies else None)
+def test_weights_and_tokens_are_copied_around_collectives(row, copies):
+    options = plan_case(**row).workload.options
+    assert [name for name in ("fsdp_copies", "token_copies") if name in options] == copies
 
 
 def test_precisions_of_8_bits_are_schemes_of_products():

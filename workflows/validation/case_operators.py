@@ -11,16 +11,15 @@ from hespas.workflows.validation.training_cases import TrainingCase
 
 # What turns PyTorch's operators into larger kernels.
 _COMPILERS = re.compile(r"compil|inductor|nvfuser|torchscript|\bjit\b|\bxla\b")
+_ASYNCHRONOUS = re.compile(r"\basync(?:hronous)?[- ]?t(?:ensor|p)")
 
 
 def choose_operator_options(
     case: TrainingCase, precision: Mapping[str, str], assumptions: list[str]
 ) -> dict[str, str]:
-    """Return the options of a decoder for operators that run one by one, or FSDP2's copies.
+    """Return the options of a decoder for operators that run one by one, or copies of PyTorch.
 
-    With products in 8 bits with one scale, FSDP2 gathers and copies weights in 8 bits, which takes
-    less than to read gathered weights for their scales. The programs of pipelines have no such
-    options.
+    The programs of pipelines have no such options.
 
     Args:
         case: The case.
@@ -32,11 +31,26 @@ def choose_operator_options(
     if read_stage_counts(case).ranks > 1:
         return {}
     if framework.name == TORCHTITAN or "fsdp2" in text:
-        return {} if precision.get("products") == "fp8" else {"fsdp_copies": "true"}
+        return _choose_copies(framework.name, text, precision)
     if not framework.is_unfused or _COMPILERS.search(text):
         return {}
     options = {"eager": "true"}
     if framework.loss_metrics:
         options["loss_metrics"] = str(framework.loss_metrics)
     assumptions.append("no operator is fused with others, as without torch.compile")
+    return options
+
+
+def _choose_copies(framework: str, text: str, precision: Mapping[str, str]) -> dict[str, str]:
+    """Return the options for the copies around collectives of FSDP2 and tensor parallelism.
+
+    With products in 8 bits with one scale, torchtitan gathers weights and activations in 8 bits,
+    which takes less than what these programs do, so that the copies are left out. Asynchronous
+    tensor parallelism has kernels of its own.
+    """
+    if precision.get("products") == "fp8":
+        return {}
+    options = {"fsdp_copies": "true"}
+    if framework == TORCHTITAN and not _ASYNCHRONOUS.search(text):
+        options["token_copies"] = "true"
     return options
