@@ -164,6 +164,9 @@ def run(
         **options: Options that override the configuration, such as ``mlir="step.mlir"``,
             ``node="H100_80GB"`` or ``output="out"``; see docs/reference/run-config.md.
 
+    Returns:
+        All figures of the run, as ``hespas run`` reports them.
+
     Raises:
         HespasError: The program cannot be read or estimated, or an option is wrong.
     """
