@@ -4,7 +4,7 @@
 
 /// A region without a report is named, with the file where one is looked for.
 
-// FOLDER: error: reports: there is no folder ''
+// FOLDER: error: reports is not set; set reports to the folder with the output of Accel-Sim
 // CHECK: errors.mlir:{{[0-9:]+}}: error: 'stablehlo.dot_general': there is no report {{.*}}.log; hespas measure accelsim writes the regions
 // GAP: warning: 1 op without a full cost
 // GAP: gap = "stablehlo.dot_general: there is no report
