@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -15,9 +16,12 @@ from hespas import configs
 from hespas.configs.network_fabric import SlowLink
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators.embedded.dimension_orders import list_balanced_orders, list_single_orders
+from hespas.simulators.embedded.event_simulation import run_event_simulation
 from hespas.simulators.embedded.link_traffic import collect_dimension_loads, collect_link_traffic
+from hespas.simulators.simulation_inputs import load_inputs
 from hespas.simulators.simulation_options import SimulationOptions
 from hespas.simulators.simulation_result import CommRecord
+from support import traces as t
 
 BY_DIMENSION = SimulationOptions(by_dimension=True)
 LINK_NS, DELAY_NS = 500, 10
@@ -97,6 +101,19 @@ def test_three_dimensions_share_the_data_by_their_bandwidths(kind: str, share: f
     size = WHOLE // 64 if kind == "all_gather" else WHOLE
     growth = finish_ns(slow, kind, size) / finish_ns(even, kind, size)
     assert growth == pytest.approx(3 / (2 + share), rel=0.02)
+
+
+@pytest.mark.parametrize("name", ["torus:4x3x3,links=6", "mesh:4x3x3,links=6"])
+def test_messages_that_share_links_do_not_block_each_other(name: str, tmp_path: Path) -> None:
+    system = load_network(name)
+    nodes = [t.coll(1, size=1 << 24), t.coll(2, [1], size=1 << 22)]
+    t.save(tmp_path, [nodes] * system.device_count)
+    inputs = load_inputs(tmp_path, system)
+    alone, shared = (
+        run_event_simulation(inputs, replace(BY_DIMENSION, congestion=congestion)).step_time_ns
+        for congestion in (False, True)
+    )
+    assert 0.9 * alone < shared < 2 * alone
 
 
 @given(
