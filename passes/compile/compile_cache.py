@@ -76,10 +76,26 @@ def store_compile(key: str, result: CompiledHlo) -> None:
         _remove_oldest_files(path.parent)
 
 
-def _locate_file(key: str) -> Path:
+def find_size_failure(key: str) -> str:
+    """Return why XLA found the program of a key too large; "" if that is not known."""
+    try:
+        return _locate_file(key, "too-large").read_text("utf-8")
+    except (OSError, ValueError, HespasError):
+        return ""
+
+
+def store_size_failure(key: str, message: str) -> None:
+    """Keep why XLA found a program too large, which it says after a whole compilation."""
+    with contextlib.suppress(OSError, HespasError):
+        path = _locate_file(key, "too-large")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(str(path), message.encode())
+
+
+def _locate_file(key: str, suffix: str = "hlo.z") -> Path:
     from hespas.estimators.measure.measurement_cache import locate_default_file  # imports sqlite3
 
-    return locate_default_file().parent / "compiles" / f"{key}.hlo.z"
+    return locate_default_file().parent / "compiles" / f"{key}.{suffix}"
 
 
 def _remove_oldest_files(folder: Path) -> None:

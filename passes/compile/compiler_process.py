@@ -26,7 +26,9 @@ from hespas.passes.compile.compile_cache import (
     CompiledHlo,
     compute_compile_key,
     find_cached_compile,
+    find_size_failure,
     store_compile,
+    store_size_failure,
 )
 from hespas.support.errors import extract_first_diagnostic
 from hespas.support.supervised_process import open_temporary_folder
@@ -36,9 +38,16 @@ DEVICES_PER_NODE = 8
 # The prefix of a log line of XLA and absl: severity, date, time, thread, file and line.
 LOG_LINE = re.compile(r"^([IWEF])\d{4,} [\d:.]+ +\d+ \S+\] (.*)")
 STATUS_PREFIX = re.compile(r"^(?:error: )?(?:[A-Z_]{4,}: )?(?:-:\d+:\d+: error: )?")
-TOO_LARGE = re.compile(
-    r"Ran out of memory in memory space (?P<space>\w+)\. Used (?P<used>\S+) of (?P<limit>\S+)"
+TOO_LARGE = (
+    re.compile(
+        r"Ran out of memory in memory space (?P<space>\w+)\. Used (?P<used>\S+) of (?P<limit>\S+)"
+    ),
+    re.compile(
+        r"Ran out of memory on (?P<space>\w+), .* \((?P<used>\S+)\) exceeds .* \((?P<limit>\S+)\)"
+    ),
 )
+_SIZE_MESSAGE = "it needs {used} of {limit} in memory {space}"
+_TIME_MESSAGE = "it did not finish in {seconds:g} s"
 
 
 @dataclass(frozen=True)
@@ -101,6 +110,8 @@ def compile_module(module: ir.Module, request: CompileRequest) -> CompiledModule
     bytecode = _encode_module(module)
     key = compute_compile_key(bytecode, _list_settings(request), library)
     cached = find_cached_compile(key)
+    if cached is None and (failure := find_size_failure(key)):
+        raise CompileFailure(failure)
     with open_temporary_folder() as name:
         folder = Path(name)
         _write_request(folder, bytecode, request, library, cached)
@@ -115,7 +126,10 @@ def compile_module(module: ir.Module, request: CompileRequest) -> CompiledModule
         output = folder / "out"
         if compiled is None or not output.exists():
             text = (folder / "stderr").read_text("utf-8", "replace")
-            raise CompileFailure(explain_failure(text, code))
+            failure = explain_failure(text, code)
+            if any(pattern.search(text) for pattern in TOO_LARGE):
+                store_size_failure(key, failure)
+            raise CompileFailure(failure)
         try:
             converted = ir.Module.parse(output.read_bytes(), module.context)
         except ir.MLIRError as error:
@@ -160,7 +174,7 @@ def _run_worker(folder: Path, request: CompileRequest) -> int:
         with worker_template.open_output_streams(str(folder / "stderr")) as streams:
             return worker_template.POOL.run_task(WORKER, task, streams, request.timeout_s)
     except TimeoutError:
-        raise CompileFailure(f"it did not finish in {request.timeout_s:g} s") from None
+        raise CompileFailure(_TIME_MESSAGE.format(seconds=request.timeout_s)) from None
     except OSError as error:
         raise CompileFailure(str(error)) from None
 
@@ -193,11 +207,10 @@ def _read_hlo(folder: Path) -> CompiledHlo | None:
 
 def explain_failure(stderr: str, code: int) -> str:
     """Explain in one line why XLA failed: its error, the last logged error, or the exit code."""
-    if does_not_fit := TOO_LARGE.search(stderr):
-        return (
-            f"it needs {does_not_fit['used']} of {does_not_fit['limit']} in memory "
-            f"{does_not_fit['space']}"
-        )
+    for pattern in TOO_LARGE:
+        if too_large := pattern.search(stderr):
+            sizes = too_large.groupdict()
+            return _SIZE_MESSAGE.format(**{**sizes, "space": sizes["space"].lower()})
     lines = [line for line in stderr.splitlines() if line.strip()]
     for line in reversed(lines):
         if line.startswith("error: "):
@@ -216,3 +229,15 @@ def explain_failure(stderr: str, code: int) -> str:
     if code < 0:
         return f"its process was ended by {signal.Signals(-code).name}"
     return lines[-1].strip() if lines else f"exit code {code}"
+
+
+def describe_exceeded_limit(message: str) -> str:
+    """Describe the limit that a program exceeds, given why XLA did not compile it; "" if none."""
+    size = r"(?P<{}>[\d.]+)(?P<{}_unit>[KMGT])"
+    sizes = {"used": size.format("used", "used"), "limit": size.format("limit", "limit")}
+    if found := re.search(_SIZE_MESSAGE.format(**sizes, space="hbm"), message):
+        used, limit = (f"{found[name]} {found[name + '_unit']}iB" for name in sizes)
+        return f"XLA finds this program too large: {used} of {limit}"
+    if found := re.search(_TIME_MESSAGE.replace("{seconds:g}", r"(\S+)"), message):
+        return f"XLA did not compile this program in {found[1]} s"
+    return ""

@@ -22,13 +22,19 @@ from hespas.dialects.xla import find_tpu_library
 from hespas.estimators.base import CostItem
 from hespas.estimators.roofline import RooflineConfig, RooflineEstimator
 from hespas.passes.base import PassRun
+from hespas.passes.compile import compiler_process
 from hespas.passes.compile.compile_cache import (
     CompiledHlo,
     compute_compile_key,
     find_cached_compile,
     store_compile,
 )
-from hespas.passes.compile.compiler_process import explain_failure
+from hespas.passes.compile.compiler_process import (
+    CompileFailure,
+    CompileRequest,
+    compile_module,
+    explain_failure,
+)
 from hespas.passes.compile.hlo_instructions import parse_hlo_text, split_tuple_type
 from hespas.passes.compile.hlo_to_stablehlo import convert_tpu_hlo
 from hespas.passes.compile.tpu_hlo import rewrite_tpu_hlo
@@ -381,12 +387,35 @@ def test_results_are_kept_by_content():
     assert compute_compile_key(b"module", {"flags": "x"}, None) != key
 
 
-def test_a_program_that_does_not_fit_says_its_size():
-    text = (
+@pytest.mark.parametrize(
+    "text",
+    [
         "error: RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in memory "
-        "space hbm. Used 60.67G of 31.25G hbm. Exceeded hbm capacity by 29.42G.\nTotal hbm usage"
-    )
+        "space hbm. Used 60.67G of 31.25G hbm. Exceeded hbm capacity by 29.42G.\nTotal hbm usage",
+        "error: RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for HLO "
+        "temporaries (60.67G) exceeds available HBM (31.25G).",
+    ],
+)
+def test_a_program_that_does_not_fit_says_its_size(text):
     assert explain_failure(text, 1) == "it needs 60.67G of 31.25G in memory hbm"
+
+
+def test_a_program_that_does_not_fit_is_compiled_once(monkeypatch, tmp_path):
+    monkeypatch.setenv("HESPAS_CACHE", str(tmp_path / "cache"))
+    module = ir.Module.parse(SMALL, make_context())
+    request = CompileRequest(xla.CompilationSettings(1, 1), "", "", "")
+    starts = []
+
+    def run_worker(folder, request):
+        starts.append(folder)
+        (folder / "stderr").write_text("Ran out of memory in memory space hbm. Used 2G of 1G hbm")
+        return 1
+
+    monkeypatch.setattr(compiler_process, "_run_worker", run_worker)
+    for _ in range(2):
+        with pytest.raises(CompileFailure, match="it needs 2G of 1G in memory hbm"):
+            compile_module(module, request)
+    assert len(starts) == 1
 
 
 def test_missing_libtpu_says_what_to_install(monkeypatch):

@@ -111,6 +111,11 @@ def _add_case_flags(parser: CommandParser) -> None:
         help="an option of the recipe for all rows, such as remat=full; may be repeated",
     )  # fmt: skip
     add("--xla-optimize", default="", metavar="OPTIONS", help="more options of that pass")
+    add(
+        "--all-layers", action="store_true",
+        help="compile programs whose operators run one by one with all their layers, not two with "
+        "a few, from which the step is extended",
+    )  # fmt: skip
     add("--work-dir", default="", metavar="DIR", help="folder that keeps the programs")
     add_jobs_flag(group)
     add_cache_flag(group, "results of rows")

@@ -10,14 +10,17 @@ from typing import Any
 from hespas.support.errors import UsageError
 from hespas.tools.commands.shared_flags import parse_key_values
 
-CASE_FLAGS = ("rows", "form", "set", "xla_optimize", "work_dir", "cache", "jobs", "csv", "page")
+CASE_FLAGS = (
+    "rows", "form", "set", "xla_optimize", "all_layers", "work_dir", "cache", "jobs", "csv", "page",
+)  # fmt: skip
 CELL_FLAGS = ("programs", "start", "baselines")
 
 
 def check_flags_of_table(options: argparse.Namespace, *, is_case_table: bool) -> None:
     """Raise UsageError for a flag that belongs to the other form of the table."""
     flags = CELL_FLAGS if is_case_table else CASE_FLAGS
-    names = [name for name in flags if getattr(options, name) not in (None, "", [], True)]
+    # All flags are off by default but the baselines, which a flag turns off.
+    names = [name for name in flags if bool(getattr(options, name)) != (name == "baselines")]
     if names:
         needs = "program files" if is_case_table else "training cases"
         flag = "no-baselines" if names[0] == "baselines" else names[0].replace("_", "-")
@@ -50,6 +53,7 @@ def validate_cases(options: argparse.Namespace) -> int:
         estimator=options.estimator,
         changes=parse_key_values(options.set, "--set"),
         xla_options=options.xla_optimize,
+        all_layers=options.all_layers,
         jobs=options.jobs or host.count_usable_cores(),
         work_dir=options.work_dir,
         cache=options.cache,

@@ -56,6 +56,7 @@ def build_case_row(outcome: CaseOutcome, options: CaseOptions) -> dict[str, Any]
         "recipe": workload.recipe if workload else None,
         "mesh": workload.mesh_text if workload else None,
         "options": " ".join(f"{k}={v}" for k, v in workload.options.items()) if workload else None,
+        "extended_from_layers": _list_compiled_layers(outcome),
         "xla_options": outcome.program.xla_options if outcome.program else None,
         "measured_s": case.measured_s,
         "predicted_s": prediction and prediction.step_s,
@@ -78,6 +79,12 @@ def build_case_row(outcome: CaseOutcome, options: CaseOptions) -> dict[str, Any]
         "warnings": "; ".join(outcome.warnings) or None,
         "program": prediction and prediction.program,
     }
+
+
+def _list_compiled_layers(outcome: CaseOutcome) -> str | None:
+    """List the layers of the programs that a case is extended from; None if it is not."""
+    counts = outcome.extension and outcome.extension.counts
+    return f"{counts.short} {counts.long}" if counts else None
 
 
 def _sum_family_s(figures: Mapping[str, Any], family: str) -> float | None:
@@ -191,7 +198,9 @@ def build_case_tables(outcomes: Sequence[CaseOutcome], at_least_s: float) -> lis
         header = ("id", "model", "devices", "node", "measured", "predicted", "band", "error",
                   "in band")  # fmt: skip
         lines = [_format_case_line(outcome) for outcome in predicted]
-        tables.append(TextTable("predicted rows", lines, header, left=2))
+        extended = sum(outcome.extension is not None for outcome in predicted)
+        remark = f", {extended} extended from programs with fewer layers" if extended else ""
+        tables.append(TextTable(f"predicted rows{remark}", lines, header, left=2))
         rows = list(_generate_score_lines(score_groups(outcomes, at_least_s)))
         title = f"scores of rows of {1e3 * at_least_s:g} ms and more"
         tables.append(

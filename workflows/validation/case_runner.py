@@ -26,11 +26,17 @@ from hespas.workflows.pipelines.stage_program_files import make_stage_files
 from hespas.workflows.program_form import AS_IS, FUSE
 from hespas.workflows.step_band import add_network_error
 from hespas.workflows.studies import program_forms, study_programs
+from hespas.workflows.studies.layer_extension import extend_row
 from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.studies.study_programs import StudyProgram
 from hespas.workflows.sweep import sweep_runner
 from hespas.workflows.sweep.sweep_table import extract_error_message
 from hespas.workflows.validation.case_attention import choose_attention_library
+from hespas.workflows.validation.case_layers import (
+    LayerExtension,
+    plan_oversized_extension,
+    plan_unrolled_extension,
+)
 from hespas.workflows.validation.case_pipelines import (
     make_case_row,
     predict_case_pipeline,
@@ -60,6 +66,8 @@ class CaseOptions:
         estimator: The estimator.
         changes: Options of the recipe that replace those of every row.
         xla_options: More options of the pass xla-optimize.
+        all_layers: Whether unrolled programs are compiled with all their layers, not extended
+            from programs with a few.
         jobs: The number of worker processes.
         work_dir: The folder that keeps programs; "" for the default one.
         cache: The file that keeps results; "" for the default one, "none" for none.
@@ -69,6 +77,7 @@ class CaseOptions:
     estimator: str = "calibrated"
     changes: Mapping[str, str] = field(default_factory=dict)
     xla_options: str = ""
+    all_layers: bool = False
     jobs: int = 1
     work_dir: str = ""
     cache: str = ""
@@ -84,10 +93,11 @@ class CaseOutcome:
         node: The node; "" if unknown.
         system: The network; None if it was not chosen.
         program: The program in the form of the run; None of a pipeline.
+        extension: The smaller programs from which it is predicted; None if it is compiled itself.
         stages: The programs of the stages of a pipeline by their parts.
         attention: The library whose rates fused attention has.
-        path: The file of the program.
-        compile_s: The seconds that XLA took now; None if the program existed before.
+        paths: The files of the programs that are compiled.
+        compile_s: The seconds that XLA took now; None if the programs existed before.
         figures: The row of the sweep.
         prediction: The prediction; None if the case has reasons.
     """
@@ -97,9 +107,10 @@ class CaseOutcome:
     node: str = ""
     system: CaseSystem | None = None
     program: StudyProgram | None = None
+    extension: LayerExtension | None = None
     stages: Sequence[Mapping[StagePart, StudyProgram]] = ()
     attention: str = CUDNN
-    path: str = ""
+    paths: Sequence[str] = ()
     compile_s: float | None = None
     figures: Mapping[str, Any] = field(default_factory=dict)
     prediction: StepPrediction | None = None
@@ -108,6 +119,18 @@ class CaseOutcome:
     def reasons(self) -> dict[str, str]:
         """By kind, why there is no prediction."""
         return self.plan.reasons
+
+    @property
+    def compiled_programs(self) -> Sequence[StudyProgram]:
+        """The programs that are compiled for a case without a pipeline."""
+        if self.extension is not None:
+            return self.extension.programs
+        return [] if self.program is None else [self.program]
+
+    def extend_layers(self, extension: LayerExtension) -> None:
+        """Predict the case from the programs of an extension, and say so."""
+        self.extension = extension
+        self.plan.assumptions.append(extension.describe())
 
     @property
     def warnings(self) -> list[str]:
@@ -130,21 +153,51 @@ def predict_cases(
         pass  # a damaged cache is an error before hours of compilation, not after
     outcomes = [_plan_case_or_report(case, options) for case in cases]
     folder = Path(options.work_dir or study_programs.get_default_folder())
-    _make_programs([o for o in outcomes if o.program is not None], folder, options.jobs, note)
+    _make_programs(outcomes, folder, options.jobs, note)
+    _make_programs(_extend_oversized(outcomes), folder, options.jobs, note)
     for outcome in outcomes:
         if outcome.stages:
             _predict_pipeline(outcome, folder, options, note)
     runnable = [o for o in outcomes if not o.reasons and not o.stages]
-    sweep_cells = [_make_sweep_cell(outcome, folder, options) for outcome in runnable]
-    sweep_options = sweep_runner.SweepOptions(jobs=options.jobs, cache=options.cache)
-    done = sweep_runner.run_sweep(sweep_cells, sweep_options, note) if sweep_cells else None
-    for outcome, row in zip(runnable, done.rows if done else (), strict=True):
-        _add_figures(outcome, row)
+    computed = _run_programs(runnable, folder, options, note)
+    predicted = [o for o in outcomes if o.prediction is not None]
+    extended = sum(o.extension is not None for o in predicted)
+    remark = f" ({extended} from programs with fewer layers)" if extended else ""
     note(
-        f"{sum(o.prediction is not None for o in outcomes)} of {len(outcomes)} rows predicted, "
-        f"{done.computed if done else 0} computed now; programs are in {folder}"
+        f"{len(predicted)} of {len(outcomes)} rows predicted{remark}, {computed} computed now; "
+        f"programs are in {folder}"
     )
     return outcomes
+
+
+def _run_programs(
+    outcomes: Sequence[CaseOutcome], folder: Path, options: CaseOptions, note: Callable[[str], None]
+) -> int:
+    """Estimate and simulate the programs of cases; returns how many were not in the cache."""
+    cells = [_make_sweep_cell(o, path, folder, options) for o in outcomes for path in o.paths]
+    if not cells:
+        return 0
+    sweep_options = sweep_runner.SweepOptions(jobs=options.jobs, cache=options.cache)
+    done = sweep_runner.run_sweep(cells, sweep_options, note)
+    rows = iter(done.rows)
+    for outcome in outcomes:
+        _add_program_figures(outcome, [next(rows) for _ in outcome.paths])
+    return done.computed
+
+
+def _add_program_figures(outcome: CaseOutcome, rows: Sequence[dict[str, Any]]) -> None:
+    """Add the figures of the program of a case, or those extended from two smaller ones."""
+    if outcome.extension is None:
+        _add_figures(outcome, rows[0])
+        return
+    try:
+        figures = extend_row(rows[0], rows[1], outcome.extension.counts)
+    except HespasError as error:
+        outcome.reasons["run"] = error.message
+        return
+    if outcome.extension.exceeded_limit:
+        figures["memory.fits"] = False
+    _add_figures(outcome, figures)
 
 
 def _plan_case_or_report(case: TrainingCase, options: CaseOptions) -> CaseOutcome:
@@ -202,6 +255,9 @@ def _plan_case(case: TrainingCase, options: CaseOptions) -> CaseOutcome:
 
     if plan.pipeline is None:
         outcome.program = make_program(plan.workload)
+        extension = None if options.all_layers else plan_unrolled_extension(outcome.program)
+        if extension is not None:
+            outcome.extend_layers(extension)
     else:
         outcome.stages = [
             {part: make_program(workload) for part, workload in stage.items()}
@@ -220,14 +276,34 @@ def _make_programs(
     outcomes: Sequence[CaseOutcome], folder: Path, jobs: int, note: Callable[[str], None]
 ) -> None:
     """Make the programs that do not exist; one that cannot be made is a reason."""
-    programs = [outcome.program for outcome in outcomes if outcome.program is not None]
+    programs = [program for outcome in outcomes for program in outcome.compiled_programs]
     if not programs:
         return
     files = study_programs.make_program_files(programs, folder, jobs, note)
-    for outcome, path in zip(outcomes, files.paths, strict=True):
-        outcome.path, outcome.compile_s = path, files.elapsed_s.get(path)
-        if (error := files.errors.get(path)) is not None:
-            outcome.reasons["compile"] = error.message
+    paths = iter(files.paths)
+    for outcome in outcomes:
+        outcome.paths = [next(paths) for _ in outcome.compiled_programs]
+        times_s = [files.elapsed_s[path] for path in outcome.paths if path in files.elapsed_s]
+        outcome.compile_s = sum(times_s) if times_s else None
+        errors = [files.errors[path] for path in outcome.paths if path in files.errors]
+        if errors:
+            limit = outcome.extension.exceeded_limit if outcome.extension else ""
+            outcome.reasons["compile"] = "; ".join(filter(None, (limit, errors[0].message)))
+
+
+def _extend_oversized(outcomes: Sequence[CaseOutcome]) -> list[CaseOutcome]:
+    """Let cases whose program XLA did not compile be predicted from smaller ones; returns these."""
+    extended = []
+    for outcome in outcomes:
+        message = outcome.reasons.get("compile", "")
+        if outcome.program is None or outcome.extension is not None or not message:
+            continue
+        extension = plan_oversized_extension(outcome.program, message)
+        if extension is not None:
+            del outcome.reasons["compile"]
+            outcome.extend_layers(extension)
+            extended.append(outcome)
+    return extended
 
 
 def _predict_pipeline(
@@ -249,15 +325,17 @@ def _predict_pipeline(
     except Exception as error:
         outcome.reasons["run"] = _describe_exception(error)
         return
-    outcome.path = files[0][FORWARD]
+    outcome.paths = [files[0][FORWARD]]
     _add_figures(outcome, make_case_row(figures))
 
 
-def _make_sweep_cell(outcome: CaseOutcome, folder: Path, options: CaseOptions) -> dict[str, Any]:
+def _make_sweep_cell(
+    outcome: CaseOutcome, path: str, folder: Path, options: CaseOptions
+) -> dict[str, Any]:
     assert outcome.system is not None
     system = write_case_system(outcome.system, outcome.node, folder / "systems")
     return {
-        "mlir": outcome.path,
+        "mlir": path,
         "node": outcome.node,
         "estimator": options.estimator,
         "split": "linear",
@@ -292,5 +370,5 @@ def _add_figures(outcome: CaseOutcome, row: Mapping[str, Any]) -> None:
         high_s,
         compute_s=row["compute_s"],
         exposed_s=exposed_s,
-        program=Path(outcome.path).name,
+        program=Path(outcome.paths[-1]).name,
     )  # fmt: skip

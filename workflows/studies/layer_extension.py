@@ -1,0 +1,140 @@
+"""Predicting a program with many equal layers from two programs with few of them.
+
+All layers of a model but the first, the last and those that a pattern tells apart are alike. A
+figure that is a sum over kernels, such as the time of a step, therefore grows by the same amount
+with each further period of the pattern, once a program has the layers in which its ends differ.
+Figures that are quotients are computed again from the extended sums; the others are left out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from hespas.frontends.recipes.published_models import MODELS
+from hespas.frontends.recipes.remat_policies import SHARE
+from hespas.support.errors import HespasError
+from hespas.workflows.studies.study_definition import StudyWorkload
+
+UNROLLED_PERIODS = 2  # the shorter program; the longer one has twice as many periods
+LOOP_PERIODS = 2  # XLA makes no loop of fewer
+LOOP_SHARE = 8  # a loop compiles as fast with many periods as with few: an eighth of them
+
+_COUNTED = re.compile(
+    r"(compute_s|step_time_s|comm_s|exposed_comm_s|overlap_s|comm_ops|comm_bytes|flops|read_bytes"
+    r"|write_bytes|nodes_per_device|regions|region_ops|gaps|(compute|step_time)_band_s\.[01]"
+    r"|energy_j|compute_s_by\..*|tags\..*|memory\.(?!node_)\w+_bytes|memory\.points"
+    r"|derived\.(executed_flops|model_flops|energy_\w*j))"
+)
+"""The columns of a sweep's row that are sums over the kernels or arrays of a program."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCounts:
+    """The numbers of layers of two programs, and of the one that is predicted from them."""
+
+    short: int
+    long: int
+    full: int
+
+    def extend_figure(self, short: float, long: float) -> float:
+        """Extend a figure of the two programs linearly; integers stay integers."""
+        steps, step = self.full - self.long, self.long - self.short
+        if isinstance(short, int) and isinstance(long, int):
+            return long + (long - short) * steps // step
+        return long + (long - short) * steps / step
+
+    def describe(self) -> str:
+        """Describe the extension, as an assumption about the program."""
+        return (
+            f"extended to {self.full} layers from programs with {self.short} and {self.long} layers"
+        )
+
+
+def choose_layer_counts(workload: StudyWorkload) -> LayerCounts | None:
+    """Choose the layers of two smaller programs of a recipe; None if it has too few.
+
+    They have the same first layers (of other kinds) and the same incomplete period as the program.
+    """
+    options = workload.options
+    model = MODELS.get(options.get("model", ""))
+    if model is None:
+        return None
+    full = int(options.get("layers", model.layers))
+    own = int(options.get("dense_layers", model.dense_layers)) if model.experts else 0
+    period = math.lcm(model.period, _count_policies(options.get("remat", "")))
+    periods, rest = divmod(full - own, period)
+    least = UNROLLED_PERIODS
+    if options.get("scan") == "true":
+        least = max(LOOP_PERIODS, periods // LOOP_SHARE)
+    if periods <= 2 * least:
+        return None
+    short = own + rest + least * period
+    return LayerCounts(short, short + least * period, full)
+
+
+def _count_policies(remat: str) -> int:
+    """Return after how many layers the policies of ``full@1/3+none`` repeat."""
+    match = re.search(rf"{SHARE}\d+/(\d+)\+", remat)
+    return int(match[1]) if match else 1
+
+
+def replace_layers(workload: StudyWorkload, layers: int) -> StudyWorkload:
+    """Return the workload with another number of layers."""
+    return dataclasses.replace(workload, options={**workload.options, "layers": str(layers)})
+
+
+def extend_row(short: dict[str, Any], long: dict[str, Any], counts: LayerCounts) -> dict[str, Any]:
+    """Extend the rows of a sweep of two programs to the row of the full one.
+
+    Raises:
+        HespasError: The program with more layers takes no longer than the other.
+    """
+    for row in (short, long):
+        if row["error"] is not None:
+            return {"error": row["error"]}
+    if not long["compute_s"] > short["compute_s"]:
+        raise HespasError(
+            f"a step with {counts.long} layers computes no longer than one with {counts.short}",
+            remedy="compile the whole program",
+        )
+    sums = dict(_generate_sums(short, long, counts))
+    same = {name: value for name, value in long.items() if short.get(name) == value}
+    row: dict[str, Any] = {**same, **sums, "error": None}
+    _derive_quotients(row, long)
+    row["warnings"] = json.dumps(
+        [f"with {counts.long} layers: {text}" for text in json.loads(long.get("warnings") or "[]")]
+    )
+    return row
+
+
+def _generate_sums(
+    short: dict[str, Any], long: dict[str, Any], counts: LayerCounts
+) -> Iterator[tuple[str, float]]:
+    """Yield the extended sums; what one program lacks counts as nothing, and none is negative."""
+    for name in {**short, **long}:
+        values = [row.get(name) for row in (short, long)]
+        if _COUNTED.fullmatch(name) and any(isinstance(value, int | float) for value in values):
+            yield name, max(0, counts.extend_figure(values[0] or 0, values[1] or 0))
+
+
+def _derive_quotients(row: dict[str, Any], long: dict[str, Any]) -> None:
+    """Add what follows from the sums: whether the program fits, utilisations, rates."""
+    if (size := long.get("memory.node_bytes")) is not None and "memory.peak_bytes" in row:
+        row["memory.fits"] = row["memory.peak_bytes"] <= size
+    step_s, long_s = (r.get("step_time_s") or r["compute_s"] for r in (row, long))
+    if row.get("step_time_s") and "exposed_comm_s" in row:
+        row["exposed_share"] = row["exposed_comm_s"] / row["step_time_s"]
+    for share, flops in (("mfu", "model_flops"), ("hfu", "executed_flops")):
+        before = long.get(f"derived.{share}")
+        if before is not None:
+            growth = row[f"derived.{flops}"] / long[f"derived.{flops}"]
+            row[f"derived.{share}"] = before * growth * long_s / step_s
+    for rate in ("tokens_per_s", "samples_per_s"):  # the layers do not change the tokens
+        if (value := long.get(f"derived.{rate}")) is not None:
+            row[f"derived.{rate}"] = value * long_s / step_s
