@@ -89,7 +89,7 @@ class TrainingOptions:
     )
 
     def make_parallelism(
-        self, mesh: Mapping[str, int], partitioning: Partitioning = "manual", **options: bool
+        self, mesh: Mapping[str, int], partitioning: Partitioning = "manual", **options: int
     ) -> MeshParallelism:
         """Make the parallelism of a step over ``mesh``.
 
@@ -206,6 +206,9 @@ class DecoderOptions(StepOptions):
         "manual"
     )
     sequence_parallel: Annotated[bool, "split the tokens between blocks over tensor"] = False
+    pad_weights: Annotated[
+        bool, "pad weights whose width fsdp does not divide, as PyTorch's FSDP; else an error"
+    ] = False
     eager: Annotated[bool, "operators and FSDP as PyTorch runs them if it compiles nothing"] = False
     fsdp_copies: Annotated[
         bool, "copies of gathered weights and of their gradients, as PyTorch's FSDP2 makes them"
@@ -227,7 +230,7 @@ def build_decoder_step(
         UsageError: If the mesh does not divide the model, or an option is invalid.
     """
     check_mesh_axes(mesh, AXES)
-    for name in ("eager", "fsdp_copies", "token_copies"):
+    for name in ("eager", "fsdp_copies", "token_copies", "pad_weights"):
         if getattr(options, name) and options.partitioning != "manual":
             raise UsageError(
                 f"option '{name}' needs explicit collectives", remedy="use partitioning=manual"
@@ -245,6 +248,7 @@ def build_decoder_step(
         eager=options.eager,
         copied=options.fsdp_copies,
         tokens_copied=options.token_copies,
+        padded_width=m.emb if options.pad_weights else 0,
     )
     decoder = training.make_decoder(
         m, p, options.remat, options.attention, loss_metrics=options.loss_metrics
@@ -263,7 +267,7 @@ def build_decoder_step(
         "train_step",
         m,
         p,
-        make_model_weights(m, stored, layers, options.sequence),
+        p.pad_weights(make_model_weights(m, stored, layers, options.sequence)),
         compute_loss,
         training,
         sequence=options.sequence,

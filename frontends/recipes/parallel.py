@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -65,7 +65,9 @@ class MeshParallelism:
     ``eager``, operators run one by one, see ``eager_operators``, and weights and gradients pass
     through the flat buffers of PyTorch's FSDP. With ``copied``, gathered weights and their
     gradients are copied from and to the buffers of PyTorch's FSDP2. With ``tokens_copied``,
-    activations are copied after a gather and before a scatter of their tokens over ``tensor``.
+    activations are copied after a gather and before a scatter of their tokens over ``tensor``. Weights
+    whose dimension over ``fsdp`` has ``padded_width`` elements are stored with as many as its
+    devices divide.
     """
 
     mesh: Mapping[str, int]
@@ -75,6 +77,7 @@ class MeshParallelism:
     eager: bool = False
     copied: bool = False
     tokens_copied: bool = False
+    padded_width: int = 0
 
     def get_split_axes(self, *names: str) -> tuple[str, ...]:
         """Return those of the axes that have more than one device."""
@@ -92,6 +95,24 @@ class MeshParallelism:
     def make_partition_specs(self, tree: Any) -> Any:
         """Make the PartitionSpecs of a tree of ``ShardedArray``."""
         return jax.tree.map(lambda weight: self.make_partition_spec(*weight.axes), tree)
+
+    def pad_weights(self, tree: Any) -> Any:
+        """Pad the weights of a ``ShardedArray`` tree as ``padded_width`` says."""
+        padding = self._count_padding()
+
+        def pad_weight(weight: ShardedArray) -> ShardedArray:
+            dims = zip(weight.shape, weight.axes, strict=True)
+            shape = [
+                extent + (padding if axis == "fsdp" and extent == self.padded_width else 0)
+                for extent, axis in dims
+            ]
+            return replace(weight, shape=tuple(shape))
+
+        return jax.tree.map(pad_weight, tree) if padding else tree
+
+    def _count_padding(self) -> int:
+        """Count the elements that are added to ``padded_width``."""
+        return -self.padded_width % self.count_devices("fsdp")
 
     def make_shape_tree(self, tree: Any) -> Any:
         """Make the shapes of a tree of ``ShardedArray``.
@@ -149,9 +170,13 @@ class MeshParallelism:
         for number, dim in enumerate(axes):
             if dim == "fsdp" and self.get_split_axes("fsdp"):
                 weight = lax.all_gather(weight, "fsdp", axis=number, tiled=True)
+                if weight.shape[number] == self.padded_width + self._count_padding():
+                    weight = lax.slice_in_dim(weight, 0, self.padded_width, axis=number)
         # FSDP2 gathers the weights of a block in one buffer, and copies each of them out
-        # (split_with_sizes_copy in _fsdp_collectives.py of torch/distributed).
-        return copy_array(weight) if self.copied and self._has_buffer(axes) else weight
+        # (split_with_sizes_copy in _fsdp_collectives.py of torch/distributed). The slice that
+        # removes padding is such a copy.
+        is_copied = self.copied and not self._count_padding() and self._has_buffer(axes)
+        return copy_array(weight) if is_copied else weight
 
     def _gather_with_own_sums(
         self, weight: jax.Array, axes: Sequence[Dim], dtype: Any
@@ -170,6 +195,9 @@ class MeshParallelism:
             gradient = self._fill_gradient_buffer(gradient, axes, self.reduce_dtype or dtype)
             for number, dim in enumerate(axes):
                 if dim == "fsdp" and self.get_split_axes("fsdp"):
+                    if padding := self._count_padding():
+                        width = [(0, padding if i == number else 0) for i in range(gradient.ndim)]
+                        gradient = jnp.pad(gradient, width)
                     gradient = lax.psum_scatter(
                         gradient, "fsdp", scatter_dimension=number, tiled=True
                     )

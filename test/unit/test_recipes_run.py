@@ -94,6 +94,26 @@ def test_llama_unrolled_equals_scanned():
     assert_close(losses, expected[1], 2e-5)
 
 
+@pytest.mark.parametrize("options", [{}, {"eager": True, "scan": False}], ids=["loop", "eager"])
+def test_padded_weights_train_as_whole_ones(options):
+    """Three devices do not divide the width of 64, so that they store 66."""
+    whole = build_llama({}, 3, **options)
+    program = build_llama({"fsdp": 3}, 1, pad_weights=True, **options)
+    args, shapes = arrays(whole.args, TOKENS), program.args[0]
+    assert shapes["params"]["embedding"].shape == (TOKENS, 66)
+    assert program.facts["parameters"] > whole.facts["parameters"]
+
+    def pad_array(array, shape):
+        missing = np.subtract(shape.shape, array.shape).astype(int)
+        return np.pad(array, [(0, count) for count in missing]) if missing.any() else array
+
+    expected, losses = steps(whole, args)
+    padded = jax.tree.map(pad_array, args[0], shapes)
+    result, padded_losses = steps(program, (padded, args[1]))
+    assert_close(result["mu"], jax.tree.map(pad_array, expected["mu"], shapes["mu"]), 1e-4)
+    assert_close(padded_losses, losses, 2e-5)
+
+
 def numpy_loss(m, params, tokens, targets):
     """Llama's loss by the papers' formulas, head by head, in f64."""
 

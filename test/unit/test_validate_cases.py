@@ -559,6 +559,26 @@ def test_fsdp_of_a_row_without_sizes_divides_the_width():
     assert "fsdp over 64 of 128 devices ('see recipe')" in plan.assumptions
 
 
+def test_fsdp_of_a_row_without_sizes_divides_the_width_of_its_model():
+    unstated = dict.fromkeys(("hidden", "heads", "kv_heads", "parallelism"), "")
+    plan = plan_case(24, model="llama2-7b", **unstated)
+    assert plan.workload.mesh == {"data": 3, "fsdp": 8, "tensor": 1}
+
+
+@pytest.mark.parametrize(
+    ("framework", "devices", "expected"),
+    [
+        ("PyTorch FSDP", 24, "weights of width 512 are padded to 528, as fsdp=24 needs"),
+        ("PyTorch FSDP", 16, None),
+        ("MaxText (JAX/XLA:GPU)", 24, None),  # refused when the program is built
+    ],
+)
+def test_fsdp_of_pytorch_pads_weights(framework, devices, expected):
+    plan = plan_case(devices, framework=framework, parallelism=f"fsdp={devices}")
+    assert plan.workload.options.get("pad_weights") == ("true" if expected else None)
+    assert [text for text in plan.assumptions if "padded" in text] == ([expected] * bool(expected))
+
+
 def test_what_a_row_leaves_open_is_an_assumption():
     texts = {"model": "llama2-7b", "hardware": "H100_80GB_SXM"}
     case = TrainingCase("a", 8, 1.0, texts, 2)

@@ -11,8 +11,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from hespas.frontends.recipes.published_models import MODELS
 from hespas.workflows.validation.axis_sizes import NO_DEVICES, read_axis_sizes
 from hespas.workflows.validation.case_frameworks import MEGATRON, TORCHTITAN, read_framework
+from hespas.workflows.validation.case_models import find_published_model
 from hespas.workflows.validation.case_slices import find_slice_problem
 from hespas.workflows.validation.case_systems import HOST_DEVICES
 from hespas.workflows.validation.training_cases import TrainingCase, read_fsdp_strategy
@@ -58,8 +60,8 @@ def read_mesh(case: TrainingCase, recipe: str) -> MeshReading:
     sizes = read_axis_sizes(text, case.devices)
     reading = MeshReading()
     if not text or _REFERENCE.fullmatch(text.lower()):
-        width = case.get_text("hidden")
-        fsdp = math.gcd(case.devices, int(width)) if width.isdecimal() else case.devices
+        width = _find_width(case)
+        fsdp = math.gcd(case.devices, width) if width else case.devices
         sizes = {"dp": case.devices // fsdp, "fsdp": fsdp}
         if case.devices > 1:
             quoted = f" ('{text}')" if text else ""
@@ -78,6 +80,15 @@ def read_mesh(case: TrainingCase, recipe: str) -> MeshReading:
     if count != case.devices:
         return MeshReading(reason=f"'{text}' makes {count} devices, not {case.devices}")
     return reading
+
+
+def _find_width(case: TrainingCase) -> int:
+    """Find the width of the model of a case: that of the row, or of its name; 0 if unknown."""
+    text = case.get_text("hidden")
+    if text.isdecimal():
+        return int(text)
+    published = find_published_model(case.get_text("model"))
+    return MODELS[published].emb if published else 0
 
 
 def _list_problems(case: TrainingCase, sizes: Mapping[str, int], recipe: str) -> list[str]:

@@ -49,7 +49,11 @@ from hespas.workflows.validation.case_rematerialisation import (
     read_rematerialisation,
     read_vocabulary_tiles,
 )
-from hespas.workflows.validation.case_states import choose_optimiser_state, choose_state_types
+from hespas.workflows.validation.case_states import (
+    choose_optimiser_state,
+    choose_state_types,
+    choose_weight_padding,
+)
 from hespas.workflows.validation.paxml_experiments import find_paxml_experiment
 from hespas.workflows.validation.training_cases import DIMENSIONS, TrainingCase
 
@@ -165,7 +169,10 @@ def _plan_decoder(
         **optimiser,
         **choose_state_types(case, mesh, plan.assumptions),
         **(
-            choose_operator_options(case, precision, plan.assumptions)
+            {
+                **choose_operator_options(case, precision, plan.assumptions),
+                **choose_weight_padding(case, sizes, mesh, plan.assumptions),
+            }
             if recipe in _DENSE_RECIPES
             else {}
         ),

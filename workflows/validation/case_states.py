@@ -7,7 +7,9 @@ import re
 from collections.abc import Mapping
 
 from hespas import configs
+from hespas.frontends.recipes.published_models import MODELS
 from hespas.workflows.validation.case_frameworks import MAXTEXT, MEGATRON, read_framework
+from hespas.workflows.validation.case_pipelines import read_stage_counts
 from hespas.workflows.validation.case_systems import find_node
 from hespas.workflows.validation.training_cases import TrainingCase
 
@@ -46,3 +48,32 @@ def choose_state_types(
         return {}
     assumptions.append("weights and AdamW's moments in bf16, because they do not fit in f32")
     return {"weights_dtype": "bf16", "moments_dtype": "bf16"}
+
+
+def choose_weight_padding(
+    case: TrainingCase,
+    sizes: Mapping[str, str],
+    mesh: Mapping[str, int],
+    assumptions: list[str],
+) -> dict[str, str]:
+    """Return the option of a decoder by which PyTorch's FSDP pads weights; {} if it need not.
+
+    FSDP2 pads the first dimension of each weight (_init_sharded_param of torch/distributed/fsdp/
+    _fully_shard/_fsdp_param.py), and FSDP1 all weights of a block together, by less (_flat_param.py
+    there). JAX's frameworks refuse such a mesh.
+
+    Args:
+        case: The case.
+        sizes: The options of the recipe that are dimensions, with the name of the model.
+        mesh: The mesh.
+        assumptions: The list to which assumptions are added.
+    """
+    devices = mesh.get("fsdp", 1)
+    width = int(sizes.get("emb", MODELS[sizes["model"]].emb))
+    if not read_framework(case).is_pytorch or width % devices == 0:
+        return {}
+    if read_stage_counts(case).ranks > 1:
+        return {}
+    padded = width + -width % devices
+    assumptions.append(f"weights of width {width} are padded to {padded}, as fsdp={devices} needs")
+    return {"pad_weights": "true"}
