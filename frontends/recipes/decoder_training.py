@@ -89,7 +89,7 @@ class TrainingOptions:
     )
 
     def make_parallelism(
-        self, mesh: Mapping[str, int], partitioning: Partitioning = "manual", **options: int
+        self, mesh: Mapping[str, int], partitioning: Partitioning = "manual", **options: Any
     ) -> MeshParallelism:
         """Make the parallelism of a step over ``mesh``.
 

@@ -65,9 +65,9 @@ class MeshParallelism:
     ``eager``, operators run one by one, see ``eager_operators``, and weights and gradients pass
     through the flat buffers of PyTorch's FSDP. With ``copied``, gathered weights and their
     gradients are copied from and to the buffers of PyTorch's FSDP2. With ``tokens_copied``,
-    activations are copied after a gather and before a scatter of their tokens over ``tensor``. Weights
-    whose dimension over ``fsdp`` has ``padded_width`` elements are stored with as many as its
-    devices divide.
+    activations are copied after a gather and before a scatter of their tokens over ``tensor``.
+    Weights whose dimension over ``fsdp`` has ``padded_width`` elements are stored with as many as
+    its devices divide.
     """
 
     mesh: Mapping[str, int]

@@ -277,6 +277,7 @@ def test_operators_run_one_by_one_if_nothing_is_compiled(row, is_eager):
     assert plan.workload.options.get("eager") == ("true" if is_eager else None)
     assert plan.workload.options.get("loss_metrics") == ("2" if is_eager else None)
     assert ("xla_gpu_enable_cublaslt=true" in plan.xla_options) == is_eager
+    assert ("memory_limit_slop_factor=1000" in plan.xla_options) == is_eager
     assert any("torch.compile" in text for text in plan.assumptions) == is_eager
 
 

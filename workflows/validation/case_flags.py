@@ -35,6 +35,9 @@ LATENCY_HIDING = "--xla_gpu_enable_latency_hiding_scheduler=true"
 IN_PROGRAM_ORDER = "--xla_gpu_disable_async_collectives=ALLCOLLECTIVES"
 # XLA computes values again if a step does not fit in memory; other compilers run out of memory.
 NO_REMATERIALISATION = "--xla_disable_hlo_passes=rematerialization"
+# XLA's scheduler exposes collectives if a step nearly fills the memory: its limit is this share, in
+# percent, of what arguments leave. PyTorch prefetches weights whatever is free.
+NO_SCHEDULER_LIMIT = "--xla_gpu_memory_limit_slop_factor=1000"
 # Megatron's products are cuBLAS calls. For decoders of 114 tokens, XLA without a GPU finds no tiles
 # of its Triton products that fit and ends with an error.
 CUBLAS_ONLY = "--xla_gpu_enable_triton_gemm=false"
@@ -75,7 +78,7 @@ def choose_gpu_options(case: TrainingCase, workload: StudyWorkload, assumptions:
     if is_eager or framework.name in (MEGATRON, T5X):
         flags.append(CUBLAS_ONLY)
     if is_eager:
-        flags.append(CUBLAS_EPILOGUES)
+        flags += [CUBLAS_EPILOGUES, NO_SCHEDULER_LIMIT]
     preset = _choose_preset(case, workload.mesh)
     if experiment := find_paxml_experiment(case):
         flags += experiment.flags
