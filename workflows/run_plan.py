@@ -191,13 +191,17 @@ def plan_network(config: RunConfig) -> NetworkPlan | None:
     """Return how a configuration simulates its traces, or None if it does not.
 
     Raises:
-        UsageError: There is a timeline but no simulation, or no such simulator.
+        UsageError: There is a timeline but no simulation, or no such simulator or curves.
         HespasError: The timeline cannot be written, or the simulator cannot simulate so.
     """
     if config.system is None or not config.simulate:
         if config.timeline is not None:
             reason = "simulate is false" if config.system else "no system is given"
             raise UsageError(f"there is no timeline without a simulation: {reason}")
+        if config.curves not in (None, "none"):
+            from hespas.simulators.embedded.curves import load_curves
+
+            load_curves(config.curves)  # later simulations of the traces use it by default
         return None
     if config.timeline is not None and not is_file_of_folder(config.timeline, config.output):
         check_writable_file(config.timeline)  # the run creates its own folder

@@ -123,9 +123,10 @@ def test_a_program_for_one_device(place, capsys):
         (["--mlir", "step.mlir", "--system", "A100_4"], 2, "no system preset is named 'A100_4'"),
         (["--mlir", "step.mlir", "--system", "V100_32GB_8GPU"], 1,
          "runs on 4 devices, but system V100_32GB_8GPU has 8"),
-        (["--mlir", "step.mlir", "--split", "lineal"], 2, "'split' is \"lineal\""),
+        (["--mlir", "step.mlir", "--split", "lineal"], 2, '--split is "lineal"'),
         (["--mlir", "step.mlir", "--estimator", "rofline"], 2, "did you mean 'roofline'?"),
-        (["--mlir", "step.mlir", "--block-limit", "-1"], 2, "'block_limit' is -1"),
+        (["--mlir", "step.mlir", "--block-limit", "-1"], 2, "--block-limit is -1"),
+        (["--mlir", "step.mlir", "--curves", "H300"], 2, "no measured collectives for the device"),
     ],
 )  # fmt: skip
 def test_errors_are_one_line_and_leave_nothing(place, capsys, argv, code, message):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -88,4 +89,7 @@ def _validate_flags(flags: dict[str, Any]) -> RunConfig:
     try:
         return validate_config(RunConfig, flags, "")
     except HespasError as error:
-        raise UsageError(error.message, remedy=error.remedy) from None
+        message = re.sub(
+            r"^'(\w+)'", lambda key: f"--{key[1].replace('_', '-')}", error.message
+        )  # the model names the key of a file
+        raise UsageError(message, remedy=error.remedy) from None
