@@ -116,6 +116,7 @@ def test_the_forms_of_a_request_agree(tmp_path: Path, monkeypatch: pytest.Monkey
         ("system: x\n", "no list of groups"),
         ("groups: a=0\n", "no list of groups"),
         ("groups: [a]\n", "FOLDER=DEVICES"),
+        ("groups: [a=0]\nsystem: [x, y]\n", "'system' is not one name"),
     ],
 )
 def test_files_that_cannot_be_read(text: str, match: str, tmp_path: Path) -> None:
@@ -123,6 +124,12 @@ def test_files_that_cannot_be_read(text: str, match: str, tmp_path: Path) -> Non
     path.write_text(text)
     with pytest.raises(UsageError, match=match):
         hespas.groups(path)
+
+
+def test_groups_without_devices() -> None:
+    for devices, match in (({}, "there are no groups"), ({"a": []}, "'a' has no device")):
+        with pytest.raises(UsageError, match=match):
+            hespas.groups(devices)
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

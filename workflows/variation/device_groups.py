@@ -134,7 +134,7 @@ def parse_device_ranges(text: str) -> tuple[int, ...]:
         if not (first.isdecimal() and (last or first).isdecimal()):
             raise UsageError(f"'{text}' is no list of devices, such as 0-3,8")
         devices += range(int(first), int(last or first) + 1)
-    if not devices:
+    if not devices:  # the last one is before the first
         raise UsageError(f"'{text}' names no device")
     return tuple(devices)
 
@@ -145,9 +145,10 @@ def make_device_groups(devices: Mapping[str, DeviceNumbers]) -> list[DeviceGroup
     for folder, numbers in devices.items():
         if isinstance(numbers, str):
             numbers = parse_device_ranges(numbers)
-        groups.append(
-            DeviceGroup(Path(folder), (numbers,) if isinstance(numbers, int) else tuple(numbers))
-        )
+        members = (numbers,) if isinstance(numbers, int) else tuple(numbers)
+        if not members:
+            raise UsageError(f"the group of '{folder}' has no device")
+        groups.append(DeviceGroup(Path(folder), members))
     return groups
 
 
@@ -166,7 +167,10 @@ def read_group_file(path: str | os.PathLike[str]) -> tuple[list[DeviceGroup], st
     if not isinstance(texts, list) or not texts:
         remedy = "write 'groups:', and '- FOLDER=DEVICES' in a line for each"
         raise UsageError("it has no list of groups", where=where, remedy=remedy)
-    return [parse_device_group(str(text)) for text in texts], keys.get(_SYSTEM)
+    system = keys.get(_SYSTEM)
+    if not isinstance(system, str | None):
+        raise UsageError(f"'{_SYSTEM}' is not one name", where=where)
+    return [parse_device_group(str(text)) for text in texts], system
 
 
 def simulate_groups(
