@@ -203,10 +203,14 @@ def test_a_kill_while_files_move_restores_the_folder(tmp_path, monkeypatch):
     while True:
         child = os.fork()
         if child == 0:
-            os.rename = fail_at_call(real, number, lambda: os._exit(9))
-            write_numbers(folder, 2, "new")
-            os._exit(0)
+            try:  # whatever happens, this process must not go on with the tests
+                os.rename = fail_at_call(real, number, lambda: os._exit(9))
+                write_numbers(folder, 2, "new")
+                os._exit(0)
+            finally:
+                os._exit(1)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        assert code in (0, 9)
         if code == 0:
             break
         with folder_publication.hold_folder_unchanged(folder):

@@ -134,7 +134,12 @@ def test_a_fork_has_templates_of_its_own(pool, tmp_path):
     assert run(pool, tmp_path / "a", "tell") == 0
     child = os.fork()
     if child == 0:
-        os._exit(run(pool, tmp_path / "b", "tell") or (pool.stop_idle() or 0))
+        code = 1
+        try:  # whatever happens, this process must not go on with the tests
+            code = run(pool, tmp_path / "b", "tell")
+            pool.stop_idle()
+        finally:
+            os._exit(code)
     assert os.waitpid(child, 0)[1] == 0
     assert run(pool, tmp_path / "c", "tell") == 0
     templates = [
