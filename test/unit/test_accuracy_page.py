@@ -52,6 +52,18 @@ def test_layouts_are_ordered_by_the_time_of_a_device_for_a_token():
     assert accuracy_page.count_ordered_layouts([rows[1], slower]) == (0, 1)
 
 
+def test_extended_rows_are_counted_and_named(monkeypatch):
+    rows = [dict(row) for row in accuracy_page.read_runs()]
+    extended = [row for row in rows if row["predicted_s"]][:3]
+    for row in extended:
+        row["extended_from_layers"] = "2 4"
+    extended[0]["exceeded_limit"] = "XLA finds this program too large: 3 GiB of 2 GiB"
+    monkeypatch.setattr(accuracy_page, "read_runs", lambda: rows)
+    page = accuracy_page.render_accuracy_page()
+    assert "3 rows are predicted from [programs with fewer layers]" in page
+    assert f"the whole: {extended[0]['id']}: XLA finds this program too large: 3 GiB" in page
+
+
 def test_a_result_of_another_command_is_refused(tmp_path):
     path = tmp_path / "other.csv"
     path.write_text("id,model\n1,tiny\n")

@@ -162,7 +162,8 @@ def test_a_program_that_is_too_large_is_predicted_and_flagged(monkeypatch, tmp_p
     row = build_case_row(outcome, CaseOptions())
     assert row["predicted_s"] == pytest.approx(33.0) and row["reason"] is None
     assert row["fits"] is False and row["extended_from_layers"] == "4 8"
-    assert "XLA finds this program too large: 31.98 GiB of 31.25 GiB" in row["assumptions"]
+    assert row["exceeded_limit"] == "XLA finds this program too large: 31.98 GiB of 31.25 GiB"
+    assert row["exceeded_limit"] in row["assumptions"]
     assert "1 of 1 rows predicted (1 from programs with fewer layers)" in capsys.readouterr().out
 
 

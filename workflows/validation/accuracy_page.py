@@ -37,7 +37,10 @@ COLUMNS = (
     "tier", "seq_len", "global_batch", "parallelism", "remat", "measured_s", "predicted_s",
     "low_s", "high_s", "compute_s", "product_s",
     "attention_s", "stream_s", "exposed_comm_s", "overlapped_comm_s", "reason_kinds",
+    "extended_from_layers", "exceeded_limit",
 )  # fmt: skip
+_OPTIONAL = ("date", "extended_from_layers", "exceeded_limit")
+"""Columns that results lack, or older ones do."""
 WORST_COUNT = 10
 LAYOUT_DIFFERENCE = 0.05
 """Pairs of layouts whose measured times per token differ by less do not count."""
@@ -96,9 +99,9 @@ what the measured step took beyond the prediction; below zero, the prediction is
 
 def read_runs(path: Path = DATA) -> list[RunRow]:
     """Read the rows of a result; raises HespasError if a column is missing."""
-    required = [name for name in COLUMNS if name != "date"]
+    required = [name for name in COLUMNS if name not in _OPTIONAL]
     rows = read_csv_rows(path, required, remedy="write it with hespas validate --csv")
-    return [row for _, row in rows]
+    return [{**dict.fromkeys(_OPTIONAL[1:], ""), **row} for _, row in rows]
 
 
 def to_prediction(row: RunRow) -> StepPrediction:
@@ -301,6 +304,19 @@ def _build_row_table(rows: Sequence[RunRow]) -> TextTable:
     return TextTable("", lines, header, left=4)
 
 
+def _describe_extensions(rows: Sequence[RunRow]) -> str:
+    """Describe the rows that are predicted from programs with fewer layers; "" without any."""
+    extended = sum(bool(row["extended_from_layers"]) for row in rows)
+    if not extended:
+        return ""
+    limited = [f"{row['id']}: {row['exceeded_limit']}" for row in rows if row["exceeded_limit"]]
+    reasons = f" Of these, XLA did not compile the whole: {'; '.join(limited)}." if limited else ""
+    return (
+        f"\n{extended} rows are predicted from [programs with fewer "
+        f"layers](../how-to/validate.md#programs-with-fewer-layers).{reasons}\n"
+    )
+
+
 def _build_reason_table(rows: Sequence[RunRow]) -> TextTable:
     """Tabulate the kinds of reasons of rows without a prediction; a row may have several."""
     kinds = Counter(kind for row in rows for kind in row["reason_kinds"].split())
@@ -334,7 +350,7 @@ def render_accuracy_page() -> str:
     )
     row_table = _render_table(_build_row_table(predicted))
     reason_table = _render_table(_build_reason_table(rows))
-    parts.append(f"\n\n## All predicted rows\n\n{row_table}")
+    parts.append(f"\n\n## All predicted rows\n{_describe_extensions(predicted)}\n{row_table}")
     parts.append(f"\n\n## Rows without a prediction\n\n{reason_table}\n")
     return "".join(parts)
 

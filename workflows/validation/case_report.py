@@ -57,6 +57,7 @@ def build_case_row(outcome: CaseOutcome, options: CaseOptions) -> dict[str, Any]
         "mesh": workload.mesh_text if workload else None,
         "options": " ".join(f"{k}={v}" for k, v in workload.options.items()) if workload else None,
         "extended_from_layers": _list_compiled_layers(outcome),
+        "exceeded_limit": (outcome.extension and outcome.extension.exceeded_limit) or None,
         "xla_options": outcome.program.xla_options if outcome.program else None,
         "measured_s": case.measured_s,
         "predicted_s": prediction and prediction.step_s,
