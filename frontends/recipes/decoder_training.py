@@ -246,8 +246,8 @@ def build_decoder_step(
         options.partitioning,
         sequence=options.sequence_parallel,
         eager=options.eager,
-        copied=options.fsdp_copies,
-        tokens_copied=options.token_copies,
+        fsdp_copies=options.fsdp_copies,
+        token_copies=options.token_copies,
         padded_width=m.emb if options.pad_weights else 0,
     )
     decoder = training.make_decoder(

@@ -63,8 +63,8 @@ class MeshParallelism:
     parallelism (arXiv 2205.05198). Gradients of weights are summed over devices in
     ``reduce_dtype``, or, if it is None, in the type that the weights are gathered in. With
     ``eager``, operators run one by one, see ``eager_operators``, and weights and gradients pass
-    through the flat buffers of PyTorch's FSDP. With ``copied``, gathered weights and their
-    gradients are copied from and to the buffers of PyTorch's FSDP2. With ``tokens_copied``,
+    through the flat buffers of PyTorch's FSDP. With ``fsdp_copies``, gathered weights and their
+    gradients are copied from and to the buffers of PyTorch's FSDP2. With ``token_copies``,
     activations are copied after a gather and before a scatter of their tokens over ``tensor``.
     Weights whose dimension over ``fsdp`` has ``padded_width`` elements are stored with as many as
     its devices divide.
@@ -75,8 +75,8 @@ class MeshParallelism:
     sequence: bool = False
     reduce_dtype: Any = None
     eager: bool = False
-    copied: bool = False
-    tokens_copied: bool = False
+    fsdp_copies: bool = False
+    token_copies: bool = False
     padded_width: int = 0
 
     def get_split_axes(self, *names: str) -> tuple[str, ...]:
@@ -163,7 +163,7 @@ class MeshParallelism:
     def _has_buffer(self, axes: Sequence[Dim]) -> bool:
         """Return whether a weight or its gradient passes through the buffers of PyTorch's FSDP."""
         is_divided = "fsdp" in axes and bool(self.get_split_axes("fsdp"))
-        return is_divided and (self.eager or self.copied)
+        return is_divided and (self.eager or self.fsdp_copies)
 
     def _gather_shards(self, weight: jax.Array, axes: Sequence[Dim], dtype: Any) -> jax.Array:
         weight = self.mark_varying(weight.astype(dtype), *TOKENS)
@@ -175,7 +175,7 @@ class MeshParallelism:
         # FSDP2 gathers the weights of a block in one buffer, and copies each of them out
         # (split_with_sizes_copy in _fsdp_collectives.py of torch/distributed). The slice that
         # removes padding is such a copy.
-        is_copied = self.copied and not self._count_padding() and self._has_buffer(axes)
+        is_copied = self.fsdp_copies and not self._count_padding() and self._has_buffer(axes)
         return copy_array(weight) if is_copied else weight
 
     def _gather_with_own_sums(
@@ -267,7 +267,7 @@ class MeshParallelism:
         torch/distributed/_functional_collectives.py), while XLA lets the product read and write
         the order of the collective.
         """
-        return copy_array(x) if self.tokens_copied else x
+        return copy_array(x) if self.token_copies else x
 
     def constrain_heads(self, x: jax.Array) -> jax.Array:
         """Constrain ``[batch, sequence, heads, head_dim]`` to be split by heads over ``tensor``."""
