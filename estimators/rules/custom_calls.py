@@ -291,8 +291,8 @@ def list_documented_calls() -> list[tuple[str, str, str]]:
         ),
         (
             "`tpu_custom_call` of splash attention (`splash_mha_fwd*`, `dkv`, `dq`)",
-            "2 products forward, 4 and 3 backward, of whole blocks that the mask reaches; softmax "
-            "5 and 1 transcendental per score",
+            "2 products forward, 4 and 3 backward (5 in one kernel), of whole blocks that the mask "
+            "reaches; softmax 5 and 1 transcendental per score",
             "operands, one side of each block again; results",
         ),
         ("any target that an installed package has a rule for", "by that rule", "by that rule"),

@@ -1,4 +1,4 @@
-"""The work of splash attention, the Pallas kernels of JAX for attention on TPUs.
+"""The work of splash attention, the Pallas kernels of JAX and of tokamax for attention on TPUs.
 
 A call holds its kernel as code of another compiler, so that the work follows from its name, the
 shapes of its operands and the sizes of its blocks (``kernel_metadata``). The kernels compute whole
@@ -32,6 +32,7 @@ _KERNELS = {
     "fwd": (1, 1, "block_q", "block_kv"),
     "dkv": (2, 2, "block_q_dkv", "block_kv_dkv"),
     "dq": (2, 1, "block_q_dq", "block_kv_dq"),
+    "fused": (3, 2, "block_q_dkv", "block_kv_dkv"),
 }
 _FLOATS = ("bf16", "f16", "f32")
 
@@ -41,7 +42,7 @@ class SplashShape:
     """The shape of one call.
 
     Attributes:
-        kernel: ``fwd``, ``dkv`` or ``dq``.
+        kernel: ``fwd``, ``dkv``, ``dq``, or ``fused`` for the gradients of all three operands.
         heads: Batch size x heads.
         queries: The number of queries of a sequence.
         head_size: The size of queries and keys of one head.
@@ -91,7 +92,7 @@ def read_splash_shape(op: ir.Operation, kernel_name: str, metadata: str) -> Spla
     floats = [size for size in sizes if size.key in _FLOATS]
     if not match or len(floats) < 3 or any(len(size.shape) < 2 for size in floats[:3]):
         raise UnknownCost(f"{kernel_name} has no queries, keys and values", op=op)
-    kernel = match[1]
+    kernel = "fused" if match[1] == "dkv" and _count_results(op) == 3 else match[1]
     queries, keys, values = floats[:3]
     block_queries, block_keys = (
         _read_block_size(op, metadata, name) for name in _KERNELS[kernel][2:]
@@ -108,6 +109,12 @@ def read_splash_shape(op: ir.Operation, kernel_name: str, metadata: str) -> Spla
         block_keys,
         queries.key,
     )
+
+
+def _count_results(op: ir.Operation) -> int:
+    """Count the results of a call, or the elements of its tuple."""
+    first: ir.Type = op.results[0].type
+    return first.num_types if isinstance(first, ir.TupleType) else len(op.results)
 
 
 def _read_block_size(op: ir.Operation, metadata: str, name: str) -> int:
@@ -127,7 +134,14 @@ def _count_blocks(
     of blocks has fewer rows or columns than there are, it is that of a window. If there are fewer
     queries than keys, other devices have the other queries, and each has the same work. A mask that
     is given by its blocks is unknown.
+
+    Kernels of tokamax take the number of blocks, and lists of them, which may be padded to all
+    blocks; the list of a causal mask is then the longest.
     """
+    devices = max(1, round(columns / (rows * ratio)))
+    reached = [min(columns, int((row + 1) * ratio - 1e-9) + 1) for row in range(rows * devices)]
+    if not sizes[0].shape:
+        return min(sizes[1].elements, sum(reached) // devices)
     tables = [size for size in sizes if size.key == "i8" and len(size.shape) >= 2]
     if not tables:
         return rows * columns
@@ -135,8 +149,6 @@ def _count_blocks(
         message = "its mask is a table of pairs, which is not known"
         raise UnknownCost(message, op=op, remedy=KEEP_GOING)
     table_rows, table_columns = tables[0].shape[-2:]
-    devices = max(1, round(columns / (rows * ratio)))
-    reached = [min(columns, int((row + 1) * ratio - 1e-9) + 1) for row in range(rows * devices)]
     if table_columns < columns:
         return sum(min(count, table_columns) for count in reached) // devices
     if table_rows < rows:
@@ -153,7 +165,7 @@ def _count_fetched_bytes(op: ir.Operation, shape: SplashShape) -> int:
     """
     once = count_read_bytes(op)
     bits = {"f32": 32}.get(shape.dtype, 16)
-    side = shape.block_queries if shape.kernel == "dkv" else shape.block_keys
+    side = shape.block_queries if shape.kernel in ("dkv", "fused") else shape.block_keys
     length = side * (shape.head_size + shape.value_size) * bits // 8
     again = shape.heads * shape.blocks * length
     return once + again

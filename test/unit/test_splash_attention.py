@@ -115,6 +115,38 @@ def test_devices_that_divide_the_queries_have_the_same_blocks():
     assert work.transcendentals == 4 * 5 * 512 * 512
 
 
+TOKAMAX_CALL = """
+func.func public @main(%count: tensor<i32>, %list: tensor<{listed}xi8>,
+    %q: tensor<4x2048x128xbf16>, %k: tensor<2x2048x128xbf16>) -> tensor<4x2048x128xbf16> {{
+  %0:{results} = stablehlo.custom_call @tpu_custom_call(%count, %list, %list, %q, %k, %k)
+    {{kernel_name = "{name}", mhlo.frontend_attributes = {{kernel_metadata = "{metadata}"}}}}
+    : (tensor<i32>, tensor<{listed}xi8>, tensor<{listed}xi8>, tensor<4x2048x128xbf16>,
+       tensor<2x2048x128xbf16>, tensor<2x2048x128xbf16>) -> ({types})
+  return %0#0 : tensor<4x2048x128xbf16>
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "listed", "results", "blocks", "products"),
+    [
+        ("splash_mha_fwd_segmented_residuals", 10, 2, 10, 2),
+        ("splash_mha_fwd_segmented_residuals", 7, 2, 7, 2),  # a window
+        ("splash_mha_dkv_segmented_no_residuals", 16, 3, 10, 5),  # padded; all gradients at once
+    ],
+)
+def test_kernels_of_tokamax_list_their_blocks(name, listed, results, blocks, products):
+    text = TOKAMAX_CALL.format(
+        name=name, listed=listed, results=results, metadata=f"{COMPILED} block_q=512 block_kv=512",
+        types=", ".join(["tensor<4x2048x128xbf16>"] * results),
+    )  # fmt: skip
+    module = ir.Module.parse(text, make_context())
+    work = compute_op_work(get_call(module))
+    assert work.transcendentals == 4 * blocks * 512 * 512
+    (flops,) = (part.flops for part in work.parts if part.unit == "matrix")
+    assert flops == 2 * products * work.transcendentals * 128
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("has_sinks", [False, True])
 def test_chunks_of_devices_make_the_attention_of_whole_sequences(monkeypatch, has_sinks):
