@@ -26,6 +26,7 @@ import itertools
 import re
 from collections.abc import Collection
 
+from hespas.passes.compile import kernel_names
 from hespas.passes.compile.hlo_instructions import (
     HloComputation,
     HloInstruction,
@@ -47,8 +48,7 @@ from hespas.passes.compile.tpu_scatters import ScatterReplacer
 from hespas.passes.compile.tpu_transfers import SliceCollectiveReplacer, replace_host_copies
 from hespas.passes.compile.tpu_windows import keep_refetched_bytes
 
-# Frontend attributes: XLA's estimate, and the name of a Pallas kernel.
-CYCLES, KERNEL_NAME = "hespas_cycles", "hespas_kernel"
+CYCLES = "hespas_cycles"  # the frontend attribute of XLA's estimate
 _LAYOUT = re.compile(r"\{([\d,]*):[A-Z][^{}]*\}")
 # XLA prints this JSON text of a Pallas kernel in several lines and without quotes.
 _KERNEL_METADATA = re.compile(r"\bkernel_metadata=\{\n(.*?)\n\}", re.DOTALL)
@@ -122,7 +122,7 @@ def _keep_kernel_names(computation: HloComputation) -> None:
     for one in computation.instructions:
         if _KERNEL_CALL in one.attributes:
             name = re.sub(r"(\.\d+|\.clone)+$", "", one.name)
-            one.add_frontend_attribute(KERNEL_NAME, name)
+            one.add_frontend_attribute(kernel_names.CARRIER, name)
 
 
 def _keep_cycles(computation: HloComputation) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from hespas.dialects.attrs import CompilerEstimateAttr
 from hespas.dialects.mlir import FRONTEND, ir
-from hespas.passes.compile.tpu_hlo import CYCLES, KERNEL_NAME
+from hespas.passes.compile.kernel_names import restore_kernel_names
+from hespas.passes.compile.tpu_hlo import CYCLES
 from hespas.passes.compile.tpu_windows import REFETCHED_BYTES
 
 MEMORY_FACT = "xla_{}_bytes"  # the facts of XLA's memory plan, by part
@@ -18,6 +19,7 @@ def attach_compiler_estimates(module: ir.Module, clock_ghz: float) -> int:
     Returns:
         The number of ops with an estimate.
     """
+    restore_kernel_names(module)
     holders: list[ir.Operation] = []
 
     def collect_holder(op: ir.Operation) -> ir.WalkResult:
@@ -32,14 +34,11 @@ def attach_compiler_estimates(module: ir.Module, clock_ghz: float) -> int:
 def _attach_op_estimate(op: ir.Operation, clock_ghz: float) -> bool:
     """Turn the frontend attributes of one op; returns whether it has an estimate."""
     items = {item.name: item.attr for item in op.attributes[FRONTEND]}  # type: ignore[attr-defined]
-    cycles, kernel = items.pop(CYCLES, None), items.pop(KERNEL_NAME, None)
-    refetched = items.pop(REFETCHED_BYTES, None)
+    cycles, refetched = items.pop(CYCLES, None), items.pop(REFETCHED_BYTES, None)
     if items:
         op.attributes[FRONTEND] = ir.DictAttr.get(items, op.context)
     else:
         del op.attributes[FRONTEND]
-    if kernel is not None:
-        op.attributes["kernel_name"] = kernel
     if cycles is None:
         return False
     count = int(ir.StringAttr(cycles).value)

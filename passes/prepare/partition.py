@@ -32,6 +32,7 @@ from hespas.dialects.op_kinds import (
 from hespas.dialects.xla import CompilationSettings
 from hespas.passes.base import PassRun
 from hespas.passes.compile.compiler_process import CompileFailure, CompileRequest, compile_module
+from hespas.passes.compile.kernel_names import restore_kernel_names, store_kernel_names
 from hespas.passes.prepare.census import ModuleCensus, collect_census
 from hespas.passes.prepare.communicators import spell_out_axes
 from hespas.passes.prepare.device_grid import (
@@ -101,6 +102,7 @@ def partition_module(
         remove_shardings(module, census)
         return True
     name_entry_main(module, census.entry)
+    store_kernel_names(module)
     if partitioner is None:
         _refuse_custom_partitioning(census)
         new = _run_partitioner(module, compilation, target)
@@ -108,6 +110,7 @@ def partition_module(
         new = partitioner(module, compilation)
     check_arguments_divided(module, census.entry, find_entry_function(new))
     replace_program(module, new, compilation)
+    restore_kernel_names(module)
     module.operation.walk(remove_sharding_copy)
     return True
 

@@ -1,0 +1,51 @@
+"""The names of Pallas kernels while XLA holds a program.
+
+JAX writes the name in the attribute ``kernel_name`` of a call, which HLO lacks. XLA keeps frontend
+attributes, so that one of these carries the name.
+"""
+
+from __future__ import annotations
+
+from hespas.dialects.mlir import FRONTEND, find_attribute, ir, walk_operations
+from hespas.dialects.op_kinds import CUSTOM_CALLS
+
+CARRIER = "hespas_kernel"
+KERNEL_NAME = "kernel_name"
+
+
+def store_kernel_names(module: ir.Module) -> None:
+    """Copy the names of kernels to frontend attributes, in place."""
+
+    def store_name(op: ir.Operation) -> ir.WalkResult:
+        if op.name in CUSTOM_CALLS and KERNEL_NAME in op.attributes:
+            _write_frontend_items(
+                op, {**_read_frontend_items(op), CARRIER: op.attributes[KERNEL_NAME]}
+            )
+        return ir.WalkResult.ADVANCE
+
+    walk_operations(module.operation, store_name)
+
+
+def restore_kernel_names(module: ir.Module) -> None:
+    """Move the names of kernels from frontend attributes back, in place."""
+
+    def restore_name(op: ir.Operation) -> ir.WalkResult:
+        items = _read_frontend_items(op)
+        if CARRIER in items:
+            op.attributes[KERNEL_NAME] = items.pop(CARRIER)
+            _write_frontend_items(op, items)
+        return ir.WalkResult.ADVANCE
+
+    walk_operations(module.operation, restore_name)
+
+
+def _read_frontend_items(op: ir.Operation) -> dict[str, ir.Attribute]:
+    attr = find_attribute(op, FRONTEND)
+    return {item.name: item.attr for item in attr} if isinstance(attr, ir.DictAttr) else {}
+
+
+def _write_frontend_items(op: ir.Operation, items: dict[str, ir.Attribute]) -> None:
+    if items:
+        op.attributes[FRONTEND] = ir.DictAttr.get(items, op.context)
+    elif FRONTEND in op.attributes:
+        del op.attributes[FRONTEND]
