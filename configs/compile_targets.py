@@ -8,6 +8,7 @@ has the name of its node.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from hespas.configs import (
 from hespas.configs.text_files import read_text_file
 from hespas.configs.tpu_targets import TpuTarget
 from hespas.configs.validation import Positive, validate_config
+from hespas.support.errors import HespasError
 
 CPU = "cpu"
 ENUMS = frozenset(("feature_extension",))  # keys whose values are enum names, without quotes
@@ -107,6 +109,26 @@ class CompileTarget:
     @property
     def is_cpu(self) -> bool:
         return self.proto is None and self.tpu is None
+
+    @property
+    def platform(self) -> str:
+        """The platform that JAX lowers for."""
+        return "tpu" if self.tpu else "cuda" if self.proto else CPU
+
+    def describe_device(self) -> tuple[str, int]:
+        """Return the name of a device as its driver states it, and the number of its cores.
+
+        Raises:
+            HespasError: The description of a GPU lacks one of them.
+        """
+        if self.tpu is not None:
+            return self.tpu.device_kind, self.tpu.cores
+        kind = re.search(r'^\s*device_description_str: *"(.*)"', self.proto or "", re.M)
+        cores = re.search(r"^\s*core_count: *(\d+)", self.proto or "", re.M)
+        if kind is None or cores is None:
+            key = "core_count" if kind else "device_description_str"
+            raise HespasError(f"the target has no '{key}'", where=self.name)
+        return kind[1], int(cores[1])
 
 
 def list_target_presets() -> list[str]:

@@ -19,6 +19,8 @@ class TpuTarget(StrictModel):
         topology: The name of the generation in libtpu's names of topologies.
         torus_dimensions: The dimensions of the network between the chips of a slice.
         devices_per_chip: The devices of XLA on a chip.
+        device_kind: The name of a device, as JAX's ``device_kind``.
+        cores: The tensor cores of a device.
         max_slice_chips: The most chips of a slice; slices are connected by hosts' networks.
         clock_ghz: The clock that XLA's ``estimated_cycles`` count.
         chip_config: The name of libtpu's configuration of the chip; "" for its default.
@@ -27,6 +29,8 @@ class TpuTarget(StrictModel):
     topology: str
     torus_dimensions: Literal[2, 3]
     devices_per_chip: Literal[1, 2]
+    device_kind: str
+    cores: Literal[1, 2]
     max_slice_chips: Annotated[int, Field(gt=0, strict=True)]
     clock_ghz: Positive
     chip_config: str = ""

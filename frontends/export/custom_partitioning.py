@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from hespas.dialects.mlir import ir
 from hespas.dialects.protobuf import extract_hlo_module
 from hespas.dialects.xla import CompilationSettings, HloDump, compile_for_cpu
+from hespas.frontends.export.target_device import AbsentDevice
 from hespas.passes.compile.compiler_worker import find_dump
 from hespas.passes.compile.hlo_to_stablehlo import convert_hlo_to_stablehlo
 from hespas.passes.prepare.partition import CPU_DUMPS
@@ -59,15 +60,6 @@ def assume_recent_gpu() -> Iterator[None]:
         fused_attention_stablehlo.__dict__.update(checks)
 
 
-class _AbsentDevice:
-    """A device of a mesh that JAX needs while it lowers a kernel, and never uses."""
-
-    platform, device_kind, process_index, client = "abstract", "abstract", 0, None
-
-    def __init__(self, number: int) -> None:
-        self.id = self.local_hardware_id = number
-
-
 @contextlib.contextmanager
 def lower_without_devices(mesh: AbstractMesh) -> Iterator[None]:
     """Let JAX lower kernels with ``custom_partitioning`` for a mesh without devices."""
@@ -81,7 +73,7 @@ def lower_without_devices(mesh: AbstractMesh) -> Iterator[None]:
     def lower_call(ctx: Any, *values: Any, **parameters: Any) -> Any:
         axes = ctx.module_context.axis_context
         if isinstance(axes, sharding_impls.ShardingContext) and axes.device_assignment is None:
-            devices: Any = tuple(map(_AbsentDevice, range(axes.num_devices)))
+            devices: Any = tuple(map(AbsentDevice, range(axes.num_devices)))
             axes = sharding_impls.ShardingContext(axes.num_devices, devices, mesh)
             ctx = ctx.replace(module_context=ctx.module_context.replace(axis_context=axes))
         return lower_for_devices(ctx, *values, **parameters)

@@ -71,6 +71,7 @@ def lower_in_process(
         "mesh": None if request.mesh is None else dict(request.mesh),
         "spec": None if request.spec is None else request.spec.model_dump(),
         "platform": request.platform,
+        "target": request.target,
         "dcn": dict(request.dcn),
         "traceback": traceback,
         "devices": devices or _count_default_devices(request),

@@ -123,6 +123,7 @@ def export_program(request: dict[str, Any], output: Path) -> dict[str, Any]:
             request["mesh"],
             ExportSpec.model_validate(spec) if spec is not None else None,
             request["platform"],
+            target=request.get("target", ""),
         )
     )
     module = from_jax(loaded.lowered)

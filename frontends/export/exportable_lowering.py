@@ -12,26 +12,34 @@ from hespas.support.errors import HespasError
 from hespas.support.suggestions import suggest_nearest
 
 if TYPE_CHECKING:
-    from jax.sharding import AbstractMesh
+    from jax.sharding import AbstractDevice, AbstractMesh
     from jax.stages import Lowered
 
     from hespas.frontends.export.exportable import Exportable
 
 
-def lower_exportable(program: Exportable, platform: str = "cpu") -> Lowered:
+def lower_exportable(program: Exportable, platform: str = "cpu", target: str = "") -> Lowered:
     """Lower a program for ``platform`` (cpu, cuda, rocm or tpu) over its mesh, without allocation.
 
     The mesh is abstract and may have any number of devices. Errors of JAX and of the program itself
     are passed on.
 
+    Args:
+        program: The program.
+        platform: The platform.
+        target: The device of that platform that the program sees; "" for a recent one.
+
     Raises:
-        HespasError: If the mesh or a sharding does not fit the program.
+        HespasError: If the mesh or a sharding does not fit the program, or if there is no such
+            target.
     """
     import jax
 
     from hespas.frontends.export.custom_partitioning import lower_without_devices
+    from hespas.frontends.export.target_device import find_target_device
 
-    mesh = _make_abstract_mesh(program.mesh, program.explicit_axes)
+    device = find_target_device(platform, target)
+    mesh = _make_abstract_mesh(program.mesh, program.explicit_axes, device)
     for leaf in jax.tree.leaves(program.args):
         _check_element_width(leaf)
     options: dict[str, Any] = {"donate_argnums": program.donate_argnums}
@@ -64,7 +72,9 @@ def _check_element_width(leaf: Any) -> None:
         )
 
 
-def _make_abstract_mesh(axes: Mapping[str, int], explicit: tuple[str, ...] = ()) -> AbstractMesh:
+def _make_abstract_mesh(
+    axes: Mapping[str, int], explicit: tuple[str, ...], device: AbstractDevice | None
+) -> AbstractMesh:
     """Make a mesh of abstract devices; raises HespasError for an invalid axis."""
     from jax.sharding import AbstractMesh, AxisType
 
@@ -75,7 +85,8 @@ def _make_abstract_mesh(axes: Mapping[str, int], explicit: tuple[str, ...] = ())
     if unknown:
         raise HespasError(f"explicit_axes names '{min(unknown)}', which is not an axis of the mesh")
     kinds = tuple(AxisType.Explicit if name in explicit else AxisType.Auto for name in axes)
-    return AbstractMesh(tuple(axes.values()), tuple(axes), axis_types=kinds)
+    sizes = tuple(axes.values())
+    return AbstractMesh(sizes, tuple(axes), axis_types=kinds, abstract_device=device)
 
 
 def to_named_shardings(specs: Any, mesh: AbstractMesh) -> Any:

@@ -28,7 +28,8 @@ class ExportRequest:
 
     ``program`` is a recipe, ``module:function`` or ``FILE.py[:function]``. With ``spec`` the
     function itself is lowered; without, it is called with ``options`` and ``mesh`` and returns the
-    program. ``dcn`` is the part of each axis of the mesh that lies between slices.
+    program. ``dcn`` is the part of each axis of the mesh that lies between slices. ``target`` is
+    the device of the platform that the program sees; "" stands for a recent one.
     """
 
     program: str
@@ -37,6 +38,7 @@ class ExportRequest:
     spec: ExportSpec | None = None
     platform: str = "cpu"
     dcn: Mapping[str, int] = field(default_factory=dict)
+    target: str = ""
 
     def is_recipe(self) -> bool:
         """Return whether the program is the name of a recipe."""
@@ -139,9 +141,11 @@ def load_lowered_program(request: ExportRequest) -> LoweredProgram:
             that the program raises are passed on.
     """
     from hespas.frontends.export.custom_partitioning import assume_recent_gpu
+    from hespas.frontends.export.target_device import enter_target_device, find_target_device
 
     sys.path.append(os.getcwd())
-    with assume_recent_gpu():
+    device = find_target_device(request.platform, request.target)
+    with assume_recent_gpu(), enter_target_device(device):
         return _load_and_lower(request)
 
 
@@ -162,7 +166,7 @@ def _load_and_lower(request: ExportRequest) -> LoweredProgram:
         values = recipe_options.bind_option_texts(function, request.options, request.mesh, name)
         built_program = function(**values)
     if isinstance(built_program, Exportable):
-        lowered = lower_exportable(built_program, request.platform)
+        lowered = lower_exportable(built_program, request.platform, request.target)
         return LoweredProgram(lowered, built_program.name, built_program.mesh, built_program.facts)
     if hasattr(built_program, "lower") and hasattr(built_program, "jaxpr"):  # a Traced
         built_program = built_program.lower(lowering_platforms=(request.platform,))

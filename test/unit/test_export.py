@@ -336,7 +336,6 @@ LINE = [
     (("llama", "--set", "layers"), "--set: 'layers' is not KEY=VALUE"),
     (("llama", "--mesh", "fsdp=0"), "'fsdp=0' is not AXIS=N with N of at least 1"),
     (("llama", "--mesh", "a=2,a=2"), "the axis 'a' is repeated"),
-    (("llama", "--target", "cpu"), "--target has no effect on --stage lowered"),
     (("llama", "--stage", "optimised"), "--stage optimised needs --target"),
     (("llama", "--stage", "optimised", "--target", "H100_80"), "did you mean 'H100_80GB'"),
     (("llama", "-o", "x.foo"), "the name 'x.foo' has no known ending; known: .mlir,"),

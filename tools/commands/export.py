@@ -44,8 +44,8 @@ def build_parser() -> CommandParser:
     add("--stage", choices=STAGES, default="lowered", help="stage to export (default lowered)")
     add(
         "--target", metavar="NAME",
-        help="device that XLA partitions and optimises for: cpu (default), or a target of hespas "
-        "presets targets",
+        help="device that the program is lowered, partitioned and optimised for: cpu (default), or "
+        "a target of hespas presets targets",
     )  # fmt: skip
     add(
         "-o", "--output", default="-", metavar="FILE",
@@ -155,8 +155,6 @@ def _check_output_options(options: argparse.Namespace) -> None:
 
 
 def _select_compile_target(options: argparse.Namespace) -> str:
-    if options.stage == "lowered" and options.target is not None:
-        raise UsageError("--target has no effect on --stage lowered", remedy="name another stage")
     if options.stage == "optimised" and options.target is None:
         raise UsageError(
             "--stage optimised needs --target", remedy="add --target cpu, or the name of a GPU"
@@ -180,8 +178,14 @@ def _build_export_request(options: argparse.Namespace, target: str) -> ExportReq
     spec = _build_export_spec(options)
     if spec is not None and recipe_options:
         raise UsageError("--set does not go with --arg and --spec", remedy="see --static")
-    platform = options.platform or ("cpu" if target == CPU else "cuda")
-    return ExportRequest(options.program, recipe_options, options.mesh, spec, platform, options.dcn)
+    from hespas.configs import compile_targets
+
+    target_platform = compile_targets.load_compile_target(target).platform
+    platform = options.platform or target_platform
+    return ExportRequest(
+        options.program, recipe_options, options.mesh, spec, platform, options.dcn,
+        target if platform == target_platform else "",
+    )  # fmt: skip
 
 
 def _build_export_spec(options: argparse.Namespace) -> ExportSpec | None:

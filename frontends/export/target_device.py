@@ -1,0 +1,93 @@
+"""The device that a program is lowered for, as the program and its libraries see it.
+
+A program may depend on its device: Pallas and other libraries of kernels choose by the kind of the
+device, and frameworks by the platform of the devices of their mesh. During an export no such device
+is present. JAX answers the first from the abstract device of the context's mesh, which this module
+finds for a target; absent devices in a mesh answer the second.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hespas.configs import compile_targets
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from jax.sharding import AbstractDevice
+
+# A recent device of each platform, for exports that name no target.
+ASSUMED_TARGETS = {"cuda": "H100_80GB", "tpu": "TPUv6e"}
+# What ``jax.Device.platform`` says of the platforms that JAX lowers for.
+DEVICE_PLATFORMS = {"cuda": "gpu", "rocm": "gpu"}
+
+
+def find_target_device(platform: str, target: str = "") -> AbstractDevice | None:
+    """Return JAX's description of the devices of a target.
+
+    Args:
+        platform: The platform that JAX lowers for.
+        target: A target of that platform; "" for a recent one.
+
+    Returns:
+        None for a platform of which no target is known, and for the CPU, which is present.
+
+    Raises:
+        HespasError: There is no such target, or its file does not name the device.
+    """
+    from jax.sharding import AbstractDevice
+
+    name = target or ASSUMED_TARGETS.get(platform)
+    if name is None or name == compile_targets.CPU:
+        return None
+    kind, cores = compile_targets.load_compile_target(name).describe_device()
+    return AbstractDevice(kind, cores, DEVICE_PLATFORMS.get(platform, platform))
+
+
+def enter_target_device(device: AbstractDevice | None) -> AbstractContextManager[Any]:
+    """Let JAX answer questions for the device where a program has no mesh, or none yet."""
+    from jax.sharding import AbstractMesh, use_abstract_mesh
+
+    return use_abstract_mesh(AbstractMesh((), (), abstract_device=device))
+
+
+@dataclass(frozen=True)
+class _AbsentClient:
+    """The backend of absent devices.
+
+    It belongs to another process than they do: JAX asks devices of its own process for their
+    memories, which these cannot answer.
+    """
+
+    platform: str
+    runtime_type: str = "absent"
+
+    def process_index(self) -> int:
+        return AbsentDevice.process_index + 1
+
+
+class AbsentDevice:
+    """A device of a mesh that JAX and programs ask for its properties, and never run on."""
+
+    process_index = 0
+
+    def __init__(self, number: int, device: AbstractDevice | None = None) -> None:
+        """Make a device of the kind of ``device``; None stands for a CPU."""
+        self.id = self.local_hardware_id = number
+        self.platform = device.platform if device else "cpu"
+        self.device_kind = device.device_kind if device else "cpu"
+        self.num_cores = self.core_count = device.num_cores if device else None
+        self.client = _AbsentClient(self.platform)
+
+
+def make_absent_devices(count: int) -> list[Any]:
+    """Make ``count`` devices of the kind that the context's mesh names, for ``jax.sharding.Mesh``.
+
+    Programs over such a mesh can be lowered, but neither compiled nor run.
+    """
+    from jax.sharding import get_abstract_mesh
+
+    device = get_abstract_mesh().abstract_device
+    return [AbsentDevice(number, device) for number in range(count)]

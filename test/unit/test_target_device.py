@@ -1,0 +1,98 @@
+"""The device that a program sees while it is lowered for a target that is not present."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import AbstractDevice, Mesh, get_abstract_mesh
+from jax.sharding import PartitionSpec as P
+
+from hespas.configs import compile_targets
+from hespas.frontends.export.exportable import Exportable
+from hespas.frontends.export.exportable_lowering import lower_exportable
+from hespas.frontends.export.target_device import (
+    enter_target_device,
+    find_target_device,
+    make_absent_devices,
+)
+from hespas.support.errors import HespasError
+from hespas.tools.commands import export
+
+
+@pytest.mark.parametrize(
+    ("platform", "target", "device"),
+    [
+        ("tpu", "TPUv5p", AbstractDevice("TPU v5", 2, "tpu")),
+        ("tpu", "", AbstractDevice("TPU v6 lite", 1, "tpu")),
+        ("cuda", "A100_SXM_40GB", AbstractDevice("NVIDIA A100-SXM4-40GB", 108, "gpu")),
+        ("cpu", "", None),
+        ("cpu", "cpu", None),
+        ("rocm", "", None),
+    ],
+)
+def test_a_target_has_a_device(platform, target, device):
+    assert find_target_device(platform, target) == device
+
+
+def test_a_description_of_a_gpu_names_its_device(tmp_path):
+    (tmp_path / "mine.txtpb").write_text('device_description_str: "NVIDIA mine"\n')
+    with pytest.raises(HespasError, match=r"mine: .*no 'core_count'"):
+        compile_targets.load_compile_target(str(tmp_path / "mine.txtpb")).describe_device()
+
+
+@pytest.mark.parametrize("mesh", [{}, {"data": 4}])
+def test_a_program_sees_its_target(mesh):
+    """Pallas chooses by the generation of the TPU, which it asks JAX for."""
+    from jax.experimental.pallas import tpu as pltpu
+
+    seen = []
+
+    def scale(x):
+        seen.append(pltpu.get_tpu_info().generation)
+        return 2 * x
+
+    program = Exportable("scale", scale, (jax.ShapeDtypeStruct((8,), jnp.float32),), mesh=mesh)
+    for target, generation in (("TPUv4", 4), ("TPUv5e", 5), ("TPUv6e", 6)):
+        lower_exportable(program, "tpu", target)
+        assert seen.pop() == generation
+
+
+def test_a_mesh_of_absent_devices_is_that_of_the_context():
+    """A program that makes a mesh of devices is lowered for the platform of the target."""
+    with enter_target_device(find_target_device("tpu", "TPUv5e")):
+        mesh = Mesh(np.array(make_absent_devices(4), dtype=object), ("data",))
+    assert mesh.devices.flat[0].platform == "tpu"
+
+    def add_one(x):
+        local = jax.shard_map(lambda x: x + 1, mesh=mesh, in_specs=P("data"), out_specs=P("data"))
+        return local(jax.lax.with_sharding_constraint(x, jax.NamedSharding(mesh, P("data"))))
+
+    program = Exportable(
+        "add", add_one, (jax.ShapeDtypeStruct((8,), jnp.float32),), mesh={"data": 4}
+    )
+    text = lower_exportable(program, "tpu", "TPUv5e").as_text()
+    assert "sdy.manual_computation" in text and "tensor<2xf32>" in text
+    on_host = jax.NamedSharding(mesh, P("data"), memory_kind="pinned_host")
+    assert on_host.memory_kind == "pinned_host"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "platform", "target"),
+    [
+        (["--target", "TPUv5e"], "tpu", "TPUv5e"),
+        (["--target", "H100_80GB"], "cuda", "H100_80GB"),
+        (["--target", "TPUv5e", "--platform", "cpu"], "cpu", ""),
+        (["--platform", "tpu"], "tpu", ""),
+    ],
+)
+def test_the_command_lowers_for_the_platform_of_its_target(arguments, platform, target):
+    options = export.build_parser().parse_args(["llama", *arguments])
+    request = export._build_export_request(options, options.target or compile_targets.CPU)
+    assert (request.platform, request.target) == (platform, target)
+
+
+def test_absent_devices_of_no_target_are_cpus():
+    assert {device.platform for device in make_absent_devices(2)} == {"cpu"}
+    assert get_abstract_mesh().abstract_device is None
