@@ -25,6 +25,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
 from hespas.frontends.export.exportable import Exportable
+from hespas.frontends.export.target_device import make_absent_devices
 from hespas.frontends.recipes.standins import install_stand_ins
 from hespas.support.errors import HespasError
 
@@ -53,16 +54,16 @@ def build(
     """
     if not Path(model).is_file():
         raise HespasError("there is no such configuration file", where=model)
-    devices = math.prod(mesh.values())
-    jax.config.update("jax_num_cpu_devices", devices)
-    hardware = f"hespas-{devices}"
+    devices = make_absent_devices(math.prod(mesh.values()))
+    platform = devices[0].platform
+    hardware = f"hespas-{len(devices)}"
     keys = {
         "run_name": "hespas",
         "base_output_directory": "unused",
-        "hardware": "cpu",
+        "hardware": platform,
         "compile_topology": hardware,
         "compile_topology_num_slices": "1",
-        "quantization_local_shard_count": str(devices),
+        "quantization_local_shard_count": str(len(devices)),
         "enable_checkpointing": "false",
         "ici_fsdp_parallelism": "1",  # MaxText's default uses all remaining devices
         **{f"ici_{axis}_parallelism": str(size) for axis, size in mesh.items()},
@@ -70,8 +71,8 @@ def build(
     arguments = ["train_compile", model, *(f"{key}={value}" for key, value in keys.items())]
     with contextlib.redirect_stdout(io.StringIO()), _silence_logging():
         maxtext = _import_maxtext()
-        maxtext.register_hardware(hardware, devices)
-        step = maxtext.capture_train_step([*arguments, *shlex.split(options)])
+        maxtext.register_hardware(hardware, platform, len(devices))
+        step = maxtext.capture_train_step([*arguments, *shlex.split(options)], devices)
     return step.to_exportable(mesh)
 
 
@@ -82,13 +83,13 @@ class _MaxTextModules:
     train_compile: ModuleType
     hardware: ModuleType
 
-    def register_hardware(self, name: str, devices: int) -> None:
+    def register_hardware(self, name: str, platform: str, devices: int) -> None:
         """Register ``compile_topology=name``: one slice of ``devices`` devices."""
         kind = self.hardware.SystemCharacteristics
-        characteristics = kind("gpu", None, None, None, devices, None)
+        characteristics = kind(platform, None, None, None, devices, None)
         self.hardware.UserFacingNameToSystemCharacteristics[name] = characteristics
 
-    def capture_train_step(self, arguments: list[str]) -> _MaxTextStep:
+    def capture_train_step(self, arguments: list[str], devices: list[Any]) -> _MaxTextStep:
         """Capture the step that MaxText's ahead-of-time compilation would compile."""
         captured_steps: list[_MaxTextStep] = []
 
@@ -110,7 +111,8 @@ class _MaxTextModules:
             raise StepCaptured
 
         compiler: Any = self.train_compile
-        compiler.get_topology_mesh, compiler.jit_and_compile = _make_device_mesh, capture_step
+        compiler.get_topology_mesh = functools.partial(_make_device_mesh, devices=devices)
+        compiler.jit_and_compile = capture_step
         try:
             compiler.main(arguments)
         except StepCaptured:
@@ -142,17 +144,17 @@ def _import_maxtext() -> _MaxTextModules:
         )
 
 
-def _make_device_mesh(config: Any) -> Mesh:
-    """Make MaxText's mesh of CPU devices; MaxText asks them only for their platform."""
+def _make_device_mesh(config: Any, devices: list[Any]) -> Mesh:
+    """Make MaxText's mesh of absent devices; MaxText asks them only for their platform."""
     shape = list(config.ici_parallelism)
-    if math.prod(shape) != len(jax.devices()):
+    if math.prod(shape) != len(devices):
         sizes = zip(config.mesh_axes, shape, strict=True)
         axis_sizes = ", ".join(f"{axis} {size}" for axis, size in sizes if size != 1)
         raise HespasError(
             f"the configuration's own parallelism does not fit --mesh: {axis_sizes}",
             remedy="remove the keys ici_*_parallelism, which --mesh sets",
         )
-    return Mesh(np.array(jax.devices()).reshape(shape), tuple(config.mesh_axes))
+    return Mesh(np.array(devices, dtype=object).reshape(shape), tuple(config.mesh_axes))
 
 
 @dataclass(frozen=True)
@@ -208,7 +210,17 @@ class _MaxTextStep:
 
 
 def _get_partition_spec(sharding: NamedSharding) -> Any:
-    """Return the axes of a sharding without its devices."""
+    """Return the axes of a sharding without its devices.
+
+    Raises:
+        HespasError: The array stays in the memory of the host.
+    """
+    if sharding.memory_kind in ("pinned_host", "unpinned_host"):
+        raise HespasError(
+            "MaxText keeps parameters or states of the optimizer in the memory of the host, which "
+            "this export cannot express",
+            remedy="remove parameter_memory_host_offload and optimizer_memory_host_offload",
+        )
     return sharding.spec
 
 

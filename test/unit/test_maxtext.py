@@ -14,6 +14,8 @@ import pytest
 
 from hespas.dialects.mlir import ir, make_context
 from hespas.dialects.xla import find_gpu_library
+from hespas.estimators.rules.custom_calls import find_kernel_name
+from hespas.estimators.work import compute_op_work
 from hespas.frontends.export import export_process, stages
 from hespas.frontends.export.program_source import ExportRequest
 from hespas.frontends.recipes.standins import StandInFinder, StandInModule, install_stand_ins
@@ -65,7 +67,7 @@ def main(argv):
     mesh = get_topology_mesh(Config(keys))
     spec = P() if "whole" in keys else P("fsdp", "tensor")
     def train_step(state, batch):
-        assert Rules.active and mesh.devices.flat[0].platform == "cpu"
+        assert Rules.active and mesh.devices.flat[0].platform == keys["hardware"]
         if "data" in keys: tf.io.read(batch)
         local = jax.shard_map(lambda x: x + 1, mesh=mesh, in_specs=P("fsdp"), out_specs=P("fsdp"))
         return State({"w": state.params["w"] + local(batch).mean()}), {"loss": 1.0}
@@ -105,10 +107,12 @@ def package(tmp_path, monkeypatch):
     return str(tmp_path / "model.yml")
 
 
-def lowered(model: str, mesh: dict[str, int], options: str = "") -> export_process.ExportedModule:
+def lowered(
+    model: str, mesh: dict[str, int], options: str = "", platform: str = "cpu"
+) -> export_process.ExportedModule:
     settings = {"model": model, "options": options}
     return export_process.lower_in_process(
-        ExportRequest("maxtext", settings, mesh), say=lambda line: None
+        ExportRequest("maxtext", settings, mesh, None, platform), say=lambda line: None
     )
 
 
@@ -119,6 +123,14 @@ def test_the_step_keeps_its_shardings_and_names(package):
     assert "sdy.manual_computation" in text and "tf.aliasing_output" in text
     assert exported.mesh == {"data": 1, "fsdp": 2, "tensor": 2}
     assert exported.facts == {"parameters": 128, "tokens_per_step": 128, "maxtext": "7.8"}
+
+
+@pytest.mark.parametrize(("platform", "hardware"), [("tpu", "tpu"), ("cuda", "gpu")])
+def test_the_step_sees_the_platform_of_the_target(package, platform, hardware):
+    exported = lowered(package, {"fsdp": 4}, platform=platform)
+    assert exported.devices == 4
+    with pytest.raises(HespasError, match="AssertionError"):
+        lowered(package, {"fsdp": 4}, f"hardware={hardware}-of-another-kind", platform)
 
 
 @pytest.mark.parametrize(
@@ -212,3 +224,51 @@ def test_census_of_llama3_100m(tmp_path: Path):
     counts = Counter(op.operation.name for op in main.regions[0].blocks[0].operations)
     expected = PUBLISHED if version("maxtext") == "0.1.0" else LATER
     assert {name: counts[f"stablehlo.{name}"] for name in expected} == expected
+
+
+FLASH = """\
+base_config: "base.yml"
+base_emb_dim: 512
+base_num_query_heads: 4
+base_num_kv_heads: 2
+base_num_decoder_layers: 2
+base_mlp_dim: 1024
+head_dim: 128
+vocab_size: 2048
+decoder_block: "llama2"
+mlp_activations: ["silu", "linear"]
+enable_dropout: False
+max_target_length: 2048
+per_device_batch_size: 1
+attention: "flash"
+remat_policy: "full"
+"""
+BACKWARD = {  # the kernels of the backward pass, by the library
+    "use_tokamax_splash=false": ["dkv", "dq"],
+    "use_tokamax_splash=true": ["dkv"],
+}
+
+
+@pytest.mark.skipif(INSTALLED is None, reason="MaxText is not installed: hespas[maxtext]")
+@pytest.mark.parametrize("library", BACKWARD)
+def test_flash_attention_of_a_tpu_has_costs(tmp_path: Path, library: str):
+    """Splash attention of JAX and of tokamax, forward, recomputed and backward."""
+    (tmp_path / "flash.yml").write_text(FLASH)
+    settings = {"model": str(tmp_path / "flash.yml"), "options": library}
+    exported = export_process.lower_in_process(
+        ExportRequest("maxtext", settings, {"fsdp": 4}, None, "tpu", target="TPUv5e")
+    )
+    module = ir.Module.parse(exported.bytecode, make_context())
+    calls: list[ir.Operation] = []
+
+    def collect_call(op: ir.Operation) -> ir.WalkResult:
+        if "kernel_name" in op.attributes:
+            calls.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(collect_call)
+    kernels = [find_kernel_name(call) for call in calls]
+    backward = [f"splash_mha_{name}_segmented_no_residuals" for name in BACKWARD[library]]
+    assert sorted(kernels) == sorted([*backward, *["splash_mha_fwd_segmented_residuals"] * 2])
+    causal_scores = 4 * (1 + 2 + 3 + 4) * 512 * 512
+    assert {compute_op_work(call).transcendentals for call in calls} == {causal_scores}
