@@ -164,8 +164,10 @@ def test_tokens_of_a_step_are_sequences_of_each_length() -> None:
     ]  # fmt: skip
     with pytest.raises(UsageError, match="4096 tokens of a step are not whole sequences of 1000"):
         request.count_samples("1000")
-    with pytest.raises(UsageError, match="is not given"):
+    with pytest.raises(UsageError, match="is given twice"):
         LayoutRequest("llama", "H100_80GB", 2, 4, global_tokens=4096).count_samples("1024")
+    with pytest.raises(UsageError, match="is not given"):
+        LayoutRequest("llama", "H100_80GB", 2).count_samples("1024")
 
 
 def test_a_changed_source_is_another_program(tmp_path: Path) -> None:
