@@ -189,7 +189,8 @@ class _MaxTextStep:
         @functools.wraps(self.function)
         def run_train_step(*args: Any) -> Any:
             # MaxText's own mesh: jax.shard_map compares it with the context's.
-            with jax.sharding.use_abstract_mesh(self.mesh.abstract_mesh), self.rules:
+            mesh = self.mesh.abstract_mesh
+            with jax.sharding.use_abstract_mesh(mesh), self.rules, _explain_missing_kernels():
                 return self.function(*args)
 
         tokens = jax.tree.leaves(batch)[0]
@@ -207,6 +208,25 @@ class _MaxTextStep:
                 "maxtext": version("maxtext"),
             },
         )
+
+
+@contextlib.contextmanager
+def _explain_missing_kernels() -> Iterator[None]:
+    """Convert the errors of attention that needs a package or a device to ones with a remedy."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise HespasError(
+            f"MaxText's step needs the package '{error.name}', which is not installed",
+            remedy="install it; on GPUs, attention=cudnn_flash_jax needs no further package",
+        ) from error
+    except NotImplementedError as error:
+        if "Not supported on cpu" not in str(error):
+            raise
+        raise HespasError(
+            "MaxText's step calls a kernel that needs its device to be present",
+            remedy="name a TPU with --target; on GPUs, set attention=cudnn_flash_jax",
+        ) from error
 
 
 def _get_partition_spec(sharding: NamedSharding) -> Any:

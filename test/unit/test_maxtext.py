@@ -69,6 +69,8 @@ def main(argv):
     def train_step(state, batch):
         assert Rules.active and mesh.devices.flat[0].platform == keys["hardware"]
         if "data" in keys: tf.io.read(batch)
+        if "engine" in keys: import transformer_engine
+        if "kernel" in keys: raise NotImplementedError("Not supported on cpu.")
         local = jax.shard_map(lambda x: x + 1, mesh=mesh, in_specs=P("fsdp"), out_specs=P("fsdp"))
         return State({"w": state.params["w"] + local(batch).mean()}), {"loss": 1.0}
     state = State({"w": jax.ShapeDtypeStruct((8, 16), jnp.bfloat16),
@@ -140,6 +142,8 @@ def test_the_step_sees_the_platform_of_the_target(package, platform, hardware):
         ({"fsdp": 4}, "nokey=1", "'nokey' not in 0, 1"),
         ({"fsdp": 4}, "whole=1", "shards nothing with flax 7.9"),
         ({"fsdp": 4}, "data=1", "the program calls tensorflow.io.read"),
+        ({"fsdp": 4}, "engine=1", "the package 'transformer_engine', which is not installed"),
+        ({"fsdp": 4}, "kernel=1", "needs its device to be present; name a TPU with --target"),
     ],
 )
 def test_what_does_not_fit_is_one_line(package, mesh, options, message):
