@@ -124,7 +124,7 @@ def test_names_that_do_not_map_to_one_make_another_program(tmp_path):
 
 def test_another_number_of_devices_is_an_error(tmp_path):
     traces.system(tmp_path / "system", [8])
-    with pytest.raises(HespasError, match="of 4 devices, but system system has 8"):
+    with pytest.raises(HespasError, match="on 4 devices, but system system has 8"):
         InMemoryPrograms(ProgramTrace(4)).place_on_system(
             configs.load_system(str(tmp_path / "system"))
         )
