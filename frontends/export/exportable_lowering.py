@@ -33,12 +33,27 @@ def lower_exportable(program: Exportable, platform: str = "cpu", target: str = "
         HespasError: If the mesh or a sharding does not fit the program, or if there is no such
             target.
     """
-    import jax
-
-    from hespas.frontends.export.custom_partitioning import lower_without_devices
     from hespas.frontends.export.target_device import find_target_device
 
     device = find_target_device(platform, target)
+    try:
+        return _lower_for_device(program, platform, device)
+    except ValueError:
+        if device is None:
+            raise
+        # JAX refuses an ``AbstractMesh`` of the program's own, which has no device, beside one that
+        # has; such a program asks no mesh for its device.
+        with contextlib.suppress(Exception):
+            return _lower_for_device(program, platform, None)
+        raise
+
+
+def _lower_for_device(program: Exportable, platform: str, device: AbstractDevice | None) -> Lowered:
+    """Lower a program over a mesh of ``device``, or of unknown devices."""
+    import jax
+
+    from hespas.frontends.export.custom_partitioning import lower_without_devices
+
     mesh = _make_abstract_mesh(program.mesh, program.explicit_axes, device)
     for leaf in jax.tree.leaves(program.args):
         _check_element_width(leaf)

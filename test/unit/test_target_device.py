@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import AbstractDevice, Mesh, get_abstract_mesh
+from jax.sharding import AbstractDevice, AbstractMesh, Mesh, get_abstract_mesh
 from jax.sharding import PartitionSpec as P
 
 from hespas.configs import compile_targets
@@ -57,6 +59,23 @@ def test_a_program_sees_its_target(mesh):
     for target, generation in (("TPUv4", 4), ("TPUv5e", 5), ("TPUv6e", 6)):
         lower_exportable(program, "tpu", target)
         assert seen.pop() == generation
+
+
+@pytest.mark.parametrize("platform", ["cuda", "tpu"])
+def test_a_program_may_have_an_abstract_mesh_of_its_own(platform):
+    """JAX compares it with the mesh of the context, which has a device."""
+    own = AbstractMesh((4,), ("data",))
+
+    def add_all(x):
+        local = functools.partial(jax.lax.psum, axis_name="data")
+        return jax.shard_map(local, mesh=own, in_specs=P("data"), out_specs=P())(x)
+
+    shapes = (jax.ShapeDtypeStruct((8,), jnp.float32),)
+    program = Exportable("add_all", add_all, shapes, mesh={"data": 4})
+    assert "all_reduce" in lower_exportable(program, platform).as_text()
+    other = Exportable("add_all", add_all, shapes, mesh={"data": 2})
+    with pytest.raises(ValueError, match="context mesh"):
+        lower_exportable(other, platform)
 
 
 def test_a_mesh_of_absent_devices_is_that_of_the_context():
