@@ -124,9 +124,11 @@ def _generate_sums(
 
 
 def _derive_quotients(row: dict[str, Any], long: dict[str, Any]) -> None:
-    """Add what follows from the sums: whether the program fits, utilisations, rates."""
-    if (size := long.get("memory.node_bytes")) is not None and "memory.peak_bytes" in row:
-        row["memory.fits"] = row["memory.peak_bytes"] <= size
+    """Add what follows from the sums: utilisations and rates.
+
+    Whether the program fits does not: the peaks of programs with few layers may be elsewhere.
+    """
+    row.pop("memory.fits", None)
     step_s, long_s = (r.get("step_time_s") or r["compute_s"] for r in (row, long))
     if row.get("step_time_s") and "exposed_comm_s" in row:
         row["exposed_share"] = row["exposed_comm_s"] / row["step_time_s"]
