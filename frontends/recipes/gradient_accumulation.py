@@ -73,7 +73,19 @@ class StepGradients:
 
     def _differentiate(self, params: Any, batch: Mapping[str, jax.Array]) -> tuple[jax.Array, Any]:
         value, grads = jax.value_and_grad(self.loss)(params, batch)
-        return value, jax.tree.map(self.p.finish_flat_gradient, grads, self.weights)
+        return value, self._finish_gradients(grads, self.weights)
+
+    def _finish_gradients(self, grads: Any, weights: Any) -> Any:
+        """Finish the gradients of weights; those of the scales of products are not divided."""
+        if isinstance(grads, dict):
+            return {
+                name: self._finish_gradients(part, weights[name]) if name in weights else part
+                for name, part in grads.items()
+            }
+        if isinstance(grads, list | tuple):
+            parts = zip(grads, weights, strict=True)
+            return type(grads)(self._finish_gradients(*part) for part in parts)
+        return self.p.finish_flat_gradient(grads, weights)
 
     def _sum_microbatches(
         self, copies: Any, batch: Mapping[str, jax.Array]

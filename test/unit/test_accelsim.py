@@ -90,7 +90,7 @@ def test_a_region_without_a_report_is_named(tmp_path):
         HespasError, match=r"there is no report .*\.log; hespas measure accelsim writes"
     ):
         passes.run_pipeline(module, f"split-linear,accelsim-annotate{{reports={tmp_path}}}")
-    with pytest.raises(UsageError, match="no folder 'none'"):
+    with pytest.raises(UsageError, match="none is not a folder"):
         passes.run_pipeline(module, "accelsim-annotate{reports=none}")
     (digest,) = {item.digest for item in collect_items(module)}
     (tmp_path / f"{digest}.log").write_text("nothing")

@@ -464,7 +464,7 @@ def test_a_whole_flow_by_a_plug_in(tmp_path, monkeypatch, capsys):
     for extra, message in (
         (["--setting", "devices=x"], "no setting 'devices'; did you mean 'device'"),
         (["--setting", "device"], "'device' is not KEY=VALUE"),
-        (["--jobs", "0"], "'jobs' is 0"),
+        (["--jobs", "0"], "--jobs is 0"),
         (["--estimator", "roofline", "--jobs", "2"], "roofline does not"),
         (["--dask", "tcp://127.0.0.1:1", "--jobs", "2"], "exclude each other"),
     ):
