@@ -53,7 +53,7 @@ def test_layouts_are_ordered_by_the_time_of_a_device_for_a_token():
 
 
 def test_extended_rows_are_counted_and_named(monkeypatch):
-    rows = [dict(row) for row in accuracy_page.read_runs()]
+    rows = [row | {"extended_from_layers": ""} for row in accuracy_page.read_runs()]
     extended = [row for row in rows if row["predicted_s"]][:3]
     for row in extended:
         row["extended_from_layers"] = "2 4"
