@@ -192,8 +192,8 @@ def _add_program_figures(outcome: CaseOutcome, rows: Sequence[dict[str, Any]]) -
         return
     try:
         figures = extend_row(rows[0], rows[1], outcome.extension.counts)
-    except HespasError as error:
-        outcome.reasons["run"] = error.message
+    except Exception as error:
+        outcome.reasons["run"] = _describe_exception(error)
         return
     if outcome.extension.exceeded_limit:
         figures["memory.fits"] = False
