@@ -306,6 +306,25 @@ def test_rows_are_ranked_and_shown() -> None:
     assert [row["status"] for row in plan.to_json()["rows"]] == ["estimated"] * 3 + ["pruned"]
 
 
+@pytest.mark.parametrize(
+    ("arrays", "names"),
+    [
+        ({"params.layers.0.up": "A", "params.layers.1.up": "A", "mu.layers.0.up": "A"}, ["up"]),
+        (
+            {"params.Block_0.Dense_0.kernel": "A", "params.Block_0.Dense_1.kernel": "B",
+             "params.Block_1.Dense_0.kernel": "A", "tokens": "None"},
+            ["Block_*.Dense_0.kernel", "Block_*.Dense_1.kernel"],
+        ),
+        ({"weights.layers.0.up": "A", "weights.layers.1.up": "A", "x": "B"},
+         ["weights.layers.*.up", "x"]),
+    ],
+)  # fmt: skip
+def test_arrays_are_named_by_what_tells_them_apart(arrays: dict[str, str], names: list[str]):
+    tables = plan_tables.build_plan_tables(replace(make_plan(), partition_specs=arrays))
+    (recipe,) = [table for table in tables if table.title == "How to build rank 1"]
+    assert [row[0] for row in recipe.rows] == names
+
+
 def test_a_plan_without_a_fitting_layout_has_a_page() -> None:
     plan = replace(make_plan(), rows=make_plan().rows[3:])
     assert plan.winner is None and "<circle" not in render_plan_page(plan, "Layouts").decode()

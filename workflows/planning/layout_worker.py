@@ -129,9 +129,14 @@ def _list_specified_arguments(
 
 
 def _name_array(path: Sequence[Any], parameters: Sequence[str] | None) -> str:
-    """Name an array by its path, whose first key is the number of its argument."""
-    from jax.tree_util import keystr
+    """Name an array by its path, whose first key is the number of its argument.
 
+    A box of Flax, whose only array is its ``value``, has the name of the array.
+    """
+    from jax.tree_util import GetAttrKey, keystr
+
+    if path[-1] == GetAttrKey("value"):
+        path = path[:-1]
     name = keystr(tuple(path[1:]), simple=True, separator=".")
     if parameters is None:
         return name

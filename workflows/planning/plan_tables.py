@@ -148,16 +148,20 @@ def _tabulate_recipe(plan: LayoutPlan) -> TextTable:
 
 
 def _list_distinct_specs(specs: Mapping[str, str]) -> list[tuple[str, str]]:
-    """List the PartitionSpec of each array once for all layers; moments follow their parameters."""
-    has_groups = any(name.startswith(f"{PARAMETERS}.") for name in specs)
-    distinct: dict[tuple[str, str], None] = {}
-    for name, spec in specs.items():
-        group, _, rest = name.partition(".")
-        if not has_groups:
-            distinct[re.sub(r"\d+", "*", name), spec] = None
-        elif group in (PARAMETERS, ""):
-            distinct[rest.rpartition(".")[2], spec] = None
-    return list(distinct)
+    """List the PartitionSpec of each array once for all layers; moments follow their parameters.
+
+    Parameters are named by their last keys, unless arrays of one name have several specs.
+    """
+    prefix = f"{PARAMETERS}."
+    parameters = {n.removeprefix(prefix): s for n, s in specs.items() if n.startswith(prefix)}
+    if not parameters:
+        return [*dict.fromkeys((re.sub(r"\d+", "*", name), spec) for name, spec in specs.items())]
+    pairs = dict.fromkeys((name.rpartition(".")[2], spec) for name, spec in parameters.items())
+    if len(pairs) == len({name for name, _ in pairs}):
+        return [*pairs]
+    # The first number is that of the layer; others tell the arrays of a layer apart.
+    names = {name: re.sub(r"\d+", "*", name, count=1) for name in parameters}
+    return [*dict.fromkeys((names[name], spec) for name, spec in parameters.items())]
 
 
 def list_csv_rows(plan: LayoutPlan) -> list[dict[str, Any]]:
