@@ -9,7 +9,7 @@ import contextlib
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -43,6 +43,7 @@ __all__ = [
     "ir",
     "list_dictionary_entries",
     "make_context",
+    "read_frontend_items",
     "read_frontend_text",
     "refine_dynamic_shapes",
     "register_passes",
@@ -53,6 +54,7 @@ __all__ = [
     "to_f64_attr",
     "to_i64_attr",
     "walk_operations",
+    "write_frontend_items",
 ]
 
 FRONTEND = "mhlo.frontend_attributes"  # what a framework passes through XLA, by name
@@ -221,6 +223,22 @@ def read_frontend_text(op: ir.Operation, name: str) -> str:
             if entry == name and isinstance(value, ir.StringAttr):
                 return decode_string_attr(value)
     return ""
+
+
+def read_frontend_items(op: ir.Operation) -> dict[str, ir.Attribute]:
+    """Return all frontend attributes of an op by name; {} if it has none."""
+    attributes = find_attribute(op, FRONTEND)
+    if not isinstance(attributes, ir.DictAttr):
+        return {}
+    return {item.name: item.attr for item in attributes}
+
+
+def write_frontend_items(op: ir.Operation, items: Mapping[str, ir.Attribute]) -> None:
+    """Replace the frontend attributes of an op by others; none leave no dictionary."""
+    if items:
+        op.attributes[FRONTEND] = ir.DictAttr.get(dict(items), op.context)
+    elif FRONTEND in op.attributes:
+        del op.attributes[FRONTEND]
 
 
 def get_defining_op(value: ir.Value) -> ir.Operation | None:

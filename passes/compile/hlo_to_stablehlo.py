@@ -11,6 +11,8 @@ from hespas.dialects.mlir import (
     hlo_text_to_proto,
     ir,
     make_context,
+    read_frontend_items,
+    write_frontend_items,
 )
 from hespas.dialects.xla import hlo_proto_to_text
 from hespas.passes.compile import hlo_text, tpu_hlo
@@ -94,14 +96,11 @@ def _restore_async_tuples(module: ir.Module) -> None:
 
 def _remove_async_mark(op: ir.Operation) -> str:
     """Remove the mark from an op and return its number; an empty string if there is no mark."""
-    items = {item.name: item.attr for item in op.attributes[FRONTEND]}  # type: ignore[attr-defined]
+    items = read_frontend_items(op)
     mark = items.pop(hlo_text.IN_FLIGHT, None)
     if mark is None:
         return ""
-    if items:
-        op.attributes[FRONTEND] = ir.DictAttr.get(items, op.context)
-    else:
-        del op.attributes[FRONTEND]
+    write_frontend_items(op, items)
     return ir.StringAttr(mark).value
 
 

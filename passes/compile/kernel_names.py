@@ -6,7 +6,12 @@ attributes, so that one of these carries the name.
 
 from __future__ import annotations
 
-from hespas.dialects.mlir import FRONTEND, find_attribute, ir, walk_operations
+from hespas.dialects.mlir import (
+    ir,
+    read_frontend_items,
+    walk_operations,
+    write_frontend_items,
+)
 from hespas.dialects.op_kinds import CUSTOM_CALLS
 
 CARRIER = "hespas_kernel"
@@ -18,8 +23,8 @@ def store_kernel_names(module: ir.Module) -> None:
 
     def store_name(op: ir.Operation) -> ir.WalkResult:
         if op.name in CUSTOM_CALLS and KERNEL_NAME in op.attributes:
-            _write_frontend_items(
-                op, {**_read_frontend_items(op), CARRIER: op.attributes[KERNEL_NAME]}
+            write_frontend_items(
+                op, {**read_frontend_items(op), CARRIER: op.attributes[KERNEL_NAME]}
             )
         return ir.WalkResult.ADVANCE
 
@@ -30,22 +35,10 @@ def restore_kernel_names(module: ir.Module) -> None:
     """Move the names of kernels from frontend attributes back, in place."""
 
     def restore_name(op: ir.Operation) -> ir.WalkResult:
-        items = _read_frontend_items(op)
+        items = read_frontend_items(op)
         if CARRIER in items:
             op.attributes[KERNEL_NAME] = items.pop(CARRIER)
-            _write_frontend_items(op, items)
+            write_frontend_items(op, items)
         return ir.WalkResult.ADVANCE
 
     walk_operations(module.operation, restore_name)
-
-
-def _read_frontend_items(op: ir.Operation) -> dict[str, ir.Attribute]:
-    attr = find_attribute(op, FRONTEND)
-    return {item.name: item.attr for item in attr} if isinstance(attr, ir.DictAttr) else {}
-
-
-def _write_frontend_items(op: ir.Operation, items: dict[str, ir.Attribute]) -> None:
-    if items:
-        op.attributes[FRONTEND] = ir.DictAttr.get(items, op.context)
-    elif FRONTEND in op.attributes:
-        del op.attributes[FRONTEND]

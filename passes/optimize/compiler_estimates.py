@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hespas.dialects.attrs import CompilerEstimateAttr
-from hespas.dialects.mlir import FRONTEND, ir
+from hespas.dialects.mlir import FRONTEND, ir, read_frontend_items, write_frontend_items
 from hespas.passes.compile.kernel_names import restore_kernel_names
 from hespas.passes.compile.tpu_hlo import CYCLES
 from hespas.passes.compile.tpu_windows import REFETCHED_BYTES
@@ -33,12 +33,9 @@ def attach_compiler_estimates(module: ir.Module, clock_ghz: float) -> int:
 
 def _attach_op_estimate(op: ir.Operation, clock_ghz: float) -> bool:
     """Turn the frontend attributes of one op; returns whether it has an estimate."""
-    items = {item.name: item.attr for item in op.attributes[FRONTEND]}  # type: ignore[attr-defined]
+    items = read_frontend_items(op)
     cycles, refetched = items.pop(CYCLES, None), items.pop(REFETCHED_BYTES, None)
-    if items:
-        op.attributes[FRONTEND] = ir.DictAttr.get(items, op.context)
-    else:
-        del op.attributes[FRONTEND]
+    write_frontend_items(op, items)
     if cycles is None:
         return False
     count = int(ir.StringAttr(cycles).value)
