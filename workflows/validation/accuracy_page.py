@@ -313,7 +313,7 @@ def _describe_extensions(rows: Sequence[RunRow]) -> str:
     reasons = f" Of these, XLA did not compile the whole: {'; '.join(limited)}." if limited else ""
     return (
         f"\n{extended} rows are predicted from [programs with fewer "
-        f"layers](../how-to/validate.md#programs-with-fewer-layers).{reasons}\n"
+        f"layers](training-cases.md#programs-with-fewer-layers).{reasons}\n"
     )
 
 
