@@ -134,7 +134,7 @@ def make_tpu_compile_devices(
 
 
 def make_gpu_compile_devices(
-    library: str, target: str, devices: int, devices_per_node: int
+    library: str, target: str, devices: int, devices_per_host: int
 ) -> list[Any]:
     """Create GPU devices to compile for; no GPU is needed.
 
@@ -142,7 +142,7 @@ def make_gpu_compile_devices(
         library: Path of the CUDA plug-in's shared library.
         target: The text of a GpuTargetConfigProto.
         devices: The number of devices.
-        devices_per_node: The most devices of one host; the largest divisor of ``devices`` up to it
+        devices_per_host: The most devices of one host; the largest divisor of ``devices`` up to it
             is used.
 
     Raises:
@@ -150,10 +150,10 @@ def make_gpu_compile_devices(
     """
     from jaxlib import xla_client
 
-    per_node = max(n for n in range(1, min(devices, devices_per_node) + 1) if devices % n == 0)
+    per_host = max(n for n in range(1, min(devices, devices_per_host) + 1) if devices % n == 0)
     api = xla_client.load_pjrt_plugin_dynamically(PLUGIN_NAME, library)
     topology = xla_client.make_c_api_device_topology(
-        api, "", target_config=target, topology=f"1x{devices // per_node}x{per_node}"
+        api, "", target_config=target, topology=f"1x{devices // per_host}x{per_host}"
     )
     return topology._make_compile_only_devices()
 

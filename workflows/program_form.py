@@ -19,7 +19,7 @@ from hespas.dialects.mlir import clone_module, ir, replace_module_body
 from hespas.dialects.op_kinds import has_fusions
 from hespas.passes import registry
 from hespas.passes.base import Pass, build_pass
-from hespas.passes.compile.compiler_process import DEVICES_PER_NODE
+from hespas.passes.compile.compiler_process import DEVICES_PER_HOST
 from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR
 from hespas.support.errors import HespasError, UsageError
 from hespas.workflows.fusible_ops import has_fusible_pair
@@ -47,7 +47,7 @@ class FormRequest:
     form: str | None = AS_IS
     node: str | None = None
     estimates_real_times: bool = False
-    host_devices: int = DEVICES_PER_NODE
+    host_devices: int = DEVICES_PER_HOST
 
     @functools.cached_property
     def target_node(self) -> NodeSpec:
@@ -183,7 +183,7 @@ def _build_fused_form(warning: str = "") -> ProgramForm:
 
 def _build_compiled_form(request: FormRequest) -> ProgramForm:
     target = request.target_node.name
-    options = {"target": target, **SCHEDULED_OPTIONS, "devices-per-node": str(request.host_devices)}
+    options = {"target": target, **SCHEDULED_OPTIONS, "devices-per-host": str(request.host_devices)}
     return ProgramForm(
         (_build_step("xla-optimize", options),),
         f"compiled by XLA for {target}: scheduled, with asynchronous collectives",

@@ -18,7 +18,7 @@ from hespas.estimators import registry as estimators
 from hespas.passes import registry
 from hespas.passes.annotate.annotate import refuse_measure_options
 from hespas.passes.base import Pass, build_pass
-from hespas.passes.compile.compiler_process import DEVICES_PER_NODE
+from hespas.passes.compile.compiler_process import DEVICES_PER_HOST
 from hespas.passes.emit.emit_chakra import TRACES
 from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.support.errors import UsageError
@@ -142,7 +142,7 @@ def request_program_form(config: RunConfig) -> FormRequest:
         FUSE if config.fuse else config.form,
         config.node,
         _estimates_real_times(config),
-        system.npus_count[0] if system else DEVICES_PER_NODE,
+        system.npus_count[0] if system else DEVICES_PER_HOST,
     )
 
 

@@ -34,7 +34,7 @@ from hespas.support.errors import extract_first_diagnostic
 from hespas.support.supervised_process import open_temporary_folder
 
 WORKER = "hespas.passes.compile.compiler_worker"
-DEVICES_PER_NODE = 8
+DEVICES_PER_HOST = 8
 # The prefix of a log line of XLA and absl: severity, date, time, thread, file and line.
 LOG_LINE = re.compile(r"^([IWEF])\d{4,} [\d:.]+ +\d+ \S+\] (.*)")
 STATUS_PREFIX = re.compile(r"^(?:error: )?(?:[A-Z_]{4,}: )?(?:-:\d+:\d+: error: )?")
@@ -63,7 +63,7 @@ class CompileRequest:
         keep_async: Whether asynchronous collectives of XLA:TPU stay asynchronous.
         target: The text of a GpuTargetConfigProto; None for the CPU and TPUs.
         tpu: The slices of a TPU; None for other devices. ``passes`` and the dumps are not used.
-        devices_per_node: The maximum number of devices of a host.
+        devices_per_host: The maximum number of devices of a host.
         flags: The value of XLA_FLAGS, or of LIBTPU_INIT_ARGS.
         timeout_s: Seconds after which the compilation is stopped.
     """
@@ -76,7 +76,7 @@ class CompileRequest:
     keep_async: bool = True
     target: str | None = None
     tpu: TpuTopology | None = None
-    devices_per_node: int = DEVICES_PER_NODE
+    devices_per_host: int = DEVICES_PER_HOST
     flags: str = ""
     timeout_s: float = 1800
 
@@ -154,11 +154,12 @@ def _encode_module(module: ir.Module) -> bytes:
 def _list_settings(request: CompileRequest) -> dict[str, object]:
     """Return the settings that the compiled HLO depends on."""
     others = {"scheduled", "keep_async", "timeout_s"}  # of the conversion, and of this run
-    if request.tpu is not None:
-        others.add("devices_per_node")
-    return {
-        name: value for name, value in dataclasses.asdict(request).items() if name not in others
-    }
+    fields = dataclasses.asdict(request)
+    devices_per_host = fields.pop("devices_per_host")
+    settings = {name: value for name, value in fields.items() if name not in others}
+    if request.tpu is None:
+        settings["devices_per_node"] = devices_per_host  # the name in keys of cached compilations
+    return settings
 
 
 def _run_worker(folder: Path, request: CompileRequest) -> int:

@@ -17,7 +17,7 @@ from hespas.dialects.op_kinds import find_entry_function
 from hespas.dialects.xla import CompilationSettings
 from hespas.passes.base import Pass, PassRun, option
 from hespas.passes.compile.compiler_process import (
-    DEVICES_PER_NODE,
+    DEVICES_PER_HOST,
     CompiledModule,
     CompileFailure,
     CompileRequest,
@@ -76,7 +76,7 @@ class XlaOptimizePass(Pass):
     flags: str = option("", "further XLA flags, separated by spaces")
     dims: str = option("", "sizes of symbolic dimensions, as in prepare")
     devices: int = option(0, "required number of devices; 0: the module's own")
-    devices_per_node: int = option(DEVICES_PER_NODE, "maximum number of GPUs of a host")
+    devices_per_host: int = option(DEVICES_PER_HOST, "maximum number of GPUs of a host")
     slices: int = option(0, "number of slices of TPUs; 0: the fewest")
     timeout: float = option(1800.0, "seconds after which XLA is stopped")
     keep_hlo: str = option("", "folder in which to keep XLA's HLO text")
@@ -129,7 +129,7 @@ class XlaOptimizePass(Pass):
             keep_async=self.async_collectives == "keep",
             target=target.proto,
             tpu=topology,
-            devices_per_node=self.devices_per_node,
+            devices_per_host=self.devices_per_host,
             flags=self._build_xla_flags(target, compilation),
             timeout_s=self.timeout,
         )
@@ -151,8 +151,8 @@ class XlaOptimizePass(Pass):
                 )
         if self.devices < 0:
             raise UsageError(f"xla-optimize: option 'devices' is {self.devices}, less than 0")
-        if self.devices_per_node < 1:
-            raise UsageError("xla-optimize: option 'devices-per-node' is less than 1")
+        if self.devices_per_host < 1:
+            raise UsageError("xla-optimize: option 'devices-per-host' is less than 1")
         if not 0 < self.timeout <= MAX_TIMEOUT_S:
             raise UsageError(f"xla-optimize: option 'timeout' is {self.timeout:g} seconds")
 

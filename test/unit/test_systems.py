@@ -134,7 +134,7 @@ def test_variants_of_a_preset():
         configs.load_system("A100/system_custom.json")
 
 
-FLAGS = ["--devices-per-node=8", "--nodes=4", "--link-bandwidth=450", "--nic-bandwidth=50"]
+FLAGS = ["--devices-per-host=8", "--hosts=4", "--link-bandwidth=450", "--nic-bandwidth=50"]
 
 
 def new(folder, *flags):
@@ -165,12 +165,12 @@ def test_new_system(tmp_path, capsys):
 
 def test_new_system_of_one_node_or_of_single_devices(tmp_path):
     memory = "--local-mem-bandwidth=2000"
-    flags = ["--devices-per-node=4", "--link-bandwidth=100", "--topology=FullyConnected", memory]
+    flags = ["--devices-per-host=4", "--link-bandwidth=100", "--topology=FullyConnected", memory]
     new(tmp_path / "a", *flags)
     one = configs.load_system(str(tmp_path / "a"))
     assert one.topology == ("FullyConnected",)
     assert one.implementations["all-to-all"] == ("direct",)
-    new(tmp_path / "b", "--devices-per-node=1", "--nodes=16", "--nic-bandwidth=50",
+    new(tmp_path / "b", "--devices-per-host=1", "--hosts=16", "--nic-bandwidth=50",
         "--topology=Ring", "--algorithm=doubleBinaryTree", memory)  # fmt: skip
     between = configs.load_system(str(tmp_path / "b"))
     assert (between.topology, between.npus_count) == (("Ring",), (16,))
@@ -181,19 +181,19 @@ def test_new_system_of_one_node_or_of_single_devices(tmp_path):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--devices-per-node=1"], "a system needs at least 2 devices"),
-        (["--devices-per-node=8"], "--link-bandwidth is missing"),
+        (["--devices-per-host=1"], "a system needs at least 2 devices"),
+        (["--devices-per-host=8"], "--link-bandwidth is missing"),
         ([*FLAGS[:3]], "--nic-bandwidth is missing"),
-        ([FLAGS[0], *FLAGS[2:]], "--nic-bandwidth has no effect: --nodes is 1"),
+        ([FLAGS[0], *FLAGS[2:]], "--nic-bandwidth has no effect: --hosts is 1"),
         ([*FLAGS, "--topology=Swich"], "has no value .Swich'; did you mean 'Switch'"),
         ([*FLAGS, "--algorithm=ring,ring,ring"], "has 3 names, but the system has 2 dimensions"),
         ([*FLAGS, "--node=H100"], "no node preset is named 'H100'"),
         ([*FLAGS, "--node=H100_80GB", "--local-mem-bandwidth=1"], "must be given once"),
-        ([*FLAGS[1:]], "--devices-per-node"),
+        ([*FLAGS[1:]], "--devices-per-host"),
         ([*FLAGS, "--link-latency=-1"], "'-1' is negative"),
-        ([*FLAGS, "--nodes=0"], "'0' is not a whole number of at least 1"),
+        ([*FLAGS, "--hosts=0"], "'0' is not a whole number of at least 1"),
         ([*FLAGS, "--link-bandwidth=inf"], "'inf' is not a number"),
-        (["--devices-per-node=6", FLAGS[2], "--algorithm=halvingDoubling"], "a power of two"),
+        (["--devices-per-host=6", FLAGS[2], "--algorithm=halvingDoubling"], "a power of two"),
     ],
 )
 def test_new_system_errors(tmp_path, flags, message):

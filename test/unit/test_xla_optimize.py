@@ -158,7 +158,7 @@ def test_target_files(tmp_path):
         ('target=cpu,flags="--xla_no_such_flag=1"', "Unknown flag in XLA_FLAGS: --xla_no_such"),
         ("target=cpu,timeout=0", "'timeout' is 0 seconds"),
         ("target=cpu,devices=-1", "'devices' is -1"),
-        ("target=cpu,devices-per-node=0", "less than 1"),
+        ("target=cpu,devices-per-host=0", "less than 1"),
         ("target=cpu,dims=b=3", "no symbolic dimensions"),
     ],
 )
@@ -210,8 +210,8 @@ def test_reason(stderr, code, expected):
 
 
 @gpu
-@pytest.mark.parametrize(("devices", "per_node"), [(13, 8), (16, 8), (24, 4)])
-def test_any_number_of_devices(devices, per_node):
+@pytest.mark.parametrize(("devices", "per_host"), [(13, 8), (16, 8), (24, 4)])
+def test_any_number_of_devices(devices, per_host):
     groups = ", ".join(map(str, range(devices)))
     module = optimise(
         f"""func.func public @main(%x: tensor<64xf32>) -> tensor<64xf32> {{
@@ -223,7 +223,7 @@ def test_any_number_of_devices(devices, per_node):
                replica_groups = dense<[[{groups}]]> : tensor<1x{devices}xi64>,
                use_global_device_ids}} : (tensor<64xf32>) -> tensor<64xf32>
           return %0 : tensor<64xf32> }}""",
-        f"target=A100_SXM_40GB,devices-per-node={per_node}",
+        f"target=A100_SXM_40GB,devices-per-host={per_host}",
         "prepare",
     )
     assert TargetAttr.read_from_op(module.operation) == TargetAttr(

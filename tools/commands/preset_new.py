@@ -23,7 +23,7 @@ Create a system: write network.yml, system.json, remote_memory.json and provenan
 the form that ASTRA-sim and hespas read. Bandwidths are in 1e9 bytes per second and per direction,
 as vendors give them.
 
-  hespas presets new my_system --devices-per-node 8 --nodes 4 \\
+  hespas presets new my_system --devices-per-host 8 --hosts 4 \\
     --link-bandwidth 450 --nic-bandwidth 50 --node H100_80GB
 """
 LINK_LATENCY_NS, NIC_LATENCY_NS = 1000.0, 2000.0
@@ -44,10 +44,10 @@ def add_new_command(parser: CommandParser) -> None:
     add = command.add_argument
     add("folder", metavar="DIR", help="folder to write; it must be new or empty")
     add(
-        "--devices-per-node", type=parse_count, required=True, metavar="N",
+        "--devices-per-host", type=parse_count, required=True, metavar="N",
         help="number of devices in a host",
     )  # fmt: skip
-    add("--nodes", type=parse_count, default=1, metavar="M", help="number of hosts (default 1)")
+    add("--hosts", type=parse_count, default=1, metavar="M", help="number of hosts (default 1)")
     add(
         "--link-bandwidth", type=parse_positive, metavar="GB/S",
         help="bandwidth in a host: of a device into the switch, or of each link without a switch",
@@ -98,8 +98,8 @@ def _build_dimensions(options: argparse.Namespace) -> list[SystemDimension]:
     """Build the dimensions in a host and between hosts; one with a single device is left out."""
     from hespas.configs.system_layout import ALGORITHMS, TOPOLOGIES, SystemDimension
 
-    inside = ("link", options.devices_per_node, options.link_bandwidth, options.link_latency)
-    between = ("nic", options.nodes, options.nic_bandwidth, options.nic_latency)
+    inside = ("link", options.devices_per_host, options.link_bandwidth, options.link_latency)
+    between = ("nic", options.hosts, options.nic_bandwidth, options.nic_latency)
     parts = [part for part in (inside, between) if part[1] > 1]
     if not parts:
         raise UsageError("a system needs at least 2 devices, this one has 1")
@@ -108,7 +108,7 @@ def _build_dimensions(options: argparse.Namespace) -> list[SystemDimension]:
         if needed and bandwidth is None:
             raise UsageError(f"--{name}-bandwidth is missing")
         if not needed and bandwidth is not None:
-            other = "--nodes" if name == "nic" else "--devices-per-node"
+            other = "--hosts" if name == "nic" else "--devices-per-host"
             raise UsageError(f"--{name}-bandwidth has no effect: {other} is 1")
     topologies = _parse_dimension_names(
         "--topology", options.topology, TOPOLOGIES, len(parts), "Switch"
@@ -169,8 +169,8 @@ def _build_provenance(options: argparse.Namespace, bandwidth_source: str) -> dic
     latency = [
         "given by flags" if value is not None else LATENCY_SOURCES[name]
         for name, value, count in (
-            ("link", options.link_latency, options.devices_per_node),
-            ("nic", options.nic_latency, options.nodes),
+            ("link", options.link_latency, options.devices_per_host),
+            ("nic", options.nic_latency, options.hosts),
         )
         if count > 1
     ]

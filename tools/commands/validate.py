@@ -37,7 +37,7 @@ and source. The program of a cell is WORKLOAD.mlir or WORKLOAD_N_devices.mlir (o
 A table of training cases has the columns model, hardware, devices and step_time_s, and any of
 layers, hidden, heads, kv_heads, head_dim, ffn, vocab, seq_len, global_batch, per_device_batch,
 precision, parallelism, remat, network, xla_flags and framework. hespas makes the program of each
-row, compiles it with XLA for its device, which is not needed, and simulates it. Errors are
+row, compiles it with XLA for its device (no device is needed), and simulates it. Errors are
 reported by hardware, devices, precision, framework, model and tier; a row that cannot be predicted
 stays in the result with the reason. An interrupted run continues where it stopped.
 

@@ -45,7 +45,7 @@ class StudyProgram:
         workload: The workload.
         form: One of ``program_forms.FORMS``.
         target: The target that XLA optimises for; "" if XLA does not optimise it.
-        devices_per_node: The number of devices of a host.
+        devices_per_host: The number of devices of a host.
         xla_options: More options of the pass xla-optimize.
         platform: The platform that JAX lowers for; "" for that of the target, or the CPU.
         spec: The specification of a plain function; None for a recipe.
@@ -56,7 +56,7 @@ class StudyProgram:
     workload: StudyWorkload
     form: str
     target: str
-    devices_per_node: int
+    devices_per_host: int
     xla_options: str = ""
     platform: str = ""
     spec: Mapping[str, Any] | None = None
@@ -85,7 +85,7 @@ class StudyProgram:
     def format_pass_options(self) -> str:
         """Format the options of the pass xla-optimize."""
         stage_options = SCHEDULED_OPTIONS if self.form == SCHEDULED else {}
-        pass_options = {**stage_options, "devices-per-node": self.devices_per_node}
+        pass_options = {**stage_options, "devices-per-host": self.devices_per_host}
         texts = [f"{name}={value}" for name, value in pass_options.items()]
         return ",".join(filter(None, (*texts, self.xla_options)))
 
