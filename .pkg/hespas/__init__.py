@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from hespas.workflows.run_differences import RunDifference, TimeChange
     from hespas.workflows.sensitivity.step_sensitivity import RateSensitivity, StepSensitivity
     from hespas.workflows.study_api import goodput, groups, pipeline, variation
+    from hespas.workflows.sweep.sweep_table import read_table, unflatten_figures
     from hespas.workflows.time_ranking import RankedTime, TimeRanking
     from hespas.workflows.variation.checkpoint_goodput import GoodputRow, JobGoodput
     from hespas.workflows.variation.device_groups import GroupTime, MixedStep
@@ -64,10 +65,12 @@ __all__ = [
     "pipeline",
     "plan",
     "read",
+    "read_table",
     "run",
     "sensitivity",
     "simulate",
     "sweep",
+    "unflatten_figures",
     "variation",
 ]
 
@@ -84,6 +87,7 @@ _MODULES = {
         ("RateSensitivity", "StepSensitivity"), "hespas.workflows.sensitivity.step_sensitivity"
     ),
     **dict.fromkeys(("goodput", "groups", "pipeline", "variation"), "hespas.workflows.study_api"),
+    **dict.fromkeys(("read_table", "unflatten_figures"), "hespas.workflows.sweep.sweep_table"),
     **dict.fromkeys(("RankedTime", "TimeRanking"), "hespas.workflows.time_ranking"),
     **dict.fromkeys(("GoodputRow", "JobGoodput"), "hespas.workflows.variation.checkpoint_goodput"),
     **dict.fromkeys(("GroupTime", "MixedStep"), "hespas.workflows.variation.device_groups"),

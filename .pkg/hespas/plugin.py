@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hespas.dialects.attrs import CommAttr, Cost, KernelAttr, RegionAttr, TargetAttr
     from hespas.dialects.mlir import collect_functions, ir
+    from hespas.dialects.xdsl_bridge import to_native_module, to_xdsl_module
     from hespas.estimators.base import CostItem, Estimator, setting
     from hespas.estimators.measure.base import MeasuringEstimator
     from hespas.estimators.measure.failure import UnsupportedError
     from hespas.estimators.measure.standalone_region import compute_region_work
+    from hespas.estimators.measure.turns import hold_compile_turn, hold_timing_turn
     from hespas.estimators.rules.base import (
         BufferSize,
         count_read_bytes,
@@ -65,6 +67,8 @@ __all__ = [
     "count_read_bytes",
     "count_written_bytes",
     "find_cost_rule",
+    "hold_compile_turn",
+    "hold_timing_turn",
     "ir",
     "lower_exportable",
     "option",
@@ -72,15 +76,19 @@ __all__ = [
     "run_pipeline",
     "setting",
     "to_buffer_size",
+    "to_native_module",
+    "to_xdsl_module",
 ]
 
 _MODULES = {
     "hespas.dialects.attrs": "CommAttr Cost KernelAttr RegionAttr TargetAttr",
     "hespas.dialects.mlir": "collect_functions ir",
+    "hespas.dialects.xdsl_bridge": "to_native_module to_xdsl_module",
     "hespas.estimators.base": "CostItem Estimator setting",
     "hespas.estimators.measure.base": "MeasuringEstimator",
     "hespas.estimators.measure.failure": "UnsupportedError",
     "hespas.estimators.measure.standalone_region": "compute_region_work",
+    "hespas.estimators.measure.turns": "hold_compile_turn hold_timing_turn",
     "hespas.estimators.rules.base": (
         "BufferSize count_read_bytes count_written_bytes to_buffer_size"
     ),

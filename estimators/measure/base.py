@@ -46,8 +46,8 @@ class MeasuringEstimator(Estimator):
         tested_version: The version of the simulator whose results were checked; "" for a package
             whose supported versions are declared as a dependency.
         turns: "whole" runs only one worker call at a time on a machine, whatever the number of
-            workers. "own" is for a worker that calls ``turns.hold_compile_turn`` and
-            ``turns.hold_timing_turn`` (hespas.estimators.measure.turns) itself, so that
+            workers. "own" is for a worker that calls ``hold_compile_turn`` and
+            ``hold_timing_turn`` (of hespas.plugin) itself, so that
             compilations run in parallel and only timed code runs alone. The timeout does not
             include the time spent waiting for a turn.
     """

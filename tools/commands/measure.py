@@ -8,6 +8,7 @@ from hespas.tools.commands import (
     measure_accelsim,
     measure_cache,
     measure_calibrate,
+    measure_cycles,
     measure_doctor,
     measure_reference,
 )
@@ -15,7 +16,8 @@ from hespas.tools.commands.command_parser import CommandParser
 
 DESCRIPTION = """\
 Manage the cache of measurements, measure a whole program, fit the constants of a node to
-measurements, export regions for Accel-Sim, and tell which simulators are usable here.
+measurements, print XLA:TPU's cycles, export regions for Accel-Sim, and tell which simulators are
+usable here.
 """
 
 
@@ -24,6 +26,7 @@ def build_parser() -> CommandParser:
     measure_cache.add_cache_command(parser)
     measure_reference.add_reference_command(parser)
     measure_calibrate.add_calibrate_command(parser)
+    measure_cycles.add_cycles_command(parser)
     measure_accelsim.add_accelsim_command(parser)
     measure_doctor.add_doctor_command(parser)
     return parser

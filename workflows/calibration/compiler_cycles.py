@@ -6,14 +6,13 @@ their own without cycles, so a product with few operations seems to exceed the b
 memory, and a stream in bf16 seems to take twice what was measured. Only products of the first kind
 are therefore compiled, and only their share of the peak rate is fitted.
 
-``python -m hespas.workflows.calibration.compiler_cycles TARGET`` prints the table of a target as
-CSV. It needs ``hespas[tpu-compiler]``, and 5 to 20 minutes.
+``hespas measure cycles TARGET`` prints the table of a target as CSV. It needs
+``hespas[tpu-compiler]``, and 5 to 20 minutes.
 """
 
 from __future__ import annotations
 
 import csv
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
@@ -80,9 +79,11 @@ def estimate_cycles(benchmark: KernelBenchmark, target: str) -> tuple[int, float
     return sum(one.cycles for one in estimates), sum(one.latency_ns for one in estimates)
 
 
-def generate_cycle_rows(target: str) -> Iterator[tuple[object, ...]]:
+def generate_cycle_rows(
+    benchmarks: Sequence[KernelBenchmark], target: str
+) -> Iterator[tuple[object, ...]]:
     """Yield the row of ``CYCLE_COLUMNS`` of each benchmark; raises HespasError."""
-    for benchmark in list_cycle_benchmarks(configs.load_node(target)):
+    for benchmark in benchmarks:
         cycles, time_ns = estimate_cycles(benchmark, target)
         sizes = "x".join(map(str, benchmark.sizes))
         work = (f"{benchmark.flops:g}", f"{benchmark.bytes:g}")
@@ -91,9 +92,10 @@ def generate_cycle_rows(target: str) -> Iterator[tuple[object, ...]]:
 
 def write_cycle_table(target: str, file: TextIO) -> None:
     """Write the table of a target as CSV; raises HespasError."""
+    benchmarks = list_cycle_benchmarks(configs.load_node(target))
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(CYCLE_COLUMNS)
-    for row in generate_cycle_rows(target):
+    for row in generate_cycle_rows(benchmarks, target):
         writer.writerow(row)
         file.flush()
 
@@ -151,16 +153,3 @@ def fit_cycle_products(
             "p90": float(f"{numpy.quantile(error, 0.9):.3g}"),
         },
     }
-
-
-def main() -> None:
-    if len(sys.argv) != 2:
-        sys.exit("usage: python -m hespas.workflows.calibration.compiler_cycles TARGET")
-    try:
-        write_cycle_table(sys.argv[1], sys.stdout)
-    except HespasError as error:
-        sys.exit(str(error))
-
-
-if __name__ == "__main__":
-    main()
