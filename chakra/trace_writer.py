@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,18 +92,13 @@ def _write_program_traces(
 ) -> int:
     """Write the traces of the members of a program, count their nodes, and return the bytes."""
     slots = TailSlots(trace)
-    times = round_durations(list_latencies_fs(trace.steps))
+    durations = round_durations(list_latencies_fs(trace.steps))
     total = 0
     for devices in slots.group_equal_devices():
-        chunks, order, count = _encode_device_class(trace, slots, devices[0], times, time)
-        parts = [b""] * (2 * len(order) + 1)
-        parts[::2] = chunks
-        for device in devices:
-            device_tails = [tails.get(device, b"") for tails in slots.encoded_tails]
-            parts[1::2] = [device_tails[slot] for slot in order]
-            data = b"".join(parts)
+        encoded = DeviceClassEncoder(trace, slots, devices[0], time).encode_steps(durations)
+        for device, data in encoded.generate_traces(devices, slots.encoded_tails):
             write_trace_file(f"{folder}/dev.{device}.et", data)
-            nodes[device] = count
+            nodes[device] = encoded.node_count
             total += len(data)
     return total
 
@@ -178,88 +173,130 @@ class TailSlots:
         return list(devices_by_lengths.values())
 
 
-def _encode_device_class(
-    trace: ProgramTrace, slots: TailSlots, device: int, times: Sequence[NodeDuration], time: str
-) -> tuple[list[bytes], list[int], int]:
-    """Encode the chunks of a device's class.
+@dataclass(frozen=True, slots=True)
+class EncodedClass:
+    """The encoded nodes of a class of devices.
 
-    Returns:
-        The chunks, the slots whose tails go between them, and the number of nodes.
+    Attributes:
+        chunks: What the devices share.
+        slots: The slots of the tails that go between the chunks, one fewer than chunks.
+        node_count: The number of nodes.
     """
-    lengths = [len(tails.get(device, b"")) for tails in slots.encoded_tails]
-    ids = DependencyIds(trace)
-    names: dict[str, bytes] = {}
-    chunks: list[bytes] = []
-    current = [encode_metadata_record()]
-    order: list[int] = []
-    nodes = computed = 0
 
-    def close_chunk(slot: int, body: bytes) -> None:
-        nonlocal current
-        current.append(encode_record(body, lengths[slot]))
-        chunks.append(b"".join(current))
-        current = []
-        order.append(slot)
+    chunks: list[bytes]
+    slots: list[int]
+    node_count: int
 
-    for step in trace.steps:
-        content = step.content
-        name = names.get(content.name)
-        if name is None:
-            name = names[content.name] = encode_node_name(content.name)
-        if isinstance(content, ComputeContent):
-            duration = times[computed]
-            computed += 1
-            attrs = _ON_DEVICE
-            if time != "carry":
-                attrs += _NUM_OPS(1000 * duration.nanos + 500) + _TENSOR_SIZE
-            micros = 0 if time == "exact" else duration.micros
-            deps = ids.list_node_ids(step)
-            body = encode_node(
-                step.id, name, NodeType.COMP_NODE, deps, micros, attrs + content.attrs
-            )
-            current.append(encode_record(body))
-            nodes += 1
-        elif isinstance(content, CollectiveContent):
-            slot = slots.find_group_slot(content)
-            if lengths[slot]:
-                attrs = (
-                    _ON_DEVICE
-                    + _COMM_TYPE(content.comm_type)
-                    + _COMM_SIZE(content.size)
-                    + (encode_text_attr(NETWORK_KEY, content.network) if content.network else b"")
-                    + content.attrs
-                )
-                close_chunk(
-                    slot,
-                    encode_node(
-                        step.id, name, NodeType.COMM_COLL_NODE, ids.list_node_ids(step), 0, attrs
-                    ),
-                )
-                nodes += 1
-            ids.record_step_nodes(step, (step.id,) if lengths[slot] else ())
-        elif isinstance(content, HostCopyContent):
-            deps = ids.list_node_ids(step)
-            attrs = _ON_HOST + content.attrs
-            body = encode_node(step.id, name, NodeType.COMP_NODE, deps, content.latency_us, attrs)
-            current.append(encode_record(body))
-            nodes += 1
-        else:
-            deps = ids.list_node_ids(step)
-            tag = step.id // 2  # ids of transfers differ by at least two, so that tags are unique
-            attrs = _ON_DEVICE + _COMM_SIZE(content.size) + _COMM_TAG(tag % MAX_TAG) + content.attrs
-            node_ids = []
-            for k, kind in enumerate((NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)):
-                slot = slots.find_send_slot(content) + k
-                if lengths[slot]:
-                    close_chunk(slot, encode_node(step.id + k, name, kind, deps, 0, attrs))
-                    node_ids.append(step.id + k)
-            nodes += len(node_ids)
-            ids.record_step_nodes(step, tuple(node_ids))
-    if not nodes:
-        current.append(encode_record(_encode_idle_node(time)))
-        nodes = 1
-    chunks.append(b"".join(current))
-    return chunks, order, nodes
+    def generate_traces(
+        self, devices: Sequence[int], encoded_tails: Sequence[Tails]
+    ) -> Iterator[tuple[int, bytes]]:
+        """Yield each device of the class with the content of its file."""
+        parts = [b""] * (2 * len(self.slots) + 1)
+        parts[::2] = self.chunks
+        for device in devices:
+            device_tails = [tails.get(device, b"") for tails in encoded_tails]
+            parts[1::2] = [device_tails[slot] for slot in self.slots]
+            yield device, b"".join(parts)
+
+
+class DeviceClassEncoder:
+    """Encodes the nodes of the devices of a class, represented by one of them.
+
+    Invariant: ``_open_chunk`` holds the records since the last tail. A node with a tail closes it.
+
+    Args:
+        trace: The trace of the program.
+        slots: Its tails.
+        device: A device of the class.
+        time: How durations are written, see ``write_traces``.
+    """
+
+    def __init__(self, trace: ProgramTrace, slots: TailSlots, device: int, time: str) -> None:
+        self._trace, self._slots, self._time = trace, slots, time
+        self._tail_lengths = [len(tails.get(device, b"")) for tails in slots.encoded_tails]
+        self._ids = DependencyIds(trace)
+        self._encoded_names: dict[str, bytes] = {}
+        self._chunks: list[bytes] = []
+        self._chunk_slots: list[int] = []
+        self._open_chunk = [encode_metadata_record()]
+        self._node_count = 0
+
+    def encode_steps(self, durations: Sequence[NodeDuration]) -> EncodedClass:
+        """Encode all steps of the trace.
+
+        Args:
+            durations: The durations of its compute steps, in order.
+        """
+        remaining = iter(durations)
+        for step in self._trace.steps:
+            content = step.content
+            name = self._encoded_names.get(content.name)
+            if name is None:
+                name = self._encoded_names[content.name] = encode_node_name(content.name)
+            if isinstance(content, ComputeContent):
+                self._add_compute(step, name, content, next(remaining))
+            elif isinstance(content, CollectiveContent):
+                self._add_collective(step, name, content)
+            elif isinstance(content, HostCopyContent):
+                self._add_node(step, name, content.latency_us, _ON_HOST + content.attrs)
+            else:
+                self._add_transfer(step, name, content)
+        if not self._node_count:
+            self._open_chunk.append(encode_record(_encode_idle_node(self._time)))
+            self._node_count = 1
+        self._chunks.append(b"".join(self._open_chunk))
+        return EncodedClass(self._chunks, self._chunk_slots, self._node_count)
+
+    def _add_node(self, step: TraceStep, name: bytes, micros: int, attrs: bytes) -> None:
+        """Add a node without a tail."""
+        deps = self._ids.list_node_ids(step)
+        body = encode_node(step.id, name, NodeType.COMP_NODE, deps, micros, attrs)
+        self._open_chunk.append(encode_record(body))
+        self._node_count += 1
+
+    def _add_node_with_tail(self, slot: int, body: bytes) -> None:
+        self._open_chunk.append(encode_record(body, self._tail_lengths[slot]))
+        self._chunks.append(b"".join(self._open_chunk))
+        self._open_chunk = []
+        self._chunk_slots.append(slot)
+        self._node_count += 1
+
+    def _add_compute(
+        self, step: TraceStep, name: bytes, content: ComputeContent, duration: NodeDuration
+    ) -> None:
+        attrs = _ON_DEVICE
+        if self._time != "carry":
+            attrs += _NUM_OPS(1000 * duration.nanos + 500) + _TENSOR_SIZE
+        micros = 0 if self._time == "exact" else duration.micros
+        self._add_node(step, name, micros, attrs + content.attrs)
+
+    def _add_collective(self, step: TraceStep, name: bytes, content: CollectiveContent) -> None:
+        """Add a collective, unless the class takes no part in it."""
+        slot = self._slots.find_group_slot(content)
+        if not self._tail_lengths[slot]:
+            self._ids.record_step_nodes(step, ())
+            return
+        network = encode_text_attr(NETWORK_KEY, content.network) if content.network else b""
+        kind_attrs = _COMM_TYPE(content.comm_type) + _COMM_SIZE(content.size)
+        attrs = _ON_DEVICE + kind_attrs + network + content.attrs
+        deps = self._ids.list_node_ids(step)
+        body = encode_node(step.id, name, NodeType.COMM_COLL_NODE, deps, 0, attrs)
+        self._add_node_with_tail(slot, body)
+        self._ids.record_step_nodes(step, (step.id,))
+
+    def _add_transfer(self, step: TraceStep, name: bytes, content: TransferContent) -> None:
+        """Add the send and the receive of a transfer that the class takes part in."""
+        deps = self._ids.list_node_ids(step)
+        tag = step.id // 2  # ids of transfers differ by at least two, so that tags are unique
+        attrs = _ON_DEVICE + _COMM_SIZE(content.size) + _COMM_TAG(tag % MAX_TAG) + content.attrs
+        send_slot = self._slots.find_send_slot(content)
+        node_ids = []
+        for k, kind in enumerate((NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE)):
+            if self._tail_lengths[send_slot + k]:
+                body = encode_node(step.id + k, name, kind, deps, 0, attrs)
+                self._add_node_with_tail(send_slot + k, body)
+                node_ids.append(step.id + k)
+        self._ids.record_step_nodes(step, tuple(node_ids))
 
 
 def _encode_idle_node(time: str) -> bytes:
