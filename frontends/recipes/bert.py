@@ -72,6 +72,8 @@ def build(
         )
     if training.vocab_tiles != 1:
         raise UsageError("recipe bert has no option 'vocab_tiles'", remedy="use predictions")
+    if training.separate_loss:
+        raise UsageError("recipe bert has no option 'separate_loss'", remedy="leave it out")
     m = make_decoder_model(model, **vars(sizes))
     p = training.make_parallelism(mesh)
     rows = options.batch * p.count_devices(*BATCH)

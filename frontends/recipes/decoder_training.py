@@ -81,6 +81,9 @@ class TrainingOptions:
     vocab_tiles: Annotated[
         int, "parts of the tokens whose logits are computed in turn, and again for the gradients"
     ] = 1
+    separate_loss: Annotated[
+        bool, "the loss by a kernel for each operation on all logits, as Megatron Core's own"
+    ] = False
     zero1: Annotated[
         bool, "divide the optimiser's state over the devices that have the same weights (ZeRO-1)"
     ] = False
@@ -134,6 +137,7 @@ class TrainingOptions:
             logits_dtype=DTYPES[self.logits_dtype],
             vocab_tiles=self.vocab_tiles,
             loss_metrics=loss_metrics,
+            separate_loss=self.separate_loss,
         )
 
     def make_optimiser(self, params: Any, *, eager: bool = False) -> AdamW | Lamb:

@@ -34,6 +34,7 @@ from hespas.frontends.recipes.vocabulary import (
     add_loss_metrics,
     average_over_tokens,
     choose_likeliest,
+    compute_separate_losses,
     compute_token_losses,
     embed_vocabulary,
 )
@@ -49,12 +50,14 @@ class Decoder(TransformerLayer):
         logits_dtype: The type of the logits; the loss is computed in f32.
         vocab_tiles: In how many parts of the tokens the logits are computed, one after the other.
         loss_metrics: How many metrics compute the loss again from the logits.
+        separate_loss: Whether each operation of the loss has a kernel of its own.
     """
 
     remat: str = "none"
     logits_dtype: Any = jnp.float32
     vocab_tiles: int = 1
     loss_metrics: int = 0
+    separate_loss: bool = False
 
     def __post_init__(self) -> None:
         policies = list_layer_policies(self.remat)
@@ -126,7 +129,8 @@ class Decoder(TransformerLayer):
             logits, tile_targets = self._unembed(table, tile[0]), tile[1]
 
             def compute_loss(logits: jax.Array) -> jax.Array:
-                return compute_token_losses(self.p, logits, tile_targets)
+                compute = compute_separate_losses if self.separate_loss else compute_token_losses
+                return compute(self.p, logits, tile_targets)
 
             losses = self._run_operator(compute_loss, logits)
             return add_loss_metrics(self.p, losses, logits, tile_targets, self.loss_metrics)

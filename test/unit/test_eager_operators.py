@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +23,11 @@ from hespas.frontends.recipes.eager_operators import (
     run_operator,
 )
 from hespas.frontends.recipes.parallel import MeshParallelism
-from hespas.frontends.recipes.vocabulary import add_loss_metrics, compute_token_losses
+from hespas.frontends.recipes.vocabulary import (
+    add_loss_metrics,
+    compute_separate_losses,
+    compute_token_losses,
+)
 from hespas.passes.base import PassRun
 from hespas.passes.pipeline import run_pipeline
 from hespas.support.errors import UsageError
@@ -122,8 +127,9 @@ def run_plain_steps():
         ({"fsdp": 2, "tensor": 2}, 2, {"remat": "full", "loss_metrics": 2}),
         ({"fsdp": 2}, 2, {"eager": False, "fsdp_copies": True, "reduce_dtype": "f32"}),
         ({"tensor": 2}, 4, {"eager": False, "token_copies": True, "sequence_parallel": True}),
+        ({"data": 2, "tensor": 2}, 2, {"eager": False, "separate_loss": True, "accumulate": 1}),
     ],
-    ids=["whole", "divided", "metrics", "copies", "copies of tokens"],
+    ids=["whole", "divided", "metrics", "copies", "copies of tokens", "loss"],
 )
 def test_eager_steps_are_those_of_fused_programs(mesh, batch, options):
     state, losses = run_steps(build_gpt(mesh, batch, **{"eager": True, **options}))
@@ -199,6 +205,31 @@ def test_metrics_are_the_loss_without_gradient():
 
     expected = jax.value_and_grad(compute_loss)(logits, 0)
     assert_close(jax.value_and_grad(compute_loss)(logits, 2), expected, 1e-5)
+
+
+def test_a_loss_of_separate_kernels_has_the_same_gradient():
+    p, random = MeshParallelism({}), np.random.default_rng(0)
+    logits = random.normal(size=(2, 3, 8)).astype(np.float32)
+    targets, weights = jnp.asarray(random.integers(0, 8, (2, 3))), random.normal(size=(2, 3))
+
+    def sum_losses(compute_losses, logits):
+        return jnp.sum(weights * compute_losses(p, logits, targets))
+
+    losses = [jax.value_and_grad(functools.partial(sum_losses, compute))(logits)
+              for compute in (compute_token_losses, compute_separate_losses)]  # fmt: skip
+    assert_close(*losses, 1e-5)
+
+
+def test_operations_of_a_separate_loss_have_barriers_between_them():
+    logits = jax.ShapeDtypeStruct((2, 3, 8), jnp.bfloat16)
+
+    def sum_losses(logits):
+        targets = jnp.zeros((2, 3), jnp.int32)
+        return jnp.sum(compute_separate_losses(MeshParallelism({}), logits, targets))
+
+    text = jax.jit(jax.grad(sum_losses)).lower(logits).as_text()
+    wide = re.findall(r"optimization_barrier .*tensor<2x3x8xf32>", text)
+    assert len(wide) == 5  # conversion, difference, exponential, quotient; the gradient's product
 
 
 def test_metrics_read_the_logits_again():

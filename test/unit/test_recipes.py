@@ -464,6 +464,7 @@ def test_every_recipe_has_a_summary_and_every_option_a_help():
         ("llama", {"vocab_tiles": "0"}, None, "option 'vocab_tiles' is 0"),
         ("gpt", {"vocab_tiles": "2", "partitioning": "auto"}, None, "needs explicit collectives"),
         ("bert", {"vocab_tiles": "2"}, None, "recipe bert has no option 'vocab_tiles'"),
+        ("bert", {"separate_loss": "true"}, None, "recipe bert has no option 'separate_loss'"),
         ("moe", {"top_k": "9"}, None, "top_k is 9, of 8 experts"),
         ("moe", {"capacity": "0"}, None, "'capacity'"),
         ("moe", {"dispatch": "dropless"}, {"expert": 2}, "dispatch 'dropless' needs all experts"),

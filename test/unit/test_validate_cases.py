@@ -282,6 +282,21 @@ def test_operators_run_one_by_one_if_nothing_is_compiled(row, is_eager):
 
 
 @pytest.mark.parametrize(
+    ("row", "is_separate"),
+    [
+        ({"framework": "Megatron-LM core 0.14"}, True),
+        ({"framework": "Megatron-LM core 0.14", "model": "mixtral-8x7b"}, True),
+        ({"framework": "Megatron-LM", "notes": "--cross-entropy-loss-fusion"}, False),
+        ({"framework": "Megatron-LM", "model": "bert-large"}, False),
+        ({"framework": "PyTorch torchtitan FSDP+compile"}, False),
+    ],
+)
+def test_operations_of_megatrons_loss_have_kernels_of_their_own(row, is_separate):
+    options = plan_case(**row).workload.options
+    assert options.get("separate_loss") == ("true" if is_separate else None)
+
+
+@pytest.mark.parametrize(
     ("row", "copies"),
     [
         ({"framework": "PyTorch torchtitan FSDP+compile"}, ["fsdp_copies", "token_copies"]),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from hespas.workflows.validation.case_frameworks import TORCHTITAN, read_framework
+from hespas.workflows.validation.case_frameworks import MEGATRON, TORCHTITAN, read_framework
 from hespas.workflows.validation.case_pipelines import read_stage_counts
 from hespas.workflows.validation.training_cases import TrainingCase
 
 # What turns PyTorch's operators into larger kernels.
 _COMPILERS = re.compile(r"compil|inductor|nvfuser|torchscript|\bjit\b|\bxla\b")
+_FUSED_LOSS = re.compile(r"cross[- ]entropy(?:[- ]loss)?[- ]fusion")
 _ASYNCHRONOUS = re.compile(r"\basync(?:hronous)?[- ]?t(?:ensor|p)")
 
 
@@ -54,3 +55,13 @@ def _choose_copies(framework: str, text: str, precision: Mapping[str, str]) -> d
     if framework == TORCHTITAN and not _ASYNCHRONOUS.search(text):
         options["token_copies"] = "true"
     return options
+
+
+def choose_loss_kernels(case: TrainingCase, recipe: str) -> dict[str, str]:
+    """Return the option of a decoder for a loss whose operations have kernels of their own.
+
+    Megatron fuses them only with ``--cross-entropy-loss-fusion``, which is off by default.
+    """
+    texts = " ".join(map(case.get_text, ("framework", "notes"))).lower()
+    is_own = read_framework(case).name == MEGATRON and not _FUSED_LOSS.search(texts)
+    return {"separate_loss": "true"} if is_own and recipe != "bert" else {}

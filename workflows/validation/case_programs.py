@@ -38,7 +38,10 @@ from hespas.workflows.validation.case_models import (
     find_resnet_depth,
     infer_head_dim,
 )
-from hespas.workflows.validation.case_operators import choose_operator_options
+from hespas.workflows.validation.case_operators import (
+    choose_loss_kernels,
+    choose_operator_options,
+)
 from hespas.workflows.validation.case_pipelines import (
     CasePipeline,
     plan_case_pipeline,
@@ -177,6 +180,7 @@ def _plan_decoder(
             else {}
         ),
         **(read_vocabulary_tiles(case) if recipe != "bert" else {}),
+        **choose_loss_kernels(case, recipe),
         "sequence": str(sequence),
         **batch,
         "remat": remat,
