@@ -11,7 +11,7 @@ from dataclasses import MISSING, is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 from hespas import configs
-from hespas.support.entry_points import collect_entry_points, load_import_path
+from hespas.support.entry_points import collect_entry_points, load_subclass
 from hespas.support.errors import UsageError
 from hespas.support.settings import Setting, list_settings
 from hespas.support.suggestions import suggest_nearest
@@ -47,7 +47,9 @@ def load_estimator_class(name: str) -> type[Estimator]:
         raise UsageError(
             f"no estimator is named '{name}'", remedy=suggest_nearest(name, list_estimator_names())
         )
-    return load_import_path(import_path, "estimator")
+    from hespas.estimators.base import Estimator  # the class derives from it, so it is loaded
+
+    return load_subclass(import_path, Estimator, "estimator")
 
 
 def find_settings(name: str, keys: Iterable[str]) -> list[Setting]:

@@ -10,7 +10,7 @@ import functools
 
 from hespas.estimators import registry as estimators
 from hespas.passes.base import Pass
-from hespas.support.entry_points import collect_entry_points, load_import_path
+from hespas.support.entry_points import collect_entry_points, load_subclass
 from hespas.support.errors import UsageError
 from hespas.support.suggestions import suggest_nearest
 
@@ -52,7 +52,13 @@ def load_pass_class(name: str) -> type[Pass]:
     if import_path is None and not _is_builtin(name):
         import_path = find_plugins().get(name)
     if import_path is not None:
-        return load_import_path(import_path, "pass")
+        cls = load_subclass(import_path, Pass, "pass")
+        if cls.name != name:
+            raise UsageError(
+                f"the pass {import_path} is named '{cls.name}', but its entry point '{name}'",
+                remedy="give both the same name",
+            )
+        return cls
     estimator = _find_estimator(name)
     if not estimator:
         raise UsageError(

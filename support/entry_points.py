@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from hespas.support.errors import UsageError, extract_first_line
+
+_Base = TypeVar("_Base")
 
 
 def collect_entry_points(group: str, kind: str, builtin: Mapping[str, str]) -> dict[str, str]:
@@ -55,3 +57,19 @@ def load_import_path(import_path: str, kind: str) -> Any:
         reason = f"{type(error).__name__}: {extract_first_line(str(error))}"
         message = f"the {kind} {import_path} cannot be imported: {reason}"
         raise UsageError(message, remedy="correct or uninstall its package") from error
+
+
+def load_subclass(import_path: str, base: type[_Base], kind: str) -> type[_Base]:
+    """Import the class at ``module:Class``.
+
+    Raises:
+        UsageError: It cannot be imported, or does not derive from ``base``. ``kind`` says in the
+            message what it is.
+    """
+    cls = load_import_path(import_path, kind)
+    if not (isinstance(cls, type) and issubclass(cls, base)):
+        raise UsageError(
+            f"the {kind} {import_path} does not derive from {base.__name__}",
+            remedy="correct or uninstall its package",
+        )
+    return cls

@@ -71,6 +71,11 @@ POINTS = {
     "model": "installed_package:Model",
     "clash": "installed_package:Clash",
     "broken": "no_such_package:Broken",
+    "wrong": "installed_package:FlatConfig",
+}
+PASS_POINTS = {
+    "not-a-pass": "installed_package:Flat",
+    "renamed": "hespas.passes.annotate.strip_costs:StripCostsPass",
 }
 
 
@@ -81,8 +86,8 @@ def package(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
 
     def entry_points(group: str) -> list[EntryPoint]:
-        named = POINTS.items() if group == "hespas.estimators" else ()
-        return [EntryPoint(name, value, group) for name, value in named]
+        points = {"hespas.estimators": POINTS, "hespas.passes": PASS_POINTS}.get(group, {})
+        return [EntryPoint(name, value, group) for name, value in points.items()]
 
     monkeypatch.setattr("importlib.metadata.entry_points", entry_points)
     for cached in (estimators.collect_import_paths, registry.find_plugins):
@@ -128,6 +133,9 @@ def test_options_and_help_are_those_of_the_configuration(package):
         ("annotate{estimator=flat settings=op-ns=fast}", "flat: setting 'op-ns': Input should be"),
         ("model-annotate{op-ns=-1}", "model: setting 'op-ns': Input should be greater than 0"),
         ("clash-annotate", "estimator clash: its setting 'keep-going' is also an option"),
+        ("wrong-annotate", "installed_package:FlatConfig does not derive from Estimator"),
+        ("not-a-pass", "the pass installed_package:Flat does not derive from Pass"),
+        ("renamed", "StripCostsPass is named 'strip-costs', but its entry point 'renamed'"),
         ("flut-annotate", "no pass is named 'flut-annotate'; did you mean 'flat-annotate'"),
     ],
 )
@@ -155,6 +163,7 @@ def test_help_lists_a_broken_package(package, capsys):
         in text
     )
     assert "--flat-annotate\n      Give every op the same time." in text
+    assert "--not-a-pass\n      (the pass installed_package:Flat does not derive" in text
 
 
 def test_names_are_listed_without_bindings_and_estimators():
