@@ -220,6 +220,10 @@ class DecoderOptions(StepOptions):
     token_copies: Annotated[
         bool, "copies of activations around their collectives, with sequence_parallel, as PyTorch's"
     ] = False
+    ring_products: Annotated[
+        bool, "products in steps alongside their collectives, with sequence_parallel, as PyTorch's "
+        "asynchronous tensor parallelism"
+    ] = False  # fmt: skip
     loss_metrics: Annotated[
         int, "metrics that compute the loss of each microbatch again from its logits"
     ] = 0
@@ -234,7 +238,7 @@ def build_decoder_step(
         UsageError: If the mesh does not divide the model, or an option is invalid.
     """
     check_mesh_axes(mesh, AXES)
-    for name in ("eager", "fsdp_copies", "token_copies", "pad_weights"):
+    for name in ("eager", "fsdp_copies", "token_copies", "ring_products", "pad_weights"):
         if getattr(options, name) and options.partitioning != "manual":
             raise UsageError(
                 f"option '{name}' needs explicit collectives", remedy="use partitioning=manual"
@@ -242,6 +246,11 @@ def build_decoder_step(
     if options.eager and options.fsdp_copies:
         raise UsageError(
             "option 'eager' has the buffers of PyTorch's first FSDP", remedy="leave out fsdp_copies"
+        )
+    if options.ring_products and not (options.sequence_parallel and not options.eager):
+        raise UsageError(
+            "option 'ring_products' needs sequence_parallel, and operators that are fused",
+            remedy="set sequence_parallel=true and eager=false",
         )
     if options.loss_metrics < 0:
         raise UsageError(f"option 'loss_metrics' is {options.loss_metrics}", remedy="use 0 or more")
@@ -252,6 +261,7 @@ def build_decoder_step(
         eager=options.eager,
         fsdp_copies=options.fsdp_copies,
         token_copies=options.token_copies,
+        ring_products=options.ring_products,
         padded_width=m.emb if options.pad_weights else 0,
     )
     decoder = training.make_decoder(

@@ -65,7 +65,8 @@ class MeshParallelism:
     ``eager``, operators run one by one, see ``eager_operators``, and weights and gradients pass
     through the flat buffers of PyTorch's FSDP. With ``fsdp_copies``, gathered weights and their
     gradients are copied from and to the buffers of PyTorch's FSDP2. With ``token_copies``,
-    activations are copied after a gather and before a scatter of their tokens over ``tensor``.
+    activations are copied after a gather and before a scatter of their tokens over ``tensor``. With
+    ``ring_products``, these run alongside parts of the products of layers, see ``ring_products``.
     Weights whose dimension over ``fsdp`` has ``padded_width`` elements are stored with as many as
     its devices divide.
     """
@@ -77,6 +78,7 @@ class MeshParallelism:
     eager: bool = False
     fsdp_copies: bool = False
     token_copies: bool = False
+    ring_products: bool = False
     padded_width: int = 0
 
     def get_split_axes(self, *names: str) -> tuple[str, ...]:

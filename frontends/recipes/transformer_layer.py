@@ -37,7 +37,7 @@ from hespas.frontends.recipes.language_models import DecoderModel
 from hespas.frontends.recipes.latent_attention import project_latent_heads
 from hespas.frontends.recipes.layer_ops import ACTIVATIONS, apply_gate, apply_norm
 from hespas.frontends.recipes.layer_weights import BIAS, SCALE, Tree, get_weight_axes
-from hespas.frontends.recipes.parallel import MeshParallelism
+from hespas.frontends.recipes.parallel import RECEIVED, MeshParallelism
 from hespas.frontends.recipes.quantised_products import (
     ProductScheme,
     QuantisedArray,
@@ -45,6 +45,7 @@ from hespas.frontends.recipes.quantised_products import (
 )
 from hespas.frontends.recipes.rematerialisation import CONTEXT, RESIDUAL, name_heads
 from hespas.frontends.recipes.ring_attention import AttentionRing, make_cudnn_kernels
+from hespas.frontends.recipes.ring_products import TokenParts, TokenRing
 
 WeightGetter = Callable[[str], Any]  # of a jax.Array, a QuantisedArray or a DelayedWeight
 Mlp = Callable[[jax.Array, WeightGetter], tuple[jax.Array, jax.Array | None]]
@@ -139,7 +140,7 @@ class TransformerLayer:
         get = self.make_getter(w)
         x = checkpoint_name(x, "decoder_layer_input")
         h = x if self.m.norms_after_sums else self._normalise(x, get, "attention_norm")
-        h = self.p.prepare_column_input(checkpoint_name(h, "attention_input"))
+        h = self._gather_tokens(checkpoint_name(h, "attention_input"))
         q, k, v = self._project_heads(h, get, inputs, encoded)
         if cache is not None:
             k, v = cache(k, v)
@@ -149,7 +150,7 @@ class TransformerLayer:
             inputs = dataclasses.replace(inputs, sinks=get("sinks"))
         mixed = self.p.constrain_heads(self._attend(self.p.constrain_heads(q), k, v, inputs))
         mixed = checkpoint_name(mixed, CONTEXT)
-        out = self.p.reduce_row_output(self.multiply_weight("bshd,hde->bse", mixed, get("wo")))
+        out = self._multiply_rows("bshd,hde->bse", mixed, get("wo"))
         out = self._finish_block(out, get, "out_proj", "wo", "attention_post_norm")
         return self._add_residual(x, out, get, "attention_norm"), (k, v)
 
@@ -164,9 +165,9 @@ class TransformerLayer:
         h = checkpoint_name(h, "mlp_input")
         if self.mlp is not None and "router" in w:
             out, extra = self.mlp(h, get)
+            out = self.p.reduce_row_output(out)
         else:
             out, extra = self._apply_dense_mlp(h, get), None
-        out = self.p.reduce_row_output(out)
         bias = None if "router" in w else "down"  # experts have biases of their own
         out = self._finish_block(out, get, "mlpwo", bias, "mlp_post_norm")
         return self._add_residual(x, out, get, "mlp_norm"), extra
@@ -215,13 +216,15 @@ class TransformerLayer:
             project_input("wv", None),
         )
 
-    def _project_into_heads(self, x: jax.Array, get: WeightGetter, name: str) -> jax.Array:
+    def _project_into_heads(
+        self, x: jax.Array | TokenParts, get: WeightGetter, name: str
+    ) -> jax.Array:
         """Multiply activations ``[b, s, e]`` by a weight ``[e, h, d]``, and add the bias.
 
         A library adds the bias in the epilogue of the product if it is a vector.
         """
         weight = get(name)
-        if not (self.p.eager and isinstance(weight, jax.Array)):
+        if isinstance(x, TokenParts) or not (self.p.eager and isinstance(weight, jax.Array)):
             return self._add_bias(self.multiply_weight("bse,ehd->bshd", x, weight), get, name)
         flat = weight.reshape(weight.shape[0], -1)
         heads = self.multiply_weight("bse,ef->bsf", x, flat)
@@ -239,8 +242,8 @@ class TransformerLayer:
         out = checkpoint_name(self._add_bias(out, get, weight) if weight else out, name)
         return self._normalise(out, get, norm) if self.m.post_norms else out
 
-    def _apply_dense_mlp(self, h: jax.Array, get: WeightGetter) -> jax.Array:
-        h = self.p.prepare_column_input(h)
+    def _apply_dense_mlp(self, x: jax.Array, get: WeightGetter) -> jax.Array:
+        h = self._gather_tokens(x)
 
         def project_input(weight: str, name: str) -> jax.Array:
             x = self._add_bias(self.multiply_weight("bse,ef->bsf", h, get(weight)), get, weight)
@@ -254,11 +257,32 @@ class TransformerLayer:
             activation = ACTIVATIONS[self.m.activation]
             hidden = run_elementwise(self.p.eager, activation, project_input("up", "mlpwi"))
         hidden = checkpoint_name(hidden, "mlp_hidden")
-        return self.multiply_weight("bsf,fe->bse", hidden, get("down"))
+        return self._multiply_rows("bsf,fe->bse", hidden, get("down"))
 
-    def multiply_weight(self, formula: str, x: jax.Array, weight: jax.Array) -> jax.Array:
+    def multiply_weight(
+        self, formula: str, x: jax.Array | TokenParts, weight: jax.Array
+    ) -> jax.Array:
         """Multiply activations by a weight of a layer, by a formula of ``jnp.einsum``."""
+        if isinstance(x, TokenParts):
+            return x.map_parts(lambda part: multiply_weight(self.scheme, formula, part, weight))
         return multiply_weight(self.scheme, formula, x, weight)
+
+    def _multiply_rows(self, formula: str, x: jax.Array, weight: jax.Array) -> jax.Array:
+        """Multiply by a weight whose rows ``tensor`` splits, and sum the results."""
+        ring = self._find_ring()
+        if ring is None:
+            return self.p.reduce_row_output(self.multiply_weight(formula, x, weight))
+        total = ring.sum_products(lambda part: self.multiply_weight(formula, part, weight), x)
+        return checkpoint_name(total, RECEIVED)
+
+    def _gather_tokens(self, x: jax.Array) -> Any:
+        """Gather tokens ``[b, s, e]`` for products; as ``TokenParts`` if these have steps."""
+        ring = self._find_ring()
+        return self.p.prepare_column_input(x) if ring is None else ring.gather_parts(x)
+
+    def _find_ring(self) -> TokenRing | None:
+        has_steps = self.p.ring_products and self.p.get_split_axes("tensor")
+        return TokenRing("tensor", self.p.count_parts("tensor")) if has_steps else None
 
     def _attend(
         self, q: jax.Array, k: jax.Array, v: jax.Array, inputs: AttentionInputs

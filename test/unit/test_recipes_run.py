@@ -73,9 +73,11 @@ def whole_llama():
         ({"fsdp": 2}, 2, {"remat": "save_dot_with_context_except_mlp"}),
         ({"fsdp": 2}, 2, {"remat": "minimal_flash"}),
         ({"fsdp": 2, "tensor": 2}, 2, {"vocab_tiles": 4}),
+        ({"tensor": 2}, 4, {"sequence_parallel": True, "remat": "full", "ring_products": True}),
     ],
-    ids=["data-fsdp-tensor", "fsdp-context-tensor", "auto", "save-dot", "minimal-flash", "tiles"],
-)
+    ids=["data-fsdp-tensor", "fsdp-context-tensor", "auto", "save-dot", "minimal-flash", "tiles",
+         "ring-products"],
+)  # fmt: skip
 def test_llama_divided_equals_whole(mesh, batch, options):
     args, expected = whole_llama()
     assert_same_training(steps(build_llama(mesh, batch, **options), args), expected)

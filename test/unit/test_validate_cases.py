@@ -316,6 +316,19 @@ def test_weights_and_tokens_are_copied_around_collectives(row, copies):
     assert [name for name in ("fsdp_copies", "token_copies") if name in options] == copies
 
 
+@pytest.mark.parametrize(
+    ("row", "has_steps"),
+    [
+        ({"framework": "PyTorch torchtitan async TP", "parallelism": "fsdp=4;tp=2"}, True),
+        ({"framework": "PyTorch torchtitan vanilla TP", "parallelism": "fsdp=4;tp=2"}, False),
+        ({"framework": "PyTorch torchtitan async TP", "parallelism": "fsdp=8"}, False),
+    ],
+)
+def test_asynchronous_tensor_parallelism_has_products_in_steps(row, has_steps):
+    options = plan_case(devices=8, **row).workload.options
+    assert options.get("ring_products") == ("true" if has_steps else None)
+
+
 def test_precisions_of_8_bits_are_schemes_of_products():
     plan = plan_case(precision="fp8 (TE)", framework="Megatron-LM core 0.14")
     assert plan.workload.options["products"] == "fp8"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from hespas.workflows.validation.case_frameworks import MEGATRON, TORCHTITAN, read_framework
+from hespas.workflows.validation.case_meshes import divides_tokens
 from hespas.workflows.validation.case_pipelines import read_stage_counts
 from hespas.workflows.validation.training_cases import TrainingCase
 
@@ -18,7 +19,7 @@ _ASYNCHRONOUS = re.compile(r"\basync(?:hronous)?[- ]?t(?:ensor|p)")
 def choose_operator_options(
     case: TrainingCase, precision: Mapping[str, str], assumptions: list[str]
 ) -> dict[str, str]:
-    """Return the options of a decoder for operators that run one by one, or copies of PyTorch.
+    """Return the options of a decoder for operators, copies and products as PyTorch runs them.
 
     The programs of pipelines have no such options.
 
@@ -32,7 +33,9 @@ def choose_operator_options(
     if read_stage_counts(case).ranks > 1:
         return {}
     if framework.name == TORCHTITAN or "fsdp2" in text:
-        return _choose_copies(framework.name, text, precision)
+        is_asynchronous = framework.name == TORCHTITAN and bool(_ASYNCHRONOUS.search(text))
+        steps = {"ring_products": "true"} if is_asynchronous and divides_tokens(case) else {}
+        return steps | _choose_copies(framework.name, precision, is_asynchronous=is_asynchronous)
     if not framework.is_unfused or _COMPILERS.search(text):
         return {}
     options = {"eager": "true"}
@@ -42,7 +45,9 @@ def choose_operator_options(
     return options
 
 
-def _choose_copies(framework: str, text: str, precision: Mapping[str, str]) -> dict[str, str]:
+def _choose_copies(
+    framework: str, precision: Mapping[str, str], *, is_asynchronous: bool
+) -> dict[str, str]:
     """Return the options for the copies around collectives of FSDP2 and tensor parallelism.
 
     With products in 8 bits with one scale, torchtitan gathers weights and activations in 8 bits,
@@ -52,7 +57,7 @@ def _choose_copies(framework: str, text: str, precision: Mapping[str, str]) -> d
     if precision.get("products") == "fp8":
         return {}
     options = {"fsdp_copies": "true"}
-    if framework == TORCHTITAN and not _ASYNCHRONOUS.search(text):
+    if framework == TORCHTITAN and not is_asynchronous:
         options["token_copies"] = "true"
     return options
 
