@@ -234,11 +234,16 @@ def explain_failure(stderr: str, code: int) -> str:
 
 def describe_exceeded_limit(message: str) -> str:
     """Describe the limit that a program exceeds, given why XLA did not compile it; "" if none."""
+    if too_slow := re.search(_TIME_MESSAGE.replace("{seconds:g}", r"(\S+)"), message):
+        return f"XLA did not compile this program in {too_slow[1]} s"
+    return describe_exceeded_size(message)
+
+
+def describe_exceeded_size(message: str) -> str:
+    """Describe the memory that a program exceeds, given why XLA did not compile it; "" if none."""
     size = r"(?P<{}>[\d.]+)(?P<{}_unit>[KMGT])"
     sizes = {"used": size.format("used", "used"), "limit": size.format("limit", "limit")}
     if too_large := re.search(_SIZE_MESSAGE.format(**sizes, space="hbm"), message):
         used, limit = (f"{too_large[name]} {too_large[name + '_unit']}iB" for name in sizes)
         return f"XLA finds this program too large: {used} of {limit}"
-    if too_slow := re.search(_TIME_MESSAGE.replace("{seconds:g}", r"(\S+)"), message):
-        return f"XLA did not compile this program in {too_slow[1]} s"
     return ""

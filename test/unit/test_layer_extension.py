@@ -23,8 +23,9 @@ from hespas.workflows.validation.case_layers import (
     plan_oversized_extension,
     plan_unrolled_extension,
 )
+from hespas.workflows.validation.case_outcomes import CaseOptions
 from hespas.workflows.validation.case_report import build_case_row
-from hespas.workflows.validation.case_runner import CaseOptions
+from hespas.workflows.validation.case_vocabulary import divide_logits
 from hespas.workflows.validation.training_cases import TrainingCase
 
 TOO_LARGE = "XLA could not optimise the module: it needs 31.98G of 31.25G in memory hbm"
@@ -134,23 +135,27 @@ def test_programs_that_are_extended():
     assert "extended to 32 layers" in extension.describe()
 
 
-def predict_case(monkeypatch, tmp_path, errors):
-    """Predict an 8b whose compiler fails for the given numbers of layers."""
+def predict_case(monkeypatch, tmp_path, errors, sequence="2048"):
+    """Predict an 8b whose compiler fails for the given ends of parts of the logits and layers."""
 
     def make_program_files(programs, folder, jobs, note):
-        paths = [str(folder / p.workload.options.get("layers", "32")) for p in programs]
-        failed = {p: HespasError(text) for p in paths for n, text in errors.items() if p[-2:] == n}
+        options = [p.workload.options for p in programs]
+        parts = [f"{o.get('vocab_tiles', 1)} {o.get('layers', 32)}" for o in options]
+        paths = [str(folder / f"in {part}") for part in parts]
+        failed = {
+            p: HespasError(text) for p in paths for n, text in errors.items() if p.endswith(n)
+        }
         return ProgramFiles(paths, 0, failed, {path: 1.0 for path in paths if path not in failed})
 
     def run_sweep(cells, options, note):
-        rows = [make_row(int(cell["mlir"].rpartition("/")[2])) for cell in cells]
+        rows = [make_row(int(cell["mlir"].rpartition(" ")[2])) for cell in cells]
         return sweep_runner.SweepOutcome(rows, computed=len(rows))
 
     monkeypatch.setattr(study_programs, "make_program_files", make_program_files)
     monkeypatch.setattr(sweep_runner, "run_sweep", run_sweep)
     texts = {
         "model": "llama3-8b", "hardware": "H100_80GB_SXM", "framework": "MaxText",
-        "seq_len": "2048",
+        "seq_len": sequence,
     }  # fmt: skip
     case = TrainingCase("a", 8, 30.0, texts, 2)
     options = CaseOptions(work_dir=str(tmp_path), cache="none")
@@ -168,7 +173,7 @@ def test_a_program_that_is_too_large_is_predicted_and_flagged(monkeypatch, tmp_p
 
 
 def test_a_program_that_fails_with_few_layers_too_has_both_reasons(monkeypatch, tmp_path):
-    outcome = predict_case(monkeypatch, tmp_path, {"32": TOO_LARGE, "/8": "it broke"})
+    outcome = predict_case(monkeypatch, tmp_path, {"32": TOO_LARGE, " 8": "it broke"})
     assert outcome.prediction is None
     assert outcome.reasons["compile"].endswith("too large: 31.98 GiB of 31.25 GiB; it broke")
 
@@ -176,3 +181,41 @@ def test_a_program_that_fails_with_few_layers_too_has_both_reasons(monkeypatch, 
 def test_replacing_layers_keeps_the_other_options():
     workload = replace_layers(make_workload(layers="32"), 4)
     assert workload.options == {"model": "8b", "scan": "false", "layers": "4"}
+
+
+def test_a_program_with_large_logits_is_compiled_with_parts_of_them(monkeypatch, tmp_path):
+    outcome = predict_case(monkeypatch, tmp_path, {"in 1 32": TOO_LARGE}, sequence="32768")
+    row = build_case_row(outcome, CaseOptions())
+    assert row["predicted_s"] == pytest.approx(33.0) and row["extended_from_layers"] is None
+    assert (
+        "logits in 16 parts, because with all at once XLA finds this program too large: "
+        "31.98 GiB of 31.25 GiB" in row["assumptions"]
+    )
+
+
+def test_a_program_that_is_too_large_with_parts_too_has_fewer_layers(monkeypatch, tmp_path):
+    outcome = predict_case(monkeypatch, tmp_path, {" 32": TOO_LARGE}, sequence="32768")
+    assert outcome.extension.counts == LayerCounts(4, 8, 32)
+    assert outcome.paths == [str(tmp_path / f"in 16 {layers}") for layers in (4, 8)]
+    assert "logits in 16 parts" in "; ".join(outcome.plan.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "options", "mesh", "texts", "parts"),
+    [
+        ("gemma", {}, {"fsdp": 8}, {}, "16"),  # 16 GiB
+        ("gemma", {"logits_dtype": "f32"}, {"fsdp": 8}, {}, "32"),
+        ("gemma", {"batch": "3"}, {"fsdp": 8}, {}, "64"),  # 48 GiB
+        ("gemma", {}, {"fsdp": 8, "tensor": 8, "context": 2}, {}, None),
+        ("gemma", {}, {"fsdp": 8}, {"framework": "AXLearn"}, None),
+        ("gemma", {"vocab_tiles": "1"}, {"fsdp": 8}, {}, None),
+        ("gemma", {"partitioning": "auto"}, {"fsdp": 8}, {}, None),
+        ("gemma", {"sequence": "32766"}, {"fsdp": 8}, {}, "2"),  # tokens are divided evenly
+        ("bert", {}, {"data": 8}, {}, None),
+    ],
+)
+def test_logits_have_as_few_parts_as_give_each_a_gib(recipe, options, mesh, texts, parts):
+    case = TrainingCase("a", 8, 1.0, {"framework": "MaxText", **texts}, 2)
+    sizes = {"model": "gemma3-12b", "batch": "1", "sequence": "32768", "logits_dtype": "bf16"}
+    divided = divide_logits(case, StudyWorkload(recipe, {**sizes, **options}, mesh, {}))
+    assert (divided and divided.options["vocab_tiles"]) == parts

@@ -17,9 +17,9 @@ from hespas.tools.console_scripts import run_tool_main
 from hespas.workflows.validation import case_models, case_report, case_runner, case_systems
 from hespas.workflows.validation.case_flags import read_combine_flags
 from hespas.workflows.validation.case_models import FAMILIES
+from hespas.workflows.validation.case_outcomes import CaseOptions, CaseOutcome
 from hespas.workflows.validation.case_programs import plan_case_program
 from hespas.workflows.validation.case_rematerialisation import REMAT_POLICIES
-from hespas.workflows.validation.case_runner import CaseOptions, CaseOutcome
 from hespas.workflows.validation.case_slices import find_slice_problem
 from hespas.workflows.validation.measured_cells import COLUMNS, MeasuredCell
 from hespas.workflows.validation.prediction_scores import StepPrediction
@@ -851,7 +851,7 @@ def test_a_defect_in_the_plan_of_a_row_does_not_end_the_run(monkeypatch, tmp_pat
         raise KeyError("emb")
 
     monkeypatch.setattr(case_runner, "plan_case_program", plan_case_program)
-    options = case_runner.CaseOptions(form="fused", work_dir=str(tmp_path), cache="none")
+    options = CaseOptions(form="fused", work_dir=str(tmp_path), cache="none")
     (outcome,) = case_runner.predict_cases([make_case()], options, lambda line: None)
     assert outcome.reasons == {"internal": "internal error: KeyError: 'emb'"}
 
@@ -859,7 +859,7 @@ def test_a_defect_in_the_plan_of_a_row_does_not_end_the_run(monkeypatch, tmp_pat
 def test_a_damaged_cache_is_found_before_programs_are_made(monkeypatch, tmp_path):
     monkeypatch.setattr(case_runner, "_make_programs", lambda *_: pytest.fail("too late"))
     (tmp_path / "cache").write_text("no database")
-    options = case_runner.CaseOptions(form="fused", cache=str(tmp_path / "cache"))
+    options = CaseOptions(form="fused", cache=str(tmp_path / "cache"))
     with pytest.raises(HespasError, match="the cache is damaged"):
         case_runner.predict_cases([make_case()], options, lambda line: None)
 

@@ -40,6 +40,7 @@ def validate_cases(options: argparse.Namespace) -> int:
     from hespas.tools.terminal import print_to_stderr
     from hespas.workflows.plot_files import check_plot_file
     from hespas.workflows.validation import case_report, case_runner, training_cases
+    from hespas.workflows.validation.case_outcomes import FORMS, CaseOptions
     from hespas.workflows.validation.prediction_plot import draw_predictions
 
     if options.plot:
@@ -48,8 +49,8 @@ def validate_cases(options: argparse.Namespace) -> int:
         check_writable_file(path)
     ids = [name.strip() for text in options.rows for name in text.split(",") if name.strip()]
     cases = training_cases.select_cases(training_cases.read_training_cases(options.cells), ids)
-    case_options = case_runner.CaseOptions(
-        form=options.form or case_runner.FORMS[0],
+    case_options = CaseOptions(
+        form=options.form or FORMS[0],
         estimator=options.estimator,
         changes=parse_key_values(options.set, "--set"),
         xla_options=options.xla_optimize,

@@ -50,13 +50,13 @@ from hespas.workflows.validation.case_pipelines import (
 from hespas.workflows.validation.case_precisions import CURRENT_SCALES, read_precision
 from hespas.workflows.validation.case_rematerialisation import (
     read_rematerialisation,
-    read_vocabulary_tiles,
 )
 from hespas.workflows.validation.case_states import (
     choose_optimiser_state,
     choose_state_types,
     choose_weight_padding,
 )
+from hespas.workflows.validation.case_vocabulary import read_vocabulary_tiles
 from hespas.workflows.validation.paxml_experiments import find_paxml_experiment
 from hespas.workflows.validation.training_cases import DIMENSIONS, TrainingCase
 

@@ -14,6 +14,7 @@ from typing import get_args
 from hespas.frontends.recipes.remat_policies import ACTIVATION_NAMES, ON_HOST, RematPolicy
 from hespas.workflows.validation.case_attention import has_fused_attention
 from hespas.workflows.validation.case_frameworks import AXLEARN, OPERATOR_POLICY, read_framework
+from hespas.workflows.validation.case_vocabulary import STATED_TILES
 from hespas.workflows.validation.paxml_experiments import find_paxml_experiment
 from hespas.workflows.validation.training_cases import TrainingCase, read_fsdp_strategy
 
@@ -41,7 +42,6 @@ _POLICIES_BY_NAME = {
     "checkpoint_dots_with_no_batch_dims": "minimal",
 }  # fmt: skip
 
-_VOCABULARY_TILES = re.compile(r"(?:vocab tiling|num_vocab_tiling)\W*(\d+)")
 # Texts that refer to a default or a file instead of describing a policy.
 _REFERENCE = re.compile(
     r"custom|(?:custom )?\(?(?:see|per|as in) [^:]*|[^:]*\b(?:default|config|policy)\b[^:]*"
@@ -199,13 +199,6 @@ def _choose_eager_policy(case: TrainingCase) -> str:
     return "eager_weights" if strategy in ("FULL_SHARD", "HYBRID_SHARD") else "eager"
 
 
-def read_vocabulary_tiles(case: TrainingCase) -> dict[str, str]:
-    """Return the option for logits in parts, as ``vocab tiling 4``; empty if a row names none."""
-    texts = " ".join(map(case.get_text, ("remat", "notes"))).lower()
-    stated = _VOCABULARY_TILES.search(texts)
-    return {"vocab_tiles": stated[1]} if stated else {}
-
-
 def read_kept_activations(text: str) -> str:
     """Read the activations that a layer keeps in words, as a list of the option ``remat``.
 
@@ -216,7 +209,7 @@ def read_kept_activations(text: str) -> str:
     saved: dict[str, str] = {}
     listed = re.sub(r"^custom(?:: | \((?=.*\)$))|\s*\([^()]*\)$|\)$", "", text.lower())
     for clause in _CLAUSE_END.sub(r"\1;", listed).split(";"):
-        if _VOCABULARY_TILES.fullmatch(clause.strip()) or _OTHERS.fullmatch(clause.strip()):
+        if STATED_TILES.fullmatch(clause.strip()) or _OTHERS.fullmatch(clause.strip()):
             continue
         places = _read_stated_places(clause) or _read_clause_places(clause.strip())
         if not places:

@@ -17,7 +17,7 @@ from hespas.support.text_tables import (
     format_seconds,
     format_time_range,
 )
-from hespas.workflows.validation.case_runner import CaseOptions, CaseOutcome
+from hespas.workflows.validation.case_outcomes import CaseOptions, CaseOutcome
 from hespas.workflows.validation.prediction_scores import (
     SCORE_TITLES,
     PredictionScore,

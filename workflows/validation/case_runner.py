@@ -8,9 +8,7 @@ the result with its reasons.
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,7 @@ from hespas.estimators.calibrated.calibrated_estimator import CalibratedEstimato
 from hespas.estimators.measure.measurement_cache import MeasurementCache
 from hespas.support.errors import HespasError
 from hespas.workflows.pipelines.schedules import FORWARD
-from hespas.workflows.pipelines.stage_estimates import StagePart, StageTarget
+from hespas.workflows.pipelines.stage_estimates import StageTarget
 from hespas.workflows.pipelines.stage_program_files import make_stage_files
 from hespas.workflows.program_form import AS_IS, FUSE
 from hespas.workflows.step_band import add_network_error
@@ -32,11 +30,12 @@ from hespas.workflows.studies.study_programs import StudyProgram
 from hespas.workflows.sweep import sweep_runner
 from hespas.workflows.sweep.sweep_table import extract_error_message
 from hespas.workflows.validation.case_attention import choose_attention_library
-from hespas.workflows.validation.case_layers import (
-    LayerExtension,
-    plan_oversized_extension,
-    plan_unrolled_extension,
+from hespas.workflows.validation.case_layers import plan_unrolled_extension
+from hespas.workflows.validation.case_limits import (
+    divide_oversized_logits,
+    extend_oversized_programs,
 )
+from hespas.workflows.validation.case_outcomes import CaseOptions, CaseOutcome
 from hespas.workflows.validation.case_pipelines import (
     make_case_row,
     predict_case_pipeline,
@@ -54,90 +53,6 @@ from hespas.workflows.validation.measured_cells import MeasuredCell
 from hespas.workflows.validation.prediction_scores import StepPrediction
 from hespas.workflows.validation.training_cases import TrainingCase
 
-FORMS = ("scheduled", "optimised", "fused")
-
-
-@dataclass(frozen=True)
-class CaseOptions:
-    """How cases are predicted.
-
-    Attributes:
-        form: One of ``FORMS``.
-        estimator: The estimator.
-        changes: Options of the recipe that replace those of every row.
-        xla_options: More options of the pass xla-optimize.
-        all_layers: Whether unrolled programs are compiled with all their layers, not extended
-            from programs with a few.
-        jobs: The number of worker processes.
-        work_dir: The folder that keeps programs; "" for the default one.
-        cache: The file that keeps results; "" for the default one, "none" for none.
-    """
-
-    form: str = "scheduled"
-    estimator: str = "calibrated"
-    changes: Mapping[str, str] = field(default_factory=dict)
-    xla_options: str = ""
-    all_layers: bool = False
-    jobs: int = 1
-    work_dir: str = ""
-    cache: str = ""
-
-
-@dataclass
-class CaseOutcome:
-    """A case with its prediction, or the reasons why there is none.
-
-    Attributes:
-        case: The case.
-        plan: Its recipe, options, reasons and assumptions.
-        node: The node; "" if unknown.
-        system: The network; None if it was not chosen.
-        program: The program in the form of the run; None of a pipeline.
-        extension: The smaller programs from which it is predicted; None if it is compiled itself.
-        stages: The programs of the stages of a pipeline by their parts.
-        attention: The library whose rates fused attention has.
-        paths: The files of the programs that are compiled.
-        compile_s: The seconds that XLA took now; None if the programs existed before.
-        figures: The row of the sweep.
-        prediction: The prediction; None if the case has reasons.
-    """
-
-    case: TrainingCase
-    plan: CasePlan
-    node: str = ""
-    system: CaseSystem | None = None
-    program: StudyProgram | None = None
-    extension: LayerExtension | None = None
-    stages: Sequence[Mapping[StagePart, StudyProgram]] = ()
-    attention: str = CUDNN
-    paths: Sequence[str] = ()
-    compile_s: float | None = None
-    figures: Mapping[str, Any] = field(default_factory=dict)
-    prediction: StepPrediction | None = None
-
-    @property
-    def reasons(self) -> dict[str, str]:
-        """By kind, why there is no prediction."""
-        return self.plan.reasons
-
-    @property
-    def compiled_programs(self) -> Sequence[StudyProgram]:
-        """The programs that are compiled for a case without a pipeline."""
-        if self.extension is not None:
-            return self.extension.programs
-        return [] if self.program is None else [self.program]
-
-    def extend_layers(self, extension: LayerExtension) -> None:
-        """Predict the case from the programs of an extension, and say so."""
-        self.extension = extension
-        self.plan.assumptions.append(extension.describe())
-
-    @property
-    def warnings(self) -> list[str]:
-        """The warnings of the run."""
-        text = self.figures.get("warnings")
-        return json.loads(text) if text else []
-
 
 def predict_cases(
     cases: Sequence[TrainingCase], options: CaseOptions, note: Callable[[str], None]
@@ -154,7 +69,8 @@ def predict_cases(
     outcomes = [_plan_case_or_report(case, options) for case in cases]
     folder = Path(options.work_dir or study_programs.get_default_folder())
     _make_programs(outcomes, folder, options.jobs, note)
-    _make_programs(_extend_oversized(outcomes), folder, options.jobs, note)
+    for replace_oversized in (divide_oversized_logits, extend_oversized_programs):
+        _make_programs(replace_oversized(outcomes, note), folder, options.jobs, note)
     for outcome in outcomes:
         if outcome.stages:
             _predict_pipeline(outcome, folder, options, note)
@@ -289,21 +205,6 @@ def _make_programs(
         if errors:
             limit = outcome.extension.exceeded_limit if outcome.extension else ""
             outcome.reasons["compile"] = "; ".join(filter(None, (limit, errors[0].message)))
-
-
-def _extend_oversized(outcomes: Sequence[CaseOutcome]) -> list[CaseOutcome]:
-    """Let cases whose program XLA did not compile be predicted from smaller ones; returns these."""
-    extended = []
-    for outcome in outcomes:
-        message = outcome.reasons.get("compile", "")
-        if outcome.program is None or outcome.extension is not None or not message:
-            continue
-        extension = plan_oversized_extension(outcome.program, message)
-        if extension is not None:
-            del outcome.reasons["compile"]
-            outcome.extend_layers(extension)
-            extended.append(outcome)
-    return extended
 
 
 def _predict_pipeline(
