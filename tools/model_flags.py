@@ -21,6 +21,7 @@ def add_model_flags(
     *,
     exclude: Collection[str] = (),
     title: str = "",
+    overrides_record: bool = False,
 ) -> None:
     """Add a flag for each field of a configuration model.
 
@@ -33,6 +34,8 @@ def add_model_flags(
         model: The model; fields are annotated with ``run_config.Flag``.
         exclude: The names of fields that get no flag.
         title: The title of the group of flags that belong to no other group.
+        overrides_record: Whether the flags override a recorded value. Every truth value then has
+            both forms, and no help names a default.
     """
     groups: dict[str, Any] = {"": parser.add_argument_group(title) if title else parser}
     for name, option in model.model_fields.items():
@@ -41,7 +44,7 @@ def add_model_flags(
         flag = get_flag(option)
         if flag.group not in groups:
             groups[flag.group] = parser.add_argument_group(flag.group)
-        spelling, keywords = _describe_flag(name, option, flag)
+        spelling, keywords = _describe_flag(name, option, flag, overrides_record=overrides_record)
         groups[flag.group].add_argument(spelling, default=None, **keywords)
 
 
@@ -68,13 +71,15 @@ def spell_flag(name: str, option: FieldInfo) -> str:
     return f"{spelling} {keywords['metavar']}" if "metavar" in keywords else spelling
 
 
-def _describe_flag(name: str, option: FieldInfo, flag: Flag) -> tuple[str, dict[str, Any]]:
+def _describe_flag(
+    name: str, option: FieldInfo, flag: Flag, *, overrides_record: bool = False
+) -> tuple[str, dict[str, Any]]:
     """Return the spelling of a flag and the other arguments of ``add_argument``."""
     spelling = f"--{name.replace('_', '-')}"
     text = (option.description or "").replace("%", "%%")
     kind = _strip_optional(option.annotation)
     if kind is bool:
-        if option.default is None:
+        if option.default is None or overrides_record:
             return spelling, {"action": argparse.BooleanOptionalAction, "help": text}
         if option.default:
             spelling, text = f"--no-{spelling.removeprefix('--')}", flag.off_help
@@ -83,7 +88,7 @@ def _describe_flag(name: str, option: FieldInfo, flag: Flag) -> tuple[str, dict[
     if get_origin(kind) is dict:
         text += "; may be repeated"
         return spelling, {"action": "append", "metavar": flag.metavar or "KEY=VALUE", "help": text}
-    if option.default is not None:
+    if option.default is not None and not overrides_record:
         text += f" (default {option.default})"
     if get_origin(kind) is Literal:  # the model checks the choice and suggests the nearest one
         metavar = f"{{{','.join(get_args(kind))}}}"

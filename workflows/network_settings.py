@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from hespas import configs
-from hespas.configs.overlap_slowdown import format_slowdown_shares
+from hespas.configs.overlap_slowdown import format_slowdown_shares, parse_slowdown_shares
 from hespas.configs.system_spec import SystemSpec
 from hespas.configs.validation import SlowdownSetting, validate_config
 from hespas.simulators.simulation_options import SimulationOptions, SimulatorChoice
 from hespas.support.errors import HespasError, UsageError
+from hespas.workflows.run_config import Flag
 
 FIGURES = "run.json"
 RUN_PREFIX = "dev"  # of the traces of a run
@@ -29,21 +31,34 @@ class NetworkSettings(BaseModel):
     system: str | None = None
     simulator: Literal["auto", "embedded", "astra-sim", "both"] = "auto"
     astra_sim: str | None = None
-    congestion: bool = False
-    by_dimension: bool = False
-    curves: str = "none"
-    between_hosts: Literal["network", "nccl"] = "network"
-    slowdown: SlowdownSetting = 0.0
+    congestion: bool = Field(default=False, description="messages on a link share its bandwidth")
+    by_dimension: bool = Field(
+        default=False,
+        description="run collectives between some of the devices dimension by dimension, and "
+        "charge messages for all dimensions that they cross",
+    )
+    curves: Annotated[str, Flag("DEVICE")] = Field(
+        default="none",
+        description="use collective timings measured on DEVICE where they exist (none: use the "
+        "network model)",
+    )
+    between_hosts: Literal["network", "nccl"] = Field(
+        default="network",
+        description="what times collectives between hosts: the network model, or NCCL's tuning "
+        "model of the device of --curves",
+    )
+    slowdown: Annotated[SlowdownSetting, Flag("X", parse_text=parse_slowdown_shares)] = Field(
+        default=0.0,
+        description="share by which compute takes longer while communication runs, such as 0.18, "
+        "or shares by kind, such as all_reduce=0.3,other=0.2",
+    )
 
     def build_options(self) -> SimulationOptions:
         """Build the options of the simulation."""
-        return SimulationOptions(
-            congestion=self.congestion,
-            by_dimension=self.by_dimension,
-            curves="" if self.curves == "none" else self.curves,
-            between_hosts=self.between_hosts,
-            slowdown=self.slowdown,
-        )
+        values: dict[str, Any] = {name: getattr(self, name) for name in MODEL_OPTIONS}
+        if self.curves == "none":
+            values["curves"] = ""
+        return SimulationOptions(**values)
 
     def build_simulator_choice(self) -> SimulatorChoice:
         """Build the choice of the simulator with its options."""
@@ -68,6 +83,14 @@ class NetworkSettings(BaseModel):
                 text = format_slowdown_shares(value) if name == "slowdown" else str(value)
                 flags += [flag] if value is True else [flag, text]
         return shlex.join(flags)
+
+
+MODEL_OPTIONS = tuple(
+    option.name
+    for option in dataclasses.fields(SimulationOptions)
+    if option.name in NetworkSettings.model_fields
+)
+"""The settings of the network model: those that are options of the simulation, by their names."""
 
 
 def read_recorded_settings(

@@ -219,25 +219,23 @@ def select_network_settings(config: RunConfig) -> NetworkSettings:
     collectives, slows down compute alongside communication, and runs collectives between some of
     the devices dimension by dimension, or by NCCL's model if they span several hosts.
     """
-    curves, slowdown, by_dimension = config.curves, config.slowdown, config.by_dimension
-    between_hosts = config.between_hosts
+    values: dict[str, Any] = {}
     if _estimates_real_times(config):
         node = configs.load_node(config.node or configs.DEFAULT_NODE)
-        curves = node.collectives if curves is None else curves
-        slowdown = node.overlap_slowdown if slowdown is None else slowdown
-        by_dimension = True if by_dimension is None else by_dimension
-        has_model = find_nccl_generation(curves or "")
-        between_hosts = between_hosts or ("nccl" if has_model else None)
-    return NetworkSettings(
-        system=config.system,
-        simulator=config.simulator,
-        astra_sim=config.astra_sim,
-        congestion=config.congestion,
-        by_dimension=bool(by_dimension),
-        curves=curves or "none",
-        between_hosts=between_hosts or "network",
-        slowdown=slowdown or 0.0,
-    )
+        curves = node.collectives if config.curves is None else config.curves
+        values = {
+            "curves": curves,
+            "slowdown": node.overlap_slowdown,
+            "by_dimension": True,
+            "between_hosts": "nccl" if find_nccl_generation(curves or "") else None,
+        }
+    values |= {
+        name: value
+        for name in NetworkSettings.model_fields
+        if (value := getattr(config, name)) is not None
+    }
+    absent = (None, "")  # no curves are the empty string
+    return NetworkSettings(**{name: value for name, value in values.items() if value not in absent})
 
 
 def load_system(name: str | None) -> SystemSpec | None:

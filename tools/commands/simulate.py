@@ -6,14 +6,17 @@ import argparse
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from hespas.configs.overlap_slowdown import parse_slowdown_shares
 from hespas.tools.commands.command_parser import (
     CommandParser,
     parse_count,
     parse_positive,
 )
 from hespas.tools.commands.shared_flags import add_json_flag
+
+if TYPE_CHECKING:
+    from hespas.simulators.simulation_options import SimulatorChoice
 
 DESCRIPTION = """\
 Simulate Chakra traces on a network, and print the step time, compute, total and exposed
@@ -66,34 +69,17 @@ def build_parser() -> CommandParser:
 
 
 def _add_model_options(parser: CommandParser) -> None:
+    from hespas.tools.model_flags import add_model_flags
+    from hespas.workflows.network_settings import MODEL_OPTIONS, NetworkSettings
+
     title = (
         "network model (default: that of the run, else of ASTRA-sim's congestion-unaware backend)"
     )
-    add = parser.add_argument_group(title).add_argument
-    add(
-        "--congestion", action=argparse.BooleanOptionalAction,
-        help="messages on a link share its bandwidth",
-    )  # fmt: skip
-    add(
-        "--by-dimension", action=argparse.BooleanOptionalAction,
-        help="run collectives between some of the devices dimension by dimension, and charge "
-        "messages for all dimensions that they cross",
-    )  # fmt: skip
-    add(
-        "--curves", metavar="DEVICE",
-        help="use collective timings measured on DEVICE where they exist (none: use the network "
-        "model)",
-    )  # fmt: skip
-    add(
-        "--between-hosts", choices=("network", "nccl"),
-        help="what times collectives between hosts: the network model, or NCCL's tuning model of "
-        "the device of --curves",
-    )  # fmt: skip
-    add(
-        "--slowdown", type=parse_slowdown_shares, metavar="X",
-        help="share by which compute takes longer while communication runs, such as 0.18, or "
-        "shares by kind, such as all_reduce=0.3,other=0.2",
-    )  # fmt: skip
+    exclude = set(NetworkSettings.model_fields) - set(MODEL_OPTIONS)
+    add_model_flags(parser, NetworkSettings, exclude=exclude, title=title, overrides_record=True)
+    add = parser.add_argument_group(
+        "options of the simulators (a run does not record them)"
+    ).add_argument
     add(
         "--micros", action="store_true",
         help="use durations in whole microseconds, as ASTRA-sim reads them from unmodified traces",
@@ -135,23 +121,11 @@ def main(argv: Sequence[str]) -> int:
     for text in notes:
         print_to_stderr(text)
     system = network_settings.load_resolved_system(settings, is_recorded="system" not in overrides)
-    choice = settings.build_simulator_choice()
-    options = replace(
-        choice.options,
-        queues_per_dim=command_line.queues_per_dim,
-        injection_scale=command_line.injection_scale,
-        rendezvous=command_line.rendezvous,
-        symmetry=not command_line.no_symmetry and not command_line.links,
-    )
+    choice = _complete_choice(settings.build_simulator_choice(), command_line)
     report = simulation_report.simulate_trace_folder(
         command_line.traces,
         system,
-        replace(
-            choice,
-            options=options,
-            timeout_s=command_line.timeout,
-            exact_durations=not command_line.micros,
-        ),
+        choice,
         prefix=command_line.prefix,
         groups_file=command_line.comm_groups,
         timeline=command_line.timeline,
@@ -161,7 +135,7 @@ def main(argv: Sequence[str]) -> int:
     link_table = None
     if command_line.links:
         link_table = link_report.report_link_traffic(
-            system, options, report.result, command_line.links
+            system, choice.options, report.result, command_line.links
         )
     if command_line.json:
         values = simulation_report.to_simulation_json(
@@ -177,3 +151,20 @@ def main(argv: Sequence[str]) -> int:
         )
         text_tables.print_tables([*tables, link_table] if link_table else tables)
     return 0
+
+
+def _complete_choice(choice: SimulatorChoice, command_line: argparse.Namespace) -> SimulatorChoice:
+    """Add the options that a run does not record to the choice of a simulator."""
+    options = replace(
+        choice.options,
+        queues_per_dim=command_line.queues_per_dim,
+        injection_scale=command_line.injection_scale,
+        rendezvous=command_line.rendezvous,
+        symmetry=not command_line.no_symmetry and not command_line.links,
+    )
+    return replace(
+        choice,
+        options=options,
+        timeout_s=command_line.timeout,
+        exact_durations=not command_line.micros,
+    )
