@@ -33,8 +33,9 @@ class SimulatedProgram:
         children: The positions of the nodes that depend on each node.
         groups: The communicators that the nodes name, each with the position of the first such
             node.
-        peers: The peers that the messages name, likewise.
-        own: The device that the messages name as their own, likewise.
+        peers: The peers that the messages name, each with the position of its first message.
+        own: The devices that the messages name as their own, each with the position of its first
+            message.
     """
 
     path: Path

@@ -37,7 +37,7 @@ class SimulatedDevice:
         path: The trace file of the device.
         groups: Maps the communicators that the program names to the device's; absent ones are
             equal.
-        peers: Maps the peers likewise.
+        peers: Maps the peers that the program names to the device's; absent ones are equal.
     """
 
     program: SimulatedProgram

@@ -227,7 +227,7 @@ class SimulationResult:
         comms: The collectives and messages.
         classes: The intervals of each class of equivalent devices, in order of issue; empty if the
             simulator has none.
-        class_of: The class of each device; empty likewise.
+        class_of: The class of each device; empty if the simulator has no classes.
         settings: The system and the options.
     """
 

@@ -173,7 +173,8 @@ def check_free_names(
     if users_files:
         more = f" and {len(users_files) - 1} more" if len(users_files) > 1 else ""
         raise HespasError(
-            f"hespas has not written this file{more} in its present form, and does not replace it",
+            f"hespas does not replace this file{more}: it did not write it, "
+            "or it has changed since",
             where=str(folder / users_files[0]),
             remedy="name another output folder, or move the file away",
         )

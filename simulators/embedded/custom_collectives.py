@@ -50,7 +50,7 @@ class CustomAlgorithm:
         waits: How many nodes each node depends on.
         children: The positions of the nodes that depend on each node.
         chunk_bytes: Bytes of a chunk of the collective; 0 if the trace does not record chunks.
-        parts: The number of those chunks (attribute total_chunk_cnt); 0 likewise.
+        parts: The number of chunks (attribute total_chunk_cnt); 0 if the trace does not record it.
     """
 
     path: Path

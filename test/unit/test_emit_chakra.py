@@ -470,14 +470,14 @@ def test_files_of_the_user_are_not_replaced(emit):
     for name in ("dev.7.et", "comm_group.json"):
         (emit.out / name).write_text("mine")
         for options in ("", "clean"):
-            with pytest.raises(HespasError, match="hespas has not written this file") as caught:
+            with pytest.raises(HespasError, match="hespas does not replace this file") as caught:
                 emit(module(devices=1), options)
             assert caught.value.where.endswith(f"out/{name}")
         assert read_output_files(emit.out) == {name: b"mine"}
         (emit.out / name).unlink()
     emit(module(devices=1))
     (emit.out / "comm_group.json").write_text("changed")
-    with pytest.raises(HespasError, match="in its present form"):
+    with pytest.raises(HespasError, match="does not replace this file"):
         emit(module(devices=1))
     assert (emit.out / "comm_group.json").read_text() == "changed"
 

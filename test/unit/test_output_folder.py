@@ -61,8 +61,8 @@ def test_a_run_beside_its_configuration_touches_no_file(place, capsys):
     before = read_whole_folder(place)
     assert run("run.json") == 1
     assert capsys.readouterr().err == (
-        "run.json: error: hespas has not written this file and 1 more in its present form, and "
-        "does not replace it; name another output folder, or move the file away\n"
+        "run.json: error: hespas does not replace this file and 1 more: it did not write it, or it "
+        "has changed since; name another output folder, or move the file away\n"
     )
     Path("run.json").rename("mine.json")
     assert run("mine.json") == 1
@@ -251,7 +251,7 @@ def test_of_two_runs_on_one_folder_one_wins_whole(tmp_path):
 def test_a_folder_that_appears_meanwhile_keeps_its_files(tmp_path):
     folder = tmp_path / "out"
     with (
-        pytest.raises(HespasError, match="hespas has not written"),
+        pytest.raises(HespasError, match="hespas does not replace this file"),
         output_folder.open_output_folder(folder, NUMBERS) as fresh,
     ):
         (fresh / "0.txt").write_text("new")

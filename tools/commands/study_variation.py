@@ -29,16 +29,16 @@ def build_variation_parser() -> CommandParser:
     add("--system", metavar="NAME", help="the network; default: that of the run")
     add(
         "--device-spread", type=_parse_spread, default=0.0, metavar="SHARE",
-        help="standard deviation of the time of compute between devices, 0.03 for 3 %% (default "
-        f"0), or '{_BANDS}' for that of the band of the run's compute",
+        help="standard deviation of compute times between devices, 0.03 for 3 %% (default 0), or "
+        f"'{_BANDS}' to take it from the 80 %% band of the run's compute",
     )  # fmt: skip
     add(
         "--jitter", type=parse_non_negative, default=0.0, metavar="SHARE",
-        help="that of each compute node from one execution to the next (default 0)",
+        help="standard deviation of the time of a compute node between its executions (default 0)",
     )  # fmt: skip
     add(
         "--draws", type=parse_count, default=1000, metavar="N",
-        help="draws of a step (default 1000)",
+        help="number of simulated steps with random times (default 1000)",
     )  # fmt: skip
     add(
         "--seed", type=int, default=0, metavar="N",
@@ -86,7 +86,7 @@ def build_goodput_parser() -> CommandParser:
     )  # fmt: skip
     add(
         "--checkpoint-gb", type=parse_positive, metavar="GB",
-        help="instead of it, the size of a checkpoint in 1e9 bytes, with --storage-gb-s",
+        help="size of a checkpoint in 1e9 bytes; with --storage-gb-s, in place of --checkpoint-s",
     )  # fmt: skip
     add(
         "--storage-gb-s", type=parse_positive, metavar="GB/S",
@@ -98,7 +98,7 @@ def build_goodput_parser() -> CommandParser:
     )  # fmt: skip
     add(
         "--interval-s", type=parse_positive, metavar="S",
-        help="work between two checkpoints; default: the best interval",
+        help="seconds of work between two checkpoints; default: the best interval",
     )  # fmt: skip
     add(
         "--step-s", type=parse_positive, metavar="S",

@@ -12,7 +12,7 @@ Those of the kernels that are new and of the kernels that are gone are independe
 where ``new_high`` is the sum of (m - n) (high - time) over the kernels that run more often, and
 ``gone_low`` the sum of (n - m) (time - low) over those that run less often. The band of equal
 programs is therefore zero wide, and that of programs without a common kernel is the root of the sum
-of the squares of both bands. Collectives have no band, so it is that of compute, as for a step.
+of the squares of both bands. Collectives have no band, so the result covers compute only.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class LayoutBounds:
         programs: Makes the sketches.
         compute: The bounds of compute.
         comm: The bounds of communication.
-        note: Receives a line for each family that is none.
+        note: Receives a line for each group of layouts whose sketches form no family.
     """
 
     programs: LayoutPrograms
@@ -64,9 +64,11 @@ class LayoutBounds:
     note: Callable[[str], None]
 
     def bound_candidates(self, candidates: Sequence[LayoutCandidate]) -> list[StepBound | None]:
-        """Bound the step of each layout; None if its sketch does not follow from that of another.
+        """Bound the step of each layout.
 
-        Layouts of which there are too few to save sketches have no bound either.
+        Returns:
+            For each layout its bound; None if its sketch cannot be derived from those of others, or
+            if its group is too small for that to save sketches.
         """
         return [
             None if ops is None else self._bound_sketch(ops, candidate)
@@ -74,7 +76,7 @@ class LayoutBounds:
         ]
 
     def derive_sketches(self, candidates: Sequence[LayoutCandidate]) -> list[list[SketchOp] | None]:
-        """Derive the sketches of layouts from those of a few; None where they do not follow."""
+        """Derive the sketches of layouts from those of a few; None for those that do not follow."""
         derived: list[list[SketchOp] | None] = [None] * len(candidates)
         groups = group_families(candidates)
         while groups:

@@ -18,16 +18,16 @@ RateKind = Literal["products", "vector", "memory", "launch", "link bandwidth", "
 class StepRate:
     """A rate that a step depends on.
 
-    Times (``launch``, ``link latency``) are rates too: that of a launch is 1 over its time. A
-    factor of 2 on any rate thus makes the device better.
+    The inverses of times count as rates (``launch``, ``link latency``), so that a factor above 1
+    on any rate makes the device or the network better.
 
     Attributes:
         name: What it is a rate of, such as ``bf16 products``.
         kind: The kind of rate.
-        value: Its value; of a latency, in seconds; None if there are several values.
+        value: Its value; for a time, the seconds; None if there are several values.
         unit: The unit of the value.
         compute_step_s: Computes the step time at a factor on the rate, in seconds.
-        links: Of a bandwidth between hosts, the devices of a host; else 0.
+        links: The number of devices of a host, for a bandwidth between hosts; else 0.
     """
 
     name: str

@@ -117,7 +117,7 @@ class GoodputRow:
         goodput: The share of time that makes progress.
         checkpoint_share: The share of time that checkpoints take without failures.
         steps: The steps of the program between two checkpoints; None without a step time.
-        effective_step_s: The mean time of a step with all losses; None likewise.
+        effective_step_s: The mean time of a step with all losses; None without a step time.
     """
 
     devices: int
