@@ -98,7 +98,7 @@ class Cost(AttrRecord):
 
 @dataclass(frozen=True, slots=True)
 class KernelAttr(AttrRecord):
-    """One kernel."""
+    """What kind of kernel an op is, or a function that one kernel computes."""
 
     NAME: ClassVar[str] = "hespas.kernel"
     HOLDERS: ClassVar[str] = "kernel function, fusion or op"
@@ -135,7 +135,7 @@ class CompilerEstimateAttr(AttrRecord):
 
 @dataclass(frozen=True, slots=True)
 class RegionAttr(AttrRecord):
-    """One compute region."""
+    """The region that a function or an op is: its number and its contents."""
 
     NAME: ClassVar[str] = "hespas.region"
     HOLDERS: ClassVar[str] = "region function, its calls, a single op that is a region"

@@ -25,7 +25,7 @@ the dialect: xDSL ([how](../how-to/xdsl.md)), or MLIR with `dialects/hespas.irdl
 fields by position. MLIR without the dialect reads the typed form only with
 `--allow-unregistered-dialect`.
 
-Numbers are never negative.
+Numbers are never negative. An optional field is absent if it has no value.
 """
 
 
@@ -56,7 +56,7 @@ def _describe_field(declared: AttrField) -> str:
     if declared.is_required:
         return description
     if declared.default is None:
-        return f"{description} (absent when unset)"
+        return f"{description} (optional)"
     default = declared.default
     shown = str(default).lower() if isinstance(default, bool) else default
     return f"{description} (default {shown if shown != () else 'empty'})"

@@ -30,20 +30,29 @@ A package can [add the cost of an op or custom call](#ops-and-custom-calls-of-pa
   at most the bytes of the whole buffer are read.
 - Updates are in place, as in XLA: the untouched part is not copied.
 - Views (reshape, bitcast, tuples, barriers) are free, and so is a transpose that its layout undoes.
-- The peak rate depends on the operand types, never on the accumulator. f32 products run as `tf32`
-  at precision DEFAULT and HIGH (XLA:GPU does not distinguish them) and as `f32` at HIGHEST. A
-  `dot_algorithm` names its type, and its primitive operations multiply the work (bf16x3: three bf16
-  products). Products of i64, i32, i16 and i1 run on the vector units.
-- `mhlo.fusion` is one kernel. A value in it is computed, and an operand is read, as far as the
-  results need it; inner values do not touch device memory. Its kind is the first of these that it
+- The peak rate depends on the operand types, never on the accumulator:
+  f32 products run as `tf32` at precision DEFAULT and HIGH (XLA:GPU does not distinguish them), and
+  as `f32` at HIGHEST. A `dot_algorithm` names its type, and its primitive operations multiply the
+  work (bf16x3: three bf16 products). Products of i64, i32, i16 and i1 run on the vector units.
+- `mhlo.fusion` is one kernel. Only the parts of its values and operands that the results need are
+  computed and read. Inner values do not touch device memory. Its kind is the first of these that it
   contains: product, convolution, sort, scatter, scan, reduction, transpose, gather, loop, copy.
 - The operations of a body (reducer, comparator, scatter computation) are counted per application.
   A loop in a body runs `hespas.trips` times; a branch counts as its branch with the most
   operations.
 
-Classes: a *leaf* has work; a *free* op has none; the bodies of *control* ops are estimated; a
-*collective* is simulated; the time of a *host* op is unknown, which is an error, or a counted gap
-with `--keep-going`. An op without a rule is an error too.
+Each op has a class:
+
+| class | cost |
+|---|---|
+| leaf | its work |
+| free | none |
+| control | that of its bodies |
+| collective | simulated |
+| host | not known: an error, or a counted gap with `--keep-going` |
+| terminator | none |
+
+An op without a rule is an error too.
 
 ## Differences from HloCostAnalysis
 """
