@@ -63,7 +63,8 @@ lit: $(VENV)/.dev ## FileCheck tests of the passes
 unit: $(VENV)/.dev $(VENV)/.scalesim ## pytest
 	$(PYTEST)
 
-# The tests that `make test` skips: each extra has an environment of its own.
+# The tests that `make test` skips: each extra has an environment of its own. Those of MaxText are
+# skipped with a Python older than 3.12: `make extra-maxtext PYTHON=python3.12`.
 EXTRAS ?= tpu-compiler torch maxtext
 EXTRA_TESTS_tpu-compiler := test/unit/test_tpu_hlo.py test/unit/test_splash_attention.py
 EXTRA_TESTS_torch := test/unit/test_torch.py
