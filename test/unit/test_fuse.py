@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.budgets import draw_examples
+from support.budgets import draw_examples, thin_out
 from support.execution import assert_same_results, execute
 from support.paths import ROOT
 
@@ -27,14 +27,14 @@ PROGRAMS = [
     "gnn_message_passing", "lstm_scan", "mlp_fsdp_tp_grad", "moe_einsum_gspmd", "pooling_windows",
     "reshard_transpose", "rng_dropout", "shape_ops", "sort_topk", "zero_rs_ag",
 ]  # fmt: skip
-COMPARED = [  # with what XLA makes of them, and whether that takes long
-    ("llama3/llama3-100m", "opt-a100", False),
-    ("llama3/llama3-500m", "opt-a100", True),
-    ("llama3/llama3-1b", "opt-a100", True),
-    ("resnet/resnet18_inference_4_devices", "opt-cudnn-a100", False),
-    ("resnet/resnet18_train_4_devices", "opt-cudnn-a100", False),
-    ("resnet/resnet50_inference_4_devices", "opt-cudnn-a100", False),
-    ("resnet/resnet50_train_4_devices", "opt-cudnn-a100", True),
+COMPARED = [  # with what XLA makes of them
+    ("llama3/llama3-100m", "opt-a100"),
+    ("llama3/llama3-1b", "opt-a100"),
+    ("resnet/resnet18_train_4_devices", "opt-cudnn-a100"),
+    ("resnet/resnet18_inference_4_devices", "opt-cudnn-a100"),
+    ("resnet/resnet50_inference_4_devices", "opt-cudnn-a100"),
+    ("resnet/resnet50_train_4_devices", "opt-cudnn-a100"),
+    ("llama3/llama3-500m", "opt-a100"),
 ]
 PAGE = ROOT / "docs" / "reference" / "fusion.md"
 
@@ -66,7 +66,7 @@ def assert_same(module: ir.Module, plain: ir.Module, devices: int, tolerance: fl
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", thin_out(PROGRAMS, 2))
 def test_fused_programs_compute_the_same(program, workload, context):
     path = str(workload(f"zoo/{program}/spmd.mlir"))
     plain = frontends.read_module(path, context)
@@ -320,10 +320,7 @@ def kernels_and_bytes(module: ir.Module) -> tuple[int, int]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "stage"),
-    [
-        pytest.param(name, stage, id=Path(name).name, marks=[pytest.mark.slow] if slow else [])
-        for name, stage, slow in COMPARED
-    ],
+    [pytest.param(name, stage, id=Path(name).name) for name, stage in thin_out(COMPARED, 2)],
 )
 def test_kernels_and_bytes_are_those_of_xla(module, stage, workload, context):
     fused = frontends.read_module(str(workload(f"{module}.mlir")), context)

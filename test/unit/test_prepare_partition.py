@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
 import pytest
+from support.budgets import thin_out
 from support.execution import execute
 from support.versions import JAXLIB
 
@@ -47,19 +49,21 @@ def census(module: ir.Module) -> Counter[str]:
     return counts
 
 
+PARTITIONED_PROGRAMS = [
+    "adamw_update", "allgather_matmul", "bert_embedding_mlm_loss", "collectives_all",
+    "conv_block_grad", "conv_variants_spatial", "elementwise_all", "fft_signal",
+    "gather_scatter", "gnn_message_passing", "lstm_scan", "mlp_dp_train", "mlp_fsdp_tp_grad",
+    "mlp_tp_shardmap", "moe_all_to_all", "moe_einsum_gspmd", "pipeline_ppermute",
+    "pooling_windows", "reshard_transpose", "rng_dropout", "summa_like_matmul",
+    "transformer_block_fwd", "zero_rs_ag",
+]  # fmt: skip
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["jax_sdy", "jax_gspmd"])
 @pytest.mark.parametrize(
-    "program",
-    [
-        "adamw_update", "allgather_matmul", "bert_embedding_mlm_loss", "collectives_all",
-        "conv_block_grad", "conv_variants_spatial", "elementwise_all", "fft_signal",
-        "gather_scatter", "gnn_message_passing", "lstm_scan", "mlp_dp_train", "mlp_fsdp_tp_grad",
-        "mlp_tp_shardmap", "moe_all_to_all", "moe_einsum_gspmd", "pipeline_ppermute",
-        "pooling_windows", "reshard_transpose", "rng_dropout", "summa_like_matmul",
-        "transformer_block_fwd", "zero_rs_ag",
-    ],
-)  # fmt: skip
+    ("program", "form"),
+    thin_out(itertools.product(PARTITIONED_PROGRAMS, ("jax_sdy", "jax_gspmd")), 3),
+)
 def test_equals_the_compiled_program(
     context: ir.Context, workload: Workload, program: str, form: str
 ) -> None:

@@ -9,6 +9,7 @@ from collections import Counter
 
 import jax
 import pytest
+from support.budgets import thin_out
 
 from hespas import frontends, passes
 from hespas.dialects.mlir import collect_functions, get_attribute, ir
@@ -129,18 +130,23 @@ def llama_collectives(mesh, remat="minimal", sequence_parallel=False):
     return {name: count for name, count in counts.items() if count}
 
 
-@pytest.mark.parametrize("remat", ["none", "weights", "minimal", "full"])
+LLAMA_MESHES = (
+    ({"fsdp": 4}, False),
+    ({"data": 4}, False),
+    ({"tensor": 2}, False),
+    ({"tensor": 2}, True),
+    ({"data": 2, "fsdp": 2, "context": 2}, False),
+    ({"data": 2, "fsdp": 2, "context": 2, "tensor": 2}, False),
+    ({"fsdp": 2, "context": 2, "tensor": 2}, True),
+)
+LLAMA_GRID = [
+    (*mesh, remat) for mesh in LLAMA_MESHES for remat in ("none", "weights", "minimal", "full")
+]
+
+
 @pytest.mark.parametrize(
-    ("mesh", "sequence_parallel"),
-    [
-        ({"fsdp": 4}, False),
-        ({"data": 4}, False),
-        ({"tensor": 2}, False),
-        ({"tensor": 2}, True),
-        ({"data": 2, "fsdp": 2, "context": 2}, False),
-        ({"data": 2, "fsdp": 2, "context": 2, "tensor": 2}, False),
-        ({"fsdp": 2, "context": 2, "tensor": 2}, True),
-    ],
+    ("mesh", "sequence_parallel", "remat"),
+    thin_out(LLAMA_GRID, 3),
     ids=lambda value: "-".join(value) if isinstance(value, dict) else str(value),
 )
 def test_llama_has_the_collectives_of_the_formula(mesh, sequence_parallel, remat):
@@ -160,7 +166,7 @@ def test_llama_by_the_partitioner_gathers_alike():
 
 @pytest.mark.parametrize(
     ("remat", "again"),
-    [
+    thin_out([
         ("none", 0),
         ("weights", 0),
         ("eager", 1),
@@ -172,8 +178,8 @@ def test_llama_by_the_partitioner_gathers_alike():
         ("save_qkv_proj", 5),  # and the output projection
         ("save_out_proj", 7),
         ("full", 8),  # all but the last product
-    ],
-)
+    ], 2),
+)  # fmt: skip
 def test_remat_computes_products_again(remat, again):
     """One layer has 9 products, each with two in its gradient; the logits have 3 more."""
     program = llama.build(model="tiny", mesh={"fsdp": 2}, sequence=32, remat=remat)
@@ -417,16 +423,16 @@ SMALL = {
 
 
 EXTRA = {"scan": {"scan": True}, "auto": {"partitioning": "auto"}}
-CASES = [(name, {}) for name in SMALL] + [
+CASES = [
     (name, extra)
     for name in SMALL
-    for extra in EXTRA.values()
+    for extra in ({}, *EXTRA.values())
     if set(extra) <= {option.name for option in collect_options(BUILDS[name].build)}
 ]
 
 
 @pytest.mark.parametrize(
-    ("name", "extra"), CASES, ids=lambda v: v if isinstance(v, str) else "-".join(v)
+    ("name", "extra"), thin_out(CASES, 2), ids=lambda v: v if isinstance(v, str) else "-".join(v)
 )
 def test_traces_come_of_it(name, extra, tmp_path):
     module = frontends.from_jax(lower_exportable(BUILDS[name].build(**SMALL[name], **extra)))

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support.budgets import thin_out
 from support.recipe_runs import arrays, assert_close, jitted
 
 from hespas.frontends.recipes import (
@@ -64,20 +65,26 @@ def whole_llama():
     return args, steps(program, args)
 
 
+DIVIDED_LLAMAS = {
+    "data-fsdp-tensor": (
+        {"data": 2, "fsdp": 2, "tensor": 2}, 1, {"sequence_parallel": True, "remat": "full"},
+    ),
+    "save-dot": ({"fsdp": 2}, 2, {"remat": "save_dot_with_context_except_mlp"}),
+    "fsdp-context-tensor": ({"fsdp": 2, "context": 2, "tensor": 2}, 2, {"remat": "none"}),
+    "minimal-flash": ({"fsdp": 2}, 2, {"remat": "minimal_flash"}),
+    "ring-products": (
+        {"tensor": 2}, 4, {"sequence_parallel": True, "remat": "full", "ring_products": True},
+    ),
+    "auto": ({"fsdp": 4, "tensor": 2}, 1, {"partitioning": "auto"}),
+    "tiles": ({"fsdp": 2, "tensor": 2}, 2, {"vocab_tiles": 4}),
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("mesh", "batch", "options"),
-    [
-        ({"data": 2, "fsdp": 2, "tensor": 2}, 1, {"sequence_parallel": True, "remat": "full"}),
-        ({"fsdp": 2, "context": 2, "tensor": 2}, 2, {"remat": "none"}),
-        ({"fsdp": 4, "tensor": 2}, 1, {"partitioning": "auto"}),
-        ({"fsdp": 2}, 2, {"remat": "save_dot_with_context_except_mlp"}),
-        ({"fsdp": 2}, 2, {"remat": "minimal_flash"}),
-        ({"fsdp": 2, "tensor": 2}, 2, {"vocab_tiles": 4}),
-        ({"tensor": 2}, 4, {"sequence_parallel": True, "remat": "full", "ring_products": True}),
-    ],
-    ids=["data-fsdp-tensor", "fsdp-context-tensor", "auto", "save-dot", "minimal-flash", "tiles",
-         "ring-products"],
-)  # fmt: skip
+    thin_out(DIVIDED_LLAMAS.values(), 2),
+    ids=thin_out(DIVIDED_LLAMAS, 2),
+)
 def test_llama_divided_equals_whole(mesh, batch, options):
     args, expected = whole_llama()
     assert_same_training(steps(build_llama(mesh, batch, **options), args), expected)
@@ -96,7 +103,11 @@ def test_llama_unrolled_equals_scanned():
     assert_close(losses, expected[1], 2e-5)
 
 
-@pytest.mark.parametrize("options", [{}, {"eager": True, "scan": False}], ids=["loop", "eager"])
+@pytest.mark.parametrize(
+    "options",
+    thin_out([{}, {"eager": True, "scan": False}], 2),
+    ids=thin_out(["loop", "eager"], 2),
+)
 def test_padded_weights_train_as_whole_ones(options):
     """Three devices do not divide the width of 64, so that they store 66."""
     whole = build_llama({}, 3, **options)
@@ -195,18 +206,18 @@ def test_adamw_is_the_papers():
 CACHES = {
     "whole": ({}, {"scan": True}),
     "data-tensor": ({"data": 2, "tensor": 2}, {}),
-    "auto": ({"data": 2, "tensor": 2}, {"partitioning": "auto", "scan": True}),
-    "paged": ({}, {"cache": "paged", "page": 4}),
     "paged-data-tensor": ({"data": 2, "tensor": 2}, {"cache": "paged", "page": 4, "scan": True}),
+    "paged": ({}, {"cache": "paged", "page": 4}),
     "experts-paged": (
         {"expert": 2, "tensor": 2},
         {"model": "tiny-moe", "capacity": 8.0, "cache": "paged", "page": 8},
     ),
+    "auto": ({"data": 2, "tensor": 2}, {"partitioning": "auto", "scan": True}),
 }
 CONTEXT = 16
 
 
-@pytest.mark.parametrize(("mesh", "options"), CACHES.values(), ids=CACHES)
+@pytest.mark.parametrize(("mesh", "options"), thin_out(CACHES.values(), 2), ids=thin_out(CACHES, 2))
 def test_decode_continues_prefill(mesh, options):
     """Token by token, decoding gives what each longer prompt gives: caches and tokens.
 
@@ -333,8 +344,8 @@ def whole_moe():
 
 @pytest.mark.parametrize(
     ("mesh", "remat"),
-    [({"expert": 4}, "minimal"), ({"fsdp": 2, "expert": 2, "tensor": 2}, "full")],
-    ids=["expert", "fsdp-expert-tensor"],
+    thin_out([({"fsdp": 2, "expert": 2, "tensor": 2}, "full"), ({"expert": 4}, "minimal")], 2),
+    ids=thin_out(["fsdp-expert-tensor", "expert"], 2),
 )
 def test_moe_divided_equals_whole(mesh, remat):
     """With room for every token nothing is dropped, however tokens are spread."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.budgets import draw_examples
+from support.budgets import draw_examples, thin_out
 from support.execution import assert_same_results, execute
 
 from hespas import frontends, passes
@@ -26,7 +26,7 @@ PROGRAMS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", thin_out(PROGRAMS, 2))
 def test_split_programs_compute_the_same(program, workload, context):
     path = workload(f"zoo/{program}/spmd.mlir")
     plain = frontends.read_module(str(path), context)

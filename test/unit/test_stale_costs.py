@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 from support.annotated_programs import REDUCE, X, loop
+from support.budgets import thin_out
 from support.measuring import Fake, FakeConfig
 from support.paths import ROOT
 from xdsl.dialects.builtin import UnregisteredOp
@@ -138,9 +140,13 @@ def annotate_again(module: ir.Module) -> str:
     return str(again)
 
 
-@pytest.mark.parametrize("split", ["split-linear", "split-individual{merge}", "split-individual"])
-@pytest.mark.parametrize("store", [keep, through_text, through_bytecode])
-@pytest.mark.parametrize("change", CHANGES)
+SPLITS = ("split-linear", "split-individual{merge}", "split-individual")
+STORES = (keep, through_text, through_bytecode)
+
+
+@pytest.mark.parametrize(
+    ("change", "store", "split"), thin_out(itertools.product(CHANGES, STORES, SPLITS), 2)
+)
 def test_costs_are_those_of_annotating_again(
     change: str, store: Change, split: str, tmp_path: Path
 ) -> None:

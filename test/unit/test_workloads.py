@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.budgets import PROFILE
+from support.budgets import PROFILE, thin_out
 from support.output_files import read_output_files
 from support.paths import find_workloads
 
@@ -37,7 +37,10 @@ ASSUMED = {"zoo/misc/symbolic_shapes.mlir": "sizes assumed for symbolic dimensio
 
 
 def batches() -> dict[str, list[str]]:
-    """The programs, without ``.xz``: those of a folder of the zoo together, others one by one."""
+    """The programs, without ``.xz``: those of a folder of the zoo together, others one by one.
+
+    ``make test`` takes every second program of a folder, from the first and the second in turn.
+    """
     folder = find_workloads()
     names_by_batch: dict[str, list[str]] = {}
     if folder is not None:
@@ -45,13 +48,23 @@ def batches() -> dict[str, list[str]]:
             name = path.relative_to(folder).as_posix().removesuffix(".xz")
             batch = name.rpartition("/")[0] if name.startswith("zoo/") else name
             names_by_batch.setdefault(batch, []).append(name)
+    folders = {batch: names for batch, names in names_by_batch.items() if len(names) > 1}
+    for number, (batch, names) in enumerate(folders.items()):
+        names_by_batch[batch] = thin_out(names[number % 2 :], 2) if PROFILE != "nightly" else names
     return names_by_batch
 
 
 BATCHES = batches()
-# Many devices of programs that are also tested on fewer, and with fewer layers on as many.
+# Many devices, layers or sizes of programs that are also tested with fewer.
 NIGHTLY = {
-    "scaling/llama2-7b-L32-fsdp32-tp8.mlir", "scaling/llama2-7b-L32-scan-fsdp32-tp8.mlir",
+    "llama3/llama3-1b-opt-h100.mlir", "llama3/llama3-3b-opt-a100.mlir",
+    "llama3/llama3-500m-opt-a100.mlir", "llama3/llama3-500m.mlir",
+    "resnet/resnet18_inference_4_devices-opt-a100.mlir",
+    "resnet/resnet50_inference_4_devices-opt-cudnn-a100.mlir",
+    "resnet/resnet50_inference_4_devices.mlir", "resnet/resnet50_train_4_devices-opt-a100.mlir",
+    "resnet/resnet50_train_4_devices.mlir", "scaling/llama2-7b-L1-fsdp128-tp8.mlir",
+    "scaling/llama2-7b-L32-fsdp32-tp8.mlir", "scaling/llama2-7b-L32-fsdp8-tp8.mlir",
+    "scaling/llama2-7b-L32-fsdp8.mlir", "scaling/llama2-7b-L32-scan-fsdp32-tp8.mlir",
 }  # fmt: skip
 SMALL = [batch for batch in BATCHES if batch.startswith("zoo/")]
 
@@ -135,7 +148,7 @@ def test_programs_hold_together(
     assert problems == []
 
 
-@pytest.mark.parametrize("batch", SMALL)
+@pytest.mark.parametrize("batch", thin_out(SMALL, 2))
 def test_passes_commute_and_repeat(
     batch: str, workload: Callable[[str], Path], tmp_path: Path
 ) -> None:
@@ -175,7 +188,7 @@ MEASURED_S = {
 }
 
 
-@pytest.mark.parametrize(("name", "node"), MEASURED_S)
+@pytest.mark.parametrize(("name", "node"), thin_out(MEASURED_S, 2))
 def test_below_measured_steps(
     name: str, node: str, workload: Callable[[str], Path], context: ir.Context
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.budgets import draw_examples
+from support.budgets import draw_examples, thin_out
 from support.versions import JAXLIB
 
 from hespas import configs, frontends, passes
@@ -120,7 +121,7 @@ def test_targets_are_complete_sourced_and_named_after_nodes(name):
 
 
 @gpu
-@pytest.mark.parametrize("name", GPU_TARGETS)
+@pytest.mark.parametrize("name", thin_out(GPU_TARGETS, 3))
 def test_xla_takes_every_target(name):
     module = optimise(SMALL, f"target={name}")
     assert top(module)["mhlo.fusion"] >= 1
@@ -511,8 +512,12 @@ def check_flow(workload: Workload, program: str, options: str, node: str, output
 
 
 @gpu
-@pytest.mark.parametrize("node", ["H100_80GB", "H200_141GB", "B200_180GB"])  # A100: test_zoo
-@pytest.mark.parametrize("program", FEW)
+@pytest.mark.parametrize(
+    ("program", "node"),
+    thin_out(
+        itertools.product(FEW, ("H100_80GB", "H200_141GB", "B200_180GB")), 2
+    ),  # A100: test_zoo
+)
 def test_zoo_on_targets(program, node, workload, tmp_path):
     check_flow(workload, program, f"target={node}", node, tmp_path / "out")
 
@@ -528,7 +533,7 @@ def test_zoo_on_targets(program, node, workload, tmp_path):
     ids=["hlo", "async", "libraries"],
 )
 def test_zoo(options, programs, workload, tmp_path):
-    for program in programs:
+    for program in thin_out(programs, 2):
         node = "A100_SXM_40GB"
         check_flow(workload, program, f"target={node}{options}", node, tmp_path / program)
 
