@@ -87,6 +87,10 @@ class TrainingOptions:
     zero1: Annotated[
         bool, "divide the optimiser's state over the devices that have the same weights (ZeRO-1)"
     ] = False
+    checked_gradients: Annotated[
+        bool, "gradients are read for their norm, and divided, before their sum over devices, as "
+        "Megatron Core's; with zero1"
+    ] = False  # fmt: skip
     optimiser: Annotated[Optimiser, "AdamW, or LAMB, whose steps have the norms of the weights"] = (
         "adamw"
     )
@@ -151,6 +155,16 @@ class TrainingOptions:
         if eager:
             raise UsageError(f"optimiser={self.optimiser} has no eager", remedy="use adamw")
         return Lamb(jax.tree.map(lambda weight: weight.stacked, params), clip=self.clip)
+
+    def make_shards(self, p: MeshParallelism) -> OptimiserShards | None:
+        """Make the division of the optimiser's state; None if each device updates all weights.
+
+        Raises:
+            UsageError: If gradients are checked, and the state is not divided.
+        """
+        if self.checked_gradients and not self.zero1:
+            raise UsageError("option 'checked_gradients' needs zero1", remedy="set zero1=true")
+        return OptimiserShards(p, self.checked_gradients) if self.zero1 else None
 
     def choose_sum_dtype(self) -> Any:
         """Choose the type of the gradients of a step before their sum over devices."""
@@ -353,7 +367,7 @@ def build_optimiser_step(
         state["histories"] = scaling.histories
     data = make_microbatches(microbatch, training.accumulate)
     optimiser = training.make_optimiser(params, eager=p.eager)
-    shards = OptimiserShards(p) if training.zero1 else None
+    shards = training.make_shards(p)
     gradients = StepGradients(
         loss, p, params, training.accumulate, training.choose_sum_dtype(), shards
     )

@@ -67,6 +67,8 @@ class StepGradients:
             grads = jax.tree.map(lambda grad: grad.astype(self.sum_dtype), grads)
         else:
             total, grads = self._sum_microbatches(copies, batch)
+        if self.shards is not None:
+            grads = self.shards.check_gradients(grads, self.weights)
         sum_over_devices = (self.shards or self.p).sum_gradient
         grads = jax.tree.map(sum_over_devices, grads, self.weights)
         return total / self.count, jax.tree.map(lambda grad: grad / self.count, grads)

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 
+from hespas.frontends.recipes.eager_operators import isolate_value
 from hespas.frontends.recipes.parallel import (
     MeshParallelism,
     ShardedArray,
@@ -27,9 +29,14 @@ class OptimiserShards:
     """The parts of weights that the devices of a program update.
 
     Where XLA chooses the collectives, only the division of the state is stated.
+
+    Attributes:
+        p: The parallelism.
+        checks_gradients: Whether gradients are read for their norm, and divided, before their sum.
     """
 
     p: MeshParallelism
+    checks_gradients: bool = False
 
     def divide_array(self, array: ShardedArray) -> ShardedArray:
         """Describe an array of the state, given that of its weight."""
@@ -38,6 +45,25 @@ class OptimiserShards:
             return array
         split = (*array.axes[:dim], self.p.list_copy_axes(array), *array.axes[dim + 1 :])
         return dataclasses.replace(array, axes=split)
+
+    def check_gradients(self, gradients: Any, weights: Any) -> Any:
+        """Read the norms of gradients, and multiply them, if several devices sum them.
+
+        Megatron Core looks for NaNs in the norms (check_grads), and divides by the number of
+        devices (gradient_scaling_factor, both in
+        megatron/core/distributed/param_and_grad_buffer.py) before it sums any gradient. Here the
+        loss is an average over all devices already, so that the factor is 1.
+        """
+        if not self.checks_gradients:
+            return gradients
+        return wait_for_all(jax.tree.map(self._check_gradient, gradients, weights))
+
+    def _check_gradient(self, gradient: jax.Array, weight: ShardedArray) -> jax.Array:
+        if not self.p.list_copy_axes(weight):
+            return gradient
+        gradient = isolate_value(gradient)
+        norm = isolate_value(jnp.sum(jnp.square(gradient)))
+        return gradient * jnp.where(jnp.isfinite(norm), 1, norm)
 
     def sum_gradient(self, gradient: jax.Array, weight: ShardedArray) -> jax.Array:
         """Sum gradients of a device's tokens over devices; each keeps the part that it updates."""

@@ -8,7 +8,6 @@ import jax
 
 from hespas.frontends.export.exportable import Exportable
 from hespas.frontends.recipes.layer_weights import Tree
-from hespas.frontends.recipes.optimiser_shards import OptimiserShards
 from hespas.frontends.recipes.optimisers import AdamW
 from hespas.frontends.recipes.stage_programs import StageBuilder
 
@@ -22,10 +21,12 @@ def build_stage_update(builder: StageBuilder) -> Exportable:
     """
     p, weights, training = builder.p, builder.weights, builder.training
     optimiser = AdamW(clip=training.clip)
-    shards = OptimiserShards(p) if training.zero1 else None
+    shards = training.make_shards(p)
     sums = builder.list_gradient_sums()
 
     def update_stage(state: Tree, sums: Tree) -> Tree:
+        if shards is not None:
+            sums = shards.check_gradients(sums, weights)
         sum_over_devices = (shards or p).sum_gradient
         grads = jax.tree.map(lambda x, w: sum_over_devices(x[0], w), sums, weights)
         grads = jax.tree.map(lambda grad: grad / training.accumulate, grads)

@@ -22,7 +22,8 @@ COMMON = {
 CASES = {
     "loop": (llama, "tiny", {"remat": "full", "scan": True}, {}),
     "tensor": (
-        llama, "tiny", {"sequence_parallel": True, "zero1": True}, {"data": 2, "tensor": 2},
+        llama, "tiny", {"sequence_parallel": True, "zero1": True, "checked_gradients": True},
+        {"data": 2, "tensor": 2},
     ),
     "gpt": (gpt, "tiny-gpt", {"tied": False, "remat": "none"}, {}),
     # Of two layers, only the second one is global.

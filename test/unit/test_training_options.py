@@ -86,6 +86,7 @@ def run_regression(mesh, partitioning="manual", **options):
         ({"accumulate": 2, "partitioning": "auto"}, 1e-5),
         ({"zero1": True, "compute_dtype": "f32"}, 1e-5),
         ({"zero1": True, "accumulate": 2}, 1e-5),
+        ({"zero1": True, "accumulate": 2, "checked_gradients": True}, 1e-5),
         ({"zero1": True, "partitioning": "auto", "compute_dtype": "f32"}, 1e-5),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
@@ -169,6 +170,25 @@ def test_zero1_gathers_weights_after_all_are_updated():
     module.operation.walk(visit)
     assert gathered.count("stablehlo.optimization_barrier") == 2
     assert str(module).count("= stablehlo.optimization_barrier") == 1
+
+
+@pytest.mark.parametrize(("mesh", "barriers"), [({"data": 2}, 5), ({"fsdp": 1}, 1)])
+def test_gradients_are_checked_before_any_is_summed(mesh, barriers):
+    """Two of each array that devices sum, and one of all."""
+
+    def lower_step(**options):
+        program = build_regression(mesh, zero1=True, **options)
+        module = frontends.from_jax(lower_exportable(program))
+        passes.run_pipeline(module, "prepare", PassRun(note=lambda _: None))
+        return str(module)
+
+    added = lower_step(checked_gradients=True).count("= stablehlo.optimization_barrier")
+    assert added - lower_step().count("= stablehlo.optimization_barrier") == barriers
+
+
+def test_gradients_are_checked_only_with_zero1():
+    with pytest.raises(UsageError, match="set zero1=true"):
+        build_regression({"data": 2}, checked_gradients=True)
 
 
 def test_zero1_divides_dimensions_whose_axis_has_one_device():

@@ -377,6 +377,9 @@ def test_the_distributed_optimiser_of_megatron_divides_its_state():
     assert (options["zero1"], options["master"], options["remat"]) == ("true", "true", "eager")
     assert (options["weights_dtype"], options["reduce_dtype"]) == ("bf16", "f32")
     assert any("none by the case name" in text for text in plan.assumptions)
+    assert "checked_gradients" not in options
+    plan = plan_case(parallelism="dp=8;tp=2;zero1", framework="Megatron-LM core 0.14")
+    assert plan.workload.options["checked_gradients"] == "true"
 
 
 def test_layers_are_a_loop_unless_the_row_says_otherwise():

@@ -21,13 +21,16 @@ def choose_optimiser_state(case: TrainingCase, precision: Mapping[str, str]) -> 
     """Return the options of an optimiser whose state the devices of ``dp`` divide (ZeRO-1).
 
     Megatron's distributed optimiser, which ``zero1`` stands for there, keeps the weights in the
-    type of activations with a copy in f32, and sums gradients in f32.
+    type of activations with a copy in f32, and sums gradients in f32. Megatron Core reads and
+    divides the gradients before that.
     """
     is_divided = re.search(r"zero-?1", case.get_text("parallelism").lower())
     options = {"zero1": "true"} if is_divided else {}
     if read_framework(case).name == MEGATRON:
         stored = precision.get("compute_dtype", "bf16")
         options |= {"weights_dtype": stored, "master": "true", "reduce_dtype": "f32"}
+        if is_divided and "core" in case.get_text("framework").lower():
+            options["checked_gradients"] = "true"
     return options
 
 
