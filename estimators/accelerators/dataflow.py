@@ -54,6 +54,25 @@ class ArrayFolds:
         return self.along_rows * self.along_columns
 
 
+@dataclass(frozen=True, slots=True)
+class SystolicArray:
+    """A systolic array, and how its cycles are counted.
+
+    Attributes:
+        variant: The closed form of the cycles.
+        dataflow: Which matrix stays in the array.
+        rows: Its rows.
+        columns: Its columns.
+        cycles_per_row: The cycles of the array for one streamed row.
+    """
+
+    variant: Variant
+    dataflow: Dataflow
+    rows: int
+    columns: int
+    cycles_per_row: float = 1.0
+
+
 def compute_folds(
     dataflow: Dataflow, m: Any, k: int, n: Any, rows: int, columns: int
 ) -> ArrayFolds:
@@ -62,41 +81,34 @@ def compute_folds(
     return ArrayFolds(-(-on_rows // rows), -(-on_columns // columns), streamed)
 
 
-def count_product_cycles(
-    variant: Variant,
-    dataflow: Dataflow,
-    sizes: tuple[Any, int, Any],
-    rows: int,
-    columns: int,
-    cycles_per_row: float = 1.0,
-    count: Any = 1,
-) -> Any:
+def count_product_cycles(array: SystolicArray, sizes: tuple[Any, int, Any], count: Any = 1) -> Any:
     """Return the cycles of products on one array whose memory never stalls.
 
     M, N and the count may be arrays of numpy.
 
     Args:
+        array: The array.
         sizes: (M, K, N).
-        cycles_per_row: The cycles of the array for one streamed row.
         count: The number of equal products. The ``pipelined`` variant loads the first fold of a
             product while the one before it streams.
 
     Raises:
         ValueError: The variant is ``cocossim``, and the dataflow is not ``ws``.
     """
-    product_folds = compute_folds(dataflow, *sizes, rows, columns)
-    stream_cycles = cycles_per_row * product_folds.streamed
-    load_cycles = 0 if dataflow == "os" else rows
-    if variant == "pipelined":
+    rows, columns = array.rows, array.columns
+    product_folds = compute_folds(array.dataflow, *sizes, rows, columns)
+    stream_cycles = array.cycles_per_row * product_folds.streamed
+    load_cycles = 0 if array.dataflow == "os" else rows
+    if array.variant == "pipelined":
         earlier_folds = count * product_folds.fold_count - 1
         ends = load_cycles + rows + columns - 2
         loads_longer = stream_cycles < rows  # of numbers or of arrays
         fold_cycles = loads_longer * rows + (1 - loads_longer) * stream_cycles
         return earlier_folds * fold_cycles + stream_cycles + ends
-    if variant == "scalesim":
+    if array.variant == "scalesim":
         fold_cycles = load_cycles + rows + columns + stream_cycles - 2
         return count * (product_folds.fold_count * fold_cycles - 1)
-    if dataflow != "ws":
+    if array.dataflow != "ws":
         raise ValueError("COCOSSim's variant is weight-stationary only")
     return count * product_folds.fold_count * (COCOSSIM_ROW * stream_cycles + 2 * rows)
 
@@ -149,22 +161,22 @@ def _list_array_divisions(arrays: int) -> numpy.typing.NDArray[numpy.int64]:
 
 
 def share_products(
-    variant: Variant,
-    dataflow: Dataflow,
+    array: SystolicArray,
     sizes: tuple[int, int, int],
     count: int,
-    arrays: int,
-    rows: int,
-    columns: int,
-    cycles_per_row: float = 1.0,
+    array_count: int,
     count_fill_cycles: Callable[[tuple[Any, int, Any], Any], Any] | None = None,
 ) -> tuple[float, int, tuple[int, int, int]]:
-    """Divide ``count`` equal products among at most ``arrays`` arrays in the fastest way.
+    """Divide equal products among equal arrays in the fastest way.
 
     Products are assigned to different arrays, or M or N of each product is divided evenly. All
     divisions are evaluated at once.
 
     Args:
+        array: One of the arrays.
+        sizes: (M, K, N) of a product.
+        count: The number of products.
+        array_count: The number of arrays, some of which may stay idle.
         count_fill_cycles: Counts the cycles before the arrays start, from the sizes of the shares
             and the number of arrays that have one: M, N and the number are arrays of numpy.
 
@@ -172,10 +184,10 @@ def share_products(
         The cycles of the largest share, its number of products, and their sizes (M, K, N).
     """
     m, k, n = sizes
-    counts, parts_m, parts_n = _list_array_divisions(arrays)
+    counts, parts_m, parts_n = _list_array_divisions(array_count)
     share_m, share_n, times = -(-m // parts_m), -(-n // parts_n), -(-count // counts)
     share = (share_m, k, share_n)
-    cycles = count_product_cycles(variant, dataflow, share, rows, columns, cycles_per_row, times)
+    cycles = count_product_cycles(array, share, times)
     if count_fill_cycles is not None:
         used = numpy.minimum(counts, count) * -(-m // share_m) * -(-n // share_n)
         cycles = cycles + count_fill_cycles(share, used)

@@ -75,9 +75,8 @@ class ScalesimEstimator(ArraySimulatingEstimator):
             )
         buffer_bits = 8 * share["sram_bytes"] / BUFFERS
         sizes = (share["m"], share["k"], share["n"])
-        cycles = flow.count_product_cycles(
-            "scalesim", self.dataflow, sizes, share["rows"], share["columns"]
-        )
+        array = flow.SystolicArray("scalesim", self.dataflow, share["rows"], share["columns"])
+        cycles = flow.count_product_cycles(array, sizes)
         if cycles > self.largest:
             raise HespasError(
                 f"the product takes {cycles:.0f} cycles, of which SCALE-Sim keeps every one in "

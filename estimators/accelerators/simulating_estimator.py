@@ -172,7 +172,10 @@ class ArraySimulatingEstimator(SimulatingEstimator):
         )
         sizes = (product.m, product.k, product.n)
         _, times, (m, k, n) = flow.share_products(
-            variant, dataflow, sizes, product.count, arrays, unit.rows, unit.columns
+            flow.SystolicArray(variant, dataflow, unit.rows, unit.columns),
+            sizes,
+            product.count,
+            arrays,
         )
         clock_hz = unit.clock_hz / cycles_per_row
         payload: Payload = {

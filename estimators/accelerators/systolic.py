@@ -226,14 +226,12 @@ class SystolicEstimator(Estimator):
             return self._compute_fill_time_s(product, share, used, filled_bytes) * unit.clock_hz
 
         product_cycles, *_ = flow.share_products(
-            self.variant,
-            dataflow,
+            flow.SystolicArray(
+                self.variant, dataflow, unit.rows, unit.columns, unit.cycles_per_row
+            ),
             sizes,
             product.count,
             arrays,
-            unit.rows,
-            unit.columns,
-            unit.cycles_per_row,
             lambda share, used: count_fill_cycles(share, used) / ratio,
         )
         product_cycles *= ratio

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from support.simulator_programs import read_recorded_rows
 
 from hespas.estimators.accelerators import dataflow as flow
+from hespas.estimators.accelerators.dataflow import SystolicArray, count_product_cycles
 from hespas.estimators.accelerators.off_chip_traffic import count_best_order_bits
 from hespas.estimators.accelerators.scalesim_memory import (
     count_fold_order_elements,
@@ -43,7 +44,7 @@ def test_cycles_with_small_buffers_are_those_of_scalesim(dataflow, median):
     for row in read_recorded_rows("scalesim_cycles.csv"):
         if row["dataflow"] == dataflow:
             sizes, buffer = read_sizes(row), int(row["buffer_kb"]) << 10
-            compute = flow.count_product_cycles("scalesim", dataflow, sizes, 8, 8)
+            compute = count_product_cycles(SystolicArray("scalesim", dataflow, 8, 8), sizes)
             words = float(row["words_per_cycle"])
             memory = count_memory_cycles(dataflow, sizes, 8, 8, words, buffer, compute)
             errors.append(abs((compute + memory) / int(row["cycles"]) - 1))

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from support.simulator_programs import onnxim_cycles
 
 from hespas.estimators.accelerators import dataflow as flow
+from hespas.estimators.accelerators.dataflow import SystolicArray, count_product_cycles
 from hespas.estimators.accelerators.scalesim_memory import count_memory_cycles
 
 # SCALE-Sim 3.0.0, 128 x 128, stall-free: (M, N, K), cycles of ws, os, is.
@@ -67,12 +68,14 @@ FIRST_ACCESS = 272  # 400 with the load of the first weights
 def test_scalesim_to_the_cycle(row, dataflow):
     (m, n, k), *cycles = row
     expected = dict(zip(("ws", "os", "is"), cycles, strict=True))[dataflow]
-    assert flow.count_product_cycles("scalesim", dataflow, (m, k, n), 128, 128) == expected
+    assert (
+        count_product_cycles(SystolicArray("scalesim", dataflow, 128, 128), (m, k, n)) == expected
+    )
 
 
 @pytest.mark.parametrize(("dataflow", "sizes", "array", "words", "total"), SCALESIM_TOTAL)
 def test_scalesim_with_its_memory_to_the_cycle(dataflow, sizes, array, words, total):
-    compute = flow.count_product_cycles("scalesim", dataflow, sizes, array, array)
+    compute = count_product_cycles(SystolicArray("scalesim", dataflow, array, array), sizes)
     memory = count_memory_cycles(dataflow, sizes, array, array, words, LARGE_BUFFER, compute)
     assert compute + memory == total
 
@@ -81,7 +84,9 @@ def test_scalesim_with_its_memory_to_the_cycle(dataflow, sizes, array, words, to
 def test_first_access_explains_onnxim(sizes, recorded):
     """One core of 128 x 128 with HBM2, which loads its weights anew for every 128 rows."""
     m, k, n = sizes
-    pipelined = flow.count_product_cycles("pipelined", "ws", (-(-m // 128) * 128, k, n), 128, 128)
+    pipelined = count_product_cycles(
+        SystolicArray("pipelined", "ws", 128, 128), (-(-m // 128) * 128, k, n)
+    )
     assert pipelined + FIRST_ACCESS == pytest.approx(recorded, rel=0.105)
     assert pipelined < recorded
 
@@ -98,15 +103,15 @@ def test_accesses_of_the_sram_are_those_of_scalesim(sizes, accesses):
 
 def test_other_simulators_of_one_product():
     sizes = (1024, 1024, 1024)
-    assert flow.count_product_cycles("pipelined", "ws", sizes, 128, 128) == 65_918
-    assert flow.count_product_cycles("scalesim", "ws", sizes, 128, 128) == 89_983
-    cocossim = flow.count_product_cycles("cocossim", "ws", sizes, 128, 128)
+    assert count_product_cycles(SystolicArray("pipelined", "ws", 128, 128), sizes) == 65_918
+    assert count_product_cycles(SystolicArray("scalesim", "ws", 128, 128), sizes) == 89_983
+    cocossim = count_product_cycles(SystolicArray("cocossim", "ws", 128, 128), sizes)
     assert 1.07 < 165_492 / cocossim < 1.22  # the rest are stalls of its memory
 
 
 def test_cocossim_is_weight_stationary():
     with pytest.raises(ValueError, match="weight-stationary"):
-        flow.count_product_cycles("cocossim", "os", (8, 8, 8), 4, 4)
+        count_product_cycles(SystolicArray("cocossim", "os", 4, 4), (8, 8, 8))
 
 
 SIZES = st.tuples(*[st.integers(1, 700)] * 3)
@@ -120,22 +125,22 @@ def test_no_faster_than_every_cell_busy(sizes, array, dataflow, variant):
         dataflow = "ws"
     m, k, n = sizes
     rows, columns = array
-    assert flow.count_product_cycles(variant, dataflow, sizes, rows, columns) >= m * k * n / (
-        rows * columns
-    )
+    assert count_product_cycles(
+        SystolicArray(variant, dataflow, rows, columns), sizes
+    ) >= m * k * n / (rows * columns)
 
 
 @given(SIZES, ARRAYS, st.sampled_from(["pipelined", "scalesim"]))
 def test_input_stationary_is_the_transposed_product(sizes, array, variant):
     m, k, n = sizes
-    stationary = flow.count_product_cycles(variant, "is", (m, k, n), *array)
-    assert stationary == flow.count_product_cycles(variant, "ws", (n, k, m), *array)
+    stationary = count_product_cycles(SystolicArray(variant, "is", *array), (m, k, n))
+    assert stationary == count_product_cycles(SystolicArray(variant, "ws", *array), (n, k, m))
 
 
 @given(SIZES, st.integers(1, 9), st.sampled_from([1, 2, 3, 4, 8]), st.sampled_from(flow.VARIANTS))
 def test_more_arrays_are_not_slower_and_not_faster_than_their_number(sizes, count, arrays, variant):
-    one, *_ = flow.share_products(variant, "ws", sizes, count, 1, 16, 16)
-    many, *_ = flow.share_products(variant, "ws", sizes, count, arrays, 16, 16)
+    one, *_ = flow.share_products(SystolicArray(variant, "ws", 16, 16), sizes, count, 1)
+    many, *_ = flow.share_products(SystolicArray(variant, "ws", 16, 16), sizes, count, arrays)
     cells = arrays * 16 * 16
     assert count * sizes[0] * sizes[1] * sizes[2] / cells <= many <= one
 
@@ -143,17 +148,19 @@ def test_more_arrays_are_not_slower_and_not_faster_than_their_number(sizes, coun
 @given(SIZES, st.sampled_from(flow.DATAFLOWS))
 def test_one_fold_takes_as_long_in_every_variant(sizes, dataflow):
     """SCALE-Sim counts one cycle less; with several folds, ``pipelined`` hides the loads."""
-    one_fold = flow.count_product_cycles("scalesim", dataflow, sizes, 700, 700)
-    assert flow.count_product_cycles("pipelined", dataflow, sizes, 700, 700) == one_fold + 1
-    several = flow.count_product_cycles("scalesim", dataflow, sizes, 64, 64)
-    assert flow.count_product_cycles("pipelined", dataflow, sizes, 64, 64) <= several + 1
+    one_fold = count_product_cycles(SystolicArray("scalesim", dataflow, 700, 700), sizes)
+    assert (
+        count_product_cycles(SystolicArray("pipelined", dataflow, 700, 700), sizes) == one_fold + 1
+    )
+    several = count_product_cycles(SystolicArray("scalesim", dataflow, 64, 64), sizes)
+    assert count_product_cycles(SystolicArray("pipelined", dataflow, 64, 64), sizes) <= several + 1
 
 
 @pytest.mark.slow
 @given(SIZES, st.integers(2, 9), st.sampled_from(flow.DATAFLOWS))
 def test_products_follow_each_other_without_a_gap(sizes, count, dataflow):
     cycles = [
-        flow.count_product_cycles("pipelined", dataflow, sizes, 32, 32, count=times)
+        count_product_cycles(SystolicArray("pipelined", dataflow, 32, 32), sizes, count=times)
         for times in (1, count, count + 1)
     ]
     assert (cycles[2] - cycles[1]) * (count - 1) == pytest.approx(cycles[1] - cycles[0])
