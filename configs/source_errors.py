@@ -108,11 +108,23 @@ def estimate_shared_error(comparisons: Sequence[SourceComparison]) -> LogEnds:
     mean = sum(ratios) / len(ratios)
     if count == 1:  # no deviation is known: the only ratio is the error, in either direction
         return -abs(mean), abs(mean)
-    squares = sum((ratio - mean) ** 2 for ratio in ratios)
-    deviation = math.sqrt(squares / len(ratios) * count / (count - 1))
-    quantile = _T_QUANTILES[count - 2] if count - 2 < len(_T_QUANTILES) else _NORMAL_QUANTILE
-    half = quantile * deviation * math.sqrt(1 + 1 / count)
+    half = compute_prediction_half_width(ratios, count)
     return min(mean - half, 0.0), max(mean + half, 0.0)
+
+
+def compute_prediction_half_width(values: Sequence[float], count: int | None = None) -> float:
+    """Return half the width of the 80 % prediction interval of one more value.
+
+    Args:
+        values: Values of a normal distribution.
+        count: The number of independent ones among them, at least two; by default all.
+    """
+    count = len(values) if count is None else count
+    mean = sum(values) / len(values)
+    squares = sum((value - mean) ** 2 for value in values)
+    deviation = math.sqrt(squares / len(values) * count / (count - 1))
+    quantile = _T_QUANTILES[count - 2] if count - 2 < len(_T_QUANTILES) else _NORMAL_QUANTILE
+    return quantile * deviation * math.sqrt(1 + 1 / count)
 
 
 def combine_independent(ends: Iterable[LogEnds]) -> LogEnds:

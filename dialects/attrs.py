@@ -71,6 +71,11 @@ class Cost(AttrRecord):
         default=None,
     )
     shared_high_ns: float | None = declare_field("upper end of that part", default=None)
+    slowest_device: float | None = declare_field(
+        "factor of the time for the slowest device of the job, where chips differ at the power "
+        "limit; absent if there is none, and on sums",
+        default=None,
+    )
     compute_nj: float | None = declare_field(
         "part of energy_nj: operations, if the energy is known by level", default=None
     )

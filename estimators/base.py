@@ -104,7 +104,8 @@ class Estimator(ABC):
         Config: The dataclass or pydantic model that the constructor accepts. Its fields are the
             settings of the estimator and the options of its pass, declared with
             ``setting(default, help)`` in a dataclass and with ``Field(description=...)`` in a
-            model. A field ``node`` receives the selected ``NodeSpec``. A Config that replaces
+            model. A field ``node`` receives the selected ``NodeSpec``, and an integer
+            ``job_devices`` that is 0 the number of devices of the program. A Config that replaces
             values of the node has a property ``node_overrides``
             (``hespas.configs.node_overrides``).
     """

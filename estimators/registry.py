@@ -32,6 +32,8 @@ ESTIMATORS = {
     "xla": "hespas.estimators.xla.xla_estimator:XlaEstimator",
     "zigzag": "hespas.estimators.accelerators.zigzag:ZigzagEstimator",
 }
+JOB_DEVICES = "job_devices"
+"""The setting of estimators that need the number of devices of the program."""
 
 
 def list_estimator_names() -> list[str]:
@@ -97,13 +99,25 @@ def _convert_value(name: str, setting: Setting, value: Any) -> Any:
         raise UsageError(f"{name}: setting '{setting.spelled}': {message}") from None
 
 
-def build_config(name: str, node: NodeSpec | None, settings: Mapping[str, Any]) -> Any:
-    """Build the configuration of an estimator. Raises UsageError for a wrong or missing setting."""
+def build_config(
+    name: str, node: NodeSpec | None, settings: Mapping[str, Any], devices: int = 1
+) -> Any:
+    """Build the configuration of an estimator. Raises UsageError for a wrong or missing setting.
+
+    Args:
+        name: The estimator.
+        node: The value of its setting ``node``, if it has one.
+        settings: The values of its other settings.
+        devices: The devices of the program: the value of ``job_devices``, if it has this setting
+            and it is not set, or 0.
+    """
     cls = load_estimator_class(name)
     values = convert_settings(name, settings)
     for setting in list_settings(cls.Config):
         if setting.name == "node":
             values["node"] = node
+        elif setting.name == JOB_DEVICES:
+            values[JOB_DEVICES] = values.get(JOB_DEVICES) or devices
         elif setting.default is MISSING and setting.name not in values:
             raise UsageError(f"{name} needs the setting '{setting.spelled}'")
     try:
@@ -129,9 +143,17 @@ def check_single_settings(name: str, settings: Mapping[str, Any]) -> None:
         build_config(name, node, {**common, key: value})
 
 
-def build_estimator(name: str, node: NodeSpec | None, settings: Mapping[str, Any]) -> Estimator:
-    """Build an estimator from settings. Raises UsageError for a wrong or missing setting."""
-    return load_estimator_class(name)(build_config(name, node, settings))
+def build_estimator(
+    name: str, node: NodeSpec | None, settings: Mapping[str, Any], devices: int = 1
+) -> Estimator:
+    """Build an estimator as ``build_config`` says; raises UsageError."""
+    return load_estimator_class(name)(build_config(name, node, settings, devices))
+
+
+def has_setting(name: str, setting_name: str) -> bool:
+    """Return whether an estimator has a setting; raises UsageError for an unknown estimator."""
+    settings = list_settings(load_estimator_class(name).Config)
+    return any(setting.name == setting_name for setting in settings)
 
 
 @functools.cache

@@ -97,6 +97,30 @@ class BoardPower:
         measured = self.compute_slowdown(flops, moved_bytes, time_s, self.measured_limit_w)
         return max(slowdown / measured**share, 1.0)
 
+    def compute_board_factor(
+        self, flops: float, moved_bytes: float, time_s: float, limited_factor: float
+    ) -> float:
+        """Return the time of a kernel on a board with another clock over its time on a mean one.
+
+        A board that takes x times as long at the limit draws the power of a mean board at x times
+        its clock. What the limit slows on the mean board takes x times as long, and what it does
+        not slow until the board reaches its limit.
+
+        Args:
+            flops: The matrix operations.
+            moved_bytes: The bytes read and written.
+            time_s: The time on the mean board, at its limit or at full clock.
+            limited_factor: The factor x, at least 1.
+        """
+        operations_j, other_j = flops * self.j_per_flop, moved_bytes * self.j_per_byte
+        if self.idle_w + (operations_j + other_j) / time_s >= self.limit_w:
+            return limited_factor
+        energy = KernelEnergy(operations_j * limited_factor**self.clock_exponent, other_j)
+        slowdown = compute_power_slowdown(
+            energy, time_s / limited_factor, self.idle_w, self.limit_w, self.clock_exponent
+        )
+        return min(slowdown, limited_factor)
+
     def compute_relative_slowdown(self, flops: float, moved_bytes: float, time_s: float) -> float:
         """Return the slowdown over that of a board with the limit of the measurement, or 1."""
         measured = self.compute_slowdown(flops, moved_bytes, time_s, self.measured_limit_w)

@@ -48,6 +48,7 @@ from hespas.estimators.calibrated.kernel_times import (
     estimate_shapeless_s,
     estimate_stream_time,
 )
+from hespas.estimators.calibrated.slowest_device import SlowestDevice
 from hespas.estimators.roofline import RooflineConfig, RooflineEstimator
 from hespas.estimators.work import OpWork
 
@@ -73,13 +74,22 @@ class CalibratedConfig(CompilerEstimateConfig):
         "library whose kernels compute fused attention: cudnn, as XLA calls it, or "
         "flash-attention-2 or flash-attention-triton for programs of other frameworks",
     )
+    job_devices: int = setting(
+        0,
+        "devices of the job, whose slowest one every step waits for; 0: those of the program, "
+        "1: a mean device",
+    )
+
+    def __post_init__(self) -> None:
+        if self.job_devices < 0:
+            raise ValueError(f"setting 'job-devices' is {self.job_devices}, less than 0")
 
 
 class CalibratedEstimator(Estimator):
     """Estimate each kernel and its band with constants measured on the device."""
 
     name: ClassVar[str] = "calibrated"
-    version: ClassVar[str] = "12"
+    version: ClassVar[str] = "13"
     measured_network: ClassVar[bool] = True
     Config: ClassVar[type] = CalibratedConfig
 
@@ -90,6 +100,7 @@ class CalibratedEstimator(Estimator):
         self.uses_compiler_estimates = config.compiler_estimates
         self.roofline = RooflineEstimator(RooflineConfig(config.node))
         self.constants = DeviceConstants.from_node(config.node)
+        self.slowest_device = _find_slowest_device(self.constants, config.job_devices)
         self.tag_counts: Counter[str] = Counter()
 
     def estimate(self, item: CostItem) -> Cost:
@@ -123,9 +134,11 @@ class CalibratedEstimator(Estimator):
         work, content = item.work, item.find_traits(read_kernel, self.constants.sector_bytes)
         moved = work.read_bytes + work.write_bytes
         if content.attention is not None:
-            return estimate_attention_time(
-                self.constants, content.attention, moved, self.attention_library
+            attention = content.attention
+            timed = estimate_attention_time(
+                self.constants, attention, moved, self.attention_library
             )
+            return self._delay_kernel(timed, attention.dtype, attention.flops, moved)
         vector_s = self._compute_vector_s(content)
         if content.traits.products:
             timed = self._estimate_products(content, moved, work.kind)
@@ -145,6 +158,8 @@ class CalibratedEstimator(Estimator):
 
     def describe_provenance(self) -> str:
         text = f"{self.node.describe_provenance()}, {self.constants.provenance}"
+        if self.slowest_device is not None:
+            text += f", {self.slowest_device.describe()}"
         if self.roofline.fallbacks:
             text += self.roofline.describe_provenance().removeprefix(
                 self.node.describe_provenance()
@@ -168,14 +183,25 @@ class CalibratedEstimator(Estimator):
         largest = max(shapes, key=lambda shape: shape.flops)
         shape = replace(largest, flops=sum(shape.flops for shape in shapes))
         if kind == "conv":
-            return estimate_convolution_time(self.constants, shape, moved)
-        return estimate_product_time(
-            self.constants,
-            shape,
-            moved,
-            self.quantise,
-            refetched_bytes=content.refetched_bytes,
-        )
+            timed = estimate_convolution_time(self.constants, shape, moved)
+        else:
+            timed = estimate_product_time(
+                self.constants,
+                shape,
+                moved,
+                self.quantise,
+                refetched_bytes=content.refetched_bytes,
+            )
+        return self._delay_kernel(timed, shape.dtype, shape.flops, moved)
+
+    def _delay_kernel(
+        self, timed: KernelTime, dtype: str, flops: float, moved: float
+    ) -> KernelTime:
+        """Return the time of a kernel on the slowest device of the job."""
+        power = self.constants.power.select_type(dtype) if self.constants.power else None
+        if self.slowest_device is None or power is None:
+            return timed
+        return self.slowest_device.delay_kernel(timed, power, flops, moved)
 
     def _estimate_stream(self, work: OpWork, content: KernelContent, vector_s: float) -> KernelTime:
         kind, traits = work.kind, content.traits
@@ -228,7 +254,15 @@ class CalibratedEstimator(Estimator):
             kernel_class=kernel_class,
             shared_low_ns=latency_ns * band.shared_low,
             shared_high_ns=latency_ns * band.shared_high,
+            slowest_device=timed.slowest_device if timed.slowest_device != 1.0 else None,
         )
+
+
+def _find_slowest_device(constants: DeviceConstants, devices: int) -> SlowestDevice | None:
+    """Return the slowest device of a job; None for one device, or if no power limit is known."""
+    if devices < 2 or constants.power is None:
+        return None
+    return SlowestDevice.from_job(constants.same_chip, devices)
 
 
 def _name_kernel_class(timed: KernelTime, kind: str) -> str:

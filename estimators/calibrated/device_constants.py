@@ -190,6 +190,7 @@ class DeviceConstants:
         power: The power of the board; None if the energies or the limit are unknown.
         fits: The fits by class, such as ``product.bf16`` and ``stream.loop``.
         provenance: The source of the constants.
+        same_chip: The nodes that are known to have the same chip, itself included.
     """
 
     node: NodeSpec
@@ -201,6 +202,7 @@ class DeviceConstants:
     power: BoardPower | None
     fits: Mapping[str, KernelFit]
     provenance: str
+    same_chip: frozenset[str]
 
     @classmethod
     def from_node(cls, node: NodeSpec) -> Self:
@@ -216,9 +218,11 @@ class DeviceConstants:
         own_calibration = node.calibration or {}
         name, data, tags = node.name, own_calibration, frozenset[str]()
         visited = set[str]()
+        same_chip = frozenset[str]()
         causes = frozenset[str]()
         while name and name not in visited:
             visited.add(name)
+            same_chip = same_chip if tags else frozenset(visited)
             before = (len(fits), len(numbers))
             # Products of the device itself are better than special ones of another device.
             measured = frozenset(fits) if tags else frozenset[str]()
@@ -255,6 +259,7 @@ class DeviceConstants:
             power,
             complete_classes(fits),
             ", ".join(origins) or NO_CONSTANTS,
+            same_chip,
         )
 
     def scale_launches(self, factor: float) -> Self:

@@ -37,5 +37,7 @@ def list_error_causes(timed: KernelTime) -> frozenset[str]:
 def estimate_kernel_band(timed: KernelTime, family: str) -> KernelBand:
     """Return the band of a kernel of a family of ``configs.source_errors``."""
     shared = find_shared_error(family, list_error_causes(timed))
+    if timed.slowest_device != 1.0:
+        shared = combine_independent((shared, timed.slowest_ends))
     low, high = combine_independent((timed.fit.band.get_log_ends_at(timed.time_s), shared))
     return KernelBand(*map(math.exp, (low, high, *shared)))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hespas.configs.node_spec import NodeSpec
-from hespas.configs.source_errors import ErrorCause
+from hespas.configs.source_errors import ErrorCause, LogEnds
 from hespas.estimators.calibrated.attention_library import AttentionLibrary
 from hespas.estimators.calibrated.attention_shape import AttentionShape
 from hespas.estimators.calibrated.device_constants import (
@@ -40,7 +40,12 @@ _NEXT_TYPES = {**_AT_MOST, **_AT_LEAST}
 
 @dataclass(frozen=True, slots=True)
 class KernelTime:
-    """The time of a kernel, its components, and the fit that it was computed with."""
+    """The time of a kernel, its components, and the fit that it was computed with.
+
+    Attributes:
+        slowest_device: The factor in ``time_s`` for the slowest of the devices of a job.
+        slowest_ends: The 80 % interval of the logarithm of the factor over the expected one.
+    """
 
     time_s: float
     compute_s: float
@@ -48,6 +53,8 @@ class KernelTime:
     launch_s: float
     fit: KernelFit
     extrapolated: bool = False
+    slowest_device: float = 1.0
+    slowest_ends: LogEnds = (0.0, 0.0)
 
     @property
     def tags(self) -> frozenset[str]:

@@ -99,7 +99,7 @@ class EstimatorPass(Pass):
         values = registry.convert_settings(name, settings)
         node_name, inherited = self._choose_node(cls, values, target, run)
         node = load_overridden_node(node_name, inherited) if node_name else None
-        config = registry.build_config(name, node, values)
+        config = registry.build_config(name, node, values, target.devices)
         overrides = inherited.merge(getattr(config, "node_overrides", NodeOverrides()))
         pipeline = self._format_repeatable_pass(name, values)
         return EstimatorChoice(cls(config), node_name, overrides, pipeline)

@@ -78,7 +78,7 @@ class PipelineCellEstimator:
     cache: str
     note: Callable[[str], None]
     computed: int = 0
-    _programs: dict[str, StageProgramEstimate] = field(default_factory=dict)
+    _programs: dict[int, dict[str, StageProgramEstimate]] = field(default_factory=dict)
     _digests: dict[str, str] = field(default_factory=dict)
 
     def estimate_cells(self, cells: Sequence[PipelineCell]) -> list[Figures | HespasError]:
@@ -132,7 +132,10 @@ class PipelineCellEstimator:
 
     def _estimate_cell(self, cell: PipelineCell) -> dict[str, Any]:
         network = choose_pipeline_network(cell.system, self.target)
-        stages = estimate_stages(cell.select_files(), self.target, self.note, self._programs)
+        devices = network.system.device_count
+        target = self.target.with_job_devices(devices)
+        known = self._programs.setdefault(devices, {})
+        stages = estimate_stages(cell.select_files(), target, self.note, known)
         estimate = estimate_pipeline(cell.schedule, stages, network)
         node = configs.load_node(self.target.node)
         figures = collect_pipeline_figures(estimate, stages, node)

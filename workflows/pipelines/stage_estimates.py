@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ from hespas.dialects.attr_codec import read_program_facts
 from hespas.dialects.attrs import MemoryAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import find_entry_function
+from hespas.estimators.registry import JOB_DEVICES, has_setting
 from hespas.estimators.rules.base import to_buffer_size
 from hespas.passes.emit.emit_chakra import EmittedTraces
 from hespas.passes.memory.value_roles import find_replaced_arguments
@@ -117,6 +118,16 @@ class StageTarget:
     estimator: str = "calibrated"
     form: Literal["xla", "fuse", "as-is"] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def with_job_devices(self, devices: int) -> StageTarget:
+        """Return the target for a job of several ranks, whose programs have fewer devices.
+
+        A setting that is there stays.
+        """
+        is_set = any(name.replace("-", "_") == JOB_DEVICES for name in self.settings)
+        if is_set or not has_setting(self.estimator, JOB_DEVICES):
+            return self
+        return replace(self, settings={**self.settings, JOB_DEVICES: devices})
 
 
 def estimate_stages(

@@ -63,7 +63,7 @@ class StepReplay:
     is_current: bool = False
     node: NodeSpec = field(init=False)
     items: list[CostItem] = field(init=False)
-    _settings: tuple[str, dict[str, Any]] = field(init=False)
+    _settings: tuple[str, dict[str, Any], int] = field(init=False)
     _trace: TraceProgram = field(init=False)
 
     def __post_init__(self) -> None:
@@ -80,7 +80,7 @@ class StepReplay:
         self.node = node
         values = registry.convert_settings(step.estimator_name, step.collect_settings())
         own = {name: value for name, value in values.items() if name not in OVERRIDE_NAMES}
-        self._settings = step.estimator_name, own
+        self._settings = step.estimator_name, own, target.devices
         run = PassRun(current={Cost.NAME} if self.is_current else set())
         self._trace = build_trace_program(self.module, run)
         self._collect_kernels()
@@ -118,8 +118,8 @@ class StepReplay:
             node: The node.
             launch_factor: The factor on the launch times of kernels, for ``calibrated``.
         """
-        name, settings = self._settings
-        estimator = registry.build_estimator(name, node, settings)
+        estimator_name, settings, devices = self._settings
+        estimator = registry.build_estimator(estimator_name, node, settings, devices)
         if launch_factor != 1.0:
             assert isinstance(estimator, CalibratedEstimator)
             estimator.constants = estimator.constants.scale_launches(launch_factor)

@@ -1,0 +1,99 @@
+"""How the times of equal kernels differ from board to board of one chip, at the power limit.
+
+Boards of one type do not run at one clock where the power limits it, because their chips leak and
+cool differently. ``clock_spread.json`` holds the standard deviation of the time of one kernel over
+the boards of a chip, from measurements on many boards. No comparison contains a step of a program.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Set
+from dataclasses import dataclass
+from pathlib import Path
+
+from hespas import configs
+from hespas.configs.source_errors import compute_prediction_half_width
+from hespas.configs.validation import Positive, StrictModel, validate_config
+
+PATH = Path(__file__).parent / "clock_spread.json"
+
+
+class BoardComparison(StrictModel):
+    """The times of one kernel on the boards of a chip.
+
+    Attributes:
+        chip: The chip, as the documentation names it.
+        node: The preset that all presets with this chip are ``like``, or are.
+        kernel: The class of the kernel.
+        boards: The number of boards.
+        deviation: The standard deviation of the time over its mean, within a cluster.
+        sources: The keys of the sources.
+    """
+
+    chip: str
+    node: str
+    kernel: str
+    boards: int
+    deviation: Positive
+    sources: list[str]
+
+
+class BoardComparisons(StrictModel):
+    """The contents of ``clock_spread.json``."""
+
+    date: str
+    sources: dict[str, str]
+    comparisons: list[BoardComparison]
+
+
+@dataclass(frozen=True, slots=True)
+class ClockSpread:
+    """How much the time of a kernel at the power limit differs between the boards of a chip.
+
+    Attributes:
+        deviation: The standard deviation of the time over its mean.
+        low: The lower end of the 80 % interval of ``deviation``.
+        high: The upper end.
+        origin: The chips that were measured.
+        is_transferred: Whether they are others than the chip itself.
+    """
+
+    deviation: float
+    low: float
+    high: float
+    origin: str
+    is_transferred: bool
+
+
+@functools.cache
+def load_board_comparisons() -> BoardComparisons:
+    """Read the comparisons; raises HespasError."""
+    return validate_config(BoardComparisons, configs.read_json(PATH), str(PATH))
+
+
+def list_product_comparisons() -> list[BoardComparison]:
+    """List the comparisons of products, which the power limits."""
+    rows = load_board_comparisons().comparisons
+    return [row for row in rows if row.kernel.startswith("product.")]
+
+
+def find_clock_spread(nodes: Set[str]) -> ClockSpread:
+    """Return the spread of a chip: its own, or else that of one more chip like the measured ones.
+
+    The latter is the mean over the measured chips, and its interval that of a normal distribution
+    with their mean and deviation.
+
+    Args:
+        nodes: The presets that have this chip.
+    """
+    rows = list_product_comparisons()
+    for row in rows:
+        if row.node in nodes:
+            return ClockSpread(row.deviation, row.deviation, row.deviation, row.chip, False)
+    deviations = [row.deviation for row in rows]
+    mean = math.fsum(deviations) / len(deviations)
+    half = compute_prediction_half_width(deviations)
+    chips = ", ".join(row.chip for row in rows)
+    return ClockSpread(mean, max(mean - half, 0.0), mean + half, chips, True)
