@@ -227,11 +227,9 @@ def simulate(
         note(text)
     choice = settings.build_simulator_choice()
     return simulation_report.simulate_trace_folder(
-        Path(traces),
+        simulation_report.TraceSet(Path(traces), prefix, groups_file),
         network_settings.load_resolved_system(settings, is_recorded=system is None),
         replace(choice, options=replace(choice.options, **options), timeout_s=timeout_s),
-        prefix=prefix,
-        groups_file=groups_file,
         timeline=timeline,
         note=note,
     )

@@ -204,7 +204,7 @@ def simulate_traces(
     if progress is not None:
         progress("simulate")
     return simulation_report.simulate_trace_folder(
-        outcome.run.get_artefact(EmittedTraces).folder,
+        simulation_report.TraceSet(outcome.run.get_artefact(EmittedTraces).folder),
         plan.system,
         plan.network.choice,
         timeline=plan.network.timeline,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from hespas.simulators.report_rows import (
     compute_bus_factor,
     sum_path_times,
 )
-from hespas.simulators.simulation_inputs import load_inputs
+from hespas.simulators.simulation_inputs import SimulationInputs, load_inputs
 from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.simulators.simulation_result import DeviceResult
 from hespas.support.folder_manifest import OutputSet
@@ -40,13 +41,33 @@ TIMELINES = OutputSet("timelines", keeps_unreserved=True)
 NO_INTERVALS = "the simulator reports no times of single nodes"
 
 
+@dataclass(frozen=True)
+class TraceSet:
+    """The traces of one program in a folder.
+
+    Attributes:
+        folder: The folder.
+        prefix: The name of the traces, if the folder holds several programs.
+        groups_file: The file of the communicators; None for ``comm_group.json`` in the folder.
+    """
+
+    folder: Path | str
+    prefix: str | None = None
+    groups_file: str | os.PathLike[str] | None = None
+
+    def load_inputs(self, system: SystemSpec) -> SimulationInputs:
+        """Load the traces for a simulation on a system; raises HespasError."""
+        with hold_folder_unchanged(self.folder):
+            files = find_trace_files(Path(self.folder), self.prefix)
+            system.check_device_count(len(files), "there are traces of", where=str(self.folder))
+            return load_inputs(self.folder, system, self.prefix, self.groups_file)
+
+
 def simulate_trace_folder(
-    traces: Path | str,
+    traces: TraceSet,
     system: SystemSpec,
     choice: SimulatorChoice,
     *,
-    prefix: str | None = None,
-    groups_file: str | os.PathLike[str] | None = None,
     timeline: str | None = None,
     draws_links: bool = False,
     note: Callable[[str], None] = lambda text: None,
@@ -54,15 +75,9 @@ def simulate_trace_folder(
     """Simulate a folder of traces on a system.
 
     Args:
-        traces: The folder of the traces.
+        traces: The traces.
         system: The network; it must have as many devices as there are traces.
-        options: The network model.
-        simulator: ``auto``, ``embedded``, ``astra-sim`` or ``both``.
-        astra_sim: The ASTRA-sim executable; None searches PATH.
-        prefix: The name of the traces, if the folder holds several programs.
-        groups_file: The file of the communicators; None for ``comm_group.json`` in the folder.
-        timeout_s: The seconds that ASTRA-sim may take.
-        exact_durations: Whether durations are nanoseconds; else they are whole microseconds.
+        choice: The simulator with its options.
         timeline: A file for a Perfetto timeline; None writes none.
         draws_links: Whether the timeline shows the utilisation of the links of each dimension.
         note: Receives notes, one line each.
@@ -70,10 +85,7 @@ def simulate_trace_folder(
     Raises:
         HespasError: The traces are wrong or deadlock, or do not fit the system.
     """
-    with hold_folder_unchanged(traces):
-        files = find_trace_files(Path(traces), prefix)
-        system.check_device_count(len(files), "there are traces of", where=str(traces))
-        inputs = load_inputs(traces, system, prefix, groups_file)
+    inputs = traces.load_inputs(system)
     result = simulator_choice.simulate_inputs(inputs, choice, note=note)
     if timeline is not None:
         from hespas.simulators.timeline import write_timeline

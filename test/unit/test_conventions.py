@@ -141,6 +141,21 @@ def test_function_names_are_verbs_with_objects() -> None:
     assert sum(len(name.replace("_", "")) for name in names) >= 12 * len(names)
 
 
+def test_documented_arguments_are_parameters() -> None:
+    for name, nodes in parse_sources().items():
+        for node in nodes:
+            if isinstance(node, ast.FunctionDef):
+                documented = find_documented_arguments(ast.get_docstring(node) or "")
+                parameters = {item.arg for item in ast.walk(node.args) if isinstance(item, ast.arg)}
+                assert documented <= parameters, f"{name}: {node.name}: {documented - parameters}"
+
+
+def find_documented_arguments(docstring: str) -> set[str]:
+    """The names in the section Args of a docstring."""
+    section = re.search(r"^Args:\n((?:    .*\n?|\n)+)", docstring, re.MULTILINE)
+    return set(re.findall(r"^    (\w+):", section[1], re.MULTILINE)) if section else set()
+
+
 def test_variables_are_named_by_role() -> None:
     vague = {"found", "given", "told", "said", "mine"}
     folders = [*LAYERS, "benchmarks", "test"]

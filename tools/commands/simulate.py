@@ -123,11 +123,11 @@ def main(argv: Sequence[str]) -> int:
     system = network_settings.load_resolved_system(settings, is_recorded="system" not in overrides)
     choice = _complete_choice(settings.build_simulator_choice(), command_line)
     report = simulation_report.simulate_trace_folder(
-        command_line.traces,
+        simulation_report.TraceSet(
+            command_line.traces, command_line.prefix, command_line.comm_groups
+        ),
         system,
         choice,
-        prefix=command_line.prefix,
-        groups_file=command_line.comm_groups,
         timeline=command_line.timeline,
         draws_links=bool(command_line.links),
         note=print_to_stderr,
