@@ -37,6 +37,7 @@ from hespas.frontends.recipes.parallel import (
 )
 from hespas.frontends.recipes.quantised_products import PRODUCT_SCHEMES, ProductScheme
 from hespas.frontends.recipes.remat_policies import REMAT_HELP, Remat
+from hespas.frontends.recipes.ring_products import RING_HELP
 from hespas.frontends.recipes.transformer import Decoder
 from hespas.frontends.recipes.transformer_layer import Mlp
 from hespas.support.errors import UsageError
@@ -101,7 +102,8 @@ class TrainingOptions:
         """Make the parallelism of a step over ``mesh``.
 
         Raises:
-            UsageError: If XLA chooses the collectives, and would have to choose their types.
+            UsageError: If XLA chooses the collectives, and would have to choose their types, or
+                products in steps have whole tokens.
         """
         manual = partitioning == "manual"
         if self.reduce_dtype is not None and not manual:
@@ -109,7 +111,13 @@ class TrainingOptions:
                 "option 'reduce_dtype' needs explicit collectives", remedy="use partitioning=manual"
             )
         reduce_dtype = DTYPES[self.reduce_dtype] if self.reduce_dtype else None
-        return MeshParallelism(mesh, manual=manual, reduce_dtype=reduce_dtype, **options)
+        p = MeshParallelism(mesh, manual=manual, reduce_dtype=reduce_dtype, **options)
+        if p.ring_products and (p.eager or not p.sequence):
+            raise UsageError(
+                "option 'ring_products' needs sequence_parallel, and operators that are fused",
+                remedy="set sequence_parallel=true and eager=false",
+            )
+        return p
 
     def find_scheme(self) -> ProductScheme | None:
         """Find the scheme of products in 8 bits; None if they have ``compute_dtype``."""
@@ -234,10 +242,7 @@ class DecoderOptions(StepOptions):
     token_copies: Annotated[
         bool, "copies of activations around their collectives, with sequence_parallel, as PyTorch's"
     ] = False
-    ring_products: Annotated[
-        bool, "products in steps alongside their collectives, with sequence_parallel, as PyTorch's "
-        "asynchronous tensor parallelism"
-    ] = False  # fmt: skip
+    ring_products: Annotated[bool, RING_HELP] = False
     loss_metrics: Annotated[
         int, "metrics that compute the loss of each microbatch again from its logits"
     ] = 0
@@ -260,11 +265,6 @@ def build_decoder_step(
     if options.eager and options.fsdp_copies:
         raise UsageError(
             "option 'eager' has the buffers of PyTorch's first FSDP", remedy="leave out fsdp_copies"
-        )
-    if options.ring_products and not (options.sequence_parallel and not options.eager):
-        raise UsageError(
-            "option 'ring_products' needs sequence_parallel, and operators that are fused",
-            remedy="set sequence_parallel=true and eager=false",
         )
     if options.loss_metrics < 0:
         raise UsageError(f"option 'loss_metrics' is {options.loss_metrics}", remedy="use 0 or more")

@@ -19,6 +19,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+RING_HELP = (
+    "products in steps alongside their collectives, with sequence_parallel, as PyTorch's "
+    "asynchronous tensor parallelism"
+)
 _TOKENS = 1  # the dimension of tokens in [b, s, ...]
 
 

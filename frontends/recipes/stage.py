@@ -17,6 +17,7 @@ from hespas.frontends.recipes.language_models import (
     ModelSizes,
 )
 from hespas.frontends.recipes.parallel import check_mesh_axes, check_positive_options
+from hespas.frontends.recipes.ring_products import RING_HELP
 from hespas.frontends.recipes.stage_programs import StageBuilder
 from hespas.frontends.recipes.stage_update import build_stage_update
 from hespas.support.errors import UsageError
@@ -47,6 +48,7 @@ def build(
     expert_dispatch: ExpertDispatch,
     options: StepOptions,
     sequence_parallel: Annotated[bool, "split the tokens between blocks over tensor"] = False,
+    ring_products: Annotated[bool, RING_HELP] = False,
     training: TrainingOptions,
 ) -> Exportable:
     """A program of one stage of a decoder in pipeline stages, on the devices of a rank.
@@ -69,7 +71,7 @@ def build(
     m = _choose_stage_model(model, sizes, block, mixture)
     m = dataclasses.replace(m, earlier_layers=earlier_layers)
     training = _keep_compute_weights(training)
-    p = training.make_parallelism(mesh, sequence=sequence_parallel)
+    p = training.make_parallelism(mesh, sequence=sequence_parallel, ring_products=ring_products)
     mlp = None
     if m.experts:
         rows = options.batch * options.sequence // p.count_devices("context")

@@ -46,6 +46,7 @@ from hespas.frontends.recipes.quantised_products import (
 from hespas.frontends.recipes.rematerialisation import CONTEXT, RESIDUAL, name_heads
 from hespas.frontends.recipes.ring_attention import AttentionRing, make_cudnn_kernels
 from hespas.frontends.recipes.ring_products import TokenParts, TokenRing
+from hespas.support.errors import UsageError
 
 WeightGetter = Callable[[str], Any]  # of a jax.Array, a QuantisedArray or a DelayedWeight
 Mlp = Callable[[jax.Array, WeightGetter], tuple[jax.Array, jax.Array | None]]
@@ -70,6 +71,10 @@ class TransformerLayer:
 
     def __post_init__(self) -> None:
         check_attention(self.attention, self.m, self.p)
+        if self.p.ring_products and self.m.kv_rank:
+            raise UsageError(
+                "option 'ring_products' has no latent attention", remedy="leave it out"
+            )
 
     @property
     def has_chunks(self) -> bool:

@@ -108,8 +108,7 @@ def test_stages_have_the_options_of_their_model(name: str) -> None:
         for recipe in (name, "stage")
     )  # fmt: skip
     of_steps = {
-        "partitioning", "eager", "fsdp_copies", "token_copies", "ring_products", "loss_metrics",
-        "pad_weights",
+        "partitioning", "eager", "fsdp_copies", "token_copies", "loss_metrics", "pad_weights",
     }  # fmt: skip
     assert whole.keys() - stage.keys() <= of_steps
     shared = whole.keys() & stage.keys() - {"mesh", "model"}

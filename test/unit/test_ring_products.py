@@ -10,7 +10,7 @@ from support.recipe_runs import assert_close
 
 from hespas.frontends.export.exportable_lowering import lower_exportable
 from hespas.frontends.jax import from_jax
-from hespas.frontends.recipes import llama
+from hespas.frontends.recipes import llama, stage
 from hespas.frontends.recipes.ring_products import TokenRing
 from hespas.support.errors import UsageError
 
@@ -73,3 +73,9 @@ def test_blocks_send_parts_instead_of_gathering_tokens():
 def test_products_in_steps_need_divided_tokens_and_fused_operators(options):
     with pytest.raises(UsageError, match="'ring_products' needs sequence_parallel"):
         llama.build(model="tiny", mesh={"tensor": 2}, ring_products=True, **options)
+
+
+def test_products_in_steps_have_no_latent_attention():
+    options = {"sequence_parallel": True, "ring_products": True}
+    with pytest.raises(UsageError, match="no latent attention"):
+        stage.build(model="tiny-deepseek", mesh={"tensor": 2}, **options)

@@ -321,6 +321,7 @@ def test_weights_and_tokens_are_copied_around_collectives(row, copies):
     [
         ({"framework": "PyTorch torchtitan async TP", "parallelism": "fsdp=4;tp=2"}, True),
         ({"framework": "PyTorch torchtitan vanilla TP", "parallelism": "fsdp=4;tp=2"}, False),
+        ({"framework": "PyTorch torchtitan AsyncTP", "parallelism": "fsdp=2;tp=2;pp=2"}, True),
         ({"framework": "PyTorch torchtitan async TP", "parallelism": "fsdp=8"}, False),
     ],
 )

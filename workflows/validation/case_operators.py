@@ -21,7 +21,7 @@ def choose_operator_options(
 ) -> dict[str, str]:
     """Return the options of a decoder for operators, copies and products as PyTorch runs them.
 
-    The programs of pipelines have no such options.
+    Of these, the programs of pipelines have products in steps only.
 
     Args:
         case: The case.
@@ -30,11 +30,11 @@ def choose_operator_options(
     """
     framework = read_framework(case)
     text = f"{case.get_text('framework')}; {case.get_text('notes')}".lower()
+    is_asynchronous = framework.name == TORCHTITAN and bool(_ASYNCHRONOUS.search(text))
+    steps = {"ring_products": "true"} if is_asynchronous and divides_tokens(case) else {}
     if read_stage_counts(case).ranks > 1:
-        return {}
+        return steps
     if framework.name == TORCHTITAN or "fsdp2" in text:
-        is_asynchronous = framework.name == TORCHTITAN and bool(_ASYNCHRONOUS.search(text))
-        steps = {"ring_products": "true"} if is_asynchronous and divides_tokens(case) else {}
         return steps | _choose_copies(framework.name, precision, is_asynchronous=is_asynchronous)
     if not framework.is_unfused or _COMPILERS.search(text):
         return {}
