@@ -88,6 +88,9 @@ class TrainingOptions:
     zero1: Annotated[
         bool, "divide the optimiser's state over the devices that have the same weights (ZeRO-1)"
     ] = False
+    repeated_heads: Annotated[
+        bool, "keys and values are copied for each query head that reads them, as torchtitan's"
+    ] = False
     checked_gradients: Annotated[
         bool, "gradients are read for their norm, and divided, before their sum over devices, as "
         "Megatron Core's; with zero1"
@@ -111,13 +114,7 @@ class TrainingOptions:
                 "option 'reduce_dtype' needs explicit collectives", remedy="use partitioning=manual"
             )
         reduce_dtype = DTYPES[self.reduce_dtype] if self.reduce_dtype else None
-        p = MeshParallelism(mesh, manual=manual, reduce_dtype=reduce_dtype, **options)
-        if p.ring_products and (p.eager or not p.sequence):
-            raise UsageError(
-                "option 'ring_products' needs sequence_parallel, and operators that are fused",
-                remedy="set sequence_parallel=true and eager=false",
-            )
-        return p
+        return MeshParallelism(mesh, manual=manual, reduce_dtype=reduce_dtype, **options)
 
     def find_scheme(self) -> ProductScheme | None:
         """Find the scheme of products in 8 bits; None if they have ``compute_dtype``."""
@@ -150,6 +147,7 @@ class TrainingOptions:
             vocab_tiles=self.vocab_tiles,
             loss_metrics=loss_metrics,
             separate_loss=self.separate_loss,
+            repeated_heads=self.repeated_heads,
         )
 
     def make_optimiser(self, params: Any, *, eager: bool = False) -> AdamW | Lamb:

@@ -81,6 +81,13 @@ class MeshParallelism:
     ring_products: bool = False
     padded_width: int = 0
 
+    def __post_init__(self) -> None:
+        if self.ring_products and (self.eager or not self.sequence):
+            raise UsageError(
+                "option 'ring_products' needs sequence_parallel, and operators that are fused",
+                remedy="set sequence_parallel=true and eager=false",
+            )
+
     def get_split_axes(self, *names: str) -> tuple[str, ...]:
         """Return those of the axes that have more than one device."""
         return tuple(name for name in names if self.mesh.get(name, 1) > 1)

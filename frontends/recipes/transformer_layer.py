@@ -60,6 +60,7 @@ class TransformerLayer:
         mlp: What replaces the dense MLP in layers with experts.
         attention: ``dot_product``, or ``cudnn`` for cuDNN's fused causal attention.
         scheme: How the products of layers with weights are computed in 8 bits; None in ``dtype``.
+        repeated_heads: Whether keys and values are copied for each head of the queries.
     """
 
     m: DecoderModel
@@ -68,6 +69,7 @@ class TransformerLayer:
     mlp: Mlp | None = None
     attention: str = "dot_product"
     scheme: ProductScheme | None = None
+    repeated_heads: bool = False
 
     def __post_init__(self) -> None:
         check_attention(self.attention, self.m, self.p)
@@ -149,6 +151,8 @@ class TransformerLayer:
         q, k, v = self._project_heads(h, get, inputs, encoded)
         if cache is not None:
             k, v = cache(k, v)
+        if self.repeated_heads:
+            k, v = (jnp.repeat(x, q.shape[2] // x.shape[2], axis=2) for x in (k, v))
         if not self.is_ring:
             k, v = self.p.gather_context(k), self.p.gather_context(v)
         if self.m.sinks:

@@ -70,7 +70,9 @@ DIVIDED_LLAMAS = {
         {"data": 2, "fsdp": 2, "tensor": 2}, 1, {"sequence_parallel": True, "remat": "full"},
     ),
     "save-dot": ({"fsdp": 2}, 2, {"remat": "save_dot_with_context_except_mlp"}),
-    "fsdp-context-tensor": ({"fsdp": 2, "context": 2, "tensor": 2}, 2, {"remat": "none"}),
+    "fsdp-context-tensor": (
+        {"fsdp": 2, "context": 2, "tensor": 2}, 2, {"remat": "none", "repeated_heads": True},
+    ),
     "minimal-flash": ({"fsdp": 2}, 2, {"remat": "minimal_flash"}),
     "ring-products": (
         {"tensor": 2}, 4, {"sequence_parallel": True, "remat": "full", "ring_products": True},

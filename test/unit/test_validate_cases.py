@@ -328,6 +328,7 @@ def test_weights_and_tokens_are_copied_around_collectives(row, copies):
 def test_asynchronous_tensor_parallelism_has_products_in_steps(row, has_steps):
     options = plan_case(devices=8, **row).workload.options
     assert options.get("ring_products") == ("true" if has_steps else None)
+    assert options["repeated_heads"] == "true"
 
 
 def test_precisions_of_8_bits_are_schemes_of_products():

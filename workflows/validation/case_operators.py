@@ -21,7 +21,8 @@ def choose_operator_options(
 ) -> dict[str, str]:
     """Return the options of a decoder for operators, copies and products as PyTorch runs them.
 
-    Of these, the programs of pipelines have products in steps only.
+    The programs of pipelines have only those of these that concern a layer: torchtitan copies keys
+    and values for each query head (repeat_kv of torchtitan/models/llama3/model/model.py).
 
     Args:
         case: The case.
@@ -31,11 +32,13 @@ def choose_operator_options(
     framework = read_framework(case)
     text = f"{case.get_text('framework')}; {case.get_text('notes')}".lower()
     is_asynchronous = framework.name == TORCHTITAN and bool(_ASYNCHRONOUS.search(text))
-    steps = {"ring_products": "true"} if is_asynchronous and divides_tokens(case) else {}
+    layer = {"repeated_heads": "true"} if framework.name == TORCHTITAN else {}
+    if is_asynchronous and divides_tokens(case):
+        layer["ring_products"] = "true"
     if read_stage_counts(case).ranks > 1:
-        return steps
+        return layer
     if framework.name == TORCHTITAN or "fsdp2" in text:
-        return steps | _choose_copies(framework.name, precision, is_asynchronous=is_asynchronous)
+        return layer | _choose_copies(framework.name, precision, is_asynchronous=is_asynchronous)
     if not framework.is_unfused or _COMPILERS.search(text):
         return {}
     options = {"eager": "true"}
