@@ -227,7 +227,7 @@ def list_figure_warnings(figures: DerivedFigures, node: NodeSpec | None) -> list
         )
     model, executed = figures.model_flops, figures.executed_flops
     if model is not None and model > executed * (1 + ROUNDING):
-        reason = "such as the masked scores of causal attention"
+        reason = "such as the masked scores of causal attention or the padding of convolutions"
         if figures.model_flops_source is not None:
             reason = "such as those whose results nothing needs"
         warnings.append(
