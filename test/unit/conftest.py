@@ -17,16 +17,19 @@ from hespas.passes.compile import compiler_process
 
 # The modules that take longest begin first, so that both workers end with modules of a few seconds.
 LONGEST = (
-    "test_docs", "test_workloads", "test_split", "test_xla_optimize", "test_recipes",
-    "test_recipes_run", "test_study_programs", "test_recipe_models", "test_sweep_run", "test_fuse",
-    "test_report_page", "test_plan_exhaustive", "test_export", "test_plan", "test_xla_estimator",
-    "test_prepare_partition", "test_stale_costs", "test_validate_cases", "test_quantised_products",
-    "test_measure", "test_generated", "test_model_operations", "test_splash_attention",
-    "test_sim_embedded", "test_rematerialisation", "test_training_options", "test_bad_input",
-    "test_simulators_python", "test_validate", "test_work_oracle", "test_site", "test_reference",
-    "test_simulators_external", "test_xdsl_bridge", "test_systolic", "test_fuzz_programs",
-    "test_lower", "test_supervisor", "test_systolic_cycles", "test_report", "test_verify",
-    "test_sweep_dask", "test_measure_dask", "test_pytest_plugin", "test_conventions",
+    "test_docs", "test_recipes_run", "test_workloads", "test_fuse", "test_recipes",
+    "test_xla_optimize", "test_recipe_models", "test_recipe_stages", "test_study_programs",
+    "test_sweep_run", "test_bert", "test_eager_operators", "test_plan", "test_fuzz_programs",
+    "test_split", "test_plan_pipelines", "test_export", "test_lower", "test_quantised_products",
+    "test_plan_exhaustive", "test_work_oracle", "test_sensitivity", "test_calibrate",
+    "test_report_page", "test_maxtext", "test_model_operations", "test_validate_cases", "test_site",
+    "test_simulators_python", "test_splash_attention", "test_xla_estimator", "test_reference",
+    "test_bad_input", "test_rematerialisation", "test_sim_by_dimension", "test_measure",
+    "test_prepare_partition", "test_stale_costs", "test_measure_region", "test_collectives",
+    "test_generated", "test_plan_functions", "test_measure_dask", "test_verify", "test_sweep_dask",
+    "test_memory", "test_sim_embedded", "test_supervisor", "test_conventions",
+    "test_sim_astra_rows", "test_prepare_trips", "test_training_options", "test_ring_attention",
+    "test_gate",
 )  # fmt: skip
 # Their tests share no fixtures: each test, or each parametrised function, may run on any worker.
 SPREAD_BY_TEST = {

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support.budgets import thin_out
 from support.recipe_runs import arrays, assert_close, jitted
 from support.reference_bert import compute_reference_bert_loss
 
@@ -77,13 +78,13 @@ def test_loss_and_gradients_are_those_of_the_formulas(predictions):
 
 @pytest.mark.parametrize(
     ("mesh", "options"),
-    [
+    thin_out([
         ({"data": 2, "fsdp": 2, "tensor": 2}, {}),
         ({"fsdp": 2}, {"remat": "eager_weights"}),
         ({"data": 2}, {"accumulate": 2}),
-    ],
-    ids=["data-fsdp-tensor", "eager", "microbatches"],
-)
+    ], 2),
+    ids=thin_out(["data-fsdp-tensor", "eager", "microbatches"], 2),
+)  # fmt: skip
 def test_divided_steps_equal_the_whole(mesh, options):
     state, batch = make_arguments()
     loss, gradients = run_step()
@@ -142,7 +143,7 @@ def test_lamb_is_the_papers():
         np.testing.assert_allclose(new, w, rtol=2e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("mesh", [{"fsdp": 2, "tensor": 2}, {"data": 4}])
+@pytest.mark.parametrize("mesh", thin_out([{"fsdp": 2, "tensor": 2}, {"data": 4}], 2))
 def test_lamb_on_divided_weights_is_that_of_the_whole(mesh):
     """With ``data``, the state of the optimiser is divided."""
     state, batch = make_arguments()

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.budgets import thin_out
 
 from hespas import configs
 from hespas.estimators.calibrated.device_constants import DeviceConstants
@@ -87,7 +88,10 @@ def tables(component, device, names):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("node", "device", "names"),
-    [pytest.param(*table, id=f"{table[0]}-{table[2][0]}") for table in [*TABLES, *LARGE_TABLES]],
+    [
+        pytest.param(*table, id=f"{table[0]}-{table[2][0]}")
+        for table in thin_out([*TABLES, *LARGE_TABLES], 2)
+    ],
 )
 def test_held_out_errors_and_bands(component, node, device, names):
     constants = DeviceConstants.from_node(configs.load_node(node))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.budgets import draw_examples
+from support.budgets import draw_examples, thin_out
 from support.execution import call, execute
 
 from hespas import frontends, passes
@@ -174,7 +174,7 @@ WINDOWS = [  # layout, image, kernel, channels in and out, groups, stride, paddi
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("window", WINDOWS, ids=lambda w: "-".join(map(str, w)))
+@pytest.mark.parametrize("window", thin_out(WINDOWS, 2), ids=lambda w: "-".join(map(str, w)))
 def test_convolutions_are_those_of_jax(window):
     import jax
 
@@ -311,7 +311,8 @@ def test_equal_regions_give_equal_text():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["conv_block_grad", "conv_variants_spatial", "elementwise_all", "shape_ops"]
+    "name",
+    thin_out(["conv_block_grad", "conv_variants_spatial", "elementwise_all", "shape_ops"], 2),
 )
 def test_what_xla_made_for_a_gpu_computes_what_it_did(name, workload):
     """Fusions, bitcasts and cuDNN calls of real programs, run on 8 processor devices."""

@@ -9,7 +9,7 @@ from dataclasses import asdict
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.budgets import draw_examples
+from support.budgets import draw_examples, thin_out
 
 from hespas import frontends, passes
 from hespas.dialects import verify_attrs
@@ -36,7 +36,7 @@ def annotated(module: ir.Module, *steps: str, model: str = "auto") -> MemoryAttr
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("program", memory_oracle.FAST)
+@pytest.mark.parametrize("program", thin_out(memory_oracle.FAST, 2))
 def test_peak_is_that_of_xla(program, workload, context):
     path = workload(f"zoo/{program}/spmd.mlir")
     plan = memory_oracle.plan(str(frontends.read_module(str(path), context)))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import itertools
 
 import jax
 import numpy as np
 import pytest
+from support.budgets import thin_out
 from support.recipe_runs import arrays, assert_close, jitted
 
 from hespas.frontends.recipes import gemma, gpt, llama, moe, stage
@@ -99,8 +101,10 @@ def run_whole(case):
     return args, float(loss), state
 
 
-@pytest.mark.parametrize("kinds", [("backward",), ("input_gradient", "weight_gradient")])
-@pytest.mark.parametrize("case", CASES)
+KINDS = (("backward",), ("input_gradient", "weight_gradient"))
+
+
+@pytest.mark.parametrize(("case", "kinds"), thin_out(itertools.product(CASES, KINDS), 3))
 def test_a_step_of_stages_is_a_step_of_the_model(case, kinds):
     scan = CASES[case][2].get("scan", False)
     if scan and len(kinds) > 1:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.budgets import thin_out
 from support.paths import ROOT
 
 import hespas
@@ -118,13 +119,13 @@ def scale_launches(data: dict[str, Any], factor: float) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "scale"),
-    [
+    thin_out([
         ("memory bandwidth", scale_memory),
-        ("bf16 products", scale_products),
         ("vector operations", scale_vector),
+        ("bf16 products", scale_products),
         ("kernel launches", scale_launches),
-    ],
-)
+    ], 2),
+)  # fmt: skip
 def test_rates_of_the_node_agree_with_full_runs(sensitivity, tmp_path, name, scale):
     row = sensitivity[name]
     slower_s, faster_s = (

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
-from support.budgets import draw_examples
+from support.budgets import draw_examples, thin_out
 
 from hespas.dialects.canonical_text import to_canonical_text
 from hespas.dialects.mlir import ir, make_context, run_xla_cost_analysis
@@ -248,7 +248,7 @@ def test_the_zoo_equals_xla_but_for_what_is_explained(workload: Callable[[str], 
     assert counted["equal"] > 700 and counted["explained"] < 100, counted
 
 
-@pytest.mark.parametrize("variant", ["opt", "opt_cpu", "opt_sync"])
+@pytest.mark.parametrize("variant", thin_out(["opt", "opt_cpu", "opt_sync"], 2))
 def test_the_optimised_zoo_has_work(workload: Callable[[str], Path], variant: str) -> None:
     """No op is without a rule; a fusion never exceeds what it holds."""
     folder = workload("zoo/mlp_dp_train/opt.mlir").parents[1]
