@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hespas.dialects.attrs import Cost
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import find_entry_function
 from hespas.estimators import registry
@@ -14,7 +15,11 @@ from hespas.estimators.base import CostItem
 from hespas.estimators.lower.plain_stablehlo import lower_to_plain_stablehlo
 from hespas.estimators.measure.base import MeasuringEstimator
 from hespas.estimators.measure.measurement_job import Answer
-from hespas.estimators.measure.measurement_run import MeasureOptions, measure_items
+from hespas.estimators.measure.measurement_run import (
+    MeasureOptions,
+    MeasureStatistics,
+    measure_items,
+)
 from hespas.estimators.measure.standalone_region import build_standalone_module, has_only_free_ops
 from hespas.estimators.work import UnknownCost
 from hespas.passes.base import PassRun
@@ -144,47 +149,53 @@ def compare_with_regions(
         HespasError: The program computes nothing, or cannot be measured.
     """
     from hespas import passes
-    from hespas.passes.annotate.traverse import Annotation, annotate_module, require_target
+    from hespas.passes.annotate.traverse import annotate_module, require_target
 
     cls = registry.load_estimator_class(estimator)
     if not issubclass(cls, MeasuringEstimator):
         raise UsageError(f"{estimator} does not measure", remedy="xla and iree do")
     passes.run_pipeline(module, "prepare", run)
-    if has_only_free_ops(find_entry_function(module)):
-        raise HespasError("the program computes nothing", op=find_entry_function(module))
-    devices = require_target(module).devices
-    collectives = count_collectives(find_entry_function(module))
-    program = _ProgramItem(
-        find_entry_function(module), _format_local_program(find_entry_function(module))
-    )
-    stand_ins = [(_build_stand_in_item(each.op), each.count) for each in collectives]
-    items = [program, *(item for item, _ in stand_ins)]
+    local = _build_local_program(module)
     passes.run_pipeline(module, split, run)
     options = MeasureOptions(cache="none", timeout=timeout_s)
     config = _build_measuring_estimator(estimator, settings).config
 
-    def measure_round() -> tuple[ComparisonRound, Annotation, MeasuringEstimator]:
+    def measure_round() -> tuple[ComparisonRound, MeasureStatistics, Mapping[str, Any]]:
         measuring = _accept_whole_programs(cls)(config)
+        items = [local.whole, *(item for item, _ in local.stand_ins)]
         measure_items(measuring, items, options, note=run.note, show_progress=run.progress)
         annotation = annotate_module(module, measuring, run, options=options)
-        round_times = ComparisonRound(
-            _get_answer(measuring, program),
-            1e-9 * annotation.total.latency_ns,
-            _sum_times(measuring, stand_ins, "median_s"),
-            1e-9 * (annotation.total.low_ns or 0.0) + _sum_times(measuring, stand_ins, "low_s"),
-        )
-        return round_times, annotation, measuring
+        assert annotation.measured is not None
+        times = _summarise_round(local, measuring, annotation.total)
+        return times, annotation.measured, measuring.environment
 
     finished_rounds = [measure_round() for _ in range(rounds)]
-    _, annotation, measuring = finished_rounds[-1]
-    assert annotation.measured is not None
-    environment = measuring.environment
+    _, measured, environment = finished_rounds[-1]
     return ProgramComparison(
-        tuple(round_times for round_times, _, _ in finished_rounds),
-        annotation.measured.regions, annotation.measured.distinct,
-        sum(collective.count for collective in collectives), devices,
+        tuple(times for times, _, _ in finished_rounds), measured.regions, measured.distinct,
+        sum(count for _, count in local.stand_ins), require_target(module).devices,
         str(environment.get("device", "")), dict(environment.get("versions", {})),
     )  # fmt: skip
+
+
+def _build_local_program(module: ir.Module) -> _LocalProgram:
+    """Build what is measured of a prepared program; raises HespasError if it computes nothing."""
+    entry = find_entry_function(module)
+    if has_only_free_ops(entry):
+        raise HespasError("the program computes nothing", op=entry)
+    stand_ins = [(_build_stand_in_item(each.op), each.count) for each in count_collectives(entry)]
+    return _LocalProgram(_ProgramItem(entry, _format_local_program(entry)), stand_ins)
+
+
+def _summarise_round(
+    local: _LocalProgram, measuring: MeasuringEstimator, regions: Cost
+) -> ComparisonRound:
+    return ComparisonRound(
+        _get_answer(measuring, local.whole),
+        1e-9 * regions.latency_ns,
+        _sum_times(measuring, local.stand_ins, "median_s"),
+        1e-9 * (regions.low_ns or 0.0) + _sum_times(measuring, local.stand_ins, "low_s"),
+    )
 
 
 def _sum_times(
@@ -206,6 +217,19 @@ class _ProgramItem(CostItem):
     def __init__(self, op: ir.Operation, program: str) -> None:
         super().__init__(op, program)
         self.program = program
+
+
+@dataclass(frozen=True)
+class _LocalProgram:
+    """A program for one device, without communication.
+
+    Attributes:
+        whole: The whole program.
+        stand_ins: The local op in place of each distinct collective, and how often it runs.
+    """
+
+    whole: _ProgramItem
+    stand_ins: Sequence[tuple[_ProgramItem, int]]
 
 
 def _accept_whole_programs(cls: type[MeasuringEstimator]) -> type[MeasuringEstimator]:
