@@ -15,3 +15,5 @@ FAST_COMPILATION: dict[str, Any] = {
 if JAXLIB < (0, 11):  # later releases have no other emitters
     # The emitters of fusions that use MLIR take half to two thirds of the time of a compilation.
     FAST_COMPILATION["xla_cpu_use_fusion_emitters"] = False
+    # Code in several parts, for several threads, takes a fifth of the processor time more.
+    FAST_COMPILATION["xla_cpu_parallel_codegen_split_count"] = 1
