@@ -155,10 +155,21 @@ class NodeSpec:
                 peaks[u][dtype if dot else key] = rate
         return replace(self, peaks_flops=peaks, changed=(*self.changed, label))
 
+    @property
+    def unchanged_name(self) -> str:
+        """The name of the node whose values a sweep changed, or else that of this node."""
+        return self.name.partition("[")[0]
+
     def describe_provenance(self) -> str:
         """Return the name of the node, and the labels of its changes."""
         changes = f" with {', '.join(self.changed)} given" if self.changed else ""
         return f"{self.name}{changes}"
+
+
+def spell_changed_name(name: str, changes: Mapping[str, Any]) -> str:
+    """Spell the name of a node with changed values, such as ``H100_80GB[tdp_w=500]``."""
+    texts = [f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in changes.items()]
+    return f"{name}[{','.join(texts)}]"
 
 
 def find_rate_key_problem(key: str) -> str:

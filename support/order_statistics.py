@@ -41,5 +41,9 @@ def _compute_integrand(value: float, count: int) -> float:
 
 
 def compute_maximum_quantile(count: int, share: float) -> float:
-    """Return the value that the largest of ``count`` draws does not exceed in a share of cases."""
-    return NormalDist().inv_cdf(share ** (1 / count))
+    """Return the value that the largest of ``count`` draws does not exceed in a share of cases.
+
+    It follows from the tail above it, which a floating-point number can express for any count.
+    """
+    tail = -math.expm1(math.log(share) / count)
+    return -NormalDist().inv_cdf(tail)

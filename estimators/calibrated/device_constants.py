@@ -222,7 +222,7 @@ class DeviceConstants:
         causes = frozenset[str]()
         while name and name not in visited:
             visited.add(name)
-            same_chip = same_chip if tags else frozenset(visited)
+            same_chip = same_chip if tags else frozenset({*visited, node.unchanged_name})
             before = (len(fits), len(numbers))
             # Products of the device itself are better than special ones of another device.
             measured = frozenset(fits) if tags else frozenset[str]()

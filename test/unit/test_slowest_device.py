@@ -18,6 +18,7 @@ from scipy import integrate, stats
 from hespas import configs
 from hespas.configs import clock_spread
 from hespas.configs.clock_spread import find_clock_spread, load_board_comparisons
+from hespas.configs.node_spec import spell_changed_name
 from hespas.estimators import registry
 from hespas.estimators.calibrated.board_power import BoardPower
 from hespas.estimators.calibrated.calibrated_estimator import CalibratedEstimator
@@ -69,6 +70,12 @@ def test_the_maximum_of_drawn_boards():
     for share in (0.1, 0.9):
         drawn = np.quantile(maxima, share)
         assert compute_maximum_quantile(64, share) == pytest.approx(drawn, abs=0.05)
+
+
+def test_the_largest_count_of_devices_has_quantiles():
+    """The setting is a number of 64 bits."""
+    low, high = (compute_maximum_quantile(2**63 - 1, share) for share in (0.1, 0.9))
+    assert 8 < low < compute_expected_maximum(2**63 - 1) < high < 10
 
 
 # The measured boards
@@ -124,6 +131,8 @@ def test_streams_differ_much_less_than_products():
 def test_a_chip_without_measured_boards_takes_the_mean_of_the_others():
     own = find_clock_spread(DeviceConstants.from_node(configs.load_node("GB200_186GB")).same_chip)
     assert (own.origin, own.is_transferred) == ("B200", False)
+    changed = replace(B200.node, name=spell_changed_name("B200_180GB", {"tdp_w": 900}))
+    assert find_clock_spread(DeviceConstants.from_node(changed).same_chip) == own
     other = find_clock_spread(H100.same_chip)
     deviations = [row.deviation for row in clock_spread.list_product_comparisons()]
     assert other.is_transferred and other.deviation == pytest.approx(np.mean(deviations))
@@ -223,8 +232,9 @@ def test_the_devices_are_those_of_the_program_unless_they_are_set():
 def test_the_ranks_of_a_pipeline_wait_for_each_other():
     target = StageTarget("H100_80GB")
     assert target.with_job_devices(32).settings == {"job_devices": 32}
-    stated = replace(target, settings={"job-devices": 1})
-    assert stated.with_job_devices(32) is stated
+    for stated, devices in ((1, 1), ("64", 64), (0, 32)):
+        settings = replace(target, settings={"job-devices": stated}).with_job_devices(32).settings
+        assert settings == {"job_devices": devices}
     assert StageTarget("H100_80GB", "roofline").with_job_devices(32).settings == {}
 
 

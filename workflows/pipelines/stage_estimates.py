@@ -20,7 +20,7 @@ from hespas.dialects.attr_codec import read_program_facts
 from hespas.dialects.attrs import MemoryAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import find_entry_function
-from hespas.estimators.registry import JOB_DEVICES, has_setting
+from hespas.estimators.registry import JOB_DEVICES, convert_settings, has_setting
 from hespas.estimators.rules.base import to_buffer_size
 from hespas.passes.emit.emit_chakra import EmittedTraces
 from hespas.passes.memory.value_roles import find_replaced_arguments
@@ -122,12 +122,14 @@ class StageTarget:
     def with_job_devices(self, devices: int) -> StageTarget:
         """Return the target for a job of several ranks, whose programs have fewer devices.
 
-        A setting that is there stays.
+        A setting that is there stays, unless it is 0.
         """
-        is_set = any(name.replace("-", "_") == JOB_DEVICES for name in self.settings)
-        if is_set or not has_setting(self.estimator, JOB_DEVICES):
+        if not has_setting(self.estimator, JOB_DEVICES):
             return self
-        return replace(self, settings={**self.settings, JOB_DEVICES: devices})
+        settings = convert_settings(self.estimator, self.settings)
+        return replace(
+            self, settings={**settings, JOB_DEVICES: settings.get(JOB_DEVICES) or devices}
+        )
 
 
 def estimate_stages(

@@ -16,7 +16,7 @@ import hespas
 from hespas import configs
 from hespas.configs import node_files
 from hespas.configs.kernel_costs import format_kernel_costs, parse_kernel_costs
-from hespas.configs.node_spec import NodeSpec
+from hespas.configs.node_spec import NodeSpec, spell_changed_name
 from hespas.configs.system_spec import SystemSpec
 from hespas.configs.validation import validate_config
 from hespas.estimators import registry
@@ -212,8 +212,7 @@ def _resolve_node(name: str | None, changes_json: str) -> _NodeChoice:
     label = stem = name if is_preset else Path(name).stem
     data = configs.read_node_json(name)
     if changes:
-        texts = [f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in changes.items()]
-        label = stem = f"{stem}[{','.join(texts)}]"
+        label = stem = spell_changed_name(stem, changes)
         for key, value in changes.items():
             _set_nested_value(data, key.split("."), value, label)
         if "name" in data:
