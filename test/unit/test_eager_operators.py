@@ -126,11 +126,13 @@ def run_plain_steps():
         ({}, 4, {"remat": "eager"}),
         ({"fsdp": 2, "tensor": 2}, 2, {"remat": "eager_weights", "reduce_dtype": "f32"}),
         ({"fsdp": 2, "tensor": 2}, 2, {"remat": "full", "loss_metrics": 2}),
-        ({"fsdp": 2}, 2, {"eager": False, "fsdp_copies": True, "reduce_dtype": "f32"}),
-        ({"tensor": 2}, 4, {"eager": False, "token_copies": True, "sequence_parallel": True}),
         ({"data": 2, "tensor": 2}, 2, {"eager": False, "separate_loss": True, "accumulate": 1}),
+        ({"fsdp": 2, "tensor": 2}, 2, {
+            "eager": False, "fsdp_copies": True, "reduce_dtype": "f32", "token_copies": True,
+            "sequence_parallel": True, "separate_loss": True,
+        }),
     ], 2),
-    ids=thin_out(["whole", "divided", "metrics", "copies", "copies of tokens", "loss"], 2),
+    ids=thin_out(["whole", "divided", "metrics", "loss", "copies"], 2),
 )  # fmt: skip
 def test_eager_steps_are_those_of_fused_programs(mesh, batch, options):
     state, losses = run_steps(build_gpt(mesh, batch, **{"eager": True, **options}))
