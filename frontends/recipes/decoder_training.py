@@ -166,10 +166,13 @@ class TrainingOptions:
         """Make the division of the optimiser's state; None if each device updates all weights.
 
         Raises:
-            UsageError: If gradients are checked, and the state is not divided.
+            UsageError: If gradients are checked, and the state is not divided, or XLA sums them.
         """
-        if self.checked_gradients and not self.zero1:
-            raise UsageError("option 'checked_gradients' needs zero1", remedy="set zero1=true")
+        if self.checked_gradients and not (self.zero1 and p.manual):
+            raise UsageError(
+                "option 'checked_gradients' needs zero1 and explicit collectives",
+                remedy="set zero1=true and partitioning=manual",
+            )
         return OptimiserShards(p, self.checked_gradients) if self.zero1 else None
 
     def choose_sum_dtype(self) -> Any:

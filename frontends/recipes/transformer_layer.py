@@ -73,9 +73,12 @@ class TransformerLayer:
 
     def __post_init__(self) -> None:
         check_attention(self.attention, self.m, self.p)
-        if self.p.ring_products and self.m.kv_rank:
+        # The gradients of delayed scales are maxima, which products in steps would sum.
+        is_delayed = self.scheme is not None and self.scheme.delayed
+        if self.p.ring_products and (self.m.kv_rank or is_delayed):
             raise UsageError(
-                "option 'ring_products' has no latent attention", remedy="leave it out"
+                "option 'ring_products' has no latent attention and no delayed scaling",
+                remedy="leave it out",
             )
 
     @property

@@ -75,7 +75,9 @@ def test_products_in_steps_need_divided_tokens_and_fused_operators(options):
         llama.build(model="tiny", mesh={"tensor": 2}, ring_products=True, **options)
 
 
-def test_products_in_steps_have_no_latent_attention():
-    options = {"sequence_parallel": True, "ring_products": True}
+def test_products_in_steps_have_no_latent_attention_and_no_delayed_scaling():
+    options = {"mesh": {"tensor": 2}, "sequence_parallel": True, "ring_products": True}
     with pytest.raises(UsageError, match="no latent attention"):
-        stage.build(model="tiny-deepseek", mesh={"tensor": 2}, **options)
+        stage.build(model="tiny-deepseek", **options)
+    with pytest.raises(UsageError, match="no delayed scaling"):
+        llama.build(model="tiny", products="fp8_delayed", **options)

@@ -186,9 +186,10 @@ def test_gradients_are_checked_before_any_is_summed(mesh, barriers):
     assert added - lower_step().count("= stablehlo.optimization_barrier") == barriers
 
 
-def test_gradients_are_checked_only_with_zero1():
-    with pytest.raises(UsageError, match="set zero1=true"):
-        build_regression({"data": 2}, checked_gradients=True)
+@pytest.mark.parametrize(("partitioning", "zero1"), [("manual", False), ("auto", True)])
+def test_gradients_are_checked_only_with_zero1_and_explicit_sums(partitioning, zero1):
+    with pytest.raises(UsageError, match="set zero1=true and partitioning=manual"):
+        build_regression({"data": 2}, partitioning, zero1=zero1, checked_gradients=True)
 
 
 def test_zero1_divides_dimensions_whose_axis_has_one_device():
