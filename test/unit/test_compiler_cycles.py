@@ -24,6 +24,9 @@ from hespas.estimators.calibrated.kernel_times import (
     estimate_stream_time,
 )
 from hespas.estimators.product_shapes import MatrixProduct
+from hespas.support.errors import UsageError
+from hespas.tools.commands import measure
+from hespas.workflows.calibration import compiler_cycles
 from hespas.workflows.calibration.compiler_cycles import (
     estimate_cycles,
     fit_cycle_products,
@@ -250,6 +253,21 @@ def test_the_table_is_what_the_compiler_says():
     cycles, time_ns = estimate_cycles(first, "TPUv5e")
     row = next(r for r in read_rows("TPUv5e") if (r.kind, r.sizes) == (first.kernel, first.sizes))
     assert 1e-9 * time_ns == pytest.approx(row.time_s, rel=1e-4) and cycles > 0
+
+
+def test_the_command_prints_a_row_for_each_product(monkeypatch, capsys):
+    monkeypatch.setattr(compiler_cycles, "estimate_cycles", lambda benchmark, target: (1500, 1e3))
+    assert measure.main(["cycles", "TPUv5e"]) == 0
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert header == ",".join(compiler_cycles.CYCLE_COLUMNS)
+    assert len(rows) == len(list_cycle_benchmarks(configs.load_node("TPUv5e")))
+    assert rows[0].startswith("TPUv5e,product.bf16,") and rows[0].endswith(",1500,1e-06")
+
+
+def test_the_command_refuses_other_devices_before_it_prints(capsys):
+    with pytest.raises(UsageError, match="H100_80GB is no TPU"):
+        measure.main(["cycles", "H100_80GB"])
+    assert capsys.readouterr().out == ""
 
 
 def test_kernels_can_take_the_estimate_of_the_compiler(parse):

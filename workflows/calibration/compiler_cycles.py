@@ -17,10 +17,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
 from hespas import configs, passes
+from hespas.configs.compile_targets import load_compile_target
 from hespas.configs.node_spec import NodeSpec
 from hespas.dialects.attrs import CompilerEstimateAttr
 from hespas.dialects.mlir import ir, make_context
-from hespas.support.errors import HespasError
+from hespas.support.errors import HespasError, UsageError
 from hespas.workflows.calibration.measurement_tables import TRAIN, KernelMeasurement
 from hespas.workflows.calibration.micro_benchmarks import KernelBenchmark, list_benchmarks
 
@@ -91,7 +92,16 @@ def generate_cycle_rows(
 
 
 def write_cycle_table(target: str, file: TextIO) -> None:
-    """Write the table of a target as CSV; raises HespasError."""
+    """Write the table of a target as CSV.
+
+    Raises:
+        HespasError: The target is no TPU, or XLA:TPU is not installed, or cannot compile a product.
+    """
+    if load_compile_target(target).tpu is None:
+        raise UsageError(
+            f"{target} is no TPU, and XLA estimates cycles of TPUs only",
+            remedy="name another target, such as TPUv5e",
+        )
     benchmarks = list_cycle_benchmarks(configs.load_node(target))
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(CYCLE_COLUMNS)
