@@ -57,7 +57,7 @@ class ClockSpread:
         low: The lower end of the 80 % interval of ``deviation``.
         high: The upper end.
         origin: The chips that were measured.
-        is_transferred: Whether they are others than the chip itself.
+        is_transferred: Whether the chip itself is not among them.
     """
 
     deviation: float
@@ -80,10 +80,9 @@ def list_product_comparisons() -> list[BoardComparison]:
 
 
 def find_clock_spread(nodes: Set[str]) -> ClockSpread:
-    """Return the spread of a chip: its own, or else that of one more chip like the measured ones.
+    """Return the measured spread of a chip, or what the measured chips predict for another one.
 
-    The latter is the mean over the measured chips, and its interval that of a normal distribution
-    with their mean and deviation.
+    The prediction is their mean, with the interval of one more draw from a normal distribution.
 
     Args:
         nodes: The presets that have this chip.

@@ -72,8 +72,8 @@ class Cost(AttrRecord):
     )
     shared_high_ns: float | None = declare_field("upper end of that part", default=None)
     slowest_device: float | None = declare_field(
-        "factor of the time for the slowest device of the job, where chips differ at the power "
-        "limit; absent if there is none, and on sums",
+        "factor in the time of matrix operations for the slowest device of the job, because chips "
+        "differ at the power limit; absent on sums",
         default=None,
     )
     compute_nj: float | None = declare_field(

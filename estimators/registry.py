@@ -146,7 +146,7 @@ def check_single_settings(name: str, settings: Mapping[str, Any]) -> None:
 def build_estimator(
     name: str, node: NodeSpec | None, settings: Mapping[str, Any], devices: int = 1
 ) -> Estimator:
-    """Build an estimator as ``build_config`` says; raises UsageError."""
+    """Build an estimator with the configuration of ``build_config``; raises UsageError."""
     return load_estimator_class(name)(build_config(name, node, settings, devices))
 
 

@@ -100,11 +100,11 @@ class BoardPower:
     def compute_board_factor(
         self, flops: float, moved_bytes: float, time_s: float, limited_factor: float
     ) -> float:
-        """Return the time of a kernel on a board with another clock over its time on a mean one.
+        """Return the time of a kernel on a slower board over its time on a mean board.
 
         A board that takes x times as long at the limit draws the power of a mean board at x times
-        its clock. What the limit slows on the mean board takes x times as long, and what it does
-        not slow until the board reaches its limit.
+        its clock. A kernel that the limit slows on the mean board takes x times as long. Any other
+        kernel is slowed only if the slower board reaches its limit.
 
         Args:
             flops: The matrix operations.

@@ -1,4 +1,4 @@
-"""What a step waits for the slowest of its devices, whose clocks differ at the power limit.
+"""How much longer kernels take on the slowest device of a job.
 
 At the limit, each board runs at a clock of its own (``configs.clock_spread``), always the same one,
 and each collective waits for the slowest board. So kernels that the power limits take the expected

@@ -136,7 +136,7 @@ def test_programs_that_are_extended():
 
 
 def predict_case(monkeypatch, tmp_path, errors, sequence="2048"):
-    """Predict an 8b whose compiler fails for the given ends of parts of the logits and layers."""
+    """Predict an 8B model whose compiler fails where ``PARTS LAYERS`` ends with a key of errors."""
 
     def make_program_files(programs, folder, jobs, note):
         options = [p.workload.options for p in programs]

@@ -154,7 +154,8 @@ class StepVariation(PrintedTables):
             "devices and kernels vary independently, by normal distributions; collectives and "
             "messages do not vary",
             "each device runs its nodes in the order of the simulation without variation",
-            "the draws add to the slowest device in the run's estimate, unless job-devices is 1",
+            "an estimate of the calibrated estimator already contains the slowest device, unless "
+            "the run has job-devices=1",
         ]
         return StudyOutput(
             rows, self.to_json(), self.build_tables(), notes, self._draw_distribution, (6, 3.6)
