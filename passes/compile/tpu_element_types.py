@@ -59,6 +59,28 @@ def convert_mixed_operands(computation: HloComputation) -> None:
     computation.instructions = output
 
 
+def convert_mixed_reductions(program: HloProgram, computation: HloComputation) -> None:
+    """Add conversions around reductions of an array that do not add in the type of their result."""
+    by_name = {one.name: one for one in computation.instructions}
+    output: list[HloInstruction] = []
+    for one in computation.instructions:
+        if one.opcode == "reduce" and not one.type.startswith("("):
+            reducer = one.read_attribute("to_apply").removeprefix("%")
+            element = _get_element(program.computations[reducer].find_root())
+            for i, name in enumerate(one.operands):
+                if _get_element(by_name[name]) != element:
+                    conversion = _build_conversion(f"{one.name}.operand{i}", element, by_name[name])
+                    output.append(conversion)
+                    one.operands[i] = conversion.name
+            if _get_element(one) != element:
+                array_type = f"{element}[{one.type.partition('[')[2]}"
+                name = f"{one.name}.{element}"
+                output.append(dataclasses.replace(one, name=name, type=array_type, is_root=False))
+                one = dataclasses.replace(one, opcode="convert", operands=[name], attributes="")
+        output.append(one)
+    computation.instructions = output
+
+
 def convert_sent_operands(program: HloProgram, computation: HloComputation) -> None:
     """Add conversions before collectives whose results have another element type.
 

@@ -41,6 +41,7 @@ from hespas.passes.compile.tpu_async import (
 )
 from hespas.passes.compile.tpu_element_types import (
     convert_mixed_operands,
+    convert_mixed_reductions,
     convert_sent_operands,
 )
 from hespas.passes.compile.tpu_products import replace_convolutions
@@ -101,6 +102,7 @@ def rewrite_tpu_hlo(text: str, *, keep_async: bool) -> str:
             scatters.replace_fusions(computation)
         _remove_memory_copies(computation)
         convert_mixed_operands(computation)
+        convert_mixed_reductions(program, computation)
         convert_sent_operands(program, computation)
         replace_convolutions(computation, is_fused=is_fused)
     _check_collectives(program)

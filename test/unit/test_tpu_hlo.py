@@ -235,6 +235,30 @@ ENTRY %main (p: f32[8,128]) -> f32[8,128] {
     assert "add(%sum.operand0, %p)" in rewritten  # the sum of bf16 and f32
 
 
+def test_reductions_add_in_the_type_of_their_reducer():
+    text = """HloModule m
+
+%add (a: f32[], b: f32[]) -> f32[] {
+  %a = f32[] parameter(0)
+  %b = f32[] parameter(1)
+  ROOT %sum = f32[] add(%a, %b)
+}
+
+ENTRY %main (p: bf16[8,128]) -> bf16[128] {
+  %p = bf16[8,128]{1,0:T(8,128)(2,1)} parameter(0)
+  %zero = f32[]{:T(128)} constant(0)
+  ROOT %columns = bf16[128]{0:T(256)} reduce(%p, %zero), dimensions={0}, to_apply=%add
+}
+"""
+    rewritten = rewrite_tpu_hlo(text, keep_async=True)
+    module = str(
+        ir.Module.parse(hlo_proto_to_stablehlo(hlo_text_to_proto(rewritten)), make_context())
+    )
+    assert "(tensor<8x128xbf16>) -> tensor<8x128xf32>" in module
+    assert "(tensor<8x128xf32>, tensor<f32>) -> tensor<128xf32>" in module
+    assert "(tensor<128xf32>) -> tensor<128xbf16>" in module
+
+
 def test_slices_of_bytes_are_the_value_that_they_divide():
     text = """HloModule m
 
