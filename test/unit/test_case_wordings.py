@@ -7,6 +7,7 @@ import pytest
 from hespas.workflows.validation.axis_sizes import read_axis_sizes
 from hespas.workflows.validation.case_frameworks import read_framework
 from hespas.workflows.validation.case_meshes import divides_tokens, read_mesh
+from hespas.workflows.validation.case_operators import choose_loss_kernels, choose_operator_options
 from hespas.workflows.validation.case_precisions import read_precision
 from hespas.workflows.validation.case_rematerialisation import (
     OPERATOR_POLICY,
@@ -275,3 +276,33 @@ def test_chips_with_several_devices_are_counted_as_xla_does(texts, devices):
 )
 def test_slices_are_counted(text, count):
     assert read_slice_count(text) == count
+
+
+@pytest.mark.parametrize(
+    ("words", "used"),
+    [
+        ("torchtitan 4D 1F1B AsyncTP compile", True),
+        ("torchtitan, asynchronous tensor parallelism", True),
+        ("torchtitan vanilla TP compile, no async TP", False),
+        ("torchtitan, async tensor parallel: off", False),
+        ("torchtitan, async_tp=false", False),
+    ],
+)
+def test_asynchronous_products_are_read_by_meaning(words, used):
+    case = make_case(framework=words, parallelism="fsdp=8;tp=8")
+    assert ("ring_products" in choose_operator_options(case, {}, [])) == used
+
+
+@pytest.mark.parametrize(
+    ("words", "fused"),
+    [
+        ("", False),
+        ("--cross-entropy-loss-fusion", True),
+        ("cross_entropy_loss_fusion=True", True),
+        ("no cross-entropy-loss-fusion", False),
+        ("cross_entropy_loss_fusion=False", False),
+    ],
+)
+def test_fused_losses_are_read_by_meaning(words, fused):
+    case = make_case(framework="Megatron-LM core 0.14", notes=words)
+    assert (not choose_loss_kernels(case, "llama")) == fused

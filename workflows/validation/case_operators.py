@@ -12,8 +12,15 @@ from hespas.workflows.validation.training_cases import TrainingCase
 
 # What turns PyTorch's operators into larger kernels.
 _COMPILERS = re.compile(r"compil|inductor|nvfuser|torchscript|\bjit\b|\bxla\b")
-_FUSED_LOSS = re.compile(r"cross[- ]entropy(?:[- ]loss)?[- ]fusion")
-_ASYNCHRONOUS = re.compile(r"\basync(?:hronous)?[- ]?t(?:ensor|p)")
+_FUSED_LOSS = r"cross[-_ ]entropy(?:[-_ ]loss)?[-_ ]fusion"
+_ASYNCHRONOUS = r"\basync(?:hronous)?[-_ ]?t(?:ensor(?:[-_ ]parallel(?:ism)?+)?+|p)\b"
+
+
+def states_feature(pattern: str, text: str) -> bool:
+    """Return whether a text in lower case states that a feature is used, not that it is off."""
+    is_off = r"\s*[:=]?\s*(?:off|false|none|no|0|disabled)\b"
+    used = rf"(?<!no )(?<!no-)(?<!without )(?<!not ){pattern}(?!{is_off})"
+    return re.search(used, text) is not None
 
 
 def choose_operator_options(
@@ -31,7 +38,7 @@ def choose_operator_options(
     """
     framework = read_framework(case)
     text = f"{case.get_text('framework')}; {case.get_text('notes')}".lower()
-    is_asynchronous = framework.name == TORCHTITAN and bool(_ASYNCHRONOUS.search(text))
+    is_asynchronous = framework.name == TORCHTITAN and states_feature(_ASYNCHRONOUS, text)
     layer = {"repeated_heads": "true"} if framework.name == TORCHTITAN else {}
     if is_asynchronous and divides_tokens(case):
         layer["ring_products"] = "true"
@@ -71,5 +78,5 @@ def choose_loss_kernels(case: TrainingCase, recipe: str) -> dict[str, str]:
     Megatron fuses them only with ``--cross-entropy-loss-fusion``, which is off by default.
     """
     texts = " ".join(map(case.get_text, ("framework", "notes"))).lower()
-    is_own = read_framework(case).name == MEGATRON and not _FUSED_LOSS.search(texts)
+    is_own = read_framework(case).name == MEGATRON and not states_feature(_FUSED_LOSS, texts)
     return {"separate_loss": "true"} if is_own and recipe != "bert" else {}
