@@ -19,6 +19,7 @@ from hespas.dialects.xla import find_gpu_library
 from hespas.frontends.export.exportable import Exportable
 from hespas.frontends.export.exportable_lowering import lower_exportable
 from hespas.frontends.recipes import llama, moe
+from hespas.frontends.recipes.parallel import MeshParallelism
 from hespas.frontends.recipes.quantised_products import (
     PRODUCT_SCHEMES,
     DelayedWeight,
@@ -26,6 +27,7 @@ from hespas.frontends.recipes.quantised_products import (
     quantise_array,
     quantise_by_scale,
 )
+from hespas.frontends.recipes.vocabulary import compute_cross_entropy
 from hespas.passes.base import PassRun
 from hespas.support.errors import UsageError
 
@@ -185,6 +187,23 @@ def test_logits_have_their_type_and_the_loss_is_in_f32():
     assert sum("16x256xbf16>" in line for line in products) == 3  # the logits and two gradients
     assert "exponential %" in lower_exportable(program).as_text()
     assert "tensor<1x16x256xf32>" in lower_exportable(program).as_text()
+
+
+def test_the_loss_of_logits_in_16_bits_is_that_of_the_rounded_logits():
+    random = np.random.default_rng(2)
+    logits = jnp.asarray(5 * random.normal(size=(2, 3, 50)), jnp.bfloat16)
+    targets = random.integers(0, 50, (2, 3))
+
+    def average_losses(logits):
+        return compute_cross_entropy(MeshParallelism({}), logits, targets)
+
+    loss, gradient = jax.value_and_grad(average_losses)(logits)
+    powers = np.exp(np.asarray(logits, np.float64))
+    shares = powers / powers.sum(-1, keepdims=True)
+    own = np.eye(50)[targets]
+    assert loss == pytest.approx(-np.log((shares * own).sum(-1)).mean(), rel=1e-6)
+    assert gradient.dtype == jnp.bfloat16
+    np.testing.assert_allclose(np.float64(gradient), (shares - own) / 6, rtol=2**-8, atol=1e-9)
 
 
 def test_weights_with_delayed_scales_are_gathered_in_8_bits_once():

@@ -16,7 +16,13 @@ from support.reference_decoder import compute_reference_loss
 from hespas import frontends
 from hespas.frontends.export.exportable_lowering import lower_exportable
 from hespas.frontends.recipes import gemma, gpt, llama, moe
-from hespas.frontends.recipes.attention_ops import compute_alibi_slopes
+from hespas.frontends.recipes.attention_ops import (
+    AttentionInputs,
+    compute_alibi_slopes,
+    compute_attention,
+    compute_fused_attention,
+    compute_mask,
+)
 from hespas.frontends.recipes.published_models import (
     GemmaName,
     GptName,
@@ -213,6 +219,47 @@ def test_fused_attention_takes_windows_and_biases(options, words):
     assert all(word in text for word in words)
     if "window" in options:
         assert "sliding_window_length\\22: 8" in text or "sliding_window_length = 8" in text
+
+
+def evaluate_attention(compute, heads, gradient, inputs):
+    """The result of attention, and the gradients of queries, keys and values."""
+
+    @jax.jit
+    def evaluate(*heads):
+        mixed, pull_back = jax.vjp(lambda *heads: compute(*heads, inputs, scale=0.3), *heads)
+        return mixed, pull_back(gradient)
+
+    return evaluate(*heads)
+
+
+@pytest.mark.parametrize(
+    ("kv_heads", "window", "causal", "has_bias"),
+    [
+        (4, 0, True, False), (2, 0, True, False), (2, 5, True, False), (2, 0, True, True),
+        (2, 0, False, False),
+    ],
+    ids=["causal", "grouped", "window", "alibi", "all"],
+)  # fmt: skip
+def test_fused_attention_is_that_of_products(monkeypatch, kv_heads, window, causal, has_bias):
+    """The arguments of cuDNN's kernel are given to XLA's form of the same function of JAX."""
+    run_by_xla = jax.nn.dot_product_attention
+
+    def attend(*heads, implementation, **options):
+        assert implementation == "cudnn"
+        return run_by_xla(*heads, implementation="xla", **options)
+
+    monkeypatch.setattr(jax.nn, "dot_product_attention", attend)
+    random = np.random.default_rng(5)
+    shapes = [(2, 12, heads, 8) for heads in (4, kv_heads, kv_heads, 4)]
+    *heads, gradient = (random.normal(size=shape).astype(np.float32) for shape in shapes)
+    positions = np.arange(12)
+    bias = compute_alibi_slopes(4)[:, None, None] * (positions - positions[:, None])
+    mask = compute_mask(positions, positions, window, causal=causal)
+    inputs = AttentionInputs(None, mask, window, bias if has_bias else None, causal=causal)
+    by_products = functools.partial(compute_attention, cap=0.0)
+    expected = evaluate_attention(by_products, heads, gradient, inputs)
+    result = evaluate_attention(compute_fused_attention, heads, gradient, inputs)
+    assert_close(result, expected, 1e-5)
 
 
 def test_fused_attention_takes_latent_heads():
