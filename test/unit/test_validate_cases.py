@@ -925,7 +925,7 @@ def test_scores_by_group_and_reasons():
     assert [line["in_band"] for line in lines] == ["false", "true", "", ""]
     titles = [table.title for table in case_report.build_case_tables(outcomes, 0.1)]
     assert titles == [
-        "predicted rows", "scores of rows of 100 ms and more", "the 2 largest errors",
+        "predicted rows", "scores of rows of 100 ms and more", "largest errors",
         "2 rows without a prediction",
     ]  # fmt: skip
 

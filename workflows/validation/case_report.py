@@ -277,7 +277,7 @@ def _build_worst_table(predicted: Sequence[CaseOutcome]) -> TextTable:
                 "-" if fits is None else "yes" if fits else "no",
             )
         )
-    return TextTable(f"the {len(lines)} largest errors", lines, header, left=2)
+    return TextTable("largest errors", lines, header, left=2)
 
 
 def _build_reason_table(outcomes: Sequence[CaseOutcome]) -> TextTable:
