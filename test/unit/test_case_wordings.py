@@ -298,6 +298,7 @@ def test_asynchronous_products_are_read_by_meaning(words, used):
     [
         ("", False),
         ("--cross-entropy-loss-fusion", True),
+        ("case llama3_70b_l12_tp8_pp1_dp1_mbc8_cef; timing of steps 2-3", True),
         ("cross_entropy_loss_fusion=True", True),
         ("no cross-entropy-loss-fusion", False),
         ("cross_entropy_loss_fusion=False", False),

@@ -12,7 +12,8 @@ from hespas.workflows.validation.training_cases import TrainingCase
 
 # What turns PyTorch's operators into larger kernels.
 _COMPILERS = re.compile(r"compil|inductor|nvfuser|torchscript|\bjit\b|\bxla\b")
-_FUSED_LOSS = r"cross[-_ ]entropy(?:[-_ ]loss)?[-_ ]fusion"
+# SimuMax marks such cases by "_cef" (docs/strategy.md in MooreThreads/SimuMax).
+_FUSED_LOSS = r"(?:cross[-_ ]entropy(?:[-_ ]loss)?[-_ ]fusion|_cef\b)"
 _ASYNCHRONOUS = r"\basync(?:hronous)?[-_ ]?t(?:ensor(?:[-_ ]parallel(?:ism)?+)?+|p)\b"
 
 
