@@ -183,6 +183,10 @@ def test_attention_is_fused_for_types_of_16_bits_on_gpus():
     assert plan_case(precision="f32").workload.options["attention"] == "dot_product"
     plan = plan_case_program(make_case(), {}, compiler=None)
     assert plan.workload.options["attention"] == "dot_product"
+    assert (
+        "attention by products and a softmax, because XLA does not compile this form"
+        in plan.assumptions
+    )
     assert plan.xla_options == ""
 
 

@@ -166,6 +166,10 @@ def _plan_decoder(
     ):
         attention = "dot_product"
         plan.assumptions.append("attention by products and a softmax")
+    elif compiler is None:
+        plan.assumptions.append(
+            "attention by products and a softmax, because XLA does not compile this form"
+        )
     options = {
         **sizes,
         **precision,
