@@ -78,7 +78,7 @@ DIVIDED_LLAMAS = {
         {"tensor": 2}, 4, {"sequence_parallel": True, "remat": "full", "ring_products": True},
     ),
     "auto": ({"fsdp": 4, "tensor": 2}, 1, {"partitioning": "auto"}),
-    "tiles": ({"fsdp": 2, "tensor": 2}, 2, {"vocab_tiles": 4}),
+    "tiles": ({"fsdp": 2, "tensor": 2}, 2, {"vocab_tiles": 4, "remat": "save_qkv_proj"}),
 }  # fmt: skip
 
 
