@@ -166,7 +166,8 @@ def _find_tasks(
                 raise HespasError(
                     f"there is no {flow.start} program of {cell.workload} for {cell.node}",
                     where=f"{request.cells}:{cell.line}",
-                    remedy=f"put it in {', '.join(request.programs)}: see hespas validate --help",
+                    remedy=f"put it in {', '.join(request.programs)}, or use the others only "
+                    "with --start: see hespas validate --help",
                 )
             tasks.append(_CellTask(flow, cell, program))
     return sorted(tasks, key=lambda task: task.input)
