@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Mapping
 
 from hespas.passes.compile.hlo_instructions import (
     HloComputation,
@@ -44,17 +45,10 @@ def convert_mixed_operands(computation: HloComputation) -> None:
     for one in computation.instructions:
         element = _get_element(one)
         positions = _SAME_TYPE.get(one.opcode, slice(0, 0))
-        mixed = [
-            i
-            for i in range(len(one.operands))[positions]
-            if _get_element(by_name[one.operands[i]]) != element
-        ]
-        if one.opcode == "copy" and mixed:
-            one.opcode, mixed = "convert", []
-        for i in mixed:
-            operand = by_name[one.operands[i]]
-            output.append(_build_conversion(f"{one.name}.operand{i}", element, operand))
-            one.operands[i] = output[-1].name
+        if one.opcode == "copy" and _get_element(by_name[one.operands[0]]) != element:
+            one.opcode, positions = "convert", slice(0, 0)
+        for i in range(len(one.operands))[positions]:
+            output += _convert_operand(one, i, element, by_name)
         output.append(one)
     computation.instructions = output
 
@@ -67,11 +61,8 @@ def convert_mixed_reductions(program: HloProgram, computation: HloComputation) -
         if one.opcode == "reduce" and not one.type.startswith("("):
             reducer = one.read_attribute("to_apply").removeprefix("%")
             element = _get_element(program.computations[reducer].find_root())
-            for i, name in enumerate(one.operands):
-                if _get_element(by_name[name]) != element:
-                    conversion = _build_conversion(f"{one.name}.operand{i}", element, by_name[name])
-                    output.append(conversion)
-                    one.operands[i] = conversion.name
+            for i in range(len(one.operands)):
+                output += _convert_operand(one, i, element, by_name)
             if _get_element(one) != element:
                 array_type = f"{element}[{one.type.partition('[')[2]}"
                 name = f"{one.name}.{element}"
@@ -93,11 +84,8 @@ def convert_sent_operands(program: HloProgram, computation: HloComputation) -> N
         parts = _divide_mixed_collective(one) if one.opcode in COLLECTIVES else []
         for part in parts:
             elements = _list_elements(part)
-            for i, (name, element) in enumerate(zip(part.operands, elements, strict=True)):
-                operand = by_name[name]
-                if _get_element(operand) != element:
-                    output.append(_build_conversion(f"{part.name}.sent{i}", element, operand))
-                    part.operands[i] = output[-1].name
+            for i, element in enumerate(elements):
+                output += _convert_operand(part, i, element, by_name, "sent")
             _convert_reduction(program, part, elements[0])
             output.append(part)
         if not parts:
@@ -155,7 +143,18 @@ def _list_elements(instruction: HloInstruction) -> list[str]:
     return [type_.partition("[")[0] for type_ in split_tuple_type(instruction.type)]
 
 
-def _build_conversion(name: str, element: str, operand: HloInstruction) -> HloInstruction:
-    """Return the conversion of an operand to an element type."""
+def _convert_operand(
+    instruction: HloInstruction,
+    position: int,
+    element: str,
+    by_name: Mapping[str, HloInstruction],
+    label: str = "operand",
+) -> list[HloInstruction]:
+    """Let an operand have an element type; returns the conversion before it, or none if it has."""
+    operand = by_name[instruction.operands[position]]
+    if _get_element(operand) == element:
+        return []
     array_type = f"{element}[{operand.type.partition('[')[2]}"
-    return HloInstruction(name, array_type, "convert", [operand.name])
+    name = f"{instruction.name}.{label}{position}"
+    instruction.operands[position] = name
+    return [HloInstruction(name, array_type, "convert", [operand.name])]

@@ -17,13 +17,6 @@ _FUSED_LOSS = r"(?:cross[-_ ]entropy(?:[-_ ]loss)?[-_ ]fusion|_cef\b)"
 _ASYNCHRONOUS = r"\basync(?:hronous)?[-_ ]?t(?:ensor(?:[-_ ]parallel(?:ism)?+)?+|p)\b"
 
 
-def states_feature(pattern: str, text: str) -> bool:
-    """Return whether a text in lower case states that a feature is used, not that it is off."""
-    is_off = r"\s*[:=]?\s*(?:off|false|none|no|0|disabled)\b"
-    used = rf"(?<!no )(?<!no-)(?<!without )(?<!not ){pattern}(?!{is_off})"
-    return re.search(used, text) is not None
-
-
 def choose_operator_options(
     case: TrainingCase, precision: Mapping[str, str], assumptions: list[str]
 ) -> dict[str, str]:
@@ -38,8 +31,8 @@ def choose_operator_options(
         assumptions: The list to which assumptions are added.
     """
     framework = read_framework(case)
-    text = f"{case.get_text('framework')}; {case.get_text('notes')}".lower()
-    is_asynchronous = framework.name == TORCHTITAN and states_feature(_ASYNCHRONOUS, text)
+    text = _read_words(case)
+    is_asynchronous = framework.name == TORCHTITAN and _states_feature(_ASYNCHRONOUS, text)
     layer = {"repeated_heads": "true"} if framework.name == TORCHTITAN else {}
     if is_asynchronous and divides_tokens(case):
         layer["ring_products"] = "true"
@@ -78,6 +71,18 @@ def choose_loss_kernels(case: TrainingCase, recipe: str) -> dict[str, str]:
 
     Megatron fuses them only with ``--cross-entropy-loss-fusion``, which is off by default.
     """
-    texts = " ".join(map(case.get_text, ("framework", "notes"))).lower()
-    is_own = read_framework(case).name == MEGATRON and not states_feature(_FUSED_LOSS, texts)
+    is_fused = _states_feature(_FUSED_LOSS, _read_words(case))
+    is_own = read_framework(case).name == MEGATRON and not is_fused
     return {"separate_loss": "true"} if is_own and recipe != "bert" else {}
+
+
+def _read_words(case: TrainingCase) -> str:
+    """Return what a row says of its framework, in lower case."""
+    return f"{case.get_text('framework')}; {case.get_text('notes')}".lower()
+
+
+def _states_feature(pattern: str, text: str) -> bool:
+    """Return whether a text in lower case states that a feature is used, not that it is off."""
+    is_off = r"\s*[:=]?\s*(?:off|false|none|no|0|disabled)\b"
+    used = rf"(?<!no )(?<!no-)(?<!without )(?<!not ){pattern}(?!{is_off})"
+    return re.search(used, text) is not None
