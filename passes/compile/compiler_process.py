@@ -154,12 +154,11 @@ def _encode_module(module: ir.Module) -> bytes:
 def _list_settings(request: CompileRequest) -> dict[str, object]:
     """Return the settings that the compiled HLO depends on."""
     others = {"scheduled", "keep_async", "timeout_s"}  # of the conversion, and of this run
-    fields = dataclasses.asdict(request)
-    devices_per_host = fields.pop("devices_per_host")
-    settings = {name: value for name, value in fields.items() if name not in others}
-    if request.tpu is None:
-        settings["devices_per_node"] = devices_per_host  # the name in keys of cached compilations
-    return settings
+    if request.tpu is not None:
+        others.add("devices_per_host")
+    return {
+        name: value for name, value in dataclasses.asdict(request).items() if name not in others
+    }
 
 
 def _run_worker(folder: Path, request: CompileRequest) -> int:
