@@ -13,6 +13,8 @@ BY_DEVICE_NUMBER = (
     "too many messages to order within a nanosecond as ASTRA-sim does: by device number"
 )
 
+NETWORK_MODEL_NAMES = {"flows": "flows that share links", "astra": "ASTRA-sim's"}
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceResult:
@@ -94,6 +96,40 @@ class CommRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkTraffic:
+    """The traffic of one link, which is one direction.
+
+    Attributes:
+        dim: The dimension.
+        source: The place at which it starts: a device, or a switch.
+        target: The place at which it ends.
+        carried_bytes: The bytes that cross it in a step.
+        utilisation: The share of the step in which it would be busy at its full bandwidth.
+    """
+
+    dim: int
+    source: str
+    target: str
+    carried_bytes: int
+    utilisation: float
+
+
+@dataclass(frozen=True, slots=True)
+class LinkUse:
+    """The use of the links of a network in a step.
+
+    Attributes:
+        links: The links that carry anything, by dimension and places.
+        counts: The number of links of each dimension.
+        loads: The utilisation of all links of each dimension together, over time.
+    """
+
+    links: Sequence[LinkTraffic]
+    counts: Sequence[int]
+    loads: Sequence[NetworkLoad]
+
+
+@dataclass(frozen=True, slots=True)
 class NetworkLoad:
     """How busy a part of a network is.
 
@@ -164,10 +200,9 @@ class SimulationSettings:
     Attributes:
         system: The name of the system.
         network: Topology and number of devices of each dimension.
-        congestion: Whether messages shared links; None if unknown.
-        by_dimension: Whether collectives between some devices ran dimension by dimension.
-        single_rings: Whether some of them nevertheless ran as one ring, because their devices do
-            not form a grid.
+        network_model: The network model: "flows", or "astra" for ASTRA-sim's; "" if unknown.
+        congestion: Whether messages waited for each other on links, with ASTRA-sim's model; None if
+            unknown.
         curves: The measured curves that were used, if any.
         between_hosts: NCCL's model between hosts, if it was used.
         slowdown: Share by which compute took longer while communication ran, or shares by kind.
@@ -181,9 +216,8 @@ class SimulationSettings:
 
     system: str = ""
     network: str = ""
+    network_model: str = ""
     congestion: bool | None = None
-    by_dimension: bool = False
-    single_rings: bool = False
     curves: CurveUse | None = None
     between_hosts: NcclUse | None = None
     slowdown: SlowdownShares = 0.0
@@ -196,14 +230,13 @@ class SimulationSettings:
 
     def to_texts(self) -> dict[str, str]:
         """Return the settings by name as texts, for reports and JSON; unset ones are left out."""
-        one_ring = ", one ring where the devices are no grid" if self.single_rings else ""
         texts = {
             "program": self.program,
             "backend": self.backend,
             "system": self.system,
             "network": self.network,
+            "network model": NETWORK_MODEL_NAMES.get(self.network_model, ""),
             "congestion": {None: "", True: "aware", False: "unaware"}[self.congestion],
-            "communicators": f"by dimension{one_ring}" if self.by_dimension else "",
             "curves": self.curves.to_text() if self.curves else "",
             "between hosts": self.between_hosts.to_text() if self.between_hosts else "",
             "slowdown": format_slowdown_shares(self.slowdown),
@@ -229,6 +262,7 @@ class SimulationResult:
             simulator has none.
         class_of: The class of each device; empty if the simulator has no classes.
         settings: The system and the options.
+        link_use: The use of the links; None if it was not recorded.
     """
 
     simulator: str
@@ -237,6 +271,7 @@ class SimulationResult:
     classes: Sequence[Sequence[NodeInterval]] = ()
     class_of: Sequence[int] = ()
     settings: SimulationSettings = field(default_factory=SimulationSettings)
+    link_use: LinkUse | None = None
 
     @property
     def step_time_ns(self) -> int:

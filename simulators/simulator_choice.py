@@ -16,7 +16,7 @@ from hespas.simulators.embedded.curves import load_curves
 from hespas.simulators.embedded.nccl_tuning import load_nccl_tuning
 from hespas.simulators.exact_durations import apply_exact_durations
 from hespas.simulators.simulation_inputs import SimulationInputs, load_inputs
-from hespas.simulators.simulation_options import SIMULATORS, SimulatorChoice
+from hespas.simulators.simulation_options import ASTRA, SIMULATORS, SimulatorChoice
 from hespas.simulators.simulation_result import SimulationResult
 from hespas.support.errors import HespasError, UsageError
 
@@ -62,7 +62,8 @@ def simulate_inputs(
         return _simulate_embedded(inputs, choice, note)
     if choice.simulator != "both":
         return _simulate_by_astra(program, inputs, choice, note)
-    embedded_result = _simulate_embedded(inputs, choice, note)
+    options = replace(choice.options, network_model=ASTRA)
+    embedded_result = _simulate_embedded(inputs, replace(choice, options=options), note)
     astra_result = _simulate_by_astra(program, inputs, choice, note)
     _compare_results(embedded_result, astra_result, program)
     return replace(

@@ -217,10 +217,12 @@ def simulate(
         HespasError: The traces or the system are wrong, or do not fit together.
     """
     from hespas.workflows import network_settings, simulation_report
+    from hespas.workflows.run_config import convert_by_dimension
 
     names = network_settings.NetworkSettings.model_fields
     named = {"system": system, "simulator": simulator, "astra_sim": astra_sim}
     overrides = {name: value for name, value in named.items() if value is not None}
+    options = convert_by_dimension(options)
     overrides |= {name: options.pop(name) for name in list(options) if name in names}
     settings, notes = network_settings.resolve_network_settings(traces, overrides, prefix)
     for text in notes:

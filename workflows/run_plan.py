@@ -216,8 +216,8 @@ def select_network_settings(config: RunConfig) -> NetworkSettings:
     """Return the network and the simulator of a configuration.
 
     If the estimator predicts real times, the simulation does so too by default: it uses measured
-    collectives, slows down compute alongside communication, and runs collectives between some of
-    the devices dimension by dimension, or by NCCL's model if they span several hosts.
+    collectives, slows down compute alongside communication, and takes the flow-level model of the
+    network, or NCCL's model for collectives that span several hosts.
     """
     values: dict[str, Any] = {}
     if _estimates_real_times(config):
@@ -226,7 +226,7 @@ def select_network_settings(config: RunConfig) -> NetworkSettings:
         values = {
             "curves": curves,
             "slowdown": node.overlap_slowdown,
-            "by_dimension": True,
+            "network_model": None if config.congestion else "flows",
             "between_hosts": "nccl" if find_nccl_generation(curves or "") else None,
         }
     values |= {

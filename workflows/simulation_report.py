@@ -12,7 +12,6 @@ from hespas.chakra.trace_folder import find_trace_files
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators import simulator_choice
 from hespas.simulators.critical_path import COMMUNICATION, COMPUTE, WAITING, TracedResult
-from hespas.simulators.embedded.link_traffic import collect_dimension_loads
 from hespas.simulators.report_rows import (
     BUS_SOURCE,
     DeviceRow,
@@ -69,7 +68,6 @@ def simulate_trace_folder(
     choice: SimulatorChoice,
     *,
     timeline: str | None = None,
-    draws_links: bool = False,
     note: Callable[[str], None] = lambda text: None,
 ) -> SimulationReport:
     """Simulate a folder of traces on a system.
@@ -79,7 +77,6 @@ def simulate_trace_folder(
         system: The network; it must have as many devices as there are traces.
         choice: The simulator with its options.
         timeline: A file for a Perfetto timeline; None writes none.
-        draws_links: Whether the timeline shows the utilisation of the links of each dimension.
         note: Receives notes, one line each.
 
     Raises:
@@ -90,7 +87,7 @@ def simulate_trace_folder(
     if timeline is not None:
         from hespas.simulators.timeline import write_timeline
 
-        loads = collect_dimension_loads(system, choice.options, result.comms) if draws_links else []
+        loads = result.link_use.loads if result.link_use else []
         with open_output_file(timeline, TIMELINES) as path:
             drawn = write_timeline(
                 result, inputs.get_device_nodes, inputs.groups, path, loads=loads

@@ -238,7 +238,7 @@ def test_cpu_nodes_run_beside_the_device(tmp_path: Path) -> None:
 def test_an_order_that_is_not_kept_is_reported(tmp_path, monkeypatch):
     """The settings report it if there are too many messages to keep ASTRA-sim's order of ties."""
     module = importlib.import_module("hespas.simulators.embedded.event_simulation")
-    run = module.EventEngine.run_all_devices
+    run = module.UnawareEngine.run_all_devices
 
     def tied(engine):
         if engine.detects_ties:
@@ -248,7 +248,7 @@ def test_an_order_that_is_not_kept_is_reported(tmp_path, monkeypatch):
     folder, system = traces.random_case(tmp_path, 0)
     loaded = simulation_inputs.load_inputs(folder, configs.load_system(str(system)))
     exact = module.run_event_simulation(loaded)
-    monkeypatch.setattr(module.EventEngine, "run_all_devices", tied)
+    monkeypatch.setattr(module.UnawareEngine, "run_all_devices", tied)
     assert not module.run_event_simulation(loaded).settings.ordered_by_device
     monkeypatch.setattr(module, "MAX_MESSAGES", -1)
     result = module.run_event_simulation(loaded)

@@ -72,9 +72,7 @@ def _add_model_options(parser: CommandParser) -> None:
     from hespas.tools.model_flags import add_model_flags
     from hespas.workflows.network_settings import MODEL_OPTIONS, NetworkSettings
 
-    title = (
-        "network model (default: that of the run, else of ASTRA-sim's congestion-unaware backend)"
-    )
+    title = "network model (default: that of the run, else that of the system)"
     exclude = set(NetworkSettings.model_fields) - set(MODEL_OPTIONS)
     add_model_flags(parser, NetworkSettings, exclude=exclude, title=title, overrides_record=True)
     add = parser.add_argument_group(
@@ -104,6 +102,7 @@ def main(argv: Sequence[str]) -> int:
     command_line = build_parser().parse_args(argv)
 
     from hespas.support import text_tables
+    from hespas.support.errors import HespasError
     from hespas.tools.terminal import print_to_stderr
     from hespas.workflows import link_report, network_settings, simulation_report
 
@@ -129,14 +128,24 @@ def main(argv: Sequence[str]) -> int:
         system,
         choice,
         timeline=command_line.timeline,
-        draws_links=bool(command_line.links),
         note=print_to_stderr,
     )
     link_table = None
     if command_line.links:
-        link_table = link_report.report_link_traffic(
-            system, choice.options, report.result, command_line.links
-        )
+        use = report.result.link_use
+        if use is None:
+            raise HespasError(
+                f"{report.result.simulator} reports no use of links",
+                remedy="use --simulator embedded",
+            )
+        link_table = link_report.report_link_use(system, use, command_line.links)
+        overloaded = link_report.find_overloaded_link(use)
+        if overloaded is not None:
+            print_to_stderr(
+                f"warning: {100 * overloaded.utilisation:.1f} % of the link from "
+                f"{overloaded.source} to {overloaded.target} would be used: ASTRA-sim's rules "
+                "share no links; --network-model flows does"
+            )
     if command_line.json:
         values = simulation_report.to_simulation_json(
             report,
@@ -160,7 +169,8 @@ def _complete_choice(choice: SimulatorChoice, command_line: argparse.Namespace) 
         queues_per_dim=command_line.queues_per_dim,
         injection_scale=command_line.injection_scale,
         rendezvous=command_line.rendezvous,
-        symmetry=not command_line.no_symmetry and not command_line.links,
+        symmetry=not command_line.no_symmetry,
+        links=bool(command_line.links),
     )
     return replace(
         choice,

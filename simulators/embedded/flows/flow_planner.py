@@ -1,0 +1,197 @@
+"""The flows of collectives: their schedules, latencies, and bytes on each link.
+
+A collective is a latency, and then one flow for each pair of neighbours in its algorithm, with the
+bytes of all rounds. Alone it takes the time of its schedule; beside others its flows share links,
+and its latency stays.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hespas.configs.collective_algorithms import split_algorithm_name
+from hespas.configs.system_layout import list_usual_algorithms
+from hespas.configs.system_spec import SystemSpec
+from hespas.support.errors import HespasError
+
+from ..algorithms import ALGORITHMS, CollectiveAlgorithm
+from .group_sets import GroupSet
+from .link_graph import LinkGraph
+from .phase_forms import IN_SWITCH, MessageForm, PhaseForm, SwitchForm
+from .schedules import (
+    CollectiveSchedule,
+    PhaseKey,
+    PhaseTime,
+    SchedulePlanner,
+)
+
+Array = npt.NDArray[Any]
+
+_FASTEST = ("ring", "halvingDoubling", "doubleBinaryTree")
+"""The algorithms between which libraries choose by size."""
+
+
+class CollectiveFlow(NamedTuple):
+    """A collective on the links.
+
+    Attributes:
+        latency_ns: The time before its flows start.
+        flow_bytes: The bytes that each flow carries.
+        loads: The bytes on each link.
+    """
+
+    latency_ns: float
+    flow_bytes: float
+    loads: Array
+
+
+@dataclass(frozen=True, eq=False)
+class FlowPlanner:
+    """Plans collectives on a system.
+
+    Attributes:
+        system: The system.
+        graph: Its links.
+        endpoint_ns: The endpoint delay of a message.
+    """
+
+    system: SystemSpec
+    graph: LinkGraph
+    endpoint_ns: float
+    _schedules: dict[tuple, CollectiveSchedule] = field(default_factory=dict)
+    _times: dict[tuple, list[PhaseTime]] = field(default_factory=dict)
+    _dims: dict[PhaseForm, tuple[int, ...]] = field(default_factory=dict)
+    _loads: dict[tuple[PhaseForm, GroupSet], Array] = field(default_factory=dict)
+
+    def plan_collective(self, kind: str, size: float, groups: GroupSet) -> CollectiveSchedule:
+        """Choose the schedule of a collective that runs between several groups at once.
+
+        Raises:
+            HespasError: The algorithms of the system cannot run it.
+        """
+        key = (kind, size, groups)
+        schedule = self._schedules.get(key)
+        if schedule is None:
+            schedule = self._schedules[key] = self._choose_schedule(kind, size, groups)
+        return schedule
+
+    def build_flow(
+        self, schedule: CollectiveSchedule, planned: GroupSet, running: GroupSet
+    ) -> CollectiveFlow:
+        """Return the flow of the groups ``running``, which are some of those it was planned for."""
+        whole = self._sum_loads(schedule, planned)
+        latency_ns = schedule.time_ns - self._find_busiest_ns(whole)
+        loads = whole if running is planned else self._sum_loads(schedule, running)
+        return CollectiveFlow(max(0.0, latency_ns), schedule.flow_bytes, loads)
+
+    def find_crossing_groups(
+        self, schedule: CollectiveSchedule, groups: GroupSet, marked: Array
+    ) -> Array:
+        """Return whether each group sends across any of the links that are marked."""
+        crossing = np.zeros(len(groups.places), dtype=bool)
+        for form in schedule.form_bytes:
+            lines = groups.list_lines(self._dims[form])
+            crosses = form.find_crossing_lines(lines.reshape(-1, lines.shape[-1]), marked)
+            crossing |= crosses.reshape(lines.shape[:2]).any(axis=1)
+        return crossing
+
+    def _find_busiest_ns(self, loads: Array) -> float:
+        used = np.flatnonzero(loads)
+        return float((loads[used] / self.graph.capacities[used]).max(initial=0.0))
+
+    def _sum_loads(self, schedule: CollectiveSchedule, groups: GroupSet) -> Array:
+        total = np.zeros(len(self.graph.capacities))
+        for form, size in schedule.form_bytes.items():
+            key = (form, groups)
+            if key not in self._loads:
+                lines = groups.list_lines(self._dims[form])
+                self._loads[key] = form.sum_loads(lines.reshape(-1, lines.shape[-1]))
+            total += size * self._loads[key]
+        return total
+
+    def _choose_schedule(self, kind: str, size: float, groups: GroupSet) -> CollectiveSchedule:
+        spans_all, by_dim = self._read_algorithms(kind, groups)
+        times = functools.partial(self._list_times, kind, groups)
+        servers = [self.graph.find_tier(dim) for dim in range(len(self.graph.counts))]
+        at_once = self.system.fabric.dimensions_at_once
+        planner = SchedulePlanner(times, servers, groups.grid_counts, at_once)
+        dims = () if spans_all else groups.grid_dims
+        is_free = len(dims) > 1 and kind != "all_to_all" and not any(by_dim[dim] for dim in dims)
+        is_flat = not dims or is_free
+        return planner.choose_schedule(kind, size, dims, is_flat=is_flat)
+
+    def _read_algorithms(self, kind: str, groups: GroupSet) -> tuple[str, list[str]]:
+        """Return the algorithm that spans all dimensions, and those of the dimensions.
+
+        An algorithm is "" if the fastest is to be taken: where the system has the usual one of its
+        topology.
+        """
+        usual = list_usual_algorithms(self.graph.topology, kind)
+        names = self.system.implementations.get(kind.replace("_", "-"), usual)
+        if names[-1].startswith("one"):
+            return split_algorithm_name(names[-1])[0], [""] * len(usual)
+        return "", [
+            "" if name == usual_name else name
+            for name, usual_name in zip(names, usual, strict=False)
+        ]
+
+    def _list_times(self, collective: str, groups: GroupSet, key: PhaseKey) -> list[PhaseTime]:
+        known = (collective, groups, key)
+        if known not in self._times:
+            self._times[known] = self._build_times(collective, groups, key)
+        return self._times[known]
+
+    def _build_times(self, collective: str, groups: GroupSet, key: PhaseKey) -> list[PhaseTime]:
+        lines = groups.list_lines(key.dims)
+        lines = lines.reshape(-1, lines.shape[-1])
+        forms: list[PhaseForm] = [
+            MessageForm(
+                self.graph, lines, self.endpoint_ns, algorithm.name,
+                algorithm.list_rounds(key.kind, lines.shape[1], self._uses_both_ways(key.dims)),
+            )
+            for algorithm in self._list_algorithms(collective, groups, key, lines.shape[1])
+        ]  # fmt: skip
+        dim = key.dims[0] if len(key.dims) == 1 else -1
+        reduction = self.system.fabric.switch_reductions.get(dim)
+        if reduction is not None and key.kind in reduction.collectives:
+            forms.append(
+                SwitchForm(self.graph, lines, self.endpoint_ns, IN_SWITCH, reduction, key.kind, dim)
+            )
+        reduce_ns = 3 / self.system.local_mem_bw_gb_s  # two reads and a write of a byte
+        times = []
+        for form in forms:
+            self._dims[form] = key.dims
+            ns_per_byte = form.ns_per_byte + form.reduced_share * reduce_ns
+            times.append(PhaseTime(form, form.latency_ns, ns_per_byte))
+        return times
+
+    def _uses_both_ways(self, dims: Sequence[int]) -> bool:
+        kinds = [self.graph.topology[dim] for dim in dims or range(len(self.graph.counts))]
+        return self.system.fabric.directions_at_once and not {"Ring", "Mesh"}.isdisjoint(kinds)
+
+    def _list_algorithms(
+        self, collective: str, groups: GroupSet, key: PhaseKey, count: int
+    ) -> list[CollectiveAlgorithm]:
+        """List the algorithms that may run a phase; raises HespasError if the system's cannot."""
+        spans_all, by_dim = self._read_algorithms(collective, groups)
+        name = by_dim[key.dims[0]] if key.dims else spans_all
+        if name:
+            algorithm = ALGORITHMS[split_algorithm_name(name)[0]]
+            problem = algorithm.find_problem(key.kind, count)
+            if problem:
+                raise HespasError(
+                    f"{collective.replace('_', '-')}-implementation: {problem}",
+                    where=str(self.system.folder / "system.json"),
+                )
+            return [algorithm]
+        if key.kind == "all_to_all":
+            return [ALGORITHMS["direct"]]
+        is_direct = {self.graph.topology[dim] for dim in key.dims} == {"FullyConnected"}
+        names = ("direct",) if is_direct else _FASTEST
+        return [ALGORITHMS[n] for n in names if not ALGORITHMS[n].find_problem(key.kind, count)]
