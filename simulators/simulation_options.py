@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hespas.configs.overlap_slowdown import SlowdownShares
 from hespas.configs.system_spec import SystemSpec
 
-SIMULATORS = ("auto", "embedded", "astra-sim", "both")
+SIMULATORS = ("auto", "embedded", "astra-sim", "both", "simgrid")
 BETWEEN_HOSTS = ("network", "nccl")
 FLOWS, ASTRA = NETWORK_MODELS = ("flows", "astra")
 
@@ -67,6 +67,8 @@ class SimulatorChoice:
         options: The options of the simulation.
         astra_sim: Where ASTRA-sim is; see ``astra_program.find_astra_sim``.
         timeout_s: Time limit of ASTRA-sim in seconds; None for its default.
+        simgrid_model: The network model of SimGrid: "CM02", flows with max-min fair shares, or
+            "LV08", its default.
         exact_durations: Whether durations are in nanoseconds if traces and system allow it, for
             every simulator; see ``exact_durations``. If False, ASTRA-sim's reading of the files
             holds.
@@ -76,4 +78,5 @@ class SimulatorChoice:
     options: SimulationOptions = field(default_factory=SimulationOptions)
     astra_sim: str | os.PathLike[str] | None = None
     timeout_s: float | None = None
+    simgrid_model: str = "CM02"
     exact_durations: bool = True

@@ -54,6 +54,8 @@ def simulate_inputs(
     """Simulate traces that ``load_inputs`` has read; like ``simulate_folder`` otherwise."""
     for text in (*inputs.system.notes, *inputs.notes):
         note(text)
+    if choice.simulator == "simgrid":
+        return _simulate_by_simgrid(inputs, choice)
     program = select_astra_program(choice, note)
     if program is not None and inputs.system.needs_embedded:
         _reject_astra(inputs.system, choice, note)
@@ -100,6 +102,17 @@ def _simulate_by_astra(
     return _record_duration_unit(result, is_exact)
 
 
+def _simulate_by_simgrid(inputs: SimulationInputs, choice: SimulatorChoice) -> SimulationResult:
+    from hespas.simulators.simgrid_backend import simgrid_simulation
+
+    simgrid_simulation.check_supported_options(choice.options)
+    exact_inputs = apply_exact_durations(inputs) if choice.exact_durations else None
+    result = simgrid_simulation.simulate_with_simgrid(
+        exact_inputs or inputs, choice.options, choice.simgrid_model, choice.timeout_s
+    )
+    return _record_duration_unit(result, exact_inputs is not None)
+
+
 def list_warnings(result: SimulationResult) -> list[str]:
     """Describe the uncertainty of a result: collectives that were not measured as they are."""
     curves = result.settings.curves
@@ -110,11 +123,16 @@ def check_simulator(choice: SimulatorChoice) -> None:
     """Check what can be checked without traces.
 
     Raises:
-        HespasError: ASTRA-sim was requested, but is not installed or does not support the options.
+        HespasError: ASTRA-sim or SimGrid was requested, but is not installed or does not support
+            the options.
         UsageError: The simulator or the device of the measured curves is unknown, or NCCL's model
             has no constants of the device.
     """
     select_astra_program(choice)
+    if choice.simulator == "simgrid":
+        from hespas.simulators.simgrid_backend import simgrid_simulation
+
+        simgrid_simulation.check_supported_options(choice.options)
     if choice.options.curves:
         load_curves(choice.options.curves)
     if choice.options.between_hosts == "nccl":
@@ -134,7 +152,8 @@ def select_astra_program(
     if simulator not in SIMULATORS:
         known = ", ".join(SIMULATORS)
         raise UsageError(f"there is no simulator '{simulator}'", remedy=f"known: {known}")
-    if simulator == "embedded" or (simulator == "auto" and choice.astra_sim is None):
+    is_other = simulator in ("embedded", "simgrid")
+    if is_other or (simulator == "auto" and choice.astra_sim is None):
         return None
     if simulator == "auto":
         missing = astra.describe_missing_features(options)

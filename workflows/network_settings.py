@@ -36,7 +36,7 @@ class NetworkSettings(BaseModel):
     _convert_by_dimension = model_validator(mode="before")(convert_by_dimension)
 
     system: str | None = None
-    simulator: Literal["auto", "embedded", "astra-sim", "both"] = "auto"
+    simulator: Literal["auto", "embedded", "astra-sim", "both", "simgrid"] = "auto"
     astra_sim: str | None = None
     congestion: bool = Field(
         default=False,

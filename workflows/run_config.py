@@ -122,7 +122,7 @@ class RunConfig(BaseModel):
     simulate: Annotated[
         bool, Flag(off_help="write the traces without simulating them, also with --system")
     ] = Field(default=True, description="simulate the traces if there is a system")
-    simulator: Literal["auto", "embedded", "astra-sim", "both"] = Field(
+    simulator: Literal["auto", "embedded", "astra-sim", "both", "simgrid"] = Field(
         default="auto",
         description="the simulator; auto: the embedded one, or ASTRA-sim if --astra-sim names it",
     )

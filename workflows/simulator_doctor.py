@@ -11,9 +11,11 @@ from hespas.configs.accelerator import list_accelerator_presets
 from hespas.estimators import registry
 from hespas.estimators.measure.base import MeasuringEstimator
 from hespas.simulators import astra_program
+from hespas.simulators.simgrid_backend import simgrid_program
 from hespas.support.errors import HespasError
 
 ASTRA_SIM = "astra-sim"
+SIMGRID = "simgrid"
 
 
 @dataclass(frozen=True)
@@ -40,13 +42,13 @@ class SimulatorState:
 
 
 def examine_simulators() -> list[SimulatorState]:
-    """Examine ASTRA-sim and each estimator that runs code, without running a program."""
+    """Examine ASTRA-sim, SimGrid and each estimator that runs code, without running a program."""
     names = [
         name
         for name in registry.list_estimator_names()
         if issubclass(registry.load_estimator_class(name), MeasuringEstimator)
     ]
-    return [*map(examine_estimator, names), examine_astra_sim()]
+    return [*map(examine_estimator, names), examine_astra_sim(), examine_simgrid()]
 
 
 def examine_estimator(name: str) -> SimulatorState:
@@ -78,3 +80,12 @@ def examine_astra_sim() -> SimulatorState:
         remedy = f"build it, and name it by {astra_program.ENVIRONMENT}; until then, use embedded"
         return SimulatorState(ASTRA_SIM, tested, "", problem, remedy)
     return SimulatorState(ASTRA_SIM, tested, str(program.path))
+
+
+def examine_simgrid() -> SimulatorState:
+    tested = simgrid_program.TESTED_VERSION
+    try:
+        version = simgrid_program.check_simgrid()
+    except HespasError as error:
+        return SimulatorState(SIMGRID, tested, "", error.message, error.remedy)
+    return SimulatorState(SIMGRID, tested, f"{simgrid_program.name_python()}, version {version}")

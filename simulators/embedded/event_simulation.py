@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from hespas.simulators.simulated_program import SimulatedProgram
 from hespas.simulators.simulation_inputs import SimulationInputs
 from hespas.simulators.simulation_options import ASTRA, FLOWS, SimulationOptions
-from hespas.simulators.simulation_result import (
-    DeviceResult,
-    NodeInterval,
-    SimulationResult,
-    SimulationSettings,
-    compute_device_result,
-)
+from hespas.simulators.simulation_result import SimulationResult, SimulationSettings
 from hespas.simulators.simulation_steps import MEMORY_KIND
 from hespas.support.errors import UsageError
 
@@ -31,18 +23,13 @@ from .lockstep import can_run_in_lockstep, run_in_lockstep
 from .logical_dimensions import encode_link_form
 from .message_level_engine import MessageLevelEngine
 from .network import AnalyticalNetwork
+from .result_totals import collect_intervals, compute_totals
 from .simulation_engine import SimulationEngine
 from .slowdown import SlowdownRunner
 from .unaware_engine import UnawareEngine
 
 DEFAULT_OPTIONS = SimulationOptions()
 MAX_MESSAGES = 1_000_000  # some 10 s
-_make_interval = functools.partial(tuple.__new__, NodeInterval)  # faster than a call of the class
-_COMMUNICATING = ("comm", "slices", "recv")
-_INTERVAL_RESOURCES = {
-    "compute": "compute", "cpu": "cpu", "skip": "compute", "comm": "comm", "recv": "recv",
-    "slices": "slices",
-}  # fmt: skip
 
 
 def run_event_simulation(
@@ -71,9 +58,9 @@ def run_event_simulation(
     totals, intervals = [], []
     for rank, lane in zip(engine.classes.first, lanes, strict=True):
         program = inputs.devices[rank].program
-        totals.append(_compute_totals(program, lane))
+        totals.append(compute_totals(program, lane))
         if options.intervals:
-            intervals.append(_collect_intervals(program, lane))
+            intervals.append(collect_intervals(program, lane))
     devices = [totals[device_class] for device_class in engine.classes.class_of]
     comms = sorted(engine.records, key=lambda record: (record.start_ns, record.ranks))
     class_of = engine.classes.class_of if options.intervals else ()
@@ -185,19 +172,3 @@ def _collect_settings(engine: SimulationEngine) -> SimulationSettings:
         custom=engine.customs.summarise_played(),
         ordered_by_device=engine.orders_by_device,
     )
-
-
-def _collect_intervals(program: SimulatedProgram, lane: DeviceLane) -> list[NodeInterval]:
-    nodes, steps, ends = program.nodes, program.steps, lane.ends
-    issued = sorted([(lane.starts[p], p) for p in lane.order])
-    return [
-        _make_interval((nodes[p].id, start, ends[p], _INTERVAL_RESOURCES[steps[p].resource]))
-        for start, p in issued
-    ]
-
-
-def _compute_totals(program: SimulatedProgram, lane: DeviceLane) -> DeviceResult:
-    steps, starts, ends = program.steps, lane.starts, lane.ends
-    compute = [(starts[p], ends[p]) for p in lane.order if steps[p].resource == "compute"]
-    comm = [(starts[p], ends[p]) for p in lane.order if steps[p].resource in _COMMUNICATING]
-    return compute_device_result(lane.finish_ns, compute, comm)

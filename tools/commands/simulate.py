@@ -28,7 +28,8 @@ them.
   hespas simulate out --timeline step.perfetto-trace
   hespas simulate traces --system A100_SXM_40GB_4GPU
 """
-SIMULATORS = ("auto", "embedded", "astra-sim", "both")
+SIMULATORS = ("auto", "embedded", "astra-sim", "both", "simgrid")
+SIMGRID_MODELS = ("CM02", "LV08")
 
 
 def build_parser() -> CommandParser:
@@ -48,13 +49,18 @@ def build_parser() -> CommandParser:
     add(
         "--simulator", choices=SIMULATORS,
         help="embedded; astra-sim, which must be installed; auto: embedded, or astra-sim if "
-        "--astra-sim names it; both: run both, and fail if they differ; default: that of the run, "
-        "else auto",
+        "--astra-sim names it; both: run both, and fail if they differ; simgrid: SimGrid's network "
+        "with messages one by one; default: that of the run, else auto",
     )  # fmt: skip
     add("--astra-sim", metavar="PATH", help="ASTRA-sim executable; by default searched on PATH")
     add(
+        "--simgrid-model", choices=SIMGRID_MODELS, default=SIMGRID_MODELS[0],
+        help="network model of SimGrid: CM02, which shares links max-min fairly (default), or "
+        "LV08, its own default, with effects of TCP",
+    )  # fmt: skip
+    add(
         "--timeout", type=parse_positive, metavar="S",
-        help="time limit of ASTRA-sim in seconds (default 3600)",
+        help="time limit of ASTRA-sim (default 3600) or SimGrid (none) in seconds",
     )  # fmt: skip
     add_json_flag(parser)
     add("--per-device", action="store_true", help="print a row for each device, also equal ones")
@@ -176,5 +182,6 @@ def _complete_choice(choice: SimulatorChoice, command_line: argparse.Namespace) 
         choice,
         options=options,
         timeout_s=command_line.timeout,
+        simgrid_model=command_line.simgrid_model,
         exact_durations=not command_line.micros,
     )

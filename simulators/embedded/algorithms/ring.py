@@ -34,7 +34,9 @@ class RingAlgorithm(CollectiveAlgorithm):
         share = 1.0 if kind == "all_gather" else 1 / count
         repeats = (count - 1) * (2 if kind == "all_reduce" else 1)
         reduced = (count - 1) * share if kind in REDUCING else 0.0
-        forward = MessageRound(positions, (positions + 1) % count, share, repeats, reduced, ties=1)
+        forward = MessageRound(
+            positions, (positions + 1) % count, share, repeats, reduced, count - 1, ties=1
+        )
         return [join_both_ways(forward) if both_ways else forward]
 
     def start_phase(

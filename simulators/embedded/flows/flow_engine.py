@@ -44,7 +44,7 @@ from ..events import EventCallback, TransferFunction
 from ..link_traffic import build_network_loads
 from ..simulation_engine import SimulationEngine
 from .fair_sharing import FlowTimes, LinkPattern, SharedLinks, UnequalShares
-from .flow_planner import FlowPlanner
+from .flow_planner import CollectiveFlow, FlowPlanner
 from .group_sets import GroupSet
 from .link_graph import LinkGraph, Messages
 
@@ -61,17 +61,25 @@ class FlowGroup(NamedTuple):
 
 
 class PlannedFlow(NamedTuple):
-    """A flow of a collective, or of messages.
+    """The flows of a collective, or of messages.
 
     Attributes:
-        pattern: Its links; None if it has no bytes.
-        latency_ns: The time before it starts.
-        flow_bytes: The bytes that each of its flows carries.
+        latency_ns: The time before they start.
+        patterns: Their links, in streams that do not wait for each other.
+        flow_bytes: The bytes that each flow of a stream carries.
     """
 
-    pattern: LinkPattern | None
     latency_ns: int
-    flow_bytes: float
+    patterns: Sequence[LinkPattern] = ()
+    flow_bytes: Sequence[float] = ()
+
+
+class _RunningFlow(NamedTuple):
+    """Flows under way, and what follows when all streams have ended."""
+
+    unfinished: list[LinkPattern]
+    finish: EventCallback
+    argument: Any
 
 
 @dataclass
@@ -167,16 +175,23 @@ class FlowEngine(SimulationEngine):
 
     def _start_flow(self, flow: PlannedFlow, finish: EventCallback, argument: Any) -> None:
         start = self.queue.now + flow.latency_ns
-        if flow.pattern is None:
+        if not flow.patterns:
             self.queue.schedule_event_at(start, finish, argument)
         else:
             self.queue.schedule_event_at(start, self._add_flow, (flow, finish, argument))
 
     def _add_flow(self, started: tuple[PlannedFlow, EventCallback, Any]) -> None:
         flow, finish, argument = started
-        assert flow.pattern is not None
-        self._flows.add_flow(flow.pattern, flow.flow_bytes, finish, argument)
+        running = _RunningFlow(list(flow.patterns), finish, argument)
+        for pattern, flow_bytes in zip(flow.patterns, flow.flow_bytes, strict=True):
+            self._flows.add_flow(pattern, flow_bytes, self._end_stream, (running, pattern))
         self._has_changed = True
+
+    def _end_stream(self, ended: tuple[_RunningFlow, LinkPattern]) -> None:
+        running, pattern = ended
+        running.unfinished.remove(pattern)
+        if not running.unfinished:
+            running.finish(running.argument)
 
     def _finish_collective(self, instance: CollectiveInstance) -> None:
         self.record_collective(instance, self.queue.now)
@@ -230,18 +245,22 @@ class FlowEngine(SimulationEngine):
         running = planned
         if len(keys) < len(planned.places):
             running = network.make_group_set(keys)
-        flow = planner.build_flow(schedule, planned, running)
+        latency_ns = int(planner.compute_latency_ns(schedule, planned))
+        flows = [flow for flow in planner.list_flows(schedule, running) if flow.loads.any()]
+        patterns = [self._add_pattern(flow, running, keys) for flow in flows]
+        return PlannedFlow(latency_ns, patterns, [flow.stream.flow_bytes for flow in flows])
+
+    def _add_pattern(
+        self, flow: CollectiveFlow, running: GroupSet, keys: Sequence[CommunicatorKey]
+    ) -> LinkPattern:
         used = np.flatnonzero(flow.loads)
-        if not len(used):
-            return PlannedFlow(None, int(flow.latency_ns), 0.0)
+        counts = flow.loads[used] / flow.stream.flow_bytes
 
         def find_crossing(marked: Array) -> Array:
-            return planner.find_crossing_groups(schedule, running, marked)
+            return self.network.planner.find_crossing_groups(flow.stream, running, marked)
 
         test = find_crossing if len(keys) > 1 else None
-        counts = flow.loads[used] / flow.flow_bytes
-        pattern = self._flows.links.add_pattern(used, counts, test, keys)
-        return PlannedFlow(pattern, int(flow.latency_ns), flow.flow_bytes)
+        return self._flows.links.add_pattern(used, counts, test, keys)
 
     def _transfer_message(
         self, source: int, target: int, size: int, arrive: EventCallback, argument: Any
@@ -249,7 +268,7 @@ class FlowEngine(SimulationEngine):
         flow = self._messages.get((source, target))
         if flow is None:
             flow = self._messages[source, target] = self._build_messages(source, target)
-        flow = flow._replace(flow_bytes=float(size))
+        flow = flow._replace(flow_bytes=(float(size),))
         if self.options.links:
             arrive, argument = self._end_message, (flow, self.queue.now, arrive, argument)
         self._start_flow(flow, arrive, argument)
@@ -274,21 +293,21 @@ class FlowEngine(SimulationEngine):
 
         test = find_crossing if len(pairs) > 1 else None
         pattern = self._flows.links.add_pattern(used, counts[used], test, pairs)
-        return PlannedFlow(pattern, latency_ns, 0.0)
+        return PlannedFlow(latency_ns, [pattern])
 
     # The use of links
 
     def _record_transfer(self, transfer: tuple[PlannedFlow, int, int]) -> None:
         """Add the bytes of a flow, with its start and end, to those of its links."""
         flow, start_ns, end_ns = transfer
-        if flow.pattern is None:
-            return
-        links, counts = self._flows.links.get_flows(flow.pattern)
-        carried = counts * flow.flow_bytes
-        self._carried_bytes[links] += carried
-        dims = np.searchsorted(self.network.graph.bases, links, side="right") - 1
-        sums = np.bincount(dims, carried, minlength=len(self.network.graph.counts))
-        self._transfers.append((start_ns, end_ns, sums.tolist()))
+        bases = self.network.graph.bases
+        for pattern, flow_bytes in zip(flow.patterns, flow.flow_bytes, strict=True):
+            links, counts = self._flows.links.get_flows(pattern)
+            carried = counts * flow_bytes
+            self._carried_bytes[links] += carried
+            dims = np.searchsorted(bases, links, side="right") - 1
+            sums = np.bincount(dims, carried, minlength=len(bases) - 1)
+            self._transfers.append((start_ns, end_ns, sums.tolist()))
 
     def collect_link_use(self, records: Sequence[CommRecord]) -> LinkUse | None:
         if not self.options.links:

@@ -23,9 +23,12 @@ from hespas.support.errors import HespasError
 from ..algorithms import ALGORITHMS, CollectiveAlgorithm
 from .group_sets import GroupSet
 from .link_graph import LinkGraph
-from .phase_forms import IN_SWITCH, MessageForm, PhaseForm, SwitchForm
+from .message_schedule import MessageExpansion, MessageSchedule
+from .phase_forms import IN_SWITCH, MessageForm, PhaseForm, SwitchForm, time_streams
 from .schedules import (
+    PIECE_COUNTS,
     CollectiveSchedule,
+    FlowStream,
     PhaseKey,
     PhaseTime,
     SchedulePlanner,
@@ -38,16 +41,14 @@ _FASTEST = ("ring", "halvingDoubling", "doubleBinaryTree")
 
 
 class CollectiveFlow(NamedTuple):
-    """A collective on the links.
+    """A stream of a collective on the links.
 
     Attributes:
-        latency_ns: The time before its flows start.
-        flow_bytes: The bytes that each flow carries.
+        stream: The stream.
         loads: The bytes on each link.
     """
 
-    latency_ns: float
-    flow_bytes: float
+    stream: FlowStream
     loads: Array
 
 
@@ -66,7 +67,7 @@ class FlowPlanner:
     endpoint_ns: float
     _schedules: dict[tuple, CollectiveSchedule] = field(default_factory=dict)
     _times: dict[tuple, list[PhaseTime]] = field(default_factory=dict)
-    _dims: dict[PhaseForm, tuple[int, ...]] = field(default_factory=dict)
+    _dims: dict[int, tuple[int, ...]] = field(default_factory=dict)  # by id() of the lines
     _loads: dict[tuple[PhaseForm, GroupSet], Array] = field(default_factory=dict)
 
     def plan_collective(self, kind: str, size: float, groups: GroupSet) -> CollectiveSchedule:
@@ -81,36 +82,57 @@ class FlowPlanner:
             schedule = self._schedules[key] = self._choose_schedule(kind, size, groups)
         return schedule
 
-    def build_flow(
-        self, schedule: CollectiveSchedule, planned: GroupSet, running: GroupSet
-    ) -> CollectiveFlow:
-        """Return the flow of the groups ``running``, which are some of those it was planned for."""
-        whole = self._sum_loads(schedule, planned)
-        latency_ns = schedule.time_ns - self._find_busiest_ns(whole)
-        loads = whole if running is planned else self._sum_loads(schedule, running)
-        return CollectiveFlow(max(0.0, latency_ns), schedule.flow_bytes, loads)
+    def compute_latency_ns(self, schedule: CollectiveSchedule, planned: GroupSet) -> float:
+        """Compute the time of a collective before its flows start.
 
-    def find_crossing_groups(
-        self, schedule: CollectiveSchedule, groups: GroupSet, marked: Array
-    ) -> Array:
+        It is what the links do not explain of the time for the groups that it was planned for.
+        """
+        counts = [
+            self._sum_loads(stream, planned) / stream.flow_bytes
+            for stream in schedule.streams
+            if stream.flow_bytes
+        ]
+        if not counts:
+            return schedule.time_ns
+        flow_bytes = schedule.streams[0].flow_bytes
+        flow_ns = flow_bytes * time_streams(self.graph.capacities, counts)
+        return max(0.0, schedule.time_ns - flow_ns)
+
+    def list_flows(self, schedule: CollectiveSchedule, running: GroupSet) -> list[CollectiveFlow]:
+        """Return the flows of groups that run a collective, some of those it was planned for."""
+        return [
+            CollectiveFlow(stream, self._sum_loads(stream, running)) for stream in schedule.streams
+        ]
+
+    def expand_messages(self, schedule: CollectiveSchedule, group: GroupSet) -> MessageSchedule:
+        """Return the single messages of a collective in a set of one group; raises HespasError."""
+        expansion = MessageExpansion(schedule, group, self.endpoint_ns, self._reduce_ns)
+        return expansion.list_messages(self._find_dims)
+
+    @property
+    def _reduce_ns(self) -> float:
+        """The time to reduce a byte: two reads and a write of local memory."""
+        return 3 / self.system.local_mem_bw_gb_s
+
+    def find_crossing_groups(self, stream: FlowStream, groups: GroupSet, marked: Array) -> Array:
         """Return whether each group sends across any of the links that are marked."""
         crossing = np.zeros(len(groups.places), dtype=bool)
-        for form in schedule.form_bytes:
-            lines = groups.list_lines(self._dims[form])
+        for form in stream.sizes:
+            lines = groups.list_lines(self._find_dims(form))
             crosses = form.find_crossing_lines(lines.reshape(-1, lines.shape[-1]), marked)
             crossing |= crosses.reshape(lines.shape[:2]).any(axis=1)
         return crossing
 
-    def _find_busiest_ns(self, loads: Array) -> float:
-        used = np.flatnonzero(loads)
-        return float((loads[used] / self.graph.capacities[used]).max(initial=0.0))
+    def _find_dims(self, form: PhaseForm) -> tuple[int, ...]:
+        """Return the dimensions of the lines of a form, or of the form that it is a stream of."""
+        return self._dims[id(form.lines)]
 
-    def _sum_loads(self, schedule: CollectiveSchedule, groups: GroupSet) -> Array:
+    def _sum_loads(self, stream: FlowStream, groups: GroupSet) -> Array:
         total = np.zeros(len(self.graph.capacities))
-        for form, size in schedule.form_bytes.items():
+        for form, size in stream.sizes.items():
             key = (form, groups)
             if key not in self._loads:
-                lines = groups.list_lines(self._dims[form])
+                lines = groups.list_lines(self._find_dims(form))
                 self._loads[key] = form.sum_loads(lines.reshape(-1, lines.shape[-1]))
             total += size * self._loads[key]
         return total
@@ -150,24 +172,24 @@ class FlowPlanner:
     def _build_times(self, collective: str, groups: GroupSet, key: PhaseKey) -> list[PhaseTime]:
         lines = groups.list_lines(key.dims)
         lines = lines.reshape(-1, lines.shape[-1])
-        forms: list[PhaseForm] = [
-            MessageForm(
-                self.graph, lines, self.endpoint_ns, algorithm.name,
-                algorithm.list_rounds(key.kind, lines.shape[1], self._uses_both_ways(key.dims)),
-            )
-            for algorithm in self._list_algorithms(collective, groups, key, lines.shape[1])
-        ]  # fmt: skip
+        forms: list[PhaseForm] = []
+        for algorithm in self._list_algorithms(collective, groups, key, lines.shape[1]):
+            both_ways = self._uses_both_ways(key.dims)
+            rounds = algorithm.list_rounds(key.kind, lines.shape[1], both_ways)
+            common = (self.graph, lines, self.endpoint_ns, algorithm.name, rounds)
+            is_pipeline = any(len(one.levels) for one in rounds)
+            piece_counts = PIECE_COUNTS if is_pipeline else PIECE_COUNTS[:1]
+            forms += [MessageForm(*common, pieces) for pieces in piece_counts]
         dim = key.dims[0] if len(key.dims) == 1 else -1
         reduction = self.system.fabric.switch_reductions.get(dim)
         if reduction is not None and key.kind in reduction.collectives:
             forms.append(
                 SwitchForm(self.graph, lines, self.endpoint_ns, IN_SWITCH, reduction, key.kind, dim)
             )
-        reduce_ns = 3 / self.system.local_mem_bw_gb_s  # two reads and a write of a byte
         times = []
         for form in forms:
-            self._dims[form] = key.dims
-            ns_per_byte = form.ns_per_byte + form.reduced_share * reduce_ns
+            self._dims[id(form.lines)] = key.dims
+            ns_per_byte = form.ns_per_byte + form.reduced_share * self._reduce_ns
             times.append(PhaseTime(form, form.latency_ns, ns_per_byte))
         return times
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from hespas.configs.network_fabric import SwitchReduction
 
-from ..algorithms.message_rounds import PIPELINE_PIECES, MessageRound
+from ..algorithms.message_rounds import MessageRound
 from .link_graph import LinkGraph, Messages
 
 Array = npt.NDArray[Any]
@@ -64,6 +64,10 @@ class PhaseForm(ABC):
     @abstractmethod
     def flow_share(self) -> float:
         """The bytes that one flow carries in all rounds, over those of the operand."""
+
+    def split_streams(self) -> Sequence[PhaseForm]:
+        """Return the parts of the form whose flows do not wait for each other."""
+        return [self]
 
     @abstractmethod
     def sum_loads(self, lines: Array) -> Array:
@@ -132,9 +136,11 @@ class MessageForm(PhaseForm):
 
     Attributes:
         rounds: The messages of a line.
+        pieces: The number of pieces of the data of pipelines.
     """
 
     rounds: Sequence[MessageRound]
+    pieces: int = 1
 
     @property
     def latency_ns(self) -> float:
@@ -151,7 +157,8 @@ class MessageForm(PhaseForm):
                 latencies = self.graph.measure_latencies_ns(messages).reshape(len(lines), -1)
                 ends = latencies.mean(axis=1) if one.repeats > 1 else latencies
                 latency_ns = max(latency_ns, float(ends.max()))
-            total += one.repeats * one.steps * (latency_ns + self.endpoint_ns)
+            steps_ns = one.steps * (latency_ns + self.endpoint_ns)
+            total += one.repeats * (steps_ns + (self.pieces - 1) * self.endpoint_ns)
         return total
 
     def _select_typical_lines(self, one: MessageRound) -> Array:
@@ -160,7 +167,14 @@ class MessageForm(PhaseForm):
 
     @property
     def ns_per_byte(self) -> float:
-        return self._sum_rounds(self.lines)[0]
+        total = 0.0
+        for one in self.rounds:
+            streams = map(one.select_stream, range(one.stream_count))
+            counts = [self._count_round(stream, self.lines) for stream in streams]
+            filling = 1 + (one.steps - 1) / self.pieces
+            ns_per_byte = time_streams(self.graph.capacities, counts)
+            total += one.repeats * one.share * ns_per_byte * filling
+        return total
 
     @property
     def reduced_share(self) -> float:
@@ -170,19 +184,20 @@ class MessageForm(PhaseForm):
     def flow_share(self) -> float:
         return sum(one.repeats * one.share for one in self.rounds)
 
-    def sum_loads(self, lines: Array) -> Array:
-        return self._sum_rounds(lines)[1]
+    def split_streams(self) -> Sequence[PhaseForm]:
+        streams = max(one.stream_count for one in self.rounds)
+        if streams == 1:
+            return [self]
+        return [
+            replace(self, rounds=[one.select_stream(stream) for one in self.rounds])
+            for stream in range(streams)
+        ]
 
-    def _sum_rounds(self, lines: Array) -> tuple[float, Array]:
-        loads, ns_per_byte = np.zeros(len(self.graph.capacities)), 0.0
+    def sum_loads(self, lines: Array) -> Array:
+        loads = np.zeros(len(self.graph.capacities))
         for one in self.rounds:
-            counts = self._count_round(one, lines)
-            used = np.flatnonzero(counts)
-            slowest = float((counts[used] / self.graph.capacities[used]).max(initial=0.0))
-            filling = 1 + (one.steps - 1) / PIPELINE_PIECES
-            ns_per_byte += one.repeats * one.share * slowest * filling
-            loads += one.repeats * one.share * counts
-        return ns_per_byte, loads
+            loads += one.repeats * one.share * self._count_round(one, lines)
+        return loads
 
     def find_crossing_lines(self, lines: Array, marked: Array) -> Array:
         crossing = np.zeros(len(lines), dtype=bool)
@@ -230,3 +245,29 @@ class MessageForm(PhaseForm):
             yield Messages(
                 lines[:, sources.reshape(-1)].reshape(-1), lines[:, targets.reshape(-1)].reshape(-1)
             )
+
+
+def time_streams(capacities: Array, counts: Sequence[Array]) -> float:
+    """Return the time of a byte in each flow of one or two streams that share links.
+
+    The flows of a stream are as fast as its slowest. Two streams that share the busiest link have
+    one rate. Otherwise one of them ends first, and leaves its links to the other.
+    """
+    total = counts[0] if len(counts) == 1 else counts[0] + counts[1]
+    slowest = find_busiest_ns(capacities, total)
+    if len(counts) == 1 or not slowest:
+        return slowest
+    is_busiest = total >= slowest * capacities * (1 - 1e-9)
+    slow, fast = counts if (counts[0][is_busiest] > 0).any() else counts[::-1]
+    if (fast[is_busiest] > 0).any():
+        return slowest
+    used = np.flatnonzero(fast)
+    fast_rate = float(((capacities[used] - slow[used] / slowest) / fast[used]).min())
+    first_ns = 1 / fast_rate
+    return first_ns + (1 - first_ns / slowest) * find_busiest_ns(capacities, slow)
+
+
+def find_busiest_ns(capacities: Array, loads: Array) -> float:
+    """Return the time for which the busiest link is busy with its bytes."""
+    used = np.flatnonzero(loads)
+    return float((loads[used] / capacities[used]).max(initial=0.0))

@@ -16,7 +16,7 @@ import functools
 import heapq
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -48,36 +48,56 @@ class SchedulePhase(NamedTuple):
     server: int
 
 
+class FlowStream(NamedTuple):
+    """Flows that have the rate of the slowest of them.
+
+    Attributes:
+        sizes: The bytes of the operands of all phases of each form.
+        flow_bytes: The bytes that one flow carries: those of the tier in which it carries most.
+    """
+
+    sizes: Mapping[PhaseForm, float]
+    flow_bytes: float
+
+
 @dataclass(frozen=True, eq=False)
 class CollectiveSchedule:
     """The chosen schedule of a collective.
 
     Attributes:
+        kind: The kind of collective.
+        size: The bytes of the operand of a device.
         chunks: The phases of each piece of each part, pieces in the order in which they are sent.
         time_ns: The time if no other collective or message is under way.
+        order: The phases in the order in which they start, by number of chunk and phase.
     """
 
+    kind: str
+    size: float
     chunks: Sequence[Sequence[SchedulePhase]]
     time_ns: float
+    order: Sequence[tuple[int, int]]
 
     @functools.cached_property
-    def form_bytes(self) -> dict[PhaseForm, float]:
-        """The bytes of all phases of each form."""
-        sums: dict[PhaseForm, float] = {}
-        for chunk in self.chunks:
-            for phase in chunk:
-                sums[phase.form] = sums.get(phase.form, 0.0) + phase.size
-        return sums
+    def streams(self) -> Sequence[FlowStream]:
+        """The flows that do not wait for each other, each with all of its bytes.
 
-    @functools.cached_property
-    def flow_bytes(self) -> float:
-        """The bytes that one flow carries: those of the tier in which it carries most."""
-        sums: dict[int, float] = {}
+        Those of several phases are one stream, whose phases alternate.
+        """
+        if len(self.chunks) == len(self.chunks[0]) == 1:
+            ((phase,),) = self.chunks
+            return [
+                FlowStream({form: phase.size}, phase.size * form.flow_share)
+                for form in phase.form.split_streams()
+            ]
+        sizes: dict[PhaseForm, float] = {}
+        flow_bytes: dict[int, float] = {}
         for chunk in self.chunks:
             for phase in chunk:
+                sizes[phase.form] = sizes.get(phase.form, 0.0) + phase.size
                 moved = phase.size * phase.form.flow_share
-                sums[phase.server] = sums.get(phase.server, 0.0) + moved
-        return max(sums.values())
+                flow_bytes[phase.server] = flow_bytes.get(phase.server, 0.0) + moved
+        return [FlowStream(sizes, max(flow_bytes.values()))]
 
     def describe(self) -> str:
         """Describe the algorithms and their dimensions."""
@@ -131,7 +151,8 @@ class SchedulePlanner:
         if is_flat:
             for time in self._times(PhaseKey(kind, ())):
                 phase = SchedulePhase(time.form, size, -1)
-                schedules.append(CollectiveSchedule([[phase]], time.compute_ns(size)))
+                time_ns = time.compute_ns(size)
+                schedules.append(CollectiveSchedule(kind, size, [[phase]], time_ns, [(0, 0)]))
         if dims and kind == "all_to_all":
             schedules.append(self._schedule_exchange(size, dims))
         elif dims:
@@ -149,7 +170,8 @@ class SchedulePlanner:
         latency_ns = sum(time.latency_ns for time in times.values())
         busiest_ns = max(size * time.ns_per_byte for time in times.values())
         chunks = [[SchedulePhase(time.form, size, server)] for server, time in times.items()]
-        return CollectiveSchedule(chunks, latency_ns + busiest_ns)
+        order = [(chunk, 0) for chunk in range(len(chunks))]
+        return CollectiveSchedule("all_to_all", size, chunks, latency_ns + busiest_ns, order)
 
     def _list_grid_schedules(
         self, kind: str, size: float, dims: Sequence[int]
@@ -196,7 +218,9 @@ class SchedulePlanner:
         chunks = [[phase for phase, _ in plan] for plan in plans] * pieces
         times = [[time for _, time in plan] for plan in plans] * pieces
         servers = [[phase.server for phase in chunk] for chunk in chunks]
-        return CollectiveSchedule(chunks, max(end for _, _, end in serve_phases(servers, times)))
+        served = list(serve_phases(servers, times))
+        order = [(chunk, number) for chunk, number, _ in served]
+        return CollectiveSchedule(kind, size, chunks, max(end for _, _, end in served), order)
 
     def _plan_phases(
         self, kind: str, size: float, order: Sequence[int]
