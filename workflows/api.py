@@ -228,7 +228,7 @@ def simulate(
     for text in notes:
         note(text)
     choice = settings.build_simulator_choice()
-    return simulation_report.simulate_trace_folder(
+    return simulation_report.simulate_traces(
         simulation_report.TraceSet(Path(traces), prefix, groups_file),
         network_settings.load_resolved_system(settings, is_recorded=system is None),
         replace(choice, options=replace(choice.options, **options), timeout_s=timeout_s),

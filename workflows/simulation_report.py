@@ -12,6 +12,7 @@ from hespas.chakra.trace_folder import find_trace_files
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators import simulator_choice
 from hespas.simulators.critical_path import COMMUNICATION, COMPUTE, WAITING, TracedResult
+from hespas.simulators.in_memory_programs import InMemoryPrograms
 from hespas.simulators.report_rows import (
     BUS_SOURCE,
     DeviceRow,
@@ -62,15 +63,33 @@ class TraceSet:
             return load_inputs(self.folder, system, self.prefix, self.groups_file)
 
 
-def simulate_trace_folder(
-    traces: TraceSet,
+@dataclass(frozen=True)
+class TracesInMemory:
+    """The traces of a program that were not written.
+
+    Attributes:
+        programs: The programs of its devices.
+    """
+
+    programs: InMemoryPrograms
+
+    def load_inputs(self, system: SystemSpec) -> SimulationInputs:
+        """Place the programs on a system; raises HespasError."""
+        return self.programs.place_on_system(system)
+
+
+TraceSource = TraceSet | TracesInMemory
+
+
+def simulate_traces(
+    traces: TraceSource,
     system: SystemSpec,
     choice: SimulatorChoice,
     *,
     timeline: str | None = None,
     note: Callable[[str], None] = lambda text: None,
 ) -> SimulationReport:
-    """Simulate a folder of traces on a system.
+    """Simulate traces on a system.
 
     Args:
         traces: The traces.

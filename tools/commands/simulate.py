@@ -127,7 +127,7 @@ def main(argv: Sequence[str]) -> int:
         print_to_stderr(text)
     system = network_settings.load_resolved_system(settings, is_recorded="system" not in overrides)
     choice = _complete_choice(settings.build_simulator_choice(), command_line)
-    report = simulation_report.simulate_trace_folder(
+    report = simulation_report.simulate_traces(
         simulation_report.TraceSet(
             command_line.traces, command_line.prefix, command_line.comm_groups
         ),
