@@ -27,11 +27,16 @@ class AlgorithmLimits:
 
 
 _REDUCE_AND_GATHER = ("all_reduce", "all_gather", "reduce_scatter")
+_ROOTED = ("broadcast", "reduce")
 ALGORITHM_LIMITS = {
-    "ring": AlgorithmLimits((*_REDUCE_AND_GATHER, "all_to_all")),
-    "direct": AlgorithmLimits((*_REDUCE_AND_GATHER, "all_to_all"), has_window=True),
+    "ring": AlgorithmLimits((*_REDUCE_AND_GATHER, "all_to_all", *_ROOTED)),
+    "direct": AlgorithmLimits(
+        (*_REDUCE_AND_GATHER, "all_to_all", "gather", "scatter"), has_window=True
+    ),
     "halvingDoubling": AlgorithmLimits(_REDUCE_AND_GATHER, needs_power_of_two=True),
-    "doubleBinaryTree": AlgorithmLimits(("all_reduce",), needs_power_of_two=True, spans_all=False),
+    "doubleBinaryTree": AlgorithmLimits(
+        ("all_reduce", *_ROOTED, "barrier"), needs_power_of_two=True, spans_all=False
+    ),
 }
 
 
@@ -50,9 +55,8 @@ def find_limit_problem(name: str, kind: str, count: int) -> str:
     """Describe why an algorithm cannot run a collective on ``count`` devices; "" if it can."""
     limits = ALGORITHM_LIMITS[name]
     if kind not in limits.kinds:
-        if len(limits.kinds) == 1:
-            only = limits.kinds[0].replace("_", "-")
-            return f"{name} does {only}s only, not {kind}"
+        if "all_gather" not in limits.kinds:
+            return f"{name} does all-reduces only, not {kind}"
         return f"{name} does no {kind.replace('_', '-')}"
     if limits.needs_power_of_two and count & (count - 1):
         return f"{name} needs a power of two of devices, and there are {count}"

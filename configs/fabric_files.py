@@ -105,6 +105,39 @@ def parse_fabric_file(
     )
 
 
+def describe_fabric(fabric: NetworkFabric, network_model: str) -> dict[str, Any]:
+    """Return the contents of fabric.json for a system; empty for a folder of ASTRA-sim's files."""
+    data: dict[str, Any] = {
+        name: getattr(fabric, name)
+        for name in ("dimensions_at_once", "directions_at_once")
+        if not getattr(fabric, name)
+    }
+    data["switch_reductions"] = [
+        {
+            "dimension": dim,
+            "bandwidth_share": reduction.bandwidth_share,
+            "collectives": [kind.replace("_", "-") for kind in reduction.collectives],
+            "source": reduction.source,
+        }
+        for dim, reduction in fabric.switch_reductions.items()
+    ]
+    data["slow_links"] = [
+        {
+            "dimension": link.dim,
+            "devices": list(dict.fromkeys(link.devices)),
+            "bandwidth_share": link.bandwidth_share,
+        }
+        for link in fabric.slow_links
+    ]
+    data["slow_devices"] = [
+        {"devices": [device], "speed": speed} for device, speed in fabric.device_speeds.items()
+    ]
+    data["down_devices"] = list(fabric.down_devices)
+    filled = {name: value for name, value in data.items() if value or value is False}
+    is_plain = network_model == "astra" and not filled
+    return {} if is_plain else {"network_model": network_model, **filled}
+
+
 def _convert_switch_reduction(
     entry: SwitchReductionEntry, topology: Sequence[str], place: str
 ) -> tuple[int, SwitchReduction]:

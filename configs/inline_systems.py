@@ -260,8 +260,7 @@ def render_inline_files(name: str) -> dict[str, str]:
         },
         "units": UNITS,
     }
-    fabric_data = parse_inline_system(name).build_fabric_data()
-    return render_system_files(load_inline_system(name), provenance, fabric_data)
+    return render_system_files(load_inline_system(name), provenance)
 
 
 def parse_inline_system(name: str) -> InlineSystem:

@@ -140,14 +140,14 @@ def build_system_spec(
     )
 
 
-def render_system_files(
-    system: SystemSpec, provenance: dict[str, Any], fabric_data: dict[str, Any] | None = None
-) -> dict[str, str]:
-    """Return the texts of a system's files by name; ``fabric_data`` is as for its construction."""
+def render_system_files(system: SystemSpec, provenance: dict[str, Any]) -> dict[str, str]:
+    """Return the texts of a system's files by name."""
+    from hespas.configs.fabric_files import describe_fabric
+
     texts: dict[str, Any] = {
         "system.json": dict(system.settings),
         "remote_memory.json": {"memory-type": "NO_MEMORY_EXPANSION"},
-        "fabric.json": {"network_model": system.network_model, **(fabric_data or {})},
+        "fabric.json": describe_fabric(system.fabric, system.network_model),
         "provenance.json": provenance,
     }
     json_texts = {name: json.dumps(data, indent=2) + "\n" for name, data in texts.items()}

@@ -207,6 +207,7 @@ class SimulationSettings:
         between_hosts: NCCL's model between hosts, if it was used.
         slowdown: Share by which compute took longer while communication ran, or shares by kind.
         custom: The custom collectives that were played.
+        replayed_broadcasts: The number of broadcasts that took the duration of their nodes.
         ordered_by_device: Whether events within a nanosecond were ordered by device number.
         program: The path of the external simulator.
         backend: Its network backend.
@@ -222,6 +223,7 @@ class SimulationSettings:
     between_hosts: NcclUse | None = None
     slowdown: SlowdownShares = 0.0
     custom: str = ""
+    replayed_broadcasts: int = 0
     ordered_by_device: bool = False
     program: str = ""
     backend: str = ""
@@ -241,6 +243,10 @@ class SimulationSettings:
             "between hosts": self.between_hosts.to_text() if self.between_hosts else "",
             "slowdown": format_slowdown_shares(self.slowdown),
             "custom": self.custom,
+            "broadcasts": f"{self.replayed_broadcasts} for the duration of their nodes, without a "
+            "network"
+            if self.replayed_broadcasts
+            else "",
             "ties": BY_DEVICE_NUMBER if self.ordered_by_device else "",
             "durations": {None: "", True: "nanoseconds", False: "as ASTRA-sim reads the files"}[
                 self.exact_durations

@@ -114,9 +114,13 @@ def _simulate_by_simgrid(inputs: SimulationInputs, choice: SimulatorChoice) -> S
 
 
 def list_warnings(result: SimulationResult) -> list[str]:
-    """Describe the uncertainty of a result: collectives that were not measured as they are."""
-    curves = result.settings.curves
-    return curves.list_warnings() if curves else []
+    """Describe the uncertainty of a result: collectives that were not timed as they are."""
+    curves, count = result.settings.curves, result.settings.replayed_broadcasts
+    warnings = curves.list_warnings() if curves else []
+    if count:
+        text = "BROADCASTs take the duration of their nodes, without a network"
+        warnings.append(f"{text}: they have no comm_size, or ASTRA-sim's rules replay them")
+    return warnings
 
 
 def check_simulator(choice: SimulatorChoice) -> None:

@@ -220,7 +220,7 @@ class DeviceRunner:
             self._skip_node(position, freed_now)
         elif step.kind in MESSAGE_KINDS:
             self._start_message(position)
-        elif step.kind == "broadcast":
+        elif step.kind == "broadcast" and not self.engine.has_broadcasts(self, position):
             self.endpoint.schedule_event_after(step.duration_ns, self.finish_node, position)
         elif step.kind == MEMORY_KIND:
             self.engine.memories.access_memory(
@@ -293,7 +293,9 @@ class DeviceRunner:
             waits[child] -= 1
             if waits[child] == 0:
                 self._enqueue_ready_node(child)
-        if step.kind in ("send", "broadcast"):
+        if step.kind == "send" or (
+            step.kind == "broadcast" and not self.engine.has_broadcasts(self, position)
+        ):
             self.engine.record_send_or_broadcast(self, position)
         self.engine.settle_runner(self)
         if ties is not None and ties.has_ambiguous_order(self.resources):

@@ -174,6 +174,7 @@ class _ClassRefiner:
         links: LinkForms,
         find_members: MembersFunction,
         by_position: bool,
+        has_broadcasts: bool,
     ) -> None:
         self.find_members, self.by_position = find_members, by_position
         self.communicators: list[_UsedCommunicator] = []
@@ -185,7 +186,7 @@ class _ClassRefiner:
         for rank, device in enumerate(inputs.devices):
             program = device.program
             if id(program) not in partners:
-                partners[id(program)] = _collect_partners(device, inputs.system)
+                partners[id(program)] = _collect_partners(device, inputs.system, has_broadcasts)
             groups, program_peers = partners[id(program)]
             used = []
             for slot, (group, spanned) in enumerate(groups):
@@ -275,6 +276,7 @@ def find_equivalence_classes(
     by_position: bool = False,
     *,
     merges: bool = True,
+    has_broadcasts: bool = False,
 ) -> EquivalenceClasses:
     """Find the equivalence classes of the devices.
 
@@ -284,8 +286,9 @@ def find_equivalence_classes(
         find_members: Returns the devices of a collective that a device takes part in.
         by_position: Whether to separate devices at different positions of a communicator.
         merges: Whether one device may represent others; if not, only siblings are found.
+        has_broadcasts: Whether broadcasts run on the network.
     """
-    refiner = _ClassRefiner(inputs, links, find_members, by_position)
+    refiner = _ClassRefiner(inputs, links, find_members, by_position, has_broadcasts)
     siblings, sibling_sets = _collect_siblings(refiner)
     while merges and refiner.refine_classes():
         pass
@@ -360,7 +363,7 @@ def _classify_programs(inputs: SimulationInputs) -> list[int]:
 
 
 def _collect_partners(
-    device: SimulatedDevice, system: SystemSpec
+    device: SimulatedDevice, system: SystemSpec, has_broadcasts: bool
 ) -> tuple[list[tuple[int, tuple[bool, ...]]], list[int]]:
     """Return the communicators and the peers that a program names, in order of first use.
 
@@ -369,7 +372,7 @@ def _collect_partners(
     groups: dict[tuple[int, tuple[bool, ...]], None] = {}
     peers: dict[int, None] = {}
     for step in device.program.steps:
-        if step.group >= 0 and step.kind != "broadcast":
+        if step.group >= 0 and (has_broadcasts or step.kind != "broadcast"):
             spanned = find_spanned_dimensions(system, step.kind, step.involved)
             groups[step.group, spanned] = None
         elif step.peer >= 0:

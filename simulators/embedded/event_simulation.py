@@ -171,4 +171,5 @@ def _collect_settings(engine: SimulationEngine) -> SimulationSettings:
         slowdown=options.slowdown,
         custom=engine.customs.summarise_played(),
         ordered_by_device=engine.orders_by_device,
+        replayed_broadcasts=engine.replayed_broadcasts,
     )

@@ -55,11 +55,13 @@ class SimulationEngine(ABC):
         has_slice_network: Whether collectives between slices run beside those within a slice.
         detects_ties: Whether to raise AmbiguousOrder if the order of events within a nanosecond
             could change the result.
+        replayed_broadcasts: The number of broadcasts that took the duration of their node.
     """
 
     sorts_members: ClassVar[bool] = False
     has_slice_network: ClassVar[bool] = False
     detects_ties: bool = False
+    replayed_broadcasts: int = 0
 
     def __init__(
         self,
@@ -143,6 +145,10 @@ class SimulationEngine(ABC):
     @abstractmethod
     def count_chunks(self, kind: str, size: int) -> int:
         """Count the chunks into which a collective is split."""
+
+    def has_broadcasts(self, runner: DeviceRunner, position: int) -> bool:
+        """Return whether a broadcast runs on the network, and not for the duration of its node."""
+        return False
 
     @property
     def orders_by_device(self) -> bool:
@@ -244,6 +250,7 @@ class SimulationEngine(ABC):
             if class_of[ranks[0]] != class_of[runner.rank]:
                 return  # each device replays a broadcast alone: only the first one's is recorded
             copies //= sum(class_of[rank] == class_of[runner.rank] for rank in ranks)
+            self.replayed_broadcasts += copies
         name = runner.device.program.nodes[position].name
         start = lane.starts[position]
         self._append_record(name, step, (group, ranks), [start], self.queue.now, copies)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from hespas.chakra.node_rules import to_enum_name
+from hespas.chakra.schema import CollectiveCommType
 from hespas.simulators.simulation_inputs import SimulationInputs
 from hespas.simulators.simulation_options import SimulationOptions
 from hespas.simulators.simulation_result import CommRecord, LinkUse
@@ -54,14 +56,21 @@ class UnawareEngine(SimulationEngine):
     def make_communicator(
         self, step: SimulationStep, group: int, members: tuple[int, ...]
     ) -> PlannedCommunicator:
+        if step.comm_type >= 0:
+            name = to_enum_name(CollectiveCommType, step.comm_type)
+            raise HespasError(
+                f"comm_type {name} is not simulated by ASTRA-sim",
+                remedy="use the flow-level model: --network-model flows",
+            )
         part = self.is_part(group)
         return self.planner.plan_communicator(group, step.kind, members, part, step.involved)
 
     def plan_instance(
         self, runner: DeviceRunner, position: int, group: int
     ) -> tuple[CollectiveInstance, Any, int]:
-        step, instance = runner.steps[position], self.make_instance(runner, position, group)
+        step = runner.steps[position]
         try:
+            instance = self.make_instance(runner, position, group)
             plan = self.planner.plan_collective(
                 step.kind, step.size, instance.communicator, runner.turn
             )

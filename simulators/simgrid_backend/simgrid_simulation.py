@@ -139,7 +139,7 @@ class SimgridJob:
         self._network = FlowNetwork.from_system(inputs.system, options)
         engine = FlowEngine(inputs, options, self._network)
         engine.classes = find_equivalence_classes(
-            inputs, self._network, engine.find_members, merges=False
+            inputs, self._network, engine.find_members, merges=False, has_broadcasts=True
         )
         if engine.customs.traces.has_traces:
             raise HespasError(
@@ -188,7 +188,7 @@ class SimgridJob:
                 "a simulation by SimGrid has no remote memory",
                 where=f"{device.path} node {program.nodes[at].id}",
             )
-        elif step.kind and step.kind != "broadcast":
+        elif step.kind and (step.kind != "broadcast" or step.size):
             node |= self._add_collective(rank, step, device.groups.get(step.group, step.group))
         else:
             speed = system.fabric.device_speeds.get(rank, 1.0)

@@ -16,7 +16,10 @@ from hespas.simulators.simulation_inputs import SimulatedDevice, SimulationInput
 from hespas.simulators.simulation_options import SimulationOptions
 from hespas.simulators.simulation_result import SimulationResult
 
-KINDS = {"all_reduce": 0, "all_gather": 2, "broadcast": 5, "all_to_all": 6, "reduce_scatter": 7}
+KINDS = {
+    "all_reduce": 0, "reduce": 1, "all_gather": 2, "gather": 3, "scatter": 4, "broadcast": 5,
+    "all_to_all": 6, "reduce_scatter": 7, "barrier": 9,
+}  # fmt: skip
 LATENCY_NS = 500
 RATES = f"link_gb_s=50,latency_ns={LATENCY_NS},local_mem_gb_s=1000000"
 

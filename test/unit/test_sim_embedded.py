@@ -330,14 +330,14 @@ def test_an_algorithm_that_is_not_involved_forbids_nothing(tmp_path: Path) -> No
     assert sorted((comm.ranks, comm.copies) for comm in result.comms) == [((0, 1), 3)]
 
 
-@given(data=st.data(), charges_all=st.booleans())
+@given(data=st.data())
 @QUICK
-def test_link_forms_are_equal_where_links_are(data: st.DataObject, charges_all: bool) -> None:
+def test_link_forms_are_equal_where_links_are(data: st.DataObject) -> None:
     counts = data.draw(st.sampled_from([(8,), (2, 4), (4, 3), (5, 2), (2, 3, 2), (6, 2)]))
     kinds = st.sampled_from(["Ring", "FullyConnected", "Switch"])
     topology = tuple(data.draw(kinds) for _ in counts)
     ones = (1.0,) * len(counts)
-    network = AnalyticalNetwork(topology, counts, ones, ones, charges_all)
+    network = AnalyticalNetwork(topology, counts, ones, ones)
     size = data.draw(st.integers(2, 5))
     devices = st.lists(
         st.integers(0, network.device_count - 1), min_size=size, max_size=size, unique=True

@@ -24,6 +24,7 @@ from support.flow_cases import (
 from hespas import configs
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators.embedded.flows.link_graph import LinkGraph
+from hespas.simulators.simulator_choice import list_warnings
 from hespas.support.errors import HespasError
 
 GIB = 1 << 30
@@ -105,6 +106,44 @@ def test_many_devices_behind_a_switch_need_no_ring() -> None:
     devices = range(65_536)
     switch = time_collectives("switch:65536,links=12", "all_reduce", 1 << 24, [devices])
     assert switch < 2 * (1 << 24) / 600 + 33 * (2 * LATENCY_NS + 10)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "ports"),
+    [
+        # What the root sends or receives, over the operand of a device.
+        ("broadcast", "switch:8", 1), ("reduce", "switch:8", 1), ("gather", "switch:8", 7),
+        ("scatter", "switch:8", 7 / 8), ("broadcast", "ring:8", 0.5), ("reduce", "ring:8", 0.5),
+    ],
+)  # fmt: skip
+def test_every_kind_of_a_trace_takes_its_time(kind: str, name: str, ports: float) -> None:
+    """A chain in 16 pieces takes up to 22 / 16 of the time of its first link, or two of them."""
+    size, rate = 1 << 28, 2 * LINK if name.startswith("switch") else LINK
+    time_ns = time_collectives(f"{name},links=2", kind, size, [range(8)])
+    assert 0.999 <= time_ns / (ports * size / rate) <= 23 / 16
+
+
+def test_a_barrier_takes_latencies() -> None:
+    time_ns = time_collectives("switch:8,links=1", "barrier", 0, [range(8)])
+    assert 2 * LATENCY_NS < time_ns <= 7 * (2 * LATENCY_NS + 10)
+
+
+def test_broadcasts_without_a_size_are_counted() -> None:
+    system = load_network("switch:4,links=1")
+    for size, model, count in ((0, "flows", 1), (1 << 20, "flows", 0), (1 << 20, "astra", 1)):
+        program = FlowProgram(4)
+        program.add_collective("broadcast", size, range(4))
+        result = program.simulate(system, network_model=model)
+        assert result.settings.replayed_broadcasts == count
+        assert any("BROADCASTs take" in text for text in list_warnings(result)) == bool(count)
+        assert ("broadcasts" in result.settings.to_texts()) == bool(count)
+        if not count:
+            assert result.step_time_ns > size / LINK
+
+
+def test_what_astra_sim_cannot_run_is_an_error_with_its_rules() -> None:
+    with pytest.raises(HespasError, match="comm_type GATHER is not simulated by ASTRA-sim"):
+        time_collectives("switch:8,links=1", "gather", 1024, [range(8)], network_model="astra")
 
 
 # Messages

@@ -17,13 +17,18 @@ if TYPE_CHECKING:
 
 
 class DirectAlgorithm(CollectiveAlgorithm):
-    """Each position sends a block to every other one in a round; two rounds in an all-reduce."""
+    """Each position sends a block to every other one in a round; two rounds in an all-reduce.
+
+    In a gather or scatter, the others send to position 0, or it sends to them.
+    """
 
     name: ClassVar[str] = "direct"
 
     def list_rounds(self, kind: str, count: int, both_ways: bool) -> Sequence[MessageRound]:
         from .message_rounds import MessageRound
 
+        if kind in ("gather", "scatter"):
+            return [_build_star(kind, count)]
         share = 1.0 if kind == "all_gather" else 1 / count
         reducing = MessageRound(None, None, share, reduced_share=(count - 1) * share)
         sending = MessageRound(None, None, share)
@@ -74,3 +79,15 @@ class DirectAlgorithm(CollectiveAlgorithm):
         from ..recurrence import solve_direct
 
         return solve_direct(costs, table, phase, starts, window)
+
+
+def _build_star(kind: str, count: int) -> MessageRound:
+    """Build the messages between position 0 and the others."""
+    import numpy as np
+
+    from .message_rounds import MessageRound
+
+    others, root = np.arange(1, count), np.zeros(count - 1, dtype=np.int64)
+    if kind == "gather":
+        return MessageRound(others, root, 1.0)
+    return MessageRound(root, others, 1 / count)

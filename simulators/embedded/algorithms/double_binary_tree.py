@@ -17,6 +17,7 @@ class DoubleBinaryTreeAlgorithm(CollectiveAlgorithm):
     """Half of the data takes each of two trees, in pieces that follow each other.
 
     The leaves of one tree are the inner nodes of the other, so that all devices send about as much.
+    A broadcast or reduction takes one tree, whose root is position 0.
     """
 
     name: ClassVar[str] = "doubleBinaryTree"
@@ -36,15 +37,24 @@ class DoubleBinaryTreeAlgorithm(CollectiveAlgorithm):
         up_levels = np.log2(heights).astype(int)
         depth = int(np.ceil(np.log2(count)))
         down_levels = 2 * depth - 1 - up_levels
-        shifted = [_place_second_tree(nodes, count) for nodes in (children, parents)]
-        sources = (children, parents, shifted[0], shifted[1])
-        targets = (parents, children, shifted[1], shifted[0])
-        levels = (up_levels, down_levels, up_levels, down_levels)
-        trees = np.repeat((0, 1), 2 * len(children))
+        ups, downs = (children, parents, up_levels), (parents, children, down_levels)
+        if kind == "reduce":
+            edges = [ups]
+        elif kind == "broadcast":
+            edges = [(parents, children, down_levels - depth)]
+        else:
+            second = [
+                (_place_second_tree(a, count), _place_second_tree(b, count), levels)
+                for a, b, levels in (ups, downs)
+            ]
+            edges = [ups, downs, *second]
+        sources, targets, levels = (np.concatenate(parts) for parts in zip(*edges, strict=True))
+        trees = np.arange(len(sources)) >= 2 * len(children)
+        has_two = len(edges) > 2
         return [
             MessageRound(
-                np.concatenate(sources), np.concatenate(targets), 0.5,
-                reduced_share=1.0, levels=np.concatenate(levels), trees=trees,
+                sources, targets, 0.5 if has_two else 1.0,
+                reduced_share=float(kind != "broadcast"), levels=levels, trees=trees.astype(int),
             )
         ]  # fmt: skip
 

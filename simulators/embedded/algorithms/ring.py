@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 
 class RingAlgorithm(CollectiveAlgorithm):
-    """n - 1 rounds of messages to the next position, or twice as many in an all-reduce."""
+    """Rounds of messages between neighbours.
+
+    A reduce-scatter or all-gather takes n - 1 rounds, and an all-reduce twice as many. A broadcast
+    or reduction is a chain of pieces from or to position 0.
+    """
 
     name: ClassVar[str] = "ring"
 
@@ -31,6 +35,8 @@ class RingAlgorithm(CollectiveAlgorithm):
         if kind == "all_to_all":
             raise HespasError("an all-to-all around a ring is ASTRA-sim's only")
         positions = np.arange(count)
+        if kind in ("broadcast", "reduce"):
+            return [_build_chain(positions, kind == "reduce", both_ways)]
         share = 1.0 if kind == "all_gather" else 1 / count
         repeats = (count - 1) * (2 if kind == "all_reduce" else 1)
         reduced = (count - 1) * share if kind in REDUCING else 0.0
@@ -86,3 +92,24 @@ class RingAlgorithm(CollectiveAlgorithm):
         from ..recurrence import solve_ring
 
         return solve_ring(costs, table, phase, starts)
+
+
+def _build_chain(positions: Array, reduces: bool, both_ways: bool) -> MessageRound:
+    """Build a chain from position 0 to the others, or two for halves that go opposite ways."""
+    import numpy as np
+
+    from .message_rounds import MessageRound
+
+    count, ways = len(positions), 2 if both_ways else 1
+    orders = [positions, -positions % count][:ways]
+    senders, receivers = ([order[part] for order in orders] for part in (slice(-1), slice(1, None)))
+    levels = np.tile(np.arange(count - 1), ways)
+    ends = np.concatenate(senders), np.concatenate(receivers)
+    return MessageRound(
+        *(ends[::-1] if reduces else ends),
+        share=1 / ways,
+        reduced_share=float(reduces),
+        ties=np.repeat((1, -1)[:ways], count - 1) * (-1 if reduces else 1),
+        levels=count - 2 - levels if reduces else levels,
+        trees=np.repeat(np.arange(ways), count - 1),
+    )

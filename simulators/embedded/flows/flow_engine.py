@@ -141,6 +141,10 @@ class FlowEngine(SimulationEngine):
     def settle_runner(self, runner: DeviceRunner) -> None:
         self._waiting[runner.rank] = runner
 
+    def has_broadcasts(self, runner: DeviceRunner, position: int) -> bool:
+        members = self.inputs.groups[runner.resolve_communicator(position)]
+        return runner.steps[position].size > 0 and len(members) > 1
+
     def check_compute(self, runner: DeviceRunner, position: int) -> None:
         pass
 
@@ -437,7 +441,9 @@ def run_flow_engine(
     merges = merges and not draft.memories.are_shared
     while True:
         merges = merges and network.division.count < _MOST_DIVISIONS
-        classes = find_equivalence_classes(inputs, network, draft.find_members, merges=merges)
+        classes = find_equivalence_classes(
+            inputs, network, draft.find_members, merges=merges, has_broadcasts=True
+        )
         engine = FlowEngine(inputs, options, network, runner_class=runner_class, classes=classes)
         try:
             return engine, engine.run_all_devices()

@@ -36,6 +36,8 @@ from .schedules import (
 
 Array = npt.NDArray[Any]
 
+_GRID_KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+"""The collectives that can take one dimension after the other."""
 _FASTEST = ("ring", "halvingDoubling", "doubleBinaryTree")
 """The algorithms between which libraries choose by size."""
 
@@ -143,7 +145,7 @@ class FlowPlanner:
         servers = [self.graph.find_tier(dim) for dim in range(len(self.graph.counts))]
         at_once = self.system.fabric.dimensions_at_once
         planner = SchedulePlanner(times, servers, groups.grid_counts, at_once)
-        dims = () if spans_all else groups.grid_dims
+        dims = () if spans_all or kind not in _GRID_KINDS else groups.grid_dims
         is_free = len(dims) > 1 and kind != "all_to_all" and not any(by_dim[dim] for dim in dims)
         is_flat = not dims or is_free
         return planner.choose_schedule(kind, size, dims, is_flat=is_flat)
@@ -212,7 +214,7 @@ class FlowPlanner:
                     where=str(self.system.folder / "system.json"),
                 )
             return [algorithm]
-        if key.kind == "all_to_all":
+        if key.kind in ("all_to_all", "gather", "scatter"):
             return [ALGORITHMS["direct"]]
         is_direct = {self.graph.topology[dim] for dim in key.dims} == {"FullyConnected"}
         names = ("direct",) if is_direct else _FASTEST
