@@ -57,9 +57,9 @@ def build_summary_tables(summary: RunSummary, *, show_files: bool = True) -> lis
     end: list[TextRow] = []
     if show_files:
         nodes = f"{summary.emitted.nodes_per_device} nodes a device"
-        kept = nodes if summary.emitted.trace_bytes else f"no traces, which have {nodes}"
+        content = nodes if summary.emitted.trace_bytes else f"no traces, which have {nodes}"
         name = "traces" if summary.emitted.trace_bytes else "folder"
-        end.append((name, f"{summary.emitted.folder}, {kept}"))
+        end.append((name, f"{summary.emitted.folder}, {content}"))
     end.append(("warnings", str(len(summary.warnings))))
     if summary.timeline is not None:
         end.append(("timeline", f"{summary.timeline}, for https://ui.perfetto.dev"))

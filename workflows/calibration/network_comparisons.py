@@ -154,7 +154,8 @@ def _build_rows(
 
 def _time_on_torus_ns(system: SystemSpec, kind: str, operand_bytes: int) -> int:
     """Return when a collective of all devices of a torus finishes."""
-    content = CollectiveContent(kind, int(COMM_TYPES[kind]), operand_bytes, (0,))
-    trace = ProgramTrace(system.device_count, steps=[TraceStep(1, (), content)])
+    content = CollectiveContent(kind, int(COMM_TYPES[kind]), operand_bytes, (1,))
+    groups = {1: tuple(range(system.device_count))}
+    trace = ProgramTrace(system.device_count, groups, [TraceStep(1, (), content)])
     inputs = InMemoryPrograms(trace).place_on_system(system)
     return run_event_simulation(inputs, SimulationOptions(intervals=False)).step_time_ns
