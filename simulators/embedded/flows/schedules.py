@@ -179,8 +179,9 @@ class SchedulePlanner:
         """Yield schedules that take one dimension after the other.
 
         They are single orders, which send the fewest messages; equal parts, which suit equal
-        dimensions; and the shares for which the busiest dimension is busy for the shortest time,
-        in more and more pieces as long as they save time.
+        dimensions; and the shares for which the busiest dimension is busy for the shortest time, of
+        all orders, and of those that leave one dimension, such as a slow one, for the fewest bytes.
+        Shares are divided into more and more pieces as long as they save time.
         """
         if len(dims) == 1 or not self._at_once:
             yield self._time_orders(kind, size, [(tuple(dims), 1.0)], 1)
@@ -190,6 +191,15 @@ class SchedulePlanner:
             yield self._time_orders(kind, size, [(order, 1.0)], 1)
         rotations = orders[: len(dims)]
         yield self._time_orders(kind, size, [(o, 1 / len(rotations)) for o in rotations], 1)
+        choices = [orders]
+        if len(dims) > 2:
+            choices += [[order for order in orders if order[-1] == dim] for dim in dims]
+        for choice in choices:
+            yield from self._list_balanced_schedules(kind, size, choice)
+
+    def _list_balanced_schedules(
+        self, kind: str, size: float, orders: Sequence[tuple[int, ...]]
+    ) -> Iterator[CollectiveSchedule]:
         loads = tuple(self._compute_loads(order, size) for order in orders)
         shares = balance_shares(loads)
         used = [(o, share) for o, share in zip(orders, shares, strict=True) if share > 1e-6]
