@@ -103,7 +103,9 @@ def _build_result(
     times: list[NodeTimes] | None,
     note: Note,
 ) -> SimulationResult:
-    settings = SimulationSettings(program=str(program.path), backend=program.backend)
+    settings = SimulationSettings(
+        program=str(program.path), backend=program.backend, network_model=program.network_model
+    )
     timings = (
         build_timings(simulation.traces, times, simulation.system) if times is not None else None
     )

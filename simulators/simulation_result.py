@@ -13,7 +13,11 @@ BY_DEVICE_NUMBER = (
     "too many messages to order within a nanosecond as ASTRA-sim does: by device number"
 )
 
-NETWORK_MODEL_NAMES = {"flows": "flows that share links", "astra": "ASTRA-sim's"}
+NETWORK_MODEL_NAMES = {
+    "flows": "flows that share links",
+    "astra": "ASTRA-sim's",
+    "astra, congestion": "ASTRA-sim's, with congestion",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +204,8 @@ class SimulationSettings:
     Attributes:
         system: The name of the system.
         network: Topology and number of devices of each dimension.
-        network_model: The network model: "flows", or "astra" for ASTRA-sim's; "" if unknown.
+        network_model: The network model: "flows", "astra" or "astra, congestion" for ASTRA-sim's,
+            or that of another program. Times are comparable if it is equal; "" if unknown.
         congestion: Whether messages waited for each other on links, with ASTRA-sim's model; None if
             unknown.
         curves: The measured curves that were used, if any.
@@ -237,7 +242,7 @@ class SimulationSettings:
             "backend": self.backend,
             "system": self.system,
             "network": self.network,
-            "network model": NETWORK_MODEL_NAMES.get(self.network_model, ""),
+            "network model": NETWORK_MODEL_NAMES.get(self.network_model, self.network_model),
             "congestion": {None: "", True: "aware", False: "unaware"}[self.congestion],
             "curves": self.curves.to_text() if self.curves else "",
             "between hosts": self.between_hosts.to_text() if self.between_hosts else "",

@@ -105,7 +105,7 @@ class RunFigures(_ResultModel):
     simulator: Text = None
     curves: Text = None
     between_hosts: Text = None
-    communicators: Text = None
+    network_model: Text = None
     timeline: Text = None
     program: Text = None
     node: Text = None

@@ -100,6 +100,12 @@ class RunSummary:
         low_ns, high_ns = compute_step_band(self.time_ns, self.band_ns, self.simulation)
         return 1e-9 * low_ns, 1e-9 * high_ns
 
+    @property
+    def network_model(self) -> str | None:
+        """The network model of the simulation; None without a simulation."""
+        settings = self.simulation and self.simulation.result.settings
+        return (settings.network_model or None) if settings else None
+
     def get_simulation_setting(self, name: str) -> str | None:
         """Return a setting that the simulation reports, such as ``curves``; None if it does not."""
         if self.simulation is None:
@@ -181,7 +187,7 @@ def to_summary_json(summary: RunSummary) -> dict[str, Any]:
         "simulator": simulated.get("simulator"),
         "curves": summary.get_simulation_setting("curves"),
         "between_hosts": summary.get_simulation_setting("between hosts"),
-        "communicators": summary.get_simulation_setting("communicators"),
+        "network_model": summary.network_model,
         "timeline": summary.timeline,
         "program": summary.program,
         "node": summary.target.node,

@@ -180,16 +180,16 @@ def _build_result_step_rows(summary: RunSummary) -> list[TextRow]:
     from hespas.workflows import simulation_report
 
     step, *parts = simulation_report.build_step_rows(summary.simulation)
-    curves, between_hosts, communicator_model = (
+    curves, between_hosts, network_model = (
         summary.get_simulation_setting(name)
-        for name in ("curves", "between hosts", "communicators")
+        for name in ("curves", "between hosts", "network model")
     )
     measured = f"as measured on {curves}; --curves none: the network's model"
     return [
         ("simulator", summary.simulation.result.simulator),
         *([("collectives", measured)] if curves else []),
         *([("between hosts", between_hosts)] if between_hosts else []),
-        *([("communicators", communicator_model)] if communicator_model else []),
+        *([("network model", network_model)] if network_model else []),
         step,
         *_build_band_rows("80 % band", summary.step_band_s),
         *parts,

@@ -164,7 +164,7 @@ def _collect_settings(engine: SimulationEngine) -> SimulationSettings:
             f"{topology} {count}"
             for topology, count in zip(system.topology, system.npus_count, strict=True)
         ),
-        network_model=model,
+        network_model=f"{model}, congestion" if options.congestion else model,
         congestion=options.congestion if model == ASTRA else None,
         curves=engine.measured.to_curve_use() if engine.measured else None,
         between_hosts=engine.between_hosts.to_nccl_use() if engine.between_hosts else None,

@@ -92,7 +92,10 @@ def simulate_with_simgrid(
         if options.intervals:
             intervals.append(collect_intervals(device.program, lane))
     settings = SimulationSettings(
-        system=inputs.system.name, program=f"SimGrid {times['version']}", backend=model
+        system=inputs.system.name,
+        network_model=f"SimGrid {model}",
+        program=f"SimGrid {times['version']}",
+        backend=model,
     )
     comms = job.collect_records(lanes)
     class_of = range(len(devices)) if options.intervals else ()
