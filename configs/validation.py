@@ -9,8 +9,8 @@ from typing import Annotated, Any, TypeVar, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
-from hespas.configs.overlap_slowdown import find_slowdown_problem
-from hespas.support.errors import HespasError
+from hespas.configs.overlap_slowdown import find_slowdown_problem, parse_slowdown_shares
+from hespas.support.errors import HespasError, UsageError
 from hespas.support.suggestions import suggest_nearest
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -18,7 +18,15 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 def _check_slowdown(shares: Any) -> Any:
-    """Check both forms here: errors of a union would name its members instead of the key."""
+    """Check both forms here: errors of a union would name its members instead of the key.
+
+    Shares by kind may be text, because a sweep's values are scalars.
+    """
+    if isinstance(shares, str) and "=" in shares:
+        try:
+            return parse_slowdown_shares(shares)
+        except UsageError as error:
+            raise PydanticCustomError("slowdown", "{reason}", {"reason": error.message}) from None
     listed = list(shares.values()) if isinstance(shares, dict) else [shares]
     if not all(type(share) in (int, float) and 0 <= share < math.inf for share in listed):
         text = "input should be a finite number of at least 0, or such numbers by kind"
