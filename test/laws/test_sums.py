@@ -144,14 +144,14 @@ def test_measured_branches_are_those_that_are_charged() -> None:
 
 def find_ops(module: ir.Module, name: str) -> list[ir.Operation]:
     """Find the ops of a name, in order."""
-    found: list[ir.Operation] = []
+    ops: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        found.extend([op] if op.name == name else [])
+        ops.extend([op] if op.name == name else [])
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
-    return found
+    return ops
 
 
 # A program with everything, for the mutants and for what is printed.
