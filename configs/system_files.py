@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -27,6 +28,7 @@ Implementations = Annotated[list[Implementation], Field(min_length=1)] | None
 Custom = Annotated[list[str], Field(min_length=1, max_length=1)] | None  # a prefix of traces
 
 FABRIC_FILE = "fabric.json"
+ASTRA_FOLDER = "astra-sim"  # of a published system, which contains its files
 _ENDPOINT_DELAY_NS = 10  # ASTRA-sim's default
 # Bounds that no real system reaches. Within them, times in nanoseconds fit into 64 bits.
 _MAX_DEVICES = 1 << 24
@@ -105,11 +107,14 @@ def read_system_folder(folder: Path, settings: str = "system.json") -> SystemSpe
     """Read and validate the system in a folder.
 
     Args:
+        folder: The folder, or one whose files are in ``astra-sim``, as those of published systems.
         settings: The name of the file that is used as system.json.
 
     Raises:
         HespasError: A file cannot be read, or a key or value is wrong.
     """
+    if not (folder / settings).exists() and (folder / ASTRA_FOLDER).is_dir():
+        folder = folder / ASTRA_FOLDER
     remote = folder / "remote_memory.json"
     network = read_simple_yaml(folder / "network.yml")
     keys = read_json(folder / settings)
@@ -163,7 +168,7 @@ def parse_system_files(
             f"{place}: endpoint-delay is missing: {_ENDPOINT_DELAY_NS} ns, as in ASTRA-sim"
         )
     return SystemSpec(
-        name=folder.name,
+        name=_find_system_name(folder),
         folder=folder,
         topology=tuple(network.topology),
         npus_count=tuple(network.npus_count),
@@ -186,6 +191,13 @@ def parse_system_files(
         ),
         notes=tuple(notes),
     )
+
+
+def _find_system_name(folder: Path) -> str:
+    """Return the name of a system's folder, also if its files are in ``astra-sim``."""
+    if folder.name != ASTRA_FOLDER:
+        return folder.name
+    return Path(os.path.abspath(folder)).parent.name
 
 
 def _collect_implementations(keys: SystemFile, dims: int, place: str) -> dict[str, tuple[str, ...]]:

@@ -50,7 +50,7 @@ def warn_of_doubtful_program(
     optimised_for = read_program_facts(module).get(OPTIMISED_FOR)
     if optimised_for is None:
         _warn_of_unfused_ops(module, estimator, node, stats, run, find_pair)
-    elif node is not None and optimised_for != node.name:
+    elif node is not None and not node.is_anonymous and optimised_for != node.name:
         run.warn(
             f"XLA has optimised the program for {optimised_for}, and the node is {node.name}: its "
             "kernels are not those of this node; start from the program before optimisation, and "

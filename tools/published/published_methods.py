@@ -54,6 +54,13 @@ class PublishedMethod:
         return iter(())
 
 
+class NodeFileMethod(PublishedMethod):
+    """The roofline of a node file of hespas, which takes the place of a configuration."""
+
+    estimator: ClassVar[str] = "roofline"
+    is_node: ClassVar[bool] = True
+
+
 class RooflineSection(PublishedHardware, PublishedMethod):
     """The method ``roofline``: peak rates of a device."""
 
@@ -61,7 +68,7 @@ class RooflineSection(PublishedHardware, PublishedMethod):
     is_node: ClassVar[bool] = True
 
     def describe_ignored_keys(self) -> Iterator[str]:
-        if not self.warn_on_unknown_type:
+        if self.warn_on_unknown_type is False:
             yield "warn_on_unknown_type: types without a peak rate are always reported"
 
 
