@@ -34,7 +34,8 @@ _ENDPOINT_DELAY_NS = 10  # ASTRA-sim's default
 _MAX_DEVICES = 1 << 24
 _MAX_CHUNKS = 1 << 20
 _MAX_LATENCY_NS = 1e12
-RateGbS = Annotated[float, Field(ge=1e-6, le=1e9)]  # in 1e9 or 2**30 bytes per second
+_MAX_RATE_GB_S = 1e9
+RateGbS = Annotated[float, Field(ge=1e-6, le=_MAX_RATE_GB_S)]  # in 1e9 or 2**30 bytes per second
 ChunkCount = Annotated[int, Field(gt=0, le=_MAX_CHUNKS)]
 _OPTIMIZATION = "localBWAware"
 
@@ -80,7 +81,7 @@ class SystemFile(StrictModel):
     endpoint_delay: Annotated[
         int | None, Field(gt=0, le=_MAX_LATENCY_NS, alias="endpoint-delay")
     ] = None
-    local_mem_bw: Annotated[RateGbS, Field(alias="local-mem-bw")]
+    local_mem_bw: Annotated[RateGbS | None, Field(alias="local-mem-bw")] = None
     all_reduce: Implementations = Field(None, alias="all-reduce-implementation")
     all_gather: Implementations = Field(None, alias="all-gather-implementation")
     reduce_scatter: Implementations = Field(None, alias="reduce-scatter-implementation")
@@ -167,6 +168,10 @@ def parse_system_files(
         notes.append(
             f"{place}: endpoint-delay is missing: {_ENDPOINT_DELAY_NS} ns, as in ASTRA-sim"
         )
+    if keys.local_mem_bw is None and keys.roofline_enabled:
+        raise HespasError("roofline-enabled needs the key 'local-mem-bw'", where=place)
+    if keys.local_mem_bw is None:
+        notes.append(f"{place}: local-mem-bw is missing: reductions take no time, as in ASTRA-sim")
     return SystemSpec(
         name=_find_system_name(folder),
         folder=folder,
@@ -180,7 +185,7 @@ def parse_system_files(
         active_chunks_per_dimension=keys.active_chunks,
         preferred_dataset_splits=keys.preferred_dataset_splits,
         endpoint_delay_ns=keys.endpoint_delay or _ENDPOINT_DELAY_NS,
-        local_mem_bw_gb_s=keys.local_mem_bw,
+        local_mem_bw_gb_s=keys.local_mem_bw or _MAX_RATE_GB_S,
         roofline_enabled=bool(keys.roofline_enabled),
         peak_perf_tflops=keys.peak_perf,
         custom=custom,
