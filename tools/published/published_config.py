@@ -296,6 +296,7 @@ def build_published_plan(
     """
     from hespas.passes.emit.emit_chakra import TRACES
     from hespas.workflows import run_plan
+    from hespas.workflows.program_form import FUSE, XLA, FormRequest
 
     config, run_flags = config_file.config, run_flags or RunConfig.model_validate({})
     if config_file.method is None and not run_flags.node:
@@ -307,6 +308,7 @@ def build_published_plan(
         **run_plan.collect_annotate_options(run_flags),
     }
     node = run_flags.node or (_to_explicit_path(config_file.path) if method.is_node else None)
+    form = run_plan.request_program_form(run_flags.model_copy(update={"node": node}))
     emit: dict[str, str | bool] = {"clean": config.clean}
     if config.output_dir:
         check_writable_folder(config.output_dir, TRACES)
@@ -319,7 +321,7 @@ def build_published_plan(
                 if config_file.num_npus
                 else []
             ),
-            *([run_plan.build_pass_step("fuse", {})] if run_flags.fuse else []),
+            *([run_plan.build_pass_step("fuse", {})] if form.form == FUSE else []),
             build_split_pass(config),
             run_plan.build_annotate_step(
                 method.estimator,
@@ -329,6 +331,7 @@ def build_published_plan(
             ),
             run_plan.build_pass_step("emit-chakra", emit),
         ),
+        form=form if form.form == XLA else FormRequest(),
         system=run_plan.load_system(run_flags.system),
         devices=config_file.num_npus,
         keep_going=run_flags.keep_going,
