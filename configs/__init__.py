@@ -154,7 +154,8 @@ def read_system_provenance(system: SystemSpec) -> dict[str, Any]:
     preset = _FOLDER / "systems" / system.name
     if system.folder == preset and system.name in system_families.list_family_presets():
         return system_families.describe_family_provenance(system.name)
-    if system.folder == preset / system_files.ASTRA_FOLDER:
+    published = preset / system_files.ASTRA_FOLDER
+    if published.is_dir() and system.folder.is_dir() and system.folder.samefile(published):
         return published_presets.describe_published_provenance(system.name)
     path = system.folder / published_presets.PROVENANCE_FILE
     return read_json(path) if path.exists() else {}

@@ -120,8 +120,8 @@ class PublishedHardware(StrictModel):
     peak_flops: Positive | None = None
     memory_bandwidth: Positive
     per_datatype_flops: dict[str, Positive] = Field(default_factory=dict)
-    tdp_W: Positive | None = None
-    hbm_power_ratio: Share | None = None
+    tdp_W: Annotated[float, Field(ge=0)] | None = None  # 0, the published default: unknown
+    hbm_power_ratio: Annotated[float, Field(ge=0, le=1)] | None = None
     warn_on_unknown_type: bool | None = None
     error_on_unknown_type: bool = False
     type: str | None = None
@@ -154,8 +154,8 @@ class PublishedHardware(StrictModel):
             dict.fromkeys(UNITS, rates),
             default_flops=None if strict else self.peak_flops,
             fallbacks=dict.fromkeys(RULES, "") if strict else {},
-            tdp_w=self.tdp_W,
-            hbm_power_share=self.hbm_power_ratio,
+            tdp_w=self.tdp_W or None,
+            hbm_power_share=self.hbm_power_ratio or None,
             warn_default=self.warn_on_unknown_type,
             is_anonymous=not name,
         )

@@ -79,7 +79,7 @@ def build_published_hardware(node: NodeSpec) -> dict[str, Any]:
     higher. A type without a rate of its own has the rate of the type that it is converted to.
     ``peak_flops``, for all other types, is the scalar rate: that of f64 or else f32 vectors.
     """
-    rates = {dtype: max(found) for dtype in DTYPES if (found := [*_find_rates(node, dtype)])}
+    rates = {dtype: max(each) for dtype in DTYPES if (each := [*_find_rates(node, dtype)])}
     vector = node.peaks_flops.get("vector", {})
     scalar = vector.get("f64") or vector.get("f32") or node.default_flops or min(rates.values())
     return {

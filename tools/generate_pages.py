@@ -68,9 +68,9 @@ def find_stale_sets() -> Iterator[tuple[str, str | None]]:
     """
     for patterns, render in FILE_SETS:
         texts = render()
-        found = {str(path.relative_to(ROOT)) for each in patterns for path in ROOT.glob(each)}
+        on_disk = {str(path.relative_to(ROOT)) for each in patterns for path in ROOT.glob(each)}
         yield from ((name, text) for name, text in texts.items() if _read_text(name) != text)
-        yield from ((name, None) for name in sorted(found - texts.keys()))
+        yield from ((name, None) for name in sorted(on_disk - texts.keys()))
 
 
 def find_stale_pages() -> Iterator[tuple[str, str]]:

@@ -6,16 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from hespas.estimators.accelerators.accelerator_machine import AcceleratorMachineConfig
 from hespas.estimators.accelerators.matrix_products import MatrixProduct
-from hespas.estimators.accelerators.simulating_estimator import ArraySimulatingEstimator, Payload
+from hespas.estimators.accelerators.simulating_estimator import (
+    ArraySimulatingEstimator,
+    Payload,
+    SimulatingConfig,
+)
 from hespas.estimators.accelerators.zigzag_worker import find_shipped_files
 from hespas.support.errors import UsageError
 from hespas.support.settings import setting
 
 
 @dataclass(frozen=True)
-class ZigzagConfig(AcceleratorMachineConfig):
+class ZigzagConfig(SimulatingConfig):
     """The configuration of ``ZigzagEstimator``.
 
     By default ZigZag simulates one array of the node. With ``accelerator`` it simulates that

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from hespas.tools.published import log_options
 if TYPE_CHECKING:
     from hespas.dialects.mlir import ir
     from hespas.estimators.measure.measurement_run import MeasureStatistics
+    from hespas.tools.published.published_config import PublishedConfigFile
     from hespas.workflows.run_summary import RunSummary
 
 _SHOWN_OPS = 3  # of a region that is measured as a whole
@@ -71,12 +73,30 @@ def main(argv: Sequence[str]) -> int:
     published_config.require_config_value(
         config_file.config, "output_dir", "or give --output", config_file.path
     )
-    plan = published_config.build_published_plan(config_file)
+    start = time.perf_counter()
+    summary, module = run_config_file(config_file, options)
+    print("\n".join(format_results(summary, module)))
+    print(f"Done. Output directory: {summary.emitted.folder}")
+    print(f"Took {time.perf_counter() - start:.3f}s")
+    return 0
 
+
+def run_config_file(
+    config_file: PublishedConfigFile, options: argparse.Namespace
+) -> tuple[RunSummary, ir.Module]:
+    """Run a configuration, and log its notes as the options of the log say.
+
+    Returns:
+        The results, and the annotated program.
+
+    Raises:
+        HespasError: The program cannot be read or estimated, or a preset does not exist.
+    """
+    from hespas.tools.published import published_config
     from hespas.tools.terminal import show_progress
     from hespas.workflows import run_flow
 
-    start = time.perf_counter()
+    plan = published_config.build_published_plan(config_file)
     with log_options.open_log(options) as note:
         for text in config_file.notes:
             note(f"note: {text}")
@@ -84,11 +104,7 @@ def main(argv: Sequence[str]) -> int:
             run = run_flow.create_pass_run(plan, note, progress)
             run.spell_option = _spell_run_flag
             outcome = run_flow.execute_plan(plan, note, progress=progress, run=run)
-        summary = run_flow.summarise_run(plan, outcome)
-    print("\n".join(_format_results(summary, outcome.module)))
-    print(f"Done. Output directory: {summary.emitted.folder}")
-    print(f"Took {time.perf_counter() - start:.3f}s")
-    return 0
+        return run_flow.summarise_run(plan, outcome), outcome.module
 
 
 def _spell_run_flag(name: str, value: str) -> str:
@@ -96,7 +112,7 @@ def _spell_run_flag(name: str, value: str) -> str:
     return f"--{name} {value} to hespas run CONFIG"
 
 
-def _format_results(summary: RunSummary, module: ir.Module) -> list[str]:
+def format_results(summary: RunSummary, module: ir.Module) -> list[str]:
     """Format the result lines of the published tool."""
     totals, reuse = summary.module_stats["totals"], summary.module_stats["reuse"]
     hits = reuse["regions"] - reuse["distinct_regions"]
@@ -115,7 +131,7 @@ def _format_results(summary: RunSummary, module: ir.Module) -> list[str]:
     if totals["energy_nj"] is not None:
         lines.append(f"Total energy: {format_scaled(totals['energy_nj'] * 1e-9, 'J')}")
     lines.append(f"Compute Runtime Estimation: {summary.time_ns / 1e3:.3f} us")
-    shares = list_op_shares(summary, module)
+    shares = _list_op_shares(summary, module)
     if shares:
         lines.append("Op time proportions:")
         width = max(len(name) for name, _ in shares) + 4
@@ -134,7 +150,7 @@ def _format_estimator_time(measured: MeasureStatistics | None) -> list[str]:
     ]
 
 
-def list_op_shares(summary: RunSummary, module: ir.Module) -> list[tuple[str, float]]:
+def _list_op_shares(summary: RunSummary, module: ir.Module) -> list[tuple[str, float]]:
     """List (ops, nanoseconds) of a program, longest first.
 
     A region that is measured as a whole has the names of its ops, most frequent first.
@@ -155,11 +171,12 @@ def list_op_shares(summary: RunSummary, module: ir.Module) -> list[tuple[str, fl
 
 def _name_ops(module: ir.Module, function: ir.Operation) -> str:
     """Name the ops of a function, most frequent first, such as ``stablehlo.add, 3 more``."""
-    from hespas.dialects.op_kinds import TERMINATORS
+    from hespas.dialects.op_kinds import FREE_OPS, TERMINATORS
     from hespas.passes.emit.op_stats import count_program_ops
 
     census = count_program_ops(module, function=function)
-    names = [name for name, _ in census.iterate_rows() if name not in TERMINATORS]
+    kinds = [name for name, _ in census.iterate_rows() if name not in TERMINATORS]
+    names = [name for name in kinds if name not in FREE_OPS] or kinds
     rest = [f"{len(names) - _SHOWN_OPS} more"] if len(names) > _SHOWN_OPS else []
     return ", ".join([*names[:_SHOWN_OPS], *rest])
 

@@ -27,7 +27,11 @@ from hespas.estimators.accelerators import zigzag_worker
 from hespas.support.errors import HespasError
 
 # The unit that a simulator models: one array of TPU v3, as in the published COCOSSim backend.
-SYSTOLIC_UNIT = {"rows": 128, "columns": 128, "lanes": 1024, "sram_bytes": 8 << 20}
+# All numbers are given, so that none is that of a preset.
+SYSTOLIC_UNIT = {
+    "rows": 128, "columns": 128, "arrays": 1, "cores": 1, "cycles_per_row": 1, "lanes": 1024,
+    "alus": 1, "sram_bytes": 8 << 20,
+}  # fmt: skip
 # The published tool translates to ONNX, where ZigZag counts these bits for elements of any type.
 ZIGZAG_BITS = {"element_bits": 8, "sum_bits": 16}
 ZIGZAG_DEFAULT = "tpuv3_like.yaml"
@@ -208,7 +212,7 @@ class _SimulatorSection(_MethodSection):
         raise NotImplementedError
 
     def to_estimator_settings(self) -> dict[str, Any]:
-        return {**SYSTOLIC_UNIT, "clock_hz": self.clock_hz}
+        return {**SYSTOLIC_UNIT, "clock_hz": self.clock_hz, "simulator_alone": True}
 
     def describe_ignored_keys(self) -> Iterator[str]:
         yield (
