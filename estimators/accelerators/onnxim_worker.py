@@ -107,8 +107,8 @@ def _extend_library_path() -> dict[str, str]:
     libraries = Path(os.environ[HOME_VARIABLE]) / "build" / "lib"
     if not libraries.is_dir():
         return {}
-    given = os.environ.get(LIBRARY_VARIABLE)
-    return {LIBRARY_VARIABLE: os.pathsep.join(filter(None, [str(libraries), given]))}
+    inherited = os.environ.get(LIBRARY_VARIABLE)
+    return {LIBRARY_VARIABLE: os.pathsep.join(filter(None, [str(libraries), inherited]))}
 
 
 def _replace_core_config(config: dict[str, Any], core_settings: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from support.simulator_programs import COCOSSIM, onnxim, program
 
 from hespas import configs
 from hespas.configs.simple_yaml import read_simple_yaml
+from hespas.dialects.xla import get_compiler_library
 from hespas.simulators import simulator_choice
 from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.support.errors import HespasError
@@ -155,8 +157,8 @@ def test_tpuv3_is_a_core_in_the_published_commands_and_a_chip_in_run(place, caps
         assert run_tool_main(hespas.main, ["run", "--node", name, *step]) == 0
         out, err = capsys.readouterr()
         times[name] = json.loads(out)["compute_s"]
-        said = "TPUv3 is the chip; the published preset of this name is one core, TPUv3_core"
-        assert (said in err) == (node is chip)
+        note = "TPUv3 is the chip; the published preset of this name is one core, TPUv3_core"
+        assert (note in err) == (node is chip)
     path, name, chip_name = times.values()
     assert path == pytest.approx(name, 0.3) and name == pytest.approx(2 * chip_name)
     for argument in ("TPUv3", "configs/nodes/TPUv3/roofline/config.json"):
@@ -465,3 +467,42 @@ def test_keys_of_the_published_options_are_known(place, method, keys):
     notes = " ".join(published_config.read_published_config("config.json", {}).notes)
     for key in {"iree_compile", "iree_benchmark", "hlo_runner_main_path", "type"} & keys.keys():
         assert key in notes
+
+
+def run_optimiser(*flags):
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    command = ["bash", str(ROOT / "scripts" / "xla_optimiser.sh"), *flags]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PATH": path})
+
+
+@pytest.mark.slow
+def test_the_script_that_optimises(place, capsys):
+    """The configuration that XLA dumps names the device, which is that of a preset."""
+    try:
+        get_compiler_library("gpu")
+    except HespasError as error:
+        pytest.skip(error.message)
+    assert run_tool_main(hespas.main, ["presets", "targets", "A100_SXM_40GB", "--txtpb"]) == 0
+    dumped = Path("module_0014.jit_train_step.gpu_target_config.pbtxt")
+    dumped.write_text(capsys.readouterr().out)
+    passes = "async-collective-conversion,gpu-reduce-scatter-combiner,spmd-partitioning"
+    done = run_optimiser("-i", "step.mlir", "-o", "opt.mlir", "-g", str(dumped), "-d", passes)
+    assert done.returncode == 0, done.stderr
+    assert "mhlo.fusion" in Path("opt.mlir").read_text()
+    assert generate("A100_SXM_40GB", *MERGED, mlir="opt.mlir") == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "message"),
+    [
+        ((), 2, "error: -i PROGRAM is missing"),
+        (("-i", "step.mlir", "-o"), 2, "error: -o needs a value"),
+        (("--docker",), 2, "there is no container image"),
+        (("-x",), 2, "unknown argument '-x'"),
+        (("-i", "none.mlir", "-o", "x", "-g", "none.pbtxt"), 1, "none.mlir: error: cannot read"),
+    ],
+)
+def test_what_the_script_refuses(place, flags, code, message):
+    done = run_optimiser(*flags)
+    assert done.returncode == code and message in done.stderr and not done.stdout
