@@ -27,6 +27,7 @@ for name in configs.list_node_presets():
 for method in ('xla', 'iree'):
     assert (place / f'configs/nodes/profiling/{method}/config.json').is_file(), method
 assert (place / 'configs/nodes/TPUv3/cocossim/config.json').is_file()
+assert len([*place.glob('configs/zigzag/*/*.yml')]) == 3
 folders = [*place.glob('configs/systems/*/astra-sim')]
 assert len(folders) == 43, len(folders)
 for name in ('network.yml', 'system.json', 'remote_memory.json'):
@@ -84,6 +85,7 @@ def main() -> None:
         published = ("--mlir_file", example, "--output", folder / "published")
         for config in ("A100_SXM_40GB", "configs/nodes/A100_SXM_40GB/roofline/config.json"):
             run(bin_ / "hespas_chakra_gen", config, *published, cwd=folder)
+            run(python, "-m", "hespas.hespas_chakra_gen", config, *published, cwd=folder)
         for tool in ("hespas_chakra_gen", "hespas_mlir_splitter", "hespas_mlir_analyzer"):
             run(bin_ / tool, "--help", cwd=folder)
         print(f"wheel: {wheel.name} installs and runs")

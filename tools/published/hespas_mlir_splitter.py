@@ -60,8 +60,8 @@ def main(argv: Sequence[str]) -> int:
             outcome = run_flow.execute_plan(RunPlan(program, (split,)), note, progress=progress)
         pieces = list(mini_modules.build_mini_modules(outcome.module, program))
         mini_modules.write_mini_modules(Path(folder), pieces, clean=config_file.config.clean)
-    print(f"Input file: {program}")
-    print(f"Output directory: {folder}")
+    print(f"Parsing MLIR file: {program}")
+    print(f"Output path: {folder}")
     print(f"Number of splits: {len(pieces)}")
     if options.print_meta:
         for piece in pieces:
