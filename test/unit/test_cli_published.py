@@ -205,6 +205,8 @@ def test_an_estimator_command_estimates_without_traces(place, capsys):
                     "--frequency", "940", "--mlir-file", "step.mlir"),
          "flags: error: 'perf_estimator.hardware.frequency' is \"940\""),
         ("roofline", ("--per-datatype-flops", "{bf16}"), "{bf16} is not valid JSON"),
+        ("roofline", ("--config-file", "number.json", "--peak-flops", "1"),
+         "number.json: error: 'perf_estimator' is 5"),
     ],
 )  # fmt: skip
 def test_what_an_estimator_command_cannot_do_is_named(
@@ -213,6 +215,7 @@ def test_what_an_estimator_command_cannot_do_is_named(
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("HESPAS_COCOSSIM", raising=False)
     write_config()
+    write_config("number.json", perf_estimator=5)
     assert estimate(method, *flags) in (1, 2)
     assert message in capsys.readouterr().err.splitlines()[-1]
 

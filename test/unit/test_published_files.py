@@ -28,6 +28,7 @@ from hespas.support.errors import HespasError
 from hespas.tools import hespas
 from hespas.tools.console_scripts import run_tool_main
 from hespas.tools.published import estimator_command, hespas_chakra_gen, hespas_mlir_splitter
+from hespas.workflows.sweep import sweep_grid
 
 FACTS = json.loads((DATA / "published_nodes.json").read_text())
 NODES = FACTS["nodes"]
@@ -202,6 +203,14 @@ def test_a_published_system(row, tmp_path, monkeypatch):
         system = configs.load_system(form)
         assert (system.name, system.npus_count) == (name, tuple(network["npus_count"]))
         assert configs.read_system_provenance(system)["description"]
+
+
+def test_a_pattern_of_published_folders(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert sweep_grid.find_systems("configs/systems/H*_4GPU") == [
+        "configs/systems/H100_80GB_4GPU",
+        "configs/systems/H200_141GB_4GPU",
+    ]
 
 
 def test_a_published_system_without_local_memory(tmp_path):

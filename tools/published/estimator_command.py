@@ -6,7 +6,6 @@ The flags are the keys of the method's section in a configuration file, as in th
 from __future__ import annotations
 
 import argparse
-import functools
 import json
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -32,7 +31,8 @@ _SWITCHES = (
     "warn_on_unknown_type",
     "error_on_unknown_type",
 )
-_WHOLE = {"split_strategy": "linear_split", "block_lim": 0}
+# The program is split at its collectives only, which are not estimated.
+_SPLIT = {"split_strategy": "linear_split", "block_lim": 0}
 
 
 def build_parser(method: str) -> CommandParser:
@@ -86,7 +86,7 @@ def _estimate(method: str, options: argparse.Namespace) -> int:
         raise UsageError(f"the file is not of the method '{method}'", where=path)
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder, "out")
-        overrides = {"mlir_file": options.mlir_file, "output_dir": str(output), **_WHOLE}
+        overrides = {"mlir_file": options.mlir_file, "output_dir": str(output), **_SPLIT}
         has_flags = _merge_flags(values, method, options)
         if not path and not has_flags:
             raise UsageError("no device is given", remedy="name a --config-file")
@@ -107,20 +107,23 @@ def _estimate(method: str, options: argparse.Namespace) -> int:
 
 
 def _merge_flags(values: dict[str, Any], method: str, options: argparse.Namespace) -> bool:
-    """Write the flags to the section of the estimator; returns whether there were any."""
+    """Write the flags to the section of the estimator; returns whether any was written.
+
+    A section that is no object is left to the check of the whole file.
+    """
     estimator = values.setdefault("perf_estimator", {"method": method})
-    hardware, is_changed = estimator.setdefault("hardware", {}), False
+    is_changed = False
     for *outer, key in _list_keys(METHODS[method]):
         value = getattr(options, "_".join([*outer, key]))
-        if value is not None:
-            section = functools.reduce(
-                lambda part, name: part.setdefault(name, {}), outer, hardware
-            )
+        section = estimator if value is not None else None
+        for name in ("hardware", *outer):
+            section = section.setdefault(name, {}) if isinstance(section, dict) else None
+        if isinstance(section, dict):
             section[key], is_changed = _parse_value(value), True
     return is_changed
 
 
-def _parse_value(value: str | bool) -> Any:
+def _parse_value(value: Any) -> Any:
     """Return the object of a value in JSON, or any other value as it is."""
     if isinstance(value, str) and value.lstrip().startswith("{"):
         try:

@@ -35,6 +35,7 @@ SYSTOLIC_UNIT = {
 # The published tool translates to ONNX, where ZigZag counts these bits for elements of any type.
 ZIGZAG_BITS = {"element_bits": 8, "sum_bits": 16}
 ZIGZAG_DEFAULT = "tpuv3_like.yaml"
+_MOST_GHZ, _LEAST_HZ = 100, 1e6  # no clock of an accelerator is outside of these
 PLATFORMS = {"gpu": "cuda", "host": "cpu"}  # alternative names in XLA
 
 
@@ -47,10 +48,6 @@ def _normalise_choice(value: Any) -> Any:
 def _drop_empty_settings(**settings: Any) -> dict[str, Any]:
     """Select the settings that have a value."""
     return {name: value for name, value in settings.items() if value}
-
-
-_MOST_GHZ = 100
-_LEAST_HZ = 1e6
 
 
 def _check_clock(frequency: float) -> float:
