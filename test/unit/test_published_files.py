@@ -291,6 +291,12 @@ def test_the_experiment_of_cocossim_with_its_program(place, capsys, monkeypatch)
         assert generate(config, *MERGED) == 0
         assert (place / "log").read_text() == "Matmul 64 256 256 1 128 1024 1 0.94\n"
     assert "TPUv3 is one core" in capsys.readouterr().err
+    # One rate for all types: the clock of an f32 product is the same.
+    Path("step.mlir").write_text(PROGRAM.replace("bf16", "f32"))
+    Path("log").unlink()
+    config = write_published_node("core", "cocossim", {**hardware, "disable_cache": True})
+    assert generate(config, *MERGED) == 0
+    assert (place / "log").read_text() == "Matmul 64 256 256 1 128 1024 1 0.94\n"
 
 
 def write_onnxim_config(**changes):
