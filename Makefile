@@ -52,9 +52,10 @@ quick: lint lit $(VENV)/.scalesim ## for the edit loop: lint, lit, and the fast 
 nightly: $(VENV)/.dev $(VENV)/.scalesim ## pytest with forty times as many examples of the property tests
 	HYPOTHESIS_PROFILE=nightly $(PYTEST)
 
-lint: $(VENV)/.dev ## formatting and lint
+lint: $(VENV)/.dev ## formatting, lint, and whether generated files are current
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/python -m hespas.tools.generate_pages --check
 
 types: $(VENV)/.dev ## static types
 	$(BIN)/pyright --pythonpath $(BIN)/python

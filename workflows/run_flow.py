@@ -145,8 +145,13 @@ def create_pass_run(
         keep_going=plan.keep_going,
         note=note,
         progress=progress,
-        spell_option=lambda name, value: f"--{name} {value}",
+        spell_option=spell_flag,
     )
+
+
+def spell_flag(name: str, value: str) -> str:
+    """Spell an option as a flag of ``hespas run``."""
+    return f"--{name} {value}"
 
 
 def execute_plan(
