@@ -20,6 +20,7 @@ GENERATORS = {  # file to "module:function", which returns its text
     "dialects/hespas.irdl": "hespas.dialects.irdl_text:render_irdl",
     "docs/reference/cli.md": "hespas.tools.cli_reference:render_markdown",
     "docs/reference/dialect.md": "hespas.dialects.dialect_reference:render_dialect_reference",
+    "docs/reference/figures.md": "hespas.tools.figures_reference:render_markdown",
     "docs/reference/op-costs.md": "hespas.estimators.rules.op_costs_page:render_op_costs_page",
     "docs/reference/passes.md": "hespas.passes.passes_reference:render_markdown",
     "docs/reference/presets.md": "hespas.configs.preset_reference:render_preset_reference",

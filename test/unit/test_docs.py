@@ -73,7 +73,8 @@ MEASURED_PAGES = ("calibrate.md", "own-estimator.md", "profile.md", "simulator-z
 # What differs between two runs: times and memory of the work itself, and places.
 VOLATILE = re.compile(
     r"lowered in .*|(?<=computed) .*|(?<=devices, )[0-9.]+ s:|\"lower_\w+\": .*|"
-    r"- \d+ programs.*|took .*|=+ \d+ (passed|failed).*|\S*/pytest-\S*|0x[0-9a-f]+|"
+    r"- \d+ programs.*|[Tt]ook .*|estimating \S+|"
+    r"=+ \d+ (passed|failed).*|\S*/pytest-\S*|0x[0-9a-f]+|"
     r"\d+ min left.*|File \".*|is not installed in .*|\S*es_run_docs\S*"
 )
 # In the examples and outputs of what is of this machine.

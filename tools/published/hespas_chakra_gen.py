@@ -117,16 +117,17 @@ def format_results(summary: RunSummary, module: ir.Module) -> list[str]:
     totals, reuse = summary.module_stats["totals"], summary.module_stats["reuse"]
     hits = reuse["regions"] - reuse["distinct_regions"]
     seconds = summary.time_ns * 1e-9 or 1.0
+    moved_bytes = totals["read_bytes"] + totals["write_bytes"]
     lines = [
         f"Cache hits: {hits}",
         f"Basic block reuse rate: {_format_share(hits, reuse['regions'])}",
         "Operator reuse factor: "
         f"{_format_share(reuse['ops'] - reuse['distinct_ops'], reuse['ops'])}",
         *_format_estimator_time(summary.measured),
-        *_format_utilisation("FLOPS/s", summary.get_utilisation("flops")),
-        *_format_utilisation("Memory bandwidth", summary.get_utilisation("bandwidth")),
+        *_format_utilisation("FLOPS/s", summary.figures["flops_utilisation"]),
+        *_format_utilisation("Memory bandwidth", summary.figures["bandwidth_utilisation"]),
         f"Average FLOPS/s: {format_scaled(totals['flops'] / seconds, 'FLOPS/s')}",
-        f"Average Memory Bandwidth: {format_scaled(summary.moved_bytes / seconds, 'B/s')}",
+        f"Average Memory Bandwidth: {format_scaled(moved_bytes / seconds, 'B/s')}",
     ]
     if totals["energy_nj"] is not None:
         lines.append(f"Total energy: {format_scaled(totals['energy_nj'] * 1e-9, 'J')}")
