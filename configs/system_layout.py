@@ -147,8 +147,10 @@ def render_system_files(system: SystemSpec, provenance: dict[str, Any]) -> dict[
     texts: dict[str, Any] = {
         "system.json": dict(system.settings),
         "remote_memory.json": {"memory-type": "NO_MEMORY_EXPANSION"},
-        "fabric.json": describe_fabric(system.fabric, system.network_model),
         "provenance.json": provenance,
     }
+    fabric = describe_fabric(system.fabric, system.network_model)
+    if fabric:  # a folder of ASTRA-sim's files has none
+        texts["fabric.json"] = fabric
     json_texts = {name: json.dumps(data, indent=2) + "\n" for name, data in texts.items()}
     return {"network.yml": system.render_network_text(), **json_texts}
