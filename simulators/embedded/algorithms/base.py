@@ -7,7 +7,7 @@ as ASTRA-sim sends them, and its recurrences if it has any.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import TYPE_CHECKING, ClassVar
 
 from hespas.configs.collective_algorithms import find_limit_problem
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from .phase_messages import AlgorithmPort
 
 REDUCING = ("all_reduce", "reduce_scatter")
+EXCHANGES = ("all_to_all", "gather", "scatter")
+"""The kinds whose blocks differ for each pair of devices, so that nothing is gained by passing
+them on."""
+LINKED_PAIRS = frozenset({"FullyConnected", "Dragonfly"})
+"""The topologies in which each pair of positions has a link."""
 
 
 class CollectiveAlgorithm(ABC):
@@ -38,6 +43,16 @@ class CollectiveAlgorithm(ABC):
     def find_problem(self, kind: str, count: int) -> str:
         """Describe why it cannot run a kind of collective on ``count`` devices; "" if it can."""
         return find_limit_problem(self.name, kind, count)
+
+    def suits(self, kind: str, topologies: Set[str]) -> bool:
+        """Return whether it is one of the algorithms of which the fastest is chosen by size.
+
+        Args:
+            kind: The kind of collective.
+            topologies: The topologies of the dimensions that the collective runs in; none if it
+                runs between all devices of a communicator at once.
+        """
+        return kind not in EXCHANGES and topologies != {"FullyConnected"}
 
     @abstractmethod
     def list_rounds(self, kind: str, count: int, both_ways: bool) -> Sequence[MessageRound]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import TYPE_CHECKING, ClassVar
 
 from ..chunk_phases import ChunkPhase
-from .base import CollectiveAlgorithm
+from .base import EXCHANGES, LINKED_PAIRS, CollectiveAlgorithm
 from .phase_messages import AlgorithmPort, RingPhase
 
 if TYPE_CHECKING:
@@ -23,6 +23,10 @@ class DirectAlgorithm(CollectiveAlgorithm):
     """
 
     name: ClassVar[str] = "direct"
+
+    def suits(self, kind: str, topologies: Set[str]) -> bool:
+        """Return whether blocks differ for each pair, or each pair has a link of its own."""
+        return kind in EXCHANGES or (bool(topologies) and topologies <= LINKED_PAIRS)
 
     def list_rounds(self, kind: str, count: int, both_ways: bool) -> Sequence[MessageRound]:
         from .message_rounds import MessageRound

@@ -38,8 +38,6 @@ Array = npt.NDArray[Any]
 
 _GRID_KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 """The collectives that can take one dimension after the other."""
-_FASTEST = ("ring", "halvingDoubling", "doubleBinaryTree")
-"""The algorithms between which libraries choose by size."""
 
 
 class CollectiveFlow(NamedTuple):
@@ -214,8 +212,9 @@ class FlowPlanner:
                     where=str(self.system.folder / "system.json"),
                 )
             return [algorithm]
-        if key.kind in ("all_to_all", "gather", "scatter"):
-            return [ALGORITHMS["direct"]]
-        is_direct = {self.graph.topology[dim] for dim in key.dims} == {"FullyConnected"}
-        names = ("direct",) if is_direct else _FASTEST
-        return [ALGORITHMS[n] for n in names if not ALGORITHMS[n].find_problem(key.kind, count)]
+        topologies = {self.graph.topology[dim] for dim in key.dims}
+        return [
+            algorithm
+            for algorithm in ALGORITHMS.values()
+            if algorithm.suits(key.kind, topologies) and not algorithm.find_problem(key.kind, count)
+        ]
