@@ -231,11 +231,12 @@ FORM = (
     + ", ".join(dict.fromkeys(option for kind in KINDS.values() for option in kind.options))
     + f", {_DOWN}"
 )
+_DESCRIPTION = re.compile(r"[\w-]+:\d+(x\d+)*,\w+=")
 
 
 def is_inline_name(name: str) -> bool:
-    """Return whether a name describes a system."""
-    return name.partition(":")[0] in KINDS and ":" in name
+    """Return whether a name describes a system, also of a kind that is unknown."""
+    return (name.partition(":")[0] in KINDS and ":" in name) or bool(_DESCRIPTION.match(name))
 
 
 def load_inline_system(name: str) -> SystemSpec:
@@ -266,6 +267,9 @@ def render_inline_files(name: str) -> dict[str, str]:
 def parse_inline_system(name: str) -> InlineSystem:
     """Parse the name of a system; raises UsageError if it has another form."""
     kind, _, rest = name.partition(":")
+    if kind not in KINDS:
+        text = f"{name}: '{kind}' is no kind of network; expanders and HyperX are missing"
+        raise UsageError(text, remedy=FORM)
     shape, *pairs = rest.split(",")
     if not re.fullmatch(r"\d+(x\d+)*", shape):
         raise UsageError(f"{name}: '{shape}' is no shape such as 4x4", remedy=FORM)

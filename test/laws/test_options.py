@@ -84,9 +84,8 @@ FORM_OPTIONS = ("form", "fuse")  # XLA's compiler reads no asynchronous ops of S
 # Values that change nothing here, although the option is handed on.
 NO_EFFECT = {
     "split=linear": "the default of estimators of real times",
-    "by_dimension=True": "as above",
+    "network_model=flows": "as above",
     "between_hosts=nccl": "as above",
-    "congestion=True": "it needs messages that share links",
     "roofline.compiler_estimates=True": "it needs a program that XLA:TPU has compiled",
     "calibrated.compiler_estimates=True": "as above",
     "calibrated.quantise=True": "it needs products of 8 bits",
@@ -320,7 +319,7 @@ def forget_key(name: str) -> Callable[[pytest.MonkeyPatch], None]:
 
 
 @pytest.mark.parametrize("forget", [forget_option, forget_key])
-@pytest.mark.parametrize("name", ["by_dimension", "block_limit", "tokens_per_step"])
+@pytest.mark.parametrize("name", ["network_model", "block_limit", "tokens_per_step"])
 def test_a_forgotten_option_is_noticed(
     forget: Callable[[str], Callable[[pytest.MonkeyPatch], None]],
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,

@@ -327,6 +327,7 @@ def test_errors_of_a_fabric(name: str, fabric: dict, match: str, tmp_path: Path)
         ("ring:4x4,links=4", "a ring has one dimension"),
         ("fully-connected:4,links=4", "no multiple of 3 peers"),
         ("torus:4by4,links=4", "is no shape"),
+        ("hyperx:4x4,links=4", "no kind of network; expanders and HyperX are missing"),
         ("torus:4x4,links=4,reduction=1", "only switch and rails has a reduction"),
         ("torus:4x4,width=4", "'width' is unknown"),
         ("torus:4x4", "'links' is missing"),
