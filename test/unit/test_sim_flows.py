@@ -6,7 +6,9 @@ import itertools
 import math
 import random
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import hypothesis.strategies as st
 import pytest
@@ -22,7 +24,11 @@ from support.flow_cases import (
 )
 
 from hespas import configs
+from hespas.configs.collective_algorithms import ALGORITHM_LIMITS
 from hespas.configs.system_spec import SystemSpec
+from hespas.simulators.embedded.algorithms import ALGORITHMS
+from hespas.simulators.embedded.algorithms.message_rounds import MessageRound
+from hespas.simulators.embedded.algorithms.ring import RingAlgorithm
 from hespas.simulators.embedded.flows.link_graph import LinkGraph
 from hespas.simulators.simulator_choice import list_warnings
 from hespas.support.errors import HespasError
@@ -139,6 +145,31 @@ def test_broadcasts_without_a_size_are_counted() -> None:
         assert ("broadcasts" in result.settings.to_texts()) == bool(count)
         if not count:
             assert result.step_time_ns > size / LINK
+
+
+def test_an_algorithm_is_known_where_it_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its limits and its object are all that the models and the choice by size need."""
+
+    class Bidirectional(RingAlgorithm):
+        name: ClassVar[str] = "bidirectional"
+
+        def list_rounds(self, kind: str, count: int, both_ways: bool) -> Sequence[MessageRound]:
+            rounds = super().list_rounds(kind, count, both_ways)
+            return [replace(one, repeats=one.repeats // 2) for one in rounds]  # too fast
+
+    ring = load_network("ring:9,links=2")
+    own = replace(ring, implementations={"all-reduce": ("bidirectional",)})
+    group = [range(9)]
+    before = time_collectives(ring, "all_reduce", GIB, group)
+    monkeypatch.setitem(ALGORITHM_LIMITS, "bidirectional", ALGORITHM_LIMITS["ring"])
+    monkeypatch.setitem(ALGORITHMS, "bidirectional", Bidirectional())
+    assert time_collectives(ring, "all_reduce", GIB, group) == pytest.approx(before / 2, rel=0.01)
+    assert time_collectives(own, "all_reduce", GIB, group) == pytest.approx(before / 2, rel=0.01)
+    by_rules = [
+        time_collectives(system, "all_reduce", GIB, group, network_model="astra")
+        for system in (ring, own)
+    ]
+    assert by_rules[0] == by_rules[1]
 
 
 def test_what_astra_sim_cannot_run_is_an_error_with_its_rules() -> None:
