@@ -189,7 +189,7 @@ class Device:
         self.starts[at] = loop.now
         self.order.append(at)
         kind = node["kind"]
-        if kind in ("compute", "broadcast"):
+        if "ns" in node:  # compute, and a broadcast without a size
             loop.call_after(node["ns"] * NS, self.finish, at)
         elif kind == "send":
             way = self.number, node["peer"], 0

@@ -144,6 +144,8 @@ CASES = [
                 _run("reduce_scatter", 256 * MIB, list_strides(16, 4))),
     SimgridCase("all-reduce, dragonfly", "dragonfly:2x2x3,links=1",
                 _run("all_reduce", 256 * MIB, [range(12)])),
+    SimgridCase("broadcast, switch", "switch:16,links=1",
+                _run("broadcast", 64 * MIB, [range(16)])),
     SimgridCase("all-reduces across a dragonfly", "dragonfly:4x4x2,links=1",
                 _run("all_reduce", 256 * MIB, list_strides(32, 8))),
     SimgridCase("all-reduce beside a link that is down", "torus:4x4,links=4,down=0-1",
