@@ -161,7 +161,17 @@ def _build_result_step_rows(summary: RunSummary) -> list[TextRow]:
         step,
         *_build_band_rows("80 % band", summary.step_band_s),
         *parts,
+        *_build_serial_rows(summary),
     ]
+
+
+def _build_serial_rows(summary: RunSummary) -> list[TextRow]:
+    """Build the row of the step without overlap; a step without overlap has none."""
+    if not summary.hidden_s:
+        return []
+    scheduler = "XLA's scheduler" if "XLA" in summary.form else "the order of the program"
+    hidden = f"{format_seconds(summary.hidden_s)} of communication are hidden by {scheduler}"
+    return [("serial", f"{format_seconds(summary.figures['serial_step_s'])}: {hidden}")]
 
 
 def _build_band_rows(name: str, ends: Sequence[float] | None) -> list[TextRow]:

@@ -34,6 +34,7 @@ OWN_LABELS: Mapping[str, Mapping[str, str]] = {
         "Result: 80 % band": "step_time_band_s",
         "Result: communication": "comm_s",
         "Result: exposed": "exposed_comm_s",
+        "Result: serial": "serial_step_s",
     },
     "show": {"Compute, one device: compute time": "compute_s"},
     "compare": {"step": "step_time_s", "80 % band": "step_time_band_s", "compute": "compute_s"},
