@@ -79,7 +79,9 @@ def test_programs_are_found_by_name(tmp_path):
         (tmp_path / name).touch()
     programs = c.find_programs([str(tmp_path)])
     name = {start: c.find_cell_program(cell(1.0), start, programs).name for start in c.STARTS}
-    assert name == {c.OPTIMISED: "w-opt-cudnn-a100.mlir", c.UNOPTIMISED: "w.mlir"}
+    assert name == {
+        c.DEFAULT: "w.mlir", c.OPTIMISED: "w-opt-cudnn-a100.mlir", c.UNOPTIMISED: "w.mlir",
+    }  # fmt: skip
     assert c.find_cell_program(cell(1.0, node="H100_80GB"), c.OPTIMISED, programs) is None
     assert (
         c.find_cell_program(cell(1.0, workload="v"), c.UNOPTIMISED, programs).name
@@ -113,7 +115,7 @@ def test_missing_program_is_named_before_any_work(tmp_path, capsys):
     path = tmp_path / "m.csv"
     path.write_text(HEADER + "nothing,4,A100_SXM_40GB,A100_SXM_40GB_4GPU,1,0,x\n")
     assert run(str(path), "--programs", str(tmp_path)) == 1
-    assert "m.csv:2: error: there is no optimised program of nothing" in capsys.readouterr().err
+    assert "m.csv:2: error: there is no default or optimised or unoptimised program of nothing" in capsys.readouterr().err
 
 
 @pytest.mark.slow
