@@ -15,7 +15,10 @@ from typing import ClassVar
 from hespas.dialects.attr_schema import AttrRecord, declare_field
 
 ENERGY_FIELDS = ("energy_nj", "compute_nj", "sram_nj", "memory_nj", "leakage_nj")
-BOUNDS = ("compute", "memory", "launch", "latency", "measured", "none", "unknown")
+BOUNDS = (
+    "compute", "fill", "vector", "sram", "memory", "network", "power", "launch", "latency",
+    "measured", "none", "unknown",
+)  # fmt: skip
 COMM_KINDS = (
     "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "permute",
 )  # fmt: skip
