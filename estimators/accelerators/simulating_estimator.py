@@ -26,9 +26,10 @@ from hespas.estimators.accelerators.chip_energy import ChipTraffic, count_array_
 from hespas.estimators.accelerators.matrix_products import (
     MatrixProduct,
     collect_matrix_products,
+    collect_unit_products,
     count_other_flops,
 )
-from hespas.estimators.accelerators.overlapped_cost import compute_overlapped_cost
+from hespas.estimators.accelerators.overlapped_cost import UnitLoad, compute_fastest_cost
 from hespas.estimators.base import ChipFigures, CostItem, raise_as_unknown_cost
 from hespas.estimators.measure.base import MeasurementJob, MeasuringEstimator
 from hespas.estimators.rules.body_tally import find_callee
@@ -94,10 +95,8 @@ class SimulatingEstimator(MeasuringEstimator):
 
     def estimate(self, item: CostItem) -> Cost:
         work = item.work
-        matrix_products, payload_counts = (
-            collect_matrix_products(item.op),
-            self._build_payloads(item.op),
-        )
+        products, payload_counts = collect_unit_products(item.op), self._build_payloads(item.op)
+        on_arrays = [each.on_arrays for each in products]
         self._measure_missing_items(
             [ProductItem(item.op, payload) for payload, _ in payload_counts]
         )
@@ -108,11 +107,11 @@ class SimulatingEstimator(MeasuringEstimator):
                 raise answer
             answers.append((answer, times))
         matrix_s = sum(times * answer["median_s"] for answer, times in answers)
-        other = count_other_flops(work, matrix_products)
+        other = count_other_flops(work, on_arrays)
         with raise_as_unknown_cost(item.op):
-            array_bytes = sum(count_array_bytes(matrix_products, self.machine.unit, "ws"))
-            traffic = ChipTraffic(array_bytes)
-            cost = compute_overlapped_cost(self.name, work, self.machine, matrix_s, other, traffic)
+            traffic = ChipTraffic(sum(count_array_bytes(on_arrays, self.machine.unit, "ws")))
+            loads = [UnitLoad(matrix_s, traffic=traffic)]
+            cost = compute_fastest_cost(self.name, work, self.machine, products, loads, other)
         self.shapeless += bool(other)
         energy = _sum_simulated_energy(answers)
         return cost if energy is None else replace(cost, **energy)
