@@ -15,10 +15,25 @@ from typing import ClassVar
 from hespas.dialects.attr_schema import AttrRecord, declare_field
 
 ENERGY_FIELDS = ("energy_nj", "compute_nj", "sram_nj", "memory_nj", "leakage_nj")
-BOUNDS = (
-    "compute", "fill", "vector", "sram", "memory", "network", "power", "launch", "latency",
-    "measured", "none", "unknown",
-)  # fmt: skip
+LIMITS = {  # what may limit the time of a kernel, with its meaning
+    "compute": "operations at the full rate of their units; of estimators that model the units of "
+    "an accelerator, those of the arrays",
+    "fill": "arrays that the shapes of the products fill badly, so that more than half of their "
+    "time is lost",
+    "vector": "operations of the vector unit of an accelerator",
+    "sram": "the bandwidth of the on-chip memory",
+    "memory": "the bandwidth of the device memory",
+    "network": "the links between devices, for a kernel that sends and receives by itself",
+    "power": "the power limit, which lowers the clock",
+    "launch": "the launches of kernels",
+    "latency": "a wait that neither operations nor bytes explain",
+}
+BOUNDS = {
+    **LIMITS,
+    "measured": "not known, because the time was measured",
+    "none": "the op takes no time",
+    "unknown": "the time is not known",
+}
 COMM_KINDS = (
     "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "permute",
 )  # fmt: skip
@@ -42,7 +57,7 @@ class Cost(AttrRecord):
     read_bytes: int = declare_field("bytes read from device memory")
     write_bytes: int = declare_field("bytes written to device memory")
     latency_ns: float = declare_field("time in nanoseconds")
-    bound: str = declare_field("what limits the time", choices=BOUNDS)
+    bound: str = declare_field("what limits the time", choices=tuple(BOUNDS))
     dtype: str = declare_field(
         "element type whose peak rate applies; `none` if there are no operations"
     )
