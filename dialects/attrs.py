@@ -9,6 +9,7 @@ imports no MLIR bindings.
 
 from __future__ import annotations
 
+import bisect
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -154,6 +155,40 @@ class CompilerEstimateAttr(AttrRecord):
         "divides it; absent if the windows are not known",
         default=None,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class OnChipAttr(AttrRecord):
+    """The bytes that a kernel need not move, because values stay in the on-chip memory.
+
+    They are those of one execution, on average over all, and depend on the size of the memory and
+    on no other number of a device.
+    """
+
+    NAME: ClassVar[str] = "hespas.on_chip"
+    HOLDERS: ClassVar[str] = "kernel"
+
+    sram_bytes: tuple[int, ...] = declare_field(
+        "sizes of the on-chip memory, ascending, from each of which on more bytes stay in it"
+    )
+    read_bytes: tuple[int, ...] = declare_field(
+        "for each size: bytes of the operands that are still there"
+    )
+    write_bytes: tuple[int, ...] = declare_field(
+        "for each size: bytes of the results that no kernel reads from device memory"
+    )
+
+    def find_kept_bytes(self, sram_bytes: int) -> tuple[int, int]:
+        """Return the bytes that are not read and not written with a memory of a size."""
+        number = bisect.bisect_right(self.sram_bytes, sram_bytes)
+        return (self.read_bytes[number - 1], self.write_bytes[number - 1]) if number else (0, 0)
+
+    def find_inconsistency(self) -> str:
+        if not len(self.sram_bytes) == len(self.read_bytes) == len(self.write_bytes):
+            return "its lists differ in length"
+        if any(list(each) != sorted(each) for each in (self.sram_bytes, self.read_bytes)):
+            return "its lists must ascend"
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,6 +375,7 @@ RECORDS: tuple[type[AttrRecord], ...] = (
     KernelAttr,
     KernelCostAttr,
     CompilerEstimateAttr,
+    OnChipAttr,
     RegionAttr,
     CommAttr,
     TargetAttr,

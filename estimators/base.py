@@ -99,6 +99,8 @@ class Estimator(ABC):
         granularity: ``op`` and ``kernel`` estimators receive single ops and fusions. ``region``
             estimators receive the functions of regions, and the ops between regions.
         measures: Whether the estimator runs code, so that results depend on the machine.
+        keeps_values: Whether costs depend on what stays in the on-chip memory between kernels
+            (``hespas.on_chip``), so that a run annotates it first.
         measured_network: Whether costs predict real times. Collectives are then simulated with
             measured times if there are any, and they slow down compute that runs alongside.
         Config: The dataclass or pydantic model that the constructor accepts. Its fields are the
@@ -114,6 +116,7 @@ class Estimator(ABC):
     version: ClassVar[str]
     granularity: ClassVar[Literal["op", "kernel", "region"]] = "op"
     measures: ClassVar[bool] = False
+    keeps_values: ClassVar[bool] = False
     measured_network: ClassVar[bool] = False
     Config: ClassVar[type[Any]]
 

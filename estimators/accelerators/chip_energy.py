@@ -1,8 +1,8 @@
 """The energy of an op on an accelerator, by level, and the clock that its power limit permits.
 
     compute   operations x energy of an operation of their unit and type
-    sram      bytes that the arrays and the vector unit read and write, and those moved to and from
-              device memory, x energy of a byte of SRAM
+    sram      bytes that arrays read and write, and those of operands and results, which come from
+              device memory or have stayed in the SRAM, x energy of a byte of SRAM
     memory    bytes moved to and from device memory x energy of a byte of it
     leakage   power of the idle chip x time
 
@@ -35,23 +35,32 @@ class ChipTraffic:
         array_bytes: Bytes that arrays read from and write to the SRAM.
         read_again_bytes: Bytes that are read from device memory again.
         written_again_bytes: Bytes of partial results that are written to it.
+        kept_operand_bytes: Bytes of operands that are in the SRAM already.
+        kept_result_bytes: Bytes of results that stay there and are not written.
     """
 
     array_bytes: float = 0.0
     read_again_bytes: float = 0.0
     written_again_bytes: float = 0.0
+    kept_operand_bytes: int = 0
+    kept_result_bytes: int = 0
 
     def count_read_bytes(self, work: OpWork) -> float:
         """Count the bytes that an op reads from device memory."""
-        return work.read_bytes + self.read_again_bytes
+        return work.read_bytes - self.kept_operand_bytes + self.read_again_bytes
 
     def count_written_bytes(self, work: OpWork) -> float:
         """Count the bytes that an op writes to device memory."""
-        return work.write_bytes + self.written_again_bytes
+        return work.write_bytes - self.kept_result_bytes + self.written_again_bytes
 
     def count_device_bytes(self, work: OpWork) -> float:
         """Count the bytes that an op reads from device memory and writes to it."""
         return self.count_read_bytes(work) + self.count_written_bytes(work)
+
+    def count_sram_bytes(self, work: OpWork) -> float:
+        """Count the bytes that an op reads from the SRAM and writes to it, wherever they go."""
+        kept_bytes = self.kept_operand_bytes + self.kept_result_bytes
+        return self.array_bytes + self.count_device_bytes(work) + kept_bytes
 
 
 @dataclass(frozen=True)
@@ -109,7 +118,7 @@ def estimate_limited_energy(
         return 1.0, None
     compute_j = _sum_compute_energy(work, silicon)
     moved_bytes = traffic.count_device_bytes(work)
-    sram_j = _multiply(silicon.find_pj_per_byte("sram"), traffic.array_bytes + moved_bytes)
+    sram_j = _multiply(silicon.find_pj_per_byte("sram"), traffic.count_sram_bytes(work))
     memory_j = _multiply(silicon.find_pj_per_byte("memory"), moved_bytes)
     limit_w, exponent = machine.node.tdp_w, silicon.file.clock_exponent
     slowdown = 1.0

@@ -7,17 +7,21 @@ multiplication and a sum, which read each operand once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hespas.dialects.attrs import Cost
 from hespas.estimators.accelerators.accelerator_machine import AcceleratorMachine
 from hespas.estimators.accelerators.chip_energy import ChipTraffic, estimate_limited_energy
-from hespas.estimators.accelerators.matrix_products import UnitProduct
+from hespas.estimators.accelerators.matrix_products import UnitProduct, count_other_flops
 from hespas.estimators.accelerators.vector_unit import compute_vector_time_s
 from hespas.estimators.base import build_work_cost
 from hespas.estimators.work import OpWork, WorkPart
+
+
+NO_TRAFFIC = ChipTraffic()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,94 +37,111 @@ class UnitLoad:
 
     matrix_s: float = 0.0
     bound: str = ""
-    traffic: ChipTraffic = field(default_factory=ChipTraffic)
+    traffic: ChipTraffic = NO_TRAFFIC
     on_lanes: Sequence[UnitProduct] = ()
 
 
-def compute_fastest_cost(
-    estimator: str,
-    work: OpWork,
-    machine: AcceleratorMachine,
-    products: Sequence[UnitProduct],
-    loads: Sequence[UnitLoad],
-    other_flops: dict[str, int],
-    sram_s: float = 0.0,
-) -> Cost:
-    """Return the cost of an op with the fastest of several loads, or with all products on lanes.
+@dataclass(frozen=True, slots=True)
+class OverlappedUnits:
+    """The units of a chip, which run alongside each other.
 
-    Args:
-        products: The products of the op.
-        loads: Ways to compute them.
-        other_flops: Matrix operations outside the products, by type, which run at full rate.
-        sram_s: The seconds in which operands and results pass through the SRAM once.
-
-    Raises:
-        HespasError: The node has no rate, or no energy of an operation, for a type.
+    Attributes:
+        estimator: The name of the estimator.
+        machine: The units.
+        first_access_s: The seconds until a kernel that reads device memory has its first bytes.
+        sram_read_rate: The bytes per second that all cores read from their SRAM.
+        sram_write_rate: The bytes per second that they write to it.
     """
 
-    def compute_cost(load: UnitLoad) -> Cost:
-        return compute_overlapped_cost(estimator, work, machine, load, other_flops, sram_s)
+    estimator: str
+    machine: AcceleratorMachine
+    first_access_s: float = 0.0
+    sram_read_rate: float = math.inf
+    sram_write_rate: float = math.inf
 
-    fastest = min(map(compute_cost, loads), key=lambda cost: cost.latency_ns)
-    if products:
-        vector_s = compute_vector_time_s(_place_on_lanes(work, products), machine.unit)
-        if 1e9 * vector_s < fastest.latency_ns:
-            on_lanes = compute_cost(UnitLoad(on_lanes=products))
-            fastest = min(fastest, on_lanes, key=lambda cost: cost.latency_ns)
-    return fastest
+    def compute_fastest_cost(
+        self,
+        work: OpWork,
+        products: Sequence[UnitProduct],
+        loads: Sequence[UnitLoad],
+        traffic: ChipTraffic = NO_TRAFFIC,
+    ) -> Cost:
+        """Return the cost of an op with the fastest load, or with all products on lanes.
 
+        Args:
+            work: The work of the op.
+            products: Its products.
+            loads: Ways to compute them.
+            traffic: What is moved if no product runs on arrays.
 
-def compute_overlapped_cost(
-    estimator: str,
-    work: OpWork,
-    machine: AcceleratorMachine,
-    load: UnitLoad,
-    other_flops: dict[str, int],
-    sram_s: float = 0.0,
-) -> Cost:
-    """Return the cost of an op whose products the units compute as ``load`` says.
+        Raises:
+            HespasError: The node has no rate, or no energy of an operation, for a type.
+        """
+        other_flops = count_other_flops(work, [each.on_arrays for each in products])
+        costs = [self.compute_cost(work, load, other_flops) for load in loads]
+        fastest = min(costs, key=lambda cost: cost.latency_ns)
+        if products:
+            placed = _place_on_lanes(work, products)
+            vector_s = compute_vector_time_s(placed, self.machine.unit)
+            if 1e9 * vector_s < fastest.latency_ns:
+                on_lanes = UnitLoad(traffic=traffic, on_lanes=products)
+                cost = self.compute_cost(work, on_lanes, other_flops)
+                fastest = min(fastest, cost, key=lambda cost: cost.latency_ns)
+        return fastest
 
-    The arrays, the vector unit and the memory run alongside each other, so that the longest time
-    counts, and determines the bound. On arrays it is at least that of all operations at their
-    full rate, which utilisation refers to. If the power limit of the node lowers the clock, the
-    op takes longer, and is bound by power.
+    def compute_cost(self, work: OpWork, load: UnitLoad, other_flops: dict[str, int]) -> Cost:
+        """Return the cost of an op whose products the units compute as ``load`` says.
 
-    Args:
-        load: Where the products are computed.
-        other_flops: Matrix operations outside the products, by type, which run at full rate.
-        sram_s: The seconds in which operands and results pass through the SRAM once.
+        The arrays, the vector unit and the memories run alongside each other, so that the longest
+        time counts, and determines the bound. On arrays it is at least that of all operations at
+        their full rate, which utilisation refers to. If the power limit of the node lowers the
+        clock, the op takes longer, and is bound by power.
 
-    Raises:
-        HespasError: The node has no rate, or no energy of an operation, for a type.
-    """
-    placed = _place_on_lanes(work, load.on_lanes) if load.on_lanes else work
-    ideal_s = machine.compute_full_rate_time_s(
-        {part.dtype: part.flops for part in placed.parts if part.unit == "matrix"}
-    )
-    memory_s = load.traffic.count_device_bytes(work) / machine.bandwidth
-    vector_s = compute_vector_time_s(placed, machine.unit)
-    matrix_s = load.matrix_s + machine.compute_full_rate_time_s(other_flops)
-    time_s = max(matrix_s, vector_s, memory_s, sram_s)
-    if any(part.unit == "matrix" and part.dtype == work.dtype for part in placed.parts):
-        time_s = max(time_s, machine.compute_full_rate_time_s({work.dtype: work.flops}))
-    slowdown, energy = estimate_limited_energy(placed, machine, load.traffic, time_s)
-    if slowdown > 1:
-        bound = "power"
-    elif not time_s:
-        bound = "unknown" if work.gap else "none"
-    elif time_s == matrix_s or time_s > max(vector_s, memory_s, sram_s):
-        bound = load.bound or find_array_bound(time_s, ideal_s, memory_s)
-    else:
-        bound = {vector_s: "vector", sram_s: "sram", memory_s: "memory"}[time_s]
-    cost = replace(
-        build_work_cost(estimator, work, time_s * slowdown, bound),
-        read_bytes=round(load.traffic.count_read_bytes(work)),
-        write_bytes=round(load.traffic.count_written_bytes(work)),
-    )
-    if energy is None:
-        return cost
-    fields: dict[str, Any] = energy.to_cost_fields()
-    return replace(cost, **fields)
+        Args:
+            work: The work of the op.
+            load: Where its products are computed.
+            other_flops: Matrix operations outside the products, by type, which run at full rate.
+
+        Raises:
+            HespasError: The node has no rate, or no energy of an operation, for a type.
+        """
+        machine, traffic = self.machine, load.traffic
+        placed = _place_on_lanes(work, load.on_lanes) if load.on_lanes else work
+        ideal_s = machine.compute_full_rate_time_s(
+            {part.dtype: part.flops for part in placed.parts if part.unit == "matrix"}
+        )
+        memory_s = self.compute_memory_s(work, traffic)
+        sram_s = max(
+            work.read_bytes / self.sram_read_rate, work.write_bytes / self.sram_write_rate
+        )
+        vector_s = compute_vector_time_s(placed, machine.unit)
+        matrix_s = load.matrix_s + machine.compute_full_rate_time_s(other_flops)
+        time_s = max(matrix_s, vector_s, memory_s, sram_s)
+        if any(part.unit == "matrix" and part.dtype == work.dtype for part in placed.parts):
+            time_s = max(time_s, machine.compute_full_rate_time_s({work.dtype: work.flops}))
+        slowdown, energy = estimate_limited_energy(placed, machine, traffic, time_s)
+        if slowdown > 1:
+            bound = "power"
+        elif not time_s:
+            bound = "unknown" if work.gap else "none"
+        elif time_s == matrix_s or time_s > max(vector_s, memory_s, sram_s):
+            bound = load.bound or find_array_bound(time_s, ideal_s, memory_s)
+        else:
+            bound = {vector_s: "vector", sram_s: "sram", memory_s: "memory"}[time_s]
+        cost = replace(
+            build_work_cost(self.estimator, work, time_s * slowdown, bound),
+            read_bytes=round(traffic.count_read_bytes(work)),
+            write_bytes=round(traffic.count_written_bytes(work)),
+        )
+        if energy is None:
+            return cost
+        fields: dict[str, Any] = energy.to_cost_fields()
+        return replace(cost, **fields)
+
+    def compute_memory_s(self, work: OpWork, traffic: ChipTraffic) -> float:
+        """Return the seconds to move the bytes of an op to and from device memory."""
+        moved_bytes = traffic.count_device_bytes(work)
+        return moved_bytes / self.machine.bandwidth + self.first_access_s if moved_bytes else 0.0
 
 
 def find_array_bound(time_s: float, ideal_s: float, memory_s: float) -> str:

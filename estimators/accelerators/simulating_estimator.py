@@ -29,7 +29,7 @@ from hespas.estimators.accelerators.matrix_products import (
     collect_unit_products,
     count_other_flops,
 )
-from hespas.estimators.accelerators.overlapped_cost import UnitLoad, compute_fastest_cost
+from hespas.estimators.accelerators.overlapped_cost import OverlappedUnits, UnitLoad
 from hespas.estimators.base import ChipFigures, CostItem, raise_as_unknown_cost
 from hespas.estimators.measure.base import MeasurementJob, MeasuringEstimator
 from hespas.estimators.rules.body_tally import find_callee
@@ -107,12 +107,11 @@ class SimulatingEstimator(MeasuringEstimator):
                 raise answer
             answers.append((answer, times))
         matrix_s = sum(times * answer["median_s"] for answer, times in answers)
-        other = count_other_flops(work, on_arrays)
         with raise_as_unknown_cost(item.op):
             traffic = ChipTraffic(sum(count_array_bytes(on_arrays, self.machine.unit, "ws")))
-            loads = [UnitLoad(matrix_s, traffic=traffic)]
-            cost = compute_fastest_cost(self.name, work, self.machine, products, loads, other)
-        self.shapeless += bool(other)
+            units = OverlappedUnits(self.name, self.machine)
+            cost = units.compute_fastest_cost(work, products, [UnitLoad(matrix_s, "", traffic)])
+        self.shapeless += bool(count_other_flops(work, on_arrays))
         energy = _sum_simulated_energy(answers)
         return cost if energy is None else replace(cost, **energy)
 

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy
 
-from hespas.dialects.attrs import Cost
+from hespas.dialects.attrs import Cost, OnChipAttr
 from hespas.estimators.accelerators import dataflow as flow
 from hespas.estimators.accelerators.accelerator_machine import (
     AcceleratorMachine,
@@ -36,8 +36,9 @@ from hespas.estimators.accelerators.matrix_products import (
 )
 from hespas.estimators.accelerators.off_chip_traffic import OffChipBits, count_best_order_bits
 from hespas.estimators.accelerators.overlapped_cost import (
+    NO_TRAFFIC,
+    OverlappedUnits,
     UnitLoad,
-    compute_fastest_cost,
     find_array_bound,
 )
 from hespas.estimators.accelerators.scalesim_memory import (
@@ -45,10 +46,7 @@ from hespas.estimators.accelerators.scalesim_memory import (
     count_fold_order_elements,
     count_memory_cycles,
 )
-from hespas.estimators.accelerators.vector_unit import (
-    compute_memory_time_s,
-    compute_vector_time_s,
-)
+from hespas.estimators.accelerators.vector_unit import compute_vector_time_s
 from hespas.estimators.base import ChipFigures, CostItem, Estimator, raise_as_unknown_cost
 from hespas.estimators.work import OpWork
 from hespas.support.errors import UsageError
@@ -94,7 +92,8 @@ class SystolicEstimator(Estimator):
     """Estimate matrix products on systolic arrays in closed form, other ops on a vector unit."""
 
     name: ClassVar[str] = "systolic"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
+    keeps_values: ClassVar[bool] = True
     Config: ClassVar[type] = SystolicConfig
 
     def __init__(self, config: SystolicConfig) -> None:
@@ -109,28 +108,26 @@ class SystolicEstimator(Estimator):
             unit.first_access_cycles if first_access_cycles is None else first_access_cycles
         ) / unit.clock_hz
         # Without a bandwidth, the SRAM feeds every edge of the arrays: they never wait for it.
-        self.sram_read_rate, self.sram_write_rate = (
+        sram_rates = (
             unit.cores * unit.clock_hz * (setting_value or file_value or float("inf"))
             for setting_value, file_value in (
                 (config.sram_read_bytes_per_cycle, unit.sram_read_bytes_per_cycle),
                 (config.sram_write_bytes_per_cycle, unit.sram_write_bytes_per_cycle),
             )
         )
+        # SCALE-Sim's cycles contain the waits for memory, so that they are not added to others.
+        waits_s = 0.0 if self.variant == "scalesim" else self.first_access_s
+        self.units = OverlappedUnits(self.name, self.machine, waits_s, *sram_rates)
         self.shapeless = 0
 
     def estimate(self, item: CostItem) -> Cost:
         work = item.work
         with raise_as_unknown_cost(item.op):
             products = item.find_traits(_collect_item_products)
-            other = count_other_flops(work, [each.on_arrays for each in products])
-            loads = self._list_loads(products, work)
-            sram_s = max(
-                work.read_bytes / self.sram_read_rate, work.write_bytes / self.sram_write_rate
-            )
-            cost = compute_fastest_cost(
-                self.name, work, self.machine, products, loads, other, sram_s
-            )
-        self.shapeless += bool(other)
+            kept = self._count_kept_bytes(item)
+            loads = self._list_loads(products, work, kept)
+            cost = self.units.compute_fastest_cost(work, products, loads, kept)
+        self.shapeless += bool(count_other_flops(work, [each.on_arrays for each in products]))
         return cost
 
     def describe_provenance(self) -> str:
@@ -147,19 +144,33 @@ class SystolicEstimator(Estimator):
     def list_warnings(self) -> list[str]:
         return self.machine.list_warnings()
 
-    def _list_loads(self, products: Sequence[UnitProduct], work: OpWork) -> list[UnitLoad]:
+    def _count_kept_bytes(self, item: CostItem) -> ChipTraffic:
+        """Count the bytes that stay in the SRAM before and after an op.
+
+        SCALE-Sim's buffers are those of one product, and hold nothing between kernels.
+        """
+        kept = item.find_traits(_read_on_chip_bytes)
+        if kept is None or self.variant == "scalesim":
+            return NO_TRAFFIC
+        sram_bytes = self.machine.unit.cores * self.machine.unit.sram_bytes
+        operand_bytes, result_bytes = kept.find_kept_bytes(sram_bytes)
+        return ChipTraffic(kept_operand_bytes=operand_bytes, kept_result_bytes=result_bytes)
+
+    def _list_loads(
+        self, products: Sequence[UnitProduct], work: OpWork, kept: ChipTraffic
+    ) -> list[UnitLoad]:
         """List how the units may share the products of an op.
 
         All run on arrays; or those that take longer there run on the vector unit.
         """
         if not products:
-            return [UnitLoad()]
-        loads = [self._load_arrays(products, work)]
+            return [UnitLoad(traffic=kept)]
+        loads = [self._load_arrays(products, work, kept)]
         if len(products) > 1:
             thin = [each for each in products if self._is_faster_on_lanes(each)]
             wide = [each for each in products if each not in thin]
             if thin and wide:
-                loads.append(replace(self._load_arrays(wide, work), on_lanes=thin))
+                loads.append(replace(self._load_arrays(wide, work, kept), on_lanes=thin))
         return loads
 
     def _is_faster_on_lanes(self, product: UnitProduct) -> bool:
@@ -170,21 +181,28 @@ class SystolicEstimator(Estimator):
         unit = self.machine.unit
         return compute_vector_time_s(on_lanes, unit) < on_arrays / unit.clock_hz
 
-    def _load_arrays(self, products: Sequence[UnitProduct], work: OpWork) -> UnitLoad:
+    def _load_arrays(
+        self, products: Sequence[UnitProduct], work: OpWork, kept: ChipTraffic
+    ) -> UnitLoad:
         """Return the load of arrays with these products, in the fastest of the dataflows."""
         on_arrays = [each.on_arrays for each in products]
         return min(
-            (self._load_dataflow(on_arrays, work, each) for each in self.dataflows),
+            (self._load_dataflow(on_arrays, work, kept, each) for each in self.dataflows),
             key=lambda load: load.matrix_s,
         )
 
     def _load_dataflow(
-        self, products: Sequence[MatrixProduct], work: OpWork, dataflow: flow.Dataflow
+        self,
+        products: Sequence[MatrixProduct],
+        work: OpWork,
+        kept: ChipTraffic,
+        dataflow: flow.Dataflow,
     ) -> UnitLoad:
         """Return the load of arrays with these products in one dataflow."""
         unit, waits_s = self.machine.unit, 0.0
         first, *others = products
-        read_bytes = None if self.variant == "scalesim" else work.read_bytes
+        fetched_bytes = work.read_bytes - kept.kept_operand_bytes
+        read_bytes = None if self.variant == "scalesim" else fetched_bytes
         cycles = self.count_array_cycles(first, dataflow, read_bytes)
         cycles += sum(self.count_array_cycles(each, dataflow) for each in others)
         if self.variant == "scalesim":
@@ -192,13 +210,12 @@ class SystolicEstimator(Estimator):
             cycles, waits_s = cycles + stalls, stalls / unit.clock_hz
         arrays_s = cycles / unit.clock_hz
         read, written = count_array_bytes(products, unit, dataflow)
-        sram_s = max(read / self.sram_read_rate, written / self.sram_write_rate)
-        traffic = self._count_traffic(products, work, dataflow, read + written)
-        memory_s = traffic.count_device_bytes(work) / self.machine.bandwidth
-        if self.variant == "scalesim":  # whose cycles contain what is moved again
-            memory_s = compute_memory_time_s(work, self.machine.bandwidth)
-        else:
-            memory_s += self.first_access_s
+        sram_s = max(read / self.units.sram_read_rate, written / self.units.sram_write_rate)
+        traffic = self._count_traffic(products, work, dataflow, kept)
+        traffic = replace(traffic, array_bytes=read + written)
+        # SCALE-Sim's cycles contain what is moved again.
+        moved = kept if self.variant == "scalesim" else traffic
+        memory_s = self.units.compute_memory_s(work, moved)
         time_s = max(arrays_s, sram_s, memory_s)
         if time_s == arrays_s:
             ideal_s = self.machine.compute_full_rate_time_s(_sum_flops(products))
@@ -212,7 +229,7 @@ class SystolicEstimator(Estimator):
         products: Sequence[MatrixProduct],
         work: OpWork,
         dataflow: flow.Dataflow,
-        array_bytes: float,
+        kept: ChipTraffic,
     ) -> ChipTraffic:
         """Count the bytes that the SRAM of all cores cannot hold between two uses.
 
@@ -229,9 +246,13 @@ class SystolicEstimator(Estimator):
             read_again_bits += each.count * (moved.read - operand_bits)
             written_again_bits += each.count * (moved.written - result_bits)
         if not once_bits:
-            return ChipTraffic(array_bytes)
+            return kept
         scale = min(work.read_bytes + work.write_bytes, once_bits / 8) / once_bits
-        return ChipTraffic(array_bytes, scale * read_again_bits, scale * written_again_bits)
+        return replace(
+            kept,
+            read_again_bytes=scale * read_again_bits,
+            written_again_bytes=scale * written_again_bits,
+        )
 
     def _count_moved_bits(
         self, product: MatrixProduct, dataflow: flow.Dataflow, sram_bits: int
@@ -305,6 +326,10 @@ class SystolicEstimator(Estimator):
 
 def _collect_item_products(item: CostItem) -> list[UnitProduct]:
     return collect_unit_products(item.op)
+
+
+def _read_on_chip_bytes(item: CostItem) -> OnChipAttr | None:
+    return OnChipAttr.read_from_op(item.op)
 
 
 def _sum_flops(products: Sequence[MatrixProduct]) -> dict[str, int]:
