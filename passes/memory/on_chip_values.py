@@ -7,13 +7,15 @@ other, and saves a read. If a result stays until its last use, it is not written
 What stays is decided once for all sizes of the memory, so that a larger one never moves more:
 
 - The stays are placed one after the other. Each needs a memory that holds it besides those placed
-  before it, and besides what the kernels on its way hold themselves, at the worst point.
+  before it, and besides what the kernels on its way hold themselves, at the worst kernel.
 - The order is by the size of the memory in octaves, and within each the shortest stays first,
   because they save the same bytes for the least time. A stay that does not fit into an octave waits
   for the next one, and is in nobody's way.
+- Where a stay of a value ends and its next one starts, or that of a result that is written over it,
+  both have one place.
 
-Invariant: of the stays that need at most some size, the one placed last at a point has been added
-to all others there, so that they all fit together.
+Invariant: of the stays that need at most some size, the one placed last at a kernel has been added
+to the places of all others there, so that they all fit together.
 
 A kernel with a matrix product holds the smallest of its matrices and a strip of both others, which
 suffices to move each of them once. Any other kernel streams its data.
@@ -45,14 +47,21 @@ from hespas.passes.split.region_digest import OpTextTable
 from hespas.support.errors import HespasError
 
 STRIP = 256  # rows or columns of a matrix that an array takes at once
-_LEAST_OCTAVE_BYTES = 1 << 16
+LEAST_BYTES = 1024  # smaller values, such as counters of loops, are always moved
 _UNROLLED_DEPTH = 2  # of loops: bodies in deeper ones start and end in device memory
 
 
 class _Use(NamedTuple):
-    """One use of a value by one visit of a kernel: the bytes that it reads; 0 if it defines it."""
+    """One use of a value.
+
+    Attributes:
+        visit: The visit of a kernel.
+        number: The number of the value for this kernel.
+        read_bytes: The bytes that it reads; 0 if it defines the value.
+    """
 
     visit: int
+    number: int
     read_bytes: int
 
 
@@ -90,22 +99,22 @@ class _Visit:
     held_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Stay:
-    """A value that may stay in the on-chip memory between two of its uses.
+class Stay(NamedTuple):
+    """A value that may stay in the on-chip memory from one kernel to another.
 
     Attributes:
-        value: The value.
-        start: The first time at which it is there: twice the number of a visit, or one more for a
-            result that is written over an operand.
-        reader: The visit until which it stays.
-        read_bytes: The bytes that the reader reads of it.
+        start: The kernel that leaves it there.
+        end: The kernel that reads it there.
+        size: Its bytes.
+        start_place: Its place at the start; another stay may end in it.
+        end_place: Its place at the end; another stay may start in it.
     """
 
-    value: _Value
     start: int
-    reader: int
-    read_bytes: int
+    end: int
+    size: int
+    start_place: int
+    end_place: int
 
 
 @dataclass(slots=True)
@@ -124,6 +133,8 @@ class _KernelSavings:
 
     def to_attr(self) -> OnChipAttr | None:
         """Convert to averages over the executions; None if nothing is saved."""
+        if not self.executions:  # in a loop without iterations
+            return None
         sizes = sorted({size for size, _ in (*self.reads, *self.writes)})
         saved_reads, saved_writes = (
             self._sum_up_to(sizes, saved) for saved in (self.reads, self.writes)
@@ -208,12 +219,12 @@ class _KernelSchedule:
             value = self.find_value(number, values)
             if read_bytes is None:
                 value.is_stored = True
-            elif self.sizes[number]:
-                value.uses.append(_Use(visit, read_bytes))
+            elif self.sizes[number] >= LEAST_BYTES:
+                value.uses.append(_Use(visit, number, read_bytes))
         for number in item.results:
             values[number] = value = self._add_value(number)
-            if kernel.leaves_results and self.sizes[number]:
-                value.uses.append(_Use(visit, 0))
+            if kernel.leaves_results and self.sizes[number] >= LEAST_BYTES:
+                value.uses.append(_Use(visit, number, 0))
                 value.is_defined = True
         if kernel.work is not None:
             visited = _Visit(item, item.op.results[0], executions, kernel.held_bytes)
@@ -263,28 +274,25 @@ class _KernelSchedule:
 
     def find_savings(self) -> dict[ir.Value, OnChipAttr]:
         """Place all stays, and return what the kernels save."""
-        stays, overwritten = [], self._find_overwritten_values()
+        overwritten = self._find_overwritten_values()
+        stays: list[Stay] = []
+        readers: list[tuple[_Value, _Use]] = []
         for value in self._values:
-            for before, after in itertools.pairwise(value.uses):
-                is_over = not before.read_bytes and id(value) in overwritten
-                stays.append(_Stay(value, 2 * before.visit + is_over, after.visit, after.read_bytes))
-        stays.sort(key=lambda stay: stay.start)
-        times = [(stay.start, 2 * stay.reader, self.sizes[stay.value.number]) for stay in stays]
-        needs = place_stays(times, [visit.held_bytes for visit in self.visits])
+            place, size = id(value), self.sizes[value.number]
+            first_place = overwritten.get(place, place)
+            for number, (before, after) in enumerate(itertools.pairwise(value.uses)):
+                start_place = place if number else first_place
+                stays.append(Stay(before.visit, after.visit, size, start_place, place))
+                readers.append((value, after))
+        needs = place_stays(stays, [visit.held_bytes for visit in self.visits])
         savings: dict[ir.Value, _KernelSavings] = defaultdict(_KernelSavings)
         for visit in self.visits:
             savings[visit.kernel].executions += visit.executions
         most_needs: dict[int, int] = {}
-        last_needs: dict[int, int] = {}
-        for stay, need in zip(stays, needs, strict=True):
-            value = stay.value
-            if id(value) in overwritten and id(value) not in last_needs:
-                need = max(need, last_needs.get(overwritten[id(value)], 0))
-            last_needs[id(value)] = need
+        for (value, use), need in zip(readers, needs, strict=True):
             most_needs[id(value)] = max(need, most_needs.get(id(value), 0))
-            reader = self.visits[stay.reader]
-            saved = (need, stay.read_bytes * reader.executions)
-            savings[reader.kernel].reads.append(saved)
+            reader = self.visits[use.visit]
+            savings[reader.kernel].reads.append((need, use.read_bytes * reader.executions))
         for value in self._values:
             if value.is_defined and not value.is_stored and id(value) in most_needs:
                 maker = self.visits[value.uses[0].visit]
@@ -294,10 +302,7 @@ class _KernelSchedule:
         return {kernel: attr for kernel, attr in attrs.items() if attr is not None}
 
     def _find_overwritten_values(self) -> Mapping[int, int]:
-        """Map results to the values over which they may be written, which nothing reads later.
-
-        The result takes the place of the other value if that is in the on-chip memory.
-        """
+        """Map results to the values over which they may be written, which nothing reads later."""
         dying: dict[int, list[_Value]] = defaultdict(list)
         defined: dict[tuple[int, int], _Value] = {}
         for value in self._values:
@@ -309,7 +314,7 @@ class _KernelSchedule:
         for visit, operands in dying.items():
             item = self.visits[visit].item
             for operand in operands:
-                for number in find_kernel_results_over(item, operand.number):
+                for number in find_kernel_results_over(item, operand.uses[-1].number):
                     result = defined.get((visit, item.results[number]))
                     is_equal = result and self.sizes[result.number] == self.sizes[operand.number]
                     if result and is_equal and id(result) not in overwritten:
@@ -324,38 +329,37 @@ def _read_trips(loop: LivenessOp) -> int:
     return 1 if trips is None else trips
 
 
-def place_stays(
-    stays: Sequence[tuple[int, int, int]], held_bytes: Sequence[int]
-) -> Sequence[int]:
+def place_stays(stays: Sequence[Stay], held_bytes: Sequence[int]) -> Sequence[int]:
     """Return the size of the on-chip memory from which on each value stays.
 
     Args:
-        stays: For each value the first and last time at which it is there, and its bytes. A time is
-            twice the number of a kernel, or one more after it.
+        stays: The stays.
         held_bytes: The bytes that each kernel itself holds.
     """
     needs = [0] * len(stays)
-    used = np.zeros(2 * len(held_bytes) + 1, np.int64)
-    used[: 2 * len(held_bytes) : 2] = held_bytes
+    used = np.array(held_bytes, np.int64)
+    taken: set[tuple[int, int]] = set()  # kernels and places
     # The least memory for each: at first besides the kernels, then besides what is placed already.
-    least = [int(used[start : end + 1].max()) + size for start, end, size in stays]
-    waiting = sorted(range(len(stays)), key=lambda n: (stays[n][1] - stays[n][0], stays[n][2]))
-    octave_bytes = _LEAST_OCTAVE_BYTES
+    least = [int(used[stay.start : stay.end + 1].max()) + stay.size for stay in stays]
+    waiting = sorted(range(len(stays)), key=lambda n: (stays[n].end - stays[n].start, stays[n].size))
     while waiting:
-        octave_bytes = max(octave_bytes, 1 << (min(least[n] for n in waiting) - 1).bit_length())
+        octave_bytes = 1 << (min(least[number] for number in waiting) - 1).bit_length()
         left: list[int] = []
         for number in waiting:
+            stay = stays[number]
             if least[number] <= octave_bytes:
-                start, end, size = stays[number]
-                way = used[start : end + 1]
-                least[number] = int(way.max()) + size
+                ends = (stay.start, stay.start_place), (stay.end, stay.end_place)
+                first, past = stay.start + (ends[0] in taken), stay.end + (ends[1] not in taken)
+                way = used[first:past]
+                most = max(int(used[stay.start]), int(used[stay.end]))
+                least[number] = max(int(way.max()) + stay.size, most) if len(way) else most
                 if least[number] <= octave_bytes:
-                    way += size
+                    way += stay.size
+                    taken.update(ends)
                     needs[number] = least[number]
                     continue
             left.append(number)
         waiting = left
-        octave_bytes *= 2
     return needs
 
 
