@@ -115,10 +115,12 @@ def _find_declared_rate(node: NodeSpec, key: str) -> float | None:
 class AcceleratorMachine:
     """The units of one device, with rates by type.
 
-    ``fallbacks`` collects the types that used the rate of another type.
+    ``fallbacks`` collects the types that used the rate of another type. ``energy_factor`` is the
+    factor on the energies of operations and of the SRAM, which hold at the clock of the files.
     """
 
     def __init__(self, config: AcceleratorMachineConfig) -> None:
+        self.energy_factor = 1.0
         self.node = config.node
         self.unit = configure_accelerator(config)
         rates = derive_peak_rates(config.node, self.unit)

@@ -116,9 +116,10 @@ def estimate_limited_energy(
     silicon = machine.silicon
     if silicon is None:
         return 1.0, None
-    compute_j = _sum_compute_energy(work, silicon)
+    compute_j = machine.energy_factor * _sum_compute_energy(work, silicon)
     moved_bytes = traffic.count_device_bytes(work)
-    sram_j = _multiply(silicon.find_pj_per_byte("sram"), traffic.count_sram_bytes(work))
+    sram_bytes = machine.energy_factor * traffic.count_sram_bytes(work)
+    sram_j = _multiply(silicon.find_pj_per_byte("sram"), sram_bytes)
     memory_j = _multiply(silicon.find_pj_per_byte("memory"), moved_bytes)
     limit_w, exponent = machine.node.tdp_w, silicon.file.clock_exponent
     slowdown = 1.0

@@ -47,7 +47,13 @@ from hespas.estimators.accelerators.scalesim_memory import (
     count_memory_cycles,
 )
 from hespas.estimators.accelerators.vector_unit import compute_vector_time_s
-from hespas.estimators.base import ChipFigures, CostItem, Estimator, raise_as_unknown_cost
+from hespas.estimators.base import (
+    ChipFigures,
+    CostItem,
+    DeviceRate,
+    Estimator,
+    raise_as_unknown_cost,
+)
 from hespas.estimators.work import OpWork
 from hespas.support.errors import UsageError
 from hespas.support.settings import setting
@@ -97,6 +103,7 @@ class SystolicEstimator(Estimator):
     Config: ClassVar[type] = SystolicConfig
 
     def __init__(self, config: SystolicConfig) -> None:
+        self.config = config
         self.machine = AcceleratorMachine(config)
         self.variant: flow.Variant = config.variant
         self.dataflows: tuple[flow.Dataflow, ...] = (
@@ -140,6 +147,55 @@ class SystolicEstimator(Estimator):
 
     def describe_chip(self) -> ChipFigures:
         return self.machine.describe_chip()
+
+    def list_device_rates(self) -> list[DeviceRate]:
+        """List the rates of the units, their clock, the SRAM, and the power limit.
+
+        At a higher clock an operation takes more energy, and device memory is as far away.
+        """
+        unit, node, silicon = self.machine.unit, self.machine.node, self.machine.silicon
+        access_cycles = self.first_access_s * unit.clock_hz
+
+        # A larger SRAM leaks more, which is not what its capacity is worth.
+        fixed_silicon = silicon and {**(node.silicon or {}), "leakage_w": self.machine.leakage_w}
+        fixed_node = replace(node, silicon=fixed_silicon)
+
+        def scale(**settings: Any) -> SystolicEstimator:
+            return SystolicEstimator(replace(self.config, **settings))
+
+        def scale_clock(factor: float) -> SystolicEstimator:
+            clock_hz, cycles = factor * unit.clock_hz, factor * access_cycles
+            scaled = scale(clock_hz=clock_hz, first_access_cycles=cycles)
+            if silicon is not None:
+                scaled.machine.energy_factor = factor**silicon.file.clock_exponent
+            return scaled
+
+        rates = [
+            DeviceRate(
+                "products", "products", unit.matrix_flops_per_s, "FLOP/s",
+                lambda factor: scale(cycles_per_row=unit.cycles_per_row / factor),
+            ),
+            DeviceRate(
+                "vector operations", "vector", unit.vector_ops_per_s, "FLOP/s",
+                lambda factor: scale(lanes=max(round(factor * unit.lanes), 1)),
+            ),
+            DeviceRate("clock", "clock", unit.clock_hz, "Hz", scale_clock),
+            DeviceRate(
+                "SRAM capacity", "sram", unit.cores * unit.sram_bytes, "B",
+                lambda factor: scale(
+                    sram_bytes=max(round(factor * unit.sram_bytes), 1), node=fixed_node
+                ),
+            ),
+        ]  # fmt: skip
+        if silicon is not None and node.tdp_w is not None:
+            limit_w = node.tdp_w
+
+            def scale_power(factor: float) -> SystolicEstimator:
+                return scale(node=replace(node, tdp_w=factor * limit_w))
+
+            least = (self.machine.leakage_w or 0.0) / limit_w
+            rates.append(DeviceRate("power", "power", limit_w, "W", scale_power, least))
+        return rates
 
     def list_warnings(self) -> list[str]:
         return self.machine.list_warnings()
