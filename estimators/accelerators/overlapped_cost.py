@@ -20,7 +20,6 @@ from hespas.estimators.accelerators.vector_unit import compute_vector_time_s
 from hespas.estimators.base import build_work_cost
 from hespas.estimators.work import OpWork, WorkPart
 
-
 NO_TRAFFIC = ChipTraffic()
 
 
@@ -111,9 +110,7 @@ class OverlappedUnits:
             {part.dtype: part.flops for part in placed.parts if part.unit == "matrix"}
         )
         memory_s = self.compute_memory_s(work, traffic)
-        sram_s = max(
-            work.read_bytes / self.sram_read_rate, work.write_bytes / self.sram_write_rate
-        )
+        sram_s = max(work.read_bytes / self.sram_read_rate, work.write_bytes / self.sram_write_rate)
         vector_s = compute_vector_time_s(placed, machine.unit)
         matrix_s = load.matrix_s + machine.compute_full_rate_time_s(other_flops)
         time_s = max(matrix_s, vector_s, memory_s, sram_s)

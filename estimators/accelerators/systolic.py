@@ -230,9 +230,7 @@ class SystolicEstimator(Estimator):
         return loads
 
     def _is_faster_on_lanes(self, product: UnitProduct) -> bool:
-        on_arrays = min(
-            self.count_array_cycles(product.on_arrays, each) for each in self.dataflows
-        )
+        on_arrays = min(self.count_array_cycles(product.on_arrays, each) for each in self.dataflows)
         on_lanes = OpWork("loop", 0, 0, product.on_lanes)
         unit = self.machine.unit
         return compute_vector_time_s(on_lanes, unit) < on_arrays / unit.clock_hz

@@ -113,6 +113,7 @@ def estimate_product_time(
             measured; otherwise the kernel runs alone.
         refetched_bytes: The bytes that the kernel reads again besides; None if they are not known.
     """
+
     def find_rate(node: NodeSpec) -> float:
         return node.find_peak_rate("matrix", shape.dtype).flops_per_s
 

@@ -341,7 +341,9 @@ def place_stays(stays: Sequence[Stay], held_bytes: Sequence[int]) -> Sequence[in
     taken: set[tuple[int, int]] = set()  # kernels and places
     # The least memory for each: at first besides the kernels, then besides what is placed already.
     least = [int(used[stay.start : stay.end + 1].max()) + stay.size for stay in stays]
-    waiting = sorted(range(len(stays)), key=lambda n: (stays[n].end - stays[n].start, stays[n].size))
+    waiting = sorted(
+        range(len(stays)), key=lambda n: (stays[n].end - stays[n].start, stays[n].size)
+    )
     while waiting:
         octave_bytes = 1 << (min(least[number] for number in waiting) - 1).bit_length()
         left: list[int] = []

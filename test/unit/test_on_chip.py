@@ -67,7 +67,9 @@ def find_used_bytes(
                 elif kernel == stay.end:
                     place = stay.end_place
                 places[place] = stay.size
-        used.append(held_bytes * any(s.start <= kernel <= s.end for s in kept) + sum(places.values()))
+        used.append(
+            held_bytes * any(s.start <= kernel <= s.end for s in kept) + sum(places.values())
+        )
     return used
 
 
@@ -224,8 +226,13 @@ def test_cells_of_a_sweep_share_what_stays(tmp_path):
     """Cells with other SRAMs, which are replayed, move what runs of their own do."""
     sizes = [size * MIB for size in (1, 16, 64)]
     runs = [run(tmp_path, setting={"sram_bytes": size})["utilisation"] for size in sizes]
-    cells = {"mlir": str(tmp_path / "chain.mlir"), "node": str(tmp_path / "chip.json"), "estimator": "systolic",
-             "split": "linear", "setting.sram_bytes": sizes}  # fmt: skip
+    cells = {
+        "mlir": str(tmp_path / "chain.mlir"),
+        "node": str(tmp_path / "chip.json"),
+        "estimator": "systolic",
+        "split": "linear",
+        "setting.sram_bytes": sizes,
+    }
     (tmp_path / "cells.json").write_text(json.dumps(cells))
     table = tmp_path / "table.json"
     words = ["sweep", str(tmp_path / "cells.json"), "--output", str(table), "--cache", "none"]

@@ -72,7 +72,9 @@ def _list_device_rates(replay: StepReplay) -> Iterator[StepRate]:
             if rate.kind == "clock":
                 factors += [each for each in _LOWER_CLOCKS if each < factor]
             times_ns = [replay.estimate_all(rate.scale(each)) for each in factors]
-            return replay.compute_step_s([min(kernel_ns) for kernel_ns in zip(*times_ns)])
+            return replay.compute_step_s(
+                [min(kernel_ns) for kernel_ns in zip(*times_ns, strict=True)]
+            )
 
         kind = cast(RateKind, rate.kind)
         yield StepRate(rate.name, kind, rate.value, rate.unit, compute_step_s, least=rate.least)
