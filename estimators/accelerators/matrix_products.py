@@ -5,7 +5,7 @@ The padding of a convolution counts like other elements on arrays, which multipl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from hespas.dialects.mlir import ir
@@ -27,7 +27,7 @@ from hespas.estimators.rules.library_calls import list_output_sizes
 from hespas.estimators.work import WorkPart, compute_op_work
 
 __all__ = ["MatrixProduct", "UnitProduct", "collect_matrix_products",
-           "collect_unit_products", "count_other_flops"]  # fmt: skip
+           "collect_unit_products", "count_other_flops", "sum_flops"]  # fmt: skip
 
 SHAPED_OPS = CONVOLUTIONS | {"dot_general", "dot"}  # of a ragged product the sizes are data
 PRODUCT_KINDS = ("gemm", "conv")
@@ -67,6 +67,14 @@ def collect_unit_products(op: ir.Operation) -> list[UnitProduct]:
         for each in _iterate_unit_products(op, 1)
         if each.on_arrays.count and each.on_arrays.flops
     ]
+
+
+def sum_flops(products: Sequence[MatrixProduct]) -> dict[str, int]:
+    """Sum the operations of products by type."""
+    flops: dict[str, int] = {}
+    for each in products:
+        flops[each.dtype] = flops.get(each.dtype, 0) + each.flops
+    return flops
 
 
 def _iterate_unit_products(op: ir.Operation, times: int) -> Iterator[UnitProduct]:

@@ -79,14 +79,33 @@ class OverlappedUnits:
         other_flops = count_other_flops(work, [each.on_arrays for each in products])
         costs = [self.compute_cost(work, load, other_flops) for load in loads]
         fastest = min(costs, key=lambda cost: cost.latency_ns)
-        if products:
-            placed = _place_on_lanes(work, products)
-            vector_s = compute_vector_time_s(placed, self.machine.unit)
-            if 1e9 * vector_s < fastest.latency_ns:
-                on_lanes = UnitLoad(traffic=traffic, on_lanes=products)
-                cost = self.compute_cost(work, on_lanes, other_flops)
-                fastest = min(fastest, cost, key=lambda cost: cost.latency_ns)
-        return fastest
+        return self.find_faster_on_lanes(fastest, work, products, other_flops, traffic) or fastest
+
+    def find_faster_on_lanes(
+        self,
+        cost: Cost,
+        work: OpWork,
+        products: Sequence[UnitProduct],
+        other_flops: dict[str, int],
+        traffic: ChipTraffic = NO_TRAFFIC,
+    ) -> Cost | None:
+        """Return the cost of an op with all products on lanes if it takes less time than ``cost``.
+
+        Args:
+            cost: The cost of the op with products on arrays.
+            work: The work of the op.
+            products: Its products.
+            other_flops: Matrix operations outside the products, by type.
+            traffic: What is moved if no product runs on arrays.
+        """
+        if not products:
+            return None
+        vector_s = compute_vector_time_s(_place_on_lanes(work, products), self.machine.unit)
+        if 1e9 * vector_s >= cost.latency_ns:
+            return None
+        on_lanes = UnitLoad(traffic=traffic, on_lanes=products)
+        moved = self.compute_cost(work, on_lanes, other_flops)
+        return moved if moved.latency_ns < cost.latency_ns else None
 
     def compute_cost(self, work: OpWork, load: UnitLoad, other_flops: dict[str, int]) -> Cost:
         """Return the cost of an op whose products the units compute as ``load`` says.

@@ -11,7 +11,7 @@ import hashlib
 import json
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from hespas.dialects.attrs import Cost
@@ -28,15 +28,32 @@ from hespas.estimators.accelerators.matrix_products import (
     collect_matrix_products,
     collect_unit_products,
     count_other_flops,
+    sum_flops,
 )
-from hespas.estimators.accelerators.overlapped_cost import OverlappedUnits, UnitLoad
+from hespas.estimators.accelerators.overlapped_cost import (
+    OverlappedUnits,
+    UnitLoad,
+    find_array_bound,
+)
 from hespas.estimators.base import ChipFigures, CostItem, raise_as_unknown_cost
 from hespas.estimators.measure.base import MeasurementJob, MeasuringEstimator
 from hespas.estimators.rules.body_tally import find_callee
-from hespas.estimators.work import UnknownCost
+from hespas.estimators.work import OpWork, UnknownCost
 from hespas.support.errors import find_framework_name, format_source_position
+from hespas.support.settings import setting
 
 Payload = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class SimulatingConfig(AcceleratorMachineConfig):
+    """The hardware of ``SimulatingEstimator``, and what the time of a matrix product depends on."""
+
+    simulator_alone: bool = setting(
+        False,
+        "take the time of a product from the simulator alone, whatever the type of its elements: "
+        "not at least that of the node's memory, and not longer for types with a lower rate",
+    )
 
 
 class ProductItem(CostItem):
@@ -64,9 +81,10 @@ class SimulatingEstimator(MeasuringEstimator):
         "own"  # nothing is timed, so workers may run alongside
     )
 
-    def __init__(self, config: AcceleratorMachineConfig) -> None:
+    def __init__(self, config: SimulatingConfig) -> None:
         super().__init__(config)
-        self.machine = AcceleratorMachine(config)
+        self.simulator_alone = config.simulator_alone
+        self.machine = AcceleratorMachine(config, has_equal_rates=config.simulator_alone)
         self.shapeless = 0
 
     @abstractmethod
@@ -97,6 +115,7 @@ class SimulatingEstimator(MeasuringEstimator):
         work = item.work
         products, payload_counts = collect_unit_products(item.op), self._build_payloads(item.op)
         on_arrays = [each.on_arrays for each in products]
+        other_flops = count_other_flops(work, on_arrays)
         self._measure_missing_items(
             [ProductItem(item.op, payload) for payload, _ in payload_counts]
         )
@@ -109,11 +128,22 @@ class SimulatingEstimator(MeasuringEstimator):
         matrix_s = sum(times * answer["median_s"] for answer, times in answers)
         with raise_as_unknown_cost(item.op):
             traffic = ChipTraffic(sum(count_array_bytes(on_arrays, self.machine.unit, "ws")))
+            load = UnitLoad(matrix_s, "", traffic)
             units = OverlappedUnits(self.name, self.machine)
-            cost = units.compute_fastest_cost(work, products, [UnitLoad(matrix_s, "", traffic)])
-        self.shapeless += bool(count_other_flops(work, on_arrays))
-        energy = _sum_simulated_energy(answers)
-        return cost if energy is None else replace(cost, **energy)
+            cost = units.compute_cost(work, load, other_flops)
+            energy = _sum_simulated_energy(answers)
+            if energy is not None:
+                cost = replace(cost, **energy)
+            if not self.simulator_alone:
+                on_lanes = units.find_faster_on_lanes(cost, work, products, other_flops)
+                cost = on_lanes or cost
+            elif products and not other_flops and _is_matrix_work(work):
+                ideal_s = self.machine.compute_full_rate_time_s(sum_flops(on_arrays))
+                memory_s = units.compute_memory_s(work, traffic)
+                bound = find_array_bound(matrix_s, ideal_s, memory_s)
+                cost = replace(cost, latency_ns=matrix_s * 1e9, bound=bound)
+        self.shapeless += bool(other_flops)
+        return cost
 
     def describe_provenance(self) -> str:
         parts = [
@@ -189,6 +219,11 @@ class ArraySimulatingEstimator(SimulatingEstimator):
             "sram_bytes": unit.sram_bytes // unit.arrays,
         }
         return payload, times
+
+
+def _is_matrix_work(work: OpWork) -> bool:
+    """Return whether all operations of an op are on the matrix unit."""
+    return not work.transcendentals and all(part.unit == "matrix" for part in work.parts)
 
 
 def _sum_simulated_energy(answers: Sequence[tuple[dict[str, Any], float]]) -> Payload | None:

@@ -33,6 +33,7 @@ from hespas.estimators.accelerators.matrix_products import (
     UnitProduct,
     collect_unit_products,
     count_other_flops,
+    sum_flops,
 )
 from hespas.estimators.accelerators.off_chip_traffic import OffChipBits, count_best_order_bits
 from hespas.estimators.accelerators.overlapped_cost import (
@@ -272,7 +273,7 @@ class SystolicEstimator(Estimator):
         memory_s = self.units.compute_memory_s(work, moved)
         time_s = max(arrays_s, sram_s, memory_s)
         if time_s == arrays_s:
-            ideal_s = self.machine.compute_full_rate_time_s(_sum_flops(products))
+            ideal_s = self.machine.compute_full_rate_time_s(sum_flops(products))
             bound = find_array_bound(time_s, ideal_s, waits_s)
         else:
             bound = "sram" if time_s == sram_s else "memory"
@@ -384,11 +385,3 @@ def _collect_item_products(item: CostItem) -> list[UnitProduct]:
 
 def _read_on_chip_bytes(item: CostItem) -> OnChipAttr | None:
     return OnChipAttr.read_from_op(item.op)
-
-
-def _sum_flops(products: Sequence[MatrixProduct]) -> dict[str, int]:
-    """Sum the operations of products by type."""
-    flops: dict[str, int] = {}
-    for each in products:
-        flops[each.dtype] = flops.get(each.dtype, 0) + each.flops
-    return flops
