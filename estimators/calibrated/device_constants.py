@@ -312,9 +312,10 @@ def _build_donor_fits(donors: Sequence[_Donor]) -> dict[str, KernelFit]:
         return fits
     measured_node, power_data = _find_measured_node(donor.node), _find_power_data(donors)
     for key, data in donor.data["fits"].items():
-        power = power_data and BoardPower.from_preset(
-            power_data, data.get("limit_w") or power_data["limit_w"]
-        )
+        power = None
+        if power_data is not None:
+            measured_limit_w = data.get("limit_w") or power_data["limit_w"]
+            power = BoardPower.from_preset(power_data, measured_limit_w)
         board = MeasuredBoard(measured_node, power)
         title = f"{donor.name} {key}"
         fits[key] = KernelFit.from_preset(title, data, donor.tags, donor.causes, board)

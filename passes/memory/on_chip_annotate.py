@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.attrs import OnChipAttr
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import get_defining_op, ir
 from hespas.dialects.op_kinds import find_entry_function
 from hespas.passes.base import Pass, PassRun
 from hespas.passes.memory.liveness_program import LivenessProgramReader
@@ -29,8 +29,10 @@ class OnChipAnnotatePass(Pass):
         reader = LivenessProgramReader(module)
         _, body = reader.read_program(find_entry_function(module))
         module.operation.walk(_remove_attr)
-        for kernel, attr in find_on_chip_values(body, reader.sizes).items():
-            attr.write_to_op(kernel.owner)
+        for result, attr in find_on_chip_values(body, reader.sizes).items():
+            kernel = get_defining_op(result)
+            assert kernel is not None
+            attr.write_to_op(kernel)
         run.forget_caches()  # costs and the texts of ops depend on it
 
 
