@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from hespas.configs.silicon import Silicon
 from hespas.estimators.accelerators import dataflow as flow
 from hespas.estimators.accelerators.accelerator_machine import AcceleratorMachine
-from hespas.estimators.accelerators.matrix_products import MatrixProduct
+from hespas.estimators.matrix_products import MatrixProduct
 from hespas.estimators.power_limit import KernelEnergy, compute_power_slowdown
 from hespas.estimators.work import OpWork
 

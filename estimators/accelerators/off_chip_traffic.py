@@ -14,7 +14,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hespas.estimators.accelerators.dataflow import SUM_BITS, Dataflow
+from hespas.estimators.accelerators.dataflow import Dataflow
+from hespas.estimators.matrix_products import SUM_BITS
 
 M, K, N = DIMENSIONS = range(3)
 

@@ -15,9 +15,9 @@ from typing import Any
 from hespas.dialects.attrs import Cost
 from hespas.estimators.accelerators.accelerator_machine import AcceleratorMachine
 from hespas.estimators.accelerators.chip_energy import ChipTraffic, estimate_limited_energy
-from hespas.estimators.accelerators.matrix_products import UnitProduct, count_other_flops
 from hespas.estimators.accelerators.vector_unit import compute_vector_time_s
 from hespas.estimators.base import build_work_cost
+from hespas.estimators.matrix_products import UnitProduct, count_other_flops
 from hespas.estimators.work import OpWork, WorkPart
 
 NO_TRAFFIC = ChipTraffic()

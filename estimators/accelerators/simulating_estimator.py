@@ -23,19 +23,19 @@ from hespas.estimators.accelerators.accelerator_machine import (
     AcceleratorMachineConfig,
 )
 from hespas.estimators.accelerators.chip_energy import ChipTraffic, count_array_bytes
-from hespas.estimators.accelerators.matrix_products import (
-    MatrixProduct,
-    collect_matrix_products,
-    collect_unit_products,
-    count_other_flops,
-    sum_flops,
-)
 from hespas.estimators.accelerators.overlapped_cost import (
     OverlappedUnits,
     UnitLoad,
     find_array_bound,
 )
 from hespas.estimators.base import ChipFigures, CostItem, raise_as_unknown_cost
+from hespas.estimators.matrix_products import (
+    MatrixProduct,
+    collect_matrix_products,
+    collect_unit_products,
+    count_other_flops,
+    sum_flops,
+)
 from hespas.estimators.measure.base import MeasurementJob, MeasuringEstimator
 from hespas.estimators.rules.body_tally import find_callee
 from hespas.estimators.work import OpWork, UnknownCost

@@ -28,13 +28,6 @@ from hespas.estimators.accelerators.accelerator_machine import (
     AcceleratorMachineConfig,
 )
 from hespas.estimators.accelerators.chip_energy import ChipTraffic, count_array_bytes
-from hespas.estimators.accelerators.matrix_products import (
-    MatrixProduct,
-    UnitProduct,
-    collect_unit_products,
-    count_other_flops,
-    sum_flops,
-)
 from hespas.estimators.accelerators.off_chip_traffic import OffChipBits, count_best_order_bits
 from hespas.estimators.accelerators.overlapped_cost import (
     NO_TRAFFIC,
@@ -54,6 +47,13 @@ from hespas.estimators.base import (
     DeviceRate,
     Estimator,
     raise_as_unknown_cost,
+)
+from hespas.estimators.matrix_products import (
+    MatrixProduct,
+    UnitProduct,
+    collect_unit_products,
+    count_other_flops,
+    sum_flops,
 )
 from hespas.estimators.work import OpWork
 from hespas.support.errors import UsageError

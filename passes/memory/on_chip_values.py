@@ -36,8 +36,7 @@ from hespas.dialects.attr_codec import read_trip_count
 from hespas.dialects.attrs import OnChipAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import FUSION, LOOPS, is_marked_collective
-from hespas.estimators.accelerators.dataflow import SUM_BITS
-from hespas.estimators.accelerators.matrix_products import MatrixProduct, collect_matrix_products
+from hespas.estimators.matrix_products import SUM_BITS, MatrixProduct, collect_matrix_products
 from hespas.estimators.rules.base import DynamicShape, list_operand_sizes, list_result_sizes
 from hespas.estimators.rules.fusion import compute_operand_reads
 from hespas.estimators.work import NotALeaf, OpWork, compute_op_work

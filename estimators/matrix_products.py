@@ -30,6 +30,7 @@ __all__ = ["MatrixProduct", "UnitProduct", "collect_matrix_products",
            "collect_unit_products", "count_other_flops", "sum_flops"]  # fmt: skip
 
 SHAPED_OPS = CONVOLUTIONS | {"dot_general", "dot"}  # of a ragged product the sizes are data
+SUM_BITS = 32  # of a partial sum, for results of at most as many bits
 PRODUCT_KINDS = ("gemm", "conv")
 _COMPLEX_MULTIPLY_FLOPS = 6  # of two complex numbers, as for an elementwise op
 
