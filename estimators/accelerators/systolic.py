@@ -132,9 +132,9 @@ class SystolicEstimator(Estimator):
         work = item.work
         with raise_as_unknown_cost(item.op):
             products = item.find_traits(_collect_item_products)
-            kept = self._count_kept_bytes(item)
-            loads = self._list_loads(products, work, kept)
-            cost = self.units.compute_fastest_cost(work, products, loads, kept)
+            resident = self._count_kept_bytes(item)
+            loads = self._list_loads(products, work, resident)
+            cost = self.units.compute_fastest_cost(work, products, loads, resident)
         self.shapeless += bool(count_other_flops(work, [each.on_arrays for each in products]))
         return cost
 
@@ -206,28 +206,28 @@ class SystolicEstimator(Estimator):
 
         SCALE-Sim's buffers are those of one product, and hold nothing between kernels.
         """
-        kept = item.find_traits(_read_on_chip_bytes)
-        if kept is None or self.variant == "scalesim":
+        on_chip = item.find_traits(_read_on_chip_bytes)
+        if on_chip is None or self.variant == "scalesim":
             return NO_TRAFFIC
         sram_bytes = self.machine.unit.cores * self.machine.unit.sram_bytes
-        operand_bytes, result_bytes = kept.find_kept_bytes(sram_bytes)
+        operand_bytes, result_bytes = on_chip.find_kept_bytes(sram_bytes)
         return ChipTraffic(kept_operand_bytes=operand_bytes, kept_result_bytes=result_bytes)
 
     def _list_loads(
-        self, products: Sequence[UnitProduct], work: OpWork, kept: ChipTraffic
+        self, products: Sequence[UnitProduct], work: OpWork, resident: ChipTraffic
     ) -> list[UnitLoad]:
         """List how the units may share the products of an op.
 
         All run on arrays; or those that take longer there run on the vector unit.
         """
         if not products:
-            return [UnitLoad(traffic=kept)]
-        loads = [self._load_arrays(products, work, kept)]
+            return [UnitLoad(traffic=resident)]
+        loads = [self._load_arrays(products, work, resident)]
         if len(products) > 1:
             thin = [each for each in products if self._is_faster_on_lanes(each)]
             wide = [each for each in products if each not in thin]
             if thin and wide:
-                loads.append(replace(self._load_arrays(wide, work, kept), on_lanes=thin))
+                loads.append(replace(self._load_arrays(wide, work, resident), on_lanes=thin))
         return loads
 
     def _is_faster_on_lanes(self, product: UnitProduct) -> bool:
@@ -237,12 +237,12 @@ class SystolicEstimator(Estimator):
         return compute_vector_time_s(on_lanes, unit) < on_arrays / unit.clock_hz
 
     def _load_arrays(
-        self, products: Sequence[UnitProduct], work: OpWork, kept: ChipTraffic
+        self, products: Sequence[UnitProduct], work: OpWork, resident: ChipTraffic
     ) -> UnitLoad:
         """Return the load of arrays with these products, in the fastest of the dataflows."""
         on_arrays = [each.on_arrays for each in products]
         return min(
-            (self._load_dataflow(on_arrays, work, kept, each) for each in self.dataflows),
+            (self._load_dataflow(on_arrays, work, resident, each) for each in self.dataflows),
             key=lambda load: load.matrix_s,
         )
 
@@ -250,13 +250,13 @@ class SystolicEstimator(Estimator):
         self,
         products: Sequence[MatrixProduct],
         work: OpWork,
-        kept: ChipTraffic,
+        resident: ChipTraffic,
         dataflow: flow.Dataflow,
     ) -> UnitLoad:
         """Return the load of arrays with these products in one dataflow."""
         unit, waits_s = self.machine.unit, 0.0
         first, *others = products
-        fetched_bytes = work.read_bytes - kept.kept_operand_bytes
+        fetched_bytes = work.read_bytes - resident.kept_operand_bytes
         read_bytes = None if self.variant == "scalesim" else fetched_bytes
         cycles = self.count_array_cycles(first, dataflow, read_bytes)
         cycles += sum(self.count_array_cycles(each, dataflow) for each in others)
@@ -266,10 +266,10 @@ class SystolicEstimator(Estimator):
         arrays_s = cycles / unit.clock_hz
         read, written = count_array_bytes(products, unit, dataflow)
         sram_s = max(read / self.units.sram_read_rate, written / self.units.sram_write_rate)
-        traffic = self._count_traffic(products, work, dataflow, kept)
+        traffic = self._count_traffic(products, work, dataflow, resident)
         traffic = replace(traffic, array_bytes=read + written)
         # SCALE-Sim's cycles contain what is moved again.
-        moved = kept if self.variant == "scalesim" else traffic
+        moved = resident if self.variant == "scalesim" else traffic
         memory_s = self.units.compute_memory_s(work, moved)
         time_s = max(arrays_s, sram_s, memory_s)
         if time_s == arrays_s:
@@ -284,7 +284,7 @@ class SystolicEstimator(Estimator):
         products: Sequence[MatrixProduct],
         work: OpWork,
         dataflow: flow.Dataflow,
-        kept: ChipTraffic,
+        resident: ChipTraffic,
     ) -> ChipTraffic:
         """Count the bytes that the SRAM of all cores cannot hold between two uses.
 
@@ -301,10 +301,10 @@ class SystolicEstimator(Estimator):
             read_again_bits += each.count * (moved.read - operand_bits)
             written_again_bits += each.count * (moved.written - result_bits)
         if not once_bits:
-            return kept
+            return resident
         scale = min(work.read_bytes + work.write_bytes, once_bits / 8) / once_bits
         return replace(
-            kept,
+            resident,
             read_again_bytes=scale * read_again_bits,
             written_again_bytes=scale * written_again_bits,
         )

@@ -138,12 +138,12 @@ class _KernelSavings:
         saved_reads, saved_writes = (
             self._sum_up_to(sizes, saved) for saved in (self.reads, self.writes)
         )
-        kept = [
+        rows = [
             (size, read, written)
             for size, read, written in zip(sizes, saved_reads, saved_writes, strict=True)
             if read or written
         ]
-        return OnChipAttr(*(tuple(column) for column in zip(*kept, strict=True))) if kept else None
+        return OnChipAttr(*(tuple(column) for column in zip(*rows, strict=True))) if rows else None
 
     def _sum_up_to(self, sizes: Sequence[int], saved: Sequence[tuple[int, int]]) -> list[int]:
         bytes_by_size: dict[int, int] = defaultdict(int)
