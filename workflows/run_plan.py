@@ -113,7 +113,10 @@ def build_run_plan(config: RunConfig, where: str = "") -> RunPlan:
     split: dict[str, str | bool] = {"block-limit": str(config.block_limit)}
     if strategy == "individual":
         split["merge"] = bool(merge)
+    # It depends on the order of kernels, which a split may change.
+    keeps_values = estimators.load_estimator_class(config.estimator).keeps_values
     steps = (
+        *([build_pass_step("on-chip-annotate", {})] if keeps_values else ()),
         build_pass_step(f"split-{strategy}", split),
         build_annotate_step(
             config.estimator, config.node, config.setting, collect_annotate_options(config)

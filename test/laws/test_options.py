@@ -90,7 +90,6 @@ NO_EFFECT = {
     "calibrated.compiler_estimates=True": "as above",
     "calibrated.quantise=True": "it needs products of 8 bits",
     "calibrated.attention=flash-attention-2": "it needs fused attention",
-    "systolic.sram_bytes=100": "issue 16: what is fetched again is not in the figures",
     "systolic.sram_read_bytes_per_cycle=100000000000.0": "it needs the variant scalesim",
     "systolic.sram_write_bytes_per_cycle=100000000000.0": "as above",
 }
