@@ -115,7 +115,10 @@ def test_missing_program_is_named_before_any_work(tmp_path, capsys):
     path = tmp_path / "m.csv"
     path.write_text(HEADER + "nothing,4,A100_SXM_40GB,A100_SXM_40GB_4GPU,1,0,x\n")
     assert run(str(path), "--programs", str(tmp_path)) == 1
-    assert "m.csv:2: error: there is no default or optimised or unoptimised program of nothing" in capsys.readouterr().err
+    assert (
+        "m.csv:2: error: there is no default or optimised or unoptimised program of nothing"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.slow

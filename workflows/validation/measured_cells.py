@@ -87,9 +87,9 @@ def find_cell_program(
 ) -> Path | None:
     """Find the program of a cell; returns None if there is none.
 
-    A program that is not optimised is called WORKLOAD_N_devices or WORKLOAD. An optimised one has the suffix
-    ``-opt-cudnn-GPU``, if convolutions call the GPU's library, or ``-opt-GPU``. GPU is the first
-    word of the node's name, such as "a100" for A100_SXM_40GB.
+    A program that is not optimised is called WORKLOAD_N_devices or WORKLOAD. An optimised one has
+    the suffix ``-opt-cudnn-GPU``, if convolutions call the GPU's library, or ``-opt-GPU``. GPU is
+    the first word of the node's name, such as "a100" for A100_SXM_40GB.
     """
     gpu = cell.node.split("_")[0].lower()
     ends = [f"-opt-cudnn-{gpu}", f"-opt-{gpu}"] if start == OPTIMISED else [""]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from typing import Literal
 
 from hespas import configs, frontends
 from hespas.dialects.mlir import clone_module, ir, make_context
@@ -14,7 +15,6 @@ from hespas.passes.pipeline import run_pipeline
 from hespas.support.errors import HespasError
 from hespas.support.supervised_process import open_temporary_folder
 from hespas.workflows import run_flow
-from hespas.workflows.program_form import AS_IS
 from hespas.workflows.run_config import RunConfig
 from hespas.workflows.run_flow import TextFunction, ignore_text
 from hespas.workflows.run_plan import build_run_plan
@@ -52,9 +52,9 @@ class PredictionFlow:
         return f"{self.estimator}, {self.start}"
 
     @property
-    def form(self) -> str | None:
+    def form(self) -> Literal["as-is"] | None:
         """The form of a run's configuration."""
-        return None if self.start == DEFAULT else AS_IS
+        return None if self.start == DEFAULT else "as-is"
 
     @property
     def preparation(self) -> str:
