@@ -22,6 +22,7 @@ from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
 from hespas.dialects.protobuf import extract_hlo_module
 from hespas.frontends import input_attributes, string_check
 from hespas.frontends.native_faults import check_native_faults
+from hespas.support.data_files import read_file_bytes
 from hespas.support.errors import HespasError, format_source_position
 from hespas.support.packed_data import unpack_bytes
 from hespas.support.supervised_process import run_native_reader
@@ -100,14 +101,8 @@ def read_unpacked_bytes(path: str | os.PathLike[str]) -> tuple[str, bytes]:
         if sys.stdin is None:
             raise HespasError("standard input is closed", remedy="name a file")
         return "<stdin>", _decompress_bytes(sys.stdin.buffer.read(), "<stdin>")
-    try:
-        with open(name, "rb") as file:
-            return to_display_name(name), _decompress_bytes(file.read(), to_display_name(name))
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise HespasError(f"cannot read it: {reason}", where=to_display_name(name)) from None
-    except ValueError:  # a null byte, half a character
-        raise HespasError(f"{name!r} is not a file name") from None
+    display_name = to_display_name(name)
+    return display_name, _decompress_bytes(read_file_bytes(name, display_name), display_name)
 
 
 def parse_module(data: bytes, name: str, context: ir.Context) -> ir.Module:

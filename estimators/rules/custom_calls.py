@@ -134,7 +134,7 @@ def _to_python_value(attr: Any) -> Any:
 def _parse_json_config(text: str) -> CallConfig:
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}  # other backends write binary data or text in another format
     return value if isinstance(value, dict) else {}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -12,7 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from hespas.configs.validation import validate_config
 from hespas.frontends.export import array_text
 from hespas.frontends.export.logical_axes import LogicalAxisRules
+from hespas.support.data_files import read_file_text
 from hespas.support.errors import HespasError, UsageError
+from hespas.support.json_text import parse_json
 
 if TYPE_CHECKING:
     from hespas.frontends.export.exportable import Exportable
@@ -141,25 +142,11 @@ def _check_json_value(leaf: Any) -> None:
 
 def read_export_spec(path: str) -> ExportSpec:
     """Read a specification from a JSON or YAML file; raises HespasError if it is invalid."""
-    try:
-        text = Path(path).read_text("utf-8")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise HespasError(f"cannot read it: {reason}", where=path) from None
-    values = (
-        _parse_json_spec(text, path) if path.endswith(".json") else _parse_yaml_spec(text, path)
-    )
+    text = read_file_text(path)
+    values = parse_json(text, path) if path.endswith(".json") else _parse_yaml_spec(text, path)
     if not isinstance(values, dict):
         raise HespasError("expected a mapping of keys to values", where=path)
     return validate_config(ExportSpec, values, path)
-
-
-def _parse_json_spec(text: str, path: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        where = f"{path}:{error.lineno}:{error.colno}"
-        raise HespasError(f"not valid JSON: {error.msg}", where=where) from None
 
 
 def _parse_yaml_spec(text: str, path: str) -> Any:
@@ -178,6 +165,8 @@ def _parse_yaml_spec(text: str, path: str) -> Any:
         where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else path
         remedy = 'put arrays within [] or {} into quotes: ["f32[8,8]"]' if "[" in text else ""
         raise HespasError(f"not valid YAML: {error.problem}", where=where, remedy=remedy) from None
+    except RecursionError:
+        raise HespasError("is nested too deeply", where=path) from None
     except yaml.YAMLError as error:
         raise HespasError(f"not valid YAML: {str(error).splitlines()[0]}", where=path) from None
 

@@ -441,7 +441,7 @@ def test_configurations(refused: Check, config: object, message: str, code: int)
         (["trace", "check", "absent"], "^absent: error: the folder does not exist", 1),
         (["trace", "check", "."], "^.: error: there are no traces", 1),
         (["trace", "print", "m"], "^m: error: ", 1),
-        (["trace", "print", "."], "^.: error: Is a directory", 1),
+        (["trace", "print", "."], "^.: error: cannot read it: Is a directory", 1),
         (["trace"], "^error: .*required: COMMAND; see hespas trace --help", 2),
         (["trace", "chekc", "."], "^error: .*invalid choice: 'chekc'; did you mean 'check'", 2),
         (["presets", "nodes", "m/x.json"], "^m/x.json: error: cannot read it: Not a directory", 1),

@@ -332,7 +332,7 @@ def _parse_json_or_text(text: str) -> Any:
     """Parse JSON; text that is not JSON is returned unchanged."""
     try:
         return json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return text
 
 
