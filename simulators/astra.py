@@ -255,7 +255,8 @@ def _explain_failure(
     if printed.critical:
         failure += f": {printed.critical[0]}"
     elif code > 0:
-        failure += f", exit code {code}: {printed.last_line}"
+        failure += f", exit code {code}"
+        failure += f": {printed.last_line}" if printed.last_line else ", and printed nothing"
     remedy = ""
     if printed.held_nodes:
         device, nodes = min(printed.held_nodes.items())

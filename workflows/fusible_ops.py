@@ -35,7 +35,7 @@ def has_fusible_pair(module: ir.Module, kinds: Collection[str] | None = None) ->
 
     def reads_fusible_result(op: ir.Operation) -> bool:
         return is_fusible(op.name) and any(
-            not isinstance(value.owner, ir.Block) and is_fusible(value.owner.name)
+            not isinstance(value.owner, ir.Block) and is_fusible(value.owner.operation.name)
             for value in op.operands
         )
 

@@ -97,7 +97,7 @@ def _describe_recipes() -> list[dict[str, Any]]:
                 }
                 for o in recipe_options.collect_options(build)
             ]
-        except Exception as error:  # raised by another package, or by a missing one
+        except (Exception, SystemExit) as error:  # raised by another package, or by a missing one
             row["problem"] = describe_error(error)["message"]
         rows.append(row)
     return rows

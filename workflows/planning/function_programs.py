@@ -82,7 +82,7 @@ def _call_program(call: Callable[[], Any], name: str) -> Any:
         return call()
     except MemoryError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         report = describe_error(error)
         kind = UsageError if report["usage"] else HespasError
         raise kind(

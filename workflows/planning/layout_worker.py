@@ -43,7 +43,7 @@ def run_task(payload: dict[str, Any]) -> dict[str, Any]:
         return answer_task(payload, find_layout_builder(payload["export"]))
     except MemoryError:
         raise
-    except Exception as error:  # a program may raise anything
+    except (Exception, SystemExit) as error:  # a program may raise anything
         return {"error": describe_error(error)}
 
 
@@ -89,7 +89,7 @@ def _describe_mesh(
         }
     except MemoryError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         described = describe_error(error)
         return {"error": "; ".join(filter(None, (described["message"], described["remedy"])))}
 

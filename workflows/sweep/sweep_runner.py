@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hespas import configs, frontends
-from hespas.estimators.measure.failure import WorkerFailure
+from hespas.estimators.measure.failure import ClusterLostError, WorkerFailure
 from hespas.estimators.measure.measurement_cache import MeasurementCache
 from hespas.estimators.measure.measurement_run import WorkerPool
 from hespas.estimators.measure.processes import LocalWorkerPool, WorkerSpec
@@ -73,6 +73,8 @@ class SweepOutcome:
         computed: The number of cells that were computed now.
         failed: The number of cells with an error.
         elapsed_s: The time of the sweep in seconds.
+        lost: Why the sweep stopped before its end, which the cells that it has not run have as
+            their error; "" if it did not.
     """
 
     rows: list[SweepRow] = field(default_factory=list)
@@ -80,6 +82,7 @@ class SweepOutcome:
     computed: int = 0
     failed: int = 0
     elapsed_s: float = 0.0
+    lost: str = ""
 
 
 def run_sweep(cells: Sequence[SweepCell], options: SweepOptions, note: Note) -> SweepOutcome:
@@ -103,6 +106,11 @@ def run_sweep(cells: Sequence[SweepCell], options: SweepOptions, note: Note) -> 
                 "run the same command to continue"
             )
             raise
+        except ClusterLostError as error:
+            if not answers:
+                raise
+            outcome.lost = str(error)
+            errors |= dict.fromkeys(jobs.keys() - answers.keys(), outcome.lost)
     answers |= {i: {"error": text} for i, text in errors.items()}
     for i, cell in enumerate(cells):
         outcome.rows.append(_make_row(cell, jobs.get(i), answers[i]))
