@@ -89,7 +89,7 @@ def load_system(name_or_path: str) -> SystemSpec:
     path, settings = _split_system_name(name_or_path)
     if is_system_path(name_or_path):
         return system_files.read_system_folder(path, settings)
-    if path.name in system_families.list_family_presets() and settings == "system.json":
+    if system_families.is_family_preset(path.name) and settings == "system.json":
         return system_families.load_family_preset(path.name)
     preset = _FOLDER / "systems" / path.name
     if not preset.is_dir():
@@ -126,7 +126,7 @@ def read_system_files(name: str) -> dict[str, str]:
 
     if inline_systems.is_inline_name(name):
         return inline_systems.render_inline_files(name)
-    if name in system_families.list_family_presets():
+    if system_families.is_family_preset(name):
         return system_families.render_family_files(name)
     folder = _FOLDER / "systems" / name
     if name not in list_system_presets():
@@ -140,9 +140,8 @@ def read_system_provenance(system: SystemSpec) -> dict[str, Any]:
     """Return the sources of a system's numbers, with corrections and caveats; empty if unknown."""
     from hespas.configs import system_families
 
-    if (
-        system.folder == _FOLDER / "systems" / system.name
-        and system.name in system_families.list_family_presets()
+    if system.folder == _FOLDER / "systems" / system.name and system_families.is_family_preset(
+        system.name
     ):
         return system_families.describe_family_provenance(system.name)
     path = system.folder / "provenance.json"

@@ -37,7 +37,7 @@ class HespasError(Exception):
     def __init__(
         self, message: str, *, op: OperationLike | None = None, where: str = "", remedy: str = ""
     ) -> None:
-        self.message = message
+        self.message = message.rstrip(" \n;:,")  # of other tools, which go on in what was cut off
         self.op_name = op.name if op is not None else ""
         self.where = where or (format_source_position(op.location) if op is not None else "")
         self.remedy = remedy

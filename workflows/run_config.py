@@ -63,6 +63,11 @@ class RunConfig(BaseModel):
     output: Annotated[str | None, Flag("DIR", is_output=True)] = Field(
         default=None, description="folder for the traces; by default named after the program"
     )
+    dims: Annotated[str | None, Flag("NAME=SIZE,...")] = Field(
+        default=None,
+        description="sizes of symbolic dimensions, such as b=8,s=1024 or arg0=8x1024x64; by "
+        "default the bound in the type, or 128",
+    )
     split: Literal["linear", "individual", "individual-merge"] | None = Field(
         default=None,
         description="how to divide compute into regions; by default linear with estimators of "

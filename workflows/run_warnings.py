@@ -16,10 +16,11 @@ from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import FUSION
 from hespas.estimators import registry as estimators
 from hespas.passes.base import PassRun
+from hespas.passes.fuse import KernelFusion
 from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR
 from hespas.support.errors import UsageError
 from hespas.support.text_tables import format_percent
-from hespas.workflows.fusible_ops import KERNELS, has_fusible_pair
+from hespas.workflows.fusible_ops import FREE, KERNELS, has_fusible_pair
 
 PairFinder = Callable[[ir.Module, frozenset[str]], bool]
 LEAST_SHARE = 0.1  # of the compute time, from which unfused ops are worth a warning
@@ -53,8 +54,8 @@ def warn_of_doubtful_program(
     elif node is not None and optimised_for != node.name:
         run.warn(
             f"XLA has optimised the program for {optimised_for}, and the node is {node.name}: its "
-            "kernels are not those of this node; start from the program before optimisation, and "
-            f"{_format_remedy(node)}"
+            "kernels are not those of this node; start from the program before optimisation"
+            f"{_format_remedy(node, run, ', and ')}"
         )
     if estimator == "calibrated" and node is not None:
         _warn_of_foreign_constants(node, run)
@@ -67,13 +68,15 @@ def _warn_of_unfused_ops(
     kinds, time_ns = stats["kinds"], stats["totals"]["time_ns"]
     if FUSION in kinds or not time_ns or not _estimates_single_ops(estimator):
         return
-    fusible = frozenset(kinds) - KERNELS
+    if run.find_artefact(KernelFusion):
+        return  # what is left is what a compiler leaves, too
+    fusible = frozenset(kinds) - KERNELS - FREE
     share = sum(kinds[name]["time_ns"] for name in fusible) / time_ns
     if share >= LEAST_SHARE and find_pair(module, fusible):
         run.warn(
             f"XLA has not optimised the program: {format_percent(share)} of its compute time is "
-            "in ops that XLA would fuse, so that the estimate can be several times too slow; "
-            f"{_format_remedy(node)}"
+            "in ops that XLA would fuse, so that the estimate can be several times too slow"
+            f"{_format_remedy(node, run, '; ')}"
         )
 
 
@@ -85,13 +88,19 @@ def _estimates_single_ops(estimator: str) -> bool:
         return False
 
 
-def _format_remedy(node: NodeSpec | None) -> str:
-    """Name the ways to the kernels that XLA would make of a program on a node."""
+def _format_remedy(node: NodeSpec | None, run: PassRun, separator: str) -> str:
+    """Name the ways to the kernels that XLA would make of a program on a node, after a separator.
+
+    A form that the run has is no remedy; "" if no other is left.
+    """
     from hespas.configs import compile_targets
 
-    if node is None or node.name not in compile_targets.list_target_presets():
-        return "add --form fuse"
-    return "add --form xla, which compiles it for the node, or --form fuse"
+    forms = []
+    if node is not None and node.name in compile_targets.list_target_presets():
+        forms.append("--form xla, which compiles it for the node")
+    if not run.find_artefact(KernelFusion):
+        forms.append("--form fuse")
+    return f"{separator}add {', or '.join(forms)}" if forms else ""
 
 
 def _warn_of_foreign_constants(node: NodeSpec, run: PassRun) -> None:

@@ -32,6 +32,10 @@ REQUEST, MODULE, REPORT, ERROR = "request.json", "module", "report.json", "error
 MISSING_LOWERING = re.compile(r"not found for platform|Only interpret mode is supported on CPU")
 
 
+# The part of the path of a recipe that tells where hespas is installed, not where to look.
+INSTALLATION = r"^.*/(?=hespas/frontends/recipes/)"
+
+
 def main(folder_name: str) -> None:
     """Process the request in a folder, write the answer, and end the process."""
     sys.stdout = sys.stderr
@@ -74,6 +78,7 @@ def configure_jax(device_count: int | None = None, *, source: bool = True) -> No
     jax.config.update("jax_platforms", "cpu")
     if device_count is not None:
         jax.config.update("jax_num_cpu_devices", device_count)
+    jax.config.update("jax_hlo_source_file_canonicalization_regex", INSTALLATION)
     if not source:
         jax.config.update("jax_traceback_in_locations_limit", 0)
 

@@ -9,6 +9,7 @@ from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import has_fusions
 from hespas.passes.annotate.traverse import require_target
 from hespas.passes.base import Pass, PassRun, option
+from hespas.passes.fuse import KernelFusion
 from hespas.passes.fuse.algebraic_simplifier import simplify_module
 from hespas.passes.fuse.collective_rewrites import (
     scatter_reductions,
@@ -47,7 +48,7 @@ class FusePass(Pass):
     )
     max_ops: int = option(10000, "maximum number of ops in a kernel")
 
-    def apply(self, module: ir.Module, run: PassRun) -> None:
+    def apply(self, module: ir.Module, run: PassRun) -> KernelFusion:
         check_not_split(module, self.name)
         if self.model not in MODELS:
             raise UsageError(
@@ -57,7 +58,7 @@ class FusePass(Pass):
         self._check_limits()
         if has_fusions(module):
             run.warn(f"{self.name}: the module already has fusions and is not changed")
-            return
+            return KernelFusion(self.model)
         limits = KernelLimits(self.max_buffers, self.max_ops)
         inline_all_calls(module)
         blocks = simplify_module(module)
@@ -82,6 +83,7 @@ class FusePass(Pass):
         if self.model == "xla" and self.combine:
             for block in blocks:
                 CollectiveCombiner(block, self.combine).combine_collectives()
+        return KernelFusion(self.model)
 
     def _check_limits(self) -> None:
         for spelling, value, minimum in (

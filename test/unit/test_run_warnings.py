@@ -62,6 +62,43 @@ def test_a_program_that_xla_has_not_optimised(place, capsys):
     assert collect_warnings(capsys, "--node", "H100_80GB") == []
 
 
+REDUCTION = """
+func.func @main(%x: tensor<4096x4096xf32>) -> tensor<4096xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %sum = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [1]
+    : (tensor<4096x4096xf32>, tensor<f32>) -> tensor<4096xf32>
+  return %sum : tensor<4096xf32>
+}
+"""
+
+
+def test_one_kernel_has_nothing_to_fuse(place, capsys):
+    """A reduction reads a constant, which is no kernel; nor is fusing the remedy after fusing."""
+    Path("step.mlir").write_text(REDUCTION)
+    for form in ("as-is", "fuse"):
+        assert collect_warnings(capsys, "--node", "A100_SXM_40GB", "--form", form) == []
+    exp = "  %e = stablehlo.exponential %x : tensor<4096x4096xf32>\n  %zero"
+    Path("step.mlir").write_text(
+        REDUCTION.replace("  %zero", exp, 1).replace("reduce(%x", "reduce(%e")
+    )
+    (warning,) = collect_warnings(capsys, "--node", "A100_SXM_40GB", "--form", "as-is")
+    assert re.fullmatch(NOT_OPTIMISED + " xla, which compiles it for the node, or .*", warning)
+    assert collect_warnings(capsys, "--node", "A100_SXM_40GB", "--form", "fuse") == []
+
+
+def test_the_form_of_the_run_is_no_remedy(place, capsys):
+    module = hespas_api.read("step.mlir")
+    write_program_facts(module, {"optimised_for": "A100_SXM_40GB"})
+    Path("step.mlir").write_text(str(module))
+    for flags, ends in (
+        (("--node", "H100_80GB", "--fuse"), "and add --form xla, which compiles it for the node"),
+        (("--node", "MI300X", "--fuse"), "start from the program before optimisation"),
+        (("--node", "MI300X"), "and add --form fuse"),
+    ):
+        warnings = collect_warnings(capsys, *flags)
+        assert any(warning.endswith(ends) for warning in warnings), warnings
+
+
 def test_sweeps_and_estimates_warn_like_runs(place, capsys):
     flags = {"node": "MI250X", "system": "A100_SXM_40GB_4GPU"}
     warnings = collect_warnings(capsys, *(f"--{name}={value}" for name, value in flags.items()))

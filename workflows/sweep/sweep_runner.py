@@ -23,6 +23,7 @@ from hespas.estimators.measure.processes import LocalWorkerPool, WorkerSpec
 from hespas.estimators.measure.progress import ProgressCounter, open_progress_display
 from hespas.support.errors import HespasError
 from hespas.support.supervised_process import open_temporary_folder
+from hespas.workflows.studies.program_forms import match_family_systems
 from hespas.workflows.sweep import sweep_grid
 from hespas.workflows.sweep.sweep_grid import SweepCell
 from hespas.workflows.sweep.sweep_jobs import SweepJob, SweepJobFactory, collect_environment
@@ -38,7 +39,7 @@ WORKER, PROBE = (
     "hespas.workflows.sweep.sweep_worker:probe_environment",
 )
 
-SPLIT_KEYS = ("keep_going", "form", "fuse", "split", "block_limit")
+SPLIT_KEYS = ("dims", "keep_going", "form", "fuse", "split", "block_limit")
 ESTIMATE_KEYS = ("estimator", "setting", "kernel_cost", "node")
 
 Note = Callable[[str], None]
@@ -288,6 +289,8 @@ def _expand_systems(
         answer = devices[cell["mlir"], str(cell.get("keep_going"))]
         count = answer.get("figures", {}).get("devices")
         fitting = [name for name, size in named[pattern] if size == count]
+        if not fitting and count:
+            fitting = match_family_systems(count, [str(pattern)])
         expanded_cells += [{**cell, "system": name} for name in fitting]
         if not fitting:
             mismatch = HespasError(

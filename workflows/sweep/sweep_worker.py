@@ -175,7 +175,8 @@ def _make_prepared_key(
     plan: RunPlan, digest: str, form: ProgramForm, first: Sequence[Pass]
 ) -> tuple[Hashable, ...]:
     steps = pipeline.format_pipeline(first)
-    return (plan.mlir, digest, plan.keep_going, form.description, form.warning, steps)
+    form_key = (form.description, form.warning)
+    return (plan.mlir, digest, plan.dims, plan.keep_going, *form_key, steps)
 
 
 def _count_devices(cell: dict[str, Any]) -> dict[str, Any]:
@@ -229,10 +230,16 @@ def _read_program(
 ) -> ModuleStage:
     """Read and prepare the program; raises HespasError."""
     _check_digest(plan, digest)
-    run = PassRun(frontends.to_display_name(plan.mlir), plan.keep_going, note=lambda text: None)
+    run = PassRun(
+        frontends.to_display_name(plan.mlir),
+        plan.keep_going,
+        note=lambda text: None,
+        spell_option=lambda name, value: f"--set {name}={value}",
+    )
     if form is not None and form.warning:
         run.warn(form.warning)
     module = frontends.read_module(plan.mlir, make_context())
+    run_flow.set_planned_sizes(module, plan, run)
     prepare = build_pass(registry.load_pass_class("prepare"), {})
     known = TargetAttr.NAME in module.operation.attributes
     for step in first if known else [*first, prepare]:
