@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from jax.sharding import AbstractDevice
+    from jax.stages import Lowered, Traced
 
 # A recent device of each platform, for exports that name no target.
 ASSUMED_TARGETS = {"cuda": "H100_80GB", "tpu": "TPUv6e"}
@@ -53,6 +54,30 @@ def enter_target_device(device: AbstractDevice | None) -> AbstractContextManager
     return use_abstract_mesh(AbstractMesh((), (), abstract_device=device))
 
 
+def lower_traced(traced: Traced, platform: str) -> Lowered:
+    """Lower a traced program for a platform whose devices and runtime need not be present.
+
+    JAX asks the runtime for callbacks to the host only, such as those of ``jax.debug.print``, and
+    refuses one of another platform.
+    """
+    from jax._src.interpreters import mlir
+
+    context_class: Any = mlir.ModuleContext
+    get_present_backend = context_class.get_backend
+
+    def get_backend(context: Any, optional: bool = False) -> Any:
+        try:
+            return get_present_backend(context, optional)
+        except (ValueError, RuntimeError):  # of another platform, or none
+            return _AbsentClient(platform)
+
+    context_class.get_backend = get_backend
+    try:
+        return traced.lower(lowering_platforms=(platform,))
+    finally:
+        context_class.get_backend = get_present_backend
+
+
 @dataclass(frozen=True)
 class _AbsentClient:
     """The backend of absent devices.
@@ -66,6 +91,9 @@ class _AbsentClient:
 
     def process_index(self) -> int:
         return AbsentDevice.process_index + 1
+
+    def make_python_callback_from_host_send_and_recv(self, *_: Any) -> None:
+        """Stand for a callback, which nothing calls because the program is not run."""
 
 
 class AbsentDevice:

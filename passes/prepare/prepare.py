@@ -11,7 +11,11 @@ from hespas.passes.prepare.call_inlining import inline_calls
 from hespas.passes.prepare.census import collect_census
 from hespas.passes.prepare.communicators import annotate_collectives, replicate_program
 from hespas.passes.prepare.input_check import check_async_pairs, check_input_form
-from hespas.passes.prepare.legalise import legalise_dialects, replace_cross_replica_sums
+from hespas.passes.prepare.legalise import (
+    legalise_dialects,
+    replace_cross_replica_sums,
+    replace_host_transfers,
+)
 from hespas.passes.prepare.markers import remove_markers
 from hespas.passes.prepare.partition import partition_module
 from hespas.passes.prepare.symbolic_dims import set_dimension_sizes
@@ -65,6 +69,8 @@ class PreparePass(Pass):
         if self.partition and partition_module(module, census, run):
             census = collect_census(module)
         if legalise_dialects(module, census):
+            census = collect_census(module)
+        if replace_host_transfers(census):
             census = collect_census(module)
         if remove_markers(census):
             census = collect_census(module)
