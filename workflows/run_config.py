@@ -6,14 +6,15 @@ sweep and the table in docs/reference/run-config.md are made from :class:`RunCon
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.fields import FieldInfo
 
 from hespas.configs import read_json
+from hespas.configs.kernel_costs import convert_cost_mapping, format_kernel_costs
 from hespas.configs.overlap_slowdown import parse_slowdown_shares
 from hespas.configs.validation import SlowdownSetting
 from hespas.support.errors import HespasError
@@ -41,6 +42,29 @@ class Flag:
     separator: str = ""
     is_output: bool = False
     parse_text: Callable[[str], Any] | None = None
+
+
+_COUNT = {"type": "number", "minimum": 0}
+_COST = {
+    "type": "object",
+    "properties": {"flops": _COUNT, "bytes": _COUNT},
+    "required": ["flops", "bytes"],
+    "additionalProperties": False,
+}
+COST_SCHEMA: dict[str, Any] = {
+    "anyOf": [
+        {"type": "string"},
+        {"type": "object", "additionalProperties": _COST},
+        {"type": "null"},
+    ]
+}
+
+
+def _format_cost_mapping(value: Any) -> Any:
+    """Format a mapping of kernels to their costs as the text of the flag; others as they are."""
+    if isinstance(value, Mapping):
+        return format_kernel_costs(dict(convert_cost_mapping(value, "kernel_cost")))
+    return value
 
 
 class RunConfig(BaseModel):
@@ -93,10 +117,15 @@ class RunConfig(BaseModel):
     keep_going: bool = Field(
         default=False, description="tag and count ops without a cost rule instead of stopping"
     )
-    kernel_cost: Annotated[str | None, Flag("NAME=FLOPS,BYTES", separator=";")] = Field(
+    kernel_cost: Annotated[
+        str | None,
+        Flag("NAME=FLOPS,BYTES", separator=";"),
+        BeforeValidator(_format_cost_mapping),
+        WithJsonSchema(COST_SCHEMA),
+    ] = Field(
         default=None,
         description="work of one call of a custom call on one device, by the name of the kernel or "
-        "of the target; several separated by ; or a JSON file",
+        "of the target; several separated by ; or a JSON file, or an object as in such a file",
     )
     memory: Annotated[bool, Flag(off_help="do not compute the peak memory of a device")] = Field(
         default=True, description="compute the peak memory of a device"

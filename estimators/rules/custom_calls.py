@@ -65,8 +65,10 @@ def _compute_custom_call_work(op: ir.Operation) -> OpWork:
     package_rule = find_call_rule(target)
     if package_rule is not None:
         return package_rule.work(op)
-    declared = find_config_value(config, "cost_estimate")
-    if isinstance(declared, Mapping):
+    declared = find_config_value(config, "cost_estimate") or _parse_json_config(
+        read_frontend_text(op, op_kinds.DECLARED_COST)
+    )
+    if declared and isinstance(declared, Mapping):
         return _build_declared_work(op, declared)
     raise _build_unknown_call_error(op, target)
 

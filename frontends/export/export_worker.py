@@ -12,7 +12,6 @@ import re
 import resource
 import sys
 import sysconfig
-import tempfile
 import time
 import traceback
 from pathlib import Path
@@ -22,8 +21,7 @@ from hespas.support import worker_template
 from hespas.support.errors import HespasError, UsageError
 
 if TYPE_CHECKING:
-    from hespas.dialects.mlir import ir
-    from hespas.dialects.xla import CompilationSettings
+    pass
 
 # What takes longest to import; worker templates do it once.
 PRELOADED = ("jax", "hespas.frontends.jax", "hespas.frontends.export.program_source")
@@ -111,6 +109,7 @@ def _describe_recipes() -> list[dict[str, Any]]:
 def export_program(request: dict[str, Any], output: Path) -> dict[str, Any]:
     """Lower the program, write it to ``output`` as bytecode, and return the report."""
     from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
+    from hespas.frontends.export.custom_partitioning import partition_custom_kernels
     from hespas.frontends.export.device_placement import place_module_devices
     from hespas.frontends.export.export_spec import ExportSpec
     from hespas.frontends.export.program_source import ExportRequest, load_lowered_program
@@ -134,7 +133,9 @@ def export_program(request: dict[str, Any], output: Path) -> dict[str, Any]:
     module = from_jax(loaded.lowered)
     place_module_devices(module, loaded.mesh, request.get("dcn", {}))
     facts = add_model_flops(module, loaded.facts)
-    _partition_custom_kernels(module, output.parent)
+    partition_custom_kernels(
+        module, output.parent, lambda text: print(text, file=sys.stderr), waits=False
+    )
     with output.open("wb") as file:
         module.operation.write_bytecode(file)
     return {
@@ -146,26 +147,6 @@ def export_program(request: dict[str, Any], output: Path) -> dict[str, Any]:
         "lower_s": time.monotonic() - start,
         "peak_bytes": _measure_peak_bytes(),
     }
-
-
-def _partition_custom_kernels(module: ir.Module, folder: Path) -> None:
-    """Partition a module with kernels that only this process can partition; leave others as is."""
-    from hespas.frontends.export.custom_partitioning import run_partitioner_here
-    from hespas.passes.base import PassRun
-    from hespas.passes.prepare import partition
-    from hespas.passes.prepare.census import collect_census
-
-    census = collect_census(module)
-    call = partition.find_custom_partitioning(census)
-    if call is None:
-        return
-    dumps = Path(tempfile.mkdtemp(prefix="dumps-", dir=folder))  # a worker exports many programs
-
-    def run_partitioner(module: ir.Module, compilation: CompilationSettings) -> ir.Module:
-        return run_partitioner_here(module, compilation, dumps)
-
-    run = PassRun(note=lambda text: print(text, file=sys.stderr))
-    partition.partition_module(module, census, run, partitioner=run_partitioner)
 
 
 def _exclude_own_frames() -> None:
