@@ -116,6 +116,18 @@ def price_million_tokens(
     return 1e6 * cost_usd / (tokens_per_s * step_s)
 
 
+def compute_lone_step_s(stats: Mapping[str, Any]) -> float | None:
+    """Return the step time of devices that exchange nothing in seconds; None if they do.
+
+    Args:
+        stats: The contents of module_stats.json.
+    """
+    if "host_copies" in stats:
+        step_ns = stats["host_copies"]["step_ns"]
+        return None if step_ns is None else step_ns * 1e-9
+    return None if stats["totals"]["comm_ops"] else stats["totals"]["time_ns"] * 1e-9
+
+
 def derive_step_figures(
     stats: Mapping[str, Any], step_time_s: float | None, node: NodeSpec | None, work: StepWork
 ) -> DerivedFigures:
@@ -123,8 +135,7 @@ def derive_step_figures(
 
     Args:
         stats: The contents of module_stats.json, which describe one device.
-        step_time_s: The simulated step time; None if the program was not simulated. The step time
-            of a program that does not communicate is its compute time.
+        step_time_s: The simulated step time; None if the program was not simulated.
         node: The node; None if it is unknown.
         work: The work of the step.
     """
@@ -138,9 +149,7 @@ def derive_step_figures(
     dtype = max(flops, key=flops.__getitem__, default=None)
     peak = _compute_peak_rate(node, dtype, flops)
     model_flops, price = work.model_flops, work.price_per_hour
-    seconds = step_time_s
-    if seconds is None and not stats["totals"]["comm_ops"]:
-        seconds = stats["totals"]["time_ns"] * 1e-9
+    seconds = compute_lone_step_s(stats) if step_time_s is None else step_time_s
     seconds = seconds or None  # an empty program has no rates
     attainable_flops = devices * peak * seconds if peak and seconds else None
     energy = estimate_step_energy(stats, seconds, node)

@@ -10,7 +10,7 @@ from hespas.configs.node_spec import NodeSpec
 from hespas.configs.system_spec import SystemSpec
 from hespas.dialects.attrs import MemoryAttr, TargetAttr
 from hespas.passes.emit.emit_chakra import EmittedTraces
-from hespas.workflows.derived_figures import DerivedFigures
+from hespas.workflows.derived_figures import DerivedFigures, compute_lone_step_s
 from hespas.workflows.memory_timeline import MEMORY_TIMELINE
 from hespas.workflows.network_settings import NetworkSettings
 from hespas.workflows.step_band import compute_step_band
@@ -93,10 +93,23 @@ class RunSummary:
         return None if totals["low_ns"] is None else (totals["low_ns"], totals["high_ns"])
 
     @property
+    def step_time_s(self) -> float | None:
+        """Step time in seconds; None if devices exchange data and nothing was simulated.
+
+        A device that exchanges nothing takes the time of its kernels and its copies to the host.
+        """
+        if self.simulation is not None:
+            return self.simulation.result.step_time_ns * 1e-9
+        return compute_lone_step_s(self.module_stats)
+
+    @property
     def step_band_s(self) -> tuple[float, float] | None:
-        """80 % band of the step time in seconds; None without a band or a simulation."""
-        if self.band_ns is None or self.simulation is None:
+        """80 % band of the step time in seconds; None without a band or a step time."""
+        if self.band_ns is None or self.step_time_s is None:
             return None
+        if self.simulation is None:  # copies to the host have no band of their own
+            added_s = self.step_time_s - self.time_ns * 1e-9
+            return self.band_ns[0] * 1e-9 + added_s, self.band_ns[1] * 1e-9 + added_s
         low_ns, high_ns = compute_step_band(self.time_ns, self.band_ns, self.simulation)
         return 1e-9 * low_ns, 1e-9 * high_ns
 
@@ -153,6 +166,9 @@ def sum_collectives(stats: dict[str, Any]) -> Iterator[CollectiveTotals]:
     for (kind, size), devices in sorted(per_device.items()):
         operand_bytes, count = max(devices.values())
         yield CollectiveTotals(kind, size, count, operand_bytes)
+    copies = stats.get("host_copies")
+    if copies:
+        yield CollectiveTotals("host copy", 1, copies["count"], copies["operand_bytes"])
     transfers = stats["transfers"]
     if transfers["count"]:
         average = transfers["message_bytes"] // stats["program"]["devices"]
@@ -166,7 +182,7 @@ def to_summary_json(summary: RunSummary) -> dict[str, Any]:
     energy_nj = totals["energy_nj"]
     compute_band_ns, step_band_s = summary.band_ns, summary.step_band_s
     return {
-        "step_time_s": simulated.get("step_time_s"),
+        "step_time_s": summary.step_time_s,
         "compute_s": summary.time_ns * 1e-9,
         "comm_s": simulated.get("comm_s"),
         "exposed_comm_s": simulated.get("exposed_comm_s"),

@@ -43,6 +43,7 @@ from hespas.passes.prepare.device_grid import (
     read_stated_count,
     write_stated_count,
 )
+from hespas.passes.prepare.host_placements import use_internal_placements
 from hespas.passes.prepare.manual_computation import inline_manual_computation
 from hespas.passes.prepare.mesh_axes import count_mesh_devices
 from hespas.passes.prepare.single_partition import drop_op_shardings, remove_shardings
@@ -106,6 +107,7 @@ def partition_module(
         return True
     name_entry_main(module, census.entry)
     store_kernel_names(module)
+    use_internal_placements(census)
     if partitioner is None:
         _refuse_custom_partitioning(census)
         new = _run_partitioner(module, compilation, target)

@@ -10,6 +10,7 @@ from hespas.passes.base import Pass, PassRun, option
 from hespas.passes.prepare.call_inlining import inline_calls
 from hespas.passes.prepare.census import collect_census
 from hespas.passes.prepare.communicators import annotate_collectives, replicate_program
+from hespas.passes.prepare.host_placements import merge_slice_copies, replace_host_placements
 from hespas.passes.prepare.input_check import check_async_pairs, check_input_form
 from hespas.passes.prepare.legalise import (
     legalise_dialects,
@@ -74,7 +75,12 @@ class PreparePass(Pass):
             census = collect_census(module)
         if remove_markers(census):
             census = collect_census(module)
+        has_host_copies = replace_host_placements(census)
+        if has_host_copies:
+            census = collect_census(module)
         if inline_calls(census):
+            census = collect_census(module)
+        if has_host_copies and merge_slice_copies(module):
             census = collect_census(module)
         check_async_pairs(census)
         write_trip_counts(census, run, self.trip_count)
