@@ -95,6 +95,20 @@ class ExportSpec(BaseModel):
             _check_leaves(self.args, lambda leaf: named.update(_list_array_axes(leaf)))
         return tuple(dict.fromkeys((*self.mesh, *named)))
 
+    def list_warnings(self) -> list[str]:
+        """Describe the rules that match no array."""
+        rules = self.axis_rules
+        if rules is None:
+            return []
+        _check_leaves(self.args, lambda leaf: rules.used_names.update(_list_array_axes(leaf)))
+        _check_leaves(
+            self.out_shardings,
+            lambda leaf: rules.used_names.update(
+                _list_part_axes(leaf and array_text.parse_sharding_axes(leaf))
+            ),
+        )
+        return rules.list_warnings()
+
     def select_layout(self, mesh: Mapping[str, int], static: Mapping[str, Any]) -> ExportSpec:
         """Return the specification over another mesh and with more static values."""
         values = {"mesh": dict(mesh), "static": {**self.static, **static}}
@@ -102,8 +116,11 @@ class ExportSpec(BaseModel):
 
 
 def _list_array_axes(text: str) -> dict[str, None]:
-    axes = array_text.parse_array_spec(text).axes or ()
-    return dict.fromkeys(axis for part in axes for axis in part)
+    return _list_part_axes(array_text.parse_array_spec(text).axes)
+
+
+def _list_part_axes(axes: array_text.Axes | None) -> dict[str, None]:
+    return dict.fromkeys(axis for part in axes or () for axis in part)
 
 
 def _check_leaves(tree: Any, check: Callable[[Any], object]) -> None:

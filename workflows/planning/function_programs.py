@@ -41,6 +41,9 @@ class FunctionPrograms(LayoutPrograms):
     def rules(self) -> LogicalAxisRules | None:
         return self.builder.rules if isinstance(self.builder, FunctionBuilder) else None
 
+    def list_warnings(self) -> list[str]:
+        return self.rules.list_warnings() if self.rules else []
+
     def read_interface(self) -> ProgramInterface:
         return self.builder.describe_interface()
 

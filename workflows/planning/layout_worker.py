@@ -107,18 +107,17 @@ def _list_specified_arguments(
     import jax
     from jax.sharding import PartitionSpec
 
-    def repeat_spec(spec: Any, part: Any) -> Any:
-        return jax.tree.map(lambda _: [spec], part)
+    specs: list[Any] = []
+
+    def repeat_spec(spec: Any, part: Any) -> None:
+        specs.extend([spec] * len(jax.tree.leaves(part)))
 
     shardings = program.in_shardings or (None,) * len(program.args)
-    lists = jax.tree.map(
+    jax.tree.map(
         repeat_spec,
         tuple(shardings),
         program.args,
         is_leaf=lambda leaf: leaf is None or isinstance(leaf, PartitionSpec),
-    )
-    specs = jax.tree.leaves(
-        lists, is_leaf=lambda leaf: leaf is None or isinstance(leaf, PartitionSpec)
     )
     leaves = jax.tree_util.tree_leaves_with_path(program.args)
     parameters = [*inspect.signature(program.function).parameters]
