@@ -17,6 +17,7 @@ from hespas.passes.fuse.collective_rewrites import (
 )
 from hespas.passes.fuse.combine_collectives import CollectiveCombiner
 from hespas.passes.fuse.constant_sinking import sink_constants
+from hespas.passes.fuse.converted_operands import CONVERSIONS, fuse_converted_operands, is_widened
 from hespas.passes.fuse.dots import fold_transposes, merge_dots
 from hespas.passes.fuse.epilogues import fuse_epilogues
 from hespas.passes.fuse.fusion_builder import FusionBuilder
@@ -47,14 +48,23 @@ class FusePass(Pass):
         (30 << 20) + 7, "maximum bytes of a combined collective; 0: do not combine collectives"
     )
     max_ops: int = option(10000, "maximum number of ops in a kernel")
+    conversions: str = option(
+        "all",
+        "types that products convert to wider ones while they read them: "
+        + "; ".join(f"{name}: {text}" for name, text in CONVERSIONS.items()),
+    )
 
     def apply(self, module: ir.Module, run: PassRun) -> KernelFusion:
         check_not_split(module, self.name)
-        if self.model not in MODELS:
-            raise UsageError(
-                f"{self.name}: no model is called '{self.model}'",
-                remedy=suggest_nearest(self.model, list(MODELS)),
-            )
+        for noun, value, known in (
+            ("model is", self.model, MODELS),
+            ("conversions are", self.conversions, CONVERSIONS),
+        ):
+            if value not in known:
+                raise UsageError(
+                    f"{self.name}: no {noun} called '{value}'",
+                    remedy=suggest_nearest(value, list(known)),
+                )
         self._check_limits()
         if has_fusions(module):
             run.warn(f"{self.name}: the module already has fusions and is not changed")
@@ -68,7 +78,7 @@ class FusePass(Pass):
                 expand_selections(block)
                 scatter_reductions(block, target)
                 fold_transposes(block)
-                merge_dots(block)
+                merge_dots(block, lambda value: not is_widened(value, self.conversions))
                 transpose_collectives_to_major(block)
                 fold_transposes(block)
                 split_reductions(block)
@@ -77,6 +87,7 @@ class FusePass(Pass):
         sink_constants(blocks)
         if self.model == "xla":
             for block in blocks:
+                fuse_converted_operands(block, self.conversions)
                 fuse_epilogues(block)
         for block in blocks:
             self._fuse_block(block, limits)
