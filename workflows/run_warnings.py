@@ -51,7 +51,7 @@ def warn_of_doubtful_program(
     optimised_for = read_program_facts(module).get(OPTIMISED_FOR)
     if optimised_for is None:
         _warn_of_unfused_ops(module, estimator, node, stats, run, find_pair)
-    elif node is not None and optimised_for != node.name:
+    elif node is not None and not node.is_anonymous and optimised_for != node.name:
         run.warn(
             f"XLA has optimised the program for {optimised_for}, and the node is {node.name}: its "
             "kernels are not those of this node; start from the program before optimisation"
@@ -97,9 +97,9 @@ def _format_remedy(node: NodeSpec | None, run: PassRun, separator: str) -> str:
 
     forms = []
     if node is not None and node.name in compile_targets.list_target_presets():
-        forms.append("--form xla, which compiles it for the node")
+        forms.append(f"{run.spell_option('form', 'xla')}, which compiles it for the node")
     if not run.find_artefact(KernelFusion):
-        forms.append("--form fuse")
+        forms.append(run.spell_option("form", "fuse"))
     return f"{separator}add {', or '.join(forms)}" if forms else ""
 
 
