@@ -23,6 +23,7 @@ from hespas.passes.fuse.epilogues import fuse_epilogues
 from hespas.passes.fuse.fusion_builder import FusionBuilder
 from hespas.passes.fuse.fusion_graph import FusionGraph
 from hespas.passes.fuse.priority_fusion import KernelLimits, PriorityFusion
+from hespas.passes.fuse.ragged_products import EXPANSIONS, expand_ragged_dots
 from hespas.passes.fuse.row_normalisations import DiamondFinder
 from hespas.passes.fuse.select_and_scatter import expand_selections
 from hespas.passes.fuse.sibling_fusion import SiblingFusion
@@ -53,12 +54,18 @@ class FusePass(Pass):
         "types that products convert to wider ones while they read them: "
         + "; ".join(f"{name}: {text}" for name, text in CONVERSIONS.items()),
     )
+    ragged: str = option(
+        "dense",
+        "what the rows of a ragged_dot are multiplied by: "
+        + "; ".join(f"{name}: {text}" for name, text in EXPANSIONS.items()),
+    )
 
     def apply(self, module: ir.Module, run: PassRun) -> KernelFusion:
         check_not_split(module, self.name)
         for noun, value, known in (
             ("model is", self.model, MODELS),
             ("conversions are", self.conversions, CONVERSIONS),
+            ("ragged products are", self.ragged, EXPANSIONS),
         ):
             if value not in known:
                 raise UsageError(
@@ -76,6 +83,8 @@ class FusePass(Pass):
             target = require_target(module)
             for block in blocks:
                 expand_selections(block)
+                if self.ragged == "dense":
+                    expand_ragged_dots(block)
                 scatter_reductions(block, target)
                 fold_transposes(block)
                 merge_dots(block, lambda value: not is_widened(value, self.conversions))
