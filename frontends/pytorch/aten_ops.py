@@ -16,6 +16,7 @@ import torch.fx
 from torch._decomp import core_aten_decompositions, get_decompositions
 from torch._ops import OpOverload, OpOverloadPacket
 
+from hespas.frontends.pytorch import attention
 from hespas.support.errors import HespasError
 
 MODULE = "hespas_module"  # key of a node's metadata: its module, such as ``layers.0.mlp``
@@ -147,6 +148,11 @@ class JaxInterpreter(torch.fx.Interpreter):
             return self.differentiate_pooling(GRADIENTS[str(target)], *args)
         if target.namespace in ("_c10d_functional", "_dtensor"):
             return self.apply_collective(target, *args, **kwargs)
+        if target.namespace == attention.NAMESPACE:
+            if target._opname == "attention":
+                return attention.apply_attention(*args, **kwargs)
+            gradient, *_, differentiate = args
+            return differentiate(gradient)
         op = (
             self.table.get(target)
             or self.table.get(target.overloadpacket)

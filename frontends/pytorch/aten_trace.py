@@ -22,7 +22,7 @@ from torch.distributed.tensor import _collective_utils
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from hespas.frontends.pytorch import aten_ops
+from hespas.frontends.pytorch import aten_ops, attention
 from hespas.support.errors import HespasError, extract_first_line
 
 
@@ -73,7 +73,7 @@ def trace_aten_graph(
 
 @contextlib.contextmanager
 def _disable_fused_kernels() -> Iterator[None]:
-    """Trace attention and recurrent layers as plain ops instead of the CPU's fused kernels.
+    """Trace attention and recurrent layers without the CPU's fused kernels.
 
     Also keep an all-to-all of DTensor as one op. For the CPU backend, which has none, DTensor would
     write an all-gather unless it runs in a mode that represents other devices.
@@ -85,6 +85,7 @@ def _disable_fused_kernels() -> Iterator[None]:
             as_if,
             _disable_compilers(),
             sdpa_kernel(SDPBackend.MATH),
+            attention.trace_attention_as_ops(),
             torch.backends.mkldnn.flags(enabled=False),
         ):
             yield

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from hespas.dialects.mlir import get_defining_op, ir
 from hespas.estimators.rules.base import to_buffer_size
-from hespas.passes.fuse.dots import DOT, count_free_elements
+from hespas.passes.fuse.dots import DOT
 from hespas.passes.fuse.epilogues import FUNCTIONS, TYPES, VIEW
 from hespas.passes.fuse.op_builder import find_named_ops, fuse_ops, get_element_type
 
@@ -19,8 +19,8 @@ CONVERSIONS = {
     "no-f8E4M3": "all types but f8E4M3, which GPUs before Ada cannot read",
     "none": "none",
 }
-"""Which types products can widen, by name. XLA has no such kernels for GPUs before Ampere, except
-for products with a vector, which it computes without matrix units."""
+"""Which types products can widen, by name. XLA has no such kernels for GPUs before Ampere, and on
+none for integers without a sign."""
 
 _CONVERT, _BROADCAST = "stablehlo.convert", "stablehlo.broadcast_in_dim"
 _SCALINGS = frozenset(f"stablehlo.{name}" for name in ("add", "divide", "multiply", "subtract"))
@@ -40,8 +40,7 @@ def fuse_converted_operands(block: ir.Block, conversions: str) -> None:
     for op in find_named_ops(block, (DOT,)):
         if to_buffer_size(op.results[0].type).key not in TYPES:
             continue
-        readable = "all" if 1 in count_free_elements(op) else conversions
-        inner = [new for number in (0, 1) for new in _copy_operand_ops(op, number, readable)]
+        inner = [new for number in (0, 1) for new in _copy_operand_ops(op, number, conversions)]
         if inner:
             fuse_ops([*inner, op, *_collect_output_ops(op)], "kCustom", "gemm")
 
@@ -79,8 +78,10 @@ def _collect_operand_ops(value: ir.Value, conversions: str) -> list[ir.Operation
 
 
 def _can_widen(value: ir.Value, conversions: str) -> bool:
-    is_late = str(get_element_type(value)).startswith("f8E4M3")
-    return conversions == "all" or (conversions != "none" and not is_late)
+    kind = str(get_element_type(value))
+    if conversions == "none" or kind.startswith("ui"):
+        return False
+    return conversions == "all" or not kind.startswith("f8E4M3")
 
 
 def _collect_rearrangements(value: ir.Value) -> list[ir.Operation]:

@@ -120,12 +120,6 @@ class _DotGeneral:
         return builder.create_reshape(self.op.operands[side], flat.shape)
 
 
-def count_free_elements(op: ir.Operation) -> tuple[int, int]:
-    """Return the numbers of rows and of columns of a ``dot_general`` in each batch."""
-    lhs, rhs = _DotGeneral.from_op(op).sides
-    return math.prod(lhs.free_sizes), math.prod(rhs.free_sizes)
-
-
 def fold_transposes(block: ir.Block) -> None:
     """Fold transposes of operands, and transposes that swap the sides of the result, into products.
 

@@ -49,8 +49,22 @@ module @eight_bits {
 
 // -----
 
-/// A conversion to a narrower type stays outside, as it reads more than it makes. One that others
-/// read is made twice.
+/// No GPU reads integers without a sign.
+
+// CHECK-LABEL: module @no_sign
+module @no_sign {
+  // CHECK-NOT: kCustom
+  // CHECK: stablehlo.dot_general
+  func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xui8>) -> tensor<16x256xbf16> {
+    %0 = stablehlo.convert %w : (tensor<1024x256xui8>) -> tensor<1024x256xbf16>
+    %1 = stablehlo.dot_general %x, %0, contracting_dims = [1] x [0] : (tensor<16x1024xbf16>, tensor<1024x256xbf16>) -> tensor<16x256xbf16>
+    return %1 : tensor<16x256xbf16>
+  }
+}
+
+// -----
+
+/// A conversion to a narrower type stays outside, as it reads more than it makes.
 
 // CHECK-LABEL: module @narrowed
 module @narrowed {
