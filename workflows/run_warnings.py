@@ -11,7 +11,7 @@ from hespas import configs
 from hespas.configs.node_spec import NodeSpec
 from hespas.configs.system_spec import SystemSpec
 from hespas.dialects.attr_codec import read_program_facts
-from hespas.dialects.attrs import TargetAttr
+from hespas.dialects.attrs import UNFUSED_ATTENTION, TargetAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import FUSION
 from hespas.estimators import registry as estimators
@@ -48,7 +48,15 @@ def warn_of_doubtful_program(
         find_pair: Returns what ``has_fusible_pair`` does.
     """
     estimator = (target.estimator or "").partition(" ")[0]
-    optimised_for = read_program_facts(module).get(OPTIMISED_FOR)
+    facts = read_program_facts(module)
+    optimised_for = facts.get(OPTIMISED_FOR)
+    if facts.get(UNFUSED_ATTENTION) and (node is None or node.vendor != "Google"):
+        run.warn(
+            f"{facts[UNFUSED_ATTENTION]} calls of scaled_dot_product_attention, for which PyTorch "
+            "has fused kernels, are products and a softmax in this program, so that the estimate "
+            "can be too slow and its memory too large; export it for a GPU (--target), with "
+            "operands in 16 bits, without dropout and DTensor"
+        )
     if optimised_for is None:
         _warn_of_unfused_ops(module, estimator, node, stats, run, find_pair)
     elif node is not None and not node.is_anonymous and optimised_for != node.name:

@@ -106,7 +106,8 @@ class JaxInterpreter(torch.fx.Interpreter):
     """Runs a graph of ATen ops on JAX values.
 
     ``axes`` maps the name of each process group to its mesh axis, and ``captured`` the names of
-    captured tensors to their values. Running raises HespasError for an op that has no JAX
+    captured tensors to their values. ``unfused_attentions`` counts the calls of attention that
+    became products and a softmax. Running raises HespasError for an op that has no JAX
     implementation.
     """
 
@@ -119,6 +120,7 @@ class JaxInterpreter(torch.fx.Interpreter):
         super().__init__(graph)
         self.axes = axes
         self.captured = captured
+        self.unfused_attentions = 0
         self.random = _RandomKeys()
         self.table = _import_torchax("ops.ops_registry").all_aten_ops
 
@@ -150,7 +152,9 @@ class JaxInterpreter(torch.fx.Interpreter):
             return self.apply_collective(target, *args, **kwargs)
         if target.namespace == attention.NAMESPACE:
             if target._opname == "attention":
-                return attention.apply_attention(*args, **kwargs)
+                *results, is_fused = attention.apply_attention(*args, **kwargs)
+                self.unfused_attentions += not is_fused
+                return results
             gradient, *_, differentiate = args
             return differentiate(gradient)
         op = (

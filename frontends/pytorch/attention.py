@@ -6,17 +6,20 @@ become calls of cuDNN's attention, which is one of the kernels that PyTorch uses
 platforms, and where the kernel cannot be used, products and a softmax.
 """
 
-# pyright: reportMissingImports=false
+# pyright: reportMissingImports=false, reportFunctionMemberAccess=false
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
+from unittest import mock
 
 import jax
+import jax.numpy as jnp
 import torch
+import torch.fx
 from torch.distributed.tensor import DTensor
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
@@ -98,25 +101,48 @@ def _apply_gradient(ctx: Any, gradient: torch.Tensor, _: Any) -> tuple[Any, ...]
 compute_attention.register_autograd(_apply_gradient, setup_context=_keep_operands)
 
 
-class _AttentionMode(TorchFunctionMode):
-    """Replaces calls of attention that have a kernel by the ops of this module."""
+class _AttentionCalls(TorchFunctionMode):
+    """Replaces calls of attention that have a kernel by the ops of this module.
+
+    Attributes:
+        unfused_count: The number of calls that stay as they are.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unfused_count = 0
+        self._is_inside = False
+
+    def call_attention(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        result = _call_attention(*args, **kwargs)
+        if result is not None:
+            return result
+        self.unfused_count += 1
+        self._is_inside = True
+        try:
+            return _ATTENTIONS[0](*args, **kwargs)
+        finally:
+            self._is_inside = False
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        kwargs = kwargs or {}
-        if func in _ATTENTIONS:
-            result = _call_attention(*args, **kwargs)
-            if result is not None:
-                return result
-        return func(*args, **kwargs)
+        is_call = func in _ATTENTIONS and not self._is_inside
+        call = self.call_attention if is_call else func
+        return call(*args, **(kwargs or {}))
 
 
 @contextmanager
-def trace_attention_as_ops() -> Iterator[None]:
-    """Trace attention as the ops of this module where a kernel computes it."""
-    with _AttentionMode():
-        yield
+def trace_attention_as_ops() -> Iterator[Callable[[], int]]:
+    """Trace attention as the ops of this module where a kernel computes it.
+
+    Yields a function that returns the number of calls that were traced as other ops.
+    """
+    calls = _AttentionCalls()
+    # A mode sees no calls within functions of torch, such as those of MultiheadAttention.
+    name = "scaled_dot_product_attention"
+    with calls, mock.patch.object(functional, name, calls.call_attention):
+        yield lambda: calls.unfused_count
 
 
 def _call_attention(
@@ -154,24 +180,40 @@ def apply_attention(
     is_causal: bool,
     scale: float,
     keeps_scores: bool,
-) -> tuple[jax.Array, Callable[[jax.Array], Any] | None]:
-    """Compute attention with JAX: its result, and the function that computes its gradients."""
+) -> tuple[jax.Array, Callable[[jax.Array], Any] | None, bool]:
+    """Compute attention with JAX.
+
+    Returns:
+        The result, the function that computes the gradients, and whether a kernel computes them on
+        the device that the program is lowered for, or nothing does on such devices.
+    """
     choices: dict[str, Any] = {"is_causal": is_causal, "scale": scale}
     if mask is not None:
         mask = mask.reshape((1,) * (4 - mask.ndim) + mask.shape)
+        mask = jnp.broadcast_to(mask, (*mask.shape[:2], q.shape[2], k.shape[2]))
         choices["mask" if mask.dtype == bool else "bias"] = mask
+    platform = _get_platform()
+    is_fused = platform != "cpu"
 
     def attend(*operands: jax.Array) -> jax.Array:
-        tokens_first = (x.transpose(0, 2, 1, 3) for x in operands)
-        kind = "cudnn" if _has_cudnn(q.shape[-1]) else "xla"
-        mixed = jax.nn.dot_product_attention(*tokens_first, implementation=kind, **choices)
+        nonlocal is_fused
+        rows = [x.transpose(0, 2, 1, 3) for x in operands]
+        if platform == "gpu":
+            with suppress(NotImplementedError, ValueError):  # cuDNN has no kernel for the shapes
+                mixed = jax.nn.dot_product_attention(*rows, implementation="cudnn", **choices)
+                return mixed.transpose(0, 2, 1, 3)
+            is_fused = False
+        mixed = jax.nn.dot_product_attention(*rows, implementation="xla", **choices)
         return mixed.transpose(0, 2, 1, 3)
 
-    return jax.vjp(attend, q, k, v) if keeps_scores else (attend(q, k, v), None)
+    result, differentiate = jax.vjp(attend, q, k, v) if keeps_scores else (attend(q, k, v), None)
+    return result, differentiate, is_fused
 
 
-def _has_cudnn(size: int) -> bool:
-    """Return whether the program is lowered for a GPU whose cuDNN has heads of this size."""
+def _get_platform() -> str:
+    """Return the platform of the devices that the program is lowered for: gpu, tpu or cpu.
+
+    An NVIDIA GPU is meant, because the devices of others are not known.
+    """
     device: Any = jax.sharding.get_abstract_mesh().abstract_device
-    is_nvidia = device is not None and device.platform == "gpu"
-    return is_nvidia and size % 8 == 0 and size <= 128
+    return "cpu" if device is None else device.platform

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from hespas.dialects.mlir import collect_functions, ir
 from hespas.passes.base import Pass, PassRun, option
-from hespas.passes.prepare.call_inlining import inline_calls
+from hespas.passes.prepare.call_inlining import inline_calls, warn_of_unfused_composites
 from hespas.passes.prepare.census import collect_census
 from hespas.passes.prepare.communicators import annotate_collectives, replicate_program
 from hespas.passes.prepare.host_placements import merge_slice_copies, replace_host_placements
@@ -59,6 +59,7 @@ class PreparePass(Pass):
         self._check_options()
         census = collect_census(module)
         check_input_form(census)
+        warn_of_unfused_composites(module, run)
         if replace_cross_replica_sums(census):
             census = collect_census(module)
         for name, function in collect_functions(module).items():
