@@ -56,7 +56,7 @@ def differentiate_attention(
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,
-    kept: torch.Tensor,
+    residual: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Compute the gradients of the operands of an attention; it stands in a graph only."""
     raise NotImplementedError
@@ -83,7 +83,7 @@ def _(
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,
-    kept: torch.Tensor,
+    residual: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     q, k, v = (torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v))
     return q, k, v
@@ -94,8 +94,8 @@ def _keep_operands(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -
 
 
 def _apply_gradient(ctx: Any, gradient: torch.Tensor, _: Any) -> tuple[Any, ...]:
-    q, k, v, kept = ctx.saved_tensors
-    return (*differentiate_attention(gradient, q, k, v, kept), None, None, None, None)
+    q, k, v, residual = ctx.saved_tensors
+    return (*differentiate_attention(gradient, q, k, v, residual), None, None, None, None)
 
 
 compute_attention.register_autograd(_apply_gradient, setup_context=_keep_operands)

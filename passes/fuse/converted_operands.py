@@ -15,9 +15,9 @@ from hespas.passes.fuse.epilogues import FUNCTIONS, TYPES, VIEW
 from hespas.passes.fuse.op_builder import find_named_ops, fuse_ops, get_element_type
 
 CONVERSIONS = {
-    "all": "every type",
-    "no-f8E4M3": "all but f8E4M3, which GPUs before Ada cannot read",
     "none": "no type",
+    "no-f8E4M3": "all but f8E4M3, for GPUs before Ada",
+    "all": "every type",
 }
 """Which types products can widen, by name. XLA has no such kernels for GPUs before Ampere, and on
 none for integers without a sign."""
