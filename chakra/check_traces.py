@@ -36,13 +36,13 @@ from hespas.chakra.trace_folder import (
     is_rank_list,
 )
 from hespas.chakra.trace_reader import (
-    TraceFileError,
     TraceNode,
     is_metadata_record,
     parse_trace_node,
     split_records,
 )
 from hespas.configs import read_json
+from hespas.support.data_files import read_file_bytes
 from hespas.support.errors import HespasError
 
 MAX_MISSING_SHOWN = 10
@@ -292,7 +292,9 @@ class _RankReader:
         known, findings = self.nodes, self.findings
         count = 0
         try:
-            for count, record in enumerate(split_records(path.read_bytes(), path)):
+            for count, record in enumerate(
+                split_records(read_file_bytes(path, unpacks=False), path)
+            ):
                 node = known.get(record)
                 if node is None:
                     if count == 0 and is_metadata_record(record):
@@ -316,10 +318,8 @@ class _RankReader:
                 if id(node) in findings:
                     for severity, rule, text in findings[id(node)]:
                         self.add_problem(severity, rule, text, f"{where} node {node.id}")
-        except TraceFileError as error:
+        except HespasError as error:
             self.add_problem(ERROR, "files", error.message, where)
-        except OSError as error:
-            self.add_problem(ERROR, "files", f"cannot be read: {error.strerror}", where)
         if not rank_nodes:
             self.add_problem(ERROR, "files", "has no nodes: ASTRA-sim aborts", where)
         return rank_nodes

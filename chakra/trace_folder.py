@@ -10,6 +10,7 @@ from typing import TypeGuard
 
 from hespas.chakra.node_rules import ERROR, MAX_TAG, WARNING
 from hespas.configs import read_json
+from hespas.support.data_files import check_link
 from hespas.support.errors import HespasError
 from hespas.support.text_tables import format_count
 
@@ -22,15 +23,18 @@ def find_trace_files(folder: Path, prefix: str | None = None) -> dict[int, Path]
     """Return the trace files of a folder by rank, ascending.
 
     Raises:
-        HespasError: The folder has no traces, or several prefixes and ``prefix`` is None.
+        HespasError: The folder has no traces, or several prefixes and ``prefix`` is None; or a
+            trace is a link that leaves the folder.
     """
     if not folder.is_dir():
         raise HespasError("the folder does not exist", where=str(folder))
     files_by_prefix: dict[str, dict[int, Path]] = {}
-    for name in os.listdir(folder):
-        match = TRACE.fullmatch(name)
+    for entry in os.scandir(folder):
+        match = TRACE.fullmatch(entry.name)
         if match:
-            files_by_prefix.setdefault(match[1], {})[int(match[2])] = folder / name
+            if entry.is_symlink():
+                check_link(folder / entry.name)
+            files_by_prefix.setdefault(match[1], {})[int(match[2])] = folder / entry.name
     if prefix is None and len(files_by_prefix) > 1:
         names = ", ".join(sorted(files_by_prefix))
         raise HespasError(
@@ -58,6 +62,7 @@ def find_groups_file(folder: Path, named: str | os.PathLike[str] | None = None) 
     if named is not None:
         return Path(named)
     path = folder / GROUPS_FILE
+    check_link(path)
     return path if path.exists() else None
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from hespas.chakra.record_decoding import NodeHead, decode_attrs, decode_node_head
 from hespas.chakra.schema import SCALARS, get_message_class
+from hespas.support.data_files import read_file_bytes
 from hespas.support.errors import HespasError
 
 _SCALAR_FIELDS = {f"{scalar}_val": scalar for scalar in SCALARS}
@@ -137,10 +138,9 @@ def read_trace_nodes(path: Path) -> Iterator[TraceNode]:
     """Iterate over the nodes of a trace file.
 
     Raises:
-        TraceFileError: The file is not a trace.
-        OSError: The file cannot be read.
+        HespasError: The file cannot be read, or is not a trace (TraceFileError).
     """
-    return parse_trace_nodes(path.read_bytes(), path)
+    return parse_trace_nodes(read_file_bytes(path, unpacks=False), path)
 
 
 def parse_trace_nodes(data: bytes, path: Path) -> Iterator[TraceNode]:

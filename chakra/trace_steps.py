@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 FS_PER_NS = 1_000_000
+FS_PER_US = 1000 * FS_PER_NS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,6 +121,25 @@ class ProgramTrace:
     def list_members(self) -> range:
         """Return the devices that run the program."""
         return range(self.devices) if self.members is None else self.members
+
+    def compute_lone_time_fs(self) -> int:
+        """Return the time of a device that exchanges nothing with others, in femtoseconds.
+
+        Kernels run in program order, and copies to and from the host beside them; steps between
+        devices take no time.
+        """
+        ends: dict[int, int] = {}
+        free_fs = dict.fromkeys((ComputeContent, HostCopyContent), 0)
+        for step in self.steps:
+            content = step.content
+            start_fs = max((ends[dep] for dep in step.deps), default=0)
+            if isinstance(content, (ComputeContent, HostCopyContent)):
+                start_fs = max(start_fs, free_fs[type(content)])
+                is_compute = isinstance(content, ComputeContent)
+                start_fs += content.latency_fs if is_compute else content.latency_us * FS_PER_US
+                free_fs[type(content)] = start_fs
+            ends[step.id] = start_fs
+        return max(ends.values(), default=0)
 
     def drop_implied_deps(self, deps: Collection[int]) -> tuple[int, ...]:
         """Reduce dependencies to the last one of each chain, which implies the other ones."""

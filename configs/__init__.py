@@ -17,8 +17,9 @@ from typing import Any
 from hespas.configs.node_spec import NodeSpec
 from hespas.configs.preset_base import BASE, merge_base
 from hespas.configs.system_spec import SystemSpec
-from hespas.configs.text_files import read_text_file
+from hespas.support.data_files import read_file_text
 from hespas.support.errors import HespasError, UsageError
+from hespas.support.json_text import parse_json
 
 DEFAULT_NODE = "H100_80GB"
 
@@ -92,12 +93,10 @@ def load_system(name_or_path: str) -> SystemSpec:
     if inline_systems.is_inline_name(name_or_path):
         return inline_systems.load_inline_system(name_or_path)
 
-    path, settings = Path(find_shipped_path(name_or_path)), "system.json"
-    if path.suffix == ".json" and not path.is_dir():
-        path, settings = path.parent, path.name
-    if path.is_dir() or len(path.parts) != 1:
+    path, settings = _split_system_name(find_shipped_path(name_or_path))
+    if is_system_path(str(path)):
         return system_files.read_system_folder(path, settings)
-    if path.name in system_families.list_family_presets() and settings == "system.json":
+    if system_families.is_family_preset(path.name) and settings == "system.json":
         return system_families.load_family_preset(path.name)
     preset = _FOLDER / "systems" / path.name
     if not preset.is_dir():
@@ -105,6 +104,23 @@ def load_system(name_or_path: str) -> SystemSpec:
             "system preset", path.name, list_system_presets(), "or give a folder"
         )
     return system_files.read_system_folder(preset, settings)
+
+
+def is_system_path(name_or_path: str) -> bool:
+    """Return whether a name of a system stands for a folder or a file, not for a preset."""
+    from hespas.configs import inline_systems
+
+    path, _ = _split_system_name(name_or_path)
+    is_in_folder = path.is_dir() or len(path.parts) != 1
+    return is_in_folder and not inline_systems.is_inline_name(name_or_path)
+
+
+def _split_system_name(name_or_path: str) -> tuple[Path, str]:
+    """Split the name of a system into its preset or folder, and the name of its system.json."""
+    path = Path(name_or_path)
+    if path.suffix == ".json" and not path.is_dir():
+        return path.parent, path.name
+    return path, "system.json"
 
 
 def find_shipped_path(name_or_path: str) -> str:
@@ -134,7 +150,7 @@ def read_system_files(name: str) -> dict[str, str]:
 
     if inline_systems.is_inline_name(name):
         return inline_systems.render_inline_files(name)
-    if name in system_families.list_family_presets():
+    if system_families.is_family_preset(name):
         return system_families.render_family_files(name)
     if name not in list_system_presets():
         raise build_unknown_name_error(
@@ -152,7 +168,7 @@ def read_system_provenance(system: SystemSpec) -> dict[str, Any]:
     from hespas.configs import published_presets, system_families, system_files
 
     preset = _FOLDER / "systems" / system.name
-    if system.folder == preset and system.name in system_families.list_family_presets():
+    if system.folder == preset and system_families.is_family_preset(system.name):
         return system_families.describe_family_provenance(system.name)
     published = preset / system_files.ASTRA_FOLDER
     if published.is_dir() and system.folder.is_dir() and system.folder.samefile(published):
@@ -167,13 +183,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
     Raises:
         HespasError: The file cannot be read, or is not a JSON object.
     """
-    try:
-        data = json.loads(read_text_file(path))
-    except json.JSONDecodeError as error:
-        where = f"{path}:{error.lineno}:{error.colno}"
-        raise HespasError(f"is not valid JSON: {error.msg}", where=where) from None
-    except RecursionError:
-        raise HespasError("is nested too deeply", where=str(path)) from None
+    data = parse_json(read_file_text(path), str(path))
     if not isinstance(data, dict):
         raise HespasError("must hold a JSON object", where=str(path))
     data.pop("$schema", None)  # for editors

@@ -22,9 +22,9 @@ from hespas.configs import (
     list_preset_names,
     read_preset_or_file,
 )
-from hespas.configs.text_files import read_text_file
 from hespas.configs.tpu_targets import TpuTarget
 from hespas.configs.validation import Positive, validate_config
+from hespas.support.data_files import read_file_text
 from hespas.support.errors import HespasError
 
 CPU = "cpu"
@@ -150,7 +150,7 @@ def load_compile_target(name_or_path: str) -> CompileTarget:
         return CompileTarget(CPU, None, "XLA's CPU compiler for this machine")
     path = Path(name_or_path)
     if path.suffix in (".txtpb", ".pbtxt", ".textproto"):
-        target = CompileTarget(path.stem, read_text_file(path))
+        target = CompileTarget(path.stem, read_file_text(path))
         return _name_dumped_target(target) if path.name.endswith(XLA_DUMP) else target
     data = read_target_json(name_or_path)
     proto = _to_text_proto(data["config"]) if "config" in data else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,20 +65,31 @@ def _read_cost_file(path: str) -> list[tuple[str, KernelCost]]:
     except HespasError as error:
         error.remedy = error.remedy or _FORM
         raise
+    return convert_cost_mapping(entries, path)
+
+
+def convert_cost_mapping(entries: Mapping[Any, Any], where: str) -> list[tuple[str, KernelCost]]:
+    """Convert ``{NAME: {"flops": F, "bytes": B}}`` to costs; F and B may also be a pair.
+
+    Raises:
+        HespasError: A name or an entry is wrong; the message names ``where``.
+    """
     costs: list[tuple[str, KernelCost]] = []
     for name, entry in entries.items():
-        if ";" in name or '"' in name:
-            raise HespasError(f"{name!r} is not the name of a kernel", where=path)
-        counts = (
-            [_to_count(entry[key]) for key in ("flops", "bytes")]
-            if isinstance(entry, dict) and entry.keys() == {"flops", "bytes"}
-            else []
-        )
-        flops, total_bytes = counts or (None, None)
-        if flops is None or total_bytes is None:
+        if not isinstance(name, str) or ";" in name or '"' in name:
+            raise HespasError(f"{name!r} is not the name of a kernel", where=where)
+        values: Sequence[Any] = ()
+        if isinstance(entry, KernelCost):
+            values = (entry.flops, entry.bytes)
+        elif isinstance(entry, Mapping) and entry.keys() == {"flops", "bytes"}:
+            values = (entry["flops"], entry["bytes"])
+        elif isinstance(entry, tuple | list):
+            values = entry
+        counts = [count for value in values if (count := _to_count(value)) is not None]
+        if len(values) != 2 or len(counts) != 2:
             message = f"'{name}' is not an object of flops and bytes, numbers of at least 0"
-            raise HespasError(message, where=path, remedy=_FILE_FORM)
-        costs.append((name, KernelCost(flops, total_bytes)))
+            raise HespasError(message, where=where, remedy=_FILE_FORM)
+        costs.append((name, KernelCost(*counts)))
     return costs
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hespas.configs import read_json
-from hespas.configs.text_files import read_text_file
+from hespas.support.data_files import read_file_text
 from hespas.support.errors import HespasError
 
 WORDS = {"true": True, "false": False}
@@ -26,7 +26,7 @@ def read_simple_yaml(path: Path) -> dict[str, Any]:
     entries: dict[str, Any] = {}
     open_list: list[Any] | None = None
     pending, start = "", 0
-    for number, line in enumerate(read_text_file(path).splitlines(), 1):
+    for number, line in enumerate(read_file_text(path).splitlines(), 1):
         text = f"{pending} {line.split('#', 1)[0]}".strip()
         if not text or text == "---":
             continue

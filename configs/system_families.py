@@ -1,12 +1,16 @@
 """System presets of several sizes: each family is an entry of ``systems/families.json``.
 
 An entry has ``dimensions`` as in ``SystemDimension``, in which ``{0}`` is replaced by the first
-number of a size, and so on, or the ``torus`` of its slices of TPU chips.
+number of a size, and so on, or the ``torus`` of its slices of TPU chips. The listed ``sizes`` are
+examples for a family with ``dimensions``: any number up to the largest one makes a system, such as
+``DGX_H100_SuperPOD_3``.
 """
 
 from __future__ import annotations
 
 import functools
+import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -39,9 +43,67 @@ def list_presets_of_node(node: str) -> list[str]:
     return [name for name, (family, _) in _list_family_members().items() if family["node"] == node]
 
 
+def is_family_preset(name: str) -> bool:
+    """Return whether a name is that of a system of a family, of a listed size or another."""
+    return _find_family_member(name) is not None
+
+
+def list_presets_of_size(devices: int, node: str | None = None) -> list[str]:
+    """List the systems with a number of devices, of a node preset or of all.
+
+    Those of listed sizes are among them.
+    """
+    names = []
+    for family in read_family_file()["families"]:
+        if node not in (None, family["node"]):
+            continue
+        sizes = family.get("sizes", [[]])
+        if _has_free_size(family):
+            fixed = math.prod(d["devices"] for d in family["dimensions"] if d["devices"] != "{0}")
+            sizes = [[devices // fixed]] if devices % fixed == 0 else []
+        for size in sizes:
+            name = family["name"].format(*size)
+            if is_family_preset(name) and configs.load_system(name).device_count == devices:
+                names.append(name)
+    return names
+
+
+def get_family_rank(name: str) -> int:
+    """Return the position of a system's family in the file; the number of families for others."""
+    families = read_family_file()["families"]
+    member = _find_family_member(name)
+    return len(families) if member is None else families.index(member[0])
+
+
+def _has_free_size(family: dict[str, Any]) -> bool:
+    """Return whether the sizes of a family are examples: it has one number, and is no torus."""
+    return "dimensions" in family and "{0}" in family["name"] and "{1}" not in family["name"]
+
+
+@functools.cache
+def _find_family_member(name: str) -> tuple[dict[str, Any], tuple[int, ...]] | None:
+    """Return the family and the size of a system; None if the name is that of no family."""
+    member = _list_family_members().get(name)
+    if member is not None:
+        return member
+    for family in filter(_has_free_size, read_family_file()["families"]):
+        before, after = family["name"].split("{0}")
+        number = re.fullmatch(rf"{re.escape(before)}([1-9]\d*){re.escape(after)}", name)
+        if number and 2 <= int(number[1]) <= max(family["sizes"])[0]:
+            return family, (int(number[1]),)
+    return None
+
+
+def _get_family_member(name: str) -> tuple[dict[str, Any], tuple[int, ...]]:
+    member = _find_family_member(name)
+    if member is None:
+        raise KeyError(name)
+    return member
+
+
 def load_family_preset(name: str) -> SystemSpec:
     """Load a preset of a family."""
-    family, size = _list_family_members()[name]
+    family, size = _get_family_member(name)
     local = configs.load_node(family["node"]).memory_bandwidth_bytes_per_s / 1e9
     return build_system_spec(_FOLDER / "systems" / name, _build_dimensions(family, size), local)
 
@@ -53,7 +115,7 @@ def render_family_files(name: str) -> dict[str, str]:
 
 def describe_family_provenance(name: str) -> dict[str, Any]:
     """Return the sources of a preset's numbers."""
-    family, size = _list_family_members()[name]
+    family, size = _get_family_member(name)
     texts: dict[str, str] = read_family_file()["sources"]
     parts = family.get("dimensions") or list_slice_parts(family["torus"], size)
     key_sources = {

@@ -16,7 +16,7 @@ from hespas.configs import read_json
 from hespas.configs.collective_algorithms import build_name_pattern
 from hespas.configs.fabric_files import parse_fabric_file
 from hespas.configs.remote_memory import parse_remote_memory
-from hespas.configs.simple_yaml import read_simple_yaml
+from hespas.configs.simple_yaml import read_yaml_or_json
 from hespas.configs.system_spec import COLLECTIVES, SystemSpec
 from hespas.configs.validation import StrictModel, validate_config
 from hespas.support.errors import HespasError
@@ -25,6 +25,7 @@ Implementation = Annotated[str, Field(pattern=build_name_pattern())]
 Implementations = Annotated[list[Implementation], Field(min_length=1)] | None
 Custom = Annotated[list[str], Field(min_length=1, max_length=1)] | None  # a prefix of traces
 
+NETWORK_FILES = ("network.yml", "network.yaml", "network.json")
 FABRIC_FILE = "fabric.json"
 ASTRA_FOLDER = "astra-sim"  # of a published system, which contains its files
 _ENDPOINT_DELAY_NS = 10  # ASTRA-sim's default
@@ -131,20 +132,35 @@ def read_system_folder(folder: Path, settings: str = "system.json") -> SystemSpe
     if not (folder / settings).exists() and (folder / ASTRA_FOLDER).is_dir():
         folder = folder / ASTRA_FOLDER
     remote = folder / "remote_memory.json"
-    network = read_simple_yaml(folder / "network.yml")
+    network_path = find_network_file(folder)
+    network = read_yaml_or_json(network_path)
     keys = read_json(folder / settings)
     fabric = folder / FABRIC_FILE
     system = parse_system_files(
         folder / settings,
         network,
         keys,
-        str(folder / "network.yml"),
+        str(network_path),
         read_json(fabric) if fabric.exists() else None,
     )
     if not remote.exists():
         return system
     memory = parse_remote_memory(read_json(remote), str(remote), system.device_count)
     return replace(system, remote_memory=memory)
+
+
+def find_network_file(folder: Path) -> Path:
+    """Return the file of the network in a folder of a system: YAML, or JSON with the same keys.
+
+    Raises:
+        HespasError: There is none.
+    """
+    for name in NETWORK_FILES:
+        if (folder / name).exists():
+            return folder / name
+    if not folder.is_dir():
+        raise HespasError("there is no such folder of a system", where=str(folder))
+    raise HespasError(f"there is no {' or '.join(NETWORK_FILES)}", where=str(folder))
 
 
 def parse_system_files(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hespas.configs.network_fabric import NetworkFabric
+from hespas.support.data_files import check_named_path
 from hespas.support.errors import HespasError
 from hespas.support.text_tables import format_count
 
@@ -146,18 +147,32 @@ class SystemSpec:
             if resolved.get(key):
                 resolved[key] = [str(self.resolve_trace_prefix(prefix)) for prefix in resolved[key]]
         if self.per_node_custom:
-            resolved[PER_NODE_KEY] = os.path.abspath(self.folder / self.per_node_custom)
+            resolved[PER_NODE_KEY] = str(self.per_node_path)
         return resolved
+
+    @property
+    def per_node_path(self) -> Path:
+        """The absolute path of ``per_node_custom``; raises HespasError if it leaves the folder."""
+        path = Path(os.path.abspath(self.folder / self.per_node_custom))
+        where = f"{self.folder / 'system.json'}: {PER_NODE_KEY}"
+        check_named_path(self.per_node_custom, path, self.folder, where)
+        return path
 
     def resolve_trace_prefix(self, prefix: str) -> Path:
         """Return the absolute form of a prefix of custom traces.
 
         A relative prefix starts at the folder of the system. If no traces are there, it starts at
         the working directory, as in ASTRA-sim.
+
+        Raises:
+            HespasError: The prefix leaves these two folders.
         """
         paths = [Path(os.path.abspath(folder / prefix)) for folder in (self.folder, Path())]
         with_traces = [path for path in paths if path.with_name(f"{path.name}.0.et").exists()]
-        return [*with_traces, *paths][0]
+        path = [*with_traces, *paths][0]
+        first = path.with_name(f"{path.name}.0.et")
+        check_named_path(prefix, first, self.folder, str(self.folder / "system.json"))
+        return path
 
     def render_network_text(self) -> str:
         """Return the text of network.yml."""

@@ -403,6 +403,7 @@ TRIPS_NOTE = "hespas.trips_note"
 WAIT = "hespas.wait"
 COMMUNICATORS = "hespas.communicators"
 FACTS = "hespas.facts"
+UNFUSED_ATTENTION = "unfused_attention"  # a fact: calls that a framework has kernels for
 ASSUMED = "assumed"  # in a trips_note: the count is not known, so that the loop's cost has a gap
 PLAIN: dict[str, PlainAttr] = {
     TRIPS: PlainAttr("stablehlo.while", "trip count of the loop, an i64"),

@@ -33,14 +33,29 @@ def capture_diagnostics(context: ir.Context) -> Iterator[list[str]]:
 
 
 PLACE = re.compile(r'^loc\("([^"]*)"(:\d+:\d+)')
-SPELLED = re.compile(r"Dialect .* not found for custom op|^custom op '[\w.$-]+' is unknown")
+SPELLED = re.compile(r"Dialect .(?P<dialect>[\w$-]+). not found|^custom op '[\w.$-]+' is unknown")
 UNREGISTERED = re.compile(r"unregistered dialect")
+FOREIGN_PART = re.compile(r"`?[!#]\"?(?P<dialect>[A-Za-z_][\w$-]*)")  # of a type or attribute
+FOREIGN_OP = re.compile(r"\"(?P<op>(?P<dialect>[A-Za-z_][\w$-]*)\.[\w.$-]+)\"\s*$")
 UNKNOWN = re.compile(r"unregistered operation '[^']*' found in dialect")
 ADVICE = re.compile(r"\. If this is intended, please .*")  # it names options of mlir-opt
+LOWERINGS = {
+    "torch": ", as torch_mlir.fx.export_and_import does with output_type='stablehlo'",
+    "quant": ": stablehlo-opt --stablehlo-legalize-quant-to-math",
+}
 
 
-def to_hespas_error(error: ir.MLIRError, name: str, context: ir.Context) -> HespasError:
-    """Return the first diagnostic of an error, with the file's name in place of ``-``."""
+def to_hespas_error(
+    error: ir.MLIRError, name: str, context: ir.Context, text: bytes | None = None
+) -> HespasError:
+    """Return the first diagnostic of an error, with the file's name in place of ``-``.
+
+    Args:
+        error: The error.
+        name: The file name for the message.
+        context: The context that the module was read into.
+        text: The text that was parsed, if it is known, which tells the op that is foreign.
+    """
     diagnostics = error.error_diagnostics
     if not diagnostics:
         return HespasError(str(error).strip().split("\n", 1)[0], where=name)
@@ -48,10 +63,32 @@ def to_hespas_error(error: ir.MLIRError, name: str, context: ir.Context) -> Hesp
     place = PLACE.match(str(diagnostics[0].location))
     known = place and place[1] in ("-", name) and place[2] != ":0:0"  # bytecode has no lines
     where = name + place[2] if place and known else name
-    return HespasError(message, where=where, remedy=_suggest_remedy(message, context))
+    before = _read_text_before(text, place[2]) if text and place and known else ""
+    foreign = SPELLED.search(message)
+    if UNREGISTERED.search(message):
+        foreign = FOREIGN_PART.match(message) or FOREIGN_OP.search(before)
+    dialect = foreign and foreign["dialect"]
+    if context.allow_unregistered_dialects or not (dialect or UNREGISTERED.search(message)):
+        return HespasError(message, where=where, remedy=_suggest_remedy(message))
+    if foreign is not None and "op" in foreign.re.groupindex:
+        message = f"'{foreign['op']}' is of a dialect that hespas does not read"
+    lowering = LOWERINGS.get(dialect or "", "")
+    source = f"from {dialect} " if dialect else ""
+    remedy = (
+        f"lower the program {source}to StableHLO first{lowering}; "
+        "hespas-opt --allow-unregistered-dialect reads its generic form, without costs"
+    )
+    return HespasError(message, where=where, remedy=remedy)
 
 
-def _suggest_remedy(message: str, context: ir.Context) -> str:
+def _read_text_before(text: bytes, place: str) -> str:
+    """Return the line of ``:line:column`` up to the column."""
+    line, column = (int(number) for number in place.split(":")[1:])
+    lines = text.split(b"\n", line)
+    return lines[line - 1][: column - 1].decode(errors="replace") if line <= len(lines) else ""
+
+
+def _suggest_remedy(message: str) -> str:
     if SPELLED.search(message):
         return (
             "hespas reads builtin, func, stablehlo, chlo, vhlo, mhlo, sdy and upstream dialects; "
@@ -59,6 +96,4 @@ def _suggest_remedy(message: str, context: ir.Context) -> str:
         )
     if UNKNOWN.search(message):
         return "a newer version of the dialect may have it; write the module for an older one"
-    if UNREGISTERED.search(message) and not context.allow_unregistered_dialects:
-        return "read it with --allow-unregistered-dialect"
     return ""

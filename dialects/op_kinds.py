@@ -155,6 +155,7 @@ HOST_CALL = (
     r"xla_(ffi_)?(partitioned_)?python_(cpu|gpu)_callback|xla_python_callback|xla_buffer_python_.*"
     r"|SendToHost|RecvFromHost|io_callback|CallPythonCallback|tf_host_callback"
 )
+DECLARED_COST = "hespas_cost_estimate"  # frontend attribute, of Pallas kernels for GPUs
 OPAQUE_KERNEL_CALL = r".*triton.*|tpu_custom_call|mosaic_gpu.*|AppleMLX.*"
 
 # Attributes that frameworks write.

@@ -172,9 +172,13 @@ def compile_for_cpu(bytecode: bytes, settings: CompilationSettings, dump: HloDum
     count = settings.device_count
     client = xla_client.make_cpu_client(num_devices=count, collectives=_make_cpu_collectives(count))
     where = xla_client.DeviceList(tuple(client.local_devices()[:count]))
-    client.compile_and_load(
-        bytecode, where, _build_compile_options(settings, dump, settings.partitions > 1)
+    options = _build_compile_options(settings, dump, settings.partitions > 1)
+    debug = options.executable_build_options.debug_options
+    # XLA:CPU drops placements in the host's memory, which hespas needs after the partitioner.
+    debug.xla_disable_hlo_passes = ",".join(
+        filter(None, (debug.xla_disable_hlo_passes, "strip-memory-placement-annotations"))
     )
+    client.compile_and_load(bytecode, where, options)
 
 
 def compile_for_gpu(

@@ -42,9 +42,11 @@ def lower_function(function: Callable[..., Any], args: tuple[Any, ...], platform
     """
     import jax
 
+    from hespas.frontends.export.target_device import lower_traced
+
     traceable: Any = function if hasattr(function, "trace") else jax.jit(function)
     with _enter_argument_mesh(args):
-        return traceable.trace(*args).lower(lowering_platforms=(platform,))
+        return lower_traced(traceable.trace(*args), platform)
 
 
 @contextlib.contextmanager

@@ -18,12 +18,19 @@ from dataclasses import dataclass, field
 
 from hespas.dialects.attr_codec import Fact, read_trip_count
 from hespas.dialects.axis_groups import read_mesh_shape
-from hespas.dialects.mlir import collect_meshes, get_attribute, get_call_target, ir
+from hespas.dialects.mlir import (
+    collect_meshes,
+    get_attribute,
+    get_call_target,
+    ir,
+    read_frontend_text,
+)
 from hespas.dialects.op_kinds import (
     BRANCHES,
     CALLEE,
     COLLECTIVE_CALL_TARGETS,
     CUSTOM_CALLS,
+    CUSTOM_PARTITIONING_CALL,
     LOOPS,
     MANUAL_CALL_TARGETS,
     MANUAL_COMPUTATION,
@@ -35,13 +42,15 @@ from hespas.estimators.rules.custom_calls import find_kernel_name
 from hespas.estimators.work import compute_op_work, find_cost_rule
 from hespas.passes.prepare.census import ModuleCensus, collect_census
 from hespas.passes.prepare.device_grid import read_stated_count
-from hespas.passes.prepare.partition import has_global_shapes
+from hespas.passes.prepare.partition import has_global_shapes, lift_inlined_meshes
 from hespas.passes.prepare.scalars import ScalarEvaluator
 from hespas.passes.prepare.trip_counts import find_trip_count
 from hespas.support.errors import HespasError, find_framework_name
 
 MODEL_FLOPS = "flops_per_step"
 MODEL_FLOPS_SOURCE = "flops_per_step_source"
+# Frontend attribute of a call whose kernel XLA's partitioner inserts: the operations of its model.
+KERNEL_MODEL_FLOPS = "hespas_model_flops"
 COUNTED = "counted in the lowered program"
 PRODUCT_KINDS = ("gemm", "conv", "attention")
 # Backward kernels of attention compute scores again, and the second of splash attention also the
@@ -73,6 +82,7 @@ def count_model_flops(module: ir.Module) -> int | None:
         are not known.
     """
     census = collect_census(module)
+    lift_inlined_meshes(module, census)
     counter = _ModelOperationCounter(module, census)
     try:
         flops = counter.count_function_flops(counter.entry_name)
@@ -176,6 +186,11 @@ def _count_call_flops(op: ir.Operation) -> int:
         return 0
     if target in MANUAL_CALL_TARGETS:
         raise _UncountableError  # the parts of a device have no mesh
+    if target == CUSTOM_PARTITIONING_CALL:
+        flops_text = read_frontend_text(op, KERNEL_MODEL_FLOPS)
+        if not flops_text:
+            raise _UncountableError  # lowered by another than hespas
+        return 0 if _is_recomputed(op) else int(flops_text)
     work = compute_op_work(op)
     flops = sum(part.flops for part in work.parts if part.unit == "matrix")
     if not flops or _is_recomputed(op):

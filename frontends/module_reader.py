@@ -22,6 +22,9 @@ from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
 from hespas.dialects.protobuf import extract_hlo_module
 from hespas.frontends import input_attributes, string_check
 from hespas.frontends.native_faults import check_native_faults
+from hespas.frontends.quantised_types import REMEDY as QUANTISED_REMEDY
+from hespas.frontends.quantised_types import has_quantised_types, replace_quantised_types
+from hespas.support.data_files import read_file_bytes
 from hespas.support.errors import HespasError, format_source_position
 from hespas.support.packed_data import unpack_bytes
 from hespas.support.supervised_process import run_native_reader
@@ -50,6 +53,8 @@ def read_module(path: str | os.PathLike[str], context: ir.Context) -> ir.Module:
         with open(name, "rb") as file:
             attribute_prefix = input_attributes.detect_attribute_prefix(file)
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+                if has_quantised_types(text):
+                    return parse_module(bytes(text), name, context)
                 check_native_faults(text, name)
                 string_check.prepare_for_text(text)
 
@@ -100,14 +105,8 @@ def read_unpacked_bytes(path: str | os.PathLike[str]) -> tuple[str, bytes]:
         if sys.stdin is None:
             raise HespasError("standard input is closed", remedy="name a file")
         return "<stdin>", _decompress_bytes(sys.stdin.buffer.read(), "<stdin>")
-    try:
-        with open(name, "rb") as file:
-            return to_display_name(name), _decompress_bytes(file.read(), to_display_name(name))
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise HespasError(f"cannot read it: {reason}", where=to_display_name(name)) from None
-    except ValueError:  # a null byte, half a character
-        raise HespasError(f"{name!r} is not a file name") from None
+    display_name = to_display_name(name)
+    return display_name, _decompress_bytes(read_file_bytes(name, display_name), display_name)
 
 
 def parse_module(data: bytes, name: str, context: ir.Context) -> ir.Module:
@@ -172,12 +171,19 @@ def _parse_mlir_text(data: bytes, name: str, context: ir.Context) -> ir.Module:
         ) from None
     check_native_faults(data, name)
     string_check.prepare_for_text(data)
+    is_quantised = has_quantised_types(data)
+    text = replace_quantised_types(data) if is_quantised else data
 
     def parse_text() -> ir.Module:
-        with run_native_reader(name, len(data)):
-            return ir.Module.parse(data, context)
+        with run_native_reader(name, len(text)):
+            return ir.Module.parse(text, context)
 
-    return _report_parse_errors(parse_text, name, context)
+    try:
+        return _report_parse_errors(parse_text, name, context, text)
+    except HespasError as error:
+        if is_quantised:
+            error.remedy = error.remedy or QUANTISED_REMEDY
+        raise
 
 
 def _parse_bytecode(data: bytes, name: str, context: ir.Context) -> ir.Module:
@@ -194,18 +200,24 @@ def _parse_bytecode(data: bytes, name: str, context: ir.Context) -> ir.Module:
 
 
 def _report_parse_errors(
-    load: Callable[[], ir.Module], name: str, context: ir.Context
+    load: Callable[[], ir.Module], name: str, context: ir.Context, text: bytes | None = None
 ) -> ir.Module:
+    """Load a module; raises HespasError for what MLIR says. ``text`` is that of a file if None."""
     with capture_diagnostics(context) as messages:
         try:
             return load()
         except ir.MLIRError as error:
             if name.endswith(".py"):
                 raise _describe_python_file(name) from None
-            raise _mention_truncation(to_hespas_error(error, name, context), name) from None
+            problem = to_hespas_error(error, name, context, text or _read_plain_text(name))
+            raise _mention_truncation(problem, name) from None
         except NATIVE_ERRORS as error:
             message = messages[0] if messages else str(error).strip().split("\n", 1)[0]
             raise HespasError(message, where=name, remedy=f"hespas reads {FORMATS}") from None
+
+
+def _read_plain_text(name: str) -> bytes | None:
+    return Path(name).read_bytes() if os.path.isfile(name) else None
 
 
 def _mention_truncation(error: HespasError, name: str) -> HespasError:

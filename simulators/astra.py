@@ -188,15 +188,13 @@ def _link_traces(place: Path, traces: Sequence[Path]) -> None:
 
 def _build_system_settings(simulation: AstraSimulation, place: Path) -> dict[str, Any]:
     """Return the system.json of a run, with absolute paths because it runs in another folder."""
-    folder = simulation.system.folder
     settings = simulation.system.resolve_settings_paths()
     settings["trace-enabled"] = int(simulation.options.intervals)
     settings.pop("track-local-mem", None)  # changes no time, but needs attributes of each node
     if simulation.exact:
         settings |= {"roofline-enabled": 1, "peak-perf": 1}
-    by_node = simulation.system.per_node_custom
-    if by_node:
-        relative_prefixes = per_node.read_prefixes(folder / by_node)
+    if simulation.system.per_node_custom:
+        relative_prefixes = per_node.read_prefixes(simulation.system.per_node_path)
         prefixes = {
             node: str(simulation.system.resolve_trace_prefix(prefix))
             for node, prefix in relative_prefixes.items()
@@ -257,7 +255,8 @@ def _explain_failure(
     if printed.critical:
         failure += f": {printed.critical[0]}"
     elif code > 0:
-        failure += f", exit code {code}: {printed.last_line}"
+        failure += f", exit code {code}"
+        failure += f": {printed.last_line}" if printed.last_line else ", and printed nothing"
     remedy = ""
     if printed.held_nodes:
         device, nodes = min(printed.held_nodes.items())

@@ -14,6 +14,7 @@ from hespas.chakra.trace_reader import (
     split_records,
 )
 from hespas.configs import read_json
+from hespas.support.data_files import read_file_bytes
 from hespas.support.errors import HespasError
 
 
@@ -47,7 +48,7 @@ class TraceFolder:
             raise HespasError(f"there is no trace of device {device}", where=str(self.folder))
         path = self.files[device]
         nodes: dict[int, TraceNode] = {}
-        for count, record in enumerate(split_records(path.read_bytes(), path)):
+        for count, record in enumerate(split_records(read_file_bytes(path, unpacks=False), path)):
             if count == 0 and is_metadata_record(record):
                 continue
             node = self._parsed.get(record)

@@ -14,11 +14,10 @@ import math
 import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
+from hespas.support.data_files import read_file_text
 from hespas.support.errors import HespasError
-from hespas.support.packed_data import unpack_bytes
 
 _KINDS = {
     "all_reduce": "all_reduce",
@@ -46,8 +45,7 @@ def read_latency_table(path: str) -> dict[tuple[str, int], dict[int, float]]:
     )
     rows = None
     try:
-        text = unpack_bytes(Path(path).read_bytes(), path).decode("utf-8-sig")
-        rows = csv.DictReader(io.StringIO(text))
+        rows = csv.DictReader(io.StringIO(read_file_text(path)))
         for row in rows:
             size = int(row["message_size"]) * _ELEMENT_BYTES[row["nccl_dtype"]]
             key = _KINDS[row["op_name"]], int(row["num_gpus"])
@@ -58,8 +56,6 @@ def read_latency_table(path: str) -> dict[tuple[str, int], dict[int, float]]:
     except (KeyError, ValueError, TypeError, csv.Error) as error:
         where = f"{path}:{rows.line_num}" if rows else path
         raise HespasError(f"is not a row of a collective: {error}", where=where) from None
-    except OSError as error:
-        raise HespasError(f"cannot be read: {error.strerror}", where=path) from None
     return {
         key: {size: math.exp(sum(logs) / len(logs)) for size, logs in sorted(by_size.items())}
         for key, by_size in log_times.items()

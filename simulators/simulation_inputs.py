@@ -24,6 +24,7 @@ from hespas.configs.system_spec import SystemSpec
 from hespas.simulators.simulated_program import ProgramBuilder, SimulatedProgram
 from hespas.simulators.simulation_steps import find_spanned_dimensions
 from hespas.simulators.trace_templates import TraceIndex, TraceTemplate
+from hespas.support.data_files import read_file_bytes
 from hespas.support.errors import HespasError
 from hespas.support.text_tables import format_count
 
@@ -189,10 +190,7 @@ class _DeviceLoader:
 
     def load_device(self, path: Path) -> SimulatedDevice:
         """Read the trace of a device."""
-        try:
-            data = path.read_bytes()
-        except OSError as error:
-            raise HespasError(f"cannot be read: {error.strerror}", where=str(path)) from None
+        data = read_file_bytes(path, unpacks=False)
         match = self._known.find_match(data)
         if match is not None:
             return SimulatedDevice(match.parsed, path, match.groups, match.devices)

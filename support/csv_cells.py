@@ -20,7 +20,7 @@ def unquote_formula(text: str) -> str:
     if text.startswith('"'):
         try:
             value = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             return text
         return value if isinstance(value, str) else text
     return text

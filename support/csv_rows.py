@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from hespas.support.data_files import read_file_text
 from hespas.support.errors import HespasError
 
 
@@ -47,11 +49,8 @@ def read_csv_rows(
 def _open_csv(path: str | Path) -> Iterator[csv.DictReader[str]]:
     """Open a CSV file, which may begin with a byte order mark; raises HespasError."""
     try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file)
-            reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
-            yield reader
-    except OSError as error:
-        raise HespasError(f"cannot read it: {error.strerror}", where=str(path)) from None
-    except (UnicodeDecodeError, csv.Error) as error:
+        reader = csv.DictReader(io.StringIO(read_file_text(path), newline=""))
+        reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
+        yield reader
+    except csv.Error as error:
         raise HespasError(f"it is not a CSV file: {error}", where=str(path)) from None

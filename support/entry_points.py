@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from hespas.support.errors import UsageError, extract_first_line
+from hespas.support.errors import OUT_OF_FILES, UsageError, extract_first_line
 
 _Base = TypeVar("_Base")
 
@@ -53,7 +53,11 @@ def load_import_path(import_path: str, kind: str) -> Any:
     module, _, name = import_path.partition(":")
     try:
         return getattr(importlib.import_module(module), name)
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit too, which would end hespas without a word
+        if isinstance(error, OSError) and error.errno in OUT_OF_FILES:
+            raise  # not a fault of the package
         reason = f"{type(error).__name__}: {extract_first_line(str(error))}"
         message = f"the {kind} {import_path} cannot be imported: {reason}"
         raise UsageError(message, remedy="correct or uninstall its package") from error

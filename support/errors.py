@@ -5,9 +5,14 @@ MLIR objects are recognised by the names of their classes, so that this package 
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Iterator
 from typing import Any, Protocol
+
+from hespas.support.terminal_text import escape_controls
+
+OUT_OF_FILES = {errno.EMFILE, errno.ENFILE}
 
 
 class OperationLike(Protocol):
@@ -32,7 +37,7 @@ class HespasError(Exception):
     def __init__(
         self, message: str, *, op: OperationLike | None = None, where: str = "", remedy: str = ""
     ) -> None:
-        self.message = message
+        self.message = message.rstrip(" \n;:,")  # of other tools, which go on in what was cut off
         self.op_name = op.name if op is not None else ""
         self.where = where or (format_source_position(op.location) if op is not None else "")
         self.remedy = remedy
@@ -47,13 +52,7 @@ class HespasError(Exception):
         text = f"{self.where}: error: " if self.where else "error: "
         if self.op_name:
             text += f"'{self.op_name}': "
-        text += self.reason
-        return text if text.isprintable() else _escape_control_characters(text)
-
-
-def _escape_control_characters(text: str) -> str:
-    """Escape what would break a line in two, or change a terminal; line feeds are kept."""
-    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
+        return escape_controls(text + self.reason)
 
 
 class UsageError(HespasError):

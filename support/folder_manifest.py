@@ -70,7 +70,7 @@ class FolderManifest:
             )
         except FileNotFoundError:
             return cls()
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise HespasError(
                 "is not a list of files that this version of hespas can read",
                 where=str(path),

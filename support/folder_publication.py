@@ -152,7 +152,7 @@ def _read_journal(folder: Path) -> list[str]:
         names = [str(name) for name in journal["new"]]
         if any(os.path.basename(name) != name or name in ("", ".", "..") for name in names):
             raise ValueError("damaged")
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         reason = str(error) if isinstance(error, ValueError) else "damaged"
         raise _to_unfinished_error(folder, reason) from None
     return names

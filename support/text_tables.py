@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
+from hespas.support.terminal_text import escape_cell, escape_controls, get_terminal
+
 TextRow = Sequence[str]
 
 
@@ -36,9 +38,12 @@ def print_tables(tables: Sequence[TextTable], out: TextIO | None = None) -> None
 
 def format_plain_table(table: TextTable) -> str:
     """Return a table as text with aligned columns."""
-    rows = [*([table.header] if table.header else []), *table.rows]
+    rows = [
+        [escape_cell(cell) for cell in row]
+        for row in [*([table.header] if table.header else []), *table.rows]
+    ]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))] if rows else []
-    lines = [table.title] if table.title else []
+    lines = [escape_controls(table.title)] if table.title else []
     for row in rows:
         cells = [
             cell.ljust(width) if i < table.left else cell.rjust(width)
@@ -57,8 +62,12 @@ def _format_markdown_table(table: TextTable) -> str:
     header = list(table.header) or [""] * max((len(row) for row in table.rows), default=1)
     rule = ["---" if i < table.left else "---:" for i in range(len(header))]
     rows = [header, rule, *table.rows]
-    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
-    return "\n".join([f"**{table.title}**", "", *lines] if table.title else lines)
+    lines = [
+        "| " + " | ".join(escape_cell(cell).replace("|", "\\|") for cell in row) + " |"
+        for row in rows
+    ]
+    title = f"**{escape_controls(table.title)}**"
+    return "\n".join([title, "", *lines] if table.title else lines)
 
 
 def _print_rich_tables(tables: Sequence[TextTable], out: TextIO) -> None:
@@ -66,10 +75,10 @@ def _print_rich_tables(tables: Sequence[TextTable], out: TextIO) -> None:
     from rich.markup import escape
     from rich.table import Table as RichTable
 
-    console = Console(file=out, highlight=False)
+    console = Console(file=get_terminal(out), highlight=False)
     for table in tables:
         rich_table = RichTable(
-            title=escape(table.title), title_justify="left", title_style="bold",
+            title=escape(escape_controls(table.title)), title_justify="left", title_style="bold",
             box=None, show_header=bool(table.header), pad_edge=False,
         )  # fmt: skip
         columns = len(table.rows[0]) if table.rows else len(table.header)
@@ -78,7 +87,7 @@ def _print_rich_tables(tables: Sequence[TextTable], out: TextIO) -> None:
             justify = "left" if i < table.left else "right"
             rich_table.add_column(name, justify=justify, overflow="fold")
         for row in table.rows:
-            rich_table.add_row(*(escape(cell) for cell in row))
+            rich_table.add_row(*(escape(escape_cell(cell)) for cell in row))
         console.print(rich_table)
         console.print()
 

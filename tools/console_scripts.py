@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
 
 from hespas.support import supervised_process
-from hespas.support.errors import HespasError, UsageError, is_encoding_error
+from hespas.support.errors import OUT_OF_FILES, HespasError, UsageError, is_encoding_error
+from hespas.support.terminal_text import EscapingStream
 
 EXIT_ERROR, EXIT_USAGE = 1, 2
 EXIT_SIGNAL = 128  # plus the number of the signal
+# What writing to a stream fails with; an error without a file may come from elsewhere too.
+STDOUT_ERRORS = {errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG, errno.EDQUOT, errno.ENXIO}
 SHOWN_AT_ONCE = {"-h", "--help", "--version"}
 
 # The message that ``Operation.walk`` raises if ^C interrupts the function that it calls.
@@ -38,8 +43,24 @@ def run_tool_main(main: MainFunction, argv: Sequence[str] | None = None) -> int:
         The exit code of ``main``; 2 after a usage error, 1 after another error, 128 plus the number
         of the signal after an interruption: 130 after ^C.
     """
+    with _escape_output():
+        return _run_and_report(main, list(sys.argv[1:] if argv is None else argv))
+
+
+@contextlib.contextmanager
+def _escape_output() -> Iterator[None]:
+    """Escape control characters in what is printed, since names in programs may hold them."""
+    plain_streams = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (EscapingStream(stream) for stream in plain_streams)  # type: ignore[assignment]
     try:
-        code = main(list(sys.argv[1:] if argv is None else argv))
+        yield
+    finally:
+        sys.stdout, sys.stderr = plain_streams
+
+
+def _run_and_report(main: MainFunction, argv: list[str]) -> int:
+    try:
+        code = main(argv)
         sys.stdout.flush()
         return code
     except HespasError as error:
@@ -61,13 +82,41 @@ def run_tool_main(main: MainFunction, argv: Sequence[str] | None = None) -> int:
         number = supervised_process.get_interrupt_signal()
         print(supervised_process.INTERRUPTS[number], file=sys.stderr)
         return EXIT_SIGNAL + number
+    except BaseException as error:  # not an Exception: SystemExit, most of all
+        place = _find_raising_place(error)
+        if isinstance(error, Exception) or (isinstance(error, SystemExit) and place is None):
+            raise
+        reason = f"{type(error).__name__}: {error}".rstrip(": ")
+        print(
+            f"{place}: error: this code ended hespas with {reason}; correct or uninstall its "
+            "package",
+            file=sys.stderr,
+        )
+        return EXIT_ERROR
+
+
+def _find_raising_place(error: BaseException) -> str | None:
+    """Return the line that raised; None for argparse, which exits after --help."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames or os.path.basename(frames[-1].filename) == "argparse.py":
+        return None
+    return f"{frames[-1].filename}:{frames[-1].lineno}"
 
 
 def _report_os_error(error: OSError) -> int:
     """Report a failed file or stream; a closed pipe is no error to report."""
-    if not isinstance(error, BrokenPipeError):
-        where = f"{error.filename}: " if error.filename else "<stdout>: "
-        print(f"{where}error: {error.strerror or error}", file=sys.stderr)
+    if error.errno in OUT_OF_FILES:
+        print(
+            "error: too many open files; allow more, such as ulimit -n 256, or use fewer --jobs",
+            file=sys.stderr,
+        )
+    elif not isinstance(error, BrokenPipeError):
+        stream = "<stdout>" if error.errno in STDOUT_ERRORS else ""
+        where = str(error.filename or stream)
+        print(
+            f"{where}{': ' if where else ''}error: {error.strerror or error}",
+            file=sys.stderr,
+        )
     _discard_stdout()
     return EXIT_ERROR
 

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from hespas.support.terminal_text import escape_cell, get_terminal
+
 
 def print_to_stderr(text: str) -> None:
     """Print a note, for commands without a log."""
@@ -19,6 +21,7 @@ def show_progress(*, quiet: bool = False) -> Iterator[Callable[[str], None] | No
         yield None
         return
     from rich.console import Console
+    from rich.markup import escape
 
-    with Console(stderr=True).status("reading") as status:
-        yield status.update
+    with Console(file=get_terminal(sys.stderr)).status("reading") as status:
+        yield lambda text: status.update(escape(escape_cell(text)))

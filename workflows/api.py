@@ -230,7 +230,7 @@ def simulate(
     choice = settings.build_simulator_choice()
     return simulation_report.simulate_traces(
         simulation_report.TraceSet(Path(traces), prefix, groups_file),
-        network_settings.load_resolved_system(settings, is_recorded=system is None),
+        network_settings.load_resolved_system(settings, traces if system is None else None),
         replace(choice, options=replace(choice.options, **options), timeout_s=timeout_s),
         timeline=timeline,
         note=note,

@@ -11,6 +11,7 @@ from hespas.dialects.attr_codec import read_program_facts, write_program_facts
 from hespas.dialects.mlir import clone_module, ir, make_context
 from hespas.frontends.export.exportable import Exportable
 from hespas.support.errors import UsageError
+from hespas.support.supervised_process import open_temporary_folder
 
 
 @dataclass(frozen=True)
@@ -81,16 +82,29 @@ def _find_lowered_program(program: Any, args: tuple[Any, ...], device: str) -> A
     if hasattr(program, "compiler_ir"):
         return program
     from hespas.frontends.export.exportable_lowering import lower_exportable
+    from hespas.frontends.export.target_device import lower_traced
     from hespas.frontends.function_lowering import lower_function, select_lowering_platform
 
     platform = select_lowering_platform(configs.load_node(device).vendor)
     if isinstance(program, Exportable):
         return lower_exportable(program, platform)
     if hasattr(program, "jaxpr") and hasattr(program, "lower"):  # a Traced
-        return program.lower(lowering_platforms=(platform,))
+        return lower_traced(program, platform)
     if callable(program):
         return lower_function(program, args, platform)
     return None
+
+
+def _partition_here(module: ir.Module) -> None:
+    """Partition a module with kernels whose partitioning rule is a function of this process."""
+    from hespas.passes.prepare.census import collect_census
+    from hespas.passes.prepare.partition import find_custom_partitioning
+
+    if find_custom_partitioning(collect_census(module)) is not None:
+        from hespas.frontends.export.custom_partitioning import partition_custom_kernels
+
+        with open_temporary_folder() as folder:
+            partition_custom_kernels(module, folder, lambda text: None, waits=True)
 
 
 def _take_lowered_module(program: Any, lowered: Any) -> ProgramSource:
@@ -102,6 +116,7 @@ def _take_lowered_module(program: Any, lowered: Any) -> ProgramSource:
     facts = add_model_flops(module, {**read_program_facts(module), **facts})
     if facts:
         write_program_facts(module, facts)
+    _partition_here(module)
     default_name = f"<{type(program).__name__}>"
     name = getattr(program, "name" if isinstance(program, Exportable) else "__name__", default_name)
     return ProgramSource(name, module, is_lowered=True)

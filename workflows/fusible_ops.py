@@ -16,7 +16,7 @@ KERNELS = COLLECTIVES | CONTROL | CUSTOM_CALLS | {
     )
 } | {"mhlo.copy", "mhlo.topk", "chlo.top_k", "func.call"}  # fmt: skip
 # Ops that are no kernels: constants, and the ends of bodies.
-_FREE = {"stablehlo.constant", "stablehlo.return", "mhlo.return"}
+FREE = {"stablehlo.constant", "stablehlo.return", "mhlo.return"}
 _DIALECTS = ("stablehlo.", "chlo.", "mhlo.")
 
 
@@ -31,11 +31,11 @@ def has_fusible_pair(module: ir.Module, kinds: Collection[str] | None = None) ->
     def is_fusible(name: str) -> bool:
         if kinds is not None:
             return name in kinds
-        return name.startswith(_DIALECTS) and name not in KERNELS and name not in _FREE
+        return name.startswith(_DIALECTS) and name not in KERNELS and name not in FREE
 
     def reads_fusible_result(op: ir.Operation) -> bool:
         return is_fusible(op.name) and any(
-            not isinstance(value.owner, ir.Block) and is_fusible(value.owner.name)
+            not isinstance(value.owner, ir.Block) and is_fusible(value.owner.operation.name)
             for value in op.operands
         )
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from hespas import configs
 from hespas.dialects.attrs import MemoryAttr
+from hespas.support.data_files import check_link
 from hespas.support.errors import HespasError
 
 MEMORY_TIMELINE = "memory_timeline.json"
@@ -42,6 +44,7 @@ def read_memory_timeline(folder: str) -> MemoryTimeline | None:
     path = os.path.join(folder, MEMORY_TIMELINE)
     if not os.path.exists(path):
         return None
+    check_link(Path(path))
     try:
         return MemoryTimeline.model_validate(configs.read_json(path))
     except ValidationError as error:

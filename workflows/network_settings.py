@@ -15,7 +15,9 @@ from hespas import configs
 from hespas.configs.overlap_slowdown import format_slowdown_shares, parse_slowdown_shares
 from hespas.configs.system_spec import SystemSpec
 from hespas.configs.validation import SlowdownSetting, validate_config
+from hespas.simulators.astra_program import ENVIRONMENT
 from hespas.simulators.simulation_options import SimulationOptions, SimulatorChoice
+from hespas.support.data_files import check_link, check_named_path
 from hespas.support.errors import HespasError, UsageError
 from hespas.workflows.run_config import (
     NETWORK_MODEL_FLAG,
@@ -111,17 +113,55 @@ def read_recorded_settings(
     """Read the settings of the run that wrote a folder of traces; None for other traces.
 
     Raises:
-        HespasError: The run.json of the folder is damaged.
+        HespasError: The run.json of the folder is damaged, or names a program to execute.
     """
+    settings = _read_recorded_object(traces, prefix)
+    if settings is None:
+        return None
+    return _replace_recorded_program(settings, None, os.path.join(traces, FIGURES))
+
+
+def _read_recorded_object(
+    traces: str | os.PathLike[str], prefix: str | None
+) -> NetworkSettings | None:
     path = Path(traces) / FIGURES
     if prefix not in (None, RUN_PREFIX) or not path.is_file():
         return None
+    check_link(path)
     settings = configs.read_json(path).get("network")
     if settings is None:
         return None
     if not isinstance(settings, dict):
         raise HespasError("'network' is not an object", where=str(path))
     return validate_config(NetworkSettings, settings, str(path))
+
+
+def _replace_recorded_program(
+    settings: NetworkSettings, named_program: str | None, where: str
+) -> NetworkSettings:
+    """Replace the ASTRA-sim that a file names by the one that the user names.
+
+    A folder of results may come from anybody, so nothing that it names is executed.
+
+    Args:
+        settings: The settings, with the program of the file.
+        named_program: The program of the flag.
+        where: The file.
+
+    Raises:
+        HespasError: The file names a program, and the user none.
+    """
+    program = named_program or os.environ.get(ENVIRONMENT) or None
+    if settings.astra_sim and not program and settings.simulator != "embedded":
+        raise HespasError(
+            f"the run used the simulator {settings.astra_sim}, and hespas executes no program "
+            "that a file of results names",
+            where=where,
+            remedy=f"if you trust it, name it with --astra-sim or {ENVIRONMENT}; "
+            "else use --simulator embedded",
+        )
+    used = program if settings.astra_sim else named_program
+    return settings.model_copy(update={"astra_sim": used})
 
 
 def resolve_network_settings(
@@ -138,34 +178,51 @@ def resolve_network_settings(
         The settings, and notes on where they come from.
 
     Raises:
-        HespasError: The run.json of the folder is damaged, or an override is wrong.
+        HespasError: The run.json of the folder is damaged or names a program to execute, or an
+            override is wrong.
     """
-    recorded = read_recorded_settings(traces, prefix)
+    recorded = _read_recorded_object(traces, prefix)
     if overrides.get("curves") == "none":  # NCCL's model is that of the device of the curves
         overrides = {"between_hosts": "network", **overrides}
     if overrides.get("congestion"):  # it is ASTRA-sim's
         overrides = {"network_model": None, **overrides}
     if overrides.get("network_model") == "flows":
         overrides = {"congestion": False, **overrides}
-    values = {**(recorded.model_dump() if recorded else {}), **overrides}
-    settings = validate_config(NetworkSettings, values, "")
     if recorded is None:
-        return settings, []
-    flags = recorded.format_flags(set(NetworkSettings.model_fields) - set(overrides))
+        return validate_config(NetworkSettings, dict(overrides), ""), []
+    values = {**recorded.model_dump(), **overrides, "astra_sim": recorded.astra_sim}
     source = os.path.join(os.fspath(traces), FIGURES)
+    settings = _replace_recorded_program(
+        validate_config(NetworkSettings, values, ""), overrides.get("astra_sim"), source
+    )
+    names = set(NetworkSettings.model_fields) - set(overrides) - {"astra_sim"}
+    flags = recorded.format_flags(names)
     return settings, [f"note: as in the run, {source}: {flags}"] if flags else []
 
 
-def load_resolved_system(settings: NetworkSettings, *, is_recorded: bool) -> SystemSpec:
-    """Load the system of resolved settings; raises HespasError.
+def load_resolved_system(
+    settings: NetworkSettings, recorded_in: str | os.PathLike[str] | None = None
+) -> SystemSpec:
+    """Load the system of resolved settings.
 
     Args:
         settings: The settings.
-        is_recorded: Whether the system is the run's own, whose folder may have been moved.
+        recorded_in: The folder of the run whose system it is; None for a system that the user
+            names.
+
+    Raises:
+        HespasError: There is no such system, or the run used one outside of its folder, or that
+            has been moved.
     """
+    name = settings.system
+    if recorded_in is None or name is None:
+        return settings.load_system()
+    if configs.is_system_path(name):
+        where = os.path.join(os.fspath(recorded_in), FIGURES)
+        remedy = f"name it with --system {shlex.quote(name)}, or where it is now"
+        check_named_path(name, Path(os.path.abspath(name)), recorded_in, where, remedy)
     try:
         return settings.load_system()
     except HespasError as error:
-        if is_recorded and settings.system is not None:
-            error.remedy = "the run used this system: name where it is now with --system"
+        error.remedy = "the run used this system: name where it is now with --system"
         raise

@@ -87,9 +87,7 @@ class ProgramEstimate:
     @property
     def step_time_s(self) -> float | None:
         """The step time in seconds; None if the program communicates and there is no system."""
-        if self.summary.simulation is not None:
-            return self.summary.simulation.result.step_time_ns * 1e-9
-        return None if self.summary.module_stats["totals"]["comm_ops"] else self.compute_s
+        return self.summary.step_time_s
 
     @property
     def compute_s(self) -> float:
@@ -102,7 +100,7 @@ class ProgramEstimate:
 
         None if the estimator does not know how far off it is.
         """
-        if self.summary.simulation is not None:
+        if self.summary.step_time_s is not None:
             return self.summary.step_band_s
         ends = self.summary.band_ns
         return None if ends is None else (ends[0] * 1e-9, ends[1] * 1e-9)

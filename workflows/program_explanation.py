@@ -62,7 +62,7 @@ def explain_program(result: str, depth: int = 2) -> ProgramExplanation:
     module = read_annotated_module(result)
     program = read_program_name(result)
     target = require_target(module, remedy="name the output of hespas run or of an annotate pass")
-    node = resolve_node(target.node, target.node_overrides)
+    node = resolve_node(target.node, target.node_overrides, result)
     rows = [
         replace(row, place=fill_in_file_name(row.place, program) if row.place else "")
         for row in kernel_rows.collect_kernel_rows(module, depth)

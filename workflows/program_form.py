@@ -108,9 +108,13 @@ def choose_program_form(state: ProgramState, request: FormRequest) -> ProgramFor
         form, warning = _choose_default_form(state, request)
     if form == XLA and not state.optimisation:
         compiled = _build_compiled_form(request)
-        return replace(compiled, fallback=_build_fused_form()) if request.form is None else compiled
+        return (
+            replace(compiled, fallback=_build_fused_form(request))
+            if request.form is None
+            else compiled
+        )
     if form == FUSE:
-        return _build_fused_form(warning)
+        return _build_fused_form(request, warning)
     return ProgramForm((), ", ".join(filter(None, ("as it is", state.optimisation))))
 
 
@@ -177,8 +181,25 @@ def run_fallible_steps(
     return replace(form, steps=(), fallback=None)
 
 
-def _build_fused_form(warning: str = "") -> ProgramForm:
-    return ProgramForm((_build_step("fuse", {}),), "fused by hespas", warning)
+def _build_fused_form(request: FormRequest, warning: str = "") -> ProgramForm:
+    options = choose_fusion_options(request.target_node)
+    return ProgramForm((_build_step("fuse", options),), "fused by hespas", warning)
+
+
+def choose_fusion_options(node: NodeSpec) -> dict[str, str]:
+    """Choose the options of ``fuse`` that make what the compiler of a node makes.
+
+    XLA:GPU has kernels that widen an operand from Ampere on, which is the first with bf16, and from
+    f8E4M3 from Ada on, which is the first with fp8. It has no ragged products, which compilers for
+    other accelerators have.
+    """
+    types = node.peaks_flops.get("matrix", {})
+    is_gpu = node.vendor in ("NVIDIA", "AMD") or not node.vendor
+    if not is_gpu:
+        return {"ragged": "grouped"}
+    if not types or any(name.startswith("f8") for name in types):
+        return {}
+    return {"conversions": "no-f8E4M3" if "bf16" in types else "none"}
 
 
 def _build_compiled_form(request: FormRequest) -> ProgramForm:

@@ -10,10 +10,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 
 from hespas.configs import read_json
+from hespas.configs.kernel_costs import convert_cost_mapping, format_kernel_costs
 from hespas.configs.overlap_slowdown import parse_slowdown_shares
 from hespas.configs.validation import SlowdownSetting
 from hespas.support.errors import HespasError
@@ -64,6 +72,29 @@ def convert_by_dimension(values: Any) -> Any:
     return {**rest, "network_model": "flows" if by_dimension else "astra"}
 
 
+_COUNT = {"type": "number", "minimum": 0}
+_COST = {
+    "type": "object",
+    "properties": {"flops": _COUNT, "bytes": _COUNT},
+    "required": ["flops", "bytes"],
+    "additionalProperties": False,
+}
+COST_SCHEMA: dict[str, Any] = {
+    "anyOf": [
+        {"type": "string"},
+        {"type": "object", "additionalProperties": _COST},
+        {"type": "null"},
+    ]
+}
+
+
+def _format_cost_mapping(value: Any) -> Any:
+    """Format a mapping of kernels to their costs as the text of the flag; others as they are."""
+    if isinstance(value, Mapping):
+        return format_kernel_costs(dict(convert_cost_mapping(value, "kernel_cost")))
+    return value
+
+
 class RunConfig(BaseModel):
     """The configuration file of ``hespas run``."""
 
@@ -85,6 +116,11 @@ class RunConfig(BaseModel):
     )
     output: Annotated[str | None, Flag("DIR", is_output=True)] = Field(
         default=None, description="folder for the traces; by default named after the program"
+    )
+    dims: Annotated[str | None, Flag("NAME=SIZE,...")] = Field(
+        default=None,
+        description="sizes of symbolic dimensions, such as b=8,s=1024 or arg0=8x1024x64; by "
+        "default the bound in the type, or 128",
     )
     split: Literal["linear", "individual", "individual-merge"] | None = Field(
         default=None,
@@ -111,10 +147,15 @@ class RunConfig(BaseModel):
     keep_going: bool = Field(
         default=False, description="tag and count ops without a cost rule instead of stopping"
     )
-    kernel_cost: Annotated[str | None, Flag("NAME=FLOPS,BYTES", separator=";")] = Field(
+    kernel_cost: Annotated[
+        str | None,
+        Flag("NAME=FLOPS,BYTES", separator=";"),
+        BeforeValidator(_format_cost_mapping),
+        WithJsonSchema(COST_SCHEMA),
+    ] = Field(
         default=None,
         description="work of one call of a custom call on one device, by the name of the kernel or "
-        "of the target; several separated by ; or a JSON file",
+        "of the target; several separated by ; or a JSON file, or an object as in such a file",
     )
     memory: Annotated[bool, Flag(off_help="do not compute the peak memory of a device")] = Field(
         default=True, description="compute the peak memory of a device"

@@ -28,7 +28,9 @@ from hespas.passes.emit.emit_chakra import (
 )
 from hespas.passes.optimize.compiler_estimates import MEMORY_FACT
 from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR
+from hespas.passes.prepare.census import collect_census
 from hespas.passes.prepare.device_grid import read_stated_count
+from hespas.passes.prepare.symbolic_dims import set_dimension_sizes
 from hespas.support.errors import HespasError
 from hespas.support.output_folder import open_output_folder
 from hespas.support.text_tables import format_count, format_scaled
@@ -175,6 +177,19 @@ def spell_flag(name: str, value: str) -> str:
     return f"--{name} {value}"
 
 
+def set_planned_sizes(module: ir.Module, plan: RunPlan, run: PassRun) -> None:
+    """Set the sizes of symbolic dimensions that a plan gives; raises HespasError.
+
+    It is done before any pass, because every form of the program needs it first.
+    """
+    if plan.dims:
+        try:
+            set_dimension_sizes(module, collect_census(module), plan.dims, run)
+        except HespasError as error:
+            error.where = error.where or run.input_name
+            raise
+
+
 def execute_plan(
     plan: RunPlan,
     note: TextFunction = ignore_text,
@@ -186,6 +201,7 @@ def execute_plan(
     """Execute the passes of a plan; arguments and errors are those of :func:`run_program`."""
     run = run or create_pass_run(plan, note, progress)
     module = module or frontends.read_module(plan.mlir, make_context())
+    set_planned_sizes(module, plan, run)
     timings: list[tuple[str, float]] = []
     is_checked = False
 

@@ -62,6 +62,7 @@ class RunPlan:
         form: The form of the program, whose passes come first.
         system: The network; its number of devices must equal the program's.
         devices: The number of devices that the program must have; None accepts any.
+        dims: Sizes of symbolic dimensions, as the option of ``prepare``.
         keep_going: Whether ops without a cost are tagged and counted instead of raising.
         network: How to simulate the traces; None does not simulate.
         network_settings: What ``hespas simulate`` uses by default for the traces, also if the run
@@ -75,6 +76,7 @@ class RunPlan:
     system: SystemSpec | None = None
     devices: int | None = None
     form: FormRequest = field(default_factory=FormRequest)
+    dims: str = ""
     keep_going: bool = False
     network: NetworkPlan | None = None
     network_settings: NetworkSettings = field(default_factory=NetworkSettings)
@@ -128,6 +130,7 @@ def build_run_plan(config: RunConfig, where: str = "") -> RunPlan:
         steps,
         load_system(config.system),
         form=request_program_form(config),
+        dims=config.dims or "",
         keep_going=config.keep_going,
         network=plan_network(config),
         network_settings=select_network_settings(config),

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any, Self
 
 from hespas import configs, frontends
+from hespas.configs import is_preset_name
 from hespas.configs.node_overrides import NodeOverrides, load_overridden_node
 from hespas.configs.node_spec import NodeSpec
 from hespas.dialects.attrs import TargetAttr
 from hespas.dialects.mlir import ir, make_context
 from hespas.passes.annotate.stale_costs import refresh_costs
 from hespas.passes.base import PassRun
+from hespas.support.data_files import check_link, check_named_path, is_inside_folders
 from hespas.support.errors import HespasError
 from hespas.support.folder_publication import hold_folder_unchanged
 from hespas.workflows.figures import get_figure
@@ -85,6 +87,7 @@ class RunResult:
         with hold_folder_unchanged(folder):
             run_figures = read_run_figures(folder)
             path = os.path.join(folder, SIMULATION)
+            check_link(Path(path))
             simulation = configs.read_json(path) if os.path.exists(path) else None
         if "compute_s" not in run_figures:
             message = f"{FIGURES} was not written by hespas run"
@@ -115,7 +118,8 @@ class RunResult:
     @functools.cached_property
     def resolved_node(self) -> NodeSpec | None:
         """The node that the program was annotated for. Raises HespasError."""
-        return resolve_node(self.figures["node"], self.figures.get("node_overrides"))
+        overrides = self.figures.get("node_overrides")
+        return resolve_node(self.figures["node"], overrides, self.folder)
 
     def get_figure(self, path: str) -> Any:
         """Return a figure by its path, such as ``derived.mfu``; None if it is missing."""
@@ -127,13 +131,21 @@ class RunResult:
         return os.path.basename(str(self.figures.get("program") or self.folder))
 
 
-def resolve_node(name: str | None, overrides: str | None = None) -> NodeSpec | None:
+def resolve_node(name: str | None, overrides: str | None, result: str) -> NodeSpec | None:
     """Rebuild the node that a result names, with its overrides; None if it names none.
 
-    Raises HespasError for a file that has been moved.
+    Args:
+        name: The preset or the file.
+        overrides: The options that replaced values of the node, as the command line spells them.
+        result: The file or folder that names it.
+
+    Raises:
+        HespasError: The file has been moved, or is neither in the folder of the result nor in the
+            working directory, where results refer to it.
     """
     if not name:
         return None
+    _check_node_place(name, result)
     try:
         return load_overridden_node(name, NodeOverrides.from_text(overrides or ""))
     except HespasError as error:
@@ -142,6 +154,14 @@ def resolve_node(name: str | None, overrides: str | None = None) -> NodeSpec | N
             or "the result refers to its node's file: run this in the folder of the run"
         )
         raise
+
+
+def _check_node_place(name: str, result: str) -> None:
+    """Raise HespasError if a result names a file of a node where it must not."""
+    folder = result if os.path.isdir(result) else os.path.dirname(result) or "."
+    if not is_preset_name(name) and not is_inside_folders(name, ["."]):
+        path = Path(os.path.abspath(name))
+        check_named_path(name, path, folder, result, f"run this in {path.parent}")
 
 
 def read_program_name(result: str) -> str:
@@ -158,6 +178,7 @@ def read_run_figures(folder: str) -> dict[str, Any]:
         raise HespasError(
             f"there is no {FIGURES}", where=folder, remedy="name the output folder of a hespas run"
         )
+    check_link(Path(path))
     return configs.read_json(path)
 
 
@@ -183,8 +204,12 @@ def read_annotated_module(result: str) -> ir.Module:
             where=result,
             remedy="name the output folder of a hespas run",
         )
+    if path != result:
+        check_link(Path(path))
     module = frontends.read_module(path, make_context())
     target = TargetAttr.read_from_op(module.operation)
+    if target is not None and target.node:
+        _check_node_place(target.node, result)
     if target is not None and target.estimator is not None:
         refresh_costs(module, PassRun(input_name=frontends.to_display_name(path)))
     return module

@@ -15,7 +15,7 @@ from hespas.workflows.figures import compute_figures
 from hespas.workflows.memory_timeline import MEMORY_TIMELINE
 from hespas.workflows.network_settings import NetworkSettings
 from hespas.workflows.step_band import compute_hidden_ns, compute_step_band
-from hespas.workflows.step_facts import StepFacts, StepWork
+from hespas.workflows.step_facts import StepFacts, StepWork, compute_lone_step_s
 
 if TYPE_CHECKING:
     from hespas.estimators.measure.measurement_run import MeasureStatistics
@@ -95,10 +95,23 @@ class RunSummary:
         return None if totals["low_ns"] is None else (totals["low_ns"], totals["high_ns"])
 
     @property
+    def step_time_s(self) -> float | None:
+        """Step time in seconds; None if devices exchange data and nothing was simulated.
+
+        A device that exchanges nothing takes the time of its kernels and its copies to the host.
+        """
+        if self.simulation is not None:
+            return self.simulation.result.step_time_ns * 1e-9
+        return compute_lone_step_s(self.module_stats)
+
+    @property
     def step_band_s(self) -> tuple[float, float] | None:
-        """80 % band of the step time in seconds; None without a band or a simulation."""
-        if self.band_ns is None or self.simulation is None:
+        """80 % band of the step time in seconds; None without a band or a step time."""
+        if self.band_ns is None or self.step_time_s is None:
             return None
+        if self.simulation is None:  # copies to the host have no band of their own
+            added_s = self.step_time_s - self.time_ns * 1e-9
+            return self.band_ns[0] * 1e-9 + added_s, self.band_ns[1] * 1e-9 + added_s
         low_ns, high_ns = compute_step_band(self.time_ns, self.band_ns, self.simulation)
         return 1e-9 * low_ns, 1e-9 * high_ns
 
@@ -173,6 +186,9 @@ def sum_collectives(stats: dict[str, Any]) -> Iterator[CollectiveTotals]:
     for (kind, size), devices in sorted(per_device.items()):
         operand_bytes, count = max(devices.values())
         yield CollectiveTotals(kind, size, count, operand_bytes)
+    copies = stats.get("host_copies")
+    if copies:
+        yield CollectiveTotals("host copy", 1, copies["count"], copies["operand_bytes"])
     transfers = stats["transfers"]
     if transfers["count"]:
         average = transfers["message_bytes"] // stats["program"]["devices"]

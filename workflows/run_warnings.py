@@ -11,15 +11,16 @@ from hespas import configs
 from hespas.configs.node_spec import NodeSpec
 from hespas.configs.system_spec import SystemSpec
 from hespas.dialects.attr_codec import read_program_facts
-from hespas.dialects.attrs import TargetAttr
+from hespas.dialects.attrs import UNFUSED_ATTENTION, TargetAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import FUSION
 from hespas.estimators import registry as estimators
 from hespas.passes.base import PassRun
+from hespas.passes.fuse import KernelFusion
 from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR
 from hespas.support.errors import UsageError
 from hespas.support.text_tables import format_percent
-from hespas.workflows.fusible_ops import KERNELS, has_fusible_pair
+from hespas.workflows.fusible_ops import FREE, KERNELS, has_fusible_pair
 
 PairFinder = Callable[[ir.Module, frozenset[str]], bool]
 LEAST_SHARE = 0.1  # of the compute time, from which unfused ops are worth a warning
@@ -47,14 +48,22 @@ def warn_of_doubtful_program(
         find_pair: Returns what ``has_fusible_pair`` does.
     """
     estimator = (target.estimator or "").partition(" ")[0]
-    optimised_for = read_program_facts(module).get(OPTIMISED_FOR)
+    facts = read_program_facts(module)
+    optimised_for = facts.get(OPTIMISED_FOR)
+    if facts.get(UNFUSED_ATTENTION) and (node is None or node.vendor != "Google"):
+        run.warn(
+            f"{facts[UNFUSED_ATTENTION]} calls of scaled_dot_product_attention, for which PyTorch "
+            "has fused kernels, are products and a softmax in this program, so that the estimate "
+            "can be too slow and its memory too large; export it for a GPU (--target), with "
+            "operands in 16 bits, without dropout and DTensor"
+        )
     if optimised_for is None:
         _warn_of_unfused_ops(module, estimator, node, stats, run, find_pair)
     elif node is not None and not node.is_anonymous and optimised_for != node.name:
         run.warn(
             f"XLA has optimised the program for {optimised_for}, and the node is {node.name}: its "
-            "kernels are not those of this node; start from the program before optimisation, and "
-            f"{_format_remedy(node, run)}"
+            "kernels are not those of this node; start from the program before optimisation"
+            f"{_format_remedy(node, run, ', and ')}"
         )
     if estimator == "calibrated" and node is not None:
         _warn_of_foreign_constants(node, run)
@@ -67,13 +76,15 @@ def _warn_of_unfused_ops(
     kinds, time_ns = stats["kinds"], stats["totals"]["time_ns"]
     if FUSION in kinds or not time_ns or not _estimates_single_ops(estimator):
         return
-    fusible = frozenset(kinds) - KERNELS
+    if run.find_artefact(KernelFusion):
+        return  # what is left is what a compiler leaves, too
+    fusible = frozenset(kinds) - KERNELS - FREE
     share = sum(kinds[name]["time_ns"] for name in fusible) / time_ns
     if share >= LEAST_SHARE and find_pair(module, fusible):
         run.warn(
             f"XLA has not optimised the program: {format_percent(share)} of its compute time is "
-            "in ops that XLA would fuse, so that the estimate can be several times too slow; "
-            f"{_format_remedy(node, run)}"
+            "in ops that XLA would fuse, so that the estimate can be several times too slow"
+            f"{_format_remedy(node, run, '; ')}"
         )
 
 
@@ -85,14 +96,19 @@ def _estimates_single_ops(estimator: str) -> bool:
         return False
 
 
-def _format_remedy(node: NodeSpec | None, run: PassRun) -> str:
-    """Name the ways to the kernels that XLA would make of a program on a node."""
+def _format_remedy(node: NodeSpec | None, run: PassRun, separator: str) -> str:
+    """Name the ways to the kernels that XLA would make of a program on a node, after a separator.
+
+    A form that the run has is no remedy; "" if no other is left.
+    """
     from hespas.configs import compile_targets
 
-    xla, fuse = (run.spell_option("form", form) for form in ("xla", "fuse"))
-    if node is None or node.name not in compile_targets.list_target_presets():
-        return f"add {fuse}"
-    return f"add {xla}, which compiles it for the node, or {fuse}"
+    forms = []
+    if node is not None and node.name in compile_targets.list_target_presets():
+        forms.append(f"{run.spell_option('form', 'xla')}, which compiles it for the node")
+    if not run.find_artefact(KernelFusion):
+        forms.append(run.spell_option("form", "fuse"))
+    return f"{separator}add {', or '.join(forms)}" if forms else ""
 
 
 def _warn_of_foreign_constants(node: NodeSpec, run: PassRun) -> None:

@@ -106,16 +106,19 @@ class StepFacts:
         """The compute time of one device in seconds."""
         return self.totals["time_ns"] * 1e-9
 
+    @property
+    def step_time_s(self) -> float | None:
+        """The step time in seconds; None if devices exchange data and nothing was simulated."""
+        seconds = self.simulated.get("step_time_s")
+        return compute_lone_step_s(self.stats) if seconds is None else seconds
+
     @functools.cached_property
     def seconds(self) -> float | None:
-        """The step time in seconds. That of a program without communication is its compute time.
+        """The step time in seconds; None if it is not known.
 
-        None if it is not known, and of an empty program, which has no rates.
+        It is None of an empty program, too, which has no rates.
         """
-        seconds = self.simulated.get("step_time_s")
-        if seconds is None and not self.totals["comm_ops"]:
-            seconds = self.compute_s
-        return seconds or None
+        return self.step_time_s or None
 
     @property
     def serial_step_s(self) -> float | None:
@@ -182,6 +185,21 @@ class StepFacts:
         """Return the share of the peak of all devices during the step that operations take."""
         peak, seconds = self.peak_flops_per_s, self.seconds
         return divide(flops, self.devices * peak * seconds if peak and seconds else None)
+
+
+def compute_lone_step_s(stats: Mapping[str, Any]) -> float | None:
+    """Return the step time of devices that exchange nothing in seconds; None if they do.
+
+    It is the time of the kernels and of copies between the device and its host.
+
+    Args:
+        stats: The contents of module_stats.json.
+    """
+    copies = stats.get("host_copies")
+    if copies is not None:
+        step_ns = copies["step_ns"]
+        return None if step_ns is None else step_ns * 1e-9
+    return None if stats["totals"]["comm_ops"] else stats["totals"]["time_ns"] * 1e-9
 
 
 def divide(numerator: float | None, denominator: float | None) -> float | None:

@@ -6,13 +6,16 @@ therefore ends only that process. If a Dask worker is lost, its region is retrie
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import logging
 import threading
 from collections.abc import Generator, Sequence
+from concurrent import futures
 from dataclasses import asdict
 from typing import Any
 
-from hespas.estimators.measure.failure import WorkerFailure
+from hespas.estimators.measure.failure import ClusterLostError, WorkerFailure
 from hespas.estimators.measure.processes import LocalWorkerPool, WorkerOutcome, WorkerSpec
 from hespas.support.errors import HespasError, extract_first_line
 
@@ -20,6 +23,10 @@ INSTALL_COMMAND = "pip install 'hespas[dask]'"
 CONNECT_TIMEOUT_S = 15
 LOST_AFTER_S = 60.0  # the cluster counts as lost after this time without any worker
 POLL_S = 5.0
+
+
+# What Dask raises for futures and calls after the connection to the scheduler has broken.
+LOST_ERRORS = (OSError, RuntimeError, asyncio.CancelledError, futures.CancelledError)
 
 
 class DaskWorkerPool:
@@ -36,6 +43,8 @@ class DaskWorkerPool:
             raise HespasError(message, remedy=INSTALL_COMMAND) from None
         self.spec, self.address, self.retried = spec, address, 0
         self._distributed = distributed
+        # It logs tracebacks of its own tasks when the connection breaks, which is reported here.
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
         try:
             self._client = distributed.Client(address, timeout=CONNECT_TIMEOUT_S)
         except (OSError, TimeoutError, ValueError, ImportError) as error:
@@ -82,7 +91,7 @@ class DaskWorkerPool:
     ) -> Generator[tuple[int, WorkerOutcome], None, None]:
         """Yield (number, outcome) of each payload when it is done.
 
-        Raises HespasError if all workers are lost.
+        Raises ClusterLostError if the scheduler or all workers are lost.
         """
         spec = asdict(self.spec)
         numbers = {
@@ -98,29 +107,45 @@ class DaskWorkerPool:
                 done = self._wait_for_futures(pending)
                 idle_s = 0.0 if done or self._has_workers() else idle_s + POLL_S
                 if idle_s >= LOST_AFTER_S:
-                    raise HespasError(f"the Dask cluster at {self.address} has lost all workers")
+                    raise ClusterLostError(
+                        f"the Dask cluster at {self.address} has lost all workers"
+                    )
                 for future in done:
                     pending.discard(future)
                     yield numbers[future], self._collect_outcome(future)
         finally:
             if pending:
-                self._client.cancel(list(pending), force=True)
+                with contextlib.suppress(Exception):  # the scheduler may be gone
+                    self._client.cancel(list(pending), force=True)
 
-    def _wait_for_futures(self, futures: set[Any]) -> set[Any]:
+    def _wait_for_futures(self, pending: set[Any]) -> set[Any]:
         try:
             wait: Any = self._distributed.wait
-            return wait(futures, timeout=POLL_S, return_when="FIRST_COMPLETED").done
+            return wait(pending, timeout=POLL_S, return_when="FIRST_COMPLETED").done
         except TimeoutError:
             return set()
+        except LOST_ERRORS:
+            raise self._build_lost_error() from None
 
     def _has_workers(self) -> bool:
         if self._client.status != "running":
-            raise HespasError(f"the Dask scheduler at {self.address} is gone")
-        return bool(self._client.scheduler_info(n_workers=-1)["workers"])
+            raise self._build_lost_error()
+        try:
+            return bool(self._client.scheduler_info(n_workers=-1)["workers"])
+        except LOST_ERRORS:
+            raise self._build_lost_error() from None
+
+    def _build_lost_error(self) -> ClusterLostError:
+        return ClusterLostError(f"the Dask scheduler at {self.address} is gone")
 
     def _collect_outcome(self, future: Any) -> WorkerOutcome:
+        if future.status in ("cancelled", "lost"):
+            raise self._build_lost_error()
         if future.status == "finished":
-            answer = future.result()
+            try:
+                answer = future.result()
+            except LOST_ERRORS:
+                raise self._build_lost_error() from None
             if "error" in answer:
                 raise HespasError(f"a Dask worker cannot measure: {answer['error']}")
             self.retried += answer["retried"]

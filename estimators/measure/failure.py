@@ -6,6 +6,8 @@ import signal
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from hespas.support.errors import HespasError
+
 FailureKind = Literal["unsupported", "error", "memory", "crash", "timeout"]
 FAILURE_KINDS: tuple[str, ...] = get_args(FailureKind)
 # These may be caused by the worker process and not by the region.
@@ -26,6 +28,17 @@ class UnsupportedError(Exception):
     """Raised by a worker if the compiler or device can never run the payload; it is cached."""
 
 
+class ClusterLostError(HespasError):
+    """The cluster stopped while it worked; the results that it has returned are kept."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(
+            message,
+            remedy="results so far are kept in the cache: run the same command to continue, with "
+            "a cluster that runs, or without --dask",
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerFailure:
     """The reason why there is no result.
@@ -42,8 +55,10 @@ class WorkerFailure:
 
     def format_message(self) -> str:
         """Return the whole failure in one line."""
-        if self.kind in ("unsupported", "error") or not self.last_lines:
+        if self.kind in ("unsupported", "error"):
             return self.message
+        if not self.last_lines:
+            return f"{self.message} and printed nothing" if self.kind == "crash" else self.message
         return f"{self.message}; its last lines: {' | '.join(self.last_lines)}"
 
     def to_json(self) -> dict[str, Any]:

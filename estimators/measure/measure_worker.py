@@ -59,7 +59,7 @@ def main(description: str) -> None:
     try:
         function = _prepare_worker(start)
         send_message(environment=_collect_environment(start))
-    except Exception as error:
+    except BaseException as error:  # code of a plug-in may raise anything, SystemExit included
         send_message(failed=_describe_failure(error))
         return
     while True:
@@ -76,7 +76,7 @@ def main(description: str) -> None:
             waited_s = sum(wait_times[1::2]) - sum(wait_times[::2])
             wall_s = time.perf_counter() - before - waited_s
             message = {"answer": {**answer, "wall_s": wall_s}}
-        except Exception as error:
+        except BaseException as error:
             message = {"failed": _describe_failure(error)}
         send_message(**message)
 
@@ -126,7 +126,7 @@ def _check_answer(answer: Any, worker: str) -> dict[str, Any]:
     return {"host_load": os.getloadavg()[0], **json.loads(json.dumps(answer, allow_nan=False))}
 
 
-def _describe_failure(error: Exception) -> dict[str, Any]:
+def _describe_failure(error: BaseException) -> dict[str, Any]:
     from hespas.support.errors import HespasError, extract_first_line
 
     if isinstance(error, UnsupportedError):

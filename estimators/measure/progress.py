@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from hespas.support.terminal_text import escape_cell, get_terminal
+
 LOG_EVERY_S = 30.0
 
 Show = Callable[[str], None]
@@ -50,9 +52,10 @@ def open_progress_display(note: Show, show: Show | None) -> Iterator[Show]:
         yield show
     elif sys.stderr.isatty():
         from rich.console import Console
+        from rich.markup import escape
 
-        with Console(stderr=True).status("measuring") as status:
-            yield status.update
+        with Console(file=get_terminal(sys.stderr)).status("measuring") as status:
+            yield lambda text: status.update(escape(escape_cell(text)))
     else:
         yield _throttle_notes(note)
 

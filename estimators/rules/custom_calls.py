@@ -53,8 +53,6 @@ def _compute_custom_call_work(op: ir.Operation) -> OpWork:
         return _build_user_work(op, user_cost)
     if re.fullmatch(op_kinds.HOST_CALL, target):
         return _build_host_call_work(op, target)
-    if target in op_kinds.PLACEMENT_CALL_TARGETS:
-        return _build_placement_work(op, target)
     config = read_backend_config(op)
     for family in _CALL_FAMILIES:
         if re.fullmatch(family.pattern, target):
@@ -65,8 +63,10 @@ def _compute_custom_call_work(op: ir.Operation) -> OpWork:
     package_rule = find_call_rule(target)
     if package_rule is not None:
         return package_rule.work(op)
-    declared = find_config_value(config, "cost_estimate")
-    if isinstance(declared, Mapping):
+    declared = find_config_value(config, "cost_estimate") or _parse_json_config(
+        read_frontend_text(op, op_kinds.DECLARED_COST)
+    )
+    if declared and isinstance(declared, Mapping):
         return _build_declared_work(op, declared)
     raise _build_unknown_call_error(op, target)
 
@@ -134,7 +134,7 @@ def _to_python_value(attr: Any) -> Any:
 def _parse_json_config(text: str) -> CallConfig:
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}  # other backends write binary data or text in another format
     return value if isinstance(value, dict) else {}
 
@@ -165,20 +165,6 @@ def _build_host_call_work(op: ir.Operation, target: str) -> OpWork:
     """Build the work of the device, which transfers operands and results; the rest is a gap."""
     gap = f"@{target} runs on the host, whose time is not known"
     return OpWork("custom", count_read_bytes(op), count_output_bytes(op), (), gap=gap)
-
-
-def _build_placement_work(op: ir.Operation, target: str) -> OpWork:
-    """Build the work of the device's memory; the time on the link to the host is a gap."""
-    is_outward = target == "MoveToHost" or find_placement(op) not in ("", "device")
-    moved_bytes = count_read_bytes(op) if is_outward else count_output_bytes(op)
-    gap = f"@{target} moves {moved_bytes:,} bytes over the host's link, whose time is not known"
-    sizes = (moved_bytes, 0) if is_outward else (0, moved_bytes)
-    return OpWork("custom", *sizes, (), gap=gap)
-
-
-def find_placement(op: ir.Operation) -> str:
-    """Return the memory that a placement names, such as ``pinned_host``; "" without a name."""
-    return read_frontend_text(op, "_xla_buffer_placement")
 
 
 def _compute_top_k_work(op: ir.Operation, _: CallConfig) -> OpWork:
@@ -309,12 +295,8 @@ def list_documented_calls() -> list[tuple[str, str, str]]:
             "operands; results",
         ),
         (
-            "`annotate_device_placement`, `MoveToHost`, `MoveToDevice`",
-            "0; the time on the host's link is a gap",
-            "operand or result, in device memory",
-        ),
-        (
-            "copies to and from the host that XLA:TPU has scheduled",
+            "`annotate_device_placement`, `MoveToHost`, `MoveToDevice`, and the copies to and from "
+            "the host that XLA:TPU has scheduled",
             "simulated, on the host's link",
             "simulated, on the host's link",
         ),

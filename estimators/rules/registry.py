@@ -42,6 +42,7 @@ from hespas.estimators.rules.base import (
 from hespas.support.entry_points import load_import_path
 from hespas.support.errors import HespasError, UsageError
 
+STABLEHLO_DIALECTS = ("stablehlo.", "chlo.", "mhlo.", "sdy.", "func.", "shape.")
 _ENTRY_POINT_GROUP = "hespas.cost_rules"
 _rules_by_op: dict[str, CostRule] = {}
 
@@ -67,7 +68,8 @@ def compute_op_work(op: ir.Operation) -> OpWork:
     """
     rule = _rules_by_op.get(op.name) or load_package_rules().by_op.get(op.name)
     if rule is None:
-        raise UnknownCost("there is no cost rule for this op", op=op, remedy=KEEP_GOING)
+        lower = "" if op.name.startswith(STABLEHLO_DIALECTS) else "lower it to StableHLO, or "
+        raise UnknownCost("there is no cost rule for this op", op=op, remedy=f"{lower}{KEEP_GOING}")
     try:
         return rule.work(op)
     except DynamicShape as error:

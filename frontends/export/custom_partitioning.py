@@ -11,19 +11,24 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import ir, read_frontend_items, write_frontend_items
+from hespas.dialects.op_kinds import NUM_PARTITIONS
 from hespas.dialects.protobuf import extract_hlo_module
 from hespas.dialects.xla import CompilationSettings, HloDump, compile_for_cpu
 from hespas.frontends.export.target_device import AbsentDevice
+from hespas.passes.base import PassRun
 from hespas.passes.compile.compiler_worker import find_dump
 from hespas.passes.compile.hlo_to_stablehlo import convert_hlo_to_stablehlo
-from hespas.passes.prepare.partition import CPU_DUMPS
+from hespas.passes.prepare.census import collect_census
+from hespas.passes.prepare.device_grid import write_stated_count
+from hespas.passes.prepare.partition import CPU_DUMPS, find_custom_partitioning, partition_module
 from hespas.support.errors import HespasError, extract_first_line
 
 if TYPE_CHECKING:
@@ -76,7 +81,9 @@ def lower_without_devices(mesh: AbstractMesh) -> Iterator[None]:
             devices: Any = tuple(map(AbsentDevice, range(axes.num_devices)))
             axes = sharding_impls.ShardingContext(axes.num_devices, devices, mesh)
             ctx = ctx.replace(module_context=ctx.module_context.replace(axis_context=axes))
-        return lower_for_devices(ctx, *values, **parameters)
+        results = lower_for_devices(ctx, *values, **parameters)
+        _write_model_flops(results, parameters["call"], ctx.module_context.platforms[0])
+        return results
 
     fused = fused_attention_stablehlo.__dict__.values()
     waived = dispatch.prim_requires_devices_during_lowering & {
@@ -93,18 +100,68 @@ def lower_without_devices(mesh: AbstractMesh) -> Iterator[None]:
         dispatch.prim_requires_devices_during_lowering |= waived
 
 
+def _write_model_flops(results: Any, call: Any, platform: str) -> None:
+    """Write the operations of a kernel's model on the call that stands for it.
+
+    The call has the shapes of all devices, but not the kernel, which the partitioner inserts.
+    """
+    import jax
+    from jax.extend.core import jaxpr_as_fun
+
+    from hespas.frontends.jax import from_jax
+    from hespas.frontends.model_operations import KERNEL_MODEL_FLOPS, count_model_flops
+
+    op = getattr(results[0].owner, "operation", None) if results else None
+    if op is None or op.name != "stablehlo.custom_call":
+        return  # no device to partition for: the kernel itself
+    kernel = jax.jit(jaxpr_as_fun(call)).trace(*call.in_avals)
+    module = from_jax(kernel.lower(lowering_platforms=(platform,)))
+    write_stated_count(module, NUM_PARTITIONS, 1)  # its shapes are those of all devices
+    flops = count_model_flops(module)
+    if flops is not None:
+        text = ir.StringAttr.get(str(flops), op.context)
+        write_frontend_items(op, {**read_frontend_items(op), KERNEL_MODEL_FLOPS: text})
+
+
+def partition_custom_kernels(
+    module: ir.Module, folder: str | Path, note: Callable[[str], None], *, waits: bool
+) -> None:
+    """Partition a module with kernels that only this process can partition; leave others as is.
+
+    Args:
+        module: The module; what JAX returned for it must still be referenced.
+        folder: The folder for XLA's dumps.
+        note: Receives warnings.
+        waits: Whether to wait for the rest of XLA's compilation; see ``run_partitioner_here``.
+
+    Raises:
+        HespasError: XLA, or the partitioning rule of a kernel, failed.
+    """
+    census = collect_census(module)
+    if find_custom_partitioning(census) is None:
+        return
+    dumps = Path(tempfile.mkdtemp(prefix="dumps-", dir=folder))  # a worker exports many programs
+
+    def run_partitioner(module: ir.Module, compilation: CompilationSettings) -> ir.Module:
+        return run_partitioner_here(module, compilation, dumps, waits=waits)
+
+    partition_module(module, census, PassRun(note=note), partitioner=run_partitioner)
+
+
 def run_partitioner_here(
-    module: ir.Module, compilation: CompilationSettings, folder: Path
+    module: ir.Module, compilation: CompilationSettings, folder: Path, *, waits: bool = False
 ) -> ir.Module:
     """Partition a module with XLA in this process.
 
-    XLA cannot run a part of its pipeline, so a thread goes on compiling. End the process with
-    ``os._exit`` when the result is written.
+    XLA cannot run a part of its pipeline, so a thread goes on compiling. Either end the process
+    with ``os._exit`` when the result is written, or wait: XLA:CPU ends with an error at the first
+    kernel of a GPU, before it generates code.
 
     Args:
         module: The module; what JAX returned for it must still be referenced.
         compilation: The compilation settings.
         folder: An empty folder for XLA's dumps.
+        waits: Whether to wait for the end of the compilation.
 
     Raises:
         HespasError: XLA, or the partitioning rule of a kernel, failed.
@@ -122,7 +179,7 @@ def run_partitioner_here(
 
     thread = threading.Thread(target=compile_bytecode, daemon=True)
     thread.start()
-    while thread.is_alive() and not find_dump(folder, complete):
+    while thread.is_alive() and (waits or not find_dump(folder, complete)):
         time.sleep(POLL_S)
     dump = find_dump(folder, wanted)
     if dump is None or not find_dump(folder, complete):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hespas.estimators.measure.failure import describe_exit_code
 from hespas.frontends.export.export_worker import ERROR, MODULE, PRELOADED, REPORT, REQUEST
 from hespas.support import worker_template
 from hespas.support.errors import HespasError, UsageError
@@ -104,8 +105,10 @@ def _run_export_worker(folder: Path, message: dict[str, Any], say: Callable[[str
     if (folder / REPORT).exists():
         return json.loads((folder / REPORT).read_text())
     if not (folder / ERROR).exists():
-        reason = f"signal {-code}" if code < 0 else last
-        raise HespasError(f"the process that runs JAX ended early: {reason or 'no reason given'}")
+        raise HespasError(
+            f"the process that runs JAX {describe_exit_code(code)} early, and "
+            + (f"printed last: {last}" if last else "printed nothing")
+        )
     error = json.loads((folder / ERROR).read_text())
     kind = UsageError if error["usage"] else HespasError
     raise kind(error["message"], where=error["where"], remedy=error["remedy"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -12,7 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from hespas.configs.validation import validate_config
 from hespas.frontends.export import array_text
 from hespas.frontends.export.logical_axes import LogicalAxisRules
+from hespas.support.data_files import read_file_text
 from hespas.support.errors import HespasError, UsageError
+from hespas.support.json_text import parse_json
 
 if TYPE_CHECKING:
     from hespas.frontends.export.exportable import Exportable
@@ -94,6 +95,20 @@ class ExportSpec(BaseModel):
             _check_leaves(self.args, lambda leaf: named.update(_list_array_axes(leaf)))
         return tuple(dict.fromkeys((*self.mesh, *named)))
 
+    def list_warnings(self) -> list[str]:
+        """Describe the rules that match no array."""
+        rules = self.axis_rules
+        if rules is None:
+            return []
+        _check_leaves(self.args, lambda leaf: rules.used_names.update(_list_array_axes(leaf)))
+        _check_leaves(
+            self.out_shardings,
+            lambda leaf: rules.used_names.update(
+                _list_part_axes(leaf and array_text.parse_sharding_axes(leaf))
+            ),
+        )
+        return rules.list_warnings()
+
     def select_layout(self, mesh: Mapping[str, int], static: Mapping[str, Any]) -> ExportSpec:
         """Return the specification over another mesh and with more static values."""
         values = {"mesh": dict(mesh), "static": {**self.static, **static}}
@@ -101,8 +116,11 @@ class ExportSpec(BaseModel):
 
 
 def _list_array_axes(text: str) -> dict[str, None]:
-    axes = array_text.parse_array_spec(text).axes or ()
-    return dict.fromkeys(axis for part in axes for axis in part)
+    return _list_part_axes(array_text.parse_array_spec(text).axes)
+
+
+def _list_part_axes(axes: array_text.Axes | None) -> dict[str, None]:
+    return dict.fromkeys(axis for part in axes or () for axis in part)
 
 
 def _check_leaves(tree: Any, check: Callable[[Any], object]) -> None:
@@ -141,25 +159,11 @@ def _check_json_value(leaf: Any) -> None:
 
 def read_export_spec(path: str) -> ExportSpec:
     """Read a specification from a JSON or YAML file; raises HespasError if it is invalid."""
-    try:
-        text = Path(path).read_text("utf-8")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise HespasError(f"cannot read it: {reason}", where=path) from None
-    values = (
-        _parse_json_spec(text, path) if path.endswith(".json") else _parse_yaml_spec(text, path)
-    )
+    text = read_file_text(path)
+    values = parse_json(text, path) if path.endswith(".json") else _parse_yaml_spec(text, path)
     if not isinstance(values, dict):
         raise HespasError("expected a mapping of keys to values", where=path)
     return validate_config(ExportSpec, values, path)
-
-
-def _parse_json_spec(text: str, path: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        where = f"{path}:{error.lineno}:{error.colno}"
-        raise HespasError(f"not valid JSON: {error.msg}", where=where) from None
 
 
 def _parse_yaml_spec(text: str, path: str) -> Any:
@@ -178,6 +182,8 @@ def _parse_yaml_spec(text: str, path: str) -> Any:
         where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else path
         remedy = 'put arrays within [] or {} into quotes: ["f32[8,8]"]' if "[" in text else ""
         raise HespasError(f"not valid YAML: {error.problem}", where=where, remedy=remedy) from None
+    except RecursionError:
+        raise HespasError("is nested too deeply", where=path) from None
     except yaml.YAMLError as error:
         raise HespasError(f"not valid YAML: {str(error).splitlines()[0]}", where=path) from None
 

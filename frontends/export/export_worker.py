@@ -12,7 +12,6 @@ import re
 import resource
 import sys
 import sysconfig
-import tempfile
 import time
 import traceback
 from pathlib import Path
@@ -22,14 +21,17 @@ from hespas.support import worker_template
 from hespas.support.errors import HespasError, UsageError
 
 if TYPE_CHECKING:
-    from hespas.dialects.mlir import ir
-    from hespas.dialects.xla import CompilationSettings
+    pass
 
 # What takes longest to import; worker templates do it once.
 PRELOADED = ("jax", "hespas.frontends.jax", "hespas.frontends.export.program_source")
 REQUEST, MODULE, REPORT, ERROR = "request.json", "module", "report.json", "error.json"
 # What JAX says of a kernel that exists only on another platform than that of the lowering.
 MISSING_LOWERING = re.compile(r"not found for platform|Only interpret mode is supported on CPU")
+
+
+# The part of the path of a recipe that tells where hespas is installed, not where to look.
+INSTALLATION = r"^.*/(?=hespas/frontends/recipes/)"
 
 
 def main(folder_name: str) -> None:
@@ -74,6 +76,7 @@ def configure_jax(device_count: int | None = None, *, source: bool = True) -> No
     jax.config.update("jax_platforms", "cpu")
     if device_count is not None:
         jax.config.update("jax_num_cpu_devices", device_count)
+    jax.config.update("jax_hlo_source_file_canonicalization_regex", INSTALLATION)
     if not source:
         jax.config.update("jax_traceback_in_locations_limit", 0)
 
@@ -97,7 +100,7 @@ def _describe_recipes() -> list[dict[str, Any]]:
                 }
                 for o in recipe_options.collect_options(build)
             ]
-        except Exception as error:  # raised by another package, or by a missing one
+        except (Exception, SystemExit) as error:  # raised by another package, or by a missing one
             row["problem"] = describe_error(error)["message"]
         rows.append(row)
     return rows
@@ -106,6 +109,7 @@ def _describe_recipes() -> list[dict[str, Any]]:
 def export_program(request: dict[str, Any], output: Path) -> dict[str, Any]:
     """Lower the program, write it to ``output`` as bytecode, and return the report."""
     from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
+    from hespas.frontends.export.custom_partitioning import partition_custom_kernels
     from hespas.frontends.export.device_placement import place_module_devices
     from hespas.frontends.export.export_spec import ExportSpec
     from hespas.frontends.export.program_source import ExportRequest, load_lowered_program
@@ -129,7 +133,9 @@ def export_program(request: dict[str, Any], output: Path) -> dict[str, Any]:
     module = from_jax(loaded.lowered)
     place_module_devices(module, loaded.mesh, request.get("dcn", {}))
     facts = add_model_flops(module, loaded.facts)
-    _partition_custom_kernels(module, output.parent)
+    partition_custom_kernels(
+        module, output.parent, lambda text: print(text, file=sys.stderr), waits=False
+    )
     with output.open("wb") as file:
         module.operation.write_bytecode(file)
     return {
@@ -141,26 +147,6 @@ def export_program(request: dict[str, Any], output: Path) -> dict[str, Any]:
         "lower_s": time.monotonic() - start,
         "peak_bytes": _measure_peak_bytes(),
     }
-
-
-def _partition_custom_kernels(module: ir.Module, folder: Path) -> None:
-    """Partition a module with kernels that only this process can partition; leave others as is."""
-    from hespas.frontends.export.custom_partitioning import run_partitioner_here
-    from hespas.passes.base import PassRun
-    from hespas.passes.prepare import partition
-    from hespas.passes.prepare.census import collect_census
-
-    census = collect_census(module)
-    call = partition.find_custom_partitioning(census)
-    if call is None:
-        return
-    dumps = Path(tempfile.mkdtemp(prefix="dumps-", dir=folder))  # a worker exports many programs
-
-    def run_partitioner(module: ir.Module, compilation: CompilationSettings) -> ir.Module:
-        return run_partitioner_here(module, compilation, dumps)
-
-    run = PassRun(note=lambda text: print(text, file=sys.stderr))
-    partition.partition_module(module, census, run, partitioner=run_partitioner)
 
 
 def _exclude_own_frames() -> None:

@@ -10,12 +10,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hespas.frontends.export.array_text import to_partition_spec
 from hespas.support.errors import UsageError
 from hespas.support.suggestions import suggest_nearest
+
+AxisName = str | tuple[str, ...] | None  # of a dimension; several are axes of the mesh
+VARIABLE_NAMES = ("out_sharding", "sharding_names", "sharding")  # in the metadata of flax.nnx
 
 
 @dataclass(frozen=True)
@@ -28,9 +31,14 @@ class LogicalAxisRule:
 
 @dataclass(frozen=True)
 class LogicalAxisRules:
-    """Rules in the order in which they are tried."""
+    """Rules in the order in which they are tried.
+
+    Attributes:
+        used_names: The names that dimensions of arrays have had.
+    """
 
     rules: tuple[LogicalAxisRule, ...]
+    used_names: set[str] = field(default_factory=set, compare=False, repr=False)
 
     @classmethod
     def from_table(cls, table: Any) -> LogicalAxisRules:
@@ -52,26 +60,42 @@ class LogicalAxisRules:
         """List the axes of the mesh in the order in which the rules name them."""
         return tuple(dict.fromkeys(axis for rule in self.rules for axis in rule.mesh_axes))
 
-    def assign_mesh_axes(self, names: Sequence[str | None]) -> tuple[tuple[str, ...], ...]:
+    def assign_mesh_axes(self, names: Sequence[AxisName]) -> tuple[tuple[str, ...], ...]:
         """Return the mesh axes of each dimension of an array; a dimension without name has none.
 
+        Names without a rule may be those of mesh axes, as in Flax.
+
         Raises:
-            UsageError: There is no rule for a name.
+            UsageError: A name has no rule and is no axis of the mesh.
         """
-        assigned: dict[str, tuple[str, ...]] = {}
+        known, mesh_axes = {rule.name for rule in self.rules}, self.list_mesh_axes()
+        assigned: dict[AxisName, tuple[str, ...]] = {}
+        for name in names:
+            parts = () if name in known else _list_parts(name)
+            for part in parts:
+                if part not in mesh_axes:
+                    raise UsageError(
+                        f"no rule for the logical axis '{part}'",
+                        remedy=f"{suggest_nearest(part, sorted(known))} A rule with null leaves "
+                        "its dimensions whole.",
+                    )
+            if parts:
+                assigned[name] = parts
+        self.used_names.update(name for name in names if isinstance(name, str))
         for rule in self.rules:
             used = {axis for axes in assigned.values() for axis in axes}
             if rule.name in names and rule.name not in assigned and used.isdisjoint(rule.mesh_axes):
                 assigned[rule.name] = rule.mesh_axes
-        known = {rule.name for rule in self.rules}
-        for name in names:
-            if name is not None and name not in known:
-                raise UsageError(
-                    f"no rule for the logical axis '{name}'",
-                    remedy=f"{suggest_nearest(name, sorted(known))} A rule with null leaves its "
-                    "dimensions whole.",
-                )
-        return tuple(assigned.get(name, ()) if name else () for name in names)
+        return tuple(assigned.get(name, ()) for name in names)
+
+    def list_warnings(self) -> list[str]:
+        """Describe the rules whose names no dimension of an array has had."""
+        names = dict.fromkeys(rule.name for rule in self.rules)
+        unused = [f"'{name}'" for name in names if name not in self.used_names]
+        if not unused:
+            return []
+        axes = "axis" if len(unused) == 1 else "axes"
+        return [f"rules without effect: no array has the logical {axes} {', '.join(unused)}"]
 
     def describe_layout(self, mesh: Mapping[str, int]) -> dict[str, str]:
         """Describe over which axes of more than one device the first rule of each name divides."""
@@ -83,10 +107,37 @@ class LogicalAxisRules:
 
     def enter_flax_context(self) -> AbstractContextManager[Any]:
         """Make the rules those of Flax's ``with_logical_constraint``, if the program uses Flax."""
-        if "flax.linen" not in sys.modules:
+        flax: Any = sys.modules.get("flax.core.spmd") or sys.modules.get("flax.linen")
+        if not hasattr(flax, "logical_axis_rules"):
             return nullcontext()
-        linen: Any = sys.modules["flax.linen"]
-        return linen.logical_axis_rules([(rule.name, rule.mesh_axes) for rule in self.rules])
+        rules = [(_RuleName(rule.name, self.used_names), rule.mesh_axes) for rule in self.rules]
+        return flax.logical_axis_rules(rules)
+
+
+class _RuleName(str):
+    """The name of a rule for Flax, which notes that a dimension has it.
+
+    Flax compares it with the names of dimensions, and says nothing about what it has found.
+    """
+
+    used_names: set[str]
+
+    def __new__(cls, name: str, used_names: set[str]) -> _RuleName:
+        new = super().__new__(cls, name)
+        new.used_names = used_names
+        return new
+
+    def __eq__(self, other: object) -> bool:
+        is_equal = str.__eq__(self, other)
+        if is_equal is True and not isinstance(other, _RuleName):
+            self.used_names.add(str(self))
+        return is_equal
+
+    __hash__ = str.__hash__
+
+
+def _list_parts(name: AxisName) -> tuple[str, ...]:
+    return (name,) if isinstance(name, str) else tuple(name or ())
 
 
 def _read_rule(pair: Any) -> LogicalAxisRule:
@@ -103,8 +154,8 @@ def make_rule_shardings(names: Any, rules: LogicalAxisRules) -> Any:
     """Make a tree of ``PartitionSpec`` over a mesh from one of names; None stays None.
 
     Args:
-        names: Its leaves are ``PartitionSpec`` of logical axes, as ``flax.linen.
-            get_partition_spec`` returns them, or None, where the partitioner chooses.
+        names: Its leaves are ``PartitionSpec`` of logical axes, as ``get_partition_spec`` of
+            ``flax.linen`` and ``flax.nnx`` returns them, or None, where the partitioner chooses.
         rules: The rules.
 
     Raises:
@@ -129,22 +180,40 @@ def make_rule_shardings(names: Any, rules: LogicalAxisRules) -> Any:
 
 
 def find_logical_names(tree: Any) -> Any:
-    """Find the logical names that boxes of Flax carry, as a tree of ``PartitionSpec``.
+    """Find the logical names that Flax keeps with arrays, as a tree of ``PartitionSpec``.
+
+    Linen keeps them in boxes, and NNX in the metadata of its variables.
 
     Returns:
-        The tree, in which leaves without a box are whole; None if no leaf has a box.
+        The tree, in which arrays without names are whole; None if no array has names.
     """
     import jax
     from jax.sharding import PartitionSpec
 
-    def is_box(node: Any) -> bool:
-        return hasattr(node, "names") and hasattr(node, "unbox")
+    nnx = sys.modules.get("flax.nnx")
+    kinds = (getattr(nnx, name, None) for name in ("Variable", "VariableState"))
+    variables = tuple(kind for kind in kinds if isinstance(kind, type))
 
-    leaves = jax.tree.leaves(tree, is_leaf=is_box)
-    if not any(map(is_box, leaves)):
+    def is_box(node: Any) -> bool:
+        return isinstance(node, variables) or (hasattr(node, "names") and hasattr(node, "unbox"))
+
+    def find_names(node: Any) -> Any:
+        return _read_box_names(node) if is_box(node) else None
+
+    if all(find_names(leaf) is None for leaf in jax.tree.leaves(tree, is_leaf=is_box)):
         return None
-    return jax.tree.map(
-        lambda leaf: PartitionSpec(*leaf.names) if is_box(leaf) else PartitionSpec(),
-        tree,
-        is_leaf=is_box,
-    )
+    return jax.tree.map(lambda leaf: PartitionSpec(*(find_names(leaf) or ())), tree, is_leaf=is_box)
+
+
+def _read_box_names(box: Any) -> tuple[AxisName, ...] | None:
+    """Return the names of the dimensions in a box or variable of Flax; None if it has none."""
+    metadata: Mapping[str, Any] = box.get_metadata() if hasattr(box, "get_metadata") else {}
+    names = getattr(box, "names", None)
+    for key in VARIABLE_NAMES:
+        names = names or metadata.get(key)
+    names = getattr(names, "sharding", names)  # of a Format
+    names = getattr(names, "spec", names)  # of a NamedSharding
+    if not names:
+        return None
+    own_rules = dict(metadata.get("sharding_rules") or getattr(box, "rules", None) or ())
+    return tuple(own_rules.get(name, name) for name in names)

@@ -197,7 +197,18 @@ def convert_option_text(option: RecipeOption, text: str, name: str) -> Any:
                 pass
     if str in option.kinds:
         return text
-    remedy = suggest_nearest(text, [*map(str, option.words)]) if option.words else ""
     raise UsageError(
-        f"{name}: '{option.name}' takes {option.describe_form()}, not '{text}'", remedy=remedy
+        f"{name}: '{option.name}' takes {option.describe_form()}, not '{text}'",
+        remedy=_suggest_word(option.name, text, [*map(str, option.words)]),
     )
+
+
+def _suggest_word(option: str, text: str, words: list[str]) -> str:
+    """Return a remedy that suggests a value of an option; "" if it takes no words."""
+    if not words:
+        return ""
+    if option == "model":
+        from hespas.frontends.recipes.published_models import suggest_model
+
+        return suggest_model(text, words)
+    return suggest_nearest(text, words)

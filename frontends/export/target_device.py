@@ -8,15 +8,23 @@ finds for a target; absent devices in a mesh answer the second.
 
 from __future__ import annotations
 
+import contextlib
+import json
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hespas.configs import compile_targets
+from hespas.dialects.mlir import ir, read_frontend_items, write_frontend_items
+from hespas.dialects.op_kinds import DECLARED_COST
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from jax.experimental.pallas import CostEstimate
     from jax.sharding import AbstractDevice
+    from jax.stages import Lowered, Traced
 
 # A recent device of each platform, for exports that name no target.
 ASSUMED_TARGETS = {"cuda": "H100_80GB", "tpu": "TPUv6e"}
@@ -53,6 +61,69 @@ def enter_target_device(device: AbstractDevice | None) -> AbstractContextManager
     return use_abstract_mesh(AbstractMesh((), (), abstract_device=device))
 
 
+def lower_traced(traced: Traced, platform: str) -> Lowered:
+    """Lower a traced program for a platform whose devices and runtime need not be present.
+
+    JAX asks the runtime for callbacks to the host only, such as those of ``jax.debug.print``, and
+    refuses one of another platform.
+    """
+    from jax._src.interpreters import mlir
+
+    context_class: Any = mlir.ModuleContext
+    get_present_backend = context_class.get_backend
+
+    def get_backend(context: Any, optional: bool = False) -> Any:
+        try:
+            return get_present_backend(context, optional)
+        except (ValueError, RuntimeError):  # of another platform, or none
+            return _AbsentClient(platform)
+
+    context_class.get_backend = get_backend
+    try:
+        with _keep_declared_costs():
+            return traced.lower(lowering_platforms=(platform,))
+    finally:
+        context_class.get_backend = get_present_backend
+
+
+@contextlib.contextmanager
+def _keep_declared_costs() -> Iterator[None]:
+    """Write the ``cost_estimate`` of Pallas kernels on their calls; JAX does so for TPUs only."""
+    from jax._src.interpreters import mlir
+
+    pallas: Any = sys.modules.get("jax._src.pallas.pallas_call")
+    if pallas is None:  # the program has no such kernel
+        yield
+        return
+    lower_kernel = pallas._pallas_call_lowering
+
+    def lower_with_cost(ctx: Any, *values: Any, **parameters: Any) -> Any:
+        results = lower_kernel(ctx, *values, **parameters)
+        cost = parameters.get("cost_estimate")
+        if cost is not None:
+            for value in results:
+                _write_declared_cost(value.owner, cost)
+        return results
+
+    pallas._pallas_call_lowering = lower_with_cost  # which other primitives call
+    mlir.register_lowering(pallas.pallas_call_p, lower_with_cost)
+    try:
+        yield
+    finally:
+        pallas._pallas_call_lowering = lower_kernel
+        mlir.register_lowering(pallas.pallas_call_p, lower_kernel)
+
+
+def _write_declared_cost(owner: Any, cost: CostEstimate) -> None:
+    """Write a cost on the op that runs a kernel, as a frontend attribute, which XLA keeps."""
+    op: ir.Operation = getattr(owner, "operation", owner)
+    if op.name == "stablehlo.custom_call":
+        fields = ("flops", "bytes_accessed", "transcendentals")
+        text = json.dumps({name: int(getattr(cost, name)) for name in fields})
+        items = {**read_frontend_items(op), DECLARED_COST: ir.StringAttr.get(text, op.context)}
+        write_frontend_items(op, items)
+
+
 @dataclass(frozen=True)
 class _AbsentClient:
     """The backend of absent devices.
@@ -66,6 +137,9 @@ class _AbsentClient:
 
     def process_index(self) -> int:
         return AbsentDevice.process_index + 1
+
+    def make_python_callback_from_host_send_and_recv(self, *_: Any) -> None:
+        """Stand for a callback, which nothing calls because the program is not run."""
 
 
 class AbsentDevice:

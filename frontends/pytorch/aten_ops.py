@@ -16,6 +16,7 @@ import torch.fx
 from torch._decomp import core_aten_decompositions, get_decompositions
 from torch._ops import OpOverload, OpOverloadPacket
 
+from hespas.frontends.pytorch import attention
 from hespas.support.errors import HespasError
 
 MODULE = "hespas_module"  # key of a node's metadata: its module, such as ``layers.0.mlp``
@@ -105,7 +106,8 @@ class JaxInterpreter(torch.fx.Interpreter):
     """Runs a graph of ATen ops on JAX values.
 
     ``axes`` maps the name of each process group to its mesh axis, and ``captured`` the names of
-    captured tensors to their values. Running raises HespasError for an op that has no JAX
+    captured tensors to their values. ``unfused_attentions`` counts the calls of attention that
+    became products and a softmax. Running raises HespasError for an op that has no JAX
     implementation.
     """
 
@@ -118,6 +120,7 @@ class JaxInterpreter(torch.fx.Interpreter):
         super().__init__(graph)
         self.axes = axes
         self.captured = captured
+        self.unfused_attentions = 0
         self.random = _RandomKeys()
         self.table = _import_torchax("ops.ops_registry").all_aten_ops
 
@@ -147,6 +150,13 @@ class JaxInterpreter(torch.fx.Interpreter):
             return self.differentiate_pooling(GRADIENTS[str(target)], *args)
         if target.namespace in ("_c10d_functional", "_dtensor"):
             return self.apply_collective(target, *args, **kwargs)
+        if target.namespace == attention.NAMESPACE:
+            if target._opname == "attention":
+                *results, is_fused = attention.apply_attention(*args, **kwargs)
+                self.unfused_attentions += not is_fused
+                return results
+            gradient, *_, differentiate = args
+            return differentiate(gradient)
         op = (
             self.table.get(target)
             or self.table.get(target.overloadpacket)

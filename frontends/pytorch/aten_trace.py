@@ -22,7 +22,8 @@ from torch.distributed.tensor import _collective_utils
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from hespas.frontends.pytorch import aten_ops
+from hespas.dialects.attrs import UNFUSED_ATTENTION
+from hespas.frontends.pytorch import aten_ops, attention
 from hespas.support.errors import HespasError, extract_first_line
 
 
@@ -34,8 +35,9 @@ def trace_aten_graph(
 ) -> torch.fx.GraphModule:
     """Trace the ops that ``function`` runs on tensors of the given shapes, without allocation.
 
-    Nodes that run inside children of ``module`` carry the child's name in their metadata. Errors of
-    torch are passed on.
+    Nodes that run inside children of ``module`` carry the child's name in their metadata. That of
+    the graph has the number of calls of attention that were traced as products and a softmax.
+    Errors of torch are passed on.
 
     Raises:
         HespasError: If an argument is modified in place, or control flow depends on values.
@@ -44,7 +46,12 @@ def trace_aten_graph(
     with mode:
         inputs = [torch.empty(shape, dtype=kind, device=device) for shape, kind in shapes]
     try:
-        with mode, _record_module_names(module), _disable_fused_kernels():
+        with (
+            mode,
+            _record_module_names(module),
+            _disable_fused_kernels(),
+            attention.trace_attention_as_ops() as count_unfused,
+        ):
             first = make_fx(function, decomposition_table=aten_ops.get_mutation_decompositions())(
                 *inputs
             )
@@ -68,12 +75,13 @@ def trace_aten_graph(
             raise HespasError(
                 "the program modifies an argument in place", remedy="return the new value instead"
             )
+    second.meta[UNFUSED_ATTENTION] = count_unfused()
     return second
 
 
 @contextlib.contextmanager
 def _disable_fused_kernels() -> Iterator[None]:
-    """Trace attention and recurrent layers as plain ops instead of the CPU's fused kernels.
+    """Trace attention and recurrent layers without the CPU's fused kernels.
 
     Also keep an all-to-all of DTensor as one op. For the CPU backend, which has none, DTensor would
     write an all-gather unless it runs in a mode that represents other devices.

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
+import re
+from collections.abc import Collection
 from typing import Any, Literal
 
 from hespas.frontends.recipes.language_models import DecoderModel, adjust_model
+from hespas.support.suggestions import suggest_nearest
 
 LlamaName = Literal[
     "tiny", "100m", "200m", "500m", "1b", "2b", "3b", "8b", "70b", "405b", "llama2-7b",
@@ -37,6 +40,25 @@ ALIASES = {
     "deepseek-v2-16b": "deepseek-v2-lite", "deepseek-v2-236b": "deepseek-v2",
     "deepseek-v3-671b": "deepseek-v3",
 }  # fmt: skip
+
+
+def suggest_model(name: str, known: Collection[str]) -> str:
+    """Return a remedy that suggests the known model that a name stands for, else a similar one.
+
+    Names of other tables differ in case, in punctuation, and by what precedes and follows them:
+    ``meta-llama/Llama-3.1-8B-Instruct``.
+    """
+    spelled = {_reduce_name(word): word for word in known}
+    spelled |= {_reduce_name(alias): word for alias, word in ALIASES.items() if word in known}
+    reduced = _reduce_name(name)
+    same = [word for word in spelled if len(word) > 2 and reduced.startswith(word)]
+    if same:
+        return f"did you mean '{spelled[max(same, key=len)]}'?"
+    return suggest_nearest(name, list(known))
+
+
+def _reduce_name(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower().rpartition("/")[2])
 
 
 def _make_scaling_model(emb: int, heads: int, layers: int) -> DecoderModel:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from hespas.configs import is_preset_name
 from hespas.dialects.attr_codec import read_trip_count
 from hespas.dialects.attrs import Cost, TargetAttr
 from hespas.dialects.mlir import ir
@@ -34,6 +35,7 @@ from hespas.passes.annotate.cost_walk import (
 from hespas.passes.base import PassRun
 from hespas.passes.pipeline import parse_pipeline
 from hespas.passes.split.region_refresh import refresh_regions
+from hespas.support.data_files import is_inside_folders
 from hespas.support.errors import (
     HespasError,
     UsageError,
@@ -255,5 +257,14 @@ def find_annotate_pass(target: TargetAttr | None, op: ir.Operation) -> Estimator
     elif estimator.measures:
         again += ": an estimator that measures does not run unasked"
     elif isinstance(step, EstimatorPass):
-        return step
+        # Whoever wrote the module wrote the pass too: it must not run another estimator than the
+        # one that was just checked, nor read a file from anywhere.
+        reads_known_node = (
+            is_preset_name(step.node)
+            or step.node == target.node
+            or is_inside_folders(step.node, ["."])
+        )
+        if step.select_estimator()[0] == name and reads_known_node:
+            return step
+        again += f": hespas.target names another pass than that of {name}"
     raise HespasError(problem, op=op, remedy=again)

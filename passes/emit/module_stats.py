@@ -13,10 +13,19 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from hespas.chakra.trace_steps import FS_PER_NS, HostCopyContent
 from hespas.configs.node_overrides import load_target_node
 from hespas.configs.node_spec import NodeSpec
 from hespas.dialects.attr_codec import read_trip_count
-from hespas.dialects.attrs import ASSUMED, Cost, RegionAttr, SplitAttr, TargetAttr
+from hespas.dialects.attrs import (
+    ASSUMED,
+    HOST_LINK,
+    CommAttr,
+    Cost,
+    RegionAttr,
+    SplitAttr,
+    TargetAttr,
+)
 from hespas.dialects.mlir import collect_functions, get_attribute, ir
 from hespas.dialects.op_kinds import BRANCHES, CALLEE, CONTROL, LOOPS
 from hespas.estimators.aggregate import sum_energies
@@ -30,6 +39,7 @@ SCHEMA = "hespas.module_stats/1"
 NO_CLASS = "other"  # kernels of estimators without classes
 
 LeafCost = tuple[str, ir.Attribute]  # an op's name and its cost
+CommTask = tuple[TraceTask, CommAttr]
 ExecutedOp = tuple[str, Cost, int]  # the name of a leaf op, its cost and its executions
 StatsRow = dict[str, Any]
 
@@ -62,6 +72,7 @@ def collect_stats(module: ir.Module, program: TraceProgram) -> StatsRow:
         "reuse": _compute_region_reuse(executed),
         "communicators": _collect_communicators(program, executed),
         "transfers": _count_transfers(executed),
+        **_sum_host_copies(program, communication),
     }
 
 
@@ -356,14 +367,41 @@ def _collect_communicators(program: TraceProgram, executed: list[TraceTask]) -> 
     }
 
 
+def _sum_host_copies(program: TraceProgram, communication: list[CommTask]) -> StatsRow:
+    """Sum the copies to and from the host, and time the device if it does nothing else.
+
+    The time of such a step is null if devices exchange data, which takes a network. Programs
+    without copies have no sums.
+    """
+    copies = [(task, comm) for task, comm in communication if comm.network == HOST_LINK]
+    if not copies:
+        return {}
+    lone_fs = program.trace.compute_lone_time_fs() if len(copies) == len(communication) else None
+    sums = {
+        "count": sum(task.runs for task, _ in copies),
+        "operand_bytes": sum(task.runs * comm.operand_bytes for task, comm in copies),
+        "time_ns": sum(
+            task.runs * content.latency_us * 1000
+            for task, _ in copies
+            for content in task.activities
+            if isinstance(content, HostCopyContent)
+        ),
+        "step_ns": None if lone_fs is None else lone_fs / FS_PER_NS,
+    }
+    return {"host_copies": sums}
+
+
 def _count_transfers(executed: list[TraceTask]) -> StatsRow:
     """Count the permutes, their messages, and the bytes of all messages."""
     counts = {"count": 0, "messages": 0, "message_bytes": 0}
     for task in executed:
-        if task.comm is not None and task.comm.kind == "permute" and task.activities:
-            pairs = task.comm.pairs
+        comm = task.comm
+        if comm is None or comm.network == HOST_LINK:
+            continue
+        if comm.kind == "permute" and task.activities:
+            pairs = comm.pairs
             messages = sum(s != t for s, t in zip(pairs[::2], pairs[1::2], strict=True))
             counts["count"] += task.runs
             counts["messages"] += task.runs * messages
-            counts["message_bytes"] += task.runs * messages * task.comm.operand_bytes
+            counts["message_bytes"] += task.runs * messages * comm.operand_bytes
     return counts

@@ -121,6 +121,15 @@ class TransferStats(_OpenModel):
     message_bytes: Count
 
 
+class HostCopyStats(_OpenModel):
+    """Copies between a device and its host; ``step_ns`` is null if devices exchange data too."""
+
+    count: Count
+    operand_bytes: Count
+    time_ns: Time
+    step_ns: Time | None
+
+
 class ModuleStats(_OpenModel):
     """The cost of one step of the program on one device: times in ns, sizes in bytes."""
 
@@ -136,3 +145,4 @@ class ModuleStats(_OpenModel):
     reuse: ReuseStats
     communicators: dict[str, CommunicatorStats]
     transfers: TransferStats
+    host_copies: HostCopyStats | None = None

@@ -8,7 +8,7 @@ and results become part of the product.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hespas.dialects.mlir import get_attribute, get_defining_op, ir
@@ -207,13 +207,13 @@ def _create_product(
     return product
 
 
-def merge_dots(block: ir.Block) -> None:
-    """Merge the products of a block that share an operand."""
+def merge_dots(block: ir.Block, is_joinable: Callable[[ir.Value], bool]) -> None:
+    """Merge the products of a block that share an operand, if their others can be joined."""
     for shared in (0, 1):
         classes: dict[object, list[_DotGeneral]] = {}
         for dot in map(_DotGeneral.from_op, find_named_ops(block, (DOT,))):
             key = dot.make_merge_key(shared)
-            if key is not None:
+            if key is not None and is_joinable(dot.op.operands[1 - shared]):
                 classes.setdefault(key, []).append(dot)
         for dots in classes.values():
             while len(dots) > 1:

@@ -9,6 +9,7 @@ from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import has_fusions
 from hespas.passes.annotate.traverse import require_target
 from hespas.passes.base import Pass, PassRun, option
+from hespas.passes.fuse import KernelFusion
 from hespas.passes.fuse.algebraic_simplifier import simplify_module
 from hespas.passes.fuse.collective_rewrites import (
     scatter_reductions,
@@ -16,11 +17,13 @@ from hespas.passes.fuse.collective_rewrites import (
 )
 from hespas.passes.fuse.combine_collectives import CollectiveCombiner
 from hespas.passes.fuse.constant_sinking import sink_constants
+from hespas.passes.fuse.converted_operands import CONVERSIONS, fuse_converted_operands, is_widened
 from hespas.passes.fuse.dots import fold_transposes, merge_dots
 from hespas.passes.fuse.epilogues import fuse_epilogues
 from hespas.passes.fuse.fusion_builder import FusionBuilder
 from hespas.passes.fuse.fusion_graph import FusionGraph
 from hespas.passes.fuse.priority_fusion import KernelLimits, PriorityFusion
+from hespas.passes.fuse.ragged_products import EXPANSIONS, expand_ragged_dots
 from hespas.passes.fuse.row_normalisations import DiamondFinder
 from hespas.passes.fuse.select_and_scatter import expand_selections
 from hespas.passes.fuse.sibling_fusion import SiblingFusion
@@ -46,18 +49,33 @@ class FusePass(Pass):
         (30 << 20) + 7, "maximum bytes of a combined collective; 0: do not combine collectives"
     )
     max_ops: int = option(10000, "maximum number of ops in a kernel")
+    conversions: str = option(
+        "all",
+        "types that products convert to wider ones while they read them: "
+        + "; ".join(f"{name}: {text}" for name, text in CONVERSIONS.items()),
+    )
+    ragged: str = option(
+        "dense",
+        "what the rows of a ragged_dot are multiplied by: "
+        + "; ".join(f"{name}: {text}" for name, text in EXPANSIONS.items()),
+    )
 
-    def apply(self, module: ir.Module, run: PassRun) -> None:
+    def apply(self, module: ir.Module, run: PassRun) -> KernelFusion:
         check_not_split(module, self.name)
-        if self.model not in MODELS:
-            raise UsageError(
-                f"{self.name}: no model is called '{self.model}'",
-                remedy=suggest_nearest(self.model, list(MODELS)),
-            )
+        for noun, value, known in (
+            ("model is", self.model, MODELS),
+            ("conversions are", self.conversions, CONVERSIONS),
+            ("ragged products are", self.ragged, EXPANSIONS),
+        ):
+            if value not in known:
+                raise UsageError(
+                    f"{self.name}: no {noun} called '{value}'",
+                    remedy=suggest_nearest(value, list(known)),
+                )
         self._check_limits()
         if has_fusions(module):
             run.warn(f"{self.name}: the module already has fusions and is not changed")
-            return
+            return KernelFusion(self.model)
         limits = KernelLimits(self.max_buffers, self.max_ops)
         inline_all_calls(module)
         blocks = simplify_module(module)
@@ -65,9 +83,11 @@ class FusePass(Pass):
             target = require_target(module)
             for block in blocks:
                 expand_selections(block)
+                if self.ragged == "dense":
+                    expand_ragged_dots(block)
                 scatter_reductions(block, target)
                 fold_transposes(block)
-                merge_dots(block)
+                merge_dots(block, lambda value: not is_widened(value, self.conversions))
                 transpose_collectives_to_major(block)
                 fold_transposes(block)
                 split_reductions(block)
@@ -76,12 +96,14 @@ class FusePass(Pass):
         sink_constants(blocks)
         if self.model == "xla":
             for block in blocks:
+                fuse_converted_operands(block, self.conversions)
                 fuse_epilogues(block)
         for block in blocks:
             self._fuse_block(block, limits)
         if self.model == "xla" and self.combine:
             for block in blocks:
                 CollectiveCombiner(block, self.combine).combine_collectives()
+        return KernelFusion(self.model)
 
     def _check_limits(self) -> None:
         for spelling, value, minimum in (

@@ -7,8 +7,13 @@ them (xla/service/select_and_scatter_expander.cc).
 from __future__ import annotations
 
 from hespas.dialects.mlir import ir
-from hespas.dialects.op_bodies import splice_block_before
-from hespas.passes.fuse.op_builder import find_named_ops, get_element_type, get_static_shape
+from hespas.passes.fuse.op_builder import (
+    find_named_ops,
+    format_tensor_type,
+    get_element_type,
+    get_static_shape,
+    replace_op_by_function,
+)
 from hespas.passes.prepare.scalars import get_op_kind
 
 SELECT_AND_SCATTER = "stablehlo.select_and_scatter"
@@ -29,13 +34,9 @@ def _expand_selection(op: ir.Operation, compare: ir.Operation) -> None:
     arguments = list(op.regions[0].blocks[0].arguments)
     if list(compare.operands) != arguments:
         return
-    module = ir.Module.parse(
-        _format_expansion(op, str(compare.attributes["comparison_direction"])), op.context
+    replace_op_by_function(
+        op, _format_expansion(op, str(compare.attributes["comparison_direction"]))
     )
-    body = module.body.operations[0].operation.regions[0].blocks[0]
-    _, values = splice_block_before(op, op.operands, body)
-    op.results[0].replace_all_uses_with(values[0])
-    op.erase()
 
 
 def _format_expansion(op: ir.Operation, direction: str) -> str:
@@ -44,7 +45,7 @@ def _format_expansion(op: ir.Operation, direction: str) -> str:
     kind, shape = str(get_element_type(op.operands[0])), get_static_shape(op.operands[0])
     rank, out = len(shape), get_static_shape(op.operands[1])
     each = range(rank)
-    indices = _format_tensor_type(shape, "i32")
+    indices = format_tensor_type(shape, "i32")
     window = ", ".join(
         f"{name} = {op.attributes[name]}"
         for name in ("window_dimensions", "window_strides", "padding")
@@ -62,9 +63,9 @@ def _format_expansion(op: ir.Operation, direction: str) -> str:
         f"%{name} = stablehlo.select %keep, %old_{name}, %new_{name} : tensor<i1>, {type_}"
         for name, type_ in zip(values, scalars, strict=True)
     )
-    places = _format_tensor_type(out, "i32")
-    results = [_format_tensor_type(out, kind), *[places] * rank]
-    column = _format_tensor_type((*out, 1), "i32")
+    places = format_tensor_type(out, "i32")
+    results = [format_tensor_type(out, kind), *[places] * rank]
+    column = format_tensor_type((*out, 1), "i32")
     all_dims = list(each)
     zero = "0" if kind[0] in "iu" else "0.0"
     lines = [
@@ -89,7 +90,7 @@ def _format_expansion(op: ir.Operation, direction: str) -> str:
         *(f"%r{d} = stablehlo.reshape %w#{d + 1} : ({places}) -> {column}" for d in each),
         f'%places = "stablehlo.concatenate"({", ".join(f"%r{d}" for d in each)}) '
         f"{{dimension = {rank} : i64}} : ({', '.join([column] * rank)}) -> "
-        f"{_format_tensor_type((*out, rank), 'i32')}",
+        f"{format_tensor_type((*out, rank), 'i32')}",
         f"%start = stablehlo.broadcast_in_dim %init, dims = [] : ({init}) -> {operand}",
         '%sum = "stablehlo.scatter"(%start, %places, %s) <{scatter_dimension_numbers = '
         f"#stablehlo.scatter<inserted_window_dims = {all_dims}, scatter_dims_to_operand_dims = "
@@ -97,7 +98,7 @@ def _format_expansion(op: ir.Operation, direction: str) -> str:
         f"^bb0(%a: {scalar}, %b: {scalar}):",
         f"%c = stablehlo.add %a, %b : {scalar}",
         f"stablehlo.return %c : {scalar}",
-        f"}}) : ({operand}, {_format_tensor_type((*out, rank), 'i32')}, {source}) -> {operand}",
+        f"}}) : ({operand}, {format_tensor_type((*out, rank), 'i32')}, {source}) -> {operand}",
         f"return %sum : {operand}",
     ]
     body = "\n".join(lines)
@@ -105,7 +106,3 @@ def _format_expansion(op: ir.Operation, direction: str) -> str:
         f"func.func @expanded(%x: {operand}, %s: {source}, %init: {init}) -> {operand} "
         f"{{\n{body}\n}}"
     )
-
-
-def _format_tensor_type(shape: tuple[int, ...], kind: str) -> str:
-    return f"tensor<{''.join(f'{size}x' for size in shape)}{kind}>"

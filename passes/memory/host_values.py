@@ -1,31 +1,38 @@
 """Values that a program keeps in the memory of the host: what copies to the host write.
 
-XLA:TPU writes them in place, and loops carry them, so that a value and those that continue it share
-one buffer. The search follows them in both directions.
+XLA writes slices in place, and loops carry the arrays, so that a value and those that continue it
+share one buffer. The search follows them in both directions. A copy of a whole value has one
+operand, and its result, or what a copy back reads, is the value on the host. Arguments and results
+of the program say themselves where they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hespas.dialects.mlir import get_call_target, get_defining_op, ir
+from hespas.dialects.mlir import get_attribute, get_call_target, get_defining_op, ir
 from hespas.dialects.op_kinds import (
     BARRIERS,
     CUSTOM_CALLS,
-    FETCH_CALL_TARGET,
+    HOST_COPY_CALL_TARGETS,
     LOOPS,
     OFFLOAD_CALL_TARGET,
     TERMINATORS,
+    find_entry_function,
 )
+
+MEMORY_KIND = "mhlo.memory_kind"  # of an argument or a result
 
 
 def find_host_values(module: ir.Module) -> set[ir.Value]:
     """Return the values in the memory of the host that copies of the program read or write."""
-    host_values: set[ir.Value] = set()
+    host_values = set(_list_host_arguments(module))
 
     def visit_op(op: ir.Operation) -> ir.WalkResult:
-        if _is_copy(op) and len(op.operands) > 1:
-            host_values.add(op.operands[0])
+        target = _get_copy_target(op)
+        if target:
+            is_whole = target == OFFLOAD_CALL_TARGET and len(op.operands) == 1
+            host_values.add(op.results[0] if is_whole else op.operands[0])
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit_op)
@@ -38,11 +45,27 @@ def find_host_values(module: ir.Module) -> set[ir.Value]:
     return host_values
 
 
-def _is_copy(op: ir.Operation) -> bool:
-    return op.name in CUSTOM_CALLS and get_call_target(op) in (
-        OFFLOAD_CALL_TARGET,
-        FETCH_CALL_TARGET,
-    )
+def _list_host_arguments(module: ir.Module) -> Iterator[ir.Value]:
+    """Yield the arguments and results of the entry function in the memory of the host."""
+    entry = find_entry_function(module)
+    block = entry.regions[0].blocks[0]
+    returned = block.operations[len(block.operations) - 1].operation.operands
+    for name, values in (("arg_attrs", block.arguments), ("res_attrs", returned)):
+        attrs = list(get_attribute(entry, name)) if name in entry.attributes else []
+        for attr, value in zip(attrs, values, strict=False):
+            if MEMORY_KIND in attr and is_host_memory(attr[MEMORY_KIND].value):
+                yield value
+
+
+def is_host_memory(name: str) -> bool:
+    """Return whether a memory of JAX, such as ``pinned_host``, is that of the host."""
+    return name.endswith("host")
+
+
+def _get_copy_target(op: ir.Operation) -> str:
+    """Return the target of a copy between device and host; "" for another op."""
+    target = get_call_target(op) if op.name in CUSTOM_CALLS else ""
+    return target if target in HOST_COPY_CALL_TARGETS else ""
 
 
 def _list_continuations(value: ir.Value) -> Iterator[ir.Value]:
@@ -58,7 +81,7 @@ def _list_continuations(value: ir.Value) -> Iterator[ir.Value]:
         yield from _list_carried_values(op, ir.OpResult(value).result_number)
     elif op.name in BARRIERS:
         yield op.operands[ir.OpResult(value).result_number]
-    elif _is_copy(op):
+    elif _get_copy_target(op) == OFFLOAD_CALL_TARGET and len(op.operands) > 1:
         yield op.operands[0]
     for use in value.uses:
         yield from _list_values_of_use(use.owner.operation, use.operand_number)
@@ -67,8 +90,10 @@ def _list_continuations(value: ir.Value) -> Iterator[ir.Value]:
 def _list_values_of_use(op: ir.Operation, number: int) -> Iterator[ir.Value]:
     if op.name in LOOPS:
         yield from _list_carried_values(op, number)
-    elif op.name in BARRIERS or (_is_copy(op) and get_call_target(op) == OFFLOAD_CALL_TARGET):
+    elif op.name in BARRIERS:
         yield op.results[number]
+    elif _get_copy_target(op) == OFFLOAD_CALL_TARGET and number == 0 < len(op.operands) - 1:
+        yield op.results[0]
     elif op.name in TERMINATORS and op.parent is not None and op.parent.operation.name in LOOPS:
         loop = op.parent.operation
         if len(op.operands) == len(loop.operands):  # that of the body, not of the condition

@@ -15,6 +15,7 @@ from hespas.passes.prepare.legalise import legalise_dialects, replace_cross_repl
 from hespas.passes.prepare.partition import (
     build_compilation,
     has_global_shapes,
+    lift_inlined_meshes,
     name_entry_main,
     remove_sharding_copy,
 )
@@ -45,6 +46,7 @@ def prepare_for_compiler(
         census = collect_census(module)
     if census.has_op_with_prefix("shape.") and legalise_dialects(module, census):
         census = collect_census(module)
+    lift_inlined_meshes(module, census)
     if has_global_shapes(module, census):
         compilation = build_compilation(module, census)
         if devices and devices != compilation.device_count:

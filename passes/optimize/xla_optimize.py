@@ -29,6 +29,8 @@ from hespas.passes.optimize.compiler_estimates import (
     name_memory_facts,
 )
 from hespas.passes.optimize.compiler_input import prepare_for_compiler
+from hespas.passes.prepare.call_inlining import warn_of_unfused_composites
+from hespas.passes.prepare.host_placements import count_host_placements, warn_of_lost_copies
 from hespas.passes.prepare.partition import check_arguments_divided, replace_program
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.suggestions import suggest_nearest
@@ -87,7 +89,9 @@ class XlaOptimizePass(Pass):
         self._check_options()
         target = compile_targets.load_compile_target(self.target)
         start = time.monotonic()
+        warn_of_unfused_composites(module, run)
         census, compilation = prepare_for_compiler(module, self.dims, self.devices, run)
+        host_placements = count_host_placements(census)
         request = self._build_request(target, compilation)
         try:
             answer = compile_module(module, request)
@@ -97,6 +101,7 @@ class XlaOptimizePass(Pass):
             check_arguments_divided(module, census.entry, find_entry_function(answer.module))
         facts = read_program_facts(module)
         replace_program(module, answer.module, compilation)
+        warn_of_lost_copies(module, host_placements, run)
         if target.tpu is not None:
             attach_compiler_estimates(module, target.tpu.clock_ghz)
         plan = name_memory_facts(answer.memory_plan)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Sequence
 
 from hespas.dialects.attrs import WAIT, RegionAttr
@@ -18,12 +20,15 @@ from hespas.dialects.op_kinds import (
     ASYNC_STARTS,
     ASYNC_UPDATES,
     CALLEE,
+    COMPOSITES,
     find_entry_function,
     is_collective,
 )
+from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import ModuleCensus
 from hespas.support.errors import HespasError
 
+ATTENTION_NAME = re.compile(r"attention|attn|sdpa|fmha", re.I)
 ASYNC_MARK = "hespas.async"  # unit attribute on the collectives of async pairs, only in prepare
 
 
@@ -60,6 +65,29 @@ def inline_calls(census: ModuleCensus) -> bool:
         if is_communicating:
             communicates.add(name)
     return changed
+
+
+def warn_of_unfused_composites(module: ir.Module, run: PassRun) -> None:
+    """Warn of composites of attention, whose bodies are estimated op by op.
+
+    A composite stands for a kernel that a library has for it, and libraries of attention keep no
+    scores in memory.
+    """
+    counts: Counter[str] = Counter()
+
+    def count_attention(op: ir.Operation) -> ir.WalkResult:
+        if op.name in COMPOSITES:
+            name = get_attribute(op, "name").value
+            if ATTENTION_NAME.search(name):
+                counts[name] += 1
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(count_attention)
+    for name, count in counts.items():
+        run.warn(
+            f"the composite '{name}' ({count} times) is estimated by the ops of its decomposition: "
+            "as one kernel of a library it would take less time and memory"
+        )
 
 
 def inline_all_calls(module: ir.Module) -> None:

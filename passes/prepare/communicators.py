@@ -43,7 +43,6 @@ from hespas.passes.prepare.device_grid import (
 from hespas.passes.prepare.mesh_axes import count_mesh_devices, resolve_axis_groups
 from hespas.support.errors import HespasError, extract_first_diagnostic
 
-HOST_TRANSFER_NOTE = "a transfer between host and device: it takes no time on the network"
 RECEIVE_NOTE = "the matching send accounts for the time"
 RAGGED_NOTE = "upper bound: sizes are known only at run time, so the whole operand is counted"
 
@@ -93,7 +92,7 @@ def annotate_collectives(
     for op in ops:
         comm = _build_comm_attr(op, grid, rows, ids)
         comm.write_to_op(op)
-        if comm.note in (HOST_TRANSFER_NOTE, RAGGED_NOTE):
+        if comm.note == RAGGED_NOTE:
             inexact[f"{op.name}: {comm.note}"] += 1
         if ASYNC_MARK in op.attributes:
             del op.attributes[ASYNC_MARK]
@@ -280,15 +279,12 @@ def _build_transfer_comm(
     op: ir.Operation, name: str, sent: int, received: int, pairs: Groups, grid: DeviceGrid
 ) -> CommAttr:
     """Build the attribute of a send or recv. Only the send counts the message."""
-    host = "is_host_transfer" in op.attributes and get_attribute(op, "is_host_transfer").value
-    if host or not pairs:
-        if not host:
-            raise HespasError(
-                f"{name} on channel {get_channel_id(op)} does not name source and target devices",
-                op=op,
-                remedy="add source_target_pairs to the op, or use collective_permute",
-            )
-        return CommAttr("permute", sent, received, (), (), note=HOST_TRANSFER_NOTE)
+    if not pairs:
+        raise HespasError(
+            f"{name} on channel {get_channel_id(op)} does not name source and target devices",
+            op=op,
+            remedy="add source_target_pairs to the op, or use collective_permute",
+        )
     if name == "recv":
         return CommAttr("permute", 0, received, (), (), note=RECEIVE_NOTE)
     return CommAttr("permute", sent, received, (), _resolve_pairs(pairs, get_group_mode(op), grid))

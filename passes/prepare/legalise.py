@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hespas.dialects.mlir import PassManager, ir, register_passes
+from hespas.dialects.mlir import PassManager, get_attribute, ir, register_passes
 from hespas.dialects.op_kinds import CROSS_REPLICA_SUMS
 from hespas.passes.prepare.census import ModuleCensus
 from hespas.support.errors import HespasError, extract_first_diagnostic
@@ -11,6 +11,11 @@ from hespas.support.errors import HespasError, extract_first_diagnostic
 # The second pass expands the others to the StableHLO ops that XLA would expand them to.
 CHLO = "func.func(chlo-legalize-to-high-level-mhlo,chlo-legalize-to-stablehlo)"
 SHAPE = "func.func(shape-legalize-to-stablehlo)"
+HOST_CALL_BY_TRANSFER = {
+    f"{dialect}.{op}": call
+    for dialect in ("stablehlo", "mhlo")
+    for op, call in (("send", "SendToHost"), ("recv", "RecvFromHost"))
+}
 
 
 def legalise_dialects(module: ir.Module, census: ModuleCensus) -> bool:
@@ -30,6 +35,34 @@ def legalise_dialects(module: ir.Module, census: ModuleCensus) -> bool:
         why = extract_first_diagnostic(error)
         raise HespasError(f"cannot legalise the module: {why}", op=module.operation) from None
     return True
+
+
+def replace_host_transfers(census: ModuleCensus) -> bool:
+    """Replace each send to or receive from the host by a call, and return whether there were any.
+
+    JAX lowers callbacks for TPUs to them. Nothing crosses the network, and what the host does
+    takes a time that is not known, as with the calls that are callbacks on other devices.
+    """
+    transfers = [
+        op
+        for op in census.select_ops_by_name(*HOST_CALL_BY_TRANSFER)
+        if "is_host_transfer" in op.attributes and get_attribute(op, "is_host_transfer").value
+    ]
+    for op in transfers:
+        target = ir.StringAttr.get(HOST_CALL_BY_TRANSFER[op.name], op.context)
+        kind = ir.BoolAttr.get(True, op.context)
+        call = ir.Operation.create(
+            "stablehlo.custom_call",
+            results=[result.type for result in op.results],
+            operands=list(op.operands),
+            attributes={"call_target_name": target, "has_side_effect": kind},
+            loc=op.location,
+            ip=ir.InsertionPoint(op),
+        )
+        for old, new in zip(op.results, call.results, strict=True):
+            old.replace_all_uses_with(new)
+        op.erase()
+    return bool(transfers)
 
 
 def replace_cross_replica_sums(census: ModuleCensus) -> bool:

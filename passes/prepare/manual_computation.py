@@ -36,6 +36,8 @@ def inline_manual_computation(census: ModuleCensus) -> bool:
         _split_shardings(manual, "in_shardings"),
         _split_shardings(manual, "out_shardings"),
     )
+    if len(inputs) != len(manual.operands):
+        return False
     operands = [
         (value, text, isinstance(value, ir.BlockArgument))
         for value, text in zip(manual.operands, inputs, strict=True)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from hespas.dialects.attrs import TargetAttr
 from hespas.dialects.mlir import (
+    PassManager,
     collect_functions,
     collect_meshes,
     decode_string_attr,
@@ -15,6 +16,7 @@ from hespas.dialects.mlir import (
     get_call_target,
     get_symbol_name,
     ir,
+    register_passes,
     replace_module_body,
 )
 from hespas.dialects.op_kinds import (
@@ -41,6 +43,7 @@ from hespas.passes.prepare.device_grid import (
     read_stated_count,
     write_stated_count,
 )
+from hespas.passes.prepare.host_placements import use_internal_placements
 from hespas.passes.prepare.manual_computation import inline_manual_computation
 from hespas.passes.prepare.mesh_axes import count_mesh_devices
 from hespas.passes.prepare.single_partition import drop_op_shardings, remove_shardings
@@ -85,6 +88,7 @@ def partition_module(
     """
     if TargetAttr.NAME in module.operation.attributes:
         return False
+    lift_inlined_meshes(module, census)
     if not has_global_shapes(module, census):
         if any(
             map(_is_dividing_sharding, _collect_boundary_shardings(census.entry))
@@ -103,6 +107,7 @@ def partition_module(
         return True
     name_entry_main(module, census.entry)
     store_kernel_names(module)
+    use_internal_placements(census)
     if partitioner is None:
         _refuse_custom_partitioning(census)
         new = _run_partitioner(module, compilation, target)
@@ -182,6 +187,19 @@ def _is_per_device(census: ModuleCensus) -> bool:
     return bool(census.list_collectives()) or any(
         op.operation.name in late for op in block.operations
     )
+
+
+def lift_inlined_meshes(module: ir.Module, census: ModuleCensus) -> None:
+    """Give a name to each mesh that a sharding holds itself, as Shardy's own passes do first."""
+    if (
+        census.has_op_with_prefix("sdy.")
+        or (read_stated_count(module, NUM_PARTITIONS) or 1) > 1
+        or any(text.startswith("#sdy") for text in _collect_boundary_shardings(census.entry))
+    ):
+        register_passes()
+        manager = PassManager.parse("builtin.module(sdy-lift-inlined-meshes)", module.context)
+        manager.enable_verifier(False)
+        manager.run(module.operation)
 
 
 def has_global_shapes(module: ir.Module, census: ModuleCensus) -> bool:

@@ -7,11 +7,16 @@ from typing import ClassVar
 
 from hespas.dialects.mlir import collect_functions, ir
 from hespas.passes.base import Pass, PassRun, option
-from hespas.passes.prepare.call_inlining import inline_calls
+from hespas.passes.prepare.call_inlining import inline_calls, warn_of_unfused_composites
 from hespas.passes.prepare.census import collect_census
 from hespas.passes.prepare.communicators import annotate_collectives, replicate_program
+from hespas.passes.prepare.host_placements import merge_slice_copies, replace_host_placements
 from hespas.passes.prepare.input_check import check_async_pairs, check_input_form
-from hespas.passes.prepare.legalise import legalise_dialects, replace_cross_replica_sums
+from hespas.passes.prepare.legalise import (
+    legalise_dialects,
+    replace_cross_replica_sums,
+    replace_host_transfers,
+)
 from hespas.passes.prepare.markers import remove_markers
 from hespas.passes.prepare.partition import partition_module
 from hespas.passes.prepare.symbolic_dims import set_dimension_sizes
@@ -54,6 +59,7 @@ class PreparePass(Pass):
         self._check_options()
         census = collect_census(module)
         check_input_form(census)
+        warn_of_unfused_composites(module, run)
         if replace_cross_replica_sums(census):
             census = collect_census(module)
         for name, function in collect_functions(module).items():
@@ -66,9 +72,16 @@ class PreparePass(Pass):
             census = collect_census(module)
         if legalise_dialects(module, census):
             census = collect_census(module)
+        if replace_host_transfers(census):
+            census = collect_census(module)
         if remove_markers(census):
             census = collect_census(module)
+        has_host_copies = replace_host_placements(census)
+        if has_host_copies:
+            census = collect_census(module)
         if inline_calls(census):
+            census = collect_census(module)
+        if has_host_copies and merge_slice_copies(module):
             census = collect_census(module)
         check_async_pairs(census)
         write_trip_counts(census, run, self.trip_count)

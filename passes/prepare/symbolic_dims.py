@@ -17,11 +17,16 @@ from hespas.dialects.mlir import (
 )
 from hespas.dialects.mlir_diagnostics import ADVICE
 from hespas.passes.base import PassRun
-from hespas.passes.prepare.census import ModuleCensus
+from hespas.passes.prepare.census import ModuleCensus, collect_census
 from hespas.support.errors import HespasError
 
 DEFAULT_SIZE = 128  # size of a dimension that neither the user nor a bound in its type sets
-REMEDY = 'set them with hespas-opt --prepare=dims="b=8,s=1024", or dims="arg0=8x1024x64"'
+COMPUTED_REMEDY = (
+    "no argument has symbolic dimensions, so sizes are computed while the program runs: export it "
+    "with static shapes, or with their bounds (#stablehlo.bounds)"
+)
+EXAMPLES = "b=8,s=1024", "arg0=8x1024x64"
+PLACE = re.compile(r"(\S+:\d+:\d+): error: (.*)")
 SPECIFICATION = re.compile(r"\.shape = \(([^)]*)\)")  # JAX writes: args[0].shape = (b, s, 64)
 
 
@@ -38,15 +43,32 @@ def set_dimension_sizes(module: ir.Module, census: ModuleCensus, dims: str, run:
     Raises:
         HespasError: ``dims`` is wrong, or the module does not allow these sizes.
     """
+    is_bounded = _apply_bounds(module, run)
+    if is_bounded:
+        census = collect_census(module)
+    return _set_argument_sizes(module, census, dims, run) or is_bounded
+
+
+def _format_remedy(run: PassRun) -> str:
+    """Say how the user of a tool sets sizes: by a flag of the tool, or by hespas-opt."""
+    by_name, by_argument = (run.spell_option("dims", example) for example in EXAMPLES)
+    if by_name.startswith("--"):
+        return f"set them with {by_name}, or {by_argument}"
+    return f'set them with hespas-opt --prepare=dims="{EXAMPLES[0]}", or dims="{EXAMPLES[1]}"'
+
+
+def _set_argument_sizes(module: ir.Module, census: ModuleCensus, dims: str, run: PassRun) -> bool:
+    """Set static shapes of the entry's arguments, as ``set_dimension_sizes`` does."""
     arguments = list(census.entry.regions[0].blocks[0].arguments)
     kinds = [argument.type for argument in arguments]
     dynamic = [i for i, kind in enumerate(kinds) if not _has_static_shape(kind)]
+    remedy = _format_remedy(run) if dynamic else COMPUTED_REMEDY
     results = get_attribute(census.entry, "function_type").value.results
     if not dynamic and all(map(_has_static_shape, results)):
         if dims:
             raise HespasError(f"prepare: dims={dims}, but the module has no symbolic dimensions")
         return False
-    shapes, sizes = _parse_dims_option(dims, dynamic)
+    shapes, sizes = _parse_dims_option(dims, dynamic, remedy)
     names = _find_dimension_names(module, kinds, dynamic)
     assumed: dict[str, int] = {}
     types = []
@@ -64,10 +86,13 @@ def set_dimension_sizes(module: ir.Module, census: ModuleCensus, dims: str, run:
     if unused:
         known = sorted({w for row in names.values() for w in _find_identifiers(row)})
         text = f"no dimension is named '{unused[0]}'"
-        raise HespasError(f"prepare: {text}", remedy=f"known: {', '.join(known)}; or {REMEDY}")
+        raise HespasError(
+            f"prepare: {text}",
+            remedy="; or ".join([f"known: {', '.join(known)}"] * bool(known) + [remedy]),
+        )
     if assumed:
         listed = ", ".join(f"{name}={size}" for name, size in assumed.items())
-        run.warn(f"sizes assumed for symbolic dimensions: {listed}; {REMEDY}")
+        run.warn(f"sizes assumed for symbolic dimensions: {listed}; {remedy}")
     stderr_lines: list[str] = []
     try:
         with capture_native_stderr() as stderr_lines:
@@ -75,10 +100,58 @@ def set_dimension_sizes(module: ir.Module, census: ModuleCensus, dims: str, run:
         replace_module_body(module, refined)
     except (RuntimeError, ir.MLIRError) as error:
         text = str(error).split("\n", 1)[0].rpartition("failed: ")[2].removeprefix("UNKNOWN: ")
-        reason = ADVICE.sub("", stderr_lines[0].rpartition("error: ")[2]) if stderr_lines else text
+        place = PLACE.search(text)
+        where = place[1] if place and place[1].partition(":")[0] != "-" else ""
+        reason = stderr_lines[0].rpartition("error: ")[2] if stderr_lines else text
+        reason = ADVICE.sub("", place[2] if place else reason)
         message = f"the module does not allow these sizes: {reason}"
-        raise HespasError(message, remedy=REMEDY) from None
+        raise HespasError(message, where=where, remedy=remedy) from None
     return True
+
+
+BOUNDED = re.compile(  # such as tensor<?x1024xf32, #stablehlo.bounds<512, ?>>
+    r"tensor<((?:[?\d]+x)+)(complex<\w+>|[\w.!]+), #stablehlo\.bounds<([^>]*)>>"
+)
+SET_SIZE = ("stablehlo.set_dimension_size", "mhlo.set_dimension_size")
+
+
+def _apply_bounds(module: ir.Module, run: PassRun) -> bool:
+    """Give each bounded dimension the size of its bound; return whether there is any.
+
+    XLA allocates and computes such dimensions at their bound, too. An op that sets the size of one
+    then has no effect.
+    """
+    setters: list[ir.Operation] = []
+
+    def find_setter(op: ir.Operation) -> ir.WalkResult:
+        if op.name in SET_SIZE:
+            setters.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(find_setter)
+    if not any("bounds<" in str(op.results[0].type) for op in setters):
+        return False  # arguments may have bounds, which are sizes by default
+    text = str(module.operation.get_asm(enable_debug_info=True))
+    replace_module_body(module, ir.Module.parse(BOUNDED.sub(_write_bounds, text), module.context))
+    setters.clear()
+    module.operation.walk(find_setter)
+    for op in setters:
+        if op.operands[0].type == op.results[0].type:
+            op.results[0].replace_all_uses_with(op.operands[0])
+            op.erase()
+    run.warn(
+        f"dimensions whose size {SET_SIZE[0]} sets while the program runs have their bounds as "
+        "sizes"
+    )
+    return True
+
+
+def _write_bounds(match: re.Match[str]) -> str:
+    """Return a type with the bounds of its dimensions as their sizes."""
+    sizes = match[1].split("x")[:-1]
+    bounds = [bound.strip() for bound in match[3].split(",")]
+    static = [bound if size == "?" else size for size, bound in zip(sizes, bounds, strict=True)]
+    return f"tensor<{''.join(f'{size}x' for size in static)}{match[2]}>"
 
 
 def _has_static_shape(kind: ir.Type) -> bool:
@@ -86,7 +159,7 @@ def _has_static_shape(kind: ir.Type) -> bool:
 
 
 def _parse_dims_option(
-    dims: str, dynamic: Sequence[int]
+    dims: str, dynamic: Sequence[int], remedy: str
 ) -> tuple[dict[int, list[int]], dict[str, int]]:
     """Parse the option into shapes by argument number and sizes by name."""
     shapes: dict[int, list[int]] = {}
@@ -95,14 +168,14 @@ def _parse_dims_option(
         name, equals, text = item.partition("=")
         argument = re.fullmatch(r"arg(\d+)", name)
         if not equals or not re.fullmatch(r"\d+(x\d+)*", text):
-            raise HespasError(f"prepare: cannot read '{item}' in dims", remedy=REMEDY)
+            raise HespasError(f"prepare: cannot read '{item}' in dims", remedy=remedy)
         if argument:
             if int(argument[1]) not in dynamic:
                 message = f"prepare: argument {argument[1]} has no symbolic dimensions"
-                raise HespasError(message, remedy=REMEDY)
+                raise HespasError(message, remedy=remedy)
             shapes[int(argument[1])] = [int(size) for size in text.split("x")]
         elif "x" in text:
-            raise HespasError(f"prepare: '{item}' in dims must be one size", remedy=REMEDY)
+            raise HespasError(f"prepare: '{item}' in dims must be one size", remedy=remedy)
         else:
             sizes[name] = int(text)
     return shapes, sizes
@@ -123,7 +196,10 @@ def _find_dimension_names(
 
     module.operation.walk(find_specification)
     rows = [[name.strip() for name in row.split(",") if name.strip()] for row in specifications]
-    result = {i: [f"arg{i}_dim{k}" for k in range(len(kinds[i].shape))] for i in dynamic}  # type: ignore[attr-defined]
+    result = {
+        i: [str(size) if size >= 0 else f"arg{i}_dim{k}" for k, size in enumerate(kinds[i].shape)]  # type: ignore[attr-defined]
+        for i in dynamic
+    }
     if [len(row) for row in rows] == [len(result[i]) for i in dynamic]:
         result = dict(zip(dynamic, rows, strict=True))
     return result
@@ -150,7 +226,7 @@ def _size_argument(
             shape.append(
                 _evaluate_expression(ast.parse(name, mode="eval").body, {**assumed, **sizes})
             )
-        except (SyntaxError, ValueError, ZeroDivisionError):
+        except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
             message = f"prepare: cannot evaluate the dimension '{name}' of argument {number}"
             raise HespasError(message, remedy=f'set dims="arg{number}=AxBx..."') from None
     return shape
@@ -181,13 +257,20 @@ def _format_static_type(kind: ir.Type, number: int, shape: Sequence[int]) -> str
     return f"tensor<{''.join(f'{size}x' for size in shape)}{kind.element_type}>"  # type: ignore[attr-defined]
 
 
+def _raise_to_power(base: int, exponent: int) -> int:
+    """Raise to a power whose result is a size; raises ValueError for a larger one."""
+    if exponent < 0 or exponent * abs(base).bit_length() > 63:
+        raise ValueError(f"{base}**{exponent}")
+    return base**exponent
+
+
 _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
+    ast.Pow: _raise_to_power,
 }
 
 

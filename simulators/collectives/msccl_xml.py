@@ -25,6 +25,7 @@ from hespas.simulators.collectives.collective_program import (
     check_program,
     get_buffer_size,
 )
+from hespas.support.data_files import read_file_bytes
 from hespas.support.errors import HespasError
 
 NAMES = {
@@ -65,11 +66,7 @@ class _XmlElement:
 
 def read_program(path: Path) -> CollectiveProgram:
     """Read a program from an XML file; raises HespasError with the line of a mistake."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise HespasError(f"cannot read it: {error.strerror or error}", where=str(path)) from None
-    return parse_program(data, str(path))
+    return parse_program(read_file_bytes(path), str(path))
 
 
 def parse_program(data: bytes, where: str) -> CollectiveProgram:
@@ -82,7 +79,7 @@ def parse_program(data: bytes, where: str) -> CollectiveProgram:
             raise HespasError(f"GPU {number} is defined twice", where=gpu.where)
         ranks[number] = gpu
     count = algo.get_attribute_number("ngpus", len(ranks))
-    if sorted(ranks) != list(range(count)):
+    if len(ranks) != count or sorted(ranks) != list(range(count)):
         gpu_list = _abbreviate_numbers(sorted(ranks)) or "none"
         text = f"the GPUs are {gpu_list}, but ngpus={count} means 0 to {count - 1}"
         raise HespasError(text, where=algo.where)

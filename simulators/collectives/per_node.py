@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from hespas.configs.text_files import read_text_file
+from hespas.support.data_files import read_file_text
 from hespas.support.errors import HespasError
 
 PLAIN = re.compile(r"[\w/.+@=-]+")
@@ -16,7 +16,7 @@ PLAIN = re.compile(r"[\w/.+@=-]+")
 def read_prefixes(path: Path) -> dict[int, str]:
     """Read the prefix of each node; raises HespasError with the line of a mistake."""
     prefixes: dict[int, str] = {}
-    for number, line in enumerate(read_text_file(path).splitlines(), 1):
+    for number, line in enumerate(read_file_text(path).splitlines(), 1):
         text = re.sub(r"(^|\s)#.*", "", line).strip()
         if not text or text in ("---", "..."):
             continue
@@ -35,7 +35,7 @@ def _unquote_text(text: str, where: str) -> str:
             return str(json.loads(text))
         if len(text) > 1 and text[-1] == "'":
             return text[1:-1].replace("''", "'")
-    except ValueError:
+    except (ValueError, RecursionError):
         pass
     raise HespasError(f"{text} is not a quoted string", where=where)
 

@@ -8,9 +8,11 @@ for one collective, one size and one number of ranks.
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import re
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,6 +124,7 @@ def write_traces(
     settings = _collect_settings(place)
     output_set = OutputSet(f"collective {place.name}", stale_traces, keeps_unreserved=True)
     with open_output_folder(place.folder, output_set) as fresh:
+        _adopt_system_traces(place, settings, fresh)
         for rank, nodes in enumerate(ranks):
             (fresh / f"{place.name}.{rank}.et").write_bytes(_encode_trace(nodes, parts))
         file_names = []
@@ -157,6 +160,38 @@ def _collect_settings(place: TraceDestination) -> dict[str, Any]:
     else:
         settings[f"{place.collective.replace('_', '-')}-implementation-custom"] = [place.prefix]
     return settings
+
+
+def _adopt_system_traces(place: TraceDestination, settings: dict[str, Any], fresh: Path) -> None:
+    """Copy the custom traces of a system in another folder, and name the copies in ``settings``.
+
+    A system names only files of its own folder.
+
+    Raises:
+        HespasError: The system has traces for single nodes, or the folder has other ones of a name.
+    """
+    folder = os.path.abspath(place.folder)
+    for key in [key for key in settings if key.endswith("-implementation-custom")]:
+        prefixes = settings[key] if isinstance(settings[key], list) else [settings[key]]
+        for prefix in filter(None, prefixes):
+            source = Path(prefix)
+            if source.is_relative_to(folder):
+                continue
+            if key == PER_NODE_KEY:
+                raise HespasError(
+                    "the system has traces for single nodes in another folder",
+                    where=prefix,
+                    remedy=f"write to its folder: --output {source.parent}",
+                )
+            if source.name == place.name:
+                raise HespasError(
+                    f"the system has other traces of the name {place.name}",
+                    where=prefix,
+                    remedy="choose another --name",
+                )
+            for path in source.parent.glob(f"{glob.escape(source.name)}.*.et"):
+                shutil.copyfile(path, fresh / path.name)
+            settings[key] = [os.path.join(folder, source.name)]
 
 
 def _format_per_node(place: TraceDestination) -> str:

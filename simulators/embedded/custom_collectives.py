@@ -22,6 +22,7 @@ from hespas.configs.system_spec import SystemSpec
 from hespas.simulators.collectives import per_node
 from hespas.simulators.simulation_inputs import SimulationInputs
 from hespas.simulators.simulation_steps import SimulationStep
+from hespas.support.data_files import check_link
 from hespas.support.errors import HespasError
 
 from .device_runner import DeviceRunner
@@ -84,7 +85,7 @@ class CustomTraces:
         """Read the prefixes of a system; raises HespasError if its per-node file is wrong."""
         nodes = {}
         if system.per_node_custom:
-            nodes = per_node.read_prefixes(system.folder / system.per_node_custom)
+            nodes = per_node.read_prefixes(system.per_node_path)
         return cls(system, nodes)
 
     @property
@@ -114,6 +115,7 @@ class CustomTraces:
         if key not in self._algorithms:
             resolved = self.system.resolve_trace_prefix(prefix)
             path = resolved.with_name(f"{resolved.name}.{position}.et")
+            check_link(path)
             self._algorithms[key] = _read_algorithm(path, position, count)
         return self._algorithms[key]
 

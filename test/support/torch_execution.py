@@ -6,6 +6,7 @@ A process of its own: pytest's never imports torch.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import io
 import json
@@ -177,6 +178,29 @@ def training_case(module, loss, *batch):
         "first": moments["exp_avg"], "second": moments["exp_avg_sq"], "count": torch.ones(()),
     }  # fmt: skip
     return difference(result, (expected, value))
+
+
+def attention():
+    """Attention in 16 bits with its gradients: the op that stands for PyTorch's kernels."""
+    torch.manual_seed(0)
+    masks = None, torch.rand(6, 10) > 0.3, torch.randn(1, 1, 6, 10).bfloat16()
+
+    def differentiate(q, k, v, number):
+        q, k, v = (x.detach().bfloat16().requires_grad_() for x in (q, k, v))
+        with torch.enable_grad():
+            y = functional.scaled_dot_product_attention(
+                q, k, v, masks[number], is_causal=not number, scale=0.3, enable_gqa=True
+            )
+            gradients = torch.autograd.grad(y.float().pow(2).sum(), (q, k, v))
+        return [x.detach().float() for x in (y, *gradients)]
+
+    q, k, v = torch.randn(2, 4, 6, 8), torch.randn(2, 2, 10, 8), torch.randn(2, 2, 10, 8)
+    differences = []
+    for number in range(len(masks)):
+        case = functools.partial(differentiate, number=number)
+        result = through_xla(to_exportable("case", case, (q, k, v)), (q, k, v))
+        differences.append(difference(result, case(q, k, v)))
+    return max(differences)
 
 
 def partly_trained():
@@ -401,6 +425,7 @@ def main():
         "results that are objects": results_that_are_objects,
         "compiled": compiled,
         "captured model": captured_model,
+        "attention": attention,
     }  # fmt: skip
     names = sys.argv[1:] or [*cases]
     answer = {name: cases[name]() for name in names}

@@ -10,6 +10,8 @@ from support.paths import ROOT
 
 from hespas.support.errors import HespasError
 from hespas.workflows.validation import accuracy_page
+from hespas.workflows.validation.case_systems import find_node
+from hespas.workflows.validation.training_cases import read_training_cases
 
 
 def test_the_readme_and_the_page_of_accuracy_show_the_summary():
@@ -28,6 +30,23 @@ def test_every_row_is_predicted_or_has_a_reason():
             is_pipeline = re.search(r"pp=(?!1\b)", row["parallelism"])
             assert 0 < sum(parts) <= float(row["compute_s"]) * 1.001 or is_pipeline, row["id"]
             assert float(row["low_s"]) < float(row["predicted_s"]) < float(row["high_s"])
+
+
+def test_the_table_that_reruns_the_rows_has_them_all():
+    """``hespas validate`` reads what the pages name, and makes the same node of each row."""
+    table = "docs/data/training-cases.csv"
+    for name in ("README.md", "docs/accuracy.md", "docs/reference/training-runs.md"):
+        assert f"hespas validate {table}" in (ROOT / name).read_text(), name
+    cases = {case.id: case for case in read_training_cases(str(ROOT / table))}
+    rows = {row["id"]: row for row in accuracy_page.read_runs()}
+    assert list(cases) == list(rows)
+    copied = ("source", "model", "hardware", "precision", "framework", "tier", "remat")
+    for name, row in rows.items():
+        case = cases[name]
+        assert case.measured_s == float(row["measured_s"])
+        assert [case.get_text(column) for column in copied] == [row[column] for column in copied]
+        if row["node"]:
+            assert find_node(case.get_text("hardware"), case.get_text("source")) == row["node"]
 
 
 def test_ranges_of_devices_are_sorted_by_number():

@@ -198,6 +198,7 @@ def test_abort(tmp_path, job):
 def test_exit_code_and_last_line(tmp_path, job):
     text = failure(tmp_path, job, "[Error] Topology name Rung not supported\n", code="255")
     assert "exit code 255: [Error] Topology name Rung not supported" in text
+    assert failure(tmp_path, job, "", code="3").endswith("exit code 3, and printed nothing")
 
 
 def test_deadlock_is_explained_by_our_own_check(tmp_path, job):

@@ -169,13 +169,17 @@ MODULES: dict[str, tuple[str | bytes | Callable[[], bytes], str]] = {
     ),
     "unregistered op": (
         TEXT.replace(DOT, '"tosa.matmul"(%x, %x)'),
-        "^f:3:23: error: .* unregistered dialect; read it with --allow-unregistered-dialect$",
+        "^f:3:23: error: 'tosa.matmul' is of a dialect that hespas does not read; lower the "
+        "program from tosa to StableHLO first; hespas-opt --allow-unregistered-dialect reads",
     ),
     "unregistered attribute": (
         TEXT.replace("mhlo.num_partitions = 4 : i32", "foo.bar = #foo.baz<1>"),
-        "^f:1:.* unregistered dialect; read it with --allow-unregistered-dialect$",
+        "^f:1:.* unregistered dialect; lower the program from foo to StableHLO first",
     ),
-    "unknown spelling": (TEXT.replace(DOT, "tosa.matmul %x"), "^f:3:10: .*in generic form only"),
+    "unknown spelling": (
+        TEXT.replace(DOT, "tosa.matmul %x"),
+        "^f:3:10: .*tosa.*; lower the program from tosa to StableHLO first",
+    ),
     "invalid op": (TEXT.replace("[1] x [0]", "[7] x [0]"), "^f:3:10: error: .*7 is out of range"),
     "no rank": (
         "func.func @main(%x: tensor<*xf32>) -> tensor<*xf32> {\n"
@@ -441,13 +445,13 @@ def test_configurations(refused: Check, config: object, message: str, code: int)
         (["trace", "check", "absent"], "^absent: error: the folder does not exist", 1),
         (["trace", "check", "."], "^.: error: there are no traces", 1),
         (["trace", "print", "m"], "^m: error: ", 1),
-        (["trace", "print", "."], "^.: error: Is a directory", 1),
+        (["trace", "print", "."], "^.: error: cannot read it: Is a directory", 1),
         (["trace"], "^error: .*required: COMMAND; see hespas trace --help", 2),
         (["trace", "chekc", "."], "^error: .*invalid choice: 'chekc'; did you mean 'check'", 2),
         (["presets", "nodes", "m/x.json"], "^m/x.json: error: cannot read it: Not a directory", 1),
         (
             ["run", "--mlir", "m", "--system", "."],
-            "^network.yml: error: cannot read it: ",
+            "^.: error: there is no network.yml or network.yaml or network.json",
             1,
         ),
     ],

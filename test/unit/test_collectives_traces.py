@@ -204,9 +204,8 @@ def test_what_astra_sim_would_fail_on(place, ranks, change, text):
     ],
 )
 def test_wrong_custom_traces(place, nodes, text):
-    folder = traces.save(place / "own", [nodes, [traces.comp(0)]])
-    prefix = str(folder / "dev")
-    traces.system(place / "two", [2], all_reduce_implementation_custom=[prefix])
+    traces.system(place / "two", [2], all_reduce_implementation_custom=["own/dev"])
+    traces.save(place / "two" / "own", [nodes, [traces.comp(0)]])
     with pytest.raises(HespasError, match=text):
         finish(workload(place / "w", 2, "all_reduce"), "two")
 

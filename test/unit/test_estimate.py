@@ -195,3 +195,28 @@ def test_estimates_are_compared_by_kernel_and_layer(step, shards):
     assert "By layer" in str(difference) and "<table>" in difference._repr_html_()
     same = step.compare(step)
     assert same.relative_growth == 0 and all(change.is_equal for change in same.kernels)
+
+
+def test_sharded_attention_of_cudnn_has_an_mfu():
+    """Its partitioning rule is a function of this process, so that XLA partitions it here.
+
+    Each of the two products of forward has 2 B H S S D operations, of which a causal mask leaves
+    about a half; MFU counts the mask as the kernel does.
+    """
+    mesh = AbstractMesh((4, 2), ("data", "tensor"), axis_types=(AxisType.Auto,) * 2)
+    batch, length, heads, width = 8, 512, 4, 64
+    sharding = NamedSharding(mesh, PartitionSpec("data", None, "tensor"))
+    q = jax.ShapeDtypeStruct((batch, length, heads, width), "bfloat16", sharding=sharding)
+
+    def attend(q, k, v):
+        return jax.nn.dot_product_attention(q, k, v, implementation="cudnn")
+
+    def step(q, k, v):
+        return jax.grad(lambda *args: attend(*args).astype("float32").sum(), (0, 1, 2))(q, k, v)
+
+    forward = 2 * 2 * batch * heads * length * length * width
+    for function, flops in ((attend, forward), (step, 3 * forward)):
+        result = hespas.estimate(jax.jit(function), q, q, q, node="H100_80GB", system="HGX_H100_8")
+        seconds = result.step_time_s
+        assert result.summary.target.devices == 8 and not result.warnings
+        assert result.mfu == pytest.approx(flops / (8 * 989.4e12 * seconds), rel=1e-3)

@@ -421,7 +421,7 @@ def test_wrong_program_is_one_line(place, monkeypatch, usage, program, spec, mes
     [
         (2, ("lama",), "unknown recipe 'lama'; did you mean 'llama'?", 1),
         (1, ("model.py:wrong", "--arg", "f32[2]"), "model.py:53: error: AttributeError:", 1),
-        (1, ("model.py:crash",), "the process that runs JAX ended early: signal 11", 2),
+        (1, ("model.py:crash",), "the process that runs JAX crashed (SIGSEGV) early, and", 2),
         (1, ("llama", "-o", "nowhere/x.mlir"), "cannot write it: its folder does not exist", 1),
         (1, ("draw.py:f", "--spec", "none.json"), "none.json: error: cannot read it: No such", 1),
     ],
@@ -437,7 +437,7 @@ def test_error_leaves_nothing(place, capsys, code, argv, message, lines):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "spec.json:1:2: error: not valid JSON"),
+        ("{", "spec.json:1:2: error: is not valid JSON"),
         ("[]", "expected a mapping of keys to values"),
         ('{"argz": []}', "unknown key 'argz'; did you mean 'args'?"),
         ('{"args": [3]}', "'args': 3 is not an array"),

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import importlib.metadata
+import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal
 
 import pytest
 
 from hespas.frontends.export.array_text import ArraySpec, parse_array_spec, parse_sharding_axes
-from hespas.frontends.export.program_source import collect_recipes
+from hespas.frontends.export.program_source import collect_recipes, find_program_function
 from hespas.frontends.export.recipe_options import (
     bind_option_texts,
     collect_options,
@@ -17,6 +19,8 @@ from hespas.frontends.export.recipe_options import (
     expand_option_groups,
 )
 from hespas.support.errors import HespasError, UsageError
+from hespas.tools import hespas
+from hespas.tools.console_scripts import run_tool_main
 
 
 def test_text_of_arrays():
@@ -90,3 +94,30 @@ def test_two_recipes_of_one_name(monkeypatch):
     message = r"a package defines the recipe 'llama' \(other:build\), which hespas defines"
     with pytest.raises(HespasError, match=message):
         collect_recipes()
+
+
+@pytest.mark.parametrize(
+    ("recipe", "model", "known"),
+    [
+        ("llama", "llama3-8b", "8b"),
+        ("llama", "meta-llama/Llama-3.1-70B-Instruct", "70b"),
+        ("llama", "Llama_2_7b", "llama2-7b"),
+        ("llama", "mistral7b-v0.3", "mistral-7b"),
+        ("moe", "deepseek-v3-671b", "deepseek-v3"),
+        ("moe", "mixtral-8x7", "mixtral-8x7b"),
+    ],
+)
+def test_a_model_is_suggested_by_the_names_of_others(recipe, model, known):
+    build = find_program_function(recipe)
+    with pytest.raises(UsageError) as raised:
+        bind_option_texts(build, {"model": model}, None, recipe)
+    assert raised.value.remedy == f"did you mean '{known}'?"
+
+
+def test_places_in_recipes_do_not_tell_where_hespas_is(tmp_path):
+    output = str(tmp_path / "tiny.mlir")
+    argv = ["export", "llama", "--model", "tiny", "--set", "sequence=128", "-o", output]
+    assert run_tool_main(hespas.main, argv) == 0
+    text = Path(output).read_text()
+    assert 'loc("hespas/frontends/recipes/' in text
+    assert not re.search(r'"/[^"]*hespas/frontends/recipes/', text)

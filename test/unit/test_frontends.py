@@ -15,6 +15,8 @@ from jaxlib.mlir.dialects import stablehlo
 
 from hespas import frontends
 from hespas.dialects.mlir import collect_functions, hlo_text_to_proto, ir, make_context
+from hespas.frontends.quantised_types import replace_quantised_types
+from hespas.passes import run_pipeline
 from hespas.support.errors import HespasError
 
 TEXT = """module @m {
@@ -129,7 +131,7 @@ BAD: dict[str, tuple[bytes, str]] = {
     ),
     "unregistered op": (
         b'func.func @f() {\n  "foo.bar"() : () -> ()\n  return\n}',
-        "^f:2:12: error: .*; read it with --allow-unregistered-dialect",
+        "^f:2:12: error: 'foo.bar' is of a .*--allow-unregistered-dialect",
     ),
     "unknown op": (
         b'func.func @f() {\n  "stablehlo.no"() : () -> ()\n  return\n}',
@@ -227,3 +229,64 @@ def test_from_jax() -> None:
     assert frontends.from_jax(module) is module
     with pytest.raises(HespasError, match="cannot get a module from a str"):
         frontends.from_jax("module {}")
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "remedy"),
+    [
+        (
+            '%0 = "tosa.abs"(%x) : (tensor<4xf32>) -> tensor<4xf32>',
+            "'tosa.abs' is of a dialect that hespas does not read",
+            "lower the program from tosa to StableHLO first",
+        ),
+        (
+            "%0 = linalg.exp %x : tensor<4xf32>",
+            "'linalg.exp'",
+            "lower the program from linalg to StableHLO first",
+        ),
+        (
+            "%0 = torch.aten.mm %x : !torch.vtensor<[1],f32>",
+            "torch",
+            "torch_mlir.fx.export_and_import",
+        ),
+    ],
+)
+def test_foreign_dialects_are_named_with_what_to_do(text, message, remedy, tmp_path) -> None:
+    """Whatever the source of the text is: a file, a packed one, standard input."""
+    path = tmp_path / "f.mlir"
+    program = f"func.func @main(%x: tensor<4xf32>) {{\n  {text}\n  return\n}}\n"
+    path.write_text(program)
+    packed = tmp_path / "f.mlir.xz"
+    packed.write_bytes(lzma.compress(program.encode()))
+    for read in (
+        lambda: frontends.read_module(path, make_context()),
+        lambda: frontends.read_module(packed, make_context()),
+        lambda: frontends.parse_module(program.encode(), "f", make_context()),
+    ):
+        with pytest.raises(HespasError) as raised:
+            read()
+        assert message in raised.value.message and remedy in raised.value.remedy
+        assert ":2:" in raised.value.where
+
+
+def test_an_upstream_op_without_a_cost_says_that_it_can_be_lowered() -> None:
+    text = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
+    text += "%0 = arith.addf %x, %x : tensor<4xf32>\nreturn %0 : tensor<4xf32>\n}"
+    module = frontends.parse_module(text.encode(), "f", make_context())
+    with pytest.raises(HespasError, match=r"no cost rule.*; lower it to StableHLO, or use --keep"):
+        run_pipeline(module, "roofline-annotate{node=H100_80GB}")
+
+
+@pytest.mark.parametrize("op", ["tanh", "logistic"])
+def test_quantised_ops_on_real_values_have_a_remedy(op) -> None:
+    """The storage type has no such op, so that the scales matter."""
+    kind = "tensor<4x!quant.uniform<i8:f32, 0.5>>"
+    text = f"func.func @main(%x: {kind}) -> {kind} {{\n%0 = stablehlo.{op} %x : {kind}\n"
+    with pytest.raises(HespasError, match="stablehlo-legalize-quant-to-math") as raised:
+        frontends.parse_module(f"{text}return %0 : {kind}\n}}".encode(), "f", make_context())
+    assert raised.value.where.startswith("f:2:")
+
+
+def test_quantised_types_keep_their_lines() -> None:
+    text = b"a !quant.uniform<i8\n:f32, 0.5>\nb !quant.any<u8<0:3>:f32> !quant.uniform<i8"
+    assert replace_quantised_types(text) == b"a i8\n\nb ui8 !quant.uniform<i8"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -180,6 +182,39 @@ def test_a_block_with_every_rewrite_computes_the_same(parse):
     assert text.count('= "stablehlo.all_gather"') == 1
     unfused(module)
     assert_same(module, plain, 4, tolerance=1e-3)
+
+
+ATTRIBUTES = "#chlo.ragged_dot<lhs_contracting_dimensions = [{}], rhs_contracting_dimensions = [{}]"
+
+
+@pytest.mark.parametrize("kind", ["f32", "bf16", "i32"])
+def test_ragged_products_compute_the_same(parse, kind):
+    """The reference is numpy: rows 0 and 1 have group 0, row 2 group 2, the others none."""
+    rows, weights, out = f"tensor<5x4x{kind}>", f"tensor<3x4x6x{kind}>", f"tensor<5x6x{kind}>"
+    second, sums = f"tensor<5x6x{kind}>", f"tensor<3x4x6x{kind}>"
+    sizes = "tensor<3xi32>"
+    dims = "lhs_ragged_dimensions = [0]"
+    module = parse(f"""
+    func.func public @main(%x: {rows}, %w: {weights}, %g: {second})
+        -> ({out}, {sums}, {rows}, {weights}, {second}) {{
+      %s = stablehlo.constant dense<[2, 0, 1]> : {sizes}
+      %0 = "chlo.ragged_dot"(%x, %w, %s) <{{ragged_dot_dimension_numbers =
+        {ATTRIBUTES.format(1, 1)}, {dims}, rhs_group_dimensions = [0]>}}>
+        : ({rows}, {weights}, {sizes}) -> {out}
+      %1 = "chlo.ragged_dot"(%x, %g, %s) <{{ragged_dot_dimension_numbers =
+        {ATTRIBUTES.format(0, 0)}, {dims}>}}> : ({rows}, {second}, {sizes}) -> {sums}
+      return %0, %1, %x, %w, %g : {out}, {sums}, {rows}, {weights}, {second}
+    }}""")
+    passes.run_pipeline(module, "fuse")
+    assert "ragged" not in str(module)
+    unfused(module)
+    y, z, x, w, g = (np.asarray(values[0], np.float64) for values in execute(module, 1))
+    groups = [slice(0, 2), slice(2, 2), slice(2, 3)]
+    assert_close = functools.partial(np.testing.assert_allclose, rtol=2e-2, atol=1e-6)
+    for number, group in enumerate(groups):
+        assert_close(y[group], x[group] @ w[number])
+        assert_close(z[number], x[group].T @ g[group])
+    assert_close(y[3:], 0)
 
 
 def test_transposes_that_move_dimensions_of_one_fold_and_compute_the_same(parse):

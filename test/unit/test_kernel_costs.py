@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from hespas.passes.pipeline import run_pipeline
 from hespas.support.errors import HespasError, UsageError
 from hespas.tools import hespas as cli
 from hespas.tools.console_scripts import run_tool_main
+from hespas.workflows.run_config import RunConfig
 
 PROGRAM = """
 func.func @main(%x: tensor<64x64xbf16>) -> tensor<64x64xbf16> {
@@ -108,3 +110,57 @@ def test_the_attribute_is_for_custom_calls() -> None:
     module = ir.Module.parse(f"{text} {{ return }}", make_context())
     with pytest.raises(HespasError, match=r"hespas\.kernel_cost is an attribute of: custom call"):
         verify_attributes(module)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"attention": {"flops": 4.3e9, "bytes": 8.4e6}},
+        {"attention": (4.3e9, 8.4e6)},
+        {"attention": KernelCost(4_300_000_000, 8_400_000)},
+        "attention=4.3e9,8.4e6",
+    ],
+)
+def test_an_option_takes_a_mapping_too(value):
+    config = RunConfig(kernel_cost=value)
+    assert parse_kernel_costs(config.kernel_cost) == {
+        "attention": KernelCost(4_300_000_000, 8_400_000)
+    }
+
+
+@pytest.mark.parametrize(
+    "value", [{"a;b": (1, 2)}, {"a": (1,)}, {"a": {"flops": 1}}, {"a": (1, -2)}, {1: (1, 2)}]
+)
+def test_a_wrong_mapping_names_the_option(value):
+    with pytest.raises(HespasError, match=r"^kernel_cost: error: "):
+        RunConfig(kernel_cost=value)
+
+
+@pytest.mark.parametrize("compiler", ["triton", "mosaic_gpu"])
+def test_the_declared_cost_of_a_pallas_kernel_counts_on_gpus(compiler):
+    """JAX writes it for TPUs only. A kernel that runs twice on two arrays has it twice."""
+    jax = pytest.importorskip("jax")
+    from jax.experimental import pallas as pl
+
+    module = pytest.importorskip(f"jax.experimental.pallas.{compiler}", exc_type=ImportError)
+
+    def copy(x_ref, o_ref):
+        o_ref[...] = x_ref[...]
+
+    cost = pl.CostEstimate(flops=2_000_000_000, bytes_accessed=3_000_000, transcendentals=7)
+
+    def double(x, cost):
+        shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        call = pl.pallas_call(
+            copy, out_shape=shape, cost_estimate=cost, compiler_params=module.CompilerParams()
+        )
+        return call(call(x))
+
+    x = jax.ShapeDtypeStruct((128, 128), "bfloat16")
+    options = {"node": "H100_80GB", "estimator": "roofline"}
+    result = hespas.estimate(functools.partial(double, cost=cost), x, **options)
+    totals = result.summary.emitted.stats["totals"]
+    assert totals["flops"] == 4_000_000_000
+    assert totals["read_bytes"] + totals["write_bytes"] == 6_000_000
+    with pytest.raises(HespasError, match="holds a kernel that only it can cost"):
+        hespas.estimate(functools.partial(double, cost=None), x, **options)

@@ -121,6 +121,7 @@ def test_jobs_do_not_change_results(measured):
     ("act", "options", "message"),
     [
         ("exit", {}, "the worker exited with code 7; its last lines: first words | last words"),
+        ("silent exit", {}, "the worker exited with code 7 and printed nothing"),
         ("segfault", {}, "the worker crashed (SIGSEGV)"),
         ("hang", {"timeout": 0.5}, "it took more than 0.5 s"),
         ("memory", {"memory_limit": 2.0}, "it ran out of memory"),
@@ -164,6 +165,11 @@ def test_an_error_is_not_tried_again_and_not_cached(measured, tmp_path):
             caught.value
         )
         assert len(calls(log)) == calls_so_far
+
+
+def test_a_worker_that_calls_sys_exit_says_so(measured):
+    with pytest.raises(MeasureError, match="could not be measured: SystemExit: 7"):
+        measured(act="leave", where="tanh")
 
 
 def test_what_can_never_run_is_cached(measured, tmp_path):

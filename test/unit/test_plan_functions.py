@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +114,85 @@ def test_boxes_name_the_axes_of_their_arrays() -> None:
     assert build({}) == (({"kernel": P("fsdp", "tensor"), "scale": P()},), None)
 
 
+@jax.tree_util.register_pytree_with_keys_class
+class NamedVariable:
+    """A variable as Flax NNX's: an array with metadata."""
+
+    def __init__(self, value: Any, **metadata: Any) -> None:
+        self.value, self.metadata = value, metadata
+
+    def get_metadata(self) -> dict[str, Any]:
+        return self.metadata
+
+    def tree_flatten_with_keys(self) -> tuple[Any, Any]:
+        return ((jax.tree_util.GetAttrKey("value"), self.value),), tuple(self.metadata.items())
+
+    @classmethod
+    def tree_unflatten(cls, metadata: Any, values: tuple[Any]) -> NamedVariable:
+        return cls(values[0], **dict(metadata))
+
+
+@pytest.fixture
+def nnx(monkeypatch: pytest.MonkeyPatch) -> type[NamedVariable]:
+    module = types.SimpleNamespace(Variable=NamedVariable)
+    monkeypatch.setitem(sys.modules, "flax.nnx", module)  # type: ignore[arg-type]
+    return NamedVariable
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"out_sharding": ("embed", "mlp")},  # Flax 0.12
+        {"sharding_names": ("embed", "mlp"), "mesh": None},
+        {"sharding": ("embed", "mlp")},
+        {"out_sharding": P("embed", "mlp")},
+        {"out_sharding": ("fsdp", "tensor")},  # axes of the mesh
+        {"out_sharding": ("own", ("tensor",)), "sharding_rules": (("own", "fsdp"),)},
+    ],
+)
+def test_variables_name_the_axes_of_their_arrays(
+    nnx: type[NamedVariable], metadata: dict[str, Any]
+) -> None:
+    """As ``flax.nnx.get_partition_spec`` reads them."""
+    shape = jax.ShapeDtypeStruct((8, 8), "float32")
+    state = {"kernel": nnx(shape, **metadata), "bias": nnx(shape, eager_sharding=False)}
+    build = layout_builders.make_sharding_function((state,), RULES)
+    assert build({}) == (({"kernel": P("fsdp", "tensor"), "bias": P()},), None)
+    assert find_logical_names({"bias": state["bias"]}) is None
+
+
+def test_every_array_has_a_name_and_a_spec_beside_absent_parts(nnx: type[NamedVariable]) -> None:
+    shape = jax.ShapeDtypeStruct((8, 8), "float32")
+    model = {"kernel": nnx(shape, out_sharding=("embed", None)), "bias": None, "scale": shape}
+    shardings = layout_builders.make_sharding_function((model,), RULES)
+    builder = layout_builders.FunctionBuilder(
+        lambda model: model, (model,), ("data", "fsdp", "tensor"), shardings
+    )
+    request = {"options": {}, "mesh": {"data": 1, "fsdp": 2, "tensor": 1}}
+    answer = layout_worker.answer_task({"task": "specs", "export": request}, builder)
+    assert answer["specs"] == {"model.kernel": "P('fsdp', None)", "model.scale": "P()"}
+
+
+def test_rules_that_match_no_array_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = {"batch": "data", "embed": "fsdp", "act": None, "heads": "tensor", "mlp": "tensor"}
+    rules = LogicalAxisRules.from_table(table)
+    make_rule_shardings((P("batch"), None), rules)
+    flax = types.SimpleNamespace(logical_axis_rules=contextlib.nullcontext)
+    monkeypatch.setitem(sys.modules, "flax.core.spmd", flax)  # type: ignore[arg-type]
+    with rules.enter_flax_context() as pairs:  # as with_logical_constraint of Linen reads them
+        assert [axes for name, axes in pairs if name in ("act",)] == [()]
+    with rules.enter_flax_context() as pairs:  # and as NNX does
+        assert dict(pairs).get("heads", "heads") == ("tensor",)
+    assert rules.list_warnings() == [
+        "rules without effect: no array has the logical axes 'embed', 'mlp'"
+    ]
+    spec = ExportSpec.model_validate(
+        {"args": ["f32[8,8]@batch,embed"], "out_shardings": ["@mlp", None], "rules": table}
+    )
+    (warning,) = spec.list_warnings()
+    assert warning.endswith("the logical axes 'act', 'heads'")
+
+
 def test_a_specification_names_logical_axes() -> None:
     import yaml
 
@@ -218,10 +300,12 @@ def test_shardings_that_follow_from_nothing_are_an_error(
 def test_rules_a_function_of_the_mesh_and_a_file_give_one_answer(tmp_path: Path) -> None:
     call, machine = make_call(tmp_path)
     names = ({"up": P("embed", "mlp"), "down": P("mlp", "embed")}, P("batch"))
-    rules = {"batch": ["data", "fsdp"], "embed": "fsdp", "mlp": "tensor"}
+    rules = {"batch": ["data", "fsdp"], "embed": "fsdp", "mlp": "tensor", "heads": "tensor"}
     by_rules = package.plan(
         *call, **machine, rules=rules, logical_axes=names, donate_argnums=(0,), global_batch=512
     )
+    (warning,) = by_rules.warnings
+    assert "no array has the logical axis 'heads'" in warning and warning in str(by_rules)
     assert by_rules.winner and by_rules.winner.figures and by_rules.winner.figures.samples_per_s
     assert by_rules.logical_axes.keys() == rules.keys() and by_rules.export_command == ""
     assert by_rules.partition_specs["params.up"] == "P('fsdp', 'tensor')"

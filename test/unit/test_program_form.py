@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,7 @@ module @refused attributes {mhlo.num_replicas = 4 : i32} {
 }
 """
 RAW = ProgramState("", False, True)
+AMPERE, CHOSEN = {"conversions=no-f8E4M3"}, ("conversions", "ragged")
 NEEDS_PLUGIN = pytest.mark.skipif(find_gpu_library() is None, reason="needs the CUDA plug-in")
 
 
@@ -124,6 +126,66 @@ def test_the_compiler_gets_the_hosts_of_the_system():
     text = form.steps[0].to_pipeline_text()
     for option in ("target=H100_80GB", "stage=scheduled", "async-collectives=keep"):
         assert option in text
+
+
+@pytest.mark.parametrize(
+    ("node", "options"),
+    [("H100_80GB", set()), ("L4_24GB", set()), ("MI300X", set()), ("A100_SXM_40GB", AMPERE),
+     ("A40_48GB", AMPERE), ("V100_32GB", {"conversions=none"}), ("TPUv5p", {"ragged=grouped"})],
+)  # fmt: skip
+def test_fusion_makes_what_the_compiler_of_the_node_makes(node, options):
+    """XLA:GPU has no ragged products, and converts operands in kernels from Ampere on."""
+    request = FormRequest("fuse", node, estimates_real_times=True)
+    (step,) = choose_program_form(RAW, request).steps
+    text = step.to_pipeline_text()
+    chosen = {word for word in re.findall(r"[\w-]+=[\w-]+", text) if word.startswith(CHOSEN)}
+    assert chosen == options
+
+
+FOUR_BITS = """
+func.func @main(%x: tensor<16x8192xbf16>, %w: tensor<8192x8192xi4>, %s: tensor<8192xbf16>)
+    -> tensor<16x8192xbf16> {
+  %0 = stablehlo.convert %w : (tensor<8192x8192xi4>) -> tensor<8192x8192xbf16>
+  %1 = stablehlo.dot_general %x, %0, contracting_dims = [1] x [0]
+    : (tensor<16x8192xbf16>, tensor<8192x8192xbf16>) -> tensor<16x8192xbf16>
+  %2 = stablehlo.broadcast_in_dim %s, dims = [1] : (tensor<8192xbf16>) -> tensor<16x8192xbf16>
+  %3 = stablehlo.multiply %1, %2 : tensor<16x8192xbf16>
+  return %3 : tensor<16x8192xbf16>
+}
+"""
+EXPERTS = """
+func.func @main(%x: tensor<262144x2560xbf16>, %w: tensor<64x2560x1280xbf16>, %s: tensor<64xi32>)
+    -> tensor<262144x1280xbf16> {
+  %0 = "chlo.ragged_dot"(%x, %w, %s) <{ragged_dot_dimension_numbers = #chlo.ragged_dot<
+    lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1],
+    lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>}>
+    : (tensor<262144x2560xbf16>, tensor<64x2560x1280xbf16>, tensor<64xi32>)
+    -> tensor<262144x1280xbf16>
+  return %0 : tensor<262144x1280xbf16>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "node", "seconds"),
+    [(FOUR_BITS, "A100_SXM_40GB", 36.7e-6), (EXPERTS, "B200_180GB", 93.8e-3)],
+)
+def test_fusion_takes_the_time_of_what_xla_compiles(tmp_path, program, node, seconds):
+    """The times are those of form xla (jaxlib 0.10.2).
+
+    The product of experts took 75 ms when it was measured (marin-community/marin#7012).
+    """
+    path = tmp_path / "program.mlir"
+    path.write_text(program)
+    estimate = hespas_api.estimate(str(path), node=node, form="fuse")
+    assert estimate.compute_s == pytest.approx(seconds, rel=0.05)
+
+
+def test_a_ragged_product_on_a_tpu_has_one_kernel(tmp_path):
+    path = tmp_path / "program.mlir"
+    path.write_text(EXPERTS)
+    estimate = hespas_api.estimate(str(path), node="TPUv5p", form="fuse")
+    assert estimate.compute_s < 8e-3
 
 
 def test_fuse_is_a_form():

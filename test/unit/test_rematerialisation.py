@@ -9,8 +9,9 @@ import pytest
 from jax.ad_checkpoint import checkpoint_name
 
 from hespas import frontends, passes
-from hespas.dialects.mlir import collect_functions, ir
-from hespas.estimators.work import compute_op_work
+from hespas.dialects.attrs import CommAttr
+from hespas.dialects.mlir import get_call_target, ir
+from hespas.dialects.op_kinds import FETCH_CALL_TARGET, OFFLOAD_CALL_TARGET
 from hespas.frontends.export.exportable_lowering import lower_exportable
 from hespas.frontends.recipes import llama
 from hespas.frontends.recipes.rematerialisation import choose_policy, list_layer_policies
@@ -26,19 +27,18 @@ def census(remat, platform="cpu", **options):
     program = llama.build(mesh={}, remat=remat, **options)
     module = frontends.from_jax(lower_exportable(program, platform))
     passes.run_pipeline(module, "prepare", PassRun(note=lambda _: None))
-    products, moved = 0, {"pinned_host": 0, "device": 0}
+    products, moved = 0, {OFFLOAD_CALL_TARGET: 0, FETCH_CALL_TARGET: 0}
 
     def visit(op):
         nonlocal products
         products += op.name == "stablehlo.dot_general"
-        text = str(op) if op.name == "stablehlo.custom_call" else ""
-        for placement in moved:
-            if f'_xla_buffer_placement = "{placement}"' in text:
-                moved[placement] += 2 * int(np.prod(ir.RankedTensorType(op.results[0].type).shape))
+        comm = CommAttr.read_from_op(op)
+        if comm is not None:
+            moved[get_call_target(op)] += comm.operand_bytes
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
-    return products - 27 * LAYERS - 3, moved["pinned_host"], moved["device"]
+    return products - 27 * LAYERS - 3, *moved.values()
 
 
 @pytest.mark.parametrize(
@@ -118,20 +118,6 @@ def test_gradients_are_those_without_rematerialisation(remat, monkeypatch):
     policy = choose_policy(remat)
     result = jax.jit(jax.grad(jax.checkpoint(compute, policy=policy)))(x)
     np.testing.assert_allclose(result, 2 * z * np.exp(y) * (1 + y) * np.cos(x), rtol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("placement", "sizes"), [("pinned_host", (8192, 0)), ("device", (0, 8192))]
-)
-def test_transfers_over_the_link_of_the_host_are_a_gap(parse, placement, sizes):
-    call = f"""%0 = stablehlo.custom_call @annotate_device_placement(%arg0)
-      {{mhlo.frontend_attributes = {{_xla_buffer_placement = "{placement}"}}}}
-      : (tensor<64x64xbf16>) -> tensor<64x64xbf16>"""
-    module = parse(f"func.func @main(%arg0: tensor<64x64xbf16>) {{ {call} return }}")
-    op = collect_functions(module)["main"].regions[0].blocks[0].operations[0].operation
-    work = compute_op_work(op)
-    assert (work.read_bytes, work.write_bytes) == sizes
-    assert work.gap and "moves 8,192 bytes over the host's link" in work.gap
 
 
 def test_unknown_names_are_refused():

@@ -50,6 +50,39 @@ def collect_warnings(capsys: pytest.CaptureFixture[str], *flags: str) -> list[st
     return warnings
 
 
+@pytest.mark.parametrize(("node", "count"), [("H100_80GB", 1), ("TPUv5p", 0)])
+def test_attention_that_a_framework_fuses_is_a_warning(place, capsys, node, count):
+    module = hespas_api.read("step.mlir")
+    write_program_facts(module, {"unfused_attention": 3})
+    Path("step.mlir").write_text(str(module))
+    warnings = collect_warnings(capsys, "--node", node, "--form", "fuse", "--no-simulate")
+    assert sum("3 calls of scaled_dot_product_attention" in text for text in warnings) == count
+
+
+@pytest.mark.parametrize("form", ["fuse", "as-is"])
+def test_a_composite_of_attention_that_is_not_fused_is_a_warning(place, capsys, form):
+    """StableHLO composites stand for kernels of a library, of which only the op's body is known."""
+    kind = "tensor<1x4x16x8xf32>"
+    Path("step.mlir").write_text(f"""
+    func.func @main(%q: {kind}) -> {kind} {{
+      %0 = stablehlo.composite "odml.scaled_dot_product_attention" %q
+        {{decomposition = @attend}} : ({kind}) -> {kind}
+      %1 = stablehlo.composite "my.gelu" %0 {{decomposition = @gelu}} : ({kind}) -> {kind}
+      return %1 : {kind}
+    }}
+    func.func private @attend(%q: {kind}) -> {kind} {{
+      %0 = stablehlo.exponential %q : {kind}
+      return %0 : {kind}
+    }}
+    func.func private @gelu(%q: {kind}) -> {kind} {{
+      %0 = stablehlo.tanh %q : {kind}
+      return %0 : {kind}
+    }}""")
+    warnings = collect_warnings(capsys, "--node", "H100_80GB", "--form", form)
+    (text,) = [text for text in warnings if "composite" in text]
+    assert "odml.scaled_dot_product_attention" in text and "gelu" not in text
+
+
 def test_a_program_that_xla_has_not_optimised(place, capsys):
     (warning,) = collect_warnings(capsys, "--node", "H100_80GB", "--form", "as-is")
     assert re.fullmatch(
@@ -62,6 +95,43 @@ def test_a_program_that_xla_has_not_optimised(place, capsys):
     assert collect_warnings(capsys, "--node", "H100_80GB") == []
 
 
+REDUCTION = """
+func.func @main(%x: tensor<4096x4096xf32>) -> tensor<4096xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %sum = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [1]
+    : (tensor<4096x4096xf32>, tensor<f32>) -> tensor<4096xf32>
+  return %sum : tensor<4096xf32>
+}
+"""
+
+
+def test_one_kernel_has_nothing_to_fuse(place, capsys):
+    """A reduction reads a constant, which is no kernel; nor is fusing the remedy after fusing."""
+    Path("step.mlir").write_text(REDUCTION)
+    for form in ("as-is", "fuse"):
+        assert collect_warnings(capsys, "--node", "A100_SXM_40GB", "--form", form) == []
+    exp = "  %e = stablehlo.exponential %x : tensor<4096x4096xf32>\n  %zero"
+    Path("step.mlir").write_text(
+        REDUCTION.replace("  %zero", exp, 1).replace("reduce(%x", "reduce(%e")
+    )
+    (warning,) = collect_warnings(capsys, "--node", "A100_SXM_40GB", "--form", "as-is")
+    assert re.fullmatch(NOT_OPTIMISED + " xla, which compiles it for the node, or .*", warning)
+    assert collect_warnings(capsys, "--node", "A100_SXM_40GB", "--form", "fuse") == []
+
+
+def test_the_form_of_the_run_is_no_remedy(place, capsys):
+    module = hespas_api.read("step.mlir")
+    write_program_facts(module, {"optimised_for": "A100_SXM_40GB"})
+    Path("step.mlir").write_text(str(module))
+    for flags, ends in (
+        (("--node", "H100_80GB", "--fuse"), "and add --form xla, which compiles it for the node"),
+        (("--node", "MI300X", "--fuse"), "start from the program before optimisation"),
+        (("--node", "MI300X"), "and add --form fuse"),
+    ):
+        warnings = collect_warnings(capsys, *flags)
+        assert any(warning.endswith(ends) for warning in warnings), warnings
+
+
 def test_sweeps_and_estimates_warn_like_runs(place, capsys):
     flags = {"node": "MI250X", "system": "A100_SXM_40GB_4GPU"}
     warnings = collect_warnings(capsys, *(f"--{name}={value}" for name, value in flags.items()))
@@ -69,7 +139,10 @@ def test_sweeps_and_estimates_warn_like_runs(place, capsys):
     assert hespas_api.estimate("step.mlir", **flags).warnings == warnings
     systems = ["MI300X_4", flags["system"]]
     outcome = hespas_api.sweep({"mlir": "step.mlir", **flags, "system": systems}, cache="none")
-    assert [json.loads(str(row["warnings"])) for row in outcome.rows] == [warnings[:2], warnings]
+    texts = [str(row["warnings"]) for row in outcome.rows]
+    assert all("; add --set form=fuse" in text for text in texts)  # an option of a sweep
+    spelled = [json.loads(text.replace("--set form=fuse", "--form fuse")) for text in texts]
+    assert spelled == [warnings[:2], warnings]
 
 
 def test_a_program_optimised_for_another_gpu(place, capsys):

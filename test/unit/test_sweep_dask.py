@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from support.published_inputs import EIGHT, PROGRAM
 
+from hespas.estimators.measure import cluster as cluster_pool
 from hespas.support.errors import HespasError
 from hespas.workflows.sweep import sweep_grid, sweep_jobs, sweep_runner
 from support import sweep_work
@@ -66,3 +67,32 @@ def test_workers_with_another_version_are_refused(cluster, cells, monkeypatch):
         sweep_runner.run_sweep(
             cells, sweep_runner.SweepOptions(dask=cluster, cache="none"), lambda text: None
         )
+
+
+def test_a_lost_scheduler_keeps_what_is_finished(cells, tmp_path, monkeypatch):
+    """The other cells have its loss as their error, and the next run computes them alone."""
+    here = sweep_runner.SweepOptions(cache="none")
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0"
+    ) as cluster:
+        monkeypatch.setattr(sweep_runner, "_limit_chunk_size", lambda program, cells: 1)
+        cache = str(tmp_path / "c.sqlite")
+        options = sweep_runner.SweepOptions(dask=cluster.scheduler_address, cache=cache)
+        store = sweep_runner._SweepJobRunner._store_answer
+
+        def store_and_lose(runner, job, answer):
+            stored = store(runner, job, answer)
+            is_cell = "step_time_s" in stored.get("figures", {})
+            if is_cell and cluster.status.name == "running":
+                cluster.close()
+            return stored
+
+        monkeypatch.setattr(sweep_runner._SweepJobRunner, "_store_answer", store_and_lose)
+        monkeypatch.setattr(cluster_pool, "CONNECT_TIMEOUT_S", 3)  # of each try to connect again
+        lost = sweep_runner.run_sweep(cells, options, lambda text: None)
+    monkeypatch.setattr(sweep_runner._SweepJobRunner, "_store_answer", store)
+    assert "is gone; results so far are kept" in lost.lost
+    assert 1 <= lost.computed < 6 and lost.failed == len(cells) - lost.computed
+    again = sweep_runner.run_sweep(cells, sweep_runner.SweepOptions(cache=cache), lambda text: None)
+    assert again.cached == lost.computed and not again.lost
+    assert rows(again) == rows(sweep_runner.run_sweep(cells, here, lambda text: None))

@@ -10,9 +10,12 @@ from support.output_files import read_output_files
 from hespas import configs
 from hespas.configs import system_families, system_files, system_layout
 from hespas.simulators import astra_program, simulator_choice
+from hespas.simulators.embedded import run_event_simulation
+from hespas.simulators.simulation_inputs import load_inputs
 from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.support.errors import HespasError, UsageError
 from hespas.tools.commands import preset_new, presets
+from hespas.workflows.studies import program_forms
 from support import traces
 
 SMALL = 64  # devices: larger presets are of the same kinds
@@ -252,3 +255,50 @@ def test_dimensions_are_checked():
                 system_layout.SystemDimension("Ring", 1, 1, 1),
             ]
         )
+
+
+@pytest.mark.parametrize(
+    ("node", "devices", "name"),
+    [
+        ("H100_80GB", 24, "DGX_H100_SuperPOD_3"),
+        ("H100_80GB", 96, "DGX_H100_SuperPOD_12"),
+        ("H100_80GB", 16, "DGX_H100_SuperPOD_2"),
+        ("L4_24GB", 8, "L4_24GB_8GPU"),
+        ("L40S_48GB", 3, "L40S_48GB_3GPU"),
+        ("TPUv5p", 8, "TPUv5p_2x2x2"),
+    ],
+)
+def test_sizes_between_follow_from_a_family(node, devices, name):
+    assert program_forms.choose_system(node, devices, ()) == name
+    system = configs.load_system(name)
+    assert system.device_count == devices and system.name == name
+    assert configs.read_system_provenance(system)["sources"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["DGX_H100_SuperPOD_1", "DGX_H100_SuperPOD_513", "DGX_H100_SuperPOD_03", "TPUv5p_2x2x3"],
+)
+def test_sizes_beyond_a_family_are_none(name):
+    with pytest.raises(UsageError, match="no system preset is named"):
+        configs.load_system(name)
+    with pytest.raises(UsageError, match=r"has 12 devices \(they have 4, 8"):
+        program_forms.choose_system("H100_80GB", 12, ())
+
+
+@pytest.mark.parametrize("name", ["network.json", "network.yaml", "network.yml"])
+def test_the_network_may_be_json(tmp_path, name):
+    """ASTRA-sim's own examples have had ``network.json`` since 2026; the time is that with YAML."""
+    keys = {"topology": ["Ring"], "npus_count": [8], "bandwidth": [50.0], "latency": [500.0]}
+    folder = traces.system(tmp_path / "ring", [8], preferred_dataset_splits=1, local_mem_bw=50)
+    (folder / "network.yml").unlink()
+    lines = [f"{key}: [ {values[0]} ]" for key, values in keys.items()]
+    (folder / name).write_text(json.dumps(keys) if "json" in name else "\n".join(lines))
+    work = traces.save(tmp_path / "w", [[traces.coll(1, group=0)]] * 8)
+    result = run_event_simulation(load_inputs(work, configs.load_system(str(folder))))
+    assert result.step_time_ns == 96_365
+
+
+def test_a_folder_without_a_network_names_its_files(tmp_path):
+    with pytest.raises(HespasError, match=r"there is no network.yml or network.yaml or network.js"):
+        configs.load_system(str(tmp_path))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import functools
+import re
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental import io_callback
 from jax.sharding import AbstractDevice, AbstractMesh, Mesh, get_abstract_mesh
 from jax.sharding import PartitionSpec as P
 
+from hespas import estimate
 from hespas.configs import compile_targets
 from hespas.frontends.export.exportable import Exportable
 from hespas.frontends.export.exportable_lowering import lower_exportable
@@ -20,7 +24,9 @@ from hespas.frontends.export.target_device import (
     make_absent_devices,
 )
 from hespas.support.errors import HespasError
+from hespas.tools import hespas as hespas_tool
 from hespas.tools.commands import export
+from hespas.tools.console_scripts import run_tool_main
 
 
 @pytest.mark.parametrize(
@@ -115,3 +121,63 @@ def test_the_command_lowers_for_the_platform_of_its_target(arguments, platform, 
 def test_absent_devices_of_no_target_are_cpus():
     assert {device.platform for device in make_absent_devices(2)} == {"cpu"}
     assert get_abstract_mesh().abstract_device is None
+
+
+def print_loss(x):
+    jax.debug.print("loss {}", x.sum())
+    return x + 1
+
+
+def call_purely(x):
+    shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    return jax.pure_callback(lambda v: v, shape, x, vmap_method="sequential") + 1
+
+
+def call_in_order(x):
+    shape = jax.ShapeDtypeStruct((), x.dtype)
+    return x + io_callback(lambda: np.float32(1), shape, ordered=True)
+
+
+def print_gradients(x):
+    def loss(x):
+        value = (x * x).sum()
+        jax.debug.callback(lambda v: None, value)
+        return value
+
+    return x - jax.grad(loss)(x)
+
+
+@pytest.mark.parametrize("function", [print_loss, call_purely, call_in_order, print_gradients])
+@pytest.mark.parametrize(
+    ("node", "calls"),
+    [
+        ("H100_80GB", {"xla_ffi_python_gpu_callback"}),
+        ("MI300X", {"xla_ffi_python_gpu_callback"}),
+        ("TPUv5p", {"SendToHost", "RecvFromHost"}),
+        ("Gaudi3", {"xla_ffi_python_cpu_callback"}),
+    ],
+)
+def test_callbacks_to_the_host_are_counted_gaps(function, node, calls):
+    """JAX asks the runtime of the platform for them, which is not here; nothing is called."""
+    x = jax.ShapeDtypeStruct((64, 64), "float32")
+    result = estimate(function, x, node=node)
+    assert result.summary.emitted.stats["totals"]["gaps"] == len(calls)
+    text = " ".join(result.warnings)
+    assert set(re.findall(r"@(\w+) runs on the host, whose time is not known", text)) == calls
+    assert "test_target_device.py:" in text
+
+
+def test_an_export_for_a_target_has_callbacks(tmp_path):
+    (tmp_path / "step.py").write_text(
+        "import jax\n"
+        "from hespas.plugin import Exportable\n\n"
+        "def step(x):\n"
+        "    jax.debug.print('{}', x.sum())\n"
+        "    return x * 2\n\n"
+        "def build():\n"
+        "    return Exportable('step', step, (jax.ShapeDtypeStruct((4, 4), 'float32'),))\n"
+    )
+    out = str(tmp_path / "step.mlir")
+    argv = ["export", str(tmp_path / "step.py"), "--target", "H100_80GB", "-o", out]
+    assert run_tool_main(hespas_tool.main, argv) == 0
+    assert "@xla_ffi_python_gpu_callback" in Path(out).read_text()

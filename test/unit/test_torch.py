@@ -36,6 +36,7 @@ def answers() -> dict:
 def test_computes_what_torch_computes(answers):
     differences = dict(answers["differences"])
     assert differences.pop("dropout") < 0.03  # the share of elements kept, of 4096
+    assert differences.pop("attention") < 0.05  # in bf16, with a step of 0.008
     assert len(differences) == 14
     assert {name: d for name, d in differences.items() if not d < 1e-4} == {}
 
@@ -81,6 +82,50 @@ def census(program: str, stage: stages.Stage) -> tuple[Counter, str]:
 
     module.operation.walk(count)
     return counts, module.operation.get_asm(enable_debug_info=True)
+
+
+ATTENTION = """
+import torch
+from torch.nn import MultiheadAttention
+from torch.nn.functional import scaled_dot_product_attention
+from hespas.pytorch import TorchTrainingStep, to_exportable
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.empty(64, 64))
+        self.layer = MultiheadAttention(64, 4, batch_first=True)
+
+    def forward(self, x):
+        x = self.layer(x, x, x, need_weights=False)[0]
+        q = (x @ self.weight).view(2, 128, 4, 16).transpose(1, 2)
+        return scaled_dot_product_attention(q, q[:, :2], q[:, :2], is_causal=True, enable_gqa=True)
+
+def train(dtype: str = "bfloat16"):
+    with torch.device("meta"):
+        model = Model().to(getattr(torch, dtype))
+        x = torch.empty(2, 128, 64, dtype=getattr(torch, dtype))
+    step = TorchTrainingStep(model, lambda model, x: model(x).float().mean())
+    return to_exportable("train", step, (step.state, x))
+"""
+
+
+@needs_torch
+@pytest.mark.parametrize(
+    ("dtype", "platform", "calls", "unfused"),
+    [("bfloat16", "cuda", 2, 0), ("float32", "cuda", 0, 2), ("bfloat16", "cpu", 0, 2),
+     ("bfloat16", "tpu", 0, 0)],
+)  # fmt: skip
+def test_attention_is_the_kernel_that_pytorch_calls(tmp_path, dtype, platform, calls, unfused):
+    """For GPUs PyTorch has fused kernels; where there is none here, it is a fact and a warning."""
+    path = tmp_path / "model.py"
+    path.write_text(ATTENTION)
+    request = ExportRequest(f"{path}:train", {"dtype": dtype}, platform=platform)
+    exported = export_process.lower_in_process(request, say=lambda line: None)
+    text = str(ir.Module.parse(exported.bytecode, make_context()))
+    for name in ("fmhaSoftmax", "fmhaSoftmaxBackward"):
+        assert text.count(f"@__cudnn${name}(") == calls
+    assert exported.facts.get("unfused_attention", 0) == unfused
 
 
 @needs_torch

@@ -134,7 +134,8 @@ def main(argv: Sequence[str]) -> int:
         source=not options.no_source,
         traceback=options.traceback,
     )
-    data, warnings = _advance_to_stage(exported, options, target)
+    warnings = request.spec.list_warnings() if request.spec else []
+    data, warnings = _advance_to_stage(exported, options, target, warnings)
     write_file_or_stdout(options.output, data)
     _print_export_report(exported, options, target, len(data), warnings)
     return 0
@@ -229,9 +230,9 @@ def _collect_spec_flags(options: argparse.Namespace, static: dict[str, Any]) -> 
 
 
 def _advance_to_stage(
-    exported: ExportedModule, options: argparse.Namespace, target: str
+    exported: ExportedModule, options: argparse.Namespace, target: str, warnings: list[str]
 ) -> tuple[bytes, list[str]]:
-    """Advance the module to the requested stage; returns its encoded form and the warnings."""
+    """Advance the module to the requested stage; returns its encoded form and all warnings."""
     from hespas.dialects.attr_codec import read_program_facts, write_program_facts
     from hespas.dialects.mlir import ir, make_context
     from hespas.frontends.export import stages
@@ -240,6 +241,8 @@ def _advance_to_stage(
 
     module = ir.Module.parse(exported.bytecode, make_context())
     run = PassRun(input_name=options.program)
+    for warning in warnings:
+        run.warn(warning)
     stages.advance_to_stage(module, options.stage, target, run, options.xla_optimize)
     if exported.facts:
         write_program_facts(module, {**read_program_facts(module), **exported.facts})
@@ -332,7 +335,7 @@ def _parse_json_or_text(text: str) -> Any:
     """Parse JSON; text that is not JSON is returned unchanged."""
     try:
         return json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return text
 
 

@@ -71,7 +71,7 @@ def main(argv: Sequence[str]) -> int:
         output_file.check_writable_file(command_line.output)
     name = "<stdin>" if command_line.input == "-" else frontends.to_display_name(command_line.input)
     module = frontends.read_module(command_line.input, make_context())
-    run = PassRun(input_name=name)
+    run = PassRun(input_name=name, spell_option=lambda option, value: f"--{option} {value}")
     pipeline.run_pipeline(module, [step], run)
     data = encode_module(
         module,

@@ -58,7 +58,7 @@ def add_unpacked_limit_flag(container: FlagContainer) -> None:
     container.add_argument(
         packed_data.LIMIT_FLAG, dest=argparse.SUPPRESS, action=_UnpackedLimitAction,
         type=parse_positive, metavar="MB",
-        help="megabytes that an xz or gzip file may have when it is unpacked (default "
+        help="megabytes that a file may have, also after it is unpacked (default "
         f"{packed_data.DEFAULT_LIMIT_MB:g})",
     )  # fmt: skip
 

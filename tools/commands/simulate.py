@@ -125,7 +125,8 @@ def main(argv: Sequence[str]) -> int:
     )
     for text in notes:
         print_to_stderr(text)
-    system = network_settings.load_resolved_system(settings, is_recorded="system" not in overrides)
+    recorded_in = command_line.traces if "system" not in overrides else None
+    system = network_settings.load_resolved_system(settings, recorded_in)
     choice = _complete_choice(settings.build_simulator_choice(), command_line)
     report = simulation_report.simulate_traces(
         simulation_report.TraceSet(

@@ -138,6 +138,9 @@ def main(argv: Sequence[str]) -> int:
         _write_plot(command_line, sweep_outcome.rows, questions)
     if sweep_outcome.failed:
         print_to_stderr(f"{sweep_outcome.failed} of {len(sweep_outcome.rows)} cells have an error")
+    if sweep_outcome.lost:
+        print_to_stderr(sweep_outcome.lost)
+        return 1
     return 1 if sweep_outcome.failed and not command_line.keep_going else 0
 
 

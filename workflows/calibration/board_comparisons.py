@@ -21,9 +21,11 @@ DATA = Path(__file__).resolve().parents[2] / "docs" / "data" / "device-spread.cs
 SOURCES = {
     "longhorn": "hal-uw/blox-pal da726cab (MIT), aggregated_data/sim/sgemm-longhorn-agg.csv: SGEMM "
     "on TACC Longhorn (Sinha et al., SC22, arXiv 2208.11035), the median run of each board",
-    "aicr": "mghpcc/aicr-benchmarks 9fd27bd2: Benchmark_WG/gpu-fryer/all-out, five minutes on all "
-    "eight boards of a host at once; Dell, NVIDIA's STREAM (triad in f64, device 0, 2026-05-10)",
-    "orcd": "mit-orcd/orcd-benchmarks bca7147f, out-gpu-fryer, the last run of each host",
+    "aicr": "mghpcc/aicr-benchmarks 9fd27bd2 (no licence file): Benchmark_WG/gpu-fryer/all-out, "
+    "five minutes on all eight boards of a host at once; Dell, NVIDIA's STREAM (triad in f64, "
+    "device 0, 2026-05-10)",
+    "orcd": "mit-orcd/orcd-benchmarks bca7147f (no licence file), out-gpu-fryer, the last run of "
+    "each host",
 }
 # The chip of each measured preset, and the preset that those with the same chip are like.
 _CHIPS = {

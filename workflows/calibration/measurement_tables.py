@@ -19,8 +19,8 @@ from pathlib import Path
 from hespas.configs.calibration import CLASSES
 from hespas.estimators.calibrated.device_constants import BATCHED, SUSTAINED
 from hespas.estimators.calibrated.kernel_times import QUANTISED
+from hespas.support.data_files import read_file_text
 from hespas.support.errors import HespasError
-from hespas.support.packed_data import unpack_bytes
 
 # Positions of shapes, by their hash: below TRAIN they are fitted, up to BANDS they calibrate the
 # bands, above they test the bands.
@@ -108,7 +108,7 @@ def read_measurements(path: str, device: str | None = None, source: str = "") ->
     Raises:
         HespasError: The file cannot be read, or its form is unknown.
     """
-    return parse_measurements(read_table_text(path), path, device, source)
+    return parse_measurements(read_file_text(path), path, device, source)
 
 
 def parse_measurements(
@@ -164,16 +164,6 @@ def _check_measurement(measurement: KernelMeasurement) -> None:
         raise ValueError(f"the operations or bytes are {amounts}")
     if not all(0 < size < _MAX_SIZE for size in measurement.sizes):
         raise ValueError(f"the sizes are {measurement.sizes}")
-
-
-def read_table_text(path: str) -> str:
-    """Read the text of a table, packed or not; raises HespasError."""
-    try:
-        return unpack_bytes(Path(path).read_bytes(), path).decode("utf-8-sig")
-    except OSError as error:
-        raise HespasError(f"cannot read it: {error.strerror or error}", where=path) from None
-    except UnicodeDecodeError:
-        raise HespasError("is not UTF-8 text", where=path) from None
 
 
 def _select_device_rows(

@@ -30,12 +30,12 @@ from hespas.estimators.calibrated.device_constants import (
 )
 from hespas.estimators.calibrated.kernel_times import estimate_product_time
 from hespas.estimators.product_shapes import MatrixProduct
+from hespas.support.data_files import read_file_text
 from hespas.support.errors import HespasError
 from hespas.workflows.calibration.fit_scores import estimate_measured_kernel
 from hespas.workflows.calibration.measurement_tables import (
     KernelMeasurement,
     read_measurements,
-    read_table_text,
 )
 
 SOURCES = {
@@ -151,7 +151,7 @@ def read_source(
 
 def list_engines(path: Path) -> list[str]:
     """List the engines of a table, which its rows name."""
-    text = read_table_text(str(path))
+    text = read_file_text(path)
     return sorted({row["engine"] for row in csv.DictReader(text.splitlines())})
 
 

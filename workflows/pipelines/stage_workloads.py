@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from hespas.frontends.recipes.language_models import DecoderModel
-from hespas.frontends.recipes.published_models import MODELS
+from hespas.frontends.recipes.published_models import MODELS, suggest_model
 from hespas.support.errors import UsageError
 from hespas.workflows.pipelines.schedules import PipelineSchedule
 from hespas.workflows.pipelines.stage_estimates import UPDATE, StagePart, list_task_kinds
@@ -30,7 +30,8 @@ def plan_stage_workloads(model: StudyWorkload, schedule: PipelineSchedule) -> li
     options = {name: value for name, value in model.options.items() if name != "accumulate"}
     published = MODELS.get(options["model"])
     if published is None:
-        raise UsageError(f"no recipe knows the model '{options['model']}'")
+        name = options["model"]
+        raise UsageError(f"no recipe knows the model '{name}'", remedy=suggest_model(name, MODELS))
     layers = int(options.pop("layers", published.layers))
     dense = int(options.pop("dense_layers", published.dense_layers))
     period = _find_window_period(published, options)

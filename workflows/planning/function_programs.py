@@ -41,6 +41,9 @@ class FunctionPrograms(LayoutPrograms):
     def rules(self) -> LogicalAxisRules | None:
         return self.builder.rules if isinstance(self.builder, FunctionBuilder) else None
 
+    def list_warnings(self) -> list[str]:
+        return self.rules.list_warnings() if self.rules else []
+
     def read_interface(self) -> ProgramInterface:
         return self.builder.describe_interface()
 
@@ -82,7 +85,7 @@ def _call_program(call: Callable[[], Any], name: str) -> Any:
         return call()
     except MemoryError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         report = describe_error(error)
         kind = UsageError if report["usage"] else HespasError
         raise kind(

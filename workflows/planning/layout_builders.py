@@ -159,7 +159,7 @@ def select_spec_layout(
 def _parse_static(text: str) -> Any:
     try:
         return json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return text
 
 

@@ -107,6 +107,10 @@ class LayoutPrograms:
         """The rules of logical axes of a function; None if it has none."""
         return self.spec.axis_rules if self.spec else None
 
+    def list_warnings(self) -> list[str]:
+        """Describe what is doubtful about the programs, once they are built."""
+        return self.spec.list_warnings() if self.spec else []
+
     def make_request(self, mesh: Mapping[str, int], options: Mapping[str, str]) -> dict[str, Any]:
         """Make the request for ``frontends.export.export_worker``."""
         return {

@@ -43,7 +43,7 @@ def run_task(payload: dict[str, Any]) -> dict[str, Any]:
         return answer_task(payload, find_layout_builder(payload["export"]))
     except MemoryError:
         raise
-    except Exception as error:  # a program may raise anything
+    except (Exception, SystemExit) as error:  # a program may raise anything
         return {"error": describe_error(error)}
 
 
@@ -89,7 +89,7 @@ def _describe_mesh(
         }
     except MemoryError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         described = describe_error(error)
         return {"error": "; ".join(filter(None, (described["message"], described["remedy"])))}
 
@@ -107,18 +107,17 @@ def _list_specified_arguments(
     import jax
     from jax.sharding import PartitionSpec
 
-    def repeat_spec(spec: Any, part: Any) -> Any:
-        return jax.tree.map(lambda _: [spec], part)
+    specs: list[Any] = []
+
+    def repeat_spec(spec: Any, part: Any) -> None:
+        specs.extend([spec] * len(jax.tree.leaves(part)))
 
     shardings = program.in_shardings or (None,) * len(program.args)
-    lists = jax.tree.map(
+    jax.tree.map(
         repeat_spec,
         tuple(shardings),
         program.args,
         is_leaf=lambda leaf: leaf is None or isinstance(leaf, PartitionSpec),
-    )
-    specs = jax.tree.leaves(
-        lists, is_leaf=lambda leaf: leaf is None or isinstance(leaf, PartitionSpec)
     )
     leaves = jax.tree_util.tree_leaves_with_path(program.args)
     parameters = [*inspect.signature(program.function).parameters]

@@ -134,7 +134,7 @@ class LayoutPlan:
         maxtext_flags: The keys of MaxText that make the same layout; () if it has none.
         partition_specs: The PartitionSpec of each argument of the winner.
         logical_axes: Over which axes of the winner each logical axis is divided; {} without rules.
-        notes: What the figures are based on, one line each.
+        warnings: What is doubtful about the request, one line each.
         hybrid_mesh: The call of JAX that makes the mesh of the winner's devices; "" if they are in
             the order of their ids.
     """
@@ -149,7 +149,7 @@ class LayoutPlan:
     maxtext_flags: Sequence[str] = ()
     partition_specs: Mapping[str, str] = field(default_factory=dict)
     logical_axes: Mapping[str, str] = field(default_factory=dict)
-    notes: Sequence[str] = ()
+    warnings: Sequence[str] = ()
     hybrid_mesh: str = ""
 
     @property
@@ -174,7 +174,7 @@ class LayoutPlan:
             "system": self.system,
             "devices": self.devices,
             "node_bytes": self.node_bytes,
-            "notes": list(self.notes),
+            "warnings": list(self.warnings),
             "differences": [vars(difference) for difference in self.differences],
             "export_command": self.export_command,
             "maxtext_flags": list(self.maxtext_flags),
@@ -190,7 +190,8 @@ class LayoutPlan:
 
         # pyright sees this module under two paths and treats its classes as different.
         tables = build_plan_tables(self)  # pyright: ignore[reportArgumentType]
-        return "\n\n".join(map(format_plain_table, tables))
+        warnings = [f"warning: {text}" for text in self.warnings]
+        return "\n\n".join([*map(format_plain_table, tables), *warnings])
 
 
 def rank_rows(rows: Sequence[LayoutRow]) -> list[LayoutRow]:

@@ -131,7 +131,12 @@ def plan_layouts(
         search.estimate_best(rows)
         search.compile_best(rows, compile_count)
         ranked = rank_rows(rows)
-        plan = LayoutPlan(request.node, system, request.devices, ranked, node.memory_bytes)
+        warnings = programs.list_warnings()
+        for warning in warnings:
+            note(f"warning: {warning}")
+        plan = LayoutPlan(
+            request.node, system, request.devices, ranked, node.memory_bytes, warnings=warnings
+        )
         if explain:
             plan = plan_explanation.explain_plan(plan, request, options.estimator, programs)
         return plan

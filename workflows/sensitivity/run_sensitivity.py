@@ -19,6 +19,6 @@ def analyse_run_folder(folder: str) -> StepSensitivity:
     module, settings = read_annotated_module(folder), read_recorded_settings(folder)
     network = None
     if settings is not None and settings.system is not None:
-        system = load_resolved_system(settings, is_recorded=True)
+        system = load_resolved_system(settings, folder)
         network = ReplayedNetwork(system, settings.build_simulator_choice())
     return analyse_step(module, network, is_current=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -69,8 +70,8 @@ def choose_system(node: str, devices: int, patterns: Sequence[str]) -> str | Non
     from hespas.configs.node_spec import CORES
     from hespas.workflows.sweep import sweep_grid
 
-    own = configs.list_systems_of_node(node)
-    family_ranks = {name: rank for rank, name in enumerate(system_families.list_family_presets())}
+    of_size = system_families.list_presets_of_size(devices, node)
+    own = {*configs.list_systems_of_node(node), *of_size}
     names = [
         name
         for pattern in patterns
@@ -82,10 +83,10 @@ def choose_system(node: str, devices: int, patterns: Sequence[str]) -> str | Non
         (
             name not in own,
             len(system.npus_count),
-            family_ranks.get(name, len(family_ranks)),
+            system_families.get_family_rank(name),
             name,
         )
-        for name in names or own
+        for name in {*(names or own), *match_family_systems(devices, patterns)}
         if (system := configs.load_system(name)).device_count == devices
     ]
     if candidates:
@@ -97,3 +98,14 @@ def choose_system(node: str, devices: int, patterns: Sequence[str]) -> str | Non
     if node in CORES:
         remedy += f"; the systems of cores are those of --node {CORES[node]}"
     raise UsageError(f"no system {whose} has {devices} devices{have}", remedy=remedy)
+
+
+def match_family_systems(devices: int, patterns: Sequence[str]) -> list[str]:
+    """List the systems of a size that follow from families and match a pattern."""
+    from hespas.configs import system_families
+
+    return [
+        name
+        for name in (system_families.list_presets_of_size(devices) if patterns else ())
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+    ]

@@ -40,7 +40,7 @@ def write_program_file(payload: dict[str, Any]) -> dict[str, Any]:
         write_atomically(payload["output"], to_mlir_bytecode(module))
     except MemoryError:
         raise
-    except Exception as error:  # a recipe may raise anything
+    except (Exception, SystemExit) as error:  # a recipe may raise anything
         return {"error": describe_error(error)}
     return {"elapsed_s": time.monotonic() - start}
 

@@ -16,13 +16,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hespas import configs, frontends
-from hespas.estimators.measure.failure import WorkerFailure
+from hespas.estimators.measure.failure import ClusterLostError, WorkerFailure
 from hespas.estimators.measure.measurement_cache import MeasurementCache
 from hespas.estimators.measure.measurement_run import WorkerPool
 from hespas.estimators.measure.processes import LocalWorkerPool, WorkerSpec
 from hespas.estimators.measure.progress import ProgressCounter, open_progress_display
 from hespas.support.errors import HespasError
 from hespas.support.supervised_process import open_temporary_folder
+from hespas.workflows.studies.program_forms import match_family_systems
 from hespas.workflows.sweep import sweep_grid
 from hespas.workflows.sweep.sweep_grid import SweepCell
 from hespas.workflows.sweep.sweep_jobs import SweepJob, SweepJobFactory, collect_environment
@@ -38,7 +39,7 @@ WORKER, PROBE = (
     "hespas.workflows.sweep.sweep_worker:probe_environment",
 )
 
-SPLIT_KEYS = ("keep_going", "form", "fuse", "split", "block_limit")
+SPLIT_KEYS = ("dims", "keep_going", "form", "fuse", "split", "block_limit")
 ESTIMATE_KEYS = ("estimator", "setting", "kernel_cost", "node")
 
 Note = Callable[[str], None]
@@ -73,6 +74,8 @@ class SweepOutcome:
         computed: The number of cells that were computed now.
         failed: The number of cells with an error.
         elapsed_s: The time of the sweep in seconds.
+        lost: Why the sweep stopped before its end, which the cells that it has not run have as
+            their error; "" if it did not.
     """
 
     rows: list[SweepRow] = field(default_factory=list)
@@ -80,6 +83,7 @@ class SweepOutcome:
     computed: int = 0
     failed: int = 0
     elapsed_s: float = 0.0
+    lost: str = ""
 
 
 def run_sweep(cells: Sequence[SweepCell], options: SweepOptions, note: Note) -> SweepOutcome:
@@ -103,6 +107,11 @@ def run_sweep(cells: Sequence[SweepCell], options: SweepOptions, note: Note) -> 
                 "run the same command to continue"
             )
             raise
+        except ClusterLostError as error:
+            if not answers:
+                raise
+            outcome.lost = str(error)
+            errors |= dict.fromkeys(jobs.keys() - answers.keys(), outcome.lost)
     answers |= {i: {"error": text} for i, text in errors.items()}
     for i, cell in enumerate(cells):
         outcome.rows.append(_make_row(cell, jobs.get(i), answers[i]))
@@ -280,6 +289,8 @@ def _expand_systems(
         answer = devices[cell["mlir"], str(cell.get("keep_going"))]
         count = answer.get("figures", {}).get("devices")
         fitting = [name for name, size in named[pattern] if size == count]
+        if not fitting and count:
+            fitting = match_family_systems(count, [str(pattern)])
         expanded_cells += [{**cell, "system": name} for name in fitting]
         if not fitting:
             mismatch = HespasError(

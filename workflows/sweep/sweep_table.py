@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from hespas.support.csv_cells import quote_formula, unquote_formula
+from hespas.support.data_files import read_file_text
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.output_file import check_writable_file, write_atomically
+from hespas.support.packed_data import build_size_error, read_limit_bytes
 from hespas.workflows.result_models import check_run_figures
 from hespas.workflows.studies.study_table import convert_study_row
 
@@ -246,7 +248,8 @@ def _check_row(row: SweepRow, where: str) -> None:
     """Raise HespasError if a figure of a row has another type than in run.json."""
     try:
         figures = unflatten_figures(row)
-    except (AttributeError, TypeError, ValueError):  # a value in the place of an object, or no list
+    # a value in the place of an object, or no list
+    except (AttributeError, TypeError, ValueError, RecursionError):
         raise HespasError(NO_TABLE, where=where) from None
     check_run_figures(figures, where)
 
@@ -267,19 +270,29 @@ def _read_rows(path: str) -> list[SweepRow]:
     if suffix not in FORMATS:
         raise ValueError(f"its name ends in none of {', '.join(FORMATS)}")
     if suffix == ".parquet":
-        _, parquet = _import_pyarrow()
-        rows: Any = parquet.read_table(path).to_pylist()
+        rows: Any = _read_parquet_rows(path)
     elif suffix == ".json":
-        rows = json.loads(Path(path).read_text("utf-8"))
+        rows = json.loads(read_file_text(path))
         rows = rows.get("rows") if isinstance(rows, dict) else rows
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             raise ValueError("it is not a list of objects")
     else:
-        with open(path, newline="", encoding="utf-8") as file:
-            names, *lines = csv.reader(file)
-            names = [unquote_formula(name) for name in names]
-            rows = [dict(zip(names, map(_parse_csv_value, line), strict=True)) for line in lines]
+        names, *lines = csv.reader(io.StringIO(read_file_text(path), newline=""))
+        names = [unquote_formula(name) for name in names]
+        rows = [dict(zip(names, map(_parse_csv_value, line), strict=True)) for line in lines]
     return rows
+
+
+def _read_parquet_rows(path: str) -> list[SweepRow]:
+    """Read a Parquet file; raises HespasError if its cells would take more than the limit."""
+    _, parquet = _import_pyarrow()
+    file = parquet.ParquetFile(path)
+    about = file.metadata
+    packed = [about.row_group(group) for group in range(about.num_row_groups)]
+    cell_bytes = 8 * about.num_rows * about.num_columns  # which dictionaries and runs stand for
+    if max(cell_bytes, sum(group.total_byte_size for group in packed)) > read_limit_bytes():
+        raise build_size_error(path, " when unpacked")
+    return file.read().to_pylist()
 
 
 def _is_missing_value(value: Any) -> bool:

@@ -176,7 +176,8 @@ def _make_prepared_key(
     plan: RunPlan, digest: str, form: ProgramForm, first: Sequence[Pass]
 ) -> tuple[Hashable, ...]:
     steps = pipeline.format_pipeline(first)
-    return (plan.mlir, digest, plan.keep_going, form.description, form.warning, steps)
+    form_key = (form.description, form.warning)
+    return (plan.mlir, digest, plan.dims, plan.keep_going, *form_key, steps)
 
 
 def _count_devices(cell: dict[str, Any]) -> dict[str, Any]:
@@ -231,9 +232,11 @@ def _read_program(
     """Read and prepare the program; raises HespasError."""
     _check_digest(plan, digest)
     run = run_flow.create_pass_run(plan, run_flow.ignore_text)
+    run.spell_option = lambda name, value: f"--set {name}={value}"
     if form is not None and form.warning:
         run.warn(form.warning)
     module = frontends.read_module(plan.mlir, make_context())
+    run_flow.set_planned_sizes(module, plan, run)
     prepare = build_pass(registry.load_pass_class("prepare"), {})
     known = TargetAttr.NAME in module.operation.attributes
     for step in first if known else [*first, prepare]:

@@ -20,7 +20,6 @@ from hespas.support.suggestions import suggest_nearest
 from hespas.support.text_tables import TextTable, format_seconds
 from hespas.workflows.network_settings import (
     load_resolved_system,
-    read_recorded_settings,
     resolve_network_settings,
 )
 from hespas.workflows.plot_files import COLOURS
@@ -215,7 +214,7 @@ def simulate_group_folders(
     if not groups:
         raise UsageError("there are no groups of devices")
     first = groups[0].folder
-    settings, _ = resolve_network_settings(first, {"system": system_name} if system_name else {})
-    is_recorded = read_recorded_settings(first) is not None and not system_name
-    system = load_resolved_system(settings, is_recorded=is_recorded)
+    overrides = {"simulator": "embedded"} | ({"system": system_name} if system_name else {})
+    settings, _ = resolve_network_settings(first, overrides)
+    system = load_resolved_system(settings, None if system_name else first)
     return simulate_groups(groups, system, settings.build_simulator_choice())

@@ -20,7 +20,6 @@ from hespas.support.html_tables import PrintedTables
 from hespas.support.text_tables import TextTable, format_percent, format_seconds
 from hespas.workflows.network_settings import (
     load_resolved_system,
-    read_recorded_settings,
     resolve_network_settings,
 )
 from hespas.workflows.run_results import read_run_figures
@@ -246,8 +245,8 @@ def vary_folder(
     spread = _read_band_spread(folder) if isinstance(device_spread, str) else device_spread
     options = VariationOptions(spread, jitter, draws, seed)
     settings, _ = resolve_network_settings(folder, overrides or {})
-    is_recorded = read_recorded_settings(folder) is not None and not (overrides or {}).get("system")
-    inputs = load_inputs(folder, load_resolved_system(settings, is_recorded=is_recorded))
+    recorded_in = None if (overrides or {}).get("system") else folder
+    inputs = load_inputs(folder, load_resolved_system(settings, recorded_in))
     result = simulator_choice.simulate_inputs(inputs, settings.build_simulator_choice())
     return vary_step(TraceReplay(inputs, result), options)
 

@@ -16,11 +16,11 @@ module @sums {
 
 // -----
 
-/// A receive from the host without pairs, and a permute that moves nothing.
+/// A receive from the host becomes a call, whose time is not known; and a permute that moves nothing.
 
 // CHECK-LABEL: module @no_pairs
-// CHECK: stablehlo.recv
-// CHECK-SAME: pairs = array<i64>
+// CHECK: stablehlo.custom_call @
+// CHECK-SAME: has_side_effect = true
 // CHECK: stablehlo.collective_permute
 // CHECK-SAME: pairs = array<i64>
 module @no_pairs {

@@ -135,3 +135,57 @@ module @entry {
     return %0 : tensor<8x8xf32>
   }
 }
+
+// -----
+
+/// Shardings may hold their mesh themselves, in some places or in all.
+
+// CHECK-LABEL: module @inlined
+// CHECK-SAME: devices = 2
+// CHECK: func.func @main(%[[X:.*]]: tensor<8x32xf32>, %[[Y:.*]]: tensor<8x32xf32>)
+// CHECK-NEXT: stablehlo.add %[[X]], %[[Y]]
+// CHECK-NOT: sdy
+module @inlined {
+  sdy.mesh @mesh = <["x"=2]>
+  func.func @main(%a: tensor<16x32xf32>, %b: tensor<16x32xf32>) -> tensor<16x32xf32> {
+    %0 = sdy.manual_computation(%a, %b) in_shardings=[<@mesh, [{"x"}, {}]>, <mesh<["x"=2]>, [{"x"}, {}]>] out_shardings=[<mesh<["x"=2]>, [{"x"}, {}]>] manual_axes={"x"} (%c: tensor<8x32xf32>, %d: tensor<8x32xf32>) {
+      %1 = stablehlo.add %c, %d : tensor<8x32xf32>
+      sdy.return %1 : tensor<8x32xf32>
+    } : (tensor<16x32xf32>, tensor<16x32xf32>) -> tensor<16x32xf32>
+    return %0: tensor<16x32xf32>
+  }
+}
+
+// -----
+
+/// XLA's partitioner gets the mesh of an argument's sharding too.
+
+// CHECK-LABEL: module @inlined_argument
+// CHECK-SAME: devices = 2
+// CHECK: func.func @main(%[[X:.*]]: tensor<8xf32>)
+// CHECK-NEXT: stablehlo.negate %[[X]] : tensor<8xf32>
+module @inlined_argument {
+  func.func @main(%a: tensor<16xf32> {sdy.sharding = #sdy.sharding<mesh<["x"=2]>, [{"x"}]>}) -> tensor<16xf32> {
+    %0 = stablehlo.negate %a : tensor<16xf32>
+    return %0 : tensor<16xf32>
+  }
+}
+
+// -----
+
+/// A named computation is its body.
+
+// CHECK-LABEL: module @named
+// CHECK: %[[SUM:.*]] = stablehlo.add
+// CHECK-NEXT: stablehlo.negate %[[SUM]]
+// CHECK-NOT: sdy
+module @named {
+  func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
+    %0 = sdy.named_computation<"foo">(%a) (%b: tensor<8xf32>) {
+      %1 = stablehlo.add %b, %b : tensor<8xf32>
+      sdy.return %1 : tensor<8xf32>
+    } : (tensor<8xf32>) -> tensor<8xf32>
+    %2 = stablehlo.negate %0 : tensor<8xf32>
+    return %2: tensor<8xf32>
+  }
+}

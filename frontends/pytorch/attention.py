@@ -1,0 +1,219 @@
+"""PyTorch's scaled dot product attention as one op, because GPUs have a kernel for it.
+
+PyTorch computes ``scaled_dot_product_attention`` with fused kernels, which keep no scores in
+memory. Here it is traced as two ops, for the forward and the backward pass. For NVIDIA GPUs these
+become calls of cuDNN's attention, which is one of the kernels that PyTorch uses; for other
+platforms, and where the kernel cannot be used, products and a softmax.
+"""
+
+# pyright: reportMissingImports=false, reportFunctionMemberAccess=false
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import torch
+import torch.fx
+from torch.distributed.tensor import DTensor
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+
+NAMESPACE = "hespas"
+_ATTENTIONS = (
+    functional.scaled_dot_product_attention,
+    torch.ops.aten.scaled_dot_product_attention,
+    torch.ops.aten.scaled_dot_product_attention.default,
+)
+_FUSED_TYPES = (torch.bfloat16, torch.float16)
+
+
+@torch.library.custom_op(f"{NAMESPACE}::attention", mutates_args=())
+def compute_attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    mask: torch.Tensor | None,
+    is_causal: bool,
+    scale: float,
+    keeps_scores: bool,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Compute attention ``[batch, heads, tokens, size]``, and what its gradient needs.
+
+    The op stands in a graph only, and is never run on values.
+    """
+    raise NotImplementedError
+
+
+@torch.library.custom_op(f"{NAMESPACE}::attention_backward", mutates_args=())
+def differentiate_attention(
+    gradient: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    residual: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Compute the gradients of the operands of an attention; it stands in a graph only."""
+    raise NotImplementedError
+
+
+@compute_attention.register_fake
+def _(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    mask: torch.Tensor | None,
+    is_causal: bool,
+    scale: float,
+    keeps_scores: bool,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.empty_like(q, memory_format=torch.contiguous_format), q.new_empty(
+        q.shape[:-1], dtype=torch.float32
+    )
+
+
+@differentiate_attention.register_fake
+def _(
+    gradient: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    residual: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    q, k, v = (torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v))
+    return q, k, v
+
+
+def _keep_operands(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+    ctx.save_for_backward(*inputs[:3], output[1])
+
+
+def _apply_gradient(ctx: Any, gradient: torch.Tensor, _: Any) -> tuple[Any, ...]:
+    q, k, v, residual = ctx.saved_tensors
+    return (*differentiate_attention(gradient, q, k, v, residual), None, None, None, None)
+
+
+compute_attention.register_autograd(_apply_gradient, setup_context=_keep_operands)
+
+
+class _AttentionCalls(TorchFunctionMode):
+    """Replaces calls of attention that have a kernel by the ops of this module.
+
+    Attributes:
+        unfused_count: The number of calls that stay as they are.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unfused_count = 0
+        self._is_inside = False
+
+    def call_attention(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        result = _call_attention(*args, **kwargs)
+        if result is not None:
+            return result
+        self.unfused_count += 1
+        self._is_inside = True
+        try:
+            return _ATTENTIONS[0](*args, **kwargs)
+        finally:
+            self._is_inside = False
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        is_call = func in _ATTENTIONS and not self._is_inside
+        call = self.call_attention if is_call else func
+        return call(*args, **(kwargs or {}))
+
+
+@contextmanager
+def trace_attention_as_ops() -> Iterator[Callable[[], int]]:
+    """Trace attention as the ops of this module where a kernel computes it.
+
+    Yields a function that returns the number of calls that were traced as other ops.
+    """
+    calls = _AttentionCalls()
+    # A mode sees no calls within functions of torch, such as those of MultiheadAttention.
+    name = "scaled_dot_product_attention"
+    with calls, mock.patch.object(functional, name, calls.call_attention):
+        yield lambda: calls.unfused_count
+
+
+def _call_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> torch.Tensor | None:
+    """Call attention as an op; None if its operands have no kernel."""
+    operands = (query, key, value)
+    if any(isinstance(x, DTensor) or x.dim() != 4 for x in operands) or dropout_p:
+        return None
+    if query.dtype not in _FUSED_TYPES or key.shape != value.shape:
+        return None
+    if {x.shape[-1] for x in operands} != {query.shape[-1]} or (
+        query.shape[1] != key.shape[1] and not enable_gqa
+    ):
+        return None
+    if attn_mask is not None and (attn_mask.requires_grad or isinstance(attn_mask, DTensor)):
+        return None
+    keeps_scores = torch.is_grad_enabled() and any(x.requires_grad for x in operands)
+    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    return compute_attention(*operands, attn_mask, is_causal, factor, keeps_scores)[0]
+
+
+def apply_attention(
+    q: jax.Array,
+    k: jax.Array,
+    v: jax.Array,
+    mask: jax.Array | None,
+    is_causal: bool,
+    scale: float,
+    keeps_scores: bool,
+) -> tuple[jax.Array, Callable[[jax.Array], Any] | None, bool]:
+    """Compute attention with JAX.
+
+    Returns:
+        The result, the function that computes the gradients, and whether a kernel computes them on
+        the device that the program is lowered for, or nothing does on such devices.
+    """
+    choices: dict[str, Any] = {"is_causal": is_causal, "scale": scale}
+    if mask is not None:
+        mask = mask.reshape((1,) * (4 - mask.ndim) + mask.shape)
+        mask = jnp.broadcast_to(mask, (*mask.shape[:2], q.shape[2], k.shape[2]))
+        choices["mask" if mask.dtype == bool else "bias"] = mask
+    platform = _get_platform()
+    is_fused = platform != "cpu"
+
+    def attend(*operands: jax.Array) -> jax.Array:
+        nonlocal is_fused
+        rows = [x.transpose(0, 2, 1, 3) for x in operands]
+        if platform == "gpu":
+            with suppress(NotImplementedError, ValueError):  # cuDNN has no kernel for the shapes
+                mixed = jax.nn.dot_product_attention(*rows, implementation="cudnn", **choices)
+                return mixed.transpose(0, 2, 1, 3)
+            is_fused = False
+        mixed = jax.nn.dot_product_attention(*rows, implementation="xla", **choices)
+        return mixed.transpose(0, 2, 1, 3)
+
+    result, differentiate = jax.vjp(attend, q, k, v) if keeps_scores else (attend(q, k, v), None)
+    return result, differentiate, is_fused
+
+
+def _get_platform() -> str:
+    """Return the platform of the devices that the program is lowered for: gpu, tpu or cpu.
+
+    An NVIDIA GPU is meant, because the devices of others are not known.
+    """
+    device: Any = jax.sharding.get_abstract_mesh().abstract_device
+    return "cpu" if device is None else device.platform

@@ -1,0 +1,78 @@
+// RUN: hespas-opt %s --fuse --split-input-file | filecheck %s
+// RUN: hespas-opt %s --fuse=conversions=no-f8E4M3 --split-input-file | filecheck %s --check-prefix=AMPERE
+// RUN: hespas-opt %s --fuse=conversions=none --split-input-file | filecheck %s --check-prefix=VOLTA
+// RUN: not hespas-opt %s --fuse=conversions=some --split-input-file 2>&1 | filecheck %s --check-prefix=NAME
+
+// NAME: fuse: no conversions are called 'some'
+
+/// The weights are read in four bits: the conversion, the scales and what follows belong to the
+/// kernel of the product (xla/backends/gpu/transforms/gemm_fusion.cc).
+
+// CHECK-LABEL: module @four_bits
+module @four_bits {
+  // CHECK: "mhlo.fusion"(%arg1, %arg2, %arg0, %arg3) <{fusion_kind = #mhlo<fusion_kind kCustom>}>
+  // CHECK: stablehlo.convert
+  // CHECK: stablehlo.dot_general
+  // CHECK: stablehlo.tanh
+  // CHECK: {hespas.kernel = {kind = "gemm"}}
+  // CHECK-NOT: mhlo.fusion
+  // VOLTA-LABEL: module @four_bits
+  // VOLTA: "mhlo.fusion"{{.*}} kLoop
+  // VOLTA: stablehlo.dot_general
+  func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xi4>, %s: tensor<256xbf16>, %b: tensor<16x256xbf16>) -> tensor<16x256xbf16> {
+    %0 = stablehlo.convert %w : (tensor<1024x256xi4>) -> tensor<1024x256xbf16>
+    %1 = stablehlo.broadcast_in_dim %s, dims = [1] : (tensor<256xbf16>) -> tensor<1024x256xbf16>
+    %2 = stablehlo.multiply %0, %1 : tensor<1024x256xbf16>
+    %3 = stablehlo.dot_general %x, %2, contracting_dims = [1] x [0] : (tensor<16x1024xbf16>, tensor<1024x256xbf16>) -> tensor<16x256xbf16>
+    %4 = stablehlo.add %3, %b : tensor<16x256xbf16>
+    %5 = stablehlo.tanh %4 : tensor<16x256xbf16>
+    return %5 : tensor<16x256xbf16>
+  }
+}
+
+// -----
+
+/// GPUs before Ada do not read f8E4M3.
+
+// CHECK-LABEL: module @eight_bits
+module @eight_bits {
+  // CHECK: mhlo.fusion{{.*}} kCustom
+  // AMPERE-LABEL: module @eight_bits
+  // AMPERE-NOT: kCustom
+  // AMPERE: stablehlo.dot_general
+  func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xf8E4M3FN>) -> tensor<16x256xbf16> {
+    %0 = stablehlo.convert %w : (tensor<1024x256xf8E4M3FN>) -> tensor<1024x256xbf16>
+    %1 = stablehlo.dot_general %x, %0, contracting_dims = [1] x [0] : (tensor<16x1024xbf16>, tensor<1024x256xbf16>) -> tensor<16x256xbf16>
+    return %1 : tensor<16x256xbf16>
+  }
+}
+
+// -----
+
+/// No GPU reads integers without a sign.
+
+// CHECK-LABEL: module @no_sign
+module @no_sign {
+  // CHECK-NOT: kCustom
+  // CHECK: stablehlo.dot_general
+  func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xui8>) -> tensor<16x256xbf16> {
+    %0 = stablehlo.convert %w : (tensor<1024x256xui8>) -> tensor<1024x256xbf16>
+    %1 = stablehlo.dot_general %x, %0, contracting_dims = [1] x [0] : (tensor<16x1024xbf16>, tensor<1024x256xbf16>) -> tensor<16x256xbf16>
+    return %1 : tensor<16x256xbf16>
+  }
+}
+
+// -----
+
+/// A conversion to a narrower type stays outside, as it reads more than it makes.
+
+// CHECK-LABEL: module @narrowed
+module @narrowed {
+  // CHECK-NOT: kCustom
+  // CHECK: stablehlo.dot_general
+  func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xf32>) -> tensor<16x256xbf16> {
+    %0 = stablehlo.convert %w : (tensor<1024x256xf32>) -> tensor<1024x256xbf16>
+    %1 = stablehlo.dot_general %x, %0, contracting_dims = [1] x [0] : (tensor<16x1024xbf16>, tensor<1024x256xbf16>) -> tensor<16x256xbf16>
+    return %1 : tensor<16x256xbf16>
+  }
+}
