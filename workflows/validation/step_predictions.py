@@ -180,10 +180,12 @@ def _find_tasks(
     program_files = find_programs(request.programs)
     tasks: list[_CellTask] = []
     for cell in cells:
-        found = {start: find_cell_program(cell, start, program_files) for start in request.starts}
-        missing = [start for start, program in found.items() if program is None]
+        programs_by_start = {
+            start: find_cell_program(cell, start, program_files) for start in request.starts
+        }
+        missing = [start for start, program in programs_by_start.items() if program is None]
         text = f"there is no {' or '.join(missing)} program of {cell.workload} for {cell.node}"
-        if missing and len(missing) == len(found):
+        if missing and len(missing) == len(programs_by_start):
             raise HespasError(
                 text,
                 where=f"{request.cells}:{cell.line}",
@@ -195,7 +197,7 @@ def _find_tasks(
         tasks += [
             _CellTask(flow, cell, program)
             for flow in flows
-            if (program := found[flow.start]) is not None
+            if (program := programs_by_start[flow.start]) is not None
         ]
     return sorted(tasks, key=lambda task: task.input)
 
