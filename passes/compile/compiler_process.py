@@ -57,8 +57,7 @@ class CompileRequest:
     Attributes:
         compilation: The compilation settings.
         passes: A regular expression for the names of XLA's passes after which XLA writes a dump.
-        wanted: A regular expression for the name of the dump to return.
-        complete: A regular expression for the name of a dump that XLA writes after the wanted one.
+        wanted: A regular expression for the name of the dump to return, an HloProto.
         scheduled: Whether to keep the order of the instructions.
         keep_async: Whether asynchronous collectives of XLA:TPU stay asynchronous.
         target: The text of a GpuTargetConfigProto; None for the CPU and TPUs.
@@ -71,7 +70,6 @@ class CompileRequest:
     compilation: CompilationSettings
     passes: str
     wanted: str
-    complete: str
     scheduled: bool = False
     keep_async: bool = True
     target: str | None = None

@@ -17,27 +17,18 @@ PARTITIONER = ("spmd-partitioning", "spmd-partitioner", "spmd_partitioner")
 
 @dataclass(frozen=True)
 class CompileStage:
-    """A stage of XLA's pipeline at which the HLO is dumped; see ``compiler_process.py``."""
+    """A stage of XLA's pipeline at which the HLO is dumped; see ``CompileRequest``."""
 
     passes: str
     wanted: str
-    complete: str
 
 
 # hlo: what RunHloPasses leaves, before what is left unfused is wrapped in a kernel of its own.
 STAGES = {
-    "hlo": CompileStage(
-        "fusion-wrapper|propagate-call-metadata",
-        r"after_pipeline-start\.before_fusion-wrapper",
-        "before_propagate-call-metadata",
-    ),
-    "scheduled": CompileStage(
-        "^$", r"gpu_after_optimizations\.hlo\.pb$", "memory-usage-report|thunk_sequence"
-    ),
+    "hlo": CompileStage("fusion-wrapper", r"after_pipeline-start\.before_fusion-wrapper"),
+    "scheduled": CompileStage("^$", r"gpu_after_optimizations\.hlo\.pb$"),
 }
-CPU_STAGE = CompileStage(
-    "^$", r"cpu_after_optimizations\.hlo\.pb$", "memory-usage-report|ir-no-opt"
-)
+CPU_STAGE = CompileStage("^$", r"cpu_after_optimizations\.hlo\.pb$")
 
 
 def split_xla_flags(text: str) -> list[str]:

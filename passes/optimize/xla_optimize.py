@@ -119,12 +119,11 @@ class XlaOptimizePass(Pass):
             raise UsageError("xla-optimize: option 'slices' is for TPUs")
         stage = xla.CPU_STAGE if target.is_cpu else xla.STAGES[self.stage]
         if topology is not None:
-            stage = xla.CompileStage("", "", "")
+            stage = xla.CompileStage("", "")
         return CompileRequest(
             compilation,
             stage.passes,
             stage.wanted,
-            stage.complete,
             scheduled=self.stage == "scheduled",
             keep_async=self.async_collectives == "keep",
             target=target.proto,

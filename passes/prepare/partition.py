@@ -50,12 +50,9 @@ ENTRY_NAME = "main"
 Partitioner = Callable[[ir.Module, CompilationSettings], ir.Module]
 BOUNDARY = ("arg_attrs", "res_attrs")
 # For each compiler: the passes to dump after, the wanted dump, and a dump that XLA writes after it.
-CPU_DUMPS = (
-    "spmd-partitioning|control-dep-rewriter",
-    "after_spmd-partitioning",
-    "after_control-dep-rewriter",
-)
-GPU_DUMPS = ("ragged_dot_rewriter", r"after_spmd_partitioner\.", "before_ragged_dot_rewriter")
+# The passes to dump after, and the name of the dump.
+CPU_DUMPS = ("spmd-partitioning|control-dep-rewriter", "after_spmd-partitioning")
+GPU_DUMPS = ("ragged_dot_rewriter", r"after_spmd_partitioner\.")
 HLO_IMPORT = "mhlo.is_dynamic"  # XLA's importer writes it on modules from XLA's pipeline
 EXPORT = "export the module after SPMD partitioning (XLA's dump after_spmd-partitioning)"
 
@@ -276,8 +273,8 @@ def _run_partitioner(module: ir.Module, compilation: CompilationSettings, target
             remedy="partition for cpu, or optimise for the TPU",
         )
     proto = compile_target.proto
-    passes, wanted, complete = CPU_DUMPS if proto is None else GPU_DUMPS
-    request = CompileRequest(compilation, passes, wanted, complete, target=proto)
+    dumps = CPU_DUMPS if proto is None else GPU_DUMPS
+    request = CompileRequest(compilation, *dumps, target=proto)
     try:
         return compile_module(module, request).module
     except CompileFailure as error:

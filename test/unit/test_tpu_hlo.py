@@ -427,7 +427,7 @@ def test_a_program_that_does_not_fit_says_its_size(text):
 def test_a_program_that_does_not_fit_is_compiled_once(monkeypatch, tmp_path):
     monkeypatch.setenv("HESPAS_CACHE", str(tmp_path / "cache"))
     module = ir.Module.parse(SMALL, make_context())
-    request = CompileRequest(xla.CompilationSettings(1, 1), "", "", "")
+    request = CompileRequest(xla.CompilationSettings(1, 1), "", "")
     starts = []
 
     def run_worker(folder, request):
