@@ -15,7 +15,10 @@ from hespas.support.errors import HespasError
 
 CompilerName = Literal["gpu", "tpu"]  # XLA's compilers of their own packages
 MAX_CPU_DEVICES = 2048  # of one process (xla/pjrt/plugin/xla_cpu, kMaxCpuDevicesPerProcess)
-GPU_PLUGINS = ("jax_plugins.xla_cuda12", "jax_plugins.xla_cuda13")
+GPU_PLUGINS = {  # module to its package
+    "jax_plugins.xla_cuda12": "jax-cuda12-pjrt",
+    "jax_plugins.xla_cuda13": "jax-cuda13-pjrt",
+}
 GPU_LIBRARY = "xla_cuda_plugin.so"
 PLUGIN_NAME = "hespas_cuda"  # JAX uses "cuda"; a process can load each name only once
 TPU_PLUGIN_NAME = "hespas_tpu"
@@ -99,6 +102,23 @@ def get_compiler_library(compiler: CompilerName) -> str:
             remedy=f"pip install 'hespas[{compiler}-compiler]'",
         )
     return library
+
+
+def describe_gpu_plugin_mismatch() -> str:
+    """Describe how jaxlib and the GPU plug-in differ; "" if they have the same version."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    for module, package in GPU_PLUGINS.items():
+        if _find_package_file(module, GPU_LIBRARY) is None:
+            continue
+        try:
+            versions = version("jaxlib"), version(package)
+        except PackageNotFoundError:
+            return ""
+        if versions[0] == versions[1]:
+            return ""
+        return f"jaxlib is {versions[0]} and {package} {versions[1]}: install one version of both"
+    return ""
 
 
 def make_tpu_compile_devices(

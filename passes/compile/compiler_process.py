@@ -46,6 +46,10 @@ TOO_LARGE = (
         r"Ran out of memory on (?P<space>\w+), .* \((?P<used>\S+)\) exceeds .* \((?P<limit>\S+)\)"
     ),
 )
+# XLA's compilers receive programs in a version of StableHLO that their plug-in can read.
+UNSERIALIZABLE = re.compile(r"Failed to serialize StableHLO to plugin version (?P<version>[\d.]+)")
+_ILLEGAL_OP = re.compile(r"(?P<place>loc\(.*?\): )?failed to legalize operation '(?P<op>[\w.]+)'")
+_VERSIONED_OP = re.compile(r"^vhlo\.(\w+)_v\d+$")
 _SIZE_MESSAGE = "it needs {used} of {limit} in memory {space}"
 _TIME_MESSAGE = "it did not finish in {seconds:g} s"
 
@@ -209,6 +213,8 @@ def explain_failure(stderr: str, code: int) -> str:
         if too_large := pattern.search(stderr):
             sizes = too_large.groupdict()
             return _SIZE_MESSAGE.format(**{**sizes, "space": sizes["space"].lower()})
+    if unserializable := UNSERIALIZABLE.search(stderr):
+        return _explain_serialization(stderr, unserializable["version"])
     lines = [line for line in stderr.splitlines() if line.strip()]
     for line in reversed(lines):
         if line.startswith("error: "):
@@ -227,6 +233,17 @@ def explain_failure(stderr: str, code: int) -> str:
     if code < 0:
         return f"its process was ended by {signal.Signals(-code).name}"
     return lines[-1].strip() if lines else f"exit code {code}"
+
+
+def _explain_serialization(stderr: str, version: str) -> str:
+    """Explain why a program cannot be written in a version of StableHLO."""
+    form = f"StableHLO {version}, in which the compiler receives programs,"
+    illegal = _ILLEGAL_OP.search(stderr)
+    if illegal is None:
+        return f"{form} cannot express this one"
+    op = _VERSIONED_OP.sub(r"stablehlo.\1", illegal["op"])
+    place = re.search(r'"([^"]*)"', illegal["place"] or "")
+    return f"{form} has no op {op}" + (f" ({place[1]})" if place else "")
 
 
 def describe_exceeded_limit(message: str) -> str:
