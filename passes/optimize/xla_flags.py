@@ -11,6 +11,10 @@ DISABLE = "--xla_disable_hlo_passes"
 # The importer cannot represent the output: a reduce-scatter or permute of several operands, or a
 # small all-reduce in a Triton kernel, which would be a fusion that communicates.
 INEXPRESSIBLE = ("gpu-reduce-scatter-combiner", "collective-permute-combiner", "collective-fusion")
+# It measures kernels. Without a GPU, it compiles each one, chooses what XLA would not choose with a
+# GPU, and fails if Triton cannot compile a product, which a GPU would leave to cuBLAS. No estimate
+# depends on its choices: tile sizes, and algorithms of libraries.
+AUTOTUNER = "autotuner"
 ASYNC_PASS = "async-collective-conversion"
 PARTITIONER = ("spmd-partitioning", "spmd-partitioner", "spmd_partitioner")
 

@@ -92,7 +92,9 @@ class XlaOptimizePass(Pass):
         try:
             answer = compile_module(module, request)
         except CompileFailure as error:
-            raise self._to_compile_error(module, target.name, str(error)) from None
+            raise self._to_compile_error(
+                module, target.name, str(error), uses_gpu_plugin=target.proto is not None
+            ) from None
         if compilation.spmd:
             check_arguments_divided(module, census.entry, find_entry_function(answer.module))
         facts = read_program_facts(module)
@@ -175,7 +177,10 @@ class XlaOptimizePass(Pass):
             if not compilation.spmd:
                 disabled += xla.PARTITIONER
             return xla.join_xla_flags(user_flags, disabled)
-        hespas_flags = [] if self.autotune else ["--xla_gpu_autotune_level=0"]
+        hespas_flags: list[str] = []
+        if not self.autotune:
+            hespas_flags.append("--xla_gpu_autotune_level=0")
+            disabled.append(xla.AUTOTUNER)
         if not self.triton_gemm:
             hespas_flags.append("--xla_gpu_enable_triton_gemm=false")
         disabled += xla.INEXPRESSIBLE
@@ -185,9 +190,15 @@ class XlaOptimizePass(Pass):
             disabled.append(xla.ASYNC_PASS)
         return xla.join_xla_flags([*hespas_flags, *user_flags], disabled)
 
-    def _to_compile_error(self, module: ir.Module, target: str, why: str) -> HespasError:
+    def _to_compile_error(
+        self, module: ir.Module, target: str, why: str, *, uses_gpu_plugin: bool
+    ) -> HespasError:
+        from hespas.dialects.xla import describe_gpu_plugin_mismatch
+
         return HespasError(
-            f"XLA could not optimise the module for {target}: {why}", op=module.operation
+            f"XLA could not optimise the module for {target}: {why}",
+            op=module.operation,
+            remedy=describe_gpu_plugin_mismatch() if uses_gpu_plugin else "",
         )
 
     def _write_hlo_text(self, answer: CompiledModule) -> None:
