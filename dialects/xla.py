@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from hespas.dialects.hlo_schema import parse_hlo_module
 from hespas.dialects.mlir import ir
 from hespas.support.errors import HespasError
 
@@ -274,9 +275,20 @@ def _make_cpu_collectives(devices: int) -> Any:
 
 
 def hlo_proto_to_text(proto: bytes, *, constants: bool = False) -> str:
-    """Convert a serialised HloModuleProto to HLO text, with or without large constants."""
+    """Convert a serialised HloModuleProto to HLO text, with or without large constants.
+
+    XLA's printer leaves out the numbers of replicas and partitions, which text needs to be read
+    again: those of the device assignment are added.
+    """
     from jaxlib import _hlo  # pyright: ignore[reportAttributeAccessIssue]
 
     options = _hlo.HloPrintOptions()
     options.print_large_constants = constants
-    return _hlo.HloModule.from_serialized_hlo_module_proto(proto).to_string(options)
+    text = _hlo.HloModule.from_serialized_hlo_module_proto(proto).to_string(options)
+    assignment = parse_hlo_module(proto).device_assignment
+    counts = {
+        "replica_count": assignment.replica_count, "num_partitions": assignment.computation_count
+    }  # fmt: skip
+    header, newline, rest = text.partition("\n")
+    added = [f", {name}={n}" for name, n in counts.items() if n > 1 and f"{name}=" not in header]
+    return "".join([header, *added, newline, rest])

@@ -20,6 +20,7 @@ from hespas.dialects.mlir_diagnostics import capture_diagnostics, to_hespas_erro
 from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
 from hespas.dialects.protobuf import extract_hlo_module
 from hespas.frontends import input_attributes, string_check
+from hespas.frontends.dump_folder import find_dumped_program
 from hespas.frontends.native_faults import check_native_faults
 from hespas.support.errors import HespasError, format_source_position
 from hespas.support.packed_data import unpack_bytes
@@ -37,13 +38,16 @@ def read_module(path: str | os.PathLike[str], context: ir.Context) -> ir.Module:
     """Read a module from a file, or from standard input if ``path`` is ``-``.
 
     The content determines the format, never the file name; ``.xz`` and ``.gz`` files are
-    decompressed. Ops of unregistered dialects are accepted if ``context`` allows them. ``hespas``
-    attributes of the module are verified, and typed ones are converted to dictionaries.
+    decompressed. Of a folder of XLA's dumps, the program after optimisation is read. Ops of
+    unregistered dialects are accepted if ``context`` allows them. ``hespas`` attributes of the
+    module are verified, and typed ones are converted to dictionaries.
 
     Raises:
         HespasError: If the file cannot be read or parsed.
     """
     name = os.fspath(path)
+    if os.path.isdir(name):
+        name = find_dumped_program(name)
     if _is_mlir_text(name):
         # MLIR opens the file itself: nothing is copied, and locations carry the file name.
         with open(name, "rb") as file:
@@ -230,10 +234,7 @@ COUNTS = {
     NUM_PARTITIONS: rb"num_partitions=(\d+)",
     NUM_REPLICAS: rb"replica_count=(\d+)",
 }
-COMBINED = (
-    "make the HLO with --xla_disable_hlo_passes=async-collective-conversion,"
-    "gpu-reduce-scatter-combiner,collective-permute-combiner"
-)
+SYNCHRONOUS = "make the HLO with --xla_disable_hlo_passes=async-collective-conversion"
 
 
 def _parse_hlo_text(data: bytes, name: str, context: ir.Context) -> ir.Module:
@@ -283,11 +284,10 @@ def _from_hlo_proto(proto: bytes, name: str, context: ir.Context) -> ir.Module:
             return import_hlo(proto, context)
     except (*NATIVE_ERRORS, ir.MLIRError) as error:
         message = _extract_hlo_message(error)
-        combined = re.search(r"[Aa]sync|single operand", message)
         raise HespasError(
             f"XLA cannot express this HLO in StableHLO: {message}",
             where=name,
-            remedy=COMBINED if combined else "",
+            remedy=SYNCHRONOUS if re.search(r"[Aa]sync", message) else "",
         ) from None
 
 

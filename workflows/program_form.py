@@ -20,6 +20,7 @@ from hespas.dialects.op_kinds import has_fusions
 from hespas.passes import registry
 from hespas.passes.base import Pass, build_pass
 from hespas.passes.compile.compiler_process import DEVICES_PER_HOST
+from hespas.passes.compile.hlo_origin import SCHEDULED_BY
 from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR
 from hespas.support.errors import HespasError, UsageError
 from hespas.workflows.fusible_ops import has_fusible_pair
@@ -116,9 +117,11 @@ def choose_program_form(state: ProgramState, request: FormRequest) -> ProgramFor
 
 def describe_optimisation(module: ir.Module) -> str:
     """Describe what XLA has done to a program; "" if it has not optimised it."""
-    target = read_program_facts(module).get(OPTIMISED_FOR)
-    if target is not None:
-        return f"optimised by XLA for {target}"
+    facts = read_program_facts(module)
+    if OPTIMISED_FOR in facts:
+        return f"optimised by XLA for {facts[OPTIMISED_FOR]}"
+    if SCHEDULED_BY in facts:
+        return f"scheduled by {facts[SCHEDULED_BY]}"
     return "with XLA's fusions" if has_fusions(module) else ""
 
 

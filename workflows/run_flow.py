@@ -20,13 +20,13 @@ from hespas.dialects.xla import MEMORY_PLAN_PARTS
 from hespas.passes import pipeline
 from hespas.passes.annotate.traverse import Annotation
 from hespas.passes.base import PassRun
+from hespas.passes.compile.compiler_estimates import MEMORY_FACT
 from hespas.passes.emit.emit_chakra import (
     EmitChakraPass,
     EmittedTraces,
     announce_trace_folder,
     choose_trace_folder,
 )
-from hespas.passes.optimize.compiler_estimates import MEMORY_FACT
 from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR
 from hespas.passes.prepare.device_grid import read_stated_count
 from hespas.support.errors import HespasError

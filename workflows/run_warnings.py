@@ -16,6 +16,7 @@ from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import FUSION
 from hespas.estimators import registry as estimators
 from hespas.passes.base import PassRun
+from hespas.passes.compile.hlo_origin import SCHEDULED_BY
 from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR
 from hespas.support.errors import UsageError
 from hespas.support.text_tables import format_percent
@@ -47,10 +48,11 @@ def warn_of_doubtful_program(
         find_pair: Returns what ``has_fusible_pair`` does.
     """
     estimator = (target.estimator or "").partition(" ")[0]
-    optimised_for = read_program_facts(module).get(OPTIMISED_FOR)
-    if optimised_for is None:
+    facts = read_program_facts(module)
+    optimised_for = facts.get(OPTIMISED_FOR)
+    if optimised_for is None and SCHEDULED_BY not in facts:
         _warn_of_unfused_ops(module, estimator, node, stats, run, find_pair)
-    elif node is not None and optimised_for != node.name:
+    elif optimised_for is not None and node is not None and optimised_for != node.name:
         run.warn(
             f"XLA has optimised the program for {optimised_for}, and the node is {node.name}: its "
             "kernels are not those of this node; start from the program before optimisation, and "

@@ -243,7 +243,7 @@ def _explain_serialization(stderr: str, version: str) -> str:
         return f"{form} cannot express this one"
     op = _VERSIONED_OP.sub(r"stablehlo.\1", illegal["op"])
     place = re.search(r'"([^"]*)"', illegal["place"] or "")
-    return f"{form} has no op {op}" + (f" ({place[1]})" if place else "")
+    return f"{form} cannot express the op {op}" + (f" ({place[1]})" if place else "")
 
 
 def describe_exceeded_limit(message: str) -> str:

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import io
+import math
 
+from hespas.dialects.attr_codec import read_program_facts, write_program_facts
 from hespas.dialects.hlo_groups import expand_mesh_axis_groups
 from hespas.dialects.mlir import hlo_proto_to_stablehlo, ir, make_context
+from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
+from hespas.passes.compile import hlo_origin
 from hespas.passes.compile.async_pairs import (
     replace_async_collectives,
     restore_async_collectives,
 )
+from hespas.passes.compile.combined_collectives import (
+    replace_combined_collectives,
+    restore_combined_collectives,
+)
+from hespas.passes.compile.compiler_estimates import attach_compiler_estimates
 from hespas.passes.compile.hlo_program import HloProgram
-from hespas.passes.compile.tpu_hlo import has_tilings, rewrite_tpu_hlo
+from hespas.passes.compile.tpu_hlo import rewrite_tpu_hlo
+from hespas.passes.prepare.device_grid import write_stated_count
 
 Place = tuple[str, int, int]  # file, line and column
 
@@ -34,15 +44,37 @@ def convert_hlo_to_stablehlo(proto: bytes, *, scheduled: bool = False) -> bytes:
 def import_hlo(proto: bytes, context: ir.Context) -> ir.Module:
     """Import a serialised HloModuleProto of any of XLA's compilers, in its schedule if it has one.
 
+    Shardings of a program that XLA has partitioned are removed: they are of the program before,
+    whose shapes were global.
+
     Raises:
         RuntimeError: XLA's importer rejects the module.
         ValueError: The protobuf is damaged, or contains a form of collective that is not known.
     """
     program = HloProgram(proto)
-    if has_tilings(program):  # only XLA:TPU's have
+    compiler = hlo_origin.find_compiler(program)
+    assignment = program.module.device_assignment
+    counts = {
+        NUM_REPLICAS: assignment.replica_count,
+        NUM_PARTITIONS: assignment.computation_count,
+    }
+    if compiler == hlo_origin.TPU:
         rewrite_tpu_hlo(program, keep_async=True)
     replace_async_collectives(program)
-    return _import_program(program, context, keep_schedule=True)
+    if hlo_origin.is_partitioned(program):
+        for one in program.iterate_instructions():
+            one.ClearField("sharding")
+    module = _import_program(program, context, keep_schedule=True)
+    if compiler == hlo_origin.TPU:
+        attach_compiler_estimates(module, None)
+    for name, count in counts.items():
+        if count and math.prod(counts.values()) > 1:
+            write_stated_count(module, name, count)
+    if program.is_scheduled:
+        write_program_facts(
+            module, {**read_program_facts(module), hlo_origin.SCHEDULED_BY: compiler}
+        )
+    return module
 
 
 def convert_tpu_hlo(proto: bytes, *, keep_async: bool) -> bytes:
@@ -59,10 +91,12 @@ def convert_tpu_hlo(proto: bytes, *, keep_async: bool) -> bytes:
 
 def _import_program(program: HloProgram, context: ir.Context, *, keep_schedule: bool) -> ir.Module:
     """Import a program, and restore what the importer loses."""
+    replace_combined_collectives(program)
     expand_mesh_axis_groups(program.iterate_instructions())
     places = _find_places(program)
     proto = program.serialize(keep_schedule=keep_schedule)
     module = ir.Module.parse(hlo_proto_to_stablehlo(proto), context)
+    restore_combined_collectives(module)
     restore_async_collectives(module)
     if places:
         _restore_locations(module, places)

@@ -175,18 +175,18 @@ def _remove_state(fusion: HloInstruction, body: HloComputation, state: set[int])
         if one is not root and one.operand_ids and removed.issuperset(one.operand_ids):
             removed.add(one.id)
     results = list(root.operand_ids) if root.opcode == "tuple" else [root.id]
-    kept = {old: number for old, number in enumerate(results) if number not in removed}
+    new_results = {old: number for old, number in enumerate(results) if number not in removed}
     shapes = list_result_shapes(fusion.shape)
-    shape = join_result_shapes([shapes[old] for old in kept])
+    shape = join_result_shapes([shapes[old] for old in new_results])
     fusion.shape.CopyFrom(shape)
     del fusion.output_operand_aliasing[:]
-    if root.opcode == "tuple" and len(kept) == 1:
+    if root.opcode == "tuple" and len(new_results) == 1:
         removed.add(root.id)
-        body.message.root_id = next(iter(kept.values()))
+        body.message.root_id = next(iter(new_results.values()))
     body.instructions = [one for one in body.instructions if one.id not in removed]
     for number, parameter in enumerate(body.list_parameters()):
         parameter.parameter_number = number
     if root.opcode == "tuple":
-        root.operand_ids[:] = kept.values()
+        root.operand_ids[:] = new_results.values()
         root.shape.CopyFrom(shape)
-    return {old: new for new, old in enumerate(kept)}
+    return {old: new for new, old in enumerate(new_results)}

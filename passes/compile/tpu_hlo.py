@@ -97,21 +97,6 @@ def rewrite_tpu_hlo(program: HloProgram, *, keep_async: bool) -> None:
     _check_collectives(program)
 
 
-def has_tilings(program: HloProgram) -> bool:
-    """Return whether layouts have tilings, as those of XLA:TPU do."""
-    shapes = (
-        program.module.host_program_shape.result,
-        *program.module.host_program_shape.parameters,
-    )
-    return any(map(_has_tiling, shapes)) or any(
-        _has_tiling(one.shape) for one in program.find_entry().instructions
-    )
-
-
-def _has_tiling(shape: Shape) -> bool:
-    return bool(shape.layout.tiles) or any(map(_has_tiling, shape.tuple_shapes))
-
-
 def _remove_computation_tilings(computation: HloComputation) -> None:
     """Remove tilings and memory spaces from all layouts of a computation."""
     program_shape = computation.message.program_shape
@@ -255,6 +240,6 @@ def _check_collectives(program: HloProgram) -> None:
     for one in program.iterate_instructions():
         body = program.find_fusion_body(one)
         inner = body.instructions if body is not None else ()
-        found = next((each for each in inner if program.find_collective(each) is not None), None)
-        if found is not None:
-            raise ValueError(f"the fusion {one.name} contains {found.opcode} {found.name}")
+        for each in inner:
+            if program.find_collective(each) is not None:
+                raise ValueError(f"the fusion {one.name} contains {each.opcode} {each.name}")

@@ -16,6 +16,10 @@ from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import find_entry_function
 from hespas.dialects.xla import CompilationSettings
 from hespas.passes.base import Pass, PassRun, option
+from hespas.passes.compile.compiler_estimates import (
+    attach_compiler_estimates,
+    name_memory_facts,
+)
 from hespas.passes.compile.compiler_process import (
     DEVICES_PER_HOST,
     CompiledModule,
@@ -24,10 +28,6 @@ from hespas.passes.compile.compiler_process import (
     compile_module,
 )
 from hespas.passes.optimize import xla_flags as xla
-from hespas.passes.optimize.compiler_estimates import (
-    attach_compiler_estimates,
-    name_memory_facts,
-)
 from hespas.passes.optimize.compiler_input import prepare_for_compiler
 from hespas.passes.prepare.partition import check_arguments_divided, replace_program
 from hespas.support.errors import HespasError, UsageError

@@ -26,6 +26,7 @@ from hespas.dialects.op_kinds import (
     NUM_REPLICAS,
     PARTITIONER_CALL_TARGETS,
     SHARDING_ATTRS,
+    SHARDY_CALL_PREFIX,
     contains_op,
     find_entry_function,
 )
@@ -283,11 +284,14 @@ def _run_partitioner(module: ir.Module, compilation: CompilationSettings, target
 
 def build_compilation(module: ir.Module, census: ModuleCensus) -> CompilationSettings:
     """Build the compilation settings of a module with global shapes; raises HespasError."""
+    calls = census.select_ops_by_name(*CUSTOM_CALLS)
     return CompilationSettings(
         replicas=read_stated_count(module, NUM_REPLICAS) or 1,
         partitions=_count_partitions(module, census),
         spmd=True,
-        shardy=bool(collect_meshes(module)) or census.has_op_with_prefix("sdy."),
+        shardy=bool(collect_meshes(module))
+        or census.has_op_with_prefix("sdy.")
+        or any(get_call_target(call).startswith(SHARDY_CALL_PREFIX) for call in calls),
         free_parameters=_find_unsharded(census.entry, "arg_attrs", "function_inputs"),
         free_results=_find_unsharded(census.entry, "res_attrs", "function_results"),
     )

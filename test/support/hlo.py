@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hespas.dialects.hlo_schema import build_hlo_message
 from hespas.dialects.mlir import hlo_text_to_proto
 from hespas.dialects.xla import hlo_proto_to_text
 from hespas.passes.compile.hlo_program import HloProgram
@@ -23,3 +24,10 @@ def rewrite_tpu_text(text: str) -> str:
     program = read_hlo_program(text)
     rewrite_tpu_hlo(program, keep_async=True)
     return print_hlo_program(program)
+
+
+def wrap_hlo_proto(text: str) -> bytes:
+    """Return HLO text as a serialised HloProto, in which XLA dumps a module."""
+    message = build_hlo_message("HloProto")
+    message.hlo_module.ParseFromString(hlo_text_to_proto(text))
+    return message.SerializeToString()

@@ -30,6 +30,7 @@ from hespas.passes.compile.compile_cache import (
     find_cached_compile,
     store_compile,
 )
+from hespas.passes.compile.compiler_estimates import attach_compiler_estimates
 from hespas.passes.compile.compiler_process import (
     CompileFailure,
     CompileRequest,
@@ -37,7 +38,6 @@ from hespas.passes.compile.compiler_process import (
     explain_failure,
 )
 from hespas.passes.compile.hlo_to_stablehlo import convert_tpu_hlo
-from hespas.passes.optimize.compiler_estimates import attach_compiler_estimates
 from hespas.support.errors import HespasError
 
 DATA = Path(__file__).parents[1] / "data"

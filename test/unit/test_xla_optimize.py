@@ -205,7 +205,7 @@ def test_crash_of_the_worker_is_an_error(monkeypatch, tmp_path):
         ("error: INVALID_ARGUMENT: Failed to serialize StableHLO to plugin version 1.13.7;\n\n"
          "Detailed error from MLIR: <unknown>:0: error: loc(\"cp-start\"): failed to legalize "
          "operation 'vhlo.async_start_v1' that was explicitly marked illegal: %0 = ...\n", 1,
-         "StableHLO 1.13.7, in which the compiler receives programs, has no op "
+         "StableHLO 1.13.7, in which the compiler receives programs, cannot express the op "
          "stablehlo.async_start (cp-start)"),
         ("error: INVALID_ARGUMENT: Failed to serialize StableHLO to plugin version 1.16.3;\n", 1,
          "StableHLO 1.16.3, in which the compiler receives programs, cannot express this one"),
