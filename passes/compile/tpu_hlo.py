@@ -27,6 +27,7 @@ import re
 from collections.abc import Collection
 from typing import Any
 
+from hespas.dialects.op_kinds import ZERO_PADDING_TARGET
 from hespas.passes.compile import kernel_names
 from hespas.passes.compile.async_pairs import PairMarker
 from hespas.passes.compile.hlo_program import (
@@ -51,7 +52,6 @@ _KERNEL_METADATA = "kernel_metadata"  # a frontend attribute of a Pallas kernel:
 _METADATA_FIELD = re.compile(r'\\*"(\w+)\\*": (\w+)')
 _KERNEL_CALL = "tpu_custom_call"
 _CONCATENATION = "ConcatBitcast"
-_ZERO_PADDING = "ZeroCrop"  # clears the padding of a buffer in its place
 
 
 def rewrite_tpu_hlo(program: HloProgram, *, keep_async: bool) -> None:
@@ -167,7 +167,7 @@ def _remove_memory_copies(program: HloProgram, computation: HloComputation) -> N
         source = next(iter(one.operand_ids), 0)
         if one.opcode == "bitcast":
             bitcasts[one.id] = source
-        if one.custom_call_target == _ZERO_PADDING:
+        if one.custom_call_target == ZERO_PADDING_TARGET:
             del one.output_operand_aliasing[:]
         operation = program.find_started_operation(one)
         if one.opcode == "copy-start" or (operation is not None and operation.opcode == "slice"):
