@@ -75,7 +75,11 @@ class _TargetConfig(BaseModel):
 
 
 class TargetFile(BaseModel):
-    """A target file, such as ``configs/targets/*.json``."""
+    """A target file, such as ``configs/targets/*.json``.
+
+    Attributes:
+        nearest: The device whose description by XLA was adapted, if XLA has none of this one.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -83,6 +87,7 @@ class TargetFile(BaseModel):
     config: _TargetConfig | None = None
     tpu: TpuTarget | None = None
     description: str = ""
+    nearest: str = ""
     sources: dict[str, str] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -99,12 +104,14 @@ class CompileTarget:
     Attributes:
         proto: The GpuTargetConfigProto of a GPU as text; None for other devices.
         tpu: The chip of a TPU; None for other devices.
+        nearest: The device whose description by XLA was adapted; "" if XLA has one of this device.
     """
 
     name: str
     proto: str | None
     description: str = ""
     tpu: TpuTarget | None = None
+    nearest: str = ""
 
     @property
     def is_cpu(self) -> bool:
@@ -151,7 +158,8 @@ def load_compile_target(name_or_path: str) -> CompileTarget:
     data = read_target_json(name_or_path)
     proto = _to_text_proto(data["config"]) if "config" in data else None
     tpu = TpuTarget.model_validate(data["tpu"]) if "tpu" in data else None
-    return CompileTarget(data["name"], proto, data.get("description", ""), tpu)
+    description, nearest = data.get("description", ""), data.get("nearest", "")
+    return CompileTarget(data["name"], proto, description, tpu, nearest)
 
 
 def read_target_json(name_or_path: str) -> dict[str, Any]:
