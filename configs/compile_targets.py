@@ -8,6 +8,7 @@ has the name of its node.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,9 +20,12 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from hespas.configs import (
     build_unknown_name_error,
     is_preset_name,
+    list_node_presets,
     list_preset_names,
+    load_node,
     read_preset_or_file,
 )
+from hespas.configs.node_spec import NodeSpec
 from hespas.configs.text_files import read_text_file
 from hespas.configs.tpu_targets import TpuTarget
 from hespas.configs.validation import Positive, validate_config
@@ -141,6 +145,33 @@ class CompileTarget:
 def list_target_presets() -> list[str]:
     """Return the names of all targets except ``cpu`` in alphabetical order."""
     return list_preset_names("targets")
+
+
+def find_node_target(node: NodeSpec) -> str:
+    """Return the target to compile for a node: its own, or the nearest one of a GPU of NVIDIA.
+
+    Nearest is the node that has the least difference of the peak rate of products in 16 bits and of
+    the memory bandwidth, both as logarithms. Returns "" if there is none.
+    """
+    targets = list_target_presets()
+    if node.name in targets:
+        return node.name
+    if node.vendor != "NVIDIA":
+        return ""
+    others = (load_node(name) for name in targets if name in list_node_presets())
+    distances = {
+        other.name: abs(math.log(_find_product_rate(node) / _find_product_rate(other)))
+        + abs(math.log(node.memory_bandwidth_bytes_per_s / other.memory_bandwidth_bytes_per_s))
+        for other in others
+        if other.vendor == node.vendor and _find_product_rate(other)
+    }
+    return min(distances, key=distances.__getitem__, default="") if _find_product_rate(node) else ""
+
+
+def _find_product_rate(node: NodeSpec) -> float:
+    """Return the peak rate of products in 16 bits; 0 if the node has none."""
+    rates = node.peaks_flops.get("matrix", {})
+    return rates.get("f16", rates.get("bf16", 0.0))
 
 
 def load_compile_target(name_or_path: str) -> CompileTarget:

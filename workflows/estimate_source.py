@@ -81,13 +81,17 @@ def _find_lowered_program(program: Any, args: tuple[Any, ...], device: str) -> A
     if hasattr(program, "compiler_ir"):
         return program
     from hespas.frontends.export.exportable_lowering import lower_exportable
-    from hespas.frontends.function_lowering import lower_function, select_lowering_platform
+    from hespas.frontends.function_lowering import (
+        lower_function,
+        lower_traced,
+        select_lowering_platform,
+    )
 
     platform = select_lowering_platform(configs.load_node(device).vendor)
     if isinstance(program, Exportable):
         return lower_exportable(program, platform)
     if hasattr(program, "jaxpr") and hasattr(program, "lower"):  # a Traced
-        return program.lower(lowering_platforms=(platform,))
+        return lower_traced(program, platform)
     if callable(program):
         return lower_function(program, args, platform)
     return None

@@ -27,7 +27,7 @@ from hespas.passes.emit.emit_chakra import (
     announce_trace_folder,
     choose_trace_folder,
 )
-from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR
+from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR, XlaOptimizePass
 from hespas.passes.prepare.device_grid import read_stated_count
 from hespas.support.errors import HespasError
 from hespas.support.output_folder import open_output_folder
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from hespas.workflows.sensitivity.step_sensitivity import StepSensitivity
 
 TextFunction = Callable[[str], None]
+LEAST_NOTED_S = 2.0  # of a compilation
 
 
 def ignore_text(text: str) -> None:
@@ -172,6 +173,7 @@ def execute_plan(
     form = run_fallible_steps(module, form, run_step)
     if form.warning:
         run.warn(form.warning)
+    _note_compile_time(timings, plan, run)
     for step in pipeline.insert_prepare(module, [*form.steps, *plan.steps]):
         run_step(step)
         if not is_checked and TargetAttr.NAME in module.operation.attributes:
@@ -187,6 +189,16 @@ def execute_plan(
         warn_of_doubtful_program(module, target, node, emitted.stats, run)
         warn_of_foreign_system(node, plan.system, run)
     return RunOutcome(module, target, run, timings, form.description)
+
+
+def _note_compile_time(timings: list[tuple[str, float]], plan: RunPlan, run: PassRun) -> None:
+    """Say how long XLA took for a form that was not asked for, and what takes less."""
+    seconds = sum(seconds for name, seconds in timings if name == XlaOptimizePass.name)
+    if plan.form.form is None and seconds >= LEAST_NOTED_S:
+        run.note(
+            f"note: XLA compiled the program in {seconds:.0f} s, and hespas keeps the result; "
+            "form fuse estimates it without XLA"
+        )
 
 
 def simulate_traces(
