@@ -32,6 +32,7 @@ _PLATFORM_COMPILERS = {
     "tpu": hlo_origin.TPU,
 }
 PairFinder = Callable[[ir.Module, frozenset[str]], bool]
+RAGGED_DOTS = ("chlo.ragged_dot", "mhlo.ragged_dot")
 LEAST_SHARE = 0.1  # of the compute time, from which unfused ops are worth a warning
 
 
@@ -61,6 +62,12 @@ def warn_of_doubtful_program(
     optimised_for = facts.get(OPTIMISED_FOR)
     if optimised_for is None and SCHEDULED_BY not in facts:
         _warn_of_unfused_ops(module, estimator, node, stats, run, find_pair)
+    ragged_count = sum(stats["kinds"].get(name, {"count": 0})["count"] for name in RAGGED_DOTS)
+    if ragged_count and node is not None and node.vendor == "NVIDIA":
+        run.warn(
+            f"{ragged_count} x ragged_dot is estimated as a product of its groups; XLA makes one "
+            "dense product of it on GPUs, which takes many times as long: form xla compiles it"
+        )
     if node is not None:
         _warn_of_foreign_compiler(facts, node, run)
         _warn_of_foreign_platform(facts, node, run)
@@ -135,7 +142,7 @@ def _format_remedy(node: NodeSpec | None) -> str:
     """Name the ways to the kernels that XLA would make of a program on a node."""
     from hespas.configs import compile_targets
 
-    if node is None or node.name not in compile_targets.list_target_presets():
+    if node is None or not compile_targets.find_node_target(node):
         return "add --form fuse"
     return "add --form xla, which compiles it for the node, or --form fuse"
 
