@@ -66,7 +66,8 @@ def warn_of_doubtful_program(
     if ragged_count and node is not None and node.vendor == "NVIDIA":
         run.warn(
             f"{ragged_count} x ragged_dot is estimated as a product of its groups; XLA makes one "
-            "dense product of it on GPUs, which takes many times as long: form xla compiles it"
+            "dense product of it on GPUs, which takes many times as long: "
+            f"{run.spell_option('form', 'xla')} compiles it"
         )
     if node is not None:
         _warn_of_foreign_compiler(facts, node, run)
@@ -80,7 +81,7 @@ def _warn_of_foreign_compiler(facts: Mapping[str, Fact], node: NodeSpec, run: Pa
     from hespas.configs.compile_targets import find_node_target  # it adds to every start-up
 
     target, compiler = facts.get(OPTIMISED_FOR), facts.get(SCHEDULED_BY)
-    if target is not None and target != node.name:
+    if target is not None and target != node.name and not node.is_anonymous:
         if target == find_node_target(node):
             run.warn(
                 f"XLA has no target for {node.name}, and compiled the program for the nearest one, "
@@ -98,7 +99,7 @@ def _warn_of_foreign_compiler(facts: Mapping[str, Fact], node: NodeSpec, run: Pa
     run.warn(
         f"XLA has optimised the program for {device}, and the node is {node.name}: its "
         "kernels are not those of this node; start from the program before optimisation, and "
-        f"{_format_remedy(node)}"
+        f"{_format_remedy(node, run)}"
     )
 
 
@@ -126,7 +127,7 @@ def _warn_of_unfused_ops(
         run.warn(
             f"XLA has not optimised the program: {format_percent(share)} of its compute time is "
             "in ops that XLA would fuse, so that the estimate can be several times too slow; "
-            f"{_format_remedy(node)}"
+            f"{_format_remedy(node, run)}"
         )
 
 
@@ -138,13 +139,14 @@ def _estimates_single_ops(estimator: str) -> bool:
         return False
 
 
-def _format_remedy(node: NodeSpec | None) -> str:
+def _format_remedy(node: NodeSpec | None, run: PassRun) -> str:
     """Name the ways to the kernels that XLA would make of a program on a node."""
     from hespas.configs import compile_targets
 
+    xla, fuse = (run.spell_option("form", form) for form in ("xla", "fuse"))
     if node is None or not compile_targets.find_node_target(node):
-        return "add --form fuse"
-    return "add --form xla, which compiles it for the node, or --form fuse"
+        return f"add {fuse}"
+    return f"add {xla}, which compiles it for the node, or {fuse}"
 
 
 def _warn_of_foreign_constants(node: NodeSpec, run: PassRun) -> None:
