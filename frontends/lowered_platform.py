@@ -40,10 +40,12 @@ def _iterate_primitives(jaxpr: Any) -> Iterator[str]:
         one = waiting.pop()
         if isinstance(one, (list, tuple)):
             waiting += one
-        elif hasattr(one, "jaxpr"):
-            waiting.append(one.jaxpr)
-        elif hasattr(one, "eqns") and id(one) not in seen:
+        elif id(one) in seen:
+            continue
+        elif hasattr(one, "eqns"):
             seen.add(id(one))
             for equation in one.eqns:
                 yield equation.primitive.name
                 waiting += equation.params.values()
+        elif hasattr(one, "jaxpr"):  # a closed one of jax 0.10; that of 0.12 has equations itself
+            waiting.append(one.jaxpr)

@@ -227,6 +227,8 @@ ALIASING = ", output_to_operand_aliasing={"
 ALIASING_ATTRIBUTE = re.compile(
     r", output_to_operand_aliasing=\{(?:\{[\d, ]*\}: \(\d+, \{[\d, ]*\}(?:, [\w-]+)?\)(?:, )?)*\}"
 )
+HLO_HEADER = re.compile(r"(?P<name>\s*HloModule\s+[^\s,]+).*")
+IS_SCHEDULED = "is_scheduled=true"
 ASYNC_START = re.compile(r" [a-z-]+-start\(")
 HLO_PLACE = re.compile(r"was parsing (\d+:\d+): error: (.*)")
 STATUS = re.compile(r"^[A-Z_]+: ")
@@ -241,7 +243,7 @@ def _parse_hlo_text(data: bytes, name: str, context: ir.Context) -> ir.Module:
     try:
         text = data.decode()
         with run_native_reader(name, len(data)):
-            proto = hlo_text_to_proto(_remove_refused_attributes(text))
+            proto = hlo_text_to_proto(_state_schedule(_remove_refused_attributes(text)))
     except UnicodeDecodeError:
         raise HespasError("the HLO text is not UTF-8", where=name) from None
     except NATIVE_ERRORS as error:
@@ -273,6 +275,18 @@ def _remove_refused_attributes(text: str) -> str:
         ALIASING_ATTRIBUTE.sub("", line) if ALIASING in line and ASYNC_START.search(line) else line
         for line in lines
     )
+
+
+def _state_schedule(text: str) -> str:
+    """Say in the header of HLO text that its order is a schedule, if only the order shows overlap.
+
+    XLA's parser forgets the order of a text without ``is_scheduled=true``, so that the end of each
+    asynchronous collective would follow its start at once.
+    """
+    header = HLO_HEADER.match(text)
+    if header is None or IS_SCHEDULED in header[0] or not ASYNC_START.search(text):
+        return text
+    return f"{header['name']}, {IS_SCHEDULED}{text[header.end('name') :]}"
 
 
 def _from_hlo_proto(proto: bytes, name: str, context: ir.Context) -> ir.Module:

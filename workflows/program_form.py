@@ -22,7 +22,7 @@ from hespas.dialects.xla import CompilerName
 from hespas.passes import registry
 from hespas.passes.base import Pass, build_pass
 from hespas.passes.compile.compiler_process import DEVICES_PER_HOST
-from hespas.passes.compile.hlo_origin import SCHEDULED_BY
+from hespas.passes.compile.hlo_origin import PARTITIONED_BY, SCHEDULED_BY
 from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR
 from hespas.support.errors import HespasError, UsageError
 from hespas.workflows.fusible_ops import has_fusible_pair, list_rewritten_ops
@@ -97,17 +97,19 @@ class ProgramState:
         is_prepared: Whether a pass of hespas has prepared it.
         has_fusible_pair: Whether it has ops that XLA would fuse.
         rewritten_ops: The other ops that XLA would change, with what it makes of them.
+        partitioner: The compiler of XLA that has partitioned it, and not scheduled it; "" if none.
     """
 
     optimisation: str
     is_prepared: bool
     has_fusible_pair: bool
     rewritten_ops: tuple[str, ...] = ()
+    partitioner: str = ""
 
     @property
     def is_raw(self) -> bool:
         """Whether neither XLA nor hespas has treated the program."""
-        return not self.is_prepared and not self.optimisation
+        return not self.is_prepared and not self.optimisation and not self.partitioner
 
 
 def inspect_program(module: ir.Module) -> ProgramState:
@@ -117,6 +119,7 @@ def inspect_program(module: ir.Module) -> ProgramState:
         TargetAttr.read_from_op(module.operation) is not None,
         has_fusible_pair(module),
         list_rewritten_ops(module),
+        str(read_program_facts(module).get(PARTITIONED_BY, "")),
     )
 
 
@@ -208,7 +211,10 @@ def run_fallible_steps(
 
 
 def _build_as_is_form(state: ProgramState) -> ProgramForm:
-    return ProgramForm((), ", ".join(filter(None, ("as it is", state.optimisation))))
+    partitioning = f"partitioned by {state.partitioner}" if state.partitioner else ""
+    return ProgramForm(
+        (), ", ".join(filter(None, ("as it is", state.optimisation or partitioning)))
+    )
 
 
 def _build_fused_form() -> ProgramForm:

@@ -8,6 +8,7 @@ from hespas.dialects.op_kinds import PARTITIONER_CALL_TARGETS, SHARDY_CALL_PREFI
 from hespas.passes.compile.hlo_program import HloInstruction, HloProgram, Shape
 
 SCHEDULED_BY = "scheduled_by"  # the fact that names the compiler whose schedule a program has
+PARTITIONED_BY = "partitioned_by"  # the fact of a program that XLA has partitioned, not scheduled
 TPU, GPU, CPU, UNKNOWN = "XLA:TPU", "XLA:GPU", "XLA:CPU", "XLA"
 _PARTITIONED_NAME = re.compile(r"_spmd(\.\d+)*$")  # of the entry, by XLA's partitioner
 # Fields of the configurations that a compiler attaches to instructions.

@@ -61,7 +61,8 @@ def import_hlo(proto: bytes, context: ir.Context) -> ir.Module:
     if compiler == hlo_origin.TPU:
         rewrite_tpu_hlo(program, keep_async=True)
     replace_async_collectives(program)
-    if hlo_origin.is_partitioned(program):
+    is_partitioned = hlo_origin.is_partitioned(program)
+    if is_partitioned:
         for one in program.iterate_instructions():
             one.ClearField("sharding")
     module = _import_program(program, context, keep_schedule=True)
@@ -70,10 +71,9 @@ def import_hlo(proto: bytes, context: ir.Context) -> ir.Module:
     for name, count in counts.items():
         if count and math.prod(counts.values()) > 1:
             write_stated_count(module, name, count)
-    if program.is_scheduled:
-        write_program_facts(
-            module, {**read_program_facts(module), hlo_origin.SCHEDULED_BY: compiler}
-        )
+    if is_partitioned:
+        fact = hlo_origin.SCHEDULED_BY if program.is_scheduled else hlo_origin.PARTITIONED_BY
+        write_program_facts(module, {**read_program_facts(module), fact: compiler})
     return module
 
 

@@ -13,7 +13,11 @@ from hespas.passes.prepare.census import ModuleCensus, collect_census
 from hespas.passes.prepare.communicators import infer_grid_and_groups
 from hespas.passes.prepare.device_grid import drop_boundary_attrs
 from hespas.passes.prepare.input_check import check_input_form
-from hespas.passes.prepare.legalise import legalise_dialects, replace_cross_replica_sums
+from hespas.passes.prepare.legalise import (
+    legalise_dialects,
+    replace_cross_replica_sums,
+    split_variadic_collectives,
+)
 from hespas.passes.prepare.partition import (
     HLO_IMPORT,
     build_compilation,
@@ -69,6 +73,8 @@ def prepare_for_compiler(
         compilation = CompilationSettings(grid.replicas, grid.partitions)
         drop_boundary_attrs(census.entry, SHARDING_ATTRS)
     if _legalise_mhlo(module):
+        census = collect_census(module)
+    if split_variadic_collectives(census):
         census = collect_census(module)
     name_entry_main(module, census.entry)
     return census, compilation

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import lzma
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from hespas.passes.base import PassRun
 from hespas.support.errors import HespasError
 from hespas.tools import hespas as tool
 from hespas.tools.console_scripts import run_tool_main
+from hespas.workflows.program_form import FormRequest, choose_program_form, inspect_program
 from hespas.workflows.run_summary import to_summary_json
 
 # A gradient is summed while the next layer is computed: `w` is all-reduced from before the product
@@ -204,6 +206,16 @@ ENTRY %main (g0: f32[1048576], x0: f32[2048,2048]) -> f32[1048576] {
 """  # noqa: E501
 
 
+@pytest.mark.parametrize("words", [OPS, WRAPPED], ids=["ops", "wrapped"])
+def test_pairs_of_a_text_that_states_no_schedule_keep_its_order(words):
+    """Only the order of the text shows what runs alongside."""
+    text = "\n" + fill(STEP, words).replace("is_scheduled=true, ", "")
+    result = hespas.estimate(read_text(text), **H100S)
+    assert result.step_time_s == hespas.estimate(IN_ORDER, **H100S).step_time_s
+    with pytest.raises(HespasError, match=r"step\.hlo:\d+:\d+: .*not valid HLO text"):
+        read_text(text.replace("all-reduce", "all-produce"))
+
+
 def test_the_body_of_a_loop_keeps_its_schedule():
     early = hespas.estimate(read_text(LOOP), target="H100_80GB", system="H100_80GB_4GPU")
     start = next(line for line in LOOP.split("\n") if "%start = " in line)
@@ -255,8 +267,22 @@ def test_shardings_of_a_partitioned_program_are_of_the_program_before(header, na
     assert [attr.operand_bytes for attr in attrs] == [4 * (512 * 1024 + 256)] * len(kinds)
 
 
+@pytest.mark.parametrize(("name", "op"), [("main_spmd", TUPLE), ("main", REDUCED)])
+def test_a_partitioned_program_is_taken_as_it_is(name, op):
+    """It can still be compiled where that is asked for: XLA has not scheduled it."""
+    module = read_text(fill(PARTITIONED, {"HEADER": "", "NAME": name, "OP": op}))
+    state = inspect_program(module)
+    request = FormRequest(form=None, node="H100_80GB", estimates_real_times=True)
+    form = choose_program_form(state, request)
+    assert (form.steps, form.description) == ((), "as it is, partitioned by XLA")
+    compiled = choose_program_form(state, replace(request, form="xla"))
+    assert [step.name for step in compiled.steps] == ["xla-optimize"]
+
+
 def test_shardings_of_a_program_before_partitioning_divide_it():
-    module = read_text(fill(PARTITIONED, {"HEADER": "", "NAME": "main", "OP": TUPLE}))
+    text = fill(PARTITIONED, {"HEADER": "", "NAME": "main", "OP": TUPLE})
+    assert inspect_program(read_text(text)).is_raw
+    module = read_text(text)
     assert "mhlo.sharding" in str(module)
     assert [attr.kind for attr in list_comm_attrs(module)] == ["all_gather"]
 
