@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from hespas.frontends.lowered_platform import record_platform
 from hespas.support.errors import HespasError
 
 if TYPE_CHECKING:
@@ -45,14 +44,7 @@ def lower_function(function: Callable[..., Any], args: tuple[Any, ...], platform
 
     traceable: Any = function if hasattr(function, "trace") else jax.jit(function)
     with _enter_argument_mesh(args):
-        return lower_traced(traceable.trace(*args), platform)
-
-
-def lower_traced(traced: Any, platform: str) -> Lowered:
-    """Lower a ``jax.stages.Traced`` for a platform, which the module remembers."""
-    lowered = traced.lower(lowering_platforms=(platform,))
-    record_platform(lowered, traced.jaxpr, platform)
-    return lowered
+        return traceable.trace(*args).lower(lowering_platforms=(platform,))
 
 
 @contextlib.contextmanager

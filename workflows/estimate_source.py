@@ -81,17 +81,13 @@ def _find_lowered_program(program: Any, args: tuple[Any, ...], device: str) -> A
     if hasattr(program, "compiler_ir"):
         return program
     from hespas.frontends.export.exportable_lowering import lower_exportable
-    from hespas.frontends.function_lowering import (
-        lower_function,
-        lower_traced,
-        select_lowering_platform,
-    )
+    from hespas.frontends.function_lowering import lower_function, select_lowering_platform
 
     platform = select_lowering_platform(configs.load_node(device).vendor)
     if isinstance(program, Exportable):
         return lower_exportable(program, platform)
     if hasattr(program, "jaxpr") and hasattr(program, "lower"):  # a Traced
-        return lower_traced(program, platform)
+        return program.lower(lowering_platforms=(platform,))
     if callable(program):
         return lower_function(program, args, platform)
     return None
@@ -99,9 +95,11 @@ def _find_lowered_program(program: Any, args: tuple[Any, ...], device: str) -> A
 
 def _take_lowered_module(program: Any, lowered: Any) -> ProgramSource:
     """Copy the module of a ``Lowered``, and write on it what its model needs."""
+    from hespas.frontends.lowered_platform import record_platform
     from hespas.frontends.model_operations import add_model_flops
 
     module = clone_module(frontends.from_jax(lowered))
+    record_platform(module, lowered)
     facts = program.facts if isinstance(program, Exportable) else {}
     facts = add_model_flops(module, {**read_program_facts(module), **facts})
     if facts:

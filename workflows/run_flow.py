@@ -17,6 +17,7 @@ from hespas.dialects.attrs import MemoryAttr, SplitAttr, TargetAttr
 from hespas.dialects.mlir import ir, make_context
 from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
 from hespas.dialects.xla import MEMORY_PLAN_PARTS
+from hespas.frontends.lowered_platform import infer_platform
 from hespas.passes import pipeline
 from hespas.passes.annotate.traverse import Annotation
 from hespas.passes.base import PassRun
@@ -166,6 +167,7 @@ def execute_plan(
     """Execute the passes of a plan; arguments and errors are those of :func:`run_program`."""
     run = run or create_pass_run(plan, note, progress)
     module = module or frontends.read_module(plan.mlir, make_context())
+    infer_platform(module)
     timings: list[tuple[str, float]] = []
     is_checked = False
 

@@ -110,7 +110,8 @@ def _warn_of_foreign_platform(facts: Mapping[str, Fact], node: NodeSpec, run: Pa
     if ops is not None and platform != own:
         run.warn(
             f"the program was lowered for {platform}, and the node is {node.name}: JAX lowers "
-            f"{ops} otherwise for {own}; lower it for the node, with hespas export --platform {own}"
+            f"{ops} otherwise for {own}; lower it for the node, with hespas export --platform "
+            f"{own}, or pass the function itself to hespas.estimate"
         )
 
 

@@ -53,7 +53,6 @@ def _lower_for_device(program: Exportable, platform: str, device: AbstractDevice
     import jax
 
     from hespas.frontends.export.custom_partitioning import lower_without_devices
-    from hespas.frontends.function_lowering import lower_traced
 
     mesh = _make_abstract_mesh(program.mesh, program.explicit_axes, device)
     for leaf in jax.tree.leaves(program.args):
@@ -70,7 +69,7 @@ def _lower_for_device(program: Exportable, platform: str, device: AbstractDevice
         options["out_shardings"] = to_named_shardings(program.out_shardings, mesh)
     jitted = jax.jit(_rename_function(program.function, program.name), **options)
     with jax.sharding.use_abstract_mesh(mesh), lower_without_devices(mesh):
-        return lower_traced(jitted.trace(*program.args), platform)
+        return jitted.trace(*program.args).lower(lowering_platforms=(platform,))
 
 
 def _check_element_width(leaf: Any) -> None:

@@ -153,7 +153,6 @@ def _load_and_lower(request: ExportRequest) -> LoweredProgram:
     from hespas.frontends.export import export_spec, recipe_options
     from hespas.frontends.export.exportable import Exportable
     from hespas.frontends.export.exportable_lowering import lower_exportable
-    from hespas.frontends.function_lowering import lower_traced
 
     function = find_program_function(request.program)
     name = request.program.partition(":")[2].rpartition(".")[2] or Path(request.program).stem
@@ -170,7 +169,7 @@ def _load_and_lower(request: ExportRequest) -> LoweredProgram:
         lowered = lower_exportable(built_program, request.platform, request.target)
         return LoweredProgram(lowered, built_program.name, built_program.mesh, built_program.facts)
     if hasattr(built_program, "lower") and hasattr(built_program, "jaxpr"):  # a Traced
-        built_program = lower_traced(built_program, request.platform)
+        built_program = built_program.lower(lowering_platforms=(request.platform,))
     if not hasattr(built_program, "compiler_ir"):
         raise HespasError(
             f"the function returned a {type(built_program).__name__}, not {ACCEPTED_RESULTS}",

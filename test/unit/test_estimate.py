@@ -11,6 +11,7 @@ import pytest
 from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 
 import hespas
+from hespas import frontends
 from hespas.dialects.attr_codec import read_program_facts
 from hespas.dialects.xla import find_gpu_library
 from hespas.frontends.export import Exportable
@@ -229,5 +230,29 @@ def test_a_module_remembers_the_platform_that_it_was_lowered_for():
             assert facts["lowered_for"] == platform
             assert facts["platform_ops"] == "ragged_dot_general"
             assert not [text for text in result.warnings if "lowered" in text]
+    lowered = jax.jit(experts).trace(*shapes).lower(lowering_platforms=("cpu",))
+    result = hespas.estimate(lowered, target="TPUv5p", form="as-is")
+    assert any(
+        text.startswith("the program was lowered for cpu, and the node is TPUv5p")
+        for text in result.warnings
+    )
+    assert "lowered_for" not in read_program_facts(frontends.from_jax(lowered))
+
+
+def test_random_numbers_that_were_lowered_for_a_cpu_are_a_loop():
+    """Each of its rounds reads and writes memory, on any device."""
+
+    def drop(x: Any) -> Any:
+        return x * jax.random.bernoulli(jax.random.key(0), 0.9, x.shape)
+
+    times = {}
+    for platform in ("cpu", "cuda", "tpu"):
+        lowered = jax.jit(drop).trace(array(512, 512)).lower(lowering_platforms=(platform,))
+        for program in (lowered, lowered.as_text()):
+            result = hespas.estimate(program, target=NODE, form="fuse")
+            times[platform] = result.compute_s
+            warnings = [text for text in result.warnings if "lowers threefry2x32" in text]
+            assert len(warnings) == (platform == "cpu")
+    assert times["cpu"] > 2 * times["cuda"] == 2 * times["tpu"]
     plain = hespas.estimate(layer, *shapes[:1], array(256, 128), target=NODE, form="as-is")
     assert "platform_ops" not in read_program_facts(plain.module)

@@ -155,7 +155,7 @@ def test_a_program_that_was_lowered_for_another_platform(place, capsys, platform
     expected = (
         f"the program was lowered for {platform}, and the node is {node}: JAX lowers "
         f"ragged_dot_general otherwise for {own}; lower it for the node, with hespas export "
-        f"--platform {own}"
+        f"--platform {own}, or pass the function itself to hespas.estimate"
     )
     assert warnings == ([expected] if own else [])
 
