@@ -237,6 +237,8 @@ def test_a_module_remembers_the_platform_that_it_was_lowered_for():
         for text in result.warnings
     )
     assert "lowered_for" not in read_program_facts(frontends.from_jax(lowered))
+    plain = hespas.estimate(layer, *shapes[:1], array(256, 128), target=NODE, form="as-is")
+    assert "platform_ops" not in read_program_facts(plain.module)
 
 
 def test_random_numbers_that_were_lowered_for_a_cpu_are_a_loop():
@@ -254,5 +256,3 @@ def test_random_numbers_that_were_lowered_for_a_cpu_are_a_loop():
             warnings = [text for text in result.warnings if "lowers threefry2x32" in text]
             assert len(warnings) == (platform == "cpu")
     assert times["cpu"] > 2 * times["cuda"] == 2 * times["tpu"]
-    plain = hespas.estimate(layer, *shapes[:1], array(256, 128), target=NODE, form="as-is")
-    assert "platform_ops" not in read_program_facts(plain.module)
