@@ -20,6 +20,7 @@ from hespas.passes.compile.combined_collectives import (
 )
 from hespas.passes.compile.compiler_estimates import attach_compiler_estimates
 from hespas.passes.compile.hlo_program import HloProgram
+from hespas.passes.compile.named_shardings import replace_named_shardings
 from hespas.passes.compile.tpu_hlo import rewrite_tpu_hlo
 from hespas.passes.prepare.device_grid import write_stated_count
 
@@ -66,6 +67,8 @@ def import_hlo(proto: bytes, context: ir.Context) -> ir.Module:
         for one in program.iterate_instructions():
             one.ClearField("sharding")
     module = _import_program(program, context, keep_schedule=True)
+    if not is_partitioned:
+        replace_named_shardings(module)
     if compiler == hlo_origin.TPU:
         attach_compiler_estimates(module, None)
     for name, count in counts.items():

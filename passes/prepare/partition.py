@@ -190,7 +190,7 @@ def has_global_shapes(module: ir.Module, census: ModuleCensus) -> bool:
     for call in census.select_ops_by_name(*CUSTOM_CALLS):
         if get_call_target(call) in PARTITIONER_CALL_TARGETS:
             return True
-    if HLO_IMPORT in attributes and NUM_PARTITIONS not in attributes:
+    if HLO_IMPORT in attributes and NUM_PARTITIONS not in attributes and _is_per_device(census):
         return False  # The partitioner left the argument shardings behind.
     if any(_is_dividing_sharding(text) for text in _collect_boundary_shardings(census.entry)):
         return True

@@ -19,6 +19,7 @@ from hespas.dialects.mlir import hlo_text_to_proto, ir, make_context
 from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
 from hespas.dialects.xla import find_gpu_library
 from hespas.passes.base import PassRun
+from hespas.passes.compile.named_shardings import number_sharding, replace_named_shardings
 from hespas.support.errors import HespasError
 from hespas.tools import hespas as tool
 from hespas.tools.console_scripts import run_tool_main
@@ -285,6 +286,48 @@ def test_shardings_of_a_program_before_partitioning_divide_it():
     module = read_text(text)
     assert "mhlo.sharding" in str(module)
     assert [attr.kind for attr in list_comm_attrs(module)] == ["all_gather"]
+
+
+def test_shardings_divide_a_program_whose_header_has_no_counts():
+    """As JAX prints ``lowered.as_text("hlo")``."""
+    text = fill(PARTITIONED, {"HEADER": "", "NAME": "main", "OP": TUPLE})
+    module = read_text(text.replace(",  num_partitions=4", ""))
+    assert NUM_PARTITIONS not in module.operation.attributes
+    assert [attr.kind for attr in list_comm_attrs(module)] == ["all_gather"]
+    assert ir.IntegerAttr(module.operation.attributes[NUM_PARTITIONS]).value == 4
+
+
+# XLA of jax 0.12 writes the first in its dumps of what JAX 0.12 lowers to the second.
+NAMED = {
+    "{mesh['x'=2,'y'=4], [{'x'}, {'y'}]}": "{devices=[2,4]<=[2,4]}",
+    "{mesh['x'=2,'y'=4], [{'y'}, {'x'}]}": "{devices=[4,2]<=[2,4]T(1,0)}",
+    "{mesh['x'=2,'y'=4], [{'y','x'}, {}]}": "{devices=[8,1]<=[2,4]T(1,0)}",
+    "{mesh['x'=2,'y'=4], [{}, {'x', 'y'}]}": "{devices=[1,8]<=[2,4]}",
+    "{mesh['x'=2,'y'=4], [{'y'}, {}]}": ("{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}"),
+    "{mesh['x'=2,'y'=4], [{}, {'x', ?}], replicated={'y'}}": (
+        "{devices=[1,2,4]<=[2,4] last_tile_dim_replicate}"
+    ),
+    "{mesh['x'=2,'y'=4], [{}, {?}]}": "{replicated}",
+    "{{mesh['x'=2], [{'x'}]}, {mesh['x'=2], [{}]}}": "{{devices=[2]<=[2]}, {replicated}}",
+    "{devices=[2,1]<=[2]}": "{devices=[2,1]<=[2]}",
+}
+
+
+@pytest.mark.parametrize(("named", "numbered"), NAMED.items())
+def test_named_shardings_become_numbers(named, numbered):
+    text = f"""func.func @main(%x: tensor<64x64xf32> {{mhlo.sharding = "{named}"}})
+        -> (tensor<64x64xf32> {{mhlo.sharding = "{named}"}}) {{
+      %0 = stablehlo.tanh %x {{mhlo.sharding = "{named}"}} : tensor<64x64xf32>
+      return %0 : tensor<64x64xf32> }}"""
+    module = ir.Module.parse(text, make_context())
+    replace_named_shardings(module)
+    assert str(module).count(f'"{numbered}"') == 3
+
+
+@pytest.mark.parametrize("dims", ["[{'x':(1)2}, {}]", "[{}, {}], unreduced={'x'}", "[{'z'}, {}]"])
+def test_other_named_shardings_are_errors(dims):
+    with pytest.raises(ValueError, match="has a form that is not known"):
+        number_sharding(f"{{mesh['x'=4], {dims}}}")
 
 
 def test_the_protobuf_has_the_number_of_devices():
