@@ -24,6 +24,8 @@ from hespas.passes.base import Pass, build_pass
 from hespas.passes.compile.compiler_process import DEVICES_PER_HOST
 from hespas.passes.compile.hlo_origin import PARTITIONED_BY, SCHEDULED_BY
 from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR
+from hespas.passes.prepare.census import collect_census
+from hespas.passes.prepare.input_check import check_input_form
 from hespas.support.errors import HespasError, UsageError
 from hespas.workflows.fusible_ops import has_fusible_pair, list_rewritten_ops
 
@@ -189,16 +191,18 @@ def run_fallible_steps(
 ) -> ProgramForm:
     """Run the passes of a form that has a fallback.
 
-    If they fail, the ops of the module become what they were.
+    If they fail, the ops of the module become what they were. What no form can be made of is an
+    error, not a reason for the fallback.
 
     Returns:
         The form whose passes are still to be run: the fallback, or the form without passes.
 
     Raises:
-        HespasError: A pass fails, and there is no fallback.
+        HespasError: The module cannot be estimated, or a pass fails and there is no fallback.
     """
     if form.fallback is None:
         return form
+    check_input_form(collect_census(module))
     original = clone_module(module)
     try:
         for step in form.steps:

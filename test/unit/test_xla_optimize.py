@@ -273,6 +273,37 @@ def test_a_small_all_reduce_is_no_fusion():
     passes.run_pipeline(module, "split-linear,roofline-annotate{node=H100_80GB}", quiet())
 
 
+# Gradients of two weights in one all-reduce, as PyTorch/XLA writes them, and rows to each device.
+VARIADIC = """
+module attributes {mhlo.num_partitions = 4 : i32} {
+  func.func public @main(%x: tensor<1024x1024xf32>, %y: tensor<512x1024xf32>)
+      -> (tensor<256x4096xf32>, tensor<128x4096xf32>) {
+    %0:2 = "stablehlo.all_reduce"(%x, %y) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,
+        replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<1024x1024xf32>, tensor<512x1024xf32>) -> (tensor<1024x1024xf32>, tensor<512x1024xf32>)
+    %1:2 = "stablehlo.all_to_all"(%0#0, %0#1) <{channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>,
+        replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, concat_dimension = 1 : i64,
+        split_count = 4 : i64, split_dimension = 0 : i64}>
+      : (tensor<1024x1024xf32>, tensor<512x1024xf32>) -> (tensor<256x4096xf32>, tensor<128x4096xf32>)
+    return %1#0, %1#1 : tensor<256x4096xf32>, tensor<128x4096xf32>
+  }
+}
+"""  # noqa: E501
+
+
+@gpu
+def test_collectives_of_several_operands_are_compiled():
+    """XLA finds no layout for the tuple of an all-reduce with a channel; its combiner makes one."""
+    module = optimise(VARIADIC, "target=H100_80GB,stage=scheduled,async-collectives=keep")
+    kinds = Counter({name.partition(" ")[0]: 0 for name in collectives(module)})
+    for name, count in collectives(module).items():
+        kinds[name.partition(" ")[0]] += count
+    assert kinds == {"stablehlo.all_reduce": 1, "stablehlo.all_to_all": 2}
+
+
 @gpu
 def test_replicas():
     """A module of pmap: replicas, no channels."""
