@@ -105,15 +105,10 @@ def estimate(
         plan = run_plan.build_run_plan(run_plan.merge_run_config(values, {}, "hespas.estimate"))
         if source.is_lowered:
             plan = replace(plan, form=replace(plan.form, otherwise=FUSE))
-        run = replace(run_flow.create_pass_run(plan, note), spell_option=_spell_argument)
-        outcome = run_flow.execute_plan(plan, note, module=source.module, run=run)
+        outcome = run_flow.execute_plan(plan, note, module=source.module)
         simulation = run_flow.simulate_traces(plan, outcome, note)
     summary = run_flow.summarise_run(plan, outcome, simulation)
     return ProgramEstimate(summary, outcome.module)
-
-
-def _spell_argument(name: str, value: str) -> str:
-    return f'{name}="{value}"'
 
 
 def _select_device(target: str | None, node: str | None) -> str:
