@@ -7,6 +7,7 @@ import json
 import tempfile
 from pathlib import Path
 
+from benchmarks.flows import measure_flow_simulations
 from benchmarks.measure import (
     BARE_IMPORT,
     BARE_PARSE,
@@ -37,7 +38,11 @@ def main() -> None:
         measure_startup(folder, options.rounds)
         measure_growth(folder, options.ops)
         measure_trace_writing(folder, options.rounds)
-        for cells in (*measure_simulations(folder), *measure_sweeps(folder)):
+        for cells in (
+            *measure_simulations(folder),
+            *measure_flow_simulations(folder),
+            *measure_sweeps(folder),
+        ):
             print_row(*cells)
 
 

@@ -44,7 +44,12 @@ def find_trace_files(folder: Path, prefix: str | None = None) -> dict[int, Path]
         else next(iter(files_by_prefix.values()), {})
     )
     if not files:
-        raise HespasError(f"there are no traces {prefix or '*'}.N.et", where=str(folder))
+        is_run = (folder / "run.json").exists()
+        raise HespasError(
+            f"there are no traces {prefix or '*'}.N.et",
+            where=str(folder),
+            remedy="hespas run --output FOLDER writes traces" if is_run else "",
+        )
     return dict(sorted(files.items()))
 
 

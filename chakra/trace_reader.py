@@ -177,14 +177,14 @@ class TraceNodeDecoder:
     def _decode_new_node(self, record: bytes, head: NodeHead | None) -> TraceNode:
         """Decode a node of an unusual form, or one with attributes that no node had before."""
         if head is not None:
-            attrs = _decode_attrs(head[-1])
+            attrs = decode_node_attrs(head[-1])
             if attrs is not None:
                 self._attrs[head[-1]] = attrs
                 return TraceNode(*head[:-1], attrs)
         return parse_trace_node(record)
 
 
-def _decode_attrs(encoded: bytes) -> NodeAttrs | None:
+def decode_node_attrs(encoded: bytes) -> NodeAttrs | None:
     """Decode the attributes at the end of a record; None if it contains other fields."""
     attrs = decode_attrs(encoded)
     if attrs is not None:

@@ -59,7 +59,6 @@ class PowerFile(StrictModel):
         limit_w: The power limit of the measured board.
         burst_s: Two durations. Measured kernels up to the first end before the board lowers its
             clock; those from the second on were slowed by its limit.
-        only_at_limit: Whether only boards with the same chip and limit take these constants.
     """
 
     idle_w: NotNegative
@@ -69,7 +68,6 @@ class PowerFile(StrictModel):
     clock_exponent: NotNegative
     limit_w: Positive
     burst_s: Annotated[list[Positive], Field(min_length=2, max_length=2)] | None = None
-    only_at_limit: bool = False
 
     @model_validator(mode="after")
     def _check_bursts(self) -> PowerFile:
@@ -167,7 +165,8 @@ class Calibration(StrictModel):
         sector_bytes: The bytes that a GPU reads from memory at once.
         issue_per_flop: Instructions that the lanes of a GPU issue for each operation of its f32
             peak rate.
-        power: The energy of matrix operations, which determines the clock at a power limit.
+        power: The energy of matrix operations, which determines the clock at a power limit; null if
+            it is not that of ``like``, because the chip is of another process.
         fits: The constants by class of kernels.
     """
 

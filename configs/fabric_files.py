@@ -59,13 +59,15 @@ class SlowDeviceEntry(StrictModel):
 
 
 class FabricFile(StrictModel):
-    """``fabric.json``: what the network can do beyond ASTRA-sim's model."""
+    """``fabric.json``: the network model of a system, and what its network can or cannot do."""
 
-    dimensions_at_once: bool = False
-    directions_at_once: bool = False
+    network_model: Literal["flows", "astra"] = "flows"
+    dimensions_at_once: bool = True
+    directions_at_once: bool = True
     switch_reductions: list[SwitchReductionEntry] = Field(default_factory=list)
     slow_links: list[SlowLinkEntry] = Field(default_factory=list)
     slow_devices: list[SlowDeviceEntry] = Field(default_factory=list)
+    down_devices: list[_DeviceNumber] = Field(default_factory=list)
 
 
 def parse_fabric_file(
@@ -83,14 +85,10 @@ def parse_fabric_file(
         HespasError: A key or value is wrong, or does not fit the dimensions.
     """
     file = validate_config(FabricFile, data, place)
-    if file.directions_at_once and ("Ring" not in topology or "Mesh" in topology):
-        reason = "a ring of messages on a Mesh already uses both directions of its links"
-        text = "directions_at_once needs a Ring" + (f": {reason}" if "Mesh" in topology else "")
-        raise HespasError(text, where=place)
     devices = math.prod(counts)
-    for entry in file.slow_devices:
-        if max(entry.devices) >= devices:
-            raise HespasError(f"there is no device {max(entry.devices)} of {devices}", where=place)
+    numbers = [*file.down_devices, *(number for one in file.slow_devices for number in one.devices)]
+    if numbers and max(numbers) >= devices:
+        raise HespasError(f"there is no device {max(numbers)} of {devices}", where=place)
     return NetworkFabric(
         dimensions_at_once=file.dimensions_at_once,
         directions_at_once=file.directions_at_once,
@@ -103,7 +101,41 @@ def parse_fabric_file(
         device_speeds={
             device: entry.speed for entry in file.slow_devices for device in entry.devices
         },
+        down_devices=tuple(sorted(set(file.down_devices))),
     )
+
+
+def describe_fabric(fabric: NetworkFabric, network_model: str) -> dict[str, Any]:
+    """Return the contents of fabric.json for a system; empty for a folder of ASTRA-sim's files."""
+    data: dict[str, Any] = {
+        name: getattr(fabric, name)
+        for name in ("dimensions_at_once", "directions_at_once")
+        if not getattr(fabric, name)
+    }
+    data["switch_reductions"] = [
+        {
+            "dimension": dim,
+            "bandwidth_share": reduction.bandwidth_share,
+            "collectives": [kind.replace("_", "-") for kind in reduction.collectives],
+            "source": reduction.source,
+        }
+        for dim, reduction in fabric.switch_reductions.items()
+    ]
+    data["slow_links"] = [
+        {
+            "dimension": link.dim,
+            "devices": list(dict.fromkeys(link.devices)),
+            "bandwidth_share": link.bandwidth_share,
+        }
+        for link in fabric.slow_links
+    ]
+    data["slow_devices"] = [
+        {"devices": [device], "speed": speed} for device, speed in fabric.device_speeds.items()
+    ]
+    data["down_devices"] = list(fabric.down_devices)
+    filled = {name: value for name, value in data.items() if value or value is False}
+    is_plain = network_model == "astra" and not filled
+    return {} if is_plain else {"network_model": network_model, **filled}
 
 
 def _convert_switch_reduction(
@@ -152,22 +184,22 @@ def _convert_slow_link(
 def _find_link_problem(
     entry: SlowLinkEntry, ends: tuple[int, int], topology: Sequence[str], counts: Sequence[int]
 ) -> str:
-    """Describe why a link does not exist or cannot be down; "" if neither is so."""
+    """Describe why a link does not exist; "" if it does."""
     dim = entry.dimension
     if dim >= len(topology) or max(ends) >= math.prod(counts):
         return "does not exist"
     kind, count, stride = topology[dim], counts[dim], math.prod(counts[:dim])
     is_switch_link = ends[0] == ends[1]
-    if is_switch_link != (kind == "Switch"):
-        wanted = "one device" if kind == "Switch" else "two devices"
+    if is_switch_link != (kind in ("Switch", "FatTree")):
+        wanted = "two devices" if is_switch_link else "one device"
         return f"does not exist: a {kind} has links of {wanted}"
     here, there = (end // stride % count for end in ends)
-    if ends[0] - here * stride != ends[1] - there * stride:
+    if kind != "Dragonfly" and ends[0] - here * stride != ends[1] - there * stride:
         return "does not exist: the devices differ in another dimension"
+    if kind == "Dragonfly" and here == there:
+        return "does not exist: the devices are below one switch or in one group"
     distance = abs(here - there)
     neighbours = (1, count - 1) if kind == "Ring" else (1,)
     if kind in ("Ring", "Mesh") and distance not in neighbours:
         return "does not exist: the devices are no neighbours"
-    if entry.bandwidth_share == 0 and (kind != "Ring" or count < 3):
-        return "cannot be down: only a Ring of 3 or more devices has another way"
     return ""

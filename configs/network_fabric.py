@@ -1,7 +1,7 @@
 """What a network can do beyond ASTRA-sim's model: ``fabric.json`` beside ``network.yml``.
 
-ASTRA-sim runs the dimensions of a network one after another, sends around a Ring in one direction,
-and reduces on devices only. A fabric states where hardware does more.
+Switches may reduce, links may be slow or down, and devices slow or down. What limits collectives to
+one dimension or direction at a time is stated too.
 """
 
 from __future__ import annotations
@@ -27,17 +27,13 @@ class SwitchReduction:
     collectives: tuple[str, ...] = SWITCH_COLLECTIVES
     source: str = ""
 
-    def count_link_bytes(self, kind: str, size: int, devices: int) -> int:
-        """Count the bytes that cross the busier direction of a device's link.
-
-        Args:
-            kind: The kind of collective.
-            size: Operand bytes of one device.
-            devices: The number of devices.
-        """
-        if kind == "all_reduce":
-            return size
-        return size * (devices - 1) if kind == "all_gather" else size - size // devices
+    def list_link_shares(self, kind: str, devices: int) -> tuple[float, float]:
+        """Return the bytes from a device to the switch and back, over those of its operand."""
+        return {
+            "all_reduce": (1.0, 1.0),
+            "reduce_scatter": (1 - 1 / devices, 1 / devices),
+            "all_gather": (1.0, devices - 1.0),
+        }[kind]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,27 +57,31 @@ class NetworkFabric:
     """The abilities of a network that ASTRA-sim does not model.
 
     Attributes:
-        dimensions_at_once: Whether parts of a collective run in different Rings and Meshes of the
-            network at the same time.
+        dimensions_at_once: Whether parts of a collective run in different dimensions of the network
+            at the same time.
         directions_at_once: Whether parts of a collective go around a Ring in both directions at the
-            same time; the bandwidth in network.yml is that of one direction.
+            same time; the bandwidth in network.yml is that of one direction. A Ring of two devices
+            has links for both.
         switch_reductions: By dimension, the reduction in its switch.
         slow_links: The links with less bandwidth than network.yml states.
         device_speeds: By device, its speed of compute relative to the traces; 1 for all others.
+        down_devices: The places whose device is down, with all its links. The devices of the system
+            are those of the other places, in order.
     """
 
-    dimensions_at_once: bool = False
-    directions_at_once: bool = False
+    dimensions_at_once: bool = True
+    directions_at_once: bool = True
     switch_reductions: dict[int, SwitchReduction] = field(default_factory=dict)
     slow_links: tuple[SlowLink, ...] = ()
     device_speeds: dict[int, float] = field(default_factory=dict)
+    down_devices: tuple[int, ...] = ()
+
+    @property
+    def changes_links(self) -> bool:
+        """Whether links do more or less than in ASTRA-sim's model."""
+        return bool(self.switch_reductions or self.slow_links or self.down_devices)
 
     @property
     def has_extensions(self) -> bool:
-        """Whether the network can do anything that ASTRA-sim does not model."""
-        return self != NetworkFabric()
-
-    @property
-    def changes_collectives(self) -> bool:
-        """Whether collectives run otherwise than in ASTRA-sim."""
-        return self.dimensions_at_once or self.directions_at_once or bool(self.switch_reductions)
+        """Whether the network has anything that ASTRA-sim does not model."""
+        return self.changes_links or bool(self.device_speeds)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from hespas.configs import read_json
+from hespas.configs.collective_algorithms import build_name_pattern
 from hespas.configs.fabric_files import parse_fabric_file
 from hespas.configs.remote_memory import parse_remote_memory
 from hespas.configs.simple_yaml import read_simple_yaml
@@ -18,12 +21,7 @@ from hespas.configs.system_spec import COLLECTIVES, SystemSpec
 from hespas.configs.validation import StrictModel, validate_config
 from hespas.support.errors import HespasError
 
-Implementation = Annotated[
-    str,
-    Field(
-        pattern=r"^(ring|oneRing|(oneD|d)irect\d*|halvingDoubling|oneHalvingDoubling|doubleBinaryTree)$"
-    ),
-]
+Implementation = Annotated[str, Field(pattern=build_name_pattern())]
 Implementations = Annotated[list[Implementation], Field(min_length=1)] | None
 Custom = Annotated[list[str], Field(min_length=1, max_length=1)] | None  # a prefix of traces
 
@@ -44,7 +42,8 @@ class NetworkFile(StrictModel):
     """``network.yml``: each key lists one entry for each dimension."""
 
     topology: Annotated[
-        list[Literal["Ring", "FullyConnected", "Switch", "Mesh"]], Field(min_length=1)
+        list[Literal["Ring", "FullyConnected", "Switch", "Mesh", "FatTree", "Dragonfly"]],
+        Field(min_length=1),
     ]
     npus_count: list[Annotated[int, Field(gt=1, le=_MAX_DEVICES)]]
     bandwidth: list[RateGbS]
@@ -58,9 +57,24 @@ class NetworkFile(StrictModel):
                 raise ValueError(
                     f"{name} has {count}, not {len(self.topology)} entries, one for each dimension"
                 )
+        problem = find_topology_problem(self.topology)
+        if problem:
+            raise ValueError(problem)
         if math.prod(self.npus_count) > _MAX_DEVICES:
             raise ValueError(f"npus_count has a product of more than {_MAX_DEVICES} devices")
         return self
+
+
+def find_topology_problem(topology: Sequence[str]) -> str:
+    """Describe why dimensions cannot follow each other; "" if they can."""
+    for below, kind in itertools.pairwise(["", *topology]):
+        if kind == "FatTree" and below not in ("Switch", "FatTree"):
+            return "a FatTree joins the switches of the dimension before it, which is no Switch"
+        if kind == "Dragonfly" and below not in ("Switch", "Dragonfly"):
+            return "a Dragonfly joins the switches of the dimension before it, which is no Switch"
+    if " ".join(["Dragonfly"] * 3) in " ".join(topology):
+        return "a Dragonfly has two dimensions: the switches of a group, and the groups"
+    return ""
 
 
 class SystemFile(StrictModel):
@@ -125,7 +139,7 @@ def read_system_folder(folder: Path, settings: str = "system.json") -> SystemSpe
         network,
         keys,
         str(folder / "network.yml"),
-        read_json(fabric) if fabric.exists() else {},
+        read_json(fabric) if fabric.exists() else None,
     )
     if not remote.exists():
         return system
@@ -147,7 +161,8 @@ def parse_system_files(
         network_data: The contents of network.yml.
         settings: The contents of system.json.
         network_place: The path of network.yml, for error messages.
-        fabric_data: The contents of fabric.json; None or empty if there is none.
+        fabric_data: The contents of fabric.json; None if there is none, as in a folder of
+            ASTRA-sim's files.
 
     Raises:
         HespasError: A key or value is wrong.
@@ -194,6 +209,7 @@ def parse_system_files(
         fabric=parse_fabric_file(
             fabric_data or {}, str(folder / FABRIC_FILE), list(network.topology), network.npus_count
         ),
+        network_model="astra" if fabric_data is None else fabric_data.get("network_model", "flows"),
         notes=tuple(notes),
     )
 

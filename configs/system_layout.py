@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hespas.configs.collective_algorithms import ALGORITHM_LIMITS
 from hespas.configs.system_spec import COLLECTIVES, SystemSpec
 from hespas.support.errors import HespasError
 
 GIB = 2**30
 TOPOLOGIES = ("Switch", "FullyConnected", "Ring", "Mesh")
-ALGORITHMS = ("ring", "direct", "halvingDoubling", "doubleBinaryTree")
+ALGORITHMS = tuple(ALGORITHM_LIMITS)
 SWITCH_ALL_TO_ALL = "direct1"
 UNITS = (
     "network.yml counts bandwidth in 2**30 bytes per second: each is the sourced number, in 1e9 "
@@ -53,12 +54,16 @@ class SystemDimension:
         usual = "direct" if self.topology == "FullyConnected" else "ring"
         if collective == "all-to-all" and self.topology == "Switch":
             usual = SWITCH_ALL_TO_ALL
-        supported = {
-            "halvingDoubling": collective != "all-to-all",
-            "doubleBinaryTree": collective == "all-reduce",
-            "": False,
-        }
-        return self.algorithm if supported.get(self.algorithm, True) else usual
+        limits = ALGORITHM_LIMITS.get(self.algorithm)
+        is_supported = limits is not None and collective.replace("-", "_") in limits.kinds
+        return self.algorithm if is_supported else usual
+
+
+def list_usual_algorithms(topology: Sequence[str], kind: str) -> tuple[str, ...]:
+    """Return the usual algorithm of a kind of collective in each dimension."""
+    collective = kind.replace("_", "-")
+    dimensions = (SystemDimension(name, 2, 1.0, 0.0) for name in topology)
+    return tuple(dimension.choose_algorithm(collective) for dimension in dimensions)
 
 
 def check_dimensions(dimensions: Sequence[SystemDimension]) -> None:
@@ -73,8 +78,9 @@ def check_dimensions(dimensions: Sequence[SystemDimension]) -> None:
             raise HespasError(
                 f"{where} has {dimension.devices} devices, but ASTRA-sim needs 2 or more"
             )
-        tree = dimension.algorithm in ("halvingDoubling", "doubleBinaryTree")
-        if tree and dimension.devices & (dimension.devices - 1):
+        limits = ALGORITHM_LIMITS.get(dimension.algorithm)
+        is_limited = limits is not None and limits.needs_power_of_two
+        if is_limited and dimension.devices & (dimension.devices - 1):
             raise HespasError(
                 f"{where} has {dimension.devices} devices, but {dimension.algorithm} needs a power "
                 "of two"
@@ -114,7 +120,7 @@ def build_system_spec(
     Args:
         folder: The folder of the system, which may not exist; its name is that of the system.
         local_mem_bw_gb_s: Memory bandwidth of a device in 1e9 bytes per second.
-        fabric_data: The contents of fabric.json; None or empty if there is none.
+        fabric_data: The contents of fabric.json; None if there is nothing to say.
 
     Raises:
         HespasError: ASTRA-sim does not support the dimensions.
@@ -130,20 +136,21 @@ def build_system_spec(
     }
     data = make_system_settings(dimensions, local_mem_bw_gb_s)
     return system_files.parse_system_files(
-        folder / "system.json", network, data, str(folder / "network.yml"), fabric_data
+        folder / "system.json", network, data, str(folder / "network.yml"), fabric_data or {}
     )
 
 
-def render_system_files(
-    system: SystemSpec, provenance: dict[str, Any], fabric_data: dict[str, Any] | None = None
-) -> dict[str, str]:
-    """Return the texts of a system's files by name; ``fabric_data`` is as for its construction."""
+def render_system_files(system: SystemSpec, provenance: dict[str, Any]) -> dict[str, str]:
+    """Return the texts of a system's files by name."""
+    from hespas.configs.fabric_files import describe_fabric
+
     texts: dict[str, Any] = {
         "system.json": dict(system.settings),
         "remote_memory.json": {"memory-type": "NO_MEMORY_EXPANSION"},
         "provenance.json": provenance,
     }
-    if fabric_data:
-        texts["fabric.json"] = fabric_data
+    fabric = describe_fabric(system.fabric, system.network_model)
+    if fabric:  # a folder of ASTRA-sim's files has none
+        texts["fabric.json"] = fabric
     json_texts = {name: json.dumps(data, indent=2) + "\n" for name, data in texts.items()}
     return {"network.yml": system.render_network_text(), **json_texts}

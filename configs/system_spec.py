@@ -60,6 +60,8 @@ class SystemSpec:
         settings: The contents of system.json.
         fabric: What the network can do beyond ASTRA-sim's model.
         remote_memory: The memories beside those of the devices; None if there are none.
+        network_model: The network model by default: "astra" for a folder of ASTRA-sim's files,
+            "flows" for a system in a form of hespas.
         notes: What was assumed because system.json does not say it, one sentence each.
     """
 
@@ -83,12 +85,13 @@ class SystemSpec:
     settings: dict[str, Any] = field(default_factory=dict)
     fabric: NetworkFabric = field(default_factory=NetworkFabric)
     remote_memory: RemoteMemory | None = None
+    network_model: str = "astra"
     notes: tuple[str, ...] = ()
 
     @property
     def device_count(self) -> int:
-        """The number of devices."""
-        return math.prod(self.npus_count)
+        """The number of devices, without those that are down."""
+        return math.prod(self.npus_count) - len(self.fabric.down_devices)
 
     @property
     def slice_count(self) -> int:
@@ -100,7 +103,8 @@ class SystemSpec:
     @property
     def needs_embedded(self) -> bool:
         """Whether ASTRA-sim has no model of the network."""
-        return self.fabric.has_extensions or "Mesh" in self.topology
+        extensions = {"Mesh", "FatTree", "Dragonfly"}
+        return self.fabric.has_extensions or not extensions.isdisjoint(self.topology)
 
     @property
     def device_gb_s(self) -> float:

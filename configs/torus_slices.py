@@ -1,7 +1,7 @@
 """Slices of TPU chips: a torus of ICI links, and the data center network (DCN) between slices.
 
-The numbers of each node are under ``tori`` of ``systems/families.json``. A torus has a Ring for
-each of its axes, see ``TORUS``.
+The numbers of each node are under ``tori`` of ``systems/families.json``. A torus has a Ring or
+a Mesh for each of its axes, see ``TORUS``.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ _FAMILIES = Path(__file__).parent / "systems" / "families.json"
 CUBE_SIDE = 4  # larger slices of a 3-D torus consist of cubes with this side
 HOST_CHIPS = 4  # chips of a host, which is 2x2 of a slice
 TORUS = (
-    "each axis is a Ring. If it wraps around, both directions carry the data of a ring, and its "
-    "bandwidth is that of two links; if not, it is that of one link, with which a ring needs as "
-    "much time as a line"
+    "each axis that wraps around is a Ring, and each other one a Mesh, with the bandwidth of a "
+    "link in one direction"
 )
 
 
@@ -59,7 +58,7 @@ def build_slice_dimensions(torus: str, size: Sequence[int]) -> list[SystemDimens
         else []
     )
     dimensions += [
-        SystemDimension("Ring", n, axes["link_gb_s"] * (2 if wrapped else 1), axes["latency_ns"])
+        SystemDimension("Ring" if wrapped else "Mesh", n, axes["link_gb_s"], axes["latency_ns"])
         for n, wrapped in zip(shape, wraps, strict=True)
         if n > 1
     ]

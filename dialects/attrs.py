@@ -9,13 +9,32 @@ imports no MLIR bindings.
 
 from __future__ import annotations
 
+import bisect
 from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.attr_schema import AttrRecord, declare_field
 
 ENERGY_FIELDS = ("energy_nj", "compute_nj", "sram_nj", "memory_nj", "leakage_nj")
-BOUNDS = ("compute", "memory", "launch", "latency", "measured", "none", "unknown")
+LIMITS = {  # what may limit the time of a kernel, with its meaning
+    "compute": "operations at the full rate of their units; of estimators that model the units of "
+    "an accelerator, those of the arrays",
+    "fill": "arrays that the shapes of the products fill badly, so that more than half of their "
+    "time is lost",
+    "vector": "operations of the vector unit of an accelerator",
+    "sram": "the bandwidth of the on-chip memory",
+    "memory": "the bandwidth of the device memory",
+    "network": "the links between devices, for a kernel that sends and receives by itself",
+    "power": "the power limit, which lowers the clock",
+    "launch": "the launches of kernels",
+    "latency": "a wait that neither operations nor bytes explain",
+}
+BOUNDS = {
+    **LIMITS,
+    "measured": "not known, because the time was measured",
+    "none": "the op takes no time",
+    "unknown": "the time is not known",
+}
 COMM_KINDS = (
     "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "permute",
 )  # fmt: skip
@@ -39,7 +58,7 @@ class Cost(AttrRecord):
     read_bytes: int = declare_field("bytes read from device memory")
     write_bytes: int = declare_field("bytes written to device memory")
     latency_ns: float = declare_field("time in nanoseconds")
-    bound: str = declare_field("what limits the time", choices=BOUNDS)
+    bound: str = declare_field("what limits the time", choices=tuple(BOUNDS))
     dtype: str = declare_field(
         "element type whose peak rate applies; `none` if there are no operations"
     )
@@ -139,6 +158,40 @@ class CompilerEstimateAttr(AttrRecord):
         "divides it; absent if the windows are not known",
         default=None,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class OnChipAttr(AttrRecord):
+    """The bytes that a kernel need not move, because values stay in the on-chip memory.
+
+    They are those of one execution, on average over all, and depend on the size of the memory and
+    on no other number of a device.
+    """
+
+    NAME: ClassVar[str] = "hespas.on_chip"
+    HOLDERS: ClassVar[str] = "kernel"
+
+    sram_bytes: tuple[int, ...] = declare_field(
+        "sizes of the on-chip memory, ascending, from each of which on more bytes stay in it"
+    )
+    read_bytes: tuple[int, ...] = declare_field(
+        "for each size: bytes of the operands that are still there"
+    )
+    write_bytes: tuple[int, ...] = declare_field(
+        "for each size: bytes of the results that no kernel reads from device memory"
+    )
+
+    def find_kept_bytes(self, sram_bytes: int) -> tuple[int, int]:
+        """Return the bytes that are not read and not written with a memory of a size."""
+        number = bisect.bisect_right(self.sram_bytes, sram_bytes)
+        return (self.read_bytes[number - 1], self.write_bytes[number - 1]) if number else (0, 0)
+
+    def find_inconsistency(self) -> str:
+        if not len(self.sram_bytes) == len(self.read_bytes) == len(self.write_bytes):
+            return "its lists differ in length"
+        if any(list(each) != sorted(each) for each in (self.sram_bytes, self.read_bytes)):
+            return "its lists must ascend"
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,6 +378,7 @@ RECORDS: tuple[type[AttrRecord], ...] = (
     KernelAttr,
     KernelCostAttr,
     CompilerEstimateAttr,
+    OnChipAttr,
     RegionAttr,
     CommAttr,
     TargetAttr,

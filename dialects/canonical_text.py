@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import cast
 
-from hespas.dialects.attrs import TRIPS, CompilerEstimateAttr, KernelCostAttr
+from hespas.dialects.attrs import TRIPS, CompilerEstimateAttr, KernelCostAttr, OnChipAttr
 from hespas.dialects.mlir import ir
 
 # The hespas attributes that the cost of an op depends on.
-COST_INPUTS = (TRIPS, KernelCostAttr.NAME, CompilerEstimateAttr.NAME)
+COST_INPUTS = (TRIPS, KernelCostAttr.NAME, CompilerEstimateAttr.NAME, OnChipAttr.NAME)
 OTHER_HESPAS_ATTR = re.compile(
     r"hespas\.(?!(?:" + "|".join(name.removeprefix("hespas.") for name in COST_INPUTS) + r")\b)"
 )

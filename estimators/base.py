@@ -87,6 +87,27 @@ class ChipFigures:
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class DeviceRate:
+    """A number of a device that estimates depend on, and that the analysis of a step changes.
+
+    Attributes:
+        name: Its name, such as ``clock``.
+        kind: Its kind: ``products``, ``vector``, ``sram``, ``clock`` or ``power``.
+        value: Its value; None if it stands for several.
+        unit: The unit of the value.
+        scale: Returns the estimator of a device on which it is larger by a factor.
+        least: The factor below which a device does not run at all.
+    """
+
+    name: str
+    kind: str
+    value: float | None
+    unit: str
+    scale: Callable[[float], Estimator]
+    least: float | None = None
+
+
 class Estimator(ABC):
     """Base of all estimators, which turn items into costs.
 
@@ -99,6 +120,8 @@ class Estimator(ABC):
         granularity: ``op`` and ``kernel`` estimators receive single ops and fusions. ``region``
             estimators receive the functions of regions, and the ops between regions.
         measures: Whether the estimator runs code, so that results depend on the machine.
+        keeps_values: Whether costs depend on what stays in the on-chip memory between kernels
+            (``hespas.on_chip``), so that a run annotates it first.
         measured_network: Whether costs predict real times. Collectives are then simulated with
             measured times if there are any, and they slow down compute that runs alongside.
         Config: The dataclass or pydantic model that the constructor accepts. Its fields are the
@@ -114,6 +137,7 @@ class Estimator(ABC):
     version: ClassVar[str]
     granularity: ClassVar[Literal["op", "kernel", "region"]] = "op"
     measures: ClassVar[bool] = False
+    keeps_values: ClassVar[bool] = False
     measured_network: ClassVar[bool] = False
     Config: ClassVar[type[Any]]
 
@@ -150,6 +174,13 @@ class Estimator(ABC):
     def describe_chip(self) -> ChipFigures:
         """Return the area and power of a device, as far as its files give them."""
         return ChipFigures()
+
+    def list_device_rates(self) -> Sequence[DeviceRate]:
+        """List numbers of the device besides the rates of its node.
+
+        A rate of kind ``products`` or ``vector`` stands for those of the node.
+        """
+        return ()
 
     def list_notes(self) -> Sequence[str]:
         """List remarks on the estimates so far, to be printed after a module is annotated."""

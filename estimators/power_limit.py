@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_BISECTIONS = 40
-_MOST_SLOWDOWN = 16.0
+from hespas.support.errors import HespasError
+
+_MOST_STEPS = 60  # of Newton's method, which mostly takes 5
+_TOLERANCE = 1e-14  # of the slowdown
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +16,22 @@ class KernelEnergy:
 
     operations_j: float
     other_j: float
+
+
+def check_idle_power(subject: str, idle_w: float, limit_w: float) -> None:
+    """Raise HespasError if an idle chip draws its power limit, so that it never computes.
+
+    Args:
+        subject: What draws the power, such as the leakage of a chip.
+        idle_w: The power in watts.
+        limit_w: The limit, ``tdp_w`` of the node.
+    """
+    if idle_w >= limit_w:
+        raise HespasError(
+            f"{subject} is {idle_w:.4g} W, and the power limit tdp_w is {limit_w:.4g} W: no clock "
+            "meets the limit",
+            remedy="raise tdp_w, or describe a chip that draws less while it is idle",
+        )
 
 
 def compute_power_slowdown(
@@ -26,17 +44,24 @@ def compute_power_slowdown(
 
         idle_w + (operations_j / s^clock_exponent + other_j) / (s time_s)
 
-    The result is at most 16, also if no clock meets the limit.
+    Args:
+        energy: The energy of the kernel at full clock.
+        time_s: Its time at full clock.
+        idle_w: The power without the kernel, less than the limit (``check_idle_power``).
+        limit_w: The limit.
+        clock_exponent: The power of the clock to which the energy of operations is proportional.
     """
-
-    def exceeds_limit(slowdown: float) -> bool:
-        energy_j = energy.operations_j / slowdown**clock_exponent + energy.other_j
-        return idle_w + energy_j / (time_s * slowdown) > limit_w
-
-    if time_s <= 0 or not exceeds_limit(1.0):
+    allowed_j = (limit_w - idle_w) * time_s  # for each unit of s
+    if time_s <= 0 or energy.operations_j + energy.other_j <= allowed_j:
         return 1.0
-    low, high = 1.0, _MOST_SLOWDOWN
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if exceeds_limit(middle) else (low, middle)
-    return high
+    # The energy minus the allowed one falls with s, ever more slowly, so that Newton's method
+    # approaches its zero from below.
+    slowdown = 1.0
+    for _ in range(_MOST_STEPS):
+        operations_j = energy.operations_j / slowdown**clock_exponent
+        excess_j = operations_j + energy.other_j - slowdown * allowed_j
+        step = excess_j / (clock_exponent * operations_j / slowdown + allowed_j)
+        slowdown += step
+        if step <= _TOLERANCE * slowdown:
+            break
+    return slowdown

@@ -25,6 +25,7 @@ from hespas.dialects.attrs import CompilerEstimateAttr, Cost
 from hespas.estimators.base import (
     CompilerEstimateConfig,
     CostItem,
+    DeviceRate,
     Estimator,
     build_work_cost,
     determine_bound,
@@ -112,6 +113,16 @@ class RooflineEstimator(Estimator):
             for fallback in sorted(self.fallbacks)
             if fallback.endswith(" at default") and self.node.warns_of_default
         ]
+
+    def list_device_rates(self) -> list[DeviceRate]:
+        """List the clock, with which all peak rates rise."""
+
+        def scale_clock(factor: float) -> RooflineEstimator:
+            node = self.node.scale_peak_rates(factor, label="clock")
+            config = RooflineConfig(node, compiler_estimates=self.compiler_estimates)
+            return RooflineEstimator(config)
+
+        return [DeviceRate("clock", "clock", None, "", scale_clock)]
 
     def _look_up_rate(self, unit: str, dtype: str) -> float:
         peak = self.peaks.get((unit, dtype))

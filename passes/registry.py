@@ -19,6 +19,7 @@ PASSES = {
     "emit-chakra": "hespas.passes.emit.emit_chakra:EmitChakraPass",
     "fuse": "hespas.passes.fuse.fuse:FusePass",
     "memory-annotate": "hespas.passes.memory.memory_annotate:MemoryAnnotatePass",
+    "on-chip-annotate": "hespas.passes.memory.on_chip_annotate:OnChipAnnotatePass",
     "op-stats": "hespas.passes.emit.op_stats:OpStatsPass",
     "prepare": "hespas.passes.prepare.prepare:PreparePass",
     "refresh-costs": "hespas.passes.annotate.refresh_costs:RefreshCostsPass",

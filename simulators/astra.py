@@ -28,7 +28,7 @@ from hespas.simulators.astra_program import AstraProgram
 from hespas.simulators.astra_result import build_timings
 from hespas.simulators.astra_traces import TraceFolder
 from hespas.simulators.collectives import per_node
-from hespas.simulators.simulation_options import SimulationOptions
+from hespas.simulators.simulation_options import FLOWS, SimulationOptions
 from hespas.simulators.simulation_result import SimulationResult, SimulationSettings
 from hespas.support.errors import HespasError
 from hespas.support.supervised_process import open_temporary_folder
@@ -103,7 +103,9 @@ def _build_result(
     printed: AstraOutput,
     times: list[NodeTimes] | None,
 ) -> SimulationResult:
-    settings = SimulationSettings(program=str(program.path), backend=program.backend)
+    settings = SimulationSettings(
+        program=str(program.path), backend=program.backend, network_model=program.network_model
+    )
     timings = (
         build_timings(simulation.traces, times, simulation.system) if times is not None else None
     )
@@ -122,7 +124,7 @@ def _build_result(
 def describe_missing_features(options: SimulationOptions) -> str:
     """Name the options that request what ASTRA-sim lacks; "" if there are none."""
     requested = {
-        "--by-dimension": options.by_dimension,
+        "--network-model flows": options.network_model == FLOWS,
         "--curves": options.curves,
         "--between-hosts nccl": options.between_hosts == "nccl",
         "--slowdown": options.slowdown,
@@ -135,8 +137,8 @@ def check_supported_options(options: SimulationOptions) -> None:
     if describe_missing_features(options):
         raise HespasError(
             f"ASTRA-sim cannot model {describe_missing_features(options)}",
-            remedy="use --simulator embedded, or turn them off: --no-by-dimension --curves none "
-            "--between-hosts network --slowdown 0",
+            remedy="use --simulator embedded, or turn them off: --network-model astra "
+            "--curves none --between-hosts network --slowdown 0",
         )
 
 

@@ -35,6 +35,12 @@ class AstraProgram:
         names = {UNAWARE: "congestion-unaware", AWARE: "congestion-aware"}
         return names.get(self.path.name, self.path.name)
 
+    @property
+    def network_model(self) -> str:
+        """The network model, by the name that the embedded simulator has for it."""
+        names = {UNAWARE: "astra", AWARE: "astra, congestion"}
+        return names.get(self.path.name, self.backend)
+
 
 def find_astra_sim(
     named: str | os.PathLike[str] | None = None, *, congestion: bool = False

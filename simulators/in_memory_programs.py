@@ -1,8 +1,9 @@
 """Simulation inputs from the traces of a program in memory, without writing files.
 
 The result equals what ``load_inputs`` reads from the files of ``chakra.trace_writer``, including
-both forms of durations, except for attributes that do not affect the simulation. Devices that
-differ only in names share one program, so thousands of them cost no more than one.
+both forms of durations. Attributes that do not affect the simulation are there if they are asked
+for, as for reports. Devices that differ only in names share one program, so thousands of them cost
+no more than one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 from hespas.chakra.node_rules import MAX_TAG, NETWORK_KEY
 from hespas.chakra.schema import NodeType
-from hespas.chakra.trace_reader import TraceNode
+from hespas.chakra.trace_reader import NodeAttrs, TraceNode, decode_node_attrs
 from hespas.chakra.trace_steps import (
     CollectiveContent,
     ComputeContent,
@@ -49,8 +50,14 @@ _TENSOR_SIZE = ("uint64", 1)
 class InMemoryPrograms:
     """The programs of a trace, which can be placed on any system with as many devices."""
 
-    def __init__(self, trace: ProgramTrace) -> None:
-        self.trace = trace
+    def __init__(self, trace: ProgramTrace, *, keeps_attrs: bool = False) -> None:
+        """Build the programs.
+
+        Args:
+            trace: The trace.
+            keeps_attrs: Whether nodes have the attributes that do not affect a simulation.
+        """
+        self.trace, self._keeps_attrs = trace, keeps_attrs
         self.dependencies: dict[tuple, ProgramDependencies] = {}
         self._slots = TailSlots(trace)
         self._times = round_durations(list_latencies_fs(trace.steps))
@@ -95,7 +102,7 @@ class InMemoryPrograms:
         slots, ids, times = self._slots, DependencyIds(self.trace), iter(self._times)
         nodes: list[TraceNode] = []
         for step in self.trace.steps:
-            operation = step.content
+            operation, first = step.content, len(nodes)
             if isinstance(operation, ComputeContent):
                 nodes.append(
                     _build_compute_node(
@@ -119,6 +126,11 @@ class InMemoryPrograms:
                 )
                 nodes += messages
                 ids.record_step_nodes(step, tuple(node.id for node in messages))
+            if self._keeps_attrs and operation.attrs:
+                more = _decode_attrs(operation.attrs)
+                nodes[first:] = [
+                    node._replace(attrs={**more, **node.attrs}) for node in nodes[first:]
+                ]
         return nodes or [_build_compute_node(1, "idle", (), NodeDuration(0, 1))]
 
     def _place_device(
@@ -211,6 +223,13 @@ def _build_compute_node(
 ) -> TraceNode:
     attrs = _make_compute_attrs(duration.nanos)
     return TraceNode(number, name, NodeType.COMP_NODE, deps, (), duration.micros, attrs)
+
+
+@functools.lru_cache(maxsize=4096)
+def _decode_attrs(encoded: bytes) -> NodeAttrs:
+    attrs = decode_node_attrs(encoded)
+    assert attrs is not None
+    return attrs
 
 
 # Nodes with equal attributes share them, so that each is read once.

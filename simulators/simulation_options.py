@@ -6,9 +6,11 @@ import os
 from dataclasses import dataclass, field
 
 from hespas.configs.overlap_slowdown import SlowdownShares
+from hespas.configs.system_spec import SystemSpec
 
-SIMULATORS = ("auto", "embedded", "astra-sim", "both")
+SIMULATORS = ("auto", "embedded", "astra-sim", "both", "simgrid")
 BETWEEN_HOSTS = ("network", "nccl")
+FLOWS, ASTRA = NETWORK_MODELS = ("flows", "astra")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +23,11 @@ class SimulationOptions:
         queues_per_dim: Queues of collective chunks in each dimension of the network.
         injection_scale: Factor on the endpoint delay of the system.
         rendezvous: Whether a message waits until its receiver has asked for it.
-        congestion: Whether messages on a link share its bandwidth.
-        by_dimension: Whether a collective between devices that form a grid runs dimension by
-            dimension, as one between all devices does, whether the Rings of a torus run at the
-            same time, and whether a message is charged for every dimension in which its ends
-            differ. If False, ASTRA-sim's rules hold: one ring over the
-            devices of a communicator, and a charge for the first dimension only.
+        congestion: Whether messages wait for each other on a link as in ASTRA-sim's
+            congestion-aware backend.
+        network_model: "flows" for the flow-level model, in which messages share links, "astra" for
+            ASTRA-sim's rules, or "" for that of the system: "astra" for a folder of ASTRA-sim's
+            files, and with ``congestion``, else "flows".
         curves: Device whose measured curves give the times of collectives; "" for the network
             model.
         between_hosts: What times collectives between hosts for which there is no curve: "network",
@@ -35,18 +36,24 @@ class SimulationOptions:
             shares by kind of communication, see ``configs.overlap_slowdown``.
         symmetry: Whether one device is simulated for each class of equivalent devices.
         intervals: Whether to record when each node ran, for timelines and critical paths.
+        links: Whether to record the use of the links.
     """
 
     queues_per_dim: int = 1
     injection_scale: float = 1.0
     rendezvous: bool = False
     congestion: bool = False
-    by_dimension: bool = False
+    network_model: str = ""
     curves: str = ""
     between_hosts: str = "network"
     slowdown: SlowdownShares = 0.0
     symmetry: bool = True
     intervals: bool = True
+    links: bool = False
+
+    def find_network_model(self, system: SystemSpec) -> str:
+        """Return the network model of a simulation on a system, FLOWS or ASTRA."""
+        return self.network_model or (ASTRA if self.congestion else system.network_model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +67,8 @@ class SimulatorChoice:
         options: The options of the simulation.
         astra_sim: Where ASTRA-sim is; see ``astra_program.find_astra_sim``.
         timeout_s: Time limit of ASTRA-sim in seconds; None for its default.
+        simgrid_model: The network model of SimGrid: "CM02", flows with max-min fair shares, or
+            "LV08", its default.
         exact_durations: Whether durations are in nanoseconds if traces and system allow it, for
             every simulator; see ``exact_durations``. If False, ASTRA-sim's reading of the files
             holds.
@@ -69,4 +78,5 @@ class SimulatorChoice:
     options: SimulationOptions = field(default_factory=SimulationOptions)
     astra_sim: str | os.PathLike[str] | None = None
     timeout_s: float | None = None
+    simgrid_model: str = "CM02"
     exact_durations: bool = True

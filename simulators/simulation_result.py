@@ -13,6 +13,12 @@ BY_DEVICE_NUMBER = (
     "too many messages to order within a nanosecond as ASTRA-sim does: by device number"
 )
 
+NETWORK_MODEL_NAMES = {
+    "flows": "flows that share links",
+    "astra": "ASTRA-sim's",
+    "astra, congestion": "ASTRA-sim's, with congestion",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceResult:
@@ -94,6 +100,40 @@ class CommRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkTraffic:
+    """The traffic of one link, which is one direction.
+
+    Attributes:
+        dim: The dimension.
+        source: The place at which it starts: a device, or a switch.
+        target: The place at which it ends.
+        carried_bytes: The bytes that cross it in a step.
+        utilisation: The share of the step in which it would be busy at its full bandwidth.
+    """
+
+    dim: int
+    source: str
+    target: str
+    carried_bytes: int
+    utilisation: float
+
+
+@dataclass(frozen=True, slots=True)
+class LinkUse:
+    """The use of the links of a network in a step.
+
+    Attributes:
+        links: The links that carry anything, by dimension and places.
+        counts: The number of links of each dimension.
+        loads: The utilisation of all links of each dimension together, over time.
+    """
+
+    links: Sequence[LinkTraffic]
+    counts: Sequence[int]
+    loads: Sequence[NetworkLoad]
+
+
+@dataclass(frozen=True, slots=True)
 class NetworkLoad:
     """How busy a part of a network is.
 
@@ -164,14 +204,15 @@ class SimulationSettings:
     Attributes:
         system: The name of the system.
         network: Topology and number of devices of each dimension.
-        congestion: Whether messages shared links; None if unknown.
-        by_dimension: Whether collectives between some devices ran dimension by dimension.
-        single_rings: Whether some of them nevertheless ran as one ring, because their devices do
-            not form a grid.
+        network_model: The network model: "flows", "astra" or "astra, congestion" for ASTRA-sim's,
+            or that of another program. Times are comparable if it is equal; "" if unknown.
+        congestion: Whether messages waited for each other on links, with ASTRA-sim's model; None if
+            unknown.
         curves: The measured curves that were used, if any.
         between_hosts: NCCL's model between hosts, if it was used.
         slowdown: Share by which compute took longer while communication ran, or shares by kind.
         custom: The custom collectives that were played.
+        replayed_broadcasts: The number of broadcasts that took the duration of their nodes.
         ordered_by_device: Whether events within a nanosecond were ordered by device number.
         program: The path of the external simulator.
         backend: Its network backend.
@@ -181,13 +222,13 @@ class SimulationSettings:
 
     system: str = ""
     network: str = ""
+    network_model: str = ""
     congestion: bool | None = None
-    by_dimension: bool = False
-    single_rings: bool = False
     curves: CurveUse | None = None
     between_hosts: NcclUse | None = None
     slowdown: SlowdownShares = 0.0
     custom: str = ""
+    replayed_broadcasts: int = 0
     ordered_by_device: bool = False
     program: str = ""
     backend: str = ""
@@ -196,18 +237,21 @@ class SimulationSettings:
 
     def to_texts(self) -> dict[str, str]:
         """Return the settings by name as texts, for reports and JSON; unset ones are left out."""
-        one_ring = ", one ring where the devices are no grid" if self.single_rings else ""
         texts = {
             "program": self.program,
             "backend": self.backend,
             "system": self.system,
             "network": self.network,
+            "network model": NETWORK_MODEL_NAMES.get(self.network_model, self.network_model),
             "congestion": {None: "", True: "aware", False: "unaware"}[self.congestion],
-            "communicators": f"by dimension{one_ring}" if self.by_dimension else "",
             "curves": self.curves.to_text() if self.curves else "",
             "between hosts": self.between_hosts.to_text() if self.between_hosts else "",
             "slowdown": format_slowdown_shares(self.slowdown),
             "custom": self.custom,
+            "broadcasts": f"{self.replayed_broadcasts} for the duration of their nodes, without a "
+            "network"
+            if self.replayed_broadcasts
+            else "",
             "ties": BY_DEVICE_NUMBER if self.ordered_by_device else "",
             "durations": {None: "", True: "nanoseconds", False: "as ASTRA-sim reads the files"}[
                 self.exact_durations
@@ -229,6 +273,7 @@ class SimulationResult:
             simulator has none.
         class_of: The class of each device; empty if the simulator has no classes.
         settings: The system and the options.
+        link_use: The use of the links; None if it was not recorded.
     """
 
     simulator: str
@@ -237,6 +282,7 @@ class SimulationResult:
     classes: Sequence[Sequence[NodeInterval]] = ()
     class_of: Sequence[int] = ()
     settings: SimulationSettings = field(default_factory=SimulationSettings)
+    link_use: LinkUse | None = None
 
     @property
     def step_time_ns(self) -> int:

@@ -19,7 +19,6 @@ from hespas.chakra.node_rules import (
     SEND,
     read_communicator_id,
     read_integer_attr,
-    to_enum_name,
 )
 from hespas.chakra.schema import CollectiveCommType, NodeType
 from hespas.chakra.trace_reader import TraceNode
@@ -33,7 +32,17 @@ KINDS: dict[int, str] = {
     CollectiveCommType.REDUCE_SCATTER: "reduce_scatter",
     CollectiveCommType.ALL_TO_ALL: "all_to_all",
     CollectiveCommType.BROADCAST: "broadcast",
+    CollectiveCommType.REDUCE: "reduce",
+    CollectiveCommType.GATHER: "gather",
+    CollectiveCommType.SCATTER: "scatter",
+    CollectiveCommType.REDUCE_SCATTER_BLOCK: "reduce_scatter",
+    CollectiveCommType.BARRIER: "barrier",
 }
+ASTRA_TYPES = (
+    CollectiveCommType.ALL_REDUCE, CollectiveCommType.ALL_GATHER, CollectiveCommType.ALL_TO_ALL,
+    CollectiveCommType.REDUCE_SCATTER, CollectiveCommType.BROADCAST,
+)  # fmt: skip
+"""The collectives that ASTRA-sim runs; the others have a time in the flow-level model only."""
 MEMORY_KIND = "memory"  # an access to remote memory, which occupies the device as a message does
 _NO_GROUP = -1
 _MAX_DURATION_US = 1 << 43  # 102 days: sums of times in nanoseconds fit into 64 bits
@@ -53,11 +62,12 @@ class SimulationStep:
         duration_ns: Nanoseconds of a compute node or a broadcast.
         kind: The kind of collective, "send", "recv" or MEMORY_KIND; "" for compute.
         size: Bytes of a message, of an access to remote memory, or of a collective's operand on one
-            device.
+            device. A broadcast of no bytes takes the duration of its node.
         group: The communicator; 0 for all devices, -1 if there is none.
         peer: The device at the other end of a message.
         tag: The tag of a message.
         involved: Whether a collective runs in each dimension; () for all.
+        comm_type: The kind of a collective in the trace; -1 if it is one that ASTRA-sim runs.
     """
 
     resource: str
@@ -68,6 +78,7 @@ class SimulationStep:
     peer: int = -1
     tag: int = 0
     involved: tuple[bool, ...] = ()
+    comm_type: int = -1
 
 
 def build_step(path: Path, node: TraceNode, system: SystemSpec) -> SimulationStep:
@@ -146,19 +157,22 @@ def _build_roofline_step(
 def _build_collective_step(
     node: TraceNode, read_integer: _IntegerReader, system: SystemSpec, build_error: _ErrorBuilder
 ) -> SimulationStep:
-    kind = KINDS.get(read_integer("comm_type"))
+    comm_type = read_integer("comm_type")
+    kind = KINDS.get(comm_type)
     if kind is None:
-        raise build_error(
-            f"comm_type {to_enum_name(CollectiveCommType, read_integer('comm_type'))} is not "
-            "simulated"
-        )
+        raise build_error(f"comm_type {comm_type} is not simulated")
+    foreign_type = -1 if comm_type in ASTRA_TYPES else comm_type
     group = read_communicator_id(node)
     if group is None:
         raise build_error(
             f"pg_name {node.get_attr_value('pg_name')!r} is not the number of a communicator"
         )
-    if kind == "broadcast":
-        return SimulationStep("comm", node.duration_us * 1000 or 1, kind, 0, group)
+    if kind in ("broadcast", "barrier"):
+        moved = read_integer_attr(node, "comm_size") or int(kind == "barrier")
+        duration_ns = node.duration_us * 1000 or 1
+        return SimulationStep(
+            "comm", duration_ns, kind, max(0, moved), group, comm_type=foreign_type
+        )
     size = read_integer("comm_size")
     if size < 0 or (size == 0 and kind == "all_gather"):
         raise build_error(f"comm_size is {size}: the collective never finishes")
@@ -188,7 +202,7 @@ def _build_collective_step(
                 "the collective never finishes"
             )
     resource = "slices" if node.get_attr_value(NETWORK_KEY, "") == SLICES else "comm"
-    return SimulationStep(resource, 0, kind, size, group, involved=involved)
+    return SimulationStep(resource, 0, kind, size, group, involved=involved, comm_type=foreign_type)
 
 
 def find_spanned_dimensions(

@@ -16,7 +16,7 @@ from hespas.simulators.embedded.curves import load_curves
 from hespas.simulators.embedded.nccl_tuning import load_nccl_tuning
 from hespas.simulators.exact_durations import apply_exact_durations
 from hespas.simulators.simulation_inputs import SimulationInputs, load_inputs
-from hespas.simulators.simulation_options import SIMULATORS, SimulatorChoice
+from hespas.simulators.simulation_options import ASTRA, SIMULATORS, SimulatorChoice
 from hespas.simulators.simulation_result import SimulationResult
 from hespas.support.errors import HespasError, UsageError
 
@@ -54,6 +54,8 @@ def simulate_inputs(
     """Simulate traces that ``load_inputs`` has read; like ``simulate_folder`` otherwise."""
     for text in (*inputs.system.notes, *inputs.notes):
         note(text)
+    if choice.simulator == "simgrid":
+        return _simulate_by_simgrid(inputs, choice)
     program = select_astra_program(choice, note)
     if program is not None and inputs.system.needs_embedded:
         _reject_astra(inputs.system, choice, note)
@@ -62,7 +64,8 @@ def simulate_inputs(
         return _simulate_embedded(inputs, choice, note)
     if choice.simulator != "both":
         return _simulate_by_astra(program, inputs, choice, note)
-    embedded_result = _simulate_embedded(inputs, choice, note)
+    options = replace(choice.options, network_model=ASTRA)
+    embedded_result = _simulate_embedded(inputs, replace(choice, options=options), note)
     astra_result = _simulate_by_astra(program, inputs, choice, note)
     _compare_results(embedded_result, astra_result, program)
     return replace(
@@ -99,21 +102,41 @@ def _simulate_by_astra(
     return _record_duration_unit(result, is_exact)
 
 
+def _simulate_by_simgrid(inputs: SimulationInputs, choice: SimulatorChoice) -> SimulationResult:
+    from hespas.simulators.simgrid_backend import simgrid_simulation
+
+    simgrid_simulation.check_supported_options(choice.options)
+    exact_inputs = apply_exact_durations(inputs) if choice.exact_durations else None
+    result = simgrid_simulation.simulate_with_simgrid(
+        exact_inputs or inputs, choice.options, choice.simgrid_model, choice.timeout_s
+    )
+    return _record_duration_unit(result, exact_inputs is not None)
+
+
 def list_warnings(result: SimulationResult) -> list[str]:
-    """Describe the uncertainty of a result: collectives that were not measured as they are."""
-    curves = result.settings.curves
-    return curves.list_warnings() if curves else []
+    """Describe the uncertainty of a result: collectives that were not timed as they are."""
+    curves, count = result.settings.curves, result.settings.replayed_broadcasts
+    warnings = curves.list_warnings() if curves else []
+    if count:
+        text = "BROADCASTs take the duration of their nodes, without a network"
+        warnings.append(f"{text}: they have no comm_size, or ASTRA-sim's rules replay them")
+    return warnings
 
 
 def check_simulator(choice: SimulatorChoice) -> None:
     """Check what can be checked without traces.
 
     Raises:
-        HespasError: ASTRA-sim was requested, but is not installed or does not support the options.
+        HespasError: ASTRA-sim or SimGrid was requested, but is not installed or does not support
+            the options.
         UsageError: The simulator or the device of the measured curves is unknown, or NCCL's model
             has no constants of the device.
     """
     select_astra_program(choice)
+    if choice.simulator == "simgrid":
+        from hespas.simulators.simgrid_backend import simgrid_simulation
+
+        simgrid_simulation.check_supported_options(choice.options)
     if choice.options.curves:
         load_curves(choice.options.curves)
     if choice.options.between_hosts == "nccl":
@@ -133,7 +156,8 @@ def select_astra_program(
     if simulator not in SIMULATORS:
         known = ", ".join(SIMULATORS)
         raise UsageError(f"there is no simulator '{simulator}'", remedy=f"known: {known}")
-    if simulator == "embedded" or (simulator == "auto" and choice.astra_sim is None):
+    is_other = simulator in ("embedded", "simgrid")
+    if is_other or (simulator == "auto" and choice.astra_sim is None):
         return None
     if simulator == "auto":
         missing = astra.describe_missing_features(options)

@@ -46,6 +46,10 @@ def add_model_flags(
             groups[flag.group] = parser.add_argument_group(flag.group)
         spelling, keywords = _describe_flag(name, option, flag, overrides_record=overrides_record)
         groups[flag.group].add_argument(spelling, default=None, **keywords)
+        for switch, value in flag.switches.items():
+            groups[flag.group].add_argument(
+                switch, dest=name, action="store_const", const=value, help=argparse.SUPPRESS
+            )
 
 
 def collect_set_flags(values: dict[str, Any]) -> dict[str, Any]:

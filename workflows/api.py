@@ -220,16 +220,18 @@ def simulate(
         HespasError: The traces or the system are wrong, or do not fit together.
     """
     from hespas.workflows import network_settings, simulation_report
+    from hespas.workflows.run_config import convert_by_dimension
 
     names = network_settings.NetworkSettings.model_fields
     named = {"system": system, "simulator": simulator, "astra_sim": astra_sim}
     overrides = {name: value for name, value in named.items() if value is not None}
+    options = convert_by_dimension(options)
     overrides |= {name: options.pop(name) for name in list(options) if name in names}
     settings, notes = network_settings.resolve_network_settings(traces, overrides, prefix)
     for text in notes:
         note(text)
     choice = settings.build_simulator_choice()
-    return simulation_report.simulate_trace_folder(
+    return simulation_report.simulate_traces(
         simulation_report.TraceSet(Path(traces), prefix, groups_file),
         network_settings.load_resolved_system(settings, is_recorded=system is None),
         replace(choice, options=replace(choice.options, **options), timeout_s=timeout_s),

@@ -245,13 +245,25 @@ FIGURES: tuple[Figure, ...] = (
         _simulated("overlap_s"), table=RESULT, places=("changes",),
     ),
     Figure(
+        "serial_step_s", "serial step", "s", "sum",
+        "step time if nothing ran alongside: `step_time_s` and `overlap_s`, less the time that "
+        "compute loses to it",
+        lambda facts: facts.serial_step_s,
+        table=RESULT, places=("page", "changes"),
+        explain=lambda figures: (
+            f": {format_seconds(figures['serial_step_s'] - figures['step_time_s'])} of "
+            "communication are hidden"
+        ),
+    ),
+    Figure(
         "exposed_share", "exposed share", "share", "ratio", "`exposed_comm_s` over `step_time_s`",
         _simulated("exposed_share"), header="share", table=RESULT, places=("compare", "sweep"),
     ),
     Figure(
         "step_time_band_s", "80 % band", "s, s", "none",
         "low and high end of the 80 % band of `step_time_s`: the errors of compute and of "
-        "[exposed communication](calibrated.md#shared-errors)",
+        "[exposed communication](calibrated.md#shared-errors), and at the high end the hidden "
+        "communication, which a device may not hide",
         lambda facts: facts.step_band_s and list(facts.step_band_s),
         row_name="step_time_low_s step_time_high_s", table=RESULT, places=("rows", "plan"),
     ),

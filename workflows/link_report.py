@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from hespas.configs.system_spec import SystemSpec
-from hespas.simulators.embedded.link_traffic import (
-    LinkTraffic,
-    collect_link_traffic,
-    count_links,
-)
-from hespas.simulators.simulation_options import SimulationOptions
-from hespas.simulators.simulation_result import SimulationResult
+from hespas.simulators.simulation_result import LinkTraffic, LinkUse
 from hespas.support.output_file import check_writable_file, write_atomically
 from hespas.support.text_tables import TextTable, format_percent, format_scaled
 from hespas.workflows.plot_files import COLOURS, check_plot_file, save_figure
 from hespas.workflows.studies.study_output import format_csv
+
+_FULL = 1.001  # of a link; times are rounded to nanoseconds
 
 
 def check_link_file(path: str) -> None:
@@ -27,21 +22,17 @@ def check_link_file(path: str) -> None:
     check_writable_file(path)
 
 
-def report_link_traffic(
-    system: SystemSpec, options: SimulationOptions, result: SimulationResult, path: str
-) -> TextTable:
+def report_link_use(system: SystemSpec, use: LinkUse, path: str) -> TextTable:
     """Write the traffic of each link to a file, and return a table with a row for each dimension.
 
     Args:
         system: The system.
-        options: The options of the simulation.
-        result: The simulation, without symmetry.
+        use: The use of its links.
         path: A .csv file, or a plot.
 
     Raises:
-        HespasError: The file cannot be written, or a link has no model.
+        HespasError: The file cannot be written.
     """
-    links = collect_link_traffic(system, options, result.comms, result.step_time_ns)
     if Path(path).suffix.lower() == ".csv":
         rows = [
             {
@@ -51,20 +42,26 @@ def report_link_traffic(
                 "bytes": link.carried_bytes,
                 "utilisation": link.utilisation,
             }
-            for link in links
+            for link in use.links
         ]
         write_atomically(path, format_csv(rows).encode())
     else:
-        _write_link_plot(system, links, path)
-    return build_link_table(system, links)
+        _write_link_plot(system, use, path)
+    return build_link_table(system, use)
 
 
-def build_link_table(system: SystemSpec, links: Sequence[LinkTraffic]) -> TextTable:
+def find_overloaded_link(use: LinkUse) -> LinkTraffic | None:
+    """Return the busiest link if more bytes cross it in a step than it could carry."""
+    busiest = max(use.links, key=lambda link: link.utilisation, default=None)
+    return busiest if busiest is not None and busiest.utilisation > _FULL else None
+
+
+def build_link_table(system: SystemSpec, use: LinkUse) -> TextTable:
     """Build the table of the dimensions, each with its busiest link."""
     rows = []
     for dim, kind in enumerate(system.topology):
-        total = count_links(system, dim)
-        of_dim = [link for link in links if link.dim == dim]
+        total = use.counts[dim]
+        of_dim = [link for link in use.links if link.dim == dim]
         carried = sum(link.carried_bytes for link in of_dim)
         cells = [f"{kind} {system.npus_count[dim]}", f"{len(of_dim)} of {total}"]
         cells.append(format_scaled(carried, "B"))
@@ -84,15 +81,15 @@ def build_link_table(system: SystemSpec, links: Sequence[LinkTraffic]) -> TextTa
     return TextTable("Links, each direction on its own", rows, header)
 
 
-def _write_link_plot(system: SystemSpec, links: Sequence[LinkTraffic], path: str) -> None:
+def _write_link_plot(system: SystemSpec, use: LinkUse, path: str) -> None:
     """Draw the utilisation of each link, sorted, in one colour for each dimension."""
     from matplotlib.figure import Figure
 
     figure: Any = Figure(figsize=(6, 3.6), layout="constrained")
     axes = figure.add_subplot()
     for dim, kind in enumerate(system.topology):
-        total = count_links(system, dim)
-        shares = sorted((link.utilisation for link in links if link.dim == dim), reverse=True)
+        total = use.counts[dim]
+        shares = sorted((link.utilisation for link in use.links if link.dim == dim), reverse=True)
         shares += [0.0] * (total - len(shares))
         positions = [(number + 0.5) / total for number in range(total)]
         label = f"dimension {dim}: {kind} {system.npus_count[dim]}"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from hespas import configs
 from hespas.configs.overlap_slowdown import format_slowdown_shares, parse_slowdown_shares
@@ -17,7 +17,12 @@ from hespas.configs.system_spec import SystemSpec
 from hespas.configs.validation import SlowdownSetting, validate_config
 from hespas.simulators.simulation_options import SimulationOptions, SimulatorChoice
 from hespas.support.errors import HespasError, UsageError
-from hespas.workflows.run_config import Flag
+from hespas.workflows.run_config import (
+    NETWORK_MODEL_FLAG,
+    NETWORK_MODEL_HELP,
+    Flag,
+    convert_by_dimension,
+)
 
 FIGURES = "run.json"
 RUN_PREFIX = "dev"  # of the traces of a run
@@ -28,14 +33,20 @@ class NetworkSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
+    _convert_by_dimension = model_validator(mode="before")(convert_by_dimension)
+
     system: str | None = None
-    simulator: Literal["auto", "embedded", "astra-sim", "both"] = "auto"
+    simulator: Literal["auto", "embedded", "astra-sim", "both", "simgrid"] = "auto"
     astra_sim: str | None = None
-    congestion: bool = Field(default=False, description="messages on a link share its bandwidth")
-    by_dimension: bool = Field(
+    congestion: bool = Field(
         default=False,
-        description="run collectives between some of the devices dimension by dimension, and "
-        "charge messages for all dimensions that they cross",
+        description="messages wait for each other on a link as in ASTRA-sim's congestion-aware "
+        "backend",
+    )
+    network_model: Annotated[Literal["flows", "astra"] | None, NETWORK_MODEL_FLAG] = Field(
+        default=None,
+        description=f"{NETWORK_MODEL_HELP}; by default astra for a folder of ASTRA-sim's files, "
+        "and flows otherwise",
     )
     curves: Annotated[str, Flag("DEVICE")] = Field(
         default="none",
@@ -58,6 +69,7 @@ class NetworkSettings(BaseModel):
         values: dict[str, Any] = {name: getattr(self, name) for name in MODEL_OPTIONS}
         if self.curves == "none":
             values["curves"] = ""
+        values["network_model"] = self.network_model or ""
         return SimulationOptions(**values)
 
     def build_simulator_choice(self) -> SimulatorChoice:
@@ -131,6 +143,10 @@ def resolve_network_settings(
     recorded = read_recorded_settings(traces, prefix)
     if overrides.get("curves") == "none":  # NCCL's model is that of the device of the curves
         overrides = {"between_hosts": "network", **overrides}
+    if overrides.get("congestion"):  # it is ASTRA-sim's
+        overrides = {"network_model": None, **overrides}
+    if overrides.get("network_model") == "flows":
+        overrides = {"congestion": False, **overrides}
     values = {**(recorded.model_dump() if recorded else {}), **overrides}
     settings = validate_config(NetworkSettings, values, "")
     if recorded is None:

@@ -82,7 +82,7 @@ class _RunFacts(_ResultModel):
     simulator: Text = None
     curves: Text = None
     between_hosts: Text = None
-    communicators: Text = None
+    network_model: Text = None
     timeline: Text = None
     program: Text = None
     node: Text = None

@@ -94,7 +94,7 @@ class ResultRunner:
         plan = self.build_plan(None, {**options, **annotation, "mlir": source})
         dropped: set[str] = set()
         if annotation:
-            dropped |= {"annotate", f"{annotation['estimator']}-annotate"}
+            dropped |= {"on-chip-annotate", "annotate", f"{annotation['estimator']}-annotate"}
         if SplitAttr.read_from_op(module.operation) and "split" not in options:
             dropped |= {"split-linear", "split-individual"}
         return replace(plan, steps=tuple(step for step in plan.steps if step.name not in dropped))

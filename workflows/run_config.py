@@ -6,11 +6,11 @@ sweep and the table in docs/reference/run-config.md are made from :class:`RunCon
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.fields import FieldInfo
 
 from hespas.configs import read_json
@@ -33,6 +33,7 @@ class Flag:
         separator: Joins the values of a text flag that may be repeated; "" for one that may not.
         is_output: Whether it names an output of one run, which the cells of a sweep do not have.
         parse_text: Parses the value; None if the type of the option does.
+        switches: Other flags without a value, each with the value that it sets.
     """
 
     metavar: str | None = None
@@ -41,12 +42,34 @@ class Flag:
     separator: str = ""
     is_output: bool = False
     parse_text: Callable[[str], Any] | None = None
+    switches: Mapping[str, str] = field(default_factory=dict)
+
+
+NETWORK_MODEL_FLAG = Flag(switches={"--by-dimension": "flows", "--no-by-dimension": "astra"})
+"""Of the network model, with the flags that older versions had in its place."""
+NETWORK_MODEL_HELP = (
+    "flows: messages share links, and collectives use the dimensions that their devices span; "
+    "astra: the rules of ASTRA-sim"
+)
+
+
+def convert_by_dimension(values: Any) -> Any:
+    """Replace the key ``by_dimension`` of older versions by the network model."""
+    if not isinstance(values, Mapping) or "by_dimension" not in values:
+        return values
+    rest = {name: value for name, value in values.items() if name != "by_dimension"}
+    by_dimension = values["by_dimension"]
+    if by_dimension is None or "network_model" in values:
+        return rest
+    return {**rest, "network_model": "flows" if by_dimension else "astra"}
 
 
 class RunConfig(BaseModel):
     """The configuration file of ``hespas run``."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    _convert_by_dimension = model_validator(mode="before")(convert_by_dimension)
 
     mlir: Annotated[str | None, Flag("FILE")] = Field(
         default=None,
@@ -99,7 +122,7 @@ class RunConfig(BaseModel):
     simulate: Annotated[
         bool, Flag(off_help="write the traces without simulating them, also with --system")
     ] = Field(default=True, description="simulate the traces if there is a system")
-    simulator: Literal["auto", "embedded", "astra-sim", "both"] = Field(
+    simulator: Literal["auto", "embedded", "astra-sim", "both", "simgrid"] = Field(
         default="auto",
         description="the simulator; auto: the embedded one, or ASTRA-sim if --astra-sim names it",
     )
@@ -113,7 +136,11 @@ class RunConfig(BaseModel):
         default=False,
         description="also report how much each rate of the node and the network matters",
     )
-    congestion: bool = Field(default=False, description="messages on a link share its bandwidth")
+    congestion: bool = Field(
+        default=False,
+        description="messages wait for each other on a link as in ASTRA-sim's congestion-aware "
+        "backend",
+    )
     curves: Annotated[str | None, Flag("DEVICE")] = Field(
         default=None,
         description="use collective timings measured on DEVICE (none: use the network model); by "
@@ -133,11 +160,10 @@ class RunConfig(BaseModel):
             "of real times (calibrated), else 0",
         )
     )
-    by_dimension: bool | None = Field(
+    network_model: Annotated[Literal["flows", "astra"] | None, NETWORK_MODEL_FLAG] = Field(
         default=None,
-        description="run collectives between some of the devices dimension by dimension, and "
-        "charge messages for all dimensions that they cross; by default with estimators of real "
-        "times (calibrated)",
+        description=f"{NETWORK_MODEL_HELP}; by default astra for a folder of ASTRA-sim's files "
+        "with estimators of bounds, and flows otherwise",
     )
     model_flops: Annotated[float | None, Flag("N", STEP_GROUP)] = Field(
         default=None, gt=0, description="operations of the model, without recomputation, for MFU"

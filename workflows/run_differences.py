@@ -19,8 +19,8 @@ SHOWN = 10  # rows of a table
 TOTALS = tuple(figure.name for figure in list_figures("changes") if figure.unit == "s")
 COUNTS = tuple(figure.name for figure in list_figures("changes") if figure.unit != "s")
 PROVENANCE = (
-    "program", "devices", "node", "system", "split", "estimator", "constants", "simulator", "tags",
-    "warnings",
+    "program", "devices", "node", "system", "split", "estimator", "constants", "simulator",
+    "network_model", "tags", "warnings",
 )  # fmt: skip
 
 
@@ -208,6 +208,10 @@ def _sum_collectives(result: RunResult, simulated: bool) -> TimeSums:
 
 
 def _collect_simulation_settings(result: RunResult) -> dict[str, Any]:
-    """Return the settings of the simulation, without the system."""
+    """Return the settings of the simulation that the figures have not."""
     settings = (result.simulation or {}).get("settings", {})
-    return {f"simulation {name}": value for name, value in settings.items() if name != "system"}
+    return {
+        f"simulation {name}": value
+        for name, value in settings.items()
+        if name not in ("system", "network model")
+    }

@@ -20,7 +20,7 @@ from hespas.dialects.xla import MEMORY_PLAN_PARTS
 from hespas.frontends.lowered_platform import infer_platform
 from hespas.passes import pipeline
 from hespas.passes.annotate.traverse import Annotation
-from hespas.passes.base import PassRun
+from hespas.passes.base import Pass, PassRun
 from hespas.passes.compile.compiler_estimates import MEMORY_FACT
 from hespas.passes.emit.emit_chakra import (
     EmitChakraPass,
@@ -33,6 +33,7 @@ from hespas.passes.prepare.device_grid import read_stated_count
 from hespas.support.errors import HespasError
 from hespas.support.output_folder import open_output_folder
 from hespas.support.text_tables import format_count, format_scaled
+from hespas.workflows.collected_trace import CollectedTraces, CollectTracesPass
 from hespas.workflows.program_form import (
     choose_program_form,
     inspect_program,
@@ -90,12 +91,17 @@ def run_program(
     check_stated_devices(module, plan)
     run = create_pass_run(plan, note, progress)
     emit = find_emit_step(plan)
+    assert emit is not None
     destination = choose_trace_folder(emit.output, module, run.input_name)
+    if not emit.output and not needs_trace_files(plan):
+        plan = _replace_step(plan, emit, CollectTracesPass())
+        run.note(f"run: the result is in {destination}; --output FOLDER writes traces too")
     with open_output_folder(destination, RUN_FILES, clean=emit.clean) as folder:
         staged_plan = _place_outputs(plan, destination, folder)
         try:
             outcome = execute_plan(staged_plan, note, progress=progress, module=module, run=run)
-            announce_trace_folder(destination, emit.output, run)
+            if find_emit_step(plan) is not None:
+                announce_trace_folder(destination, emit.output, run)
             simulation = simulate_traces(staged_plan, outcome, note, progress=progress)
         except HespasError as error:  # of a file that will not be there
             error.where = error.where.replace(str(folder), str(destination))
@@ -121,21 +127,36 @@ def _analyse_sensitivity(plan: RunPlan, outcome: RunOutcome) -> StepSensitivity:
     return analyse_step(outcome.module, network, is_current=True)
 
 
-def find_emit_step(plan: RunPlan) -> EmitChakraPass:
+def find_emit_step(plan: RunPlan) -> EmitChakraPass | None:
     """Return the pass of a plan that writes its traces."""
-    return next(step for step in plan.steps if isinstance(step, EmitChakraPass))
+    return next((step for step in plan.steps if isinstance(step, EmitChakraPass)), None)
+
+
+def needs_trace_files(plan: RunPlan) -> bool:
+    """Return whether a run writes traces even if no folder was chosen for them.
+
+    That is so if it does not simulate what it could, or if ASTRA-sim reads them.
+    """
+    if plan.network is None or plan.system is None:
+        return plan.system is not None
+    from hespas.simulators import simulator_choice
+
+    return simulator_choice.select_astra_program(plan.network.choice) is not None
+
+
+def _replace_step(plan: RunPlan, step: Pass, other: Pass) -> RunPlan:
+    return replace(plan, steps=tuple(other if one is step else one for one in plan.steps))
 
 
 def _place_outputs(plan: RunPlan, destination: Path, folder: Path) -> RunPlan:
     """Return the plan with its outputs in ``folder``, which is published as ``destination``."""
-    emit = find_emit_step(plan)
-    placed = replace(emit, output=str(folder))
-    steps = tuple(placed if step is emit else step for step in plan.steps)
-    network = plan.network
+    emit, network = find_emit_step(plan), plan.network
+    if emit is not None:
+        plan = _replace_step(plan, emit, replace(emit, output=str(folder)))
     if network is not None and is_file_of_folder(network.timeline, destination):
         name = os.path.basename(str(network.timeline))
         network = replace(network, timeline=os.path.join(folder, name))
-    return replace(plan, steps=steps, network=network)
+    return replace(plan, network=network)
 
 
 def create_pass_run(
@@ -222,12 +243,12 @@ def simulate_traces(
 
     if progress is not None:
         progress("simulate")
-    return simulation_report.simulate_trace_folder(
-        simulation_report.TraceSet(outcome.run.get_artefact(EmittedTraces).folder),
-        plan.system,
-        plan.network.choice,
-        timeline=plan.network.timeline,
-        note=note,
+    emitted = outcome.run.get_artefact(EmittedTraces)
+    traces: simulation_report.TraceSource = simulation_report.TraceSet(emitted.folder)
+    if isinstance(emitted, CollectedTraces):
+        traces = simulation_report.TracesInMemory(emitted.programs)
+    return simulation_report.simulate_traces(
+        traces, plan.system, plan.network.choice, timeline=plan.network.timeline, note=note
     )
 
 

@@ -113,7 +113,10 @@ def build_run_plan(config: RunConfig, where: str = "") -> RunPlan:
     split: dict[str, str | bool] = {"block-limit": str(config.block_limit)}
     if strategy == "individual":
         split["merge"] = bool(merge)
+    # It depends on the order of kernels, which a split may change.
+    keeps_values = estimators.load_estimator_class(config.estimator).keeps_values
     steps = (
+        *([build_pass_step("on-chip-annotate", {})] if keeps_values else ()),
         build_pass_step(f"split-{strategy}", split),
         build_annotate_step(
             config.estimator, config.node, config.setting, collect_annotate_options(config)
@@ -216,8 +219,8 @@ def select_network_settings(config: RunConfig) -> NetworkSettings:
     """Return the network and the simulator of a configuration.
 
     If the estimator predicts real times, the simulation does so too by default: it uses measured
-    collectives, slows down compute alongside communication, and runs collectives between some of
-    the devices dimension by dimension, or by NCCL's model if they span several hosts.
+    collectives, slows down compute alongside communication, and takes the flow-level model of the
+    network, or NCCL's model for collectives that span several hosts.
     """
     values: dict[str, Any] = {}
     if _estimates_real_times(config):
@@ -226,7 +229,7 @@ def select_network_settings(config: RunConfig) -> NetworkSettings:
         values = {
             "curves": curves,
             "slowdown": node.overlap_slowdown,
-            "by_dimension": True,
+            "network_model": None if config.congestion else "flows",
             "between_hosts": "nccl" if find_nccl_generation(curves or "") else None,
         }
     values |= {

@@ -14,7 +14,7 @@ from hespas.passes.emit.emit_chakra import EmittedTraces
 from hespas.workflows.figures import compute_figures
 from hespas.workflows.memory_timeline import MEMORY_TIMELINE
 from hespas.workflows.network_settings import NetworkSettings
-from hespas.workflows.step_band import compute_step_band
+from hespas.workflows.step_band import compute_hidden_ns, compute_step_band
 from hespas.workflows.step_facts import StepFacts, StepWork
 
 if TYPE_CHECKING:
@@ -102,6 +102,19 @@ class RunSummary:
         low_ns, high_ns = compute_step_band(self.time_ns, self.band_ns, self.simulation)
         return 1e-9 * low_ns, 1e-9 * high_ns
 
+    @property
+    def network_model(self) -> str | None:
+        """The network model of the simulation; None without a simulation."""
+        settings = self.simulation and self.simulation.result.settings
+        return (settings.network_model or None) if settings else None
+
+    @property
+    def hidden_s(self) -> float | None:
+        """How much longer a step without overlap would be in seconds; None without a simulation."""
+        if self.simulation is None:
+            return None
+        return 1e-9 * compute_hidden_ns(self.time_ns, self.simulation)
+
     def get_simulation_setting(self, name: str) -> str | None:
         """Return a setting that the simulation reports, such as ``curves``; None if it does not."""
         if self.simulation is None:
@@ -117,6 +130,7 @@ class RunSummary:
             work=self.work,
             simulated=_collect_simulated_totals(self.simulation),
             step_band_s=self.step_band_s,
+            hidden_s=self.hidden_s,
             memory=self.memory,
             fits_memory=self.fits_memory,
             nodes_per_device=self.emitted.nodes_per_device,
@@ -179,7 +193,7 @@ def to_summary_json(summary: RunSummary) -> dict[str, Any]:
         "simulator": facts.simulated.get("simulator"),
         "curves": summary.get_simulation_setting("curves"),
         "between_hosts": summary.get_simulation_setting("between hosts"),
-        "communicators": summary.get_simulation_setting("communicators"),
+        "network_model": summary.network_model,
         "timeline": summary.timeline,
         "program": summary.program,
         "node": summary.target.node,

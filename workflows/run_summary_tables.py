@@ -55,7 +55,9 @@ def build_summary_tables(summary: RunSummary, *, show_files: bool = True) -> lis
     end: list[TextRow] = []
     if show_files:
         nodes = f"{summary.emitted.nodes_per_device} nodes a device"
-        end.append(("traces", f"{summary.emitted.folder}, {nodes}"))
+        content = nodes if summary.emitted.trace_bytes else f"no traces, which have {nodes}"
+        name = "traces" if summary.emitted.trace_bytes else "folder"
+        end.append((name, f"{summary.emitted.folder}, {content}"))
     end.append(("warnings", str(len(summary.warnings))))
     if summary.timeline is not None:
         end.append(("timeline", f"{summary.timeline}, for https://ui.perfetto.dev"))
@@ -146,20 +148,30 @@ def _build_result_step_rows(summary: RunSummary) -> list[TextRow]:
     from hespas.workflows import simulation_report
 
     step, *parts = simulation_report.build_step_rows(summary.simulation)
-    curves, between_hosts, communicator_model = (
+    curves, between_hosts, network_model = (
         summary.get_simulation_setting(name)
-        for name in ("curves", "between hosts", "communicators")
+        for name in ("curves", "between hosts", "network model")
     )
     measured = f"as measured on {curves}; --curves none: the network's model"
     return [
         ("simulator", summary.simulation.result.simulator),
         *([("collectives", measured)] if curves else []),
         *([("between hosts", between_hosts)] if between_hosts else []),
-        *([("communicators", communicator_model)] if communicator_model else []),
+        *([("network model", network_model)] if network_model else []),
         step,
         *_build_band_rows("80 % band", summary.step_band_s),
         *parts,
+        *_build_serial_rows(summary),
     ]
+
+
+def _build_serial_rows(summary: RunSummary) -> list[TextRow]:
+    """Build the row of the step without overlap; a step without overlap has none."""
+    if not summary.hidden_s:
+        return []
+    scheduler = "XLA's scheduler" if "XLA" in summary.form else "the order of the program"
+    hidden = f"{format_seconds(summary.hidden_s)} of communication are hidden by {scheduler}"
+    return [("serial", f"{format_seconds(summary.figures['serial_step_s'])}: {hidden}")]
 
 
 def _build_band_rows(name: str, ends: Sequence[float] | None) -> list[TextRow]:

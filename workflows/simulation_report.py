@@ -12,7 +12,7 @@ from hespas.chakra.trace_folder import find_trace_files
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators import simulator_choice
 from hespas.simulators.critical_path import COMMUNICATION, COMPUTE, WAITING, TracedResult
-from hespas.simulators.embedded.link_traffic import collect_dimension_loads
+from hespas.simulators.in_memory_programs import InMemoryPrograms
 from hespas.simulators.report_rows import (
     BUS_SOURCE,
     DeviceRow,
@@ -63,23 +63,39 @@ class TraceSet:
             return load_inputs(self.folder, system, self.prefix, self.groups_file)
 
 
-def simulate_trace_folder(
-    traces: TraceSet,
+@dataclass(frozen=True)
+class TracesInMemory:
+    """The traces of a program that were not written.
+
+    Attributes:
+        programs: The programs of its devices.
+    """
+
+    programs: InMemoryPrograms
+
+    def load_inputs(self, system: SystemSpec) -> SimulationInputs:
+        """Place the programs on a system; raises HespasError."""
+        return self.programs.place_on_system(system)
+
+
+TraceSource = TraceSet | TracesInMemory
+
+
+def simulate_traces(
+    traces: TraceSource,
     system: SystemSpec,
     choice: SimulatorChoice,
     *,
     timeline: str | None = None,
-    draws_links: bool = False,
     note: Callable[[str], None] = lambda text: None,
 ) -> SimulationReport:
-    """Simulate a folder of traces on a system.
+    """Simulate traces on a system.
 
     Args:
         traces: The traces.
         system: The network; it must have as many devices as there are traces.
         choice: The simulator with its options.
         timeline: A file for a Perfetto timeline; None writes none.
-        draws_links: Whether the timeline shows the utilisation of the links of each dimension.
         note: Receives notes, one line each.
 
     Raises:
@@ -90,7 +106,7 @@ def simulate_trace_folder(
     if timeline is not None:
         from hespas.simulators.timeline import write_timeline
 
-        loads = collect_dimension_loads(system, choice.options, result.comms) if draws_links else []
+        loads = result.link_use.loads if result.link_use else []
         with open_output_file(timeline, TIMELINES) as path:
             drawn = write_timeline(
                 result, inputs.get_device_nodes, inputs.groups, path, loads=loads

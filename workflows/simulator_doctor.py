@@ -13,9 +13,11 @@ from hespas.estimators import registry
 from hespas.estimators.accelerators.external_estimator import ExternalSimulatorEstimator
 from hespas.estimators.measure.base import MeasuringEstimator
 from hespas.simulators import astra_program
+from hespas.simulators.simgrid_backend import simgrid_program
 from hespas.support.errors import HespasError
 
 ASTRA_SIM = "astra-sim"
+SIMGRID = "simgrid"
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class SimulatorState:
 
     Attributes:
         name: The name of the estimator, or of the network simulator.
-        source: How it is installed: by pip, or by a build of its own sources.
+        source: How it is installed: by pip, by a build of its own sources, or by Debian's apt.
         tested_version: The version that hespas has been run with; "" if it is any supported one.
         identity: What is installed; "" if it is not usable.
         problem: Why it is not usable; "" if it is.
@@ -32,7 +34,7 @@ class SimulatorState:
     """
 
     name: str
-    source: Literal["pip", "build"]
+    source: Literal["pip", "build", "apt"]
     tested_version: str
     identity: str
     problem: str = ""
@@ -44,13 +46,18 @@ class SimulatorState:
 
 
 def examine_simulators() -> list[SimulatorState]:
-    """Examine ASTRA-sim and each estimator that runs code, without running a program."""
+    """Examine ASTRA-sim, SimGrid and each estimator that runs code, without running a program."""
     names = [
         name
         for name in registry.list_estimator_names()
         if issubclass(registry.load_estimator_class(name), MeasuringEstimator)
     ]
-    return [*map(examine_estimator, names), _describe_accelsim(), examine_astra_sim()]
+    return [
+        *map(examine_estimator, names),
+        _describe_accelsim(),
+        examine_astra_sim(),
+        examine_simgrid(),
+    ]
 
 
 def examine_estimator(name: str) -> SimulatorState:
@@ -94,3 +101,12 @@ def examine_astra_sim() -> SimulatorState:
         )
         return describe("", problem, remedy)
     return describe(str(program.path))
+
+
+def examine_simgrid() -> SimulatorState:
+    describe = functools.partial(SimulatorState, SIMGRID, "apt", simgrid_program.TESTED_VERSION)
+    try:
+        version = simgrid_program.check_simgrid()
+    except HespasError as error:
+        return describe("", error.message, error.remedy)
+    return describe(f"{simgrid_program.name_python()}, version {version}")

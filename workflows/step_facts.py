@@ -75,6 +75,8 @@ class StepFacts:
         simulated: The totals of the device that finishes last, by the keys of run.json; {} if the
             program was not simulated.
         step_band_s: Both ends of the 80 % band of the step time in seconds; None without one.
+        hidden_s: How much longer the step would be without overlap, in seconds; None if it was not
+            simulated.
         memory: The memory on one device; None if it was not computed.
         fits_memory: Whether it fits the node; None if that is unknown.
         nodes_per_device: The number of nodes of the longest trace.
@@ -85,6 +87,7 @@ class StepFacts:
     work: StepWork
     simulated: Mapping[str, Any] = field(default_factory=dict)
     step_band_s: tuple[float, float] | None = None
+    hidden_s: float | None = None
     memory: MemoryAttr | None = None
     fits_memory: bool | None = None
     nodes_per_device: int | None = None
@@ -113,6 +116,11 @@ class StepFacts:
         if seconds is None and not self.totals["comm_ops"]:
             seconds = self.compute_s
         return seconds or None
+
+    @property
+    def serial_step_s(self) -> float | None:
+        """The step time in seconds if nothing ran alongside; None if it was not simulated."""
+        return None if self.hidden_s is None else self.simulated["step_time_s"] + self.hidden_s
 
     @functools.cached_property
     def flops_by_dtype(self) -> Mapping[str, int]:

@@ -13,6 +13,8 @@ from hespas.configs.node_spec import NodeSpec
 from hespas.configs.silicon import Silicon, SiliconFile
 from hespas.estimators.accelerators.vector_unit import LANES_PER_ELEMENT
 from hespas.estimators.base import ChipFigures
+from hespas.estimators.power_limit import check_idle_power
+from hespas.estimators.rules.base import FMA_FLOPS
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.settings import setting
 from hespas.support.text_tables import format_scaled
@@ -65,8 +67,17 @@ class AcceleratorMachineConfig:
 
     @property
     def node_overrides(self) -> NodeOverrides:
-        """The values that replace those of the node, to which utilisation refers."""
-        rates = derive_peak_rates(self.node, configure_accelerator(self))
+        """The values that replace those of the node, to which utilisation refers.
+
+        Products run on the faster unit, so that their peak rate is at least that of the lanes. Two
+        operations are counted for each multiplication, also if there is nothing to add (K = 1).
+        """
+        unit = configure_accelerator(self)
+        rates = derive_peak_rates(self.node, unit)
+        for dtype in {unit.dtype: None, **self.node.peaks_flops.get("matrix", {})}:
+            key, on_lanes = f"matrix.{dtype}", FMA_FLOPS * compute_lane_rate(unit, dtype)
+            if on_lanes > (rates.get(key) or _find_declared_rate(self.node, key) or 0.0):
+                rates[key] = on_lanes
         return NodeOverrides(
             memory_bandwidth=self.memory_bandwidth,
             per_datatype_flops=";".join(f"{key}={rate!r}" for key, rate in rates.items()),
@@ -86,8 +97,13 @@ def derive_peak_rates(node: NodeSpec, unit: Accelerator) -> dict[str, float]:
             rates[f"matrix.{dtype}"] = rate / own * unit.matrix_flops_per_s
     rates[f"matrix.{unit.dtype}"] = unit.matrix_flops_per_s
     for dtype in {"f32": None, **node.peaks_flops.get("vector", {})}:
-        rates[f"vector.{dtype}"] = unit.vector_ops_per_s / LANES_PER_ELEMENT.get(dtype, 1)
+        rates[f"vector.{dtype}"] = compute_lane_rate(unit, dtype)
     return {key: rate for key, rate in rates.items() if _find_declared_rate(node, key) != rate}
+
+
+def compute_lane_rate(unit: Accelerator, dtype: str) -> float:
+    """Return the operations per second of all vector units on elements of a type."""
+    return unit.vector_ops_per_s / LANES_PER_ELEMENT.get(dtype, 1)
 
 
 def _find_declared_rate(node: NodeSpec, key: str) -> float | None:
@@ -100,11 +116,13 @@ class AcceleratorMachine:
     """The units of one device, with rates by type.
 
     ``fallbacks`` collects the types that used the rate of another type. With ``has_equal_rates``
-    the arrays multiply elements of all types at the same rate.
+    the arrays multiply elements of all types at the same rate. ``energy_factor`` is the factor on
+    the energies of operations and of the SRAM, which hold at the clock of the files.
     """
 
     def __init__(self, config: AcceleratorMachineConfig, *, has_equal_rates: bool = False) -> None:
         self.has_equal_rates = has_equal_rates
+        self.energy_factor = 1.0
         self.node = config.node
         self.unit = configure_accelerator(config)
         rates = derive_peak_rates(config.node, self.unit)
@@ -114,6 +132,10 @@ class AcceleratorMachine:
         )
         self.bandwidth = config.memory_bandwidth or config.node.memory_bandwidth_bytes_per_s
         self.silicon = merge_silicon(config.node, self.unit)
+        if self.silicon is not None and self.leakage_w and config.node.tdp_w:
+            check_idle_power(
+                f"the leakage of {config.node.name}", self.leakage_w, config.node.tdp_w
+            )
         self.fallbacks: set[str] = set()
         self._peak_rate_ratios: dict[str, tuple[float, str]] = {}
 

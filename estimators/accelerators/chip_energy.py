@@ -1,8 +1,8 @@
 """The energy of an op on an accelerator, by level, and the clock that its power limit permits.
 
     compute   operations x energy of an operation of their unit and type
-    sram      bytes that the arrays and the vector unit read and write, and those moved to and from
-              device memory, x energy of a byte of SRAM
+    sram      bytes that arrays read and write, and those of operands and results, which come from
+              device memory or have stayed in the SRAM, x energy of a byte of SRAM
     memory    bytes moved to and from device memory x energy of a byte of it
     leakage   power of the idle chip x time
 
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from hespas.configs.silicon import Silicon
 from hespas.estimators.accelerators import dataflow as flow
 from hespas.estimators.accelerators.accelerator_machine import AcceleratorMachine
-from hespas.estimators.accelerators.matrix_products import MatrixProduct
+from hespas.estimators.matrix_products import MatrixProduct
 from hespas.estimators.power_limit import KernelEnergy, compute_power_slowdown
 from hespas.estimators.work import OpWork
 
@@ -27,17 +27,40 @@ if TYPE_CHECKING:
     from hespas.configs.accelerator import Accelerator
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ChipTraffic:
-    """The bytes that an op moves.
+    """The bytes that an op moves besides those of its work, each once.
 
     Attributes:
         array_bytes: Bytes that arrays read from and write to the SRAM.
-        moved_again_bytes: Bytes of device memory beyond those of the work.
+        read_again_bytes: Bytes that are read from device memory again.
+        written_again_bytes: Bytes of partial results that are written to it.
+        kept_operand_bytes: Bytes of operands that are in the SRAM already.
+        kept_result_bytes: Bytes of results that stay there and are not written.
     """
 
     array_bytes: float = 0.0
-    moved_again_bytes: float = 0.0
+    read_again_bytes: float = 0.0
+    written_again_bytes: float = 0.0
+    kept_operand_bytes: int = 0
+    kept_result_bytes: int = 0
+
+    def count_read_bytes(self, work: OpWork) -> float:
+        """Count the bytes that an op reads from device memory."""
+        return work.read_bytes - self.kept_operand_bytes + self.read_again_bytes
+
+    def count_written_bytes(self, work: OpWork) -> float:
+        """Count the bytes that an op writes to device memory."""
+        return work.write_bytes - self.kept_result_bytes + self.written_again_bytes
+
+    def count_device_bytes(self, work: OpWork) -> float:
+        """Count the bytes that an op reads from device memory and writes to it."""
+        return self.count_read_bytes(work) + self.count_written_bytes(work)
+
+    def count_sram_bytes(self, work: OpWork) -> float:
+        """Count the bytes that an op reads from the SRAM and writes to it, wherever they go."""
+        kept_bytes = self.kept_operand_bytes + self.kept_result_bytes
+        return self.array_bytes + self.count_device_bytes(work) + kept_bytes
 
 
 @dataclass(frozen=True)
@@ -83,19 +106,20 @@ def count_array_bytes(
 def estimate_limited_energy(
     work: OpWork, machine: AcceleratorMachine, traffic: ChipTraffic, time_s: float
 ) -> tuple[float, EnergyByLevel | None]:
-    """Return the time at the power limit of the node, and the energy by level.
+    """Return the slowdown by the power limit of the node, at least 1, and the energy by level.
 
-    Without figures of energy the time is unchanged and the energy None.
+    Without figures of energy the slowdown is 1 and the energy None.
 
     Raises:
         HespasError: The energy of an operation is not known.
     """
     silicon = machine.silicon
     if silicon is None:
-        return time_s, None
-    compute_j = _sum_compute_energy(work, silicon)
-    moved_bytes = work.read_bytes + work.write_bytes + traffic.moved_again_bytes
-    sram_j = _multiply(silicon.find_pj_per_byte("sram"), traffic.array_bytes + moved_bytes)
+        return 1.0, None
+    compute_j = machine.energy_factor * _sum_compute_energy(work, silicon)
+    moved_bytes = traffic.count_device_bytes(work)
+    sram_bytes = machine.energy_factor * traffic.count_sram_bytes(work)
+    sram_j = _multiply(silicon.find_pj_per_byte("sram"), sram_bytes)
     memory_j = _multiply(silicon.find_pj_per_byte("memory"), moved_bytes)
     limit_w, exponent = machine.node.tdp_w, silicon.file.clock_exponent
     slowdown = 1.0
@@ -103,11 +127,10 @@ def estimate_limited_energy(
         energy = KernelEnergy(compute_j + (sram_j or 0.0), memory_j or 0.0)
         idle_w = machine.leakage_w or 0.0
         slowdown = compute_power_slowdown(energy, time_s, idle_w, limit_w, exponent)
-    time_s *= slowdown
     share = slowdown**-exponent
-    leakage_j = None if machine.leakage_w is None else machine.leakage_w * time_s
+    leakage_j = None if machine.leakage_w is None else machine.leakage_w * time_s * slowdown
     sram_j = None if sram_j is None else share * sram_j
-    return time_s, EnergyByLevel(share * compute_j, sram_j, memory_j, leakage_j)
+    return slowdown, EnergyByLevel(share * compute_j, sram_j, memory_j, leakage_j)
 
 
 def _sum_compute_energy(work: OpWork, silicon: Silicon) -> float:

@@ -8,8 +8,8 @@ from hespas.estimators.accelerators.external_estimator import (
     ExternalSimulatorConfig,
     ExternalSimulatorEstimator,
 )
-from hespas.estimators.accelerators.matrix_products import MatrixProduct
 from hespas.estimators.accelerators.simulating_estimator import Payload
+from hespas.estimators.matrix_products import MatrixProduct
 from hespas.support.errors import HespasError
 
 MAX_INT = 2**31 - 1

@@ -32,13 +32,14 @@ from typing import Any, Literal, get_args
 import numpy
 import numpy.typing
 
+from hespas.estimators.matrix_products import SUM_BITS
+
 Dataflow = Literal["ws", "os", "is"]
 Variant = Literal["pipelined", "scalesim", "cocossim"]
 DATAFLOWS: tuple[Dataflow, ...] = get_args(Dataflow)
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 
 COCOSSIM_ROW = 2  # its systolic_fpu_latency
-SUM_BITS = 32  # of a partial sum, for results of at most as many bits
 
 
 @dataclass(frozen=True, slots=True)

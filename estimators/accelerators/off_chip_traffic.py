@@ -14,9 +14,23 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hespas.estimators.accelerators.dataflow import SUM_BITS, Dataflow
+from hespas.estimators.accelerators.dataflow import Dataflow
+from hespas.estimators.matrix_products import SUM_BITS
 
 M, K, N = DIMENSIONS = range(3)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class OffChipBits:
+    """The bits that a product reads from device memory and writes to it; ordered by their sum."""
+
+    moved: int
+    written: int
+
+    @property
+    def read(self) -> int:
+        """The bits that are read, partial sums included."""
+        return self.moved - self.written
 
 
 @functools.lru_cache(maxsize=4096)
@@ -29,7 +43,7 @@ def count_best_order_bits(
     out_bits: int,
     sram_bits: int,
     even_blocks: bool = False,
-) -> int:
+) -> OffChipBits:
     """Return the bits that a product moves with the best loop order and blocks.
 
     Blocks consist of whole folds along the dimensions on the array, and of any number of rows
@@ -85,14 +99,15 @@ class _BlockedProduct:
                 blocks[looped], blocks[fitted] = along_looped, along_fitted
                 yield blocks[M], blocks[K], blocks[N]
 
-    def count_bits(self, blocks: tuple[int, int, int], out_bits: int) -> int:
+    def count_bits(self, blocks: tuple[int, int, int], out_bits: int) -> OffChipBits:
         """Count the bits of all matrices, each moved once for each block along what it lacks."""
         times = [-(-size // block) for size, block in zip(self.sizes, blocks, strict=True)]
         m, k, n = self.sizes
         weight_bits, sum_bits, input_bits = self.bits
-        result_bits = out_bits + 2 * (times[K] - 1) * sum_bits  # partial sums are read again
+        partial_bits = m * n * (times[K] - 1) * sum_bits  # written, and read again
         operand_bits = m * k * input_bits * times[N] + k * n * weight_bits * times[M]
-        return operand_bits + m * n * result_bits
+        result_bits = m * n * out_bits + partial_bits
+        return OffChipBits(operand_bits + partial_bits + result_bits, result_bits)
 
     def _fit_block(
         self, looped: int, fitted: int, lacked: int, along_looped: int, sram_bits: int

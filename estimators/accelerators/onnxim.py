@@ -9,8 +9,8 @@ from hespas.estimators.accelerators.external_estimator import (
     ExternalSimulatorConfig,
     ExternalSimulatorEstimator,
 )
-from hespas.estimators.accelerators.matrix_products import MatrixProduct
 from hespas.estimators.accelerators.simulating_estimator import Payload
+from hespas.estimators.matrix_products import MatrixProduct
 from hespas.support.settings import setting
 
 

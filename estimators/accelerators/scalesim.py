@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from hespas.estimators.accelerators import dataflow as flow
-from hespas.estimators.accelerators.matrix_products import MatrixProduct
 from hespas.estimators.accelerators.scalesim_memory import BUFFERS
 from hespas.estimators.accelerators.scalesim_run import BANKS
 from hespas.estimators.accelerators.simulating_estimator import (
@@ -18,6 +17,7 @@ from hespas.estimators.accelerators.simulating_estimator import (
     Payload,
     SimulatingConfig,
 )
+from hespas.estimators.matrix_products import MatrixProduct
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.settings import setting
 

@@ -23,13 +23,19 @@ from hespas.estimators.accelerators.accelerator_machine import (
     AcceleratorMachineConfig,
 )
 from hespas.estimators.accelerators.chip_energy import ChipTraffic, count_array_bytes
-from hespas.estimators.accelerators.matrix_products import (
+from hespas.estimators.accelerators.overlapped_cost import (
+    OverlappedUnits,
+    UnitLoad,
+    find_array_bound,
+)
+from hespas.estimators.base import ChipFigures, CostItem, raise_as_unknown_cost
+from hespas.estimators.matrix_products import (
     MatrixProduct,
     collect_matrix_products,
+    collect_unit_products,
     count_other_flops,
+    sum_flops,
 )
-from hespas.estimators.accelerators.overlapped_cost import compute_overlapped_cost
-from hespas.estimators.base import ChipFigures, CostItem, raise_as_unknown_cost
 from hespas.estimators.measure.base import MeasurementJob, MeasuringEstimator
 from hespas.estimators.rules.body_tally import find_callee
 from hespas.estimators.work import OpWork, UnknownCost
@@ -107,10 +113,9 @@ class SimulatingEstimator(MeasuringEstimator):
 
     def estimate(self, item: CostItem) -> Cost:
         work = item.work
-        matrix_products, payload_counts = (
-            collect_matrix_products(item.op),
-            self._build_payloads(item.op),
-        )
+        products, payload_counts = collect_unit_products(item.op), self._build_payloads(item.op)
+        on_arrays = [each.on_arrays for each in products]
+        other_flops = count_other_flops(work, on_arrays)
         self._measure_missing_items(
             [ProductItem(item.op, payload) for payload, _ in payload_counts]
         )
@@ -121,16 +126,24 @@ class SimulatingEstimator(MeasuringEstimator):
                 raise answer
             answers.append((answer, times))
         matrix_s = sum(times * answer["median_s"] for answer, times in answers)
-        other = count_other_flops(work, matrix_products)
         with raise_as_unknown_cost(item.op):
-            array_bytes = sum(count_array_bytes(matrix_products, self.machine.unit, "ws"))
-            traffic = ChipTraffic(array_bytes)
-            cost = compute_overlapped_cost(self.name, work, self.machine, matrix_s, other, traffic)
-        if self.simulator_alone and matrix_products and not other and _is_matrix_work(work):
-            cost = replace(cost, latency_ns=matrix_s * 1e9)
-        self.shapeless += bool(other)
-        energy = _sum_simulated_energy(answers)
-        return cost if energy is None else replace(cost, **energy)
+            traffic = ChipTraffic(sum(count_array_bytes(on_arrays, self.machine.unit, "ws")))
+            load = UnitLoad(matrix_s, "", traffic)
+            units = OverlappedUnits(self.name, self.machine)
+            cost = units.compute_cost(work, load, other_flops)
+            energy = _sum_simulated_energy(answers)
+            if energy is not None:
+                cost = replace(cost, **energy)
+            if not self.simulator_alone:
+                on_lanes = units.find_faster_on_lanes(cost, work, products, other_flops)
+                cost = on_lanes or cost
+            elif products and not other_flops and _is_matrix_work(work):
+                ideal_s = self.machine.compute_full_rate_time_s(sum_flops(on_arrays))
+                memory_s = units.compute_memory_s(work, traffic)
+                bound = find_array_bound(matrix_s, ideal_s, memory_s)
+                cost = replace(cost, latency_ns=matrix_s * 1e9, bound=bound)
+        self.shapeless += bool(other_flops)
+        return cost
 
     def describe_provenance(self) -> str:
         parts = [

@@ -27,8 +27,3 @@ def compute_vector_time_s(work: OpWork, unit: Accelerator) -> float:
         if part.unit == "vector"
     )
     return operations / unit.vector_ops_per_s
-
-
-def compute_memory_time_s(work: OpWork, bandwidth_bytes_per_s: float) -> float:
-    """Return the seconds to read and write the bytes of ``work``."""
-    return (work.read_bytes + work.write_bytes) / bandwidth_bytes_per_s

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from hespas.estimators.accelerators.matrix_products import MatrixProduct
 from hespas.estimators.accelerators.simulating_estimator import (
     ArraySimulatingEstimator,
     Payload,
     SimulatingConfig,
 )
 from hespas.estimators.accelerators.zigzag_worker import find_shipped_files
+from hespas.estimators.matrix_products import MatrixProduct
 from hespas.support.errors import UsageError
 from hespas.support.settings import setting
 

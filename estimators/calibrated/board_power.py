@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from hespas.configs.node_spec import NodeSpec
 from hespas.estimators.power_limit import KernelEnergy, compute_power_slowdown
 
 _16_BIT_TYPES = ("bf16", "f16")
@@ -23,7 +24,6 @@ class BoardPower:
     If that exceeds the limit, the board lowers its clock (``power_limit.compute_power_slowdown``).
 
     Attributes:
-        measured_limit_w: The limit of the board on which the energies were measured.
         limit_w: The limit of this board.
         tags: The tags of the energies.
         burst_s: The measured kernels up to the first of these durations ended before the board
@@ -36,21 +36,21 @@ class BoardPower:
     j_per_flop: float
     j_per_byte: float
     clock_exponent: float
-    measured_limit_w: float
     limit_w: float
-    tags: frozenset[str] = field(default_factory=frozenset)
+    tags: frozenset[str] = field(default_factory=frozenset, compare=False)
     burst_s: tuple[float, float] | None = None
     j_per_8bit_flop: float | None = None
 
     @classmethod
-    def from_preset(cls, data: Mapping[str, Any], limit_w: float, tags: frozenset[str]) -> Self:
+    def from_preset(
+        cls, data: Mapping[str, Any], limit_w: float, tags: frozenset[str] = frozenset()
+    ) -> Self:
         """Build the power of a board with a limit from the object of a preset."""
         return cls(
             data["idle_w"],
             data["j_per_flop"],
             data["j_per_byte"],
             data["clock_exponent"],
-            data["limit_w"],
             limit_w,
             tags,
             data.get("burst_s"),
@@ -65,37 +65,38 @@ class BoardPower:
             return replace(self, j_per_flop=self.j_per_8bit_flop)
         return None
 
-    def compute_slowdown(
-        self, flops: float, moved_bytes: float, time_s: float, limit_w: float | None = None
-    ) -> float:
+    def compute_slowdown(self, flops: float, moved_bytes: float, time_s: float) -> float:
         """Return the sustained time of a kernel over its time at full clock, at least 1.
 
         Args:
             flops: The matrix operations.
             moved_bytes: The bytes read and written.
             time_s: The time of the kernel at full clock.
-            limit_w: The limit of the power; by default that of this board.
         """
         energy = KernelEnergy(flops * self.j_per_flop, moved_bytes * self.j_per_byte)
         return compute_power_slowdown(
-            energy, time_s, self.idle_w, limit_w or self.limit_w, self.clock_exponent
+            energy, time_s, self.idle_w, self.limit_w, self.clock_exponent
         )
 
-    def compute_measured_slowdown(self, flops: float, moved_bytes: float, time_s: float) -> float:
-        """Return the sustained time of a kernel over its measured time, at least 1.
+    def compute_burst_slowdown(self, flops: float, moved_bytes: float, time_s: float) -> float:
+        """Return the slowdown by the limit that the measured time of a burst contains, at least 1.
 
         Args:
             flops: The matrix operations.
             moved_bytes: The bytes read and written.
             time_s: The measured time, which contains a slowdown according to ``burst_s``.
         """
-        slowdown = self.compute_slowdown(flops, moved_bytes, time_s)
         if self.burst_s is None or time_s <= self.burst_s[0]:
-            return slowdown
+            return 1.0
         shortest_s, longest_s = self.burst_s
         share = min(math.log(time_s / shortest_s) / math.log(longest_s / shortest_s), 1.0)
-        measured = self.compute_slowdown(flops, moved_bytes, time_s, self.measured_limit_w)
-        return max(slowdown / measured**share, 1.0)
+        return self.compute_slowdown(flops, moved_bytes, time_s) ** share
+
+    def scale_clock(self, factor: float) -> Self:
+        """Return the power of a board whose full clock is ``factor`` times as high."""
+        scale = factor**self.clock_exponent
+        own, narrow = self.j_per_flop * scale, self.j_per_8bit_flop
+        return replace(self, j_per_flop=own, j_per_8bit_flop=narrow and narrow * scale)
 
     def compute_board_factor(
         self, flops: float, moved_bytes: float, time_s: float, limited_factor: float
@@ -121,7 +122,15 @@ class BoardPower:
         )
         return min(slowdown, limited_factor)
 
-    def compute_relative_slowdown(self, flops: float, moved_bytes: float, time_s: float) -> float:
-        """Return the slowdown over that of a board with the limit of the measurement, or 1."""
-        measured = self.compute_slowdown(flops, moved_bytes, time_s, self.measured_limit_w)
-        return max(self.compute_slowdown(flops, moved_bytes, time_s) / measured, 1.0)
+
+@dataclass(frozen=True, slots=True)
+class MeasuredBoard:
+    """The board on which the kernels of a class were timed.
+
+    Attributes:
+        node: The board.
+        power: Its power with the limit of the measurement; None if the energies are not known.
+    """
+
+    node: NodeSpec
+    power: BoardPower | None

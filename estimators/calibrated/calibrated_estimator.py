@@ -23,6 +23,7 @@ from hespas.dialects.attrs import CompilerEstimateAttr, Cost
 from hespas.estimators.base import (
     CompilerEstimateConfig,
     CostItem,
+    DeviceRate,
     Estimator,
     raise_as_unknown_cost,
     setting,
@@ -94,6 +95,7 @@ class CalibratedEstimator(Estimator):
     Config: ClassVar[type] = CalibratedConfig
 
     def __init__(self, config: CalibratedConfig) -> None:
+        self.config = config
         self.node = config.node
         self.quantise = config.quantise
         self.attention_library = AttentionLibrary.load(config.attention, config.node)
@@ -169,6 +171,33 @@ class CalibratedEstimator(Estimator):
                 f"{count} {tag}" for tag, count in sorted(self.tag_counts.items())
             )
         return text
+
+    def list_device_rates(self) -> list[DeviceRate]:
+        """List the clock, and the power limit if energies are known.
+
+        At a higher clock all peak rates are higher, and so is the energy of an operation.
+        """
+        rates = [DeviceRate("clock", "clock", None, "", self._scale_clock)]
+        power, limit_w = self.constants.power, self.node.tdp_w
+        if power is not None and limit_w is not None:
+
+            def scale_power(factor: float) -> CalibratedEstimator:
+                node = replace(self.node, tdp_w=factor * limit_w)
+                return CalibratedEstimator(replace(self.config, node=node))
+
+            least = power.idle_w / limit_w
+            rates.append(DeviceRate("power", "power", limit_w, "W", scale_power, least))
+        return rates
+
+    def _scale_clock(self, factor: float) -> CalibratedEstimator:
+        """Return the estimator of a device with another clock."""
+        node = self.node.scale_peak_rates(factor, label="clock")
+        scaled = CalibratedEstimator(replace(self.config, node=node))
+        constants = scaled.constants
+        if constants.power is not None:
+            power = constants.power.scale_clock(factor)
+            scaled.constants = replace(constants, power=power)
+        return scaled
 
     def list_notes(self) -> list[str]:
         """Count the distinct kernels whose constants are uncertain, by tag."""

@@ -8,6 +8,7 @@ are estimated from related classes, or else by the roofline, with the tag ``assu
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,8 +17,9 @@ from typing import Any, Self
 from hespas import configs
 from hespas.configs.node_spec import NodeSpec
 from hespas.configs.source_errors import ErrorCause, LogEnds
-from hespas.estimators.calibrated.board_power import BoardPower
+from hespas.estimators.calibrated.board_power import BoardPower, MeasuredBoard
 from hespas.estimators.calibrated.correction_surface import CorrectionSurface
+from hespas.estimators.power_limit import check_idle_power
 
 TRANSFERRED = "transferred"  # from another device or type, scaled by its data sheet
 ASSUMED = "assumed"  # without a table for the class; as in XLA's cost model
@@ -89,6 +91,8 @@ class KernelFit:
         error: The median relative error of held-out shapes.
         windowed_efficiency: The efficiency of products of which the bytes that they read again are
             known; None if these bytes do not count.
+        board: The board on which the class was timed; None if the constants are not measured.
+        burst: Of a class at the power limit: the same kernels of that board at full clock.
     """
 
     name: str
@@ -108,6 +112,8 @@ class KernelFit:
     causes: frozenset[str] = frozenset()
     covered_tags: frozenset[str] = frozenset()
     windowed_efficiency: float | None = None
+    board: MeasuredBoard | None = None
+    burst: KernelFit | None = None
 
     @classmethod
     def from_preset(
@@ -116,6 +122,7 @@ class KernelFit:
         data: Mapping[str, Any],
         tags: frozenset[str],
         causes: frozenset[str] = frozenset(),
+        board: MeasuredBoard | None = None,
     ) -> Self:
         """Build the fit from the object of a preset."""
         fit_report = data.get("fit") or {}
@@ -138,6 +145,7 @@ class KernelFit:
             windowed_efficiency=(
                 None if windows is None else windows.get("efficiency") or efficiency
             ),
+            board=board,
         )
 
     def compute_busy_s(self, compute_s: float, memory_s: float, steps: float = 0.0) -> float:
@@ -156,6 +164,11 @@ class KernelFit:
         outside = bool(self.residual.list_axes_outside(*point))
         return time_s * math.exp(self.residual.interpolate_at(*point)), outside
 
+    def without_correction(self) -> Self:
+        """Return a copy for sizes of another kind of kernel, which the correction is not for."""
+        burst = self.burst and replace(self.burst, residual=None)
+        return replace(self, residual=None, burst=burst)
+
     def with_backward_of(self, other: Self) -> Self:
         """Return a copy that uses the backward factor of another fit if it has none."""
         if self.backward is not None or other.backward is None:
@@ -164,7 +177,8 @@ class KernelFit:
 
     def with_tags(self, *tags: str) -> Self:
         """Return a copy with more tags."""
-        return replace(self, tags=self.tags | set(tags))
+        burst = self.burst and self.burst.with_tags(*tags)
+        return replace(self, tags=self.tags | set(tags), burst=burst)
 
     def with_cause(self, cause: ErrorCause) -> Self:
         """Return a copy with one more cause of errors."""
@@ -211,44 +225,26 @@ class DeviceConstants:
         Raises:
             HespasError: The file of a node cannot be read.
         """
+        donors = _list_donors(node)
         fits: dict[str, KernelFit] = {}
         numbers: dict[str, Any] = {}
-        power: BoardPower | None = None
-        donors: list[str] = []
-        own_calibration = node.calibration or {}
-        name, data, tags = node.name, own_calibration, frozenset[str]()
-        visited = set[str]()
-        same_chip = frozenset[str]()
-        causes = frozenset[str]()
-        while name and name not in visited:
-            visited.add(name)
-            same_chip = same_chip if tags else frozenset({*visited, node.unchanged_name})
+        used: list[str] = []
+        for number, donor in enumerate(donors):
             before = (len(fits), len(numbers))
             # Products of the device itself are better than special ones of another device.
-            measured = frozenset(fits) if tags else frozenset[str]()
-            if power is None and "power" in data:
-                power = _build_board_power(
-                    data["power"], node, tags, is_own=data is own_calibration
-                )
-            for key, fit_data in data.get("fits", {}).items():
-                if _is_at_other_limit(fit_data, node):
-                    continue
-                fit = KernelFit.from_preset(f"{name} {key}", fit_data, tags, causes)
+            measured = frozenset(fits) if donor.tags else frozenset[str]()
+            for key, fit in _build_donor_fits(donors[number:]).items():
                 if key in fits:
                     fits[key] = fits[key].with_backward_of(fit)
                 elif key.removesuffix(SUSTAINED).removesuffix(BATCHED) not in measured:
                     fits[key] = fit
-            numbers = {key: data[key] for key in _NUMBERS if key in data} | numbers
-            if data is not own_calibration and (len(fits), len(numbers)) != before:
-                donors.append(name)
-            if not data.get("same_silicon"):
-                tags = frozenset((TRANSFERRED,))
-            causes = frozenset() if tags else frozenset((SAME_CHIP,))
-            name = data.get("like", "")
-            data = (configs.load_node(name).calibration if name else None) or {}
-        origins = [f"calibrated {own_calibration['date']}"] if "date" in own_calibration else []
-        if donors:
-            origins.append(f"{'the rest' if origins else 'constants'} of {' and '.join(donors)}")
+            numbers = {key: donor.data[key] for key in _NUMBERS if key in donor.data} | numbers
+            if number and (len(fits), len(numbers)) != before:
+                used.append(donor.name)
+        date = donors[0].data.get("date")
+        origins = [f"calibrated {date}"] if date else []
+        if used:
+            origins.append(f"{'the rest' if origins else 'constants'} of {' and '.join(used)}")
         return cls(
             node,
             numbers.get("launch_s", 0.0),
@@ -256,10 +252,10 @@ class DeviceConstants:
             numbers.get("sector_bytes", 0),
             bool(fits or numbers),
             numbers.get("issue_per_flop", 0.0),
-            power,
+            _find_board_power(donors),
             complete_classes(fits),
             ", ".join(origins) or NO_CONSTANTS,
-            same_chip,
+            frozenset({node.unchanged_name, *(each.name for each in donors if not each.tags)}),
         )
 
     def scale_launches(self, factor: float) -> Self:
@@ -268,32 +264,110 @@ class DeviceConstants:
         return replace(self, launch_s=self.launch_s * factor, fits=fits)
 
 
-def _build_board_power(
-    power_data: Mapping[str, Any], node: NodeSpec, tags: frozenset[str], *, is_own: bool
-) -> BoardPower | None:
-    """Return the power of a node with the energies of a preset, or None if they do not apply.
+@dataclass(frozen=True, slots=True)
+class _Donor:
+    """A node whose constants another one uses, or that node itself.
+
+    Attributes:
+        name: The name or the file under which it was found.
+        node: The node.
+        tags: The tags of its constants; none if it has the same chip.
+        causes: What its constants lack besides, see ``configs.source_errors``.
+    """
+
+    name: str
+    node: NodeSpec
+    tags: frozenset[str] = frozenset()
+    causes: frozenset[str] = frozenset()
+
+    @property
+    def data(self) -> Mapping[str, Any]:
+        """Its calibration."""
+        return self.node.calibration or {}
+
+
+def _list_donors(node: NodeSpec) -> list[_Donor]:
+    """List a node, the node that it is like, the one that this is like, and so on."""
+    donors = [_Donor(node.name, node)]
+    while (name := donors[-1].data.get("like")) and name not in {each.name for each in donors}:
+        is_preset = name in configs.list_node_presets()
+        donor = _load_preset(name) if is_preset else configs.load_node(name)
+        is_same_chip = donors[-1].data.get("same_silicon") and not donors[-1].tags
+        donors.append(
+            _Donor(name, donor, causes=frozenset((SAME_CHIP,)))
+            if is_same_chip
+            else _Donor(name, donor, frozenset((TRANSFERRED,)))
+        )
+    return donors
+
+
+def _build_donor_fits(donors: Sequence[_Donor]) -> dict[str, KernelFit]:
+    """Build the classes that the first of these nodes has measured.
 
     Args:
-        power_data: The energies.
-        node: The node.
-        tags: The tags of constants of the preset; none if it has the same chip as the node.
-        is_own: Whether the preset is that of the node.
+        donors: The node, and those that it is like, whose energies it may have.
     """
-    if not node.tdp_w:
+    donor, fits = donors[0], dict[str, KernelFit]()
+    if not donor.data.get("fits"):
+        return fits
+    measured_node, power_data = _find_measured_node(donor.node), _find_power_data(donors)
+    for key, data in donor.data["fits"].items():
+        power = None
+        if power_data is not None:
+            measured_limit_w = data.get("limit_w") or power_data["limit_w"]
+            power = BoardPower.from_preset(power_data, measured_limit_w)
+        board = MeasuredBoard(measured_node, power)
+        title = f"{donor.name} {key}"
+        fits[key] = KernelFit.from_preset(title, data, donor.tags, donor.causes, board)
+    return {
+        key: replace(fit, burst=fits.get(key.removesuffix(SUSTAINED)))
+        if key.endswith(SUSTAINED)
+        else fit
+        for key, fit in fits.items()
+    }
+
+
+def _find_measured_node(node: NodeSpec) -> NodeSpec:
+    """Return the node on which the constants of a node were measured.
+
+    It is the preset, where a sweep or an analysis has changed other values of it.
+    """
+    name = node.unchanged_name
+    if name not in configs.list_node_presets():
+        return node
+    preset = _load_preset(name)
+    own, measured = node.calibration or {}, preset.calibration or {}
+    is_same = all(own.get(key) == measured.get(key) for key in ("fits", "power"))
+    return preset if is_same else node
+
+
+@functools.cache
+def _load_preset(name: str) -> NodeSpec:
+    return configs.load_node(name)
+
+
+def _find_power_data(donors: Sequence[_Donor]) -> Mapping[str, Any] | None:
+    """Return the energies that the first of these nodes has, if they are known.
+
+    A node that states ``null`` has other energies than those that it is like.
+    """
+    return next((each.data["power"] for each in donors if "power" in each.data), None)
+
+
+def _find_board_power(donors: Sequence[_Donor]) -> BoardPower | None:
+    """Return the power of the first of these nodes; None if its energies or limit are not known.
+
+    Raises:
+        HespasError: The idle board draws more than the limit.
+    """
+    node, power_data = donors[0].node, _find_power_data(donors)
+    if not node.tdp_w or power_data is None:
         return None
-    is_measured = is_own or not (tags or _is_at_other_limit(power_data, node))
-    if power_data.get("only_at_limit") and not is_measured:
-        return None
-    power_tags = frozenset(() if is_measured else (TRANSFERRED,))
+    check_idle_power(f"the idle power of {node.name}", power_data["idle_w"], node.tdp_w)
+    source = next(each for each in donors if "power" in each.data)
+    is_at_other_limit = abs(node.tdp_w / power_data["limit_w"] - 1) > _EQUAL_LIMITS_SHARE
+    power_tags = frozenset((TRANSFERRED,) if source.tags or is_at_other_limit else ())
     return BoardPower.from_preset(power_data, node.tdp_w, power_tags)
-
-
-def _is_at_other_limit(measured_data: Mapping[str, Any], node: NodeSpec) -> bool:
-    """Return whether constants were measured at another power limit than that of the node."""
-    limit_w = measured_data.get("limit_w")
-    if limit_w is None or node.tdp_w is None:
-        return False
-    return abs(node.tdp_w / limit_w - 1) > _EQUAL_LIMITS_SHARE
 
 
 def complete_classes(fits: Mapping[str, KernelFit]) -> dict[str, KernelFit]:

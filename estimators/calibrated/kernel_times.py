@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 from hespas.configs.node_spec import NodeSpec
 from hespas.configs.source_errors import ErrorCause, LogEnds
@@ -45,6 +46,7 @@ class KernelTime:
     Attributes:
         slowest_device: The factor in ``time_s`` for the slowest of the devices of a job.
         slowest_ends: The 80 % interval of the logarithm of the factor over the expected one.
+        power_slowdown: The factor in ``time_s`` of the power limit, at least 1.
     """
 
     time_s: float
@@ -55,6 +57,7 @@ class KernelTime:
     extrapolated: bool = False
     slowest_device: float = 1.0
     slowest_ends: LogEnds = (0.0, 0.0)
+    power_slowdown: float = 1.0
 
     @property
     def tags(self) -> frozenset[str]:
@@ -71,7 +74,21 @@ class KernelTime:
         """The bound of the kernel."""
         if self.launch_s > self.time_s / 2:
             return "launch"
+        if self.power_slowdown > 1:
+            return "power"
         return "compute" if self.compute_s > self.memory_s else "memory"
+
+    def slow_down(self, slowdown: float, contained: float, fit: KernelFit) -> Self:
+        """Return the time at the power limit, at least that of the operations at the peak rate.
+
+        Args:
+            slowdown: The factor of the power limit on the time at full clock.
+            contained: The part of it that this time contains already.
+            fit: The fit with the tags and causes of both.
+        """
+        least_s = self.compute_s * self.fit.efficiency
+        time_s = max(self.time_s * slowdown / contained, least_s)
+        return replace(self, time_s=time_s, fit=fit, power_slowdown=slowdown)
 
 
 def estimate_product_time(
@@ -96,9 +113,12 @@ def estimate_product_time(
             measured; otherwise the kernel runs alone.
         refetched_bytes: The bytes that the kernel reads again besides; None if they are not known.
     """
-    rate = constants.node.find_peak_rate("matrix", shape.dtype).flops_per_s
+
+    def find_rate(node: NodeSpec) -> float:
+        return node.find_peak_rate("matrix", shape.dtype).flops_per_s
+
     return _estimate_at_rate(
-        constants, shape, moved_bytes, rate, quantise, sustained, refetched_bytes
+        constants, shape, moved_bytes, find_rate, quantise, sustained, refetched_bytes
     )
 
 
@@ -106,12 +126,12 @@ def _estimate_at_rate(
     constants: DeviceConstants,
     shape: MatrixProduct,
     moved_bytes: float,
-    rate: float,
+    find_rate: Callable[[NodeSpec], float],
     quantise: bool,
     sustained: bool,
     refetched_bytes: int | None,
 ) -> KernelTime:
-    """Return the time of a product at a peak rate of ``rate`` operations per second.
+    """Return the time of a product at the peak rate that ``find_rate`` returns for a node.
 
     A type in ``_AT_MOST`` takes at most the time of the next one at the lower of both rates. One in
     ``_AT_LEAST`` takes at least that at the higher of both. Time thus never grows with a rate.
@@ -127,22 +147,23 @@ def _estimate_at_rate(
     if refetched_bytes is not None and fit.windowed_efficiency is not None:
         fit = replace(fit, efficiency=fit.windowed_efficiency)
         read_bytes += refetched_bytes
-    compute_s, memory_s = shape.flops / rate, read_bytes / node.memory_bandwidth_bytes_per_s
-    time_s = fit.fixed_s + fit.compute_busy_s(compute_s, memory_s, k)
-    time_s, outside = fit.apply_correction(time_s, *_locate_in_table(fit, shape, k))
-    if sustained and not fit.name.endswith(SUSTAINED):
-        time_s, fit = _limit_power(constants, fit, key, shape.flops, moved_bytes, time_s)
-    time = _build_kernel_time(fit, time_s, compute_s, memory_s, outside)
+    timed = _TimedProduct(shape, k, moved_bytes, read_bytes, find_rate)
+    time = (
+        _limit_power(constants, fit, timed, key, bits) if sustained else timed.estimate(node, fit)
+    )
     next_key = _NEXT_TYPES.get(key, "")
     while next_key and _resolve_rate(node, next_key) == (unit, key):
         next_key = _NEXT_TYPES.get(next_key, "")
     if not next_key or quantise or time.tags.isdisjoint((TRANSFERRED, EXTRAPOLATED)):
         return time
     choose = max if key in _AT_LEAST else min
-    next_rate = choose(rate, node.find_peak_rate("matrix", next_key).flops_per_s)
+
+    def find_next_rate(node: NodeSpec) -> float:
+        return choose(find_rate(node), node.find_peak_rate("matrix", next_key).flops_per_s)
+
     shape = replace(shape, dtype=next_key)
     other = _estimate_at_rate(
-        constants, shape, moved_bytes, next_rate, False, sustained, refetched_bytes
+        constants, shape, moved_bytes, find_next_rate, False, sustained, refetched_bytes
     )
     return replace(time, time_s=choose(time.time_s, other.time_s))
 
@@ -155,13 +176,48 @@ def estimate_convolution_time(
     The correction table, which contains linear layers, is not applied. The tag is ``assumed``,
     because convolutions were not measured.
     """
-    fit, _ = _select_product_fit(constants.fits, *_resolve_rate(constants.node, shape.dtype))
-    compute_s = shape.flops / constants.node.find_peak_rate("matrix", shape.dtype).flops_per_s
-    memory_s = moved_bytes / constants.node.memory_bandwidth_bytes_per_s
-    time_s = fit.fixed_s + fit.compute_busy_s(compute_s, memory_s, shape.k)
-    if not fit.name.endswith(SUSTAINED):
-        time_s, fit = _limit_power(constants, fit, shape.dtype, shape.flops, moved_bytes, time_s)
-    return _build_kernel_time(fit.with_tags(ASSUMED), time_s, compute_s, memory_s)
+
+    def find_rate(node: NodeSpec) -> float:
+        return node.find_peak_rate("matrix", shape.dtype).flops_per_s
+
+    fit, bits = _select_product_fit(constants.fits, *_resolve_rate(constants.node, shape.dtype))
+    timed = _TimedProduct(shape, shape.k, moved_bytes, moved_bytes, find_rate)
+    time = _limit_power(constants, fit.without_correction(), timed, shape.dtype, bits)
+    return replace(time, fit=time.fit.with_tags(ASSUMED))
+
+
+@dataclass(frozen=True, slots=True)
+class _TimedProduct:
+    """A product whose time at full clock follows from a fit, on any board.
+
+    Attributes:
+        shape: Its sizes and operations.
+        k: Its inner dimension in elements of the type of the fit.
+        moved_bytes: The bytes that it reads and writes.
+        read_bytes: The same with those that it reads again.
+        find_rate: Finds the peak rate on a node.
+    """
+
+    shape: MatrixProduct
+    k: float
+    moved_bytes: float
+    read_bytes: float
+    find_rate: Callable[[NodeSpec], float]
+
+    def estimate(self, node: NodeSpec, fit: KernelFit) -> KernelTime:
+        """Return the time on a board with the shares of its rates that the fit reaches."""
+        compute_s = self.shape.flops / self.find_rate(node)
+        memory_s = self.read_bytes / node.memory_bandwidth_bytes_per_s
+        time_s = fit.fixed_s + fit.compute_busy_s(compute_s, memory_s, self.k)
+        time_s, outside = fit.apply_correction(time_s, *_locate_in_table(fit, self.shape, self.k))
+        return _build_kernel_time(fit, time_s, compute_s, memory_s, outside)
+
+    def is_equal_on(self, node: NodeSpec, other: NodeSpec) -> bool:
+        """Return whether two boards have the rate and bandwidth that the time depends on."""
+        return (
+            node.memory_bandwidth_bytes_per_s == other.memory_bandwidth_bytes_per_s
+            and self.find_rate(node) == self.find_rate(other)
+        )
 
 
 def _resolve_rate(node: NodeSpec, key: str) -> tuple[str, str]:
@@ -179,23 +235,64 @@ def _build_kernel_time(
 
 
 def _limit_power(
-    constants: DeviceConstants,
-    fit: KernelFit,
-    key: str,
-    flops: float,
-    moved_bytes: float,
-    time_s: float,
-) -> tuple[float, KernelFit]:
-    """Return the time of a burst at the power limit, and its fit with tags."""
+    constants: DeviceConstants, fit: KernelFit, timed: _TimedProduct, key: str, bits: int
+) -> KernelTime:
+    """Return the time of a product at the power limit of the board.
+
+    At full clock a product takes the time of a burst. The limit lengthens it by the slowdown that
+    the energies give, and by what the product took longer than so on the board on which it was
+    timed at the limit:
+
+        burst x slowdown x (sustained / (burst x slowdown) on the measured board)
+
+    The last factor does not depend on the rates and the limit of this board. Therefore time never
+    grows with a rate or the limit, and at those of the measured board it is the measured time.
+    Without a table at the limit, the factor is one over the slowdown that long bursts contain.
+
+    Args:
+        constants: The constants of the board.
+        fit: The class of the product.
+        timed: The product.
+        key: Its type.
+        bits: The bits of the type of the fit, whose energies apply to a type without energies of
+            its own.
+    """
+    node, board, at_limit = constants.node, fit.board, fit.name.endswith(SUSTAINED)
+    flops, moved = float(timed.shape.flops), timed.moved_bytes
+    limit = constants.power
     if COMPILER in fit.causes:  # cycles at the nominal clock
-        return time_s, fit
-    power = constants.power.select_type(key) if constants.power is not None else None
+        return timed.estimate(node, fit)
+    power = limit.select_type(key) if limit is not None else None
+    if not at_limit:
+        time = timed.estimate(node, fit)
+        if power is None:
+            return replace(time, fit=fit.with_cause("burst"))
+        slowdown = power.compute_slowdown(flops, moved, time.time_s)
+        contained = 1.0
+        if board is not None and board.power is not None:
+            burst_s = timed.estimate(board.node, fit).time_s
+            burst_power = board.power.select_type(key) or board.power
+            contained = burst_power.compute_burst_slowdown(flops, moved, burst_s)
+        # The energy of 8-bit operations was measured on one board only, at a limit of its own.
+        tags = power.tags if key in ("bf16", "f16") else frozenset((TRANSFERRED,))
+        return time.slow_down(slowdown, contained, _mark_power_limit(fit, tags, slowdown))
+    timed_flops = flops * _BITS[key] / bits  # of the kernel of the table
     if power is None:
-        return time_s, fit.with_cause("burst")
-    slowdown = power.compute_measured_slowdown(flops, moved_bytes, time_s)
-    # The energy of 8-bit operations was measured on one board only, at a limit of its own.
-    tags = power.tags if key in ("bf16", "f16") else frozenset((TRANSFERRED,))
-    return time_s * slowdown, _mark_power_limit(fit, tags, slowdown)
+        power, flops = limit, timed_flops
+    if board is None or board.power is None or power is None:
+        return timed.estimate(node, fit)
+    burst = fit.burst or fit
+    if timed.is_equal_on(node, board.node) and (power, flops) == (board.power, timed_flops):
+        time = timed.estimate(node, fit)
+        full_s = timed.estimate(node, burst).time_s
+        return replace(time, power_slowdown=power.compute_slowdown(flops, moved, full_s))
+    time = timed.estimate(node, burst)
+    slowdown = power.compute_slowdown(flops, moved, time.time_s)
+    full_s, sustained_s = (timed.estimate(board.node, each).time_s for each in (burst, fit))
+    measured = board.power.compute_slowdown(timed_flops, moved, full_s)
+    return time.slow_down(
+        slowdown, full_s * measured / sustained_s, _mark_power_limit(burst, power.tags, slowdown)
+    )
 
 
 def _mark_power_limit(fit: KernelFit, tags: frozenset[str], slowdown: float) -> KernelFit:
@@ -304,25 +401,38 @@ def estimate_attention_time(
         if is_decoding
         else (shape.heads, shape.queries, shape.head_size)
     )
-    peak = constants.node.find_peak_rate("matrix", shape.dtype)
-    compute_s = shape.flops / peak.flops_per_s
-    memory_s = moved_bytes / constants.node.memory_bandwidth_bytes_per_s
-    time_s = fit.fixed_s + fit.compute_busy_s(compute_s, memory_s)
-    time_s, outside = fit.apply_correction(time_s, *point)
-    if constants.power is not None and shape.dtype in ("bf16", "f16"):
-        # The limit of the measured boards does not slow attention (B200 in aiconfigurator).
-        slowdown = constants.power.compute_relative_slowdown(shape.flops, moved_bytes, time_s)
-        if slowdown > 1:
-            fit = _mark_power_limit(fit, constants.power.tags, slowdown)
-            time_s *= slowdown
+
+    backward_log, outside = 0.0, False
     if shape.backward and fit.backward is not None:
         sizes = (shape.queries, shape.head_size)
-        time_s *= math.exp(fit.backward.interpolate_at(*sizes))
-        outside = outside or bool(fit.backward.list_axes_outside(*sizes))
+        backward_log = fit.backward.interpolate_at(*sizes)
+        outside = bool(fit.backward.list_axes_outside(*sizes))
+
+    def estimate_on(node: NodeSpec) -> KernelTime:
+        compute_s = shape.flops / node.find_peak_rate("matrix", shape.dtype).flops_per_s
+        memory_s = moved_bytes / node.memory_bandwidth_bytes_per_s
+        busy_s = fit.compute_busy_s(compute_s, memory_s)
+        time_s, is_beyond = fit.apply_correction(fit.fixed_s + busy_s, *point)
+        time_s *= math.exp(backward_log)
+        return _build_kernel_time(fit, time_s, compute_s, memory_s, outside or is_beyond)
+
+    time = estimate_on(constants.node)
+    power, board = constants.power, fit.board
+    if power is not None and shape.dtype in ("bf16", "f16"):
+        slowdown = power.compute_slowdown(shape.flops, moved_bytes, time.time_s)
+        if slowdown > 1 and board is not None and board.power is not None:
+            # The limit of the measured boards does not slow attention (B200 in aiconfigurator).
+            board_s = estimate_on(board.node).time_s
+            measured = board.power.compute_slowdown(shape.flops, moved_bytes, board_s)
+            slowdown = max(slowdown / measured, 1.0)
+        if slowdown > 1:
+            fit = _mark_power_limit(fit, power.tags, slowdown)
+            time = time.slow_down(slowdown, 1.0, fit)
+    if shape.backward and fit.backward is not None:
         fit = fit.with_tags(*fit.backward_tags)
     if shape.backward and (fit.backward is None or shape.dtype not in ("bf16", "f16")):
         fit = fit.with_tags(TRANSFERRED)
-    return _build_kernel_time(fit, time_s, compute_s, memory_s, outside)
+    return replace(time, fit=fit)
 
 
 def _estimate_library_attention(

@@ -135,8 +135,19 @@ def _check_equal_count(
         )
 
 
-def _compute_fusion_work(fusion: ir.Operation) -> OpWork:
+def compute_operand_reads(fusion: ir.Operation) -> tuple[OpWork, list[int]]:
+    """Compute the work of a fusion, and the bytes that it reads of each operand."""
     body = _FusionBody(fusion)
+    work = _tally_body(body)
+    return work, [_count_read_bytes(param) for param in body.params[: len(fusion.operands)]]
+
+
+def _compute_fusion_work(fusion: ir.Operation) -> OpWork:
+    return compute_operand_reads(fusion)[0]
+
+
+def _tally_body(body: _FusionBody) -> OpWork:
+    """Count the work of a body, and the uses of its parameters."""
     in_place: set[_FusedOp] = set()
     write = 0
     for i, output in enumerate(body.outputs):
@@ -165,11 +176,13 @@ def _compute_fusion_work(fusion: ir.Operation) -> OpWork:
             )
         _propagate_uses_to_operands(node, used, elements, node in in_place)
 
-    read = 0
-    for param in body.params:
-        size, used = param.size, param.count_used_elements()
-        read += size.bytes if used == size.elements else -(-size.bytes * used // size.elements)
+    read = sum(map(_count_read_bytes, body.params))
     return OpWork(classify_kernel(kinds), read, write, tally.to_parts(), tally.transcendentals)
+
+
+def _count_read_bytes(param: _FusedValue) -> int:
+    size, used = param.size, param.count_used_elements()
+    return size.bytes if used == size.elements else -(-size.bytes * used // size.elements)
 
 
 def classify_kernel(kinds: Collection[str]) -> str:

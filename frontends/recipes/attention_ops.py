@@ -135,8 +135,9 @@ def compute_attention(
     scale: float,
     cap: float,
     wide: bool = True,
+    late_division: bool = False,
 ) -> jax.Array:
-    """Compute grouped-query attention with f32 softmax.
+    """Compute grouped-query attention, with a softmax in f32 unless its division is late.
 
     Args:
         q: ``[b, s, h, d]``.
@@ -146,11 +147,16 @@ def compute_attention(
         scale: The factor of the scores.
         cap: The limit of the scores, by a tanh; 0 for none.
         wide: Whether the scores are stored in f32, not in the type of ``q``.
+        late_division: Whether the exponentials, of the type of ``q``, are multiplied with the
+            values and the result is divided by their sums, as in AttentionOp of MaxText
+            (layers/attention_op.py), where queries are scaled instead of scores.
     """
     b, s, h, d = q.shape
     g = k.shape[2]
     grouped = q.reshape(b, s, g, h // g, d)
     score_dtype = jnp.float32 if wide else q.dtype
+    if late_division:
+        grouped, scale = grouped * jnp.asarray(scale, q.dtype), 1.0
     scores = jnp.einsum("bsgrd,btgd->bgrst", grouped, k, preferred_element_type=score_dtype)
     scores = cap_values(scores.astype(jnp.float32) * scale, cap)
     if inputs.bias is not None:
@@ -161,6 +167,12 @@ def compute_attention(
         sinks = jnp.broadcast_to(sinks, (*scores.shape[:-1], 1))
         joined = jnp.concatenate([scores, sinks], axis=-1)
         probabilities = jax.nn.softmax(joined, axis=-1)[..., :-1].astype(q.dtype)
+    elif late_division:
+        scores = scores.astype(q.dtype)
+        exponentials = jnp.exp(scores - lax.stop_gradient(scores.max(axis=-1, keepdims=True)))
+        mixed = jnp.einsum("bgrst,btgd->bsgrd", exponentials, v)
+        sums = jnp.einsum("bgrst->bsgr", exponentials.astype(jnp.float32)).astype(q.dtype)
+        return (mixed / sums[..., None]).reshape(b, s, h, v.shape[-1])
     elif wide:
         probabilities = jax.nn.softmax(scores, axis=-1).astype(q.dtype)
     else:

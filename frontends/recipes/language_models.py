@@ -30,7 +30,21 @@ class ModelSizes:
 
 
 @dataclass(frozen=True)
-class BlockOptions:
+class ScoreOptions:
+    """Options that override how attention by products stores its scores; None keeps the model's."""
+
+    wide_scores: Annotated[
+        bool | None, "attention by products keeps its scores in f32, not in compute_dtype"
+    ] = None
+    late_division: Annotated[
+        bool | None,
+        "attention by products divides by the sums of exponentials after the product with the "
+        "values, as MaxText does; needs wide_scores=false",
+    ] = None
+
+
+@dataclass(frozen=True)
+class BlockOptions(ScoreOptions):
     """Options that override the parts of a layer; None keeps the model's own."""
 
     norm: Annotated[Norm | None, "normalisation by root mean square, or layer norm"] = None
@@ -44,9 +58,6 @@ class BlockOptions:
     tied: Annotated[bool | None, "logits by the weights of the embedding"] = None
     window: Annotated[int | None, "tokens that a token attends to, itself included; 0: all"] = None
     global_every: Annotated[int | None, "every Nth layer has no window; 0: none"] = None
-    wide_scores: Annotated[
-        bool | None, "attention by products keeps its scores in f32, not in compute_dtype"
-    ] = None
 
 
 @dataclass(frozen=True)
@@ -95,6 +106,8 @@ class DecoderModel:
             attention and MLP.
         wide_scores: Whether attention by products keeps its scores in f32, not in the type of the
             activations.
+        late_division: Whether attention by products divides by the sums of exponentials after the
+            product with the values instead of before.
         sinks: Whether each head has a learned score, whose share of attention has no value.
         gate_limit: The limit of the activation's input and of what it gates, to which 1 is added,
             as in gpt-oss; 0 means neither.
@@ -130,6 +143,7 @@ class DecoderModel:
     causal: bool = True
     norms_after_sums: bool = False
     wide_scores: bool = True
+    late_division: bool = False
     sinks: bool = False
     gate_limit: float = 0.0
     router: Router = "chosen_softmax"
@@ -183,6 +197,11 @@ def adjust_model(model: DecoderModel, **changes: Any) -> DecoderModel:
         raise UsageError(f"{m.heads} heads cannot share {m.kv_heads} kv_heads")
     if m.positions == "rotary" and m.head_dim % 2:
         raise UsageError(f"head_dim is {m.head_dim}; rotary embedding needs an even number")
+    if m.late_division and (m.wide_scores or m.sinks):
+        raise UsageError(
+            "option 'late_division' is for scores of compute_dtype, without sinks",
+            remedy="add wide_scores=false",
+        )
     if m.experts and m.top_k > m.experts:
         raise UsageError(f"top_k is {m.top_k}, of {m.experts} experts")
     if m.dense_layers >= m.layers and m.experts:

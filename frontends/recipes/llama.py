@@ -13,7 +13,7 @@ from hespas.frontends.recipes.decoder_training import (
     TrainingOptions,
     build_decoder_step,
 )
-from hespas.frontends.recipes.language_models import ModelSizes
+from hespas.frontends.recipes.language_models import ModelSizes, ScoreOptions
 from hespas.frontends.recipes.published_models import LlamaName, make_decoder_model
 
 
@@ -23,6 +23,7 @@ def build(
     mesh: Annotated[dict[str, int], MESH_AXES] = MESH,
     model: Annotated[LlamaName, "dimensions"] = "8b",
     sizes: ModelSizes,
+    scores: ScoreOptions,
     options: DecoderOptions,
     training: TrainingOptions,
 ) -> Exportable:
@@ -31,5 +32,5 @@ def build(
     Raises:
         UsageError: If the mesh does not divide the model.
     """
-    m = make_decoder_model(model, **vars(sizes))
+    m = make_decoder_model(model, **vars(sizes), **vars(scores))
     return build_decoder_step(m, mesh, options, training)

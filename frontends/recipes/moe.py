@@ -16,7 +16,7 @@ from hespas.frontends.recipes.decoder_training import (
     build_training_step,
 )
 from hespas.frontends.recipes.expert_layers import ExpertDispatch
-from hespas.frontends.recipes.language_models import MixtureOptions, ModelSizes
+from hespas.frontends.recipes.language_models import MixtureOptions, ModelSizes, ScoreOptions
 from hespas.frontends.recipes.layer_weights import Tree, make_layers, make_model_weights
 from hespas.frontends.recipes.parallel import (
     DTYPES,
@@ -37,6 +37,7 @@ def build(
         Literal[published_models.MoeName, published_models.GptOssName], "dimensions"
     ] = "mixtral-8x7b",
     sizes: ModelSizes,
+    scores: ScoreOptions,
     mixture: MixtureOptions,
     expert_dispatch: ExpertDispatch,
     options: StepOptions,
@@ -53,7 +54,7 @@ def build(
     """
     check_mesh_axes(mesh, AXES)
     check_positive_options(sequence=options.sequence, batch=options.batch)
-    m = published_models.make_decoder_model(model, **vars(sizes), **vars(mixture))
+    m = published_models.make_decoder_model(model, **vars(sizes), **vars(scores), **vars(mixture))
     p = training.make_parallelism(mesh)
     rows = options.batch * options.sequence
     mlp = expert_dispatch.make_mlp(m, p, rows, training.find_scheme())

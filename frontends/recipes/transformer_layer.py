@@ -307,8 +307,9 @@ class TransformerLayer:
             )
         if self.attention == "dot_product":
             return compute_attention(
-                q, k, v, inputs, scale=scale, cap=self.m.score_cap, wide=self.m.wide_scores
-            )
+                q, k, v, inputs, scale=scale, cap=self.m.score_cap, wide=self.m.wide_scores,
+                late_division=self.m.late_division,
+            )  # fmt: skip
         if self.is_ring:
             kernels = make_cudnn_kernels(scale)
             return AttentionRing("context", devices, kernels, CONTEXT).attend(q, k, v)

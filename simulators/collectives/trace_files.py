@@ -27,6 +27,8 @@ from hespas.chakra.record_encoding import (
 )
 from hespas.chakra.schema import NodeType
 from hespas.chakra.trace_folder import GROUPS_FILE
+from hespas.configs.fabric_files import describe_fabric
+from hespas.configs.system_files import FABRIC_FILE
 from hespas.configs.system_spec import PER_NODE_KEY, SystemSpec
 from hespas.simulators.collectives import per_node
 from hespas.simulators.collectives.trace_lowering import CollectiveNode
@@ -128,9 +130,13 @@ def write_traces(
             file_names.append(PER_NODE)
         if place.system is not None:
             memory = {"memory-type": "NO_MEMORY_EXPANSION"}
+            fabric = describe_fabric(place.system.fabric, place.system.network_model)
             (fresh / "network.yml").write_text(place.system.render_network_text(), encoding="utf-8")
-            (fresh / "remote_memory.json").write_text(json.dumps(memory) + "\n", encoding="utf-8")
-            file_names += ["network.yml", "remote_memory.json"]
+            for file_name, data in ((FABRIC_FILE, fabric), ("remote_memory.json", memory)):
+                if data:
+                    (fresh / file_name).write_text(json.dumps(data) + "\n", encoding="utf-8")
+                    file_names.append(file_name)
+            file_names.insert(0, "network.yml")
         name = FRAGMENT if place.system is None else SYSTEM
         (fresh / name).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
         file_names.append(name)

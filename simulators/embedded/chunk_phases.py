@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .ring_steps import AllToAllRoute, RingSteps, count_ring_steps
+from .ring_steps import RingSteps, count_ring_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,6 @@ class ChunkPhase:
         queue: The queue in which the chunk waits for this phase.
         backwards: Whether the ring runs anticlockwise.
         tree: Which of the two trees a double binary tree uses, 0 or 1.
-        route: The way of the blocks of an all-to-all.
     """
 
     kind: str
@@ -27,25 +26,14 @@ class ChunkPhase:
     queue: int
     backwards: bool = False
     tree: int = 0
-    route: AllToAllRoute = "around"
 
     def count_steps(self, n: int) -> RingSteps:
-        """Return the steps of the phase around a ring of ``n`` positions, or along a line."""
-        return count_ring_steps(self.kind, self.size, n, self.route)
+        """Return the steps of the phase around a ring of ``n`` positions."""
+        return count_ring_steps(self.kind, self.size, n)
 
 
 CollectivePlan = tuple[tuple[ChunkPhase, ...], ...]
 """The phases of each chunk of a collective."""
-
-
-def needs_common_start(plan: CollectivePlan) -> bool:
-    """Return whether the chunks could block each other on devices that do not start together.
-
-    Chunks that take two dimensions in both orders enter each queue in one order on all devices.
-    With three or more dimensions, the order would depend on when a device starts.
-    """
-    orders = {tuple([phase.dim for phase in chunk]) for chunk in plan}
-    return len(orders) > 1 and len({dim for order in orders for dim in order}) > 2
 
 
 @dataclass(slots=True)

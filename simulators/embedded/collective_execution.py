@@ -1,28 +1,20 @@
 """One collective, message by message: the chunks of each device pass through their phases.
 
 Invariant: in each queue of a device the first ``running`` chunks have begun their phase, and the
-others follow in order of arrival. They begin in this order, or, if that could differ from device to
-device, in the expected one (``order_queues``); at most ``active`` chunks of a queue run at once. A
-chunk enters the queue of its next phase before its former queue starts another chunk.
+others follow in order of arrival; at most ``active`` chunks of a queue run at once. A chunk enters
+the queue of its next phase before its former queue starts another chunk.
 Source: ASTRA-sim's Sys.cc (proceed_to_next_vnet_baseline, SchedulerUnit), PacketBundle.cc,
 StreamBaseline.cc.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from .chunk_phases import ChunkPhase, CollectivePlan
-from .collective_algorithms import (
-    DoubleBinaryTreeAlgorithm,
-    HalvingDoublingAlgorithm,
-    RingAlgorithm,
-)
 from .collective_plan import CollectivePlanner, PlannedCommunicator
 from .events import DeviceEndpoint, EventQueue, MessageTransport
-from .schedule_choice import order_queues
 
 FinishCallback = Callable[[int], None]
 """Called with each device that has finished."""
@@ -45,13 +37,7 @@ class CollectiveExecution:
         self.communicator, self.tag, self.done = communicator, tag, done
         self.active, self.reduce_ns = planner.active_chunks, planner.compute_reduction_ns
         self.endpoint_ns = planner.compute_delay_ns(communicator)
-        self._compute_switch_ns = planner.compute_switch_ns
-        self._is_at_once = planner.system.fabric.dimensions_at_once
-        self._make_phase_estimate = planner.make_phase_estimate
-        self._queue_orders: dict[CollectivePlan, dict[int, list[int]]] = {}
         self._rings: dict[tuple[int, int], tuple[int, ...]] = {}
-        # The chunks that have reached a switch, by dimension, line, chunk and phase.
-        self._switch_waits: dict[tuple, list[CollectiveChunk]] = {}
 
     def start_device(
         self,
@@ -73,20 +59,6 @@ class CollectiveExecution:
         for number, phases in enumerate(chunks):
             scheduler.advance_chunk(CollectiveChunk(scheduler, number, phases))
 
-    def find_queue_orders(self, plan: CollectivePlan) -> dict[int, list[int]]:
-        """Return the chunks of each queue in the order that all devices follow.
-
-        The result is empty if the chunks cannot block each other in the order of their arrival, as
-        in two dimensions, or are those of ASTRA-sim.
-        """
-        dims = {phase.dim for phases in plan for phase in phases}
-        if not self._is_at_once or len(dims) <= 2:
-            return {}
-        if plan not in self._queue_orders:
-            estimate_ns = self._make_phase_estimate(self.communicator)
-            self._queue_orders[plan] = order_queues(plan, self.active, estimate_ns)
-        return self._queue_orders[plan]
-
     def find_ring_members(self, device: int, dim: int) -> tuple[int, ...]:
         """Return the devices on a device's line of a logical dimension, by position."""
         ring = self._rings.get((device, dim))
@@ -99,45 +71,10 @@ class CollectiveExecution:
     def begin_phase(self, chunk: CollectiveChunk) -> None:
         """Start the current phase of a chunk."""
         phase = chunk.current_phase
-        choice = self.communicator.dims[phase.dim].choose_algorithm(phase.kind)
+        choice = self.communicator.dims[phase.dim].algorithm
         ring = self.find_ring_members(chunk.device, phase.dim)
-        if choice.name == "inSwitch":
-            self._enter_switch(chunk, phase, ring)
-            return
-        index = ring.index(chunk.device)
-        if choice.name == "halvingDoubling":
-            algorithm: Any = HalvingDoublingAlgorithm(chunk, phase.kind, phase.size, ring, index)
-        elif choice.name == "doubleBinaryTree":
-            algorithm = DoubleBinaryTreeAlgorithm(chunk, phase.size, ring, index, bool(phase.tree))
-        else:
-            window = choice.window if choice.name == "direct" else None
-            steps = phase.count_steps(len(ring))
-            algorithm = RingAlgorithm(
-                chunk, phase.kind, steps, ring, index, phase.backwards, window,
-                self.communicator.part,
-            )  # fmt: skip
-        algorithm.start_phase()
-
-    def _enter_switch(
-        self, chunk: CollectiveChunk, phase: ChunkPhase, ring: tuple[int, ...]
-    ) -> None:
-        """Wait for the chunks of the other devices at a switch; the last one starts the phase."""
-        key = (phase.dim, ring, chunk.key, chunk.next)
-        waiting = self._switch_waits.setdefault(key, [])
-        waiting.append(chunk)
-        if len(waiting) == len(ring):
-            del self._switch_waits[key]
-            time = self._compute_switch_ns(phase.kind, phase.dim, phase.size, len(ring))
-            end = self.queue.now + self.endpoint_ns + time
-            for member in waiting:
-                self.queue.schedule_event_at(end, self._leave_switch, member)
-
-    def _leave_switch(self, chunk: CollectiveChunk) -> None:
-        chunk.endpoint.schedule_event_after(self.endpoint_ns, _finish_switch_phase, chunk)
-
-
-def _finish_switch_phase(chunk: CollectiveChunk) -> None:
-    chunk.finish_phase()
+        index, part = ring.index(chunk.device), self.communicator.part
+        choice.runs.start_phase(chunk, phase, ring, index, window=choice.window, part=part)
 
 
 class _ChunkQueue:
@@ -165,16 +102,13 @@ class ChunkQueues(dict[int, _ChunkQueue]):
 class _ChunkScheduler:
     """The part of one device in a collective: moves its chunks through the queues."""
 
-    __slots__ = ("_orders", "device", "endpoint", "execution", "queues", "unfinished")
+    __slots__ = ("device", "endpoint", "execution", "queues", "unfinished")
 
     def __init__(
         self, execution: CollectiveExecution, device: int, plan: CollectivePlan,
         queues: ChunkQueues,
     ) -> None:  # fmt: skip
         self.execution, self.device, self.unfinished = execution, device, len(plan)
-        self._orders = {
-            number: deque(order) for number, order in execution.find_queue_orders(plan).items()
-        }
         self.endpoint = execution.endpoints[device]
         self.queues = queues
 
@@ -207,25 +141,8 @@ class _ChunkScheduler:
     def _start_waiting_chunks(self, queue: _ChunkQueue) -> None:
         chunks, active = queue.chunks, self.execution.active
         while queue.running < active and queue.running < len(chunks):
-            chunk = chunks[queue.running].scheduler.choose_waiting_chunk(queue)
-            if chunk is None:
-                return
-            chunk.begin_phase()
+            chunks[queue.running].begin_phase()
             queue.running += 1
-
-    def choose_waiting_chunk(self, queue: _ChunkQueue) -> CollectiveChunk | None:
-        """Return the next chunk to run, as the first one that waits; None if it has not arrived."""
-        first = queue.chunks[queue.running]
-        order = self._orders.get(first.current_phase.queue)
-        if not order:
-            return first
-        for chunk in queue.chunks[queue.running :]:
-            if chunk.scheduler is self and chunk.number == order[0]:
-                order.popleft()
-                queue.chunks.remove(chunk)
-                queue.chunks.insert(queue.running, chunk)
-                return chunk
-        return None
 
 
 class CollectiveChunk:

@@ -9,13 +9,14 @@ at once by a recurrence, or simulated message by message if the algorithm has no
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from hespas.support.errors import HespasError
 
 from . import scalar_recurrence
-from .chunk_phases import ChunkPhase, CollectivePlan, needs_common_start
+from .chunk_phases import ChunkPhase, CollectivePlan
 from .collective_execution import CollectiveExecution
+from .collective_finish import CollectiveFinish
 from .collective_plan import CollectivePlanner, PlannedCommunicator
 from .events import (
     DeviceEndpoint,
@@ -35,31 +36,8 @@ if TYPE_CHECKING:
 _SMALL_RING = 6  # of more devices, arrays are faster
 
 
-class CollectiveFinish(NamedTuple):
-    """When a device finishes, and when its last wait begins, which schedules the finish."""
-
-    end_ns: int
-    since_ns: int
-
-    def shift_by(self, start_ns: int) -> CollectiveFinish:
-        """Return the finish of a collective that starts ``start_ns`` later."""
-        return CollectiveFinish(self.end_ns + start_ns, self.since_ns + start_ns)
-
-
-def finish_together(starts: Sequence[int], time_ns: int) -> list[CollectiveFinish]:
-    """Return the finishes of devices that all end ``time_ns`` after the last of ``starts``."""
-    last_ns = max(starts)
-    return [CollectiveFinish(last_ns + time_ns, last_ns)] * len(starts)
-
-
 def make_unaware_transfer(network: AnalyticalNetwork, queue: EventQueue) -> TransferFunction:
-    """Return the transfer function of the congestion-unaware network.
-
-    Only on slow links do messages wait for each other. Otherwise the messages of a ring, each of
-    which is sent when the one before it has arrived, would pass a slow link side by side.
-    """
-    if network.slow_links:
-        return _make_slow_link_transfer(network, queue)
+    """Return the transfer function of the congestion-unaware network."""
     cache: dict[tuple[int, int, int], int] = {}
 
     def transfer_message(
@@ -69,26 +47,6 @@ def make_unaware_transfer(network: AnalyticalNetwork, queue: EventQueue) -> Tran
         if time is None:
             time = cache[source, target, size] = network.compute_transfer_ns(source, target, size)
         queue.schedule_event_at(queue.now + time, arrive, argument)
-
-    return transfer_message
-
-
-def _make_slow_link_transfer(network: AnalyticalNetwork, queue: EventQueue) -> TransferFunction:
-    """Return a transfer function whose slow links carry one message at a time in a direction."""
-    free_at: dict[tuple[int, bool], int] = {}
-
-    def transfer_message(
-        source: int, target: int, size: int, arrive: EventCallback, argument: Any
-    ) -> None:
-        route = network.find_route(source, target)
-        start = queue.now
-        crossed = network.list_slow_crossings(source, target)
-        for number, upwards in crossed:
-            start = max(start, free_at.get((number, upwards), 0))
-        for number, upwards in crossed:
-            busy_ns = network.compute_slow_link_ns(number, size)
-            free_at[number, upwards] = start + busy_ns
-        queue.schedule_event_at(start + network.compute_route_ns(route, size), arrive, argument)
 
     return transfer_message
 
@@ -138,8 +96,6 @@ class CollectiveTimer:
             finish = self.time_symmetric_start(communicator, plans[0])
             if finish is not None:
                 return [finish.shift_by(first)] * len(starts)
-        if same and max(starts) > first and needs_common_start(plans[0]):
-            return self.compute_finishes(communicator, [max(starts)] * len(starts), plans)
         delays = tuple([start - first for start in starts])
         key = (communicator.shape, delays, id(plans[0]) if same else tuple(map(id, plans)))
         finishes = self._finishes.get(key)
@@ -162,7 +118,6 @@ class CollectiveTimer:
             delay_ns,
             planner.compute_reduction_ns,
             communicator.part,
-            planner.compute_switch_ns,
         )
 
     def _get_link_table(self, communicator: PlannedCommunicator, dim: int) -> LinkTable:
@@ -172,14 +127,11 @@ class CollectiveTimer:
         return self._tables[key]
 
     def _has_recurrences(self, communicator: PlannedCommunicator, plan: CollectivePlan) -> bool:
-        if self.planner.network.slow_links:
-            return False  # messages wait for each other there
         return all(
-            scalar_recurrence.has_recurrence(
-                communicator.dims[phase.dim].choose_algorithm(phase.kind), phase.kind
-            )
+            algorithm.runs.has_recurrence(phase.kind, algorithm.window)
             for chunk in plan
             for phase in chunk
+            for algorithm in (communicator.dims[phase.dim].algorithm,)
         )
 
     def _solve_one_device(
@@ -197,8 +149,10 @@ class CollectiveTimer:
                     continue
                 dim = communicator.dims[phase.dim]
                 links = self._get_link_table(communicator, phase.dim)
-                algorithm = dim.choose_algorithm(phase.kind)
-                time = scalar_recurrence.solve_symmetric(costs, links, algorithm, phase, dim.count)
+                algorithm = dim.algorithm
+                time = algorithm.runs.solve_symmetric(
+                    costs, links, phase, dim.count, algorithm.window
+                )
                 if time is None:
                     return None
                 times[key] = time
@@ -213,9 +167,11 @@ class CollectiveTimer:
         costs = self._build_phase_costs(communicator)
         if len(plan) == len(plan[0]) == 1 and len(starts) <= _SMALL_RING:
             phase = plan[0][0]
-            if communicator.dims[phase.dim].choose_algorithm(phase.kind).name == "ring":
-                links = self._get_link_table(communicator, phase.dim)
-                ends, lag = scalar_recurrence.solve_small_ring(costs, links, phase, starts)
+            links = self._get_link_table(communicator, phase.dim)
+            algorithm = communicator.dims[phase.dim].algorithm
+            solved = algorithm.runs.solve_few_positions(costs, links, phase, starts)
+            if solved is not None:
+                ends, lag = solved
                 return [CollectiveFinish(end, end - lag) for end in ends]
         return self._solve_arrays(costs, communicator, starts, plan)
 
@@ -228,16 +184,16 @@ class CollectiveTimer:
     ) -> list[CollectiveFinish] | None:
         import numpy as np
 
-        from . import recurrence
-
         now = np.array(starts, dtype=np.int64)
         if len(set(plan)) == 1 and len(plan[0]) == 1:
             phase = plan[0][0]
             dim, links = communicator.dims[phase.dim], self._get_link_table(communicator, phase.dim)
             lag = 0
             for _ in range(-(-len(plan) // self.planner.active_chunks)):
-                algorithm = dim.choose_algorithm(phase.kind)
-                solution = recurrence.solve_positions(costs, links, algorithm, phase, now[None, :])
+                algorithm = dim.algorithm
+                solution = algorithm.runs.solve_positions(
+                    costs, links, phase, now[None, :], algorithm.window
+                )
                 if solution is None:
                     return None
                 now, lag = solution[0][0], solution[1]
@@ -262,13 +218,11 @@ class CollectiveTimer:
         """Time a phase of a grid of devices, with all lines of its dimension side by side."""
         import numpy as np
 
-        from . import recurrence
-
         dim, links = communicator.dims[phase.dim], self._get_link_table(communicator, phase.dim)
         grid = starts.reshape(-1, dim.count, dim.stride)
         lines = np.moveaxis(grid, 1, 2).reshape(-1, dim.count)
-        algorithm = dim.choose_algorithm(phase.kind)
-        solved = recurrence.solve_positions(costs, links, algorithm, phase, lines)
+        algorithm = dim.algorithm
+        solved = algorithm.runs.solve_positions(costs, links, phase, lines, algorithm.window)
         if solved is None:
             return None
         line_ends, lag = solved

@@ -24,7 +24,7 @@ from hespas.simulators.simulation_result import CurveTag, CurveUse
 from hespas.support.errors import UsageError
 from hespas.support.suggestions import suggest_nearest
 
-from .collective_timing import CollectiveFinish, finish_together
+from .collective_finish import CollectiveFinish, finish_together
 
 _EQUAL_BANDWIDTH_SHARE = 0.1  # presets count NVLink in GiB or GB, which differ by 7 %
 

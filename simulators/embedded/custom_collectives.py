@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hespas.chakra.dependency_graph import analyse_dependencies, collect_children
 from hespas.chakra.node_rules import COMP, MAX_TAG, RECV, SEND, read_integer_attr
@@ -23,9 +24,11 @@ from hespas.simulators.simulation_inputs import SimulationInputs
 from hespas.simulators.simulation_steps import SimulationStep
 from hespas.support.errors import HespasError
 
-from .collective_plan import CollectivePlanner
 from .device_runner import DeviceRunner
 from .events import DeviceEndpoint, EventQueue, MessageTransport
+
+if TYPE_CHECKING:
+    from .simulation_engine import SimulationEngine
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,12 +278,12 @@ class CustomCollectives:
     def __init__(
         self,
         inputs: SimulationInputs,
-        planner: CollectivePlanner,
+        engine: SimulationEngine,
         queue: EventQueue,
         transport: MessageTransport,
         on_finish: Callable[[CustomRendezvous], None],
     ) -> None:
-        self.inputs, self.planner, self.on_finish = inputs, planner, on_finish
+        self.inputs, self._engine, self.on_finish = inputs, engine, on_finish
         self.queue, self.transport = queue, transport
         self.traces = CustomTraces.from_system(inputs.system)
         self._play_counts: dict[tuple[str, str], _PlayCount] = {}  # by kind and prefix
@@ -328,8 +331,7 @@ class CustomCollectives:
             runner.finish_node(position)
 
         def is_instant_message(peer: int, size: int) -> bool:
-            network = self.planner.network
-            return self.queue.now == 0 and network.compute_transfer_ns(rank, peer, size) == 0
+            return self._engine.is_instant_message(rank, peer, size)
 
         device = RankEnvironment(rank, runner.endpoint, self.transport, is_instant_message)
         execution = CustomExecution(algorithm, members, device, finish_rank)
@@ -347,7 +349,7 @@ class CustomCollectives:
             problem = f"is custom, but the devices of its communicator {group} are not ascending"
         if problem:
             raise HespasError(problem, where=runner.describe_position(position))
-        if self.planner.split_chunks(step.kind, step.size)[0] > 1:
+        if self._engine.count_chunks(step.kind, step.size) > 1:
             raise HespasError(
                 "preferred-dataset-splits is more than 1: a custom collective never finishes, as "
                 "ASTRA-sim waits for parts of it that it has not started",

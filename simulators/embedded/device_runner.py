@@ -1,8 +1,8 @@
 """Execution of the trace of one device.
 
 Invariants: a device runs at most one compute node, one communication node (a collective, a SEND or
-an access to remote memory) and one CPU node at a time, and any number of RECVs; with
-``by_dimension``, also one collective on the network between slices. A node is ready once all nodes
+an access to remote memory) and one CPU node at a time, and any number of RECVs; if the engine has
+a network between slices, also one collective on it. A node is ready once all nodes
 that it depends on have finished. Of the ready nodes of a resource, the one with the lowest id is
 issued first, and nodes are issued only at the start and when a node of the device finishes.
 Source: ASTRA-sim's Workload.cc, HardwareResource.cc.
@@ -13,20 +13,34 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from hespas.simulators.simulation_inputs import SimulatedDevice, SimulationInputs
-from hespas.simulators.simulation_options import SimulationOptions
+from hespas.simulators.simulation_inputs import SimulatedDevice
 from hespas.simulators.simulation_steps import MEMORY_KIND, SimulationStep
 from hespas.support.errors import HespasError
 
-from .chunk_phases import CollectivePlan, QueueTurn
-from .collective_plan import CollectivePlanner, PlannedCommunicator
-from .equivalence_classes import AmbiguousOrder, CommunicatorClass, EquivalenceClasses
-from .events import DeviceEndpoint, EventQueue, MessageTransport
-from .remote_memories import RemoteMemories
+from .chunk_phases import QueueTurn
+from .equivalence_classes import AmbiguousOrder, CommunicatorClass
+from .events import DeviceEndpoint
+
+if TYPE_CHECKING:
+    from .simulation_engine import SimulationEngine
 
 MESSAGE_KINDS = ("send", "recv")
+
+
+class Communicator(Protocol):
+    """The devices between which a collective runs."""
+
+    @property
+    def id(self) -> int:
+        """The id of the communicator; 0 for all devices."""
+        ...
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """Its devices, by position."""
+        ...
 
 
 class JoinedDevice(NamedTuple):
@@ -34,7 +48,7 @@ class JoinedDevice(NamedTuple):
 
     position: int
     start_ns: int
-    plan: CollectivePlan
+    plan: Any
 
 
 @dataclass(slots=True)
@@ -42,40 +56,10 @@ class CollectiveInstance:
     """A collective on a communicator that some of its devices have reached."""
 
     step: SimulationStep
-    communicator: PlannedCommunicator
+    communicator: Any  # a Communicator of the engine
     name: str
     communicator_class: CommunicatorClass
     joined: dict[int, JoinedDevice] = field(default_factory=dict)
-
-
-class SimulationEngine(Protocol):
-    """Interface of the event engine for device runners and the diagnosis of faults."""
-
-    inputs: SimulationInputs
-    options: SimulationOptions
-    queue: EventQueue
-    transport: MessageTransport
-    planner: CollectivePlanner
-    classes: EquivalenceClasses
-    instances: dict[tuple, CollectiveInstance]
-    detects_ties: bool
-    memories: RemoteMemories
-
-    def get_runner(self, device: int) -> DeviceRunner:
-        """Return the runner of the class of a device."""
-        ...
-
-    def start_collective(self, runner: DeviceRunner, position: int) -> None:
-        """Start a collective on a device; its ``finish_node`` is called when it has finished."""
-        ...
-
-    def describe_custom_wait(self, device: int) -> str:
-        """Describe what a device waits for in a custom collective; "" if it runs none."""
-        ...
-
-    def record_send_or_broadcast(self, runner: DeviceRunner, position: int) -> None:
-        """Record a SEND or BROADCAST that has finished."""
-        ...
 
 
 @dataclass(slots=True)
@@ -146,7 +130,7 @@ class DeviceRunner:
         self.waits = list(program.waits)
         self.unfinished = len(program.nodes)
         self.resources = {name: DeviceResource() for name in ("compute", "comm", "cpu", "slices")}
-        self._has_own_slices = engine.options.by_dimension
+        self._has_own_slices = engine.has_slice_network
         self._resource_list = list(self.resources.values())
         self.receives: list[int] = []
         self.lane = DeviceLane([-1] * self.unfinished, [-1] * self.unfinished)
@@ -236,7 +220,7 @@ class DeviceRunner:
             self._skip_node(position, freed_now)
         elif step.kind in MESSAGE_KINDS:
             self._start_message(position)
-        elif step.kind == "broadcast":
+        elif step.kind == "broadcast" and not self.engine.has_broadcasts(self, position):
             self.endpoint.schedule_event_after(step.duration_ns, self.finish_node, position)
         elif step.kind == MEMORY_KIND:
             self.engine.memories.access_memory(
@@ -252,8 +236,7 @@ class DeviceRunner:
             HespasError: It takes no time at time 0, so that ASTRA-sim aborts.
         """
         step = self.steps[position]
-        if not (self.queue.now or step.duration_ns):
-            raise self._build_zero_time_error(position)
+        self.engine.check_compute(self, position)
         if self.speed != 1.0 and step.resource == "compute":
             return max(1, round(step.duration_ns / self.speed))
         return step.duration_ns
@@ -275,10 +258,8 @@ class DeviceRunner:
             self.engine.transport.await_message(key, self.finish_node, position)
             return
         key = self._build_message_key(step, self.rank, self.resolve_peer(position))
-        takes_time = self.queue.now > 0 or self.engine.options.rendezvous
-        network = self.engine.planner.network
-        if not takes_time and network.compute_transfer_ns(*key[1:]) == 0:
-            raise self._build_zero_time_error(position)
+        if self.engine.is_instant_message(*key[1:]):
+            raise self.build_zero_time_error(position)
         self.engine.transport.send_message(key, self.finish_node, position)
 
     def _build_message_key(
@@ -287,7 +268,8 @@ class DeviceRunner:
         source, target = self.engine.classes.find_representative_message(source, target)
         return (step.tag, source, target, step.size)
 
-    def _build_zero_time_error(self, position: int) -> HespasError:
+    def build_zero_time_error(self, position: int) -> HespasError:
+        """Build the error of a node at which ASTRA-sim aborts."""
         text = "starts at time 0 and takes no time: ASTRA-sim aborts"
         return HespasError(text, where=self.describe_position(position))
 
@@ -311,9 +293,11 @@ class DeviceRunner:
             waits[child] -= 1
             if waits[child] == 0:
                 self._enqueue_ready_node(child)
-        if step.kind in ("send", "broadcast"):
+        if step.kind == "send" or (
+            step.kind == "broadcast" and not self.engine.has_broadcasts(self, position)
+        ):
             self.engine.record_send_or_broadcast(self, position)
-        self.issue_ready_nodes()
+        self.engine.settle_runner(self)
         if ties is not None and ties.has_ambiguous_order(self.resources):
             raise AmbiguousOrder
         if self.unfinished == 0:

@@ -13,16 +13,15 @@ a class. The classes are then refined with ``by_position``, which separates posi
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators.simulation_inputs import SimulatedDevice, SimulationInputs
 from hespas.simulators.simulation_steps import find_spanned_dimensions
-
-from .logical_dimensions import encode_link_form
-from .network import AnalyticalNetwork
 
 
 class AsymmetricFinish(Exception):
@@ -31,6 +30,23 @@ class AsymmetricFinish(Exception):
 
 class AmbiguousOrder(Exception):
     """The order of events within one nanosecond may differ between the devices of a class."""
+
+
+class LinkForms(Protocol):
+    """Describes links so that equal descriptions mean equal links."""
+
+    def describe_groups(
+        self, groups: Sequence[tuple[int, tuple[int, ...], tuple[bool, ...]]]
+    ) -> Sequence[Hashable]:
+        """Describe the links between the devices of communicators.
+
+        Each communicator is given by its id, its devices, and the dimensions that are spanned.
+        """
+        ...
+
+    def describe_messages(self, pairs: Sequence[tuple[int, int]]) -> Sequence[Hashable]:
+        """Describe the links from a source to a target each."""
+        ...
 
 
 MembersFunction = Callable[[int, tuple[bool, ...], int], tuple[int, ...]]
@@ -43,7 +59,7 @@ CommunicatorClass = int | CommunicatorKey
 """The number of a class of communicators; the communicator itself if it has no equivalent."""
 
 
-@dataclass(slots=True)
+@dataclass
 class EquivalenceClasses:
     """The classes of devices and communicators.
 
@@ -54,8 +70,10 @@ class EquivalenceClasses:
         peers: The peers of each device, in the order in which its program names them.
         communicator_classes: The class of each communicator: id, spanned dimensions, devices.
         communicators: The communicators of each class of communicators.
+        siblings: The communicators that equal programs name in the same place, by number.
+        sibling_sets: The number of the siblings of a communicator.
 
-    The last three are empty if every device is its own class.
+    All but the first three are empty if every device is its own class and was not compared.
     """
 
     class_of: Sequence[int]
@@ -66,6 +84,8 @@ class EquivalenceClasses:
         default_factory=dict
     )
     communicators: dict[int, list[CommunicatorKey]] = field(default_factory=dict)
+    siblings: dict[int, list[CommunicatorKey]] = field(default_factory=dict)
+    sibling_sets: dict[CommunicatorKey, int] = field(default_factory=dict)
 
     def classify_communicator(
         self, group: int, spanned: tuple[bool, ...], members: tuple[int, ...]
@@ -88,6 +108,24 @@ class EquivalenceClasses:
             return source, target
         return first, self.peers[first][self.peers[source].index(target)]
 
+    def list_represented_messages(self, source: int, target: int) -> list[tuple[int, int]]:
+        """List the messages that a simulated message stands for, itself included."""
+        device_class = self.class_of[source]
+        if self.size[device_class] == 1 or target not in self.peers[source]:
+            return [(source, target)]
+        slot = self.peers[source].index(target)
+        return [
+            (device, self.peers[device][slot]) for device in self.members_of_class[device_class]
+        ]
+
+    @functools.cached_property
+    def members_of_class(self) -> list[list[int]]:
+        """The devices of each class."""
+        members: list[list[int]] = [[] for _ in self.first]
+        for device, device_class in enumerate(self.class_of):
+            members[device_class].append(device)
+        return members
+
 
 def build_singleton_classes(devices: int) -> EquivalenceClasses:
     """Make each device its own class."""
@@ -100,14 +138,14 @@ class _UsedCommunicator:
 
     Attributes:
         key: The id, the spanned dimensions, and the members.
-        links_form: A number that is equal for communicators with equal links between members.
         slots: By device, the rank of this communicator in the order in which its program names
             communicators.
+        links_form: A number that is equal for communicators with equal links between members.
     """
 
     key: tuple[int, tuple[bool, ...], tuple[int, ...]]
-    links_form: int
     slots: dict[int, int] = field(default_factory=dict)
+    links_form: int = -1
 
     @property
     def members(self) -> tuple[int, ...]:
@@ -116,11 +154,15 @@ class _UsedCommunicator:
 
 @dataclass(slots=True)
 class _RefinedDevice:
-    """A device: its class so far, its (communicator, position) pairs, and its peers."""
+    """A device: its class so far, its (communicator, position) pairs, and its peers.
+
+    The form of the links to each peer is in ``routes``.
+    """
 
     device_class: int
     memberships: list[tuple[int, int]]
     peers: list[int]
+    routes: list[int]
 
 
 class _ClassRefiner:
@@ -129,15 +171,14 @@ class _ClassRefiner:
     def __init__(
         self,
         inputs: SimulationInputs,
-        network: AnalyticalNetwork,
+        links: LinkForms,
         find_members: MembersFunction,
         by_position: bool,
+        has_broadcasts: bool,
     ) -> None:
-        self.network, self.find_members, self.by_position = network, find_members, by_position
-        self.device_count = len(inputs.devices)
+        self.find_members, self.by_position = find_members, by_position
         self.communicators: list[_UsedCommunicator] = []
         self._indices: dict[tuple, int] = {}  # of communicators: by id, dimensions, first device
-        self._link_forms: dict[tuple, int] = {}
         program_classes = _classify_programs(inputs)
         partners: dict[int, tuple[list[tuple[int, tuple[bool, ...]]], list[int]]] = {}
         used_by_device: list[list[int]] = []
@@ -145,7 +186,7 @@ class _ClassRefiner:
         for rank, device in enumerate(inputs.devices):
             program = device.program
             if id(program) not in partners:
-                partners[id(program)] = _collect_partners(device, inputs.system)
+                partners[id(program)] = _collect_partners(device, inputs.system, has_broadcasts)
             groups, program_peers = partners[id(program)]
             used = []
             for slot, (group, spanned) in enumerate(groups):
@@ -154,13 +195,14 @@ class _ClassRefiner:
                 used.append(at)
             used_by_device.append(used)
             peers = [device.peers.get(peer, peer) for peer in program_peers]
-            self.devices.append(_RefinedDevice(program_classes[rank], [], peers))
+            self.devices.append(_RefinedDevice(program_classes[rank], [], peers, []))
         positions = [
             {m: i for i, m in enumerate(communicator.members)}
             for communicator in self.communicators
         ]
         for rank, used in enumerate(used_by_device):
             self.devices[rank].memberships = [(at, positions[at][rank]) for at in used]
+        self._describe_links(links)
 
     def _index_communicator(self, group: int, spanned: tuple[bool, ...], rank: int) -> int:
         members = self.find_members(group, spanned, rank)
@@ -168,17 +210,20 @@ class _ClassRefiner:
         at = self._indices.get(key)
         if at is None:
             at = self._indices[key] = len(self.communicators)
-            links_form = self._classify_links(members, spanned)
-            self.communicators.append(_UsedCommunicator((group, spanned, members), links_form))
+            self.communicators.append(_UsedCommunicator((group, spanned, members)))
         return at
 
-    def _classify_links(self, members: tuple[int, ...], spanned: tuple[bool, ...]) -> int:
-        form: tuple = (len(members), spanned)
-        if len(members) < self.device_count and not spanned:
-            host = self.network.counts[0]
-            hosts = len({member // host for member in members})
-            form = (encode_link_form(self.network, members), hosts)
-        return self._link_forms.setdefault(form, len(self._link_forms))
+    def _describe_links(self, links: LinkForms) -> None:
+        groups = [(group, members, spanned) for group, spanned, members in (
+            communicator.key for communicator in self.communicators
+        )]  # fmt: skip
+        forms = _number_distinct(links.describe_groups(groups))
+        for communicator, form in zip(self.communicators, forms, strict=True):
+            communicator.links_form = form
+        pairs = [(rank, peer) for rank, device in enumerate(self.devices) for peer in device.peers]
+        routes = iter(_number_distinct(links.describe_messages(pairs)))
+        for device in self.devices:
+            device.routes = [next(routes) for _ in device.peers]
 
     def classify_communicators(self) -> tuple[list[int], list[bool]]:
         """Assign each communicator an equivalence class.
@@ -209,12 +254,8 @@ class _ClassRefiner:
                 for at, place in device.memberships
             ])  # fmt: skip
             sends = tuple([
-                (
-                    class_of[peer],
-                    self.network.find_route(rank, peer),
-                    self._find_reverse_peer(peer, rank),
-                )
-                for peer in device.peers
+                (class_of[peer], route, self._find_reverse_peer(peer, rank))
+                for peer, route in zip(device.peers, device.routes, strict=True)
             ])  # fmt: skip
             signatures.append((device.device_class, meets, sends))
         refined = _number_distinct(signatures)
@@ -230,28 +271,36 @@ class _ClassRefiner:
 
 def find_equivalence_classes(
     inputs: SimulationInputs,
-    network: AnalyticalNetwork,
+    links: LinkForms,
     find_members: MembersFunction,
     by_position: bool = False,
+    *,
+    merges: bool = True,
+    has_broadcasts: bool = False,
 ) -> EquivalenceClasses:
     """Find the equivalence classes of the devices.
 
     Args:
         inputs: The traces and communicators.
-        network: The network between the devices.
+        links: Describes the links between devices.
         find_members: Returns the devices of a collective that a device takes part in.
         by_position: Whether to separate devices at different positions of a communicator.
+        merges: Whether one device may represent others; if not, only siblings are found.
+        has_broadcasts: Whether broadcasts run on the network.
     """
-    refiner = _ClassRefiner(inputs, network, find_members, by_position)
-    while refiner.refine_classes():
+    refiner = _ClassRefiner(inputs, links, find_members, by_position, has_broadcasts)
+    siblings, sibling_sets = _collect_siblings(refiner)
+    while merges and refiner.refine_classes():
         pass
     class_of = [device.device_class for device in refiner.devices]
     first: dict[int, int] = {}
     for rank, device_class in enumerate(class_of):
         first.setdefault(device_class, rank)
     count = len(first)
-    if count == len(inputs.devices):
-        return build_singleton_classes(count)
+    if count == len(inputs.devices) or not merges:
+        classes = build_singleton_classes(len(inputs.devices))
+        classes.siblings, classes.sibling_sets = siblings, sibling_sets
+        return classes
     size = [0] * count
     for device_class in class_of:
         size[device_class] += 1
@@ -270,7 +319,21 @@ def find_equivalence_classes(
         [device.peers for device in refiner.devices],
         communicator_classes,
         communicators,
+        siblings,
+        sibling_sets,
     )
+
+
+def _collect_siblings(
+    refiner: _ClassRefiner,
+) -> tuple[dict[int, list[CommunicatorKey]], dict[CommunicatorKey, int]]:
+    """Return the communicators that equal programs name in the same place, before refinement."""
+    siblings: dict[int, list[CommunicatorKey]] = {}
+    numbers, _ = refiner.classify_communicators()
+    for communicator, number in zip(refiner.communicators, numbers, strict=True):
+        group, _, members = communicator.key
+        siblings.setdefault(number, []).append((group, members))
+    return siblings, {key: number for number, keys in siblings.items() for key in keys}
 
 
 def _classify_programs(inputs: SimulationInputs) -> list[int]:
@@ -300,7 +363,7 @@ def _classify_programs(inputs: SimulationInputs) -> list[int]:
 
 
 def _collect_partners(
-    device: SimulatedDevice, system: SystemSpec
+    device: SimulatedDevice, system: SystemSpec, has_broadcasts: bool
 ) -> tuple[list[tuple[int, tuple[bool, ...]]], list[int]]:
     """Return the communicators and the peers that a program names, in order of first use.
 
@@ -309,7 +372,7 @@ def _collect_partners(
     groups: dict[tuple[int, tuple[bool, ...]], None] = {}
     peers: dict[int, None] = {}
     for step in device.program.steps:
-        if step.group >= 0 and step.kind != "broadcast":
+        if step.group >= 0 and (has_broadcasts or step.kind != "broadcast"):
             spanned = find_spanned_dimensions(system, step.kind, step.involved)
             groups[step.group, spanned] = None
         elif step.peer >= 0:

@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Hashable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass
 
-from hespas.configs.system_spec import SystemSpec
-from hespas.simulators.simulated_program import SimulatedProgram
 from hespas.simulators.simulation_inputs import SimulationInputs
-from hespas.simulators.simulation_options import SimulationOptions
-from hespas.simulators.simulation_result import (
-    DeviceResult,
-    NodeInterval,
-    SimulationResult,
-    SimulationSettings,
-    compute_device_result,
-)
+from hespas.simulators.simulation_options import ASTRA, FLOWS, SimulationOptions
+from hespas.simulators.simulation_result import SimulationResult, SimulationSettings
 from hespas.simulators.simulation_steps import MEMORY_KIND
-from hespas.support.errors import HespasError
+from hespas.support.errors import UsageError
 
 from .collective_plan import CollectivePlanner
 from .device_runner import DeviceLane, DeviceRunner
-from .equivalence_classes import AmbiguousOrder, AsymmetricFinish, find_equivalence_classes
-from .event_engine import EventEngine
+from .equivalence_classes import (
+    AmbiguousOrder,
+    AsymmetricFinish,
+    find_equivalence_classes,
+)
 from .lockstep import can_run_in_lockstep, run_in_lockstep
+from .logical_dimensions import encode_link_form
 from .message_level_engine import MessageLevelEngine
+from .network import AnalyticalNetwork
+from .result_totals import collect_intervals, compute_totals
+from .simulation_engine import SimulationEngine
 from .slowdown import SlowdownRunner
+from .unaware_engine import UnawareEngine
 
 DEFAULT_OPTIONS = SimulationOptions()
 MAX_MESSAGES = 1_000_000  # some 10 s
-_make_interval = functools.partial(tuple.__new__, NodeInterval)  # faster than a call of the class
-_COMMUNICATING = ("comm", "slices", "recv")
-_INTERVAL_RESOURCES = {
-    "compute": "compute", "cpu": "cpu", "skip": "compute", "comm": "comm", "recv": "recv",
-    "slices": "slices",
-}  # fmt: skip
 
 
 def run_event_simulation(
@@ -43,74 +37,93 @@ def run_event_simulation(
 ) -> SimulationResult:
     """Simulate traces on a system.
 
-    With the default options the times equal those of ASTRA-sim's congestion-unaware backend to the
-    nanosecond.
+    With ASTRA-sim's network model the times equal those of its congestion-unaware backend to the
+    nanosecond, and with ``options.congestion`` those of its congestion-aware backend.
 
     Raises:
         HespasError: The simulation cannot finish; it names the file, node, device and key.
+        UsageError: The options contradict each other.
     """
-    engine, lanes = _run_engine(inputs, _apply_fabric(inputs.system, options))
+    if options.congestion and options.network_model == FLOWS:
+        raise UsageError(
+            "the flow-level model shares links by itself, and congestion is ASTRA-sim's model",
+            remedy="use one of them",
+        )
+    if options.find_network_model(inputs.system) == FLOWS:
+        from .flows.flow_engine import run_flow_engine
+
+        engine, lanes = run_flow_engine(inputs, options, _choose_runner(options))
+    else:
+        engine, lanes = _run_engine(inputs, options)
     totals, intervals = [], []
     for rank, lane in zip(engine.classes.first, lanes, strict=True):
         program = inputs.devices[rank].program
-        totals.append(_compute_totals(program, lane))
+        totals.append(compute_totals(program, lane))
         if options.intervals:
-            intervals.append(_collect_intervals(program, lane))
+            intervals.append(collect_intervals(program, lane))
     devices = [totals[device_class] for device_class in engine.classes.class_of]
     comms = sorted(engine.records, key=lambda record: (record.start_ns, record.ranks))
     class_of = engine.classes.class_of if options.intervals else ()
-    return SimulationResult(
-        "embedded", devices, comms, intervals, class_of, _collect_settings(engine)
-    )
+    settings, link_use = _collect_settings(engine), engine.collect_link_use(comms)
+    return SimulationResult("embedded", devices, comms, intervals, class_of, settings, link_use)
 
 
-def _apply_fabric(system: SystemSpec, options: SimulationOptions) -> SimulationOptions:
-    """Return the options with what the fabric of a system requires.
+def _choose_runner(options: SimulationOptions) -> type[DeviceRunner]:
+    return SlowdownRunner if options.slowdown else DeviceRunner
 
-    Raises:
-        HespasError: The fabric has no model with the options.
-    """
-    fabric = system.fabric
-    if options.congestion and (fabric.switch_reductions or fabric.slow_links):
-        name = "switch_reductions" if fabric.switch_reductions else "slow_links"
-        raise HespasError(
-            f"{name} have no model with congestion",
-            where=str(system.folder / "fabric.json"),
-            remedy="use --no-congestion",
-        )
-    return replace(options, by_dimension=True) if fabric.changes_collectives else options
+
+@dataclass(frozen=True)
+class _AstraLinkForms:
+    """Describes links by what ASTRA-sim's congestion-unaware network charges."""
+
+    network: AnalyticalNetwork
+
+    def describe_groups(
+        self, groups: Sequence[tuple[int, tuple[int, ...], tuple[bool, ...]]]
+    ) -> list[Hashable]:
+        host = self.network.counts[0]
+        forms: list[Hashable] = []
+        for _, members, spanned in groups:
+            form: tuple = (len(members), spanned)
+            if len(members) < self.network.device_count and not spanned:
+                hosts = len({member // host for member in members})
+                form = (encode_link_form(self.network, members), hosts)
+            forms.append(form)
+        return forms
+
+    def describe_messages(self, pairs: Sequence[tuple[int, int]]) -> list[Hashable]:
+        return [self.network.find_route(source, target) for source, target in pairs]
 
 
 def _run_engine(
     inputs: SimulationInputs, options: SimulationOptions
-) -> tuple[EventEngine, list[DeviceLane]]:
+) -> tuple[UnawareEngine, list[DeviceLane]]:
     """Run the fastest engine that is exact; return it with the lane of each class.
 
     First, one device of each class is simulated and collectives are timed alone; if there is one
-    class, whose nodes form a chain, without events. If the order of
-    events within a nanosecond decides what a device does next, all messages are simulated in one
-    queue, which keeps ASTRA-sim's order. If there are too many messages, events within a nanosecond
-    are ordered by device number instead.
+    class, whose nodes form a chain, without events. If the order of events within a nanosecond
+    decides what a device does next, all messages are simulated in one queue, which keeps
+    ASTRA-sim's order. If there are too many messages, events within a nanosecond are ordered by
+    device number instead.
     """
-    runner_class = SlowdownRunner if options.slowdown else DeviceRunner
+    runner_class = _choose_runner(options)
 
-    def run_message_level() -> tuple[EventEngine, list[DeviceLane]]:
+    def run_message_level() -> tuple[UnawareEngine, list[DeviceLane]]:
         engine = MessageLevelEngine(inputs, options, runner_class=runner_class, detects_ties=False)
         return engine, engine.run_all_devices()
 
     if options.congestion:
         return run_message_level()
-    plain = EventEngine(inputs, options, runner_class=runner_class)
+    plain = UnawareEngine(inputs, options, runner_class=runner_class)
     try:
         if plain.memories.are_shared and _has_memory_accesses(inputs):
             raise AmbiguousOrder  # the order of accesses in one nanosecond matters
-        is_uniform = not inputs.system.fabric.slow_links
-        if options.symmetry and is_uniform and not plain.customs.traces.has_traces:
+        if options.symmetry and not options.links and not plain.customs.traces.has_traces:
             for by_position in (False, True):
                 classes = find_equivalence_classes(
-                    inputs, plain.planner.network, plain.find_members, by_position
+                    inputs, _AstraLinkForms(plain.planner.network), plain.find_members, by_position
                 )
-                engine = EventEngine(inputs, options, runner_class=runner_class, classes=classes)
+                engine = UnawareEngine(inputs, options, runner_class=runner_class, classes=classes)
                 with suppress(AsymmetricFinish):
                     if can_run_in_lockstep(engine):
                         return engine, run_in_lockstep(engine)
@@ -120,7 +133,7 @@ def _run_engine(
         pass
     if _estimate_message_count(inputs, plain.planner) <= MAX_MESSAGES:
         return run_message_level()
-    engine = EventEngine(inputs, options, runner_class=runner_class, detects_ties=False)
+    engine = UnawareEngine(inputs, options, runner_class=runner_class, detects_ties=False)
     return engine, engine.run_all_devices()
 
 
@@ -141,37 +154,22 @@ def _estimate_message_count(inputs: SimulationInputs, planner: CollectivePlanner
     return total
 
 
-def _collect_settings(engine: EventEngine) -> SimulationSettings:
+def _collect_settings(engine: SimulationEngine) -> SimulationSettings:
     """Describe the system and the options of a simulation."""
     system, options = engine.inputs.system, engine.options
+    model = options.find_network_model(system)
     return SimulationSettings(
         system=system.name,
         network=" x ".join(
             f"{topology} {count}"
             for topology, count in zip(system.topology, system.npus_count, strict=True)
         ),
-        congestion=options.congestion,
-        by_dimension=options.by_dimension,
-        single_rings=options.by_dimension and engine.has_single_ring,
+        network_model=f"{model}, congestion" if options.congestion else model,
+        congestion=options.congestion if model == ASTRA else None,
         curves=engine.measured.to_curve_use() if engine.measured else None,
         between_hosts=engine.between_hosts.to_nccl_use() if engine.between_hosts else None,
         slowdown=options.slowdown,
         custom=engine.customs.summarise_played(),
-        ordered_by_device=not engine.detects_ties and not isinstance(engine, MessageLevelEngine),
+        ordered_by_device=engine.orders_by_device,
+        replayed_broadcasts=engine.replayed_broadcasts,
     )
-
-
-def _collect_intervals(program: SimulatedProgram, lane: DeviceLane) -> list[NodeInterval]:
-    nodes, steps, ends = program.nodes, program.steps, lane.ends
-    issued = sorted([(lane.starts[p], p) for p in lane.order])
-    return [
-        _make_interval((nodes[p].id, start, ends[p], _INTERVAL_RESOURCES[steps[p].resource]))
-        for start, p in issued
-    ]
-
-
-def _compute_totals(program: SimulatedProgram, lane: DeviceLane) -> DeviceResult:
-    steps, starts, ends = program.steps, lane.starts, lane.ends
-    compute = [(starts[p], ends[p]) for p in lane.order if steps[p].resource == "compute"]
-    comm = [(starts[p], ends[p]) for p in lane.order if steps[p].resource in _COMMUNICATING]
-    return compute_device_result(lane.finish_ns, compute, comm)

@@ -8,6 +8,7 @@ ASTRA-sim's queues have the same two rules, so events within a nanosecond run in
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -19,12 +20,18 @@ TransferFunction = Callable[[int, int, int, EventCallback, Any], None]
 
 
 class EventQueue:
-    """Events by time in nanoseconds; ``now`` is the time of the running event."""
+    """Events by time in nanoseconds.
 
-    __slots__ = ("_lists", "_ticks", "now")
+    Attributes:
+        now: The time of the running event.
+        settle: Called after the events of a nanosecond; it may schedule others at the same time.
+    """
+
+    __slots__ = ("_lists", "_ticks", "now", "settle")
 
     def __init__(self, now: int = 0) -> None:
         self.now = now
+        self.settle: Callable[[], None] | None = None
         self._ticks: list[int] = []
         self._lists: dict[int, list[tuple[EventCallback, Any]]] = {}
 
@@ -43,8 +50,13 @@ class EventQueue:
         while ticks:
             tick = heapq.heappop(ticks)
             self.now = tick
-            for call, argument in lists[tick]:  # grows while it runs
-                call(argument)
+            events, done = lists[tick], 0
+            while done < len(events):
+                for call, argument in itertools.islice(events, done, None):  # grows while it runs
+                    call(argument)
+                done = len(events)
+                if self.settle is not None:
+                    self.settle()
             del lists[tick]
 
 

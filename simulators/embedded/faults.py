@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from hespas.simulators.simulation_steps import SimulationStep
 from hespas.support.errors import HespasError
 
-from .device_runner import CollectiveInstance, DeviceRunner, SimulationEngine
+from .device_runner import CollectiveInstance, DeviceRunner
+
+if TYPE_CHECKING:
+    from .simulation_engine import SimulationEngine
 
 
 def diagnose_deadlock(engine: SimulationEngine, stuck: Sequence[DeviceRunner]) -> HespasError:

@@ -92,13 +92,13 @@ class LinkArrays:
 
 
 def _encode_routes(network: AnalyticalNetwork, sources: Array, targets: Array) -> Array:
-    """Encode the route of each pair as one number with a digit for the hops in each dimension."""
+    """Encode the route of each pair as one number: its hops, and the dimension that they are in."""
     codes = np.zeros(np.broadcast_shapes(sources.shape, targets.shape), dtype=np.int64)
     stride = radix = 1
     for kind, count in zip(network.topology, network.counts, strict=True):
         distance = np.abs(sources // stride % count - targets // stride % count)
         hops = _get_hops_array(kind, count)[distance]
-        codes += np.where(network.charges_all_dimensions or codes == 0, radix * hops, 0)
+        codes += np.where(codes == 0, radix * hops, 0)
         stride *= count
         radix *= count + 2
     return codes
@@ -110,9 +110,8 @@ def _get_hops_array(kind: str, count: int) -> Array:
 
 
 def _decode_route(network: AnalyticalNetwork, code: int) -> RouteHops:
-    route = []
     for dim, count in enumerate(network.counts):
         code, hops = divmod(code, count + 2)
         if hops:
-            route.append((dim, hops))
-    return tuple(route)
+            return dim, hops
+    raise AssertionError("a route has hops")

@@ -24,8 +24,7 @@ class LinkTable:
         self._network = network
         self._line: Sequence[int]
         if dimension.members:
-            # All lines of a grid are alike.
-            self._line = dimension.find_ring_members(dimension.members[0])
+            self._line = dimension.members
             self._is_regular = is_regular_line(network, self._line)
         else:
             self._line = range(0, dimension.count * dimension.stride, dimension.stride)

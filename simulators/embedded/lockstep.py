@@ -14,9 +14,14 @@ from hespas.simulators.simulated_program import SimulatedProgram
 from hespas.simulators.simulation_result import CommRecord
 
 from .chunk_phases import QueueTurn
-from .device_runner import CollectiveInstance, DeviceLane, DeviceRunner, JoinedDevice
+from .device_runner import (
+    CollectiveInstance,
+    DeviceLane,
+    DeviceRunner,
+    JoinedDevice,
+)
 from .equivalence_classes import CommunicatorKey
-from .event_engine import EventEngine
+from .unaware_engine import UnawareEngine
 
 _COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 
@@ -32,7 +37,7 @@ class _TimedCollective:
     turn: QueueTurn
 
 
-def can_run_in_lockstep(engine: EventEngine) -> bool:
+def can_run_in_lockstep(engine: UnawareEngine) -> bool:
     """Return whether the devices of an engine run one chain of compute nodes and collectives."""
     first, devices = engine.classes.first, engine.inputs.devices
     return len(first) == 1 and _is_chain(devices[first[0]].program)
@@ -45,7 +50,7 @@ def _is_chain(program: SimulatedProgram) -> bool:
     )
 
 
-def run_in_lockstep(engine: EventEngine) -> list[DeviceLane]:
+def run_in_lockstep(engine: UnawareEngine) -> list[DeviceLane]:
     """Run the simulation as ``run_all_devices`` does, if ``can_run_in_lockstep`` holds."""
     (runner,) = engine.create_runners()
     return [_LockstepRun(engine, runner).run_program()]
@@ -55,7 +60,7 @@ def run_in_lockstep(engine: EventEngine) -> list[DeviceLane]:
 class _LockstepRun:
     """The run of the device that represents all; ``_known`` holds the collectives so far."""
 
-    engine: EventEngine
+    engine: UnawareEngine
     runner: DeviceRunner
     _known: dict[tuple, _TimedCollective] = field(default_factory=dict)
 
@@ -80,7 +85,7 @@ class _LockstepRun:
         key = (id(step), group, runner.turn.to_hashable_key())
         known = self._known.get(key) if now else None  # at time 0 ASTRA-sim may abort
         if known is None:
-            instance, plan = engine.plan_instance(runner, position, group)
+            instance, plan, _ = engine.plan_instance(runner, position, group)
             engine.count_untimed_instance(instance)
             instance.joined[runner.rank] = JoinedDevice(position, now, plan)
             ((end, _),) = engine.time_instance(instance).values()

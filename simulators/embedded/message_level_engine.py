@@ -9,7 +9,7 @@ event engine is tested against. Each device is its own class here, so device ids
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from hespas.simulators.simulation_inputs import SimulationInputs
 from hespas.simulators.simulation_options import SimulationOptions
@@ -17,8 +17,8 @@ from hespas.simulators.simulation_options import SimulationOptions
 from .collective_execution import ChunkQueues, CollectiveExecution
 from .congestion_aware import CongestedNetwork
 from .device_runner import CollectiveInstance
-from .event_engine import EventEngine
 from .events import TransferFunction
+from .unaware_engine import UnawareEngine
 
 
 @dataclass(slots=True)
@@ -29,11 +29,13 @@ class _RunningCollective:
     unfinished: int
 
 
-class MessageLevelEngine(EventEngine):
+class MessageLevelEngine(UnawareEngine):
     """An engine whose collectives share its event queue and its network.
 
     With ``options.congestion``, messages on a link share its bandwidth.
     """
+
+    runs_messages: ClassVar[bool] = True
 
     def __init__(
         self, inputs: SimulationInputs, options: SimulationOptions, **engine_options: Any

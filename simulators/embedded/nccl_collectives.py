@@ -14,8 +14,13 @@ from collections.abc import Sequence
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators.simulation_result import NcclUse
 
-from .collective_timing import CollectiveFinish, finish_together
-from .nccl_tuning import MODELLED_KINDS, HostGroup, NcclEstimate, NcclTuning
+from .collective_finish import CollectiveFinish, finish_together
+from .nccl_tuning import (
+    MODELLED_KINDS,
+    HostGroup,
+    NcclEstimate,
+    NcclTuning,
+)
 
 
 class NcclCollectives:

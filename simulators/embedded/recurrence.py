@@ -6,10 +6,12 @@ reduce, the reduction R. The arrays hold nanoseconds; the last axis is the posit
 and the axes before it count equal dimensions side by side. Covered are ring, direct (to all peers
 at once or one by one) and halving-doubling.
 Source: derived from ASTRA-sim's algorithms; the tests compare each recurrence with the simulation
-message by message in ``collective_algorithms.py``.
+message by message in ``algorithms/phase_messages.py``.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -18,17 +20,16 @@ from hespas.support.errors import HespasError
 from .chunk_phases import ChunkPhase
 from .link_arrays import Array
 from .link_table import LinkTable
-from .logical_dimensions import DimensionAlgorithm
 from .ring_steps import RingSteps
-from .scalar_recurrence import PhaseCosts, list_exchanges
+from .scalar_recurrence import PhaseCosts
 
 _MAX_RING_NS = 1 << 61  # with the start, it fits into 64 bits
 
 
 def solve_symmetric_direct(
-    costs: PhaseCosts, table: LinkTable, algorithm: DimensionAlgorithm, phase: ChunkPhase
+    costs: PhaseCosts, table: LinkTable, phase: ChunkPhase, window: int
 ) -> tuple[int, int] | None:
-    """Time a phase of ``direct`` as ``scalar_recurrence.solve_symmetric`` does."""
+    """Time a phase of ``direct`` on positions that look alike and start together."""
     delay, n = costs.endpoint_ns, table.position_count
     size = phase.size if phase.kind == "all_gather" else phase.size // n
     reduce = costs.reduce_ns(size)
@@ -36,7 +37,7 @@ def solve_symmetric_direct(
     if phase.backwards:
         times = times[-np.arange(n) % n]
     ways = times[1:]
-    if algorithm.window == 1:
+    if window == 1:
         return delay + int((ways + delay).sum()), delay
     if phase.kind != "all_reduce":
         end = delay + int(ways.max()) + delay
@@ -49,49 +50,41 @@ def solve_symmetric_direct(
     return end + (reduce if twice else 0), reduce if twice else delay
 
 
-def solve_positions(
-    costs: PhaseCosts,
-    table: LinkTable,
-    algorithm: DimensionAlgorithm,
-    phase: ChunkPhase,
-    starts: Array,
-) -> tuple[Array, int] | None:
-    """Time a phase for all positions.
-
-    Returns:
-        When each position ends, with the shape of ``starts``, and the duration of the last wait;
-        None if messages overtake each other, in which case the recurrence does not hold.
-    """
-    if algorithm.name == "halvingDoubling":
-        return _solve_halving_doubling(costs, table, phase, starts)
+def solve_ring(
+    costs: PhaseCosts, table: LinkTable, phase: ChunkPhase, starts: Array
+) -> tuple[Array, int]:
+    """Time a phase of ``ring`` for all positions; see ``CollectiveAlgorithm.solve_positions``."""
     n = starts.shape[-1]
-    if algorithm.name == "inSwitch":
-        delay, time = costs.endpoint_ns, costs.switch_ns(phase.kind, phase.dim, phase.size, n)
-        last = np.broadcast_to(starts.max(axis=-1, keepdims=True), starts.shape)
-        return last + 2 * delay + time, delay
-    if phase.backwards:  # reverse the positions, so that the ring runs forwards
-        starts = starts[..., ::-1]
-    if algorithm.name == "ring":
-        steps = phase.count_steps(n)
-        hop = table.arrays.compute_offset_ns(steps.message_bytes, n - 1 if phase.backwards else 1)
-        hop = hop[::-1] if phase.backwards else hop
-        solved = _solve_ring(costs, phase.kind, steps, hop, starts)
+    steps = phase.count_steps(n)
+    if not phase.backwards:
+        hop = table.arrays.compute_offset_ns(steps.message_bytes, 1)
+        return _solve_ring_steps(costs, phase.kind, steps, hop, starts)
+    # The positions are reversed, so that the ring runs forwards.
+    hop = table.arrays.compute_offset_ns(steps.message_bytes, n - 1)[::-1]
+    end_times, lag = _solve_ring_steps(costs, phase.kind, steps, hop, starts[..., ::-1])
+    return end_times[..., ::-1], lag
+
+
+def solve_direct(
+    costs: PhaseCosts, table: LinkTable, phase: ChunkPhase, starts: Array, window: int
+) -> tuple[Array, int] | None:
+    """Time a phase of ``direct`` for all positions."""
+    n = starts.shape[-1]
+    size = phase.size if phase.kind == "all_gather" else phase.size // n
+    times = table.arrays.compute_times_ns(size)
+    if phase.backwards:
+        starts, times = starts[..., ::-1], times[::-1][:, -np.arange(n) % n]
+    if window == 1:
+        solved = _solve_one_by_one(costs, times, starts)
     else:
-        size = phase.size if phase.kind == "all_gather" else phase.size // n
-        times = table.arrays.compute_times_ns(size)
-        if phase.backwards:
-            times = times[::-1][:, -np.arange(n) % n]
-        if algorithm.window == 1:
-            solved = _solve_one_by_one(costs, times, starts)
-        else:
-            solved = _solve_direct(costs, phase.kind, size, times, starts)
+        solved = _solve_all_at_once(costs, phase.kind, size, times, starts)
     if solved is None:
         return None
     end_times, lag = solved
     return (end_times[..., ::-1] if phase.backwards else end_times), lag
 
 
-def _solve_ring(
+def _solve_ring_steps(
     costs: PhaseCosts, kind: str, steps: RingSteps, hops: Array, starts: Array
 ) -> tuple[Array, int]:
     """Solve ``g[i] = max(g[i], g[i - 1] + T) + D (+ R)`` for the steps of a ring.
@@ -130,7 +123,7 @@ def _slide_maximum(values: Array, n: int, least: int, most: int) -> Array:
     return np.maximum(left, window[..., first + shift : first + shift + n])
 
 
-def _solve_direct(
+def _solve_all_at_once(
     costs: PhaseCosts, kind: str, size: int, times: Array, starts: Array
 ) -> tuple[Array, int] | None:
     """Time positions that send to all others at once; in an all-reduce they do so twice."""
@@ -195,15 +188,22 @@ def _compute_arrivals(times: Array, begun: Array) -> Array:
     return begun[..., source] + way
 
 
-def _solve_halving_doubling(
-    costs: PhaseCosts, table: LinkTable, phase: ChunkPhase, starts: Array
+def solve_exchanges(
+    costs: PhaseCosts, table: LinkTable, exchanges: Sequence[tuple[int, int, int]], starts: Array
 ) -> tuple[Array, int]:
-    """Time exchanges with the positions whose numbers differ in one bit."""
+    """Time exchanges with the positions whose numbers differ in one bit.
+
+    Args:
+        costs: The costs of the phase.
+        table: The times of messages between positions.
+        exchanges: The distance, the bytes, and the bytes to reduce afterwards, of each exchange.
+        starts: When each position starts.
+    """
     n = starts.shape[-1]
     position = np.arange(n)
     delay = costs.endpoint_ns
     end_times = starts + delay
-    for distance, message, reduced in list_exchanges(phase, n):
+    for distance, message, reduced in exchanges:
         partner = position ^ distance
         ahead, back = (
             np.broadcast_to(table.arrays.compute_offset_ns(message, offset), (n,))

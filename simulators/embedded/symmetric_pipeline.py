@@ -10,7 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from .chunk_phases import CollectivePlan
-from .collective_execution import CollectiveChunk, CollectiveExecution, FinishCallback
+from .collective_execution import (
+    CollectiveChunk,
+    CollectiveExecution,
+    FinishCallback,
+)
 from .collective_plan import CollectivePlanner, PlannedCommunicator
 from .events import DeviceEndpoint, EventQueue, MessageTransport
 

@@ -84,14 +84,12 @@ FORM_OPTIONS = ("form", "fuse")  # XLA's compiler reads no asynchronous ops of S
 # Values that change nothing here, although the option is handed on.
 NO_EFFECT = {
     "split=linear": "the default of estimators of real times",
-    "by_dimension=True": "as above",
+    "network_model=flows": "as above",
     "between_hosts=nccl": "as above",
-    "congestion=True": "it needs messages that share links",
     "roofline.compiler_estimates=True": "it needs a program that XLA:TPU has compiled",
     "calibrated.compiler_estimates=True": "as above",
     "calibrated.quantise=True": "it needs products of 8 bits",
     "calibrated.attention=flash-attention-2": "it needs fused attention",
-    "systolic.sram_bytes=100": "issue 16: what is fetched again is not in the figures",
     "systolic.sram_read_bytes_per_cycle=100000000000.0": "it needs the variant scalesim",
     "systolic.sram_write_bytes_per_cycle=100000000000.0": "as above",
 }
@@ -320,7 +318,7 @@ def forget_key(name: str) -> Callable[[pytest.MonkeyPatch], None]:
 
 
 @pytest.mark.parametrize("forget", [forget_option, forget_key])
-@pytest.mark.parametrize("name", ["by_dimension", "block_limit", "tokens_per_step"])
+@pytest.mark.parametrize("name", ["network_model", "block_limit", "tokens_per_step"])
 def test_a_forgotten_option_is_noticed(
     forget: Callable[[str], Callable[[pytest.MonkeyPatch], None]],
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,

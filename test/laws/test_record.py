@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,8 @@ def summarise_run(folder: Path) -> dict[str, Any]:
     traces = hashlib.sha256()
     for path in sorted([*folder.glob("dev.*.et"), folder / "comm_group.json"]):
         traces.update(path.name.encode() + b"\0" + path.read_bytes())
-    module = str(read_annotated_module(str(folder)))
+    # The places of programs, which attributes name, differ between checkouts.
+    module = re.sub(r'"/[^"]*/', '"', str(read_annotated_module(str(folder))))
     digests = {"traces": traces.hexdigest(), "module": hashlib.sha256(module.encode()).hexdigest()}
     kept = {name: value for name, value in figures.items() if value is not None}
     return {

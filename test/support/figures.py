@@ -9,7 +9,7 @@ from hespas.workflows.figures import BY_NAME, FIGURES, Figure, list_figures
 # What is no figure of run.json: names, settings and words. Keys that end in a dot stand for all
 # that follow.
 FACTS = (
-    "estimator", "warnings", "simulator", "curves", "between_hosts", "communicators", "timeline",
+    "estimator", "warnings", "simulator", "curves", "between_hosts", "network_model", "timeline",
     "program", "node", "node_overrides", "constants", "system", "network.", "form", "split",
     "output", "tags.", "compute_s_by.", "collectives", "measured", "memory.op", "memory.location",
     "memory.timeline", "derived.energy_model", "derived.peak_dtype", "derived.model_flops_source",
@@ -34,6 +34,7 @@ OWN_LABELS: Mapping[str, Mapping[str, str]] = {
         "Result: 80 % band": "step_time_band_s",
         "Result: communication": "comm_s",
         "Result: exposed": "exposed_comm_s",
+        "Result: serial": "serial_step_s",
     },
     "show": {"Compute, one device: compute time": "compute_s"},
     "compare": {"step": "step_time_s", "80 % band": "step_time_band_s", "compute": "compute_s"},
@@ -47,7 +48,7 @@ FACT_LABELS: Mapping[str, frozenset[str]] = {
         "Program: estimator", "Compute, one device: memory traffic",
         "Compute, one device: not estimated", "Compute, one device: assumed",
         "Compute, one device: extrapolated", "Compute, one device: transferred", "Result: traces",
-        "Result: warnings", "Result: simulator", "Result: communicators", "Result: compute",
+        "Result: warnings", "Result: simulator", "Result: network model", "Result: compute",
     )),
     "page": frozenset(),
     "show": frozenset(f"Compute, one device: {name}" for name in (

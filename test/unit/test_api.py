@@ -195,7 +195,7 @@ def test_run_and_simulate(program):
     summary = hespas.run("run.json", system=SYSTEM, output="out")
     assert summary.simulation is not None
     step_ns = summary.simulation.result.step_time_ns
-    options = {"curves": "A100_SXM", "by_dimension": True, "slowdown": 0.0}
+    options = {"curves": "A100_SXM", "network_model": "flows", "slowdown": 0.0}
     report = hespas.simulate("out", SYSTEM, **options)
     assert report.result.step_time_ns == step_ns
     assert hespas.run({"mlir": "step.mlir"}, node=NODE, output="out").simulation is None

@@ -134,13 +134,14 @@ def finished_run(place, capsys):
 
 def test_the_settings_of_a_run_are_the_defaults_in_its_folder(finished_run, capsys):
     network = finished_run["network"]
-    assert network["curves"] == "A100_SXM" and network["slowdown"] and network["by_dimension"]
+    assert network["curves"] == "A100_SXM" and network["slowdown"]
+    assert network["network_model"] == "flows"
     assert run_tool_main(hespas.main, ["simulate", "out", "--json"]) == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["step_time_s"] == finished_run["step_time_s"]
     assert network["slowdown"] == {"all_reduce": 0.227, "other": 0.189}
     flags = "--curves A100_SXM --between-hosts nccl --slowdown all_reduce=0.227,other=0.189"
-    system = "--system A100_SXM_40GB_4GPU --simulator embedded --by-dimension"
+    system = "--system A100_SXM_40GB_4GPU --simulator embedded --network-model flows"
     assert err == f"note: as in the run, out/run.json: {system} {flags}\n"
     assert hespas_api.simulate("out").result.step_time_ns * 1e-9 == finished_run["step_time_s"]
 
@@ -149,8 +150,9 @@ def test_flags_override_the_settings_of_a_run(finished_run, capsys):
     without = ("--curves", "none", "--slowdown", "0", "--no-by-dimension", "--system", "ring")
     data = as_json(capsys, "out", *without)
     assert not {"curves", "slowdown", "communicators"} & set(data["settings"])
+    assert data["settings"]["network model"] == "ASTRA-sim's"
     assert data["system"] == "ring"
-    options = {"curves": "none", "slowdown": 0.0, "by_dimension": False}
+    options = {"curves": "none", "slowdown": 0.0, "network_model": "astra"}
     report = hespas_api.simulate("out", "ring", simulator="embedded", **options)
     assert report.result.step_time_ns * 1e-9 == data["step_time_s"]
 

@@ -288,6 +288,25 @@ def test_per_node_file(tmp_path):
         per_node.read_prefixes(file)
 
 
+@pytest.mark.parametrize(
+    ("name", "expected_ms"),
+    [
+        # By hand: 2 S 15 / 16 over the NIC at the end of a host; 2 S 12 / 16 over each NIC;
+        # 2 S 3 / 4 within a host, and then 2 S / 4 * 3 / 4 over each NIC.
+        ("ring", 10.07), ("direct", 8.05), ("hierarchical", 3.02),
+    ],
+)  # fmt: skip
+def test_algorithms_are_charged_for_the_network_that_they_run_on(place, name, expected_ms):
+    """With NICs of 50 GB/s and 400 GB/s within hosts, the hierarchical one is the fastest."""
+    size, hosts = 256 * MIB, "rails:4x4,links=4,link_gb_s=100,nic_gb_s=50,latency_ns=500"
+    local = ("--local", 4) if name == "hierarchical" else ()
+    words = ("--collective", "all_reduce", "--ranks", 16, *local, "--size", size, "--output", "out")
+    system = f"{hosts},local_mem_gb_s=1000000"
+    assert collective("generate", name, *words, "--system", system) == 0
+    times_ns = finish(workload(place / "w", 16, "all_reduce", size=size), "out")
+    assert expected_ms <= max(times_ns) / 1e6 * 1.001 < expected_ms * 1.03
+
+
 @real
 @given(st.data())
 @draw_examples(25, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -148,6 +148,18 @@ def test_no_time_and_no_operations_are_no_division():
     assert [result.efficiency for result in results] == [None, None]
 
 
+def test_network_models_have_a_column_if_they_differ(place, capsys):
+    described = "ring:4,links=2,link_gb_s=300,latency_ns=1000,local_mem_gb_s=1555"
+    for name, system in (("a", "A100_SXM_40GB_4GPU"), ("b", described)):
+        bound = ("--mlir", "step.mlir", "--estimator", "roofline", "--node", "A100_SXM_40GB")
+        assert run("run", *bound, "--system", system, "--output", name) == 0
+    code, out, _ = compared(capsys, "a", "b")
+    head, *rows = (line.split() for line in out.splitlines()[1:])
+    assert code == 0 and "network model" in " ".join(head)
+    assert "astra" in rows[0] and "flows" in rows[1]
+    assert "network model" not in compared(capsys, "b", "b")[1]
+
+
 def test_a_slower_result_fails(place, capsys):
     nodes = ("--nodes", "H100_80GB,A100_SXM_40GB,B200_180GB", "--fail-above")
     code, out, err = compared(capsys, "step.mlir", *nodes, "10")

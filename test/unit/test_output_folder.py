@@ -154,7 +154,7 @@ def test_a_default_name_selects_no_folder_of_the_user(place, capsys, parse):
     Path("step/main.py").write_text("mine")
     assert run(*FLAGS) == 0
     assert [path.name for path in Path("step").iterdir()] == ["main.py"]
-    assert Path("step.traces/dev.0.et").exists() and run(*FLAGS) == 0
+    assert Path("step.traces/run.json").exists() and run(*FLAGS) == 0
     located = parse('module @m {} loc("../../up/..":1:1)')
     assert choose_default_name(located, "-") == "m"
 

@@ -196,7 +196,7 @@ def test_loops_inside_each_other_are_in_memory_together() -> None:
 
 def test_a_combined_collective_bounds_its_parts() -> None:
     system = configs.load_system("HGX_H100_8")
-    bounds = CommBounds(system, SimulationOptions(by_dimension=True, curves="H100_SXM"))
+    bounds = CommBounds(system, SimulationOptions(network_model="flows", curves="H100_SXM"))
     small = SketchOp("all_reduce", "", ("data",), "", (1 << 20,))
     large = replace(small, sizes=(16 << 20,))
     mesh = {"data": 8}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.budgets import draw_examples
 
 from hespas.dialects.mlir import collect_functions, ir, make_context
-from hespas.estimators.accelerators.matrix_products import collect_matrix_products
+from hespas.estimators.matrix_products import collect_matrix_products
 from hespas.estimators.product_shapes import MatrixProduct, count_other_flops, derive_matrix_product
 from hespas.estimators.work import UnknownCost, compute_op_work
 

@@ -43,6 +43,7 @@ TINY = {
 VARIANTS = {
     "gpt": {},
     "narrow-scores": {"wide_scores": False},
+    "late-division": {"wide_scores": False, "late_division": True},
     "mpt-alibi": {"positions": "alibi", "biases": False, "activation": "gelu", "heads": 6},
     "gated-untied": {"gated": True, "tied": False},
     "maxtext-2023": {

@@ -106,6 +106,11 @@ def scale_vector(data: dict[str, Any], factor: float) -> None:
     data["peaks_flops"]["vector"] = {name: factor * rate for name, rate in rates.items()}
 
 
+def scale_power(data: dict[str, Any], factor: float) -> None:
+    if "tdp_w" in data:
+        data["tdp_w"] *= factor
+
+
 def scale_launches(data: dict[str, Any], factor: float) -> None:
     calibration = data.get("calibration", {})
     for holder, name in [
@@ -124,6 +129,7 @@ def scale_launches(data: dict[str, Any], factor: float) -> None:
         ("vector operations", scale_vector),
         ("bf16 products", scale_products),
         ("kernel launches", scale_launches),
+        ("power", scale_power),
     ], 2),
 )  # fmt: skip
 def test_rates_of_the_node_agree_with_full_runs(sensitivity, tmp_path, name, scale):
@@ -137,6 +143,102 @@ def test_rates_of_the_node_agree_with_full_runs(sensitivity, tmp_path, name, sca
     measured = math.log(faster_s / slower_s) / math.log(FACTOR**2)
     assert row.elasticity == pytest.approx(measured, rel=0.01)
     assert row.elasticity < 0
+
+
+def test_the_memory_capacity_is_what_the_program_needs(estimate, sensitivity):
+    row, memory = sensitivity["memory capacity"], estimate.summary.memory
+    assert row.least * row.value == memory.peak_bytes
+    assert row.elasticity == 0 and row.slower_s == row.faster_s == row.limit_s
+    needed = row.format_value(row.least)
+    assert f"memory capacity: the device runs this step from {needed} on" in str(sensitivity)
+
+
+# The rates of an accelerator, against runs with other settings.
+
+CHIP = {
+    "name": "chip", "memory_bandwidth_bytes_per_s": 2e12, "memory_bytes": 4e9, "tdp_w": 110,
+    "accelerator": {
+        "arrays": 4, "rows": 256, "columns": 256, "clock_hz": 1.2e9, "lanes": 4096, "alus": 2,
+        "sram_bytes": 64 << 20,
+    },
+    "silicon": {"process": "5nm", "leakage_w": 100, "clock_exponent": 1.3},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def chip_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("chip")
+    (folder / "chip.json").write_text(json.dumps(CHIP))
+    (folder / "product.mlir").write_text("""
+        func.func @main(%x: tensor<2048x2048xbf16>, %w: tensor<2048x2048xbf16>)
+            -> tensor<2048x2048xbf16> {
+          %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+            : (tensor<2048x2048xbf16>, tensor<2048x2048xbf16>) -> tensor<2048x2048xbf16>
+          %1 = stablehlo.tanh %0 : tensor<2048x2048xbf16>
+          %2 = stablehlo.dot_general %1, %w, contracting_dims = [1] x [0]
+            : (tensor<2048x2048xbf16>, tensor<2048x2048xbf16>) -> tensor<2048x2048xbf16>
+          return %2 : tensor<2048x2048xbf16>
+        }""")
+    return folder
+
+
+def estimate_on_chip(folder: Path, change: dict[str, Any], **settings: Any) -> Any:
+    """Estimate the product on the chip with other values."""
+    path = folder / "changed.json"
+    path.write_text(json.dumps({**CHIP, **change}))
+    return hespas.estimate(
+        folder / "product.mlir", node=str(path), estimator="systolic", setting=settings
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [("vector operations", "lanes"), ("clock", "clock_hz"), ("SRAM capacity", "sram_bytes"),
+     ("products", "cycles_per_row"), ("power", "tdp_w")],
+)  # fmt: skip
+def test_rates_of_an_accelerator_agree_with_full_runs(chip_folder, name, setting):
+    free = {"tdp_w": None} if name == "clock" else {}  # energies of runs hold at their clock
+    row = estimate_on_chip(chip_folder, free).sensitivity()[name]
+    for factor, time_s in ((1 / FACTOR, row.slower_s), (FACTOR, row.faster_s)):
+        if name == "power":
+            if factor < 1:
+                continue
+            result = estimate_on_chip(chip_folder, {"tdp_w": factor * 110})
+        else:
+            value = CHIP["accelerator"].get(setting, 1.0)
+            scaled = value / factor if setting == "cycles_per_row" else value * factor
+            scaled = round(scaled) if isinstance(value, int) else scaled
+            result = estimate_on_chip(chip_folder, free, **{setting: scaled})
+        assert time_s == pytest.approx(result.compute_s, rel=1e-6)
+
+
+def test_a_chip_that_leaks_its_limit_cannot_run(chip_folder):
+    sensitivity = estimate_on_chip(chip_folder, {}).sensitivity()
+    row = sensitivity["power"]
+    assert row.least == pytest.approx(100 / 110) and row.slower_s is None
+    assert row.swing_s == math.inf and sensitivity.rows[0].name == "power"
+    text = str(sensitivity)
+    assert "cannot run" in text and "power: the device runs this step from 100 W on" in text
+    assert StepSensitivity.from_json(sensitivity.to_json()) == sensitivity
+    json.dumps(sensitivity.to_json(), allow_nan=False)
+    assert "cannot run" in str(build_sensitivity_section({"sensitivity": sensitivity.to_json()}))
+    sensitivity.plot(str(chip_folder / "tornado.svg"))
+    with pytest.raises(hespas.HespasError, match="the leakage of chip is 100 W"):
+        estimate_on_chip(chip_folder, {"tdp_w": 90})
+
+
+def test_a_program_that_does_not_fit_says_what_it_needs(chip_folder):
+    row = estimate_on_chip(chip_folder, {"memory_bytes": 20e6}).sensitivity()["memory capacity"]
+    assert row.slower_s is None and row.faster_s is None and row.least > 1.25
+    assert row.limit_s > 0
+
+
+def test_at_the_power_limit_a_higher_clock_is_worth_little(chip_folder):
+    """And a lower one costs nothing until the power limit is no longer reached."""
+    limited = estimate_on_chip(chip_folder, {}).sensitivity()
+    free = estimate_on_chip(chip_folder, {"tdp_w": 1000}).sensitivity()
+    assert free["clock"].elasticity < -0.7 < -0.1 < limited["clock"].elasticity < 0.01
+    assert free["power"].elasticity == 0 > limited["power"].faster_s / limited.step_time_s - 1
 
 
 @pytest.mark.parametrize(
@@ -188,8 +290,11 @@ def test_without_a_network_the_rates_explain_all_of_the_compute_time():
     """The roofline is inversely proportional to all of its rates together."""
     result = hespas.estimate(PROGRAM, node=NODE, estimator="roofline").sensitivity()
     assert not result.is_step and "compute_s" in result.to_json()
-    assert sum(row.elasticity for row in result.rows) == pytest.approx(-1, abs=0.03)
-    assert {row.kind for row in result.rows} == {"products", "vector", "memory"}
+    elasticities = {row.kind: row.elasticity for row in result.rows}
+    assert elasticities.keys() == {"products", "vector", "memory", "clock", "memory capacity"}
+    units = elasticities["products"] + elasticities["vector"]
+    assert units + elasticities["memory"] == pytest.approx(-1, abs=0.03)
+    assert elasticities["clock"] == pytest.approx(units, abs=0.01)
 
 
 def test_a_break_even_leaves_one_per_cent(sensitivity, tmp_path):

@@ -238,7 +238,7 @@ def test_cpu_nodes_run_beside_the_device(tmp_path: Path) -> None:
 def test_an_order_that_is_not_kept_is_reported(tmp_path, monkeypatch):
     """The settings report it if there are too many messages to keep ASTRA-sim's order of ties."""
     module = importlib.import_module("hespas.simulators.embedded.event_simulation")
-    run = module.EventEngine.run_all_devices
+    run = module.UnawareEngine.run_all_devices
 
     def tied(engine):
         if engine.detects_ties:
@@ -248,7 +248,7 @@ def test_an_order_that_is_not_kept_is_reported(tmp_path, monkeypatch):
     folder, system = traces.random_case(tmp_path, 0)
     loaded = simulation_inputs.load_inputs(folder, configs.load_system(str(system)))
     exact = module.run_event_simulation(loaded)
-    monkeypatch.setattr(module.EventEngine, "run_all_devices", tied)
+    monkeypatch.setattr(module.UnawareEngine, "run_all_devices", tied)
     assert not module.run_event_simulation(loaded).settings.ordered_by_device
     monkeypatch.setattr(module, "MAX_MESSAGES", -1)
     result = module.run_event_simulation(loaded)
@@ -330,14 +330,14 @@ def test_an_algorithm_that_is_not_involved_forbids_nothing(tmp_path: Path) -> No
     assert sorted((comm.ranks, comm.copies) for comm in result.comms) == [((0, 1), 3)]
 
 
-@given(data=st.data(), charges_all=st.booleans())
+@given(data=st.data())
 @QUICK
-def test_link_forms_are_equal_where_links_are(data: st.DataObject, charges_all: bool) -> None:
+def test_link_forms_are_equal_where_links_are(data: st.DataObject) -> None:
     counts = data.draw(st.sampled_from([(8,), (2, 4), (4, 3), (5, 2), (2, 3, 2), (6, 2)]))
     kinds = st.sampled_from(["Ring", "FullyConnected", "Switch"])
     topology = tuple(data.draw(kinds) for _ in counts)
     ones = (1.0,) * len(counts)
-    network = AnalyticalNetwork(topology, counts, ones, ones, charges_all)
+    network = AnalyticalNetwork(topology, counts, ones, ones)
     size = data.draw(st.integers(2, 5))
     devices = st.lists(
         st.integers(0, network.device_count - 1), min_size=size, max_size=size, unique=True

@@ -4,45 +4,39 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.flow_cases import FlowProgram, list_strides, load_network
 from support.tool_commands import parse_pipe, run_command
 
-from hespas import configs
 from hespas.configs.network_fabric import NetworkFabric, SlowLink
 from hespas.configs.system_spec import SystemSpec
-from hespas.simulators.embedded.link_traffic import (
-    LinkTraffic,
-    collect_dimension_loads,
-    collect_link_traffic,
-    count_links,
-)
-from hespas.simulators.simulation_options import SimulationOptions
-from hespas.simulators.simulation_result import CommRecord
-from hespas.support.errors import HespasError
-from hespas.workflows.link_report import build_link_table
+from hespas.simulators.simulation_result import LinkTraffic, LinkUse
+from hespas.workflows.link_report import build_link_table, find_overloaded_link
 from support import traces as t
 
 SIZE = 1 << 20
-STEP_NS = 1_000_000
 
 
-def load_network(name: str, **changes) -> SystemSpec:
-    system = configs.load_system(f"{name},link_gb_s=50,latency_ns=500,local_mem_gb_s=3350")
-    return replace(system, **changes)
+def collect(
+    system: SystemSpec, kind: str, groups: Sequence[Sequence[int]], size: int = SIZE, **options
+) -> LinkUse:
+    """Return the use of the links by collectives between groups, or by messages for "send"."""
+    program = FlowProgram(system.device_count)
+    for tag, members in enumerate(groups):
+        if kind == "send":
+            program.add_message(members[0], members[1], size, tag)
+        else:
+            program.add_collective(kind, size, members)
+    use = program.simulate(system, links=True, **options).link_use
+    assert use is not None
+    return use
 
 
-def make_record(kind: str, ranks, size: int = SIZE, copies: int = 1) -> CommRecord:
-    return CommRecord("c", kind, size, 1, tuple(ranks), 0, 0, 100, copies)
-
-
-def collect(system: SystemSpec, *records: CommRecord) -> list[LinkTraffic]:
-    return collect_link_traffic(system, SimulationOptions(), records, STEP_NS)
-
-
-def sum_sent_bytes(links: list[LinkTraffic]) -> Counter[str]:
+def sum_sent_bytes(links: Sequence[LinkTraffic]) -> Counter[str]:
     sent: Counter[str] = Counter()
     for link in links:
         sent[link.source] += link.carried_bytes
@@ -55,30 +49,34 @@ def test_every_device_of_a_torus_sends_what_a_collective_needs(name: str, kind: 
     system = load_network(name)
     n = system.device_count
     size = SIZE // n if kind == "all_gather" else SIZE
-    sent = sum_sent_bytes(collect(system, make_record(kind, range(n), size)))
+    sent = sum_sent_bytes(collect(system, kind, [range(n)], size).links)
     factor = 2 if kind == "all_reduce" else 1
     assert len(sent) == n
     assert sent == pytest.approx(dict.fromkeys(sent, factor * (n - 1) / n * SIZE), rel=1e-3)
 
 
-def test_the_links_of_a_torus_carry_equal_bytes() -> None:
-    system = load_network("torus:4x4,links=4")
-    links = collect(system, make_record("all_reduce", range(16)))
-    assert len(links) == count_links(system, 0) + count_links(system, 1) == 64
-    assert len({link.carried_bytes for link in links}) == 1
+@pytest.mark.parametrize("symmetry", [True, False])
+def test_the_links_of_a_torus_carry_equal_bytes(symmetry: bool) -> None:
+    use = collect(
+        load_network("torus:4x4,links=4"), "all_reduce", [range(16)], 1 << 28, symmetry=symmetry
+    )
+    assert len(use.links) == sum(use.counts) == 64
+    carried = [link.carried_bytes for link in use.links]
+    assert max(carried) <= 1.01 * min(carried)
+    assert 0.9 < max(link.utilisation for link in use.links) <= 1
 
 
 def test_a_line_returns_through_its_idle_direction() -> None:
-    links = collect(load_network("mesh:4,links=2"), make_record("all_gather", range(4)))
-    carried = {(link.source, link.target): link.carried_bytes for link in links}
+    use = collect(load_network("mesh:4,links=2"), "all_gather", [range(4)], 1 << 26)
+    carried = {(link.source, link.target): link.carried_bytes for link in use.links}
     assert carried == dict.fromkeys(
-        [("0", "1"), ("1", "2"), ("2", "3"), ("3", "2"), ("2", "1"), ("1", "0")], 3 * SIZE
+        [("0", "1"), ("1", "2"), ("2", "3"), ("3", "2"), ("2", "1"), ("1", "0")], 3 << 26
     )
 
 
 def test_a_reducing_switch_halves_the_bytes_of_a_ring() -> None:
     ring, switch = (
-        collect(load_network(f"switch:8,links=4{reduction}"), make_record("all_reduce", range(8)))
+        collect(load_network(f"switch:8,links=4{reduction}"), "all_reduce", [range(8)]).links
         for reduction in ("", ",reduction=1")
     )
     assert {link.carried_bytes for link in ring} == {SIZE * 2 * 7 // 8}
@@ -87,47 +85,53 @@ def test_a_reducing_switch_halves_the_bytes_of_a_ring() -> None:
 
 
 def test_direct_sends_to_every_peer() -> None:
-    system = load_network("fully-connected:4,links=3")
-    links = collect(system, make_record("all_to_all", range(4)))
-    assert len(links) == count_links(system, 0) == 12
-    assert {link.carried_bytes for link in links} == {SIZE // 4}
+    use = collect(load_network("fully-connected:4,links=3"), "all_to_all", [range(4)])
+    assert len(use.links) == use.counts[0] == 12
+    assert {link.carried_bytes for link in use.links} == {SIZE // 4}
 
 
 def test_a_message_crosses_both_dimensions() -> None:
-    system = load_network("torus:3x3,links=4")
-    links = collect(system, make_record("send", (0, 4)))
-    assert [(link.dim, link.source, link.target) for link in links] == [
+    use = collect(load_network("torus:3x3,links=4"), "send", [(0, 4)])
+    assert [(link.dim, link.source, link.target) for link in use.links] == [
         (0, "0", "1"),
         (1, "1", "4"),
     ]
 
 
+def test_the_links_of_trees_have_the_names_of_their_switches() -> None:
+    use = collect(load_network("fat-tree:2x2,links=1"), "send", [(1, 2)])
+    assert [(link.dim, link.source, link.target) for link in use.links] == [
+        (0, "1", "switch of 0"),
+        (0, "switch of 2", "2"),
+        (1, "switch of 0", "switch of 0, level 2"),
+        (1, "switch of 0, level 2", "switch of 2"),
+    ]
+
+
 def test_utilisation_is_that_of_the_bandwidth_that_is_left() -> None:
-    system = load_network(
-        "ring:4,links=2", fabric=NetworkFabric(slow_links=(SlowLink(0, (1, 2), 0.5),))
-    )
-    (link,) = collect(system, make_record("send", (1, 2)))
-    assert link.utilisation == pytest.approx(SIZE / (25 * STEP_NS), rel=1e-6)
-    table = build_link_table(system, [link])
-    assert table.rows[0][:3] == ("Ring 4", "1 of 8", "1.049 MB")
+    ring = load_network("ring:4,links=2")
+    system = replace(ring, fabric=NetworkFabric(slow_links=(SlowLink(0, (1, 2), 0.5),)))
+    use = collect(system, "send", [(1, 2)], 1 << 26)
+    assert use.links[0].utilisation == pytest.approx(1, rel=1e-3)
+    table = build_link_table(system, use)
+    assert table.rows[0][:3] == ("Ring 4", "1 of 8", "67.109 MB")
 
 
 def test_loads_are_the_bytes_of_a_dimension_over_time() -> None:
-    system = load_network("ring:4,links=2")
-    record = replace(make_record("all_reduce", range(4)), ready_ns=50, finish_ns=150_050)
-    (load,) = collect_dimension_loads(system, SimulationOptions(), [record])
-    share = 100 * 6 * SIZE / (8 * 50 * 150_000)
-    assert load.shares == [(50, pytest.approx(share, rel=1e-6)), (150_050, 0)]
-    (twice,) = collect_dimension_loads(system, SimulationOptions(), [record, record])
-    assert twice.shares[0][1] == pytest.approx(2 * share, rel=1e-6)
+    (load,) = collect(load_network("ring:4,links=2"), "all_reduce", [range(4)], 1 << 28).loads
+    assert load.shares[0] == (0, pytest.approx(100, rel=0.01)) and load.shares[-1][1] == 0
 
 
-def test_what_has_no_model_is_an_error() -> None:
-    down = NetworkFabric(slow_links=(SlowLink(0, (1, 2), 0),))
-    with pytest.raises(HespasError, match="link that is down"):
-        collect(load_network("ring:4,links=2", fabric=down))
-    with pytest.raises(HespasError, match="no record of some devices"):
-        collect(load_network("ring:4,links=2"), make_record("send", (1, 2), copies=2))
+def test_shared_links_are_full_and_those_of_astra_sim_more_than_full() -> None:
+    """Four groups of 16 share a ring, of which ASTRA-sim's rules give all to each."""
+    system = load_network("ring:64,links=12")
+    groups = list_strides(64, 16)
+    shared = collect(system, "all_reduce", groups, 1 << 30)
+    assert 0.99 < max(link.utilisation for link in shared.links) <= 1
+    assert find_overloaded_link(shared) is None
+    astra = collect(system, "all_reduce", groups, 1 << 30, network_model="astra")
+    overloaded = find_overloaded_link(astra)
+    assert overloaded is not None and overloaded.utilisation > 3
 
 
 def test_the_command_writes_every_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,3 +150,19 @@ def test_the_command_writes_every_link(tmp_path: Path, monkeypatch: pytest.Monke
         rows = list(csv.DictReader(lines))
     assert [row["bytes"] for row in rows] == [str(6 * (1 << 20) // 4)] * 4
     assert Path("links.svg").exists()
+
+
+def test_a_link_that_would_be_more_than_full_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    groups = {1: [0, 2], 2: [1, 3]}
+    t.save(
+        Path("traces"), [[t.coll(1, size=1 << 26, group=1 + rank % 2)] for rank in range(4)], groups
+    )
+    t.system(Path("system"), (4,))
+    for flags, is_reported in (("", True), (" --network-model flows", False)):
+        commands = parse_pipe(f"hespas simulate traces --system system --links links.csv{flags}")
+        assert commands is not None
+        done = run_command(commands[0])
+        assert done.code == 0 and ("% of the link from" in done.err) == is_reported

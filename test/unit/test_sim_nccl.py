@@ -196,7 +196,7 @@ def two_hosts(tmp_path):
     return t.save(tmp_path / "t", ranks, groups), t.system(tmp_path / "s", [4, 2], bandwidth=150)
 
 
-@pytest.mark.parametrize("more", [{}, {"symmetry": False}, {"by_dimension": True}])
+@pytest.mark.parametrize("more", [{}, {"symmetry": False}, {"network_model": "flows"}])
 def test_collectives_between_hosts(two_hosts, more):
     """Curves time those within a host, the model those between hosts, each counted."""
     result = simulate(*two_hosts, curves="H100_SXM", between_hosts="nccl", **more)

@@ -181,7 +181,7 @@ def test_scalesim_moves_what_the_closed_form_counts(dataflow, monkeypatch):
 def test_zigzag_moves_what_the_closed_form_counts():
     traffic = search_least_traffic((94, 48, 80), 4096)
     bits = count_best_order_bits("ws", (94, 48, 80), 16, 16, 8, 8, 8 * 4096, even_blocks=True)
-    assert 8 * sum(traffic) == bits
+    assert 8 * sum(traffic) == bits.moved
 
 
 @needs_scalesim

@@ -138,3 +138,25 @@ def test_the_table_of_the_docs_is_what_the_command_prints(tmp_path):
         for name, cell in zip(columns, cells, strict=False):
             shown = float(cell.replace(",", ""))
             assert shown == pytest.approx(times_us[product, name], rel=0.005), (product, name)
+
+
+def test_the_documented_times_are_those_of_the_closed_forms(capsys):
+    """The first four columns of the table in docs/how-to/studies.md, to their digits."""
+    names = ("roofline", "systolic", "systolic{variant=scalesim}", "systolic{variant=cocossim}")
+    assert run("--json", *(f"--estimator={name}" for name in names)) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    times = {
+        (f"{row['m']} x {row['k']} x {row['n']}", row["estimator"]): row["time_s"] for row in rows
+    }
+    text = (ROOT / "docs/how-to/studies.md").read_text()
+    documented = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in text.splitlines()
+        if line.startswith("| ") and line.split("|")[1].count(" x ") == 2 and "K" not in line
+    ]
+    assert len(documented) * len(names) == len(times)
+    for product, *cells in documented:
+        for name, cell in zip(names, cells, strict=False):
+            assert float(cell.replace(",", "")) == pytest.approx(
+                1e6 * times[product, name], rel=6e-3
+            ), (product, name)

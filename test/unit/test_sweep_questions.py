@@ -9,7 +9,11 @@ from hespas.workflows.sweep.sweep_analysis import Objective
 from hespas.workflows.sweep.sweep_expressions import SweepExpression
 from hespas.workflows.sweep.sweep_plots import SweepPlot, choose_plot_kind, draw_sweep
 from hespas.workflows.sweep.sweep_runner import SweepOutcome
-from hespas.workflows.sweep.sweep_summary import SweepQuestions, make_summary_tables
+from hespas.workflows.sweep.sweep_summary import (
+    SweepQuestions,
+    make_summary_tables,
+    select_columns,
+)
 
 ROWS = [
     {
@@ -36,6 +40,20 @@ def test_limits_front_and_effects_are_tables():
     assert front.rows[0] == ["2", "torus", "0.4", "45"]
     assert [row[0] for row in effects.rows] == ["let.arrays", "system"]
     assert effects.rows[0][3] == "4.000"
+
+
+def test_network_models_are_told_apart_in_every_table():
+    """Times by different network models never stand in a table without a column for the model."""
+    models = {"ring": "flows", "torus": "astra"}
+    mixed = [{**row, "network_model": models[row["cell.system"]]} for row in ROWS]
+    questions = SweepQuestions((), FRONT)
+    _, best, front = make_summary_tables(SweepOutcome(mixed), "cells.csv", questions)
+    assert "network model" in best.header and "network model" in front.header
+    assert select_columns(mixed, ["step_time_s"]).header == ["step_time_s", "network_model"]
+    alike = [{**row, "network_model": "flows"} for row in ROWS]
+    _, best, front = make_summary_tables(SweepOutcome(alike), "cells.csv", questions)
+    assert "network model" not in (*best.header, *front.header)
+    assert select_columns(alike, ["step_time_s"]).header == ["step_time_s"]
 
 
 @pytest.mark.parametrize("kind", ["front", "heat-map", "parallel"])

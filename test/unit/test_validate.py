@@ -79,7 +79,9 @@ def test_programs_are_found_by_name(tmp_path):
         (tmp_path / name).touch()
     programs = c.find_programs([str(tmp_path)])
     name = {start: c.find_cell_program(cell(1.0), start, programs).name for start in c.STARTS}
-    assert name == {c.OPTIMISED: "w-opt-cudnn-a100.mlir", c.UNOPTIMISED: "w.mlir"}
+    assert name == {
+        c.DEFAULT: "w.mlir", c.OPTIMISED: "w-opt-cudnn-a100.mlir", c.UNOPTIMISED: "w.mlir",
+    }  # fmt: skip
     assert c.find_cell_program(cell(1.0, node="H100_80GB"), c.OPTIMISED, programs) is None
     assert (
         c.find_cell_program(cell(1.0, workload="v"), c.UNOPTIMISED, programs).name
@@ -113,7 +115,8 @@ def test_missing_program_is_named_before_any_work(tmp_path, capsys):
     path = tmp_path / "m.csv"
     path.write_text(HEADER + "nothing,4,A100_SXM_40GB,A100_SXM_40GB_4GPU,1,0,x\n")
     assert run(str(path), "--programs", str(tmp_path)) == 1
-    assert "m.csv:2: error: there is no optimised program of nothing" in capsys.readouterr().err
+    missing = "m.csv:2: error: there is no default or optimised or unoptimised program of nothing"
+    assert missing in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -133,3 +136,47 @@ def test_limits_decide_the_exit_code(tmp_path, capsys):
     assert "| llama3-100m | 4 | A100_SXM_40GB |" in markdown.read_text()
     assert run(*common, "--max-mape", "0.1", "--no-baselines") == 1
     assert "the limit is 0.1 %" in capsys.readouterr().err
+
+
+PROGRAM = """
+module @w attributes {mhlo.num_partitions = 4 : i32} {
+  func.func @main(%x: tensor<512x512xbf16>, %w: tensor<512x512xbf16>) -> tensor<512x512xbf16> {
+    %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+      : (tensor<512x512xbf16>, tensor<512x512xbf16>) -> tensor<512x512xbf16>
+    %s = "stablehlo.all_reduce"(%y) ({
+    ^bb0(%a: tensor<bf16>, %b: tensor<bf16>):
+      %sum = stablehlo.add %a, %b : tensor<bf16>
+      stablehlo.return %sum : tensor<bf16>
+    }) {replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids,
+        channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>}
+      : (tensor<512x512xbf16>) -> tensor<512x512xbf16>
+    %t = stablehlo.tanh %s : tensor<512x512xbf16>
+    return %t : tensor<512x512xbf16>
+  }
+}
+"""
+
+
+@pytest.mark.slow
+def test_the_default_flow_is_that_of_a_run(tmp_path, capsys):
+    """``validate`` and ``run`` agree to the digit; a flow without a program of a cell is noted."""
+    path, program = tmp_path / "m.csv", tmp_path / "w.mlir"
+    program.write_text(PROGRAM)
+    path.write_text(HEADER + "w,4,H100_80GB,H100_80GB_4GPU,0.001,0,x\n")
+    assert run(str(path), "--programs", str(tmp_path), "--no-baselines", "--json") == 0
+    output = capsys.readouterr()
+    flows = json.loads(output.out)["flows"]
+    assert list(flows) == [
+        "calibrated, default",
+        "calibrated, optimised",
+        "calibrated, unoptimised",
+    ]
+    assert "m.csv:2: there is no optimised program of w for H100_80GB" in output.err
+    (cell,) = flows["calibrated, default"]["cells"]
+    assert not flows["calibrated, optimised"]["cells"]
+    folder = tmp_path / "out"
+    place = ["--node", "H100_80GB", "--system", "H100_80GB_4GPU", "--output", str(folder)]
+    assert run_tool_main(hespas.main, ["run", "--mlir", str(program), *place]) == 0
+    figures = json.loads((folder / "run.json").read_text())
+    assert cell["predicted_s"] == figures["step_time_s"]
+    assert [cell["low_s"], cell["high_s"]] == figures["step_time_band_s"]

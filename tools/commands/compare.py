@@ -41,6 +41,7 @@ name of the node.
   hespas compare fsdp8.mlir fsdp32.mlir --nodes H100_80GB --systems small,large
   hespas compare before after --changes --fail-above 3%
 """
+NETWORK_MODEL = "network_model"
 NAMES = ("program", "node", "system", "split", "estimator", "devices")  # settings of a result
 
 
@@ -273,6 +274,9 @@ def _build_comparison_table(compared_results: Sequence[ComparedResult]) -> TextT
         key: [_get_label_value(compared, key) for compared in compared_results] for key in NAMES
     }
     settings = {key: column for key, column in settings.items() if any(column)}
+    models = [_get_label_value(compared, NETWORK_MODEL) for compared in compared_results]
+    if len({*models}) > 1:
+        settings[NETWORK_MODEL.replace("_", " ")] = models
     equal = [f"{key} {column[0]}" for key, column in settings.items() if len({*column}) == 1]
     columns: dict[str, list[str | None]] = {
         key: [*column] for key, column in settings.items() if len({*column}) > 1

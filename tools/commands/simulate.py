@@ -28,7 +28,8 @@ them.
   hespas simulate out --timeline step.perfetto-trace
   hespas simulate traces --system A100_SXM_40GB_4GPU
 """
-SIMULATORS = ("auto", "embedded", "astra-sim", "both")
+SIMULATORS = ("auto", "embedded", "astra-sim", "both", "simgrid")
+SIMGRID_MODELS = ("CM02", "LV08")
 
 
 def build_parser() -> CommandParser:
@@ -48,13 +49,18 @@ def build_parser() -> CommandParser:
     add(
         "--simulator", choices=SIMULATORS,
         help="embedded; astra-sim, which must be installed; auto: embedded, or astra-sim if "
-        "--astra-sim names it; both: run both, and fail if they differ; default: that of the run, "
-        "else auto",
+        "--astra-sim names it; both: run both, and fail if they differ; simgrid: SimGrid's network "
+        "with messages one by one; default: that of the run, else auto",
     )  # fmt: skip
     add("--astra-sim", metavar="PATH", help="ASTRA-sim executable; by default searched on PATH")
     add(
+        "--simgrid-model", choices=SIMGRID_MODELS, default=SIMGRID_MODELS[0],
+        help="network model of SimGrid: CM02, which shares links max-min fairly (default), or "
+        "LV08, its own default, with effects of TCP",
+    )  # fmt: skip
+    add(
         "--timeout", type=parse_positive, metavar="S",
-        help="time limit of ASTRA-sim in seconds (default 3600)",
+        help="time limit of ASTRA-sim (default 3600) or SimGrid (none) in seconds",
     )  # fmt: skip
     add_json_flag(parser)
     add("--per-device", action="store_true", help="print a row for each device, also equal ones")
@@ -72,9 +78,7 @@ def _add_model_options(parser: CommandParser) -> None:
     from hespas.tools.model_flags import add_model_flags
     from hespas.workflows.network_settings import MODEL_OPTIONS, NetworkSettings
 
-    title = (
-        "network model (default: that of the run, else of ASTRA-sim's congestion-unaware backend)"
-    )
+    title = "network model (default: that of the run, else that of the system)"
     exclude = set(NetworkSettings.model_fields) - set(MODEL_OPTIONS)
     add_model_flags(parser, NetworkSettings, exclude=exclude, title=title, overrides_record=True)
     add = parser.add_argument_group(
@@ -104,6 +108,7 @@ def main(argv: Sequence[str]) -> int:
     command_line = build_parser().parse_args(argv)
 
     from hespas.support import text_tables
+    from hespas.support.errors import HespasError
     from hespas.tools.terminal import print_to_stderr
     from hespas.workflows import link_report, network_settings, simulation_report
 
@@ -122,21 +127,31 @@ def main(argv: Sequence[str]) -> int:
         print_to_stderr(text)
     system = network_settings.load_resolved_system(settings, is_recorded="system" not in overrides)
     choice = _complete_choice(settings.build_simulator_choice(), command_line)
-    report = simulation_report.simulate_trace_folder(
+    report = simulation_report.simulate_traces(
         simulation_report.TraceSet(
             command_line.traces, command_line.prefix, command_line.comm_groups
         ),
         system,
         choice,
         timeline=command_line.timeline,
-        draws_links=bool(command_line.links),
         note=print_to_stderr,
     )
     link_table = None
     if command_line.links:
-        link_table = link_report.report_link_traffic(
-            system, choice.options, report.result, command_line.links
-        )
+        use = report.result.link_use
+        if use is None:
+            raise HespasError(
+                f"{report.result.simulator} reports no use of links",
+                remedy="use --simulator embedded",
+            )
+        link_table = link_report.report_link_use(system, use, command_line.links)
+        overloaded = link_report.find_overloaded_link(use)
+        if overloaded is not None:
+            print_to_stderr(
+                f"warning: {100 * overloaded.utilisation:.1f} % of the link from "
+                f"{overloaded.source} to {overloaded.target} would be used: ASTRA-sim's rules "
+                "share no links; --network-model flows does"
+            )
     if command_line.json:
         values = simulation_report.to_simulation_json(
             report,
@@ -160,11 +175,13 @@ def _complete_choice(choice: SimulatorChoice, command_line: argparse.Namespace) 
         queues_per_dim=command_line.queues_per_dim,
         injection_scale=command_line.injection_scale,
         rendezvous=command_line.rendezvous,
-        symmetry=not command_line.no_symmetry and not command_line.links,
+        symmetry=not command_line.no_symmetry,
+        links=bool(command_line.links),
     )
     return replace(
         choice,
         options=options,
         timeout_s=command_line.timeout,
+        simgrid_model=command_line.simgrid_model,
         exact_durations=not command_line.micros,
     )

@@ -153,10 +153,6 @@ def build_job_parser() -> CommandParser:
         help="packed: consecutive devices for each job (default); spread: devices dealt out to the "
         "jobs in turn",
     )  # fmt: skip
-    add(
-        "--by-dimension", action="store_true",
-        help="run collectives between some of the devices dimension by dimension",
-    )  # fmt: skip
     return parser
 
 
@@ -166,9 +162,7 @@ def run_job_study(options: argparse.Namespace) -> StudyOutput:
     from hespas.workflows.variation import job_interference
 
     study_output.check_output_files(options.csv, options.plot)
-    return job_interference.run_job_study(
-        options.folders, options.system, options.placement, by_dimension=options.by_dimension
-    )
+    return job_interference.run_job_study(options.folders, options.system, options.placement)
 
 
 def build_group_parser() -> CommandParser:

@@ -45,6 +45,12 @@ stays in the result with the reason. An interrupted run continues where it stopp
 """
 
 
+_STARTS_BY_WORD = {
+    "all": ("default", "optimised", "unoptimised"),
+    "both": ("optimised", "unoptimised"),
+}
+
+
 def build_parser() -> CommandParser:
     parser = CommandParser("hespas validate", DESCRIPTION)
     add = parser.add_argument
@@ -56,9 +62,9 @@ def build_parser() -> CommandParser:
     )  # fmt: skip
     add("--estimator", default="calibrated", help="estimator to validate (default calibrated)")
     add(
-        "--start", choices=("optimised", "unoptimised", "both"),
-        help="estimate programs optimised by XLA, unoptimised programs after --fuse, or both "
-        "(default)",
+        "--start", choices=("default", "optimised", "unoptimised", "both", "all"),
+        help="estimate programs as hespas run does by default, programs optimised by XLA, "
+        "unoptimised programs after --fuse, the last two, or all (default)",
     )  # fmt: skip
     add(
         "--at-least",
@@ -130,7 +136,6 @@ def main(argv: Sequence[str]) -> int:
     from hespas.tools.terminal import print_to_stderr, show_progress
     from hespas.workflows.plot_files import check_plot_file
     from hespas.workflows.validation import prediction_plot
-    from hespas.workflows.validation.measured_cells import STARTS
     from hespas.workflows.validation.step_predictions import ValidationRequest, validate_estimator
     from hespas.workflows.validation.training_cases import is_case_table
 
@@ -146,7 +151,7 @@ def main(argv: Sequence[str]) -> int:
         options.cells,
         options.programs,
         options.estimator,
-        STARTS if options.start in (None, "both") else (options.start,),
+        _STARTS_BY_WORD.get(options.start or "all", (options.start,)),
         options.baselines,
         options.at_least,
     )

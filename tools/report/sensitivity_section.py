@@ -10,7 +10,11 @@ from hespas.tools.report import html_table
 from hespas.tools.report.html_table import TableCell, TableColumn, format_text_cell
 from hespas.tools.report.markup import Markup, join_markup, tag
 from hespas.tools.report.page_frame import PageSection
-from hespas.workflows.sensitivity.step_sensitivity import RateSensitivity, StepSensitivity
+from hespas.workflows.sensitivity.step_sensitivity import (
+    CANNOT_RUN,
+    RateSensitivity,
+    StepSensitivity,
+)
 
 FASTER_COLOUR, SLOWER_COLOUR = 1, 2
 WIDTH, ROW_HEIGHT, LABEL_WIDTH, MARGIN = 900, 24, 250, 90
@@ -34,7 +38,8 @@ def build_sensitivity_section(figures: dict[str, Any]) -> PageSection | None:
 def _draw_tornado(sensitivity: StepSensitivity) -> Markup:
     """Draw for each rate by how much the step is longer or shorter, to both sides of a line."""
     rows, step_s = sensitivity.rows, sensitivity.step_time_s
-    largest_s = max(abs(t - step_s) for row in rows for t in (row.slower_s, row.faster_s)) or 1.0
+    times_s = [time_s for row in rows for time_s in (row.slower_s, row.faster_s)]
+    largest_s = max(abs(time_s - step_s) for time_s in times_s if time_s is not None) or 1.0
     middle = (LABEL_WIDTH + WIDTH) / 2
     scale = (WIDTH - LABEL_WIDTH - 2 * MARGIN) / 2 / largest_s
     drawn: list[Markup] = []
@@ -43,7 +48,8 @@ def _draw_tornado(sensitivity: StepSensitivity) -> Markup:
         label = tag("text", row.name, x=LABEL_WIDTH - 8, y=y + 16, text_anchor="end")
         drawn.append(label)
         for time_s, colour in ((row.faster_s, FASTER_COLOUR), (row.slower_s, SLOWER_COLOUR)):
-            drawn += _draw_change(time_s - step_s, colour, middle, scale, y, step_s)
+            change_s = 0.0 if time_s is None else time_s - step_s
+            drawn += _draw_change(change_s, colour, middle, scale, y, step_s)
     height = ROW_HEIGHT * len(rows)
     drawn.append(tag("line", x1=middle, x2=middle, y1=0, y2=height, class_="axis"))
     title = f"Change of the step of {format_seconds(step_s)} by rate"
@@ -87,5 +93,8 @@ def _make_rate_cells(row: RateSensitivity) -> list[TableCell]:
         format_text_cell(row.name),
         format_text_cell(row.format_value()),
         TableCell(f"{row.elasticity:+.3f}", row.elasticity),
-        *map(html_table.format_time_cell, times),
+        *(
+            format_text_cell(CANNOT_RUN) if time_s is None else html_table.format_time_cell(time_s)
+            for time_s in times
+        ),
     ]

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from hespas import configs
+from hespas.chakra.trace_steps import CollectiveContent, ProgramTrace, TraceStep
 from hespas.configs.source_errors import ErrorCause
 from hespas.configs.system_spec import SystemSpec
-from hespas.simulators.embedded.chunk_phases import QueueTurn
-from hespas.simulators.embedded.collective_plan import CollectivePlanner
-from hespas.simulators.embedded.collective_timing import CollectiveTimer
+from hespas.passes.emit.trace_tasks import COMM_TYPES
+from hespas.simulators.embedded import run_event_simulation
 from hespas.simulators.embedded.curves import (
     DeviceCurves,
     is_equal_bandwidth,
@@ -22,7 +22,7 @@ from hespas.simulators.embedded.curves import (
 )
 from hespas.simulators.embedded.nccl_collectives import NcclCollectives
 from hespas.simulators.embedded.nccl_tuning import load_nccl_tuning
-from hespas.simulators.embedded.network import AnalyticalNetwork
+from hespas.simulators.in_memory_programs import InMemoryPrograms
 from hespas.simulators.simulation_options import SimulationOptions
 from hespas.workflows.calibration.source_comparisons import build_comparison
 
@@ -154,12 +154,8 @@ def _build_rows(
 
 def _time_on_torus_ns(system: SystemSpec, kind: str, operand_bytes: int) -> int:
     """Return when a collective of all devices of a torus finishes."""
-    options = SimulationOptions(by_dimension=True)
-    planner = CollectivePlanner(system, AnalyticalNetwork.from_system(system, True), options)
-    members = tuple(range(system.device_count))
-    communicator = planner.plan_communicator(1, kind, members, False, ())
-    plan = planner.plan_collective(kind, operand_bytes, communicator, QueueTurn())
-    finishes = CollectiveTimer(planner).compute_finishes(
-        communicator, [0] * len(members), [plan] * len(members)
-    )
-    return max(finish.end_ns for finish in finishes)
+    content = CollectiveContent(kind, int(COMM_TYPES[kind]), operand_bytes, (1,))
+    groups = {1: tuple(range(system.device_count))}
+    trace = ProgramTrace(system.device_count, groups, [TraceStep(1, (), content)])
+    inputs = InMemoryPrograms(trace).place_on_system(system)
+    return run_event_simulation(inputs, SimulationOptions(intervals=False)).step_time_ns

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from hespas.chakra.trace_steps import ProgramTrace
 from hespas.configs.system_spec import SystemSpec
-from hespas.simulators.embedded.network import AnalyticalNetwork
+from hespas.simulators.embedded.idle_messages import IdleMessages
 from hespas.support.errors import HespasError
 from hespas.workflows.pipelines.pipeline_memory import compute_rank_memory
 from hespas.workflows.pipelines.schedules import (
@@ -60,7 +60,7 @@ def bound_layouts(
         single, bounds.bound_candidates([candidates[i] for i in single]), strict=True
     )
     if staged and system is not None:
-        network = AnalyticalNetwork.from_system(system, bounds.comm.by_dimension)
+        network = IdleMessages(system, bounds.comm.options)
         pipelines = PipelineBounds(bounds, ScheduleBounds(network))
         answers = pipelines.bound_pipelines([candidates[i] for i in staged])
         step_bounds |= zip(staged, answers, strict=True)
@@ -105,7 +105,7 @@ class ScheduleBounds:
         network: The network of all devices.
     """
 
-    network: AnalyticalNetwork
+    network: IdleMessages
     _messages_s: dict[tuple[int, int, int, int], float] = field(default_factory=dict)
 
     def bound_schedule(

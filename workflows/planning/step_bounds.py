@@ -40,7 +40,10 @@ COMBINED_KINDS = ("all_gather", "all_reduce")
 COMBINED_BYTES = FusePass().combine
 
 _Lines = tuple[tuple[int, int], ...]
-_Collective = tuple[str, int, _Lines]  # kind, operand bytes, and the devices that take part
+_Collective = tuple[str, int, _Lines, int]
+"""The kind, the operand bytes, the devices of a group, and the devices of a program."""
+
+_BARRIER = 1  # the communicator of all devices
 
 
 @dataclass(frozen=True)
@@ -111,9 +114,9 @@ class CommBounds:
         self._times_s: dict[_Collective, float] = {}
 
     @property
-    def by_dimension(self) -> bool:
-        """Whether collectives run dimension by dimension."""
-        return self._choice.options.by_dimension
+    def options(self) -> SimulationOptions:
+        """The options of the simulation."""
+        return self._choice.options
 
     def bound_comm_s(
         self, ops: Sequence[SketchOp], mesh: Mapping[str, int], dcn: Mapping[str, int] | None = None
@@ -126,25 +129,40 @@ class CommBounds:
         )
 
     def _simulate_collectives(self, collectives: Set[_Collective]) -> None:
-        """Simulate the collectives whose time is not known, one after the other."""
+        """Simulate the collectives whose time is not known, one after the other.
+
+        All groups of a program run a collective at once. If the program runs on a block of the
+        devices, such as a stage of a pipeline, the blocks take turns, because they need not run it
+        at the same time, and one of them alone may be faster. Barriers separate the collectives.
+        """
         missing = sorted(collectives - self._times_s.keys())
         if not missing or self._system is None:
             return
-        trace = ProgramTrace(self._system.device_count)
-        ids: dict[tuple[int, ...], int] = {}
-        for number, (kind, size_bytes, lines) in enumerate(missing):
-            groups = tuple(
-                ids.setdefault(members, len(ids) + 1)
-                for members in _list_groups(lines, trace.devices)
-            )
-            content = CollectiveContent(str(number), int(COMM_TYPES[kind]), size_bytes, groups)
-            trace.steps.append(TraceStep(number + 1, (number,) if number else (), content))
+        devices = self._system.device_count
+        ids: dict[tuple[int, ...], int] = {tuple(range(devices)): _BARRIER}
+        trace = ProgramTrace(devices)
+
+        def append_step(name: str, kind: str, size_bytes: int, groups: tuple[int, ...]) -> None:
+            last = len(trace.steps)
+            content = CollectiveContent(name, int(COMM_TYPES[kind]), size_bytes, groups)
+            trace.steps.append(TraceStep(last + 1, (last,) if last else (), content))
+
+        for number, (kind, size_bytes, lines, block) in enumerate(missing):
+            for start in range(0, devices, block):
+                groups = tuple(
+                    ids.setdefault(tuple(start + member for member in members), len(ids) + 1)
+                    for members in _list_groups(lines, block)
+                )
+                append_step(str(number), kind, size_bytes, groups)
+                if block < devices:
+                    append_step("", "all_reduce", devices, (_BARRIER,))
         trace.groups = {number: members for members, number in ids.items()}
         inputs = InMemoryPrograms(trace).place_on_system(self._system)
         for record in simulate_inputs(inputs, self._choice).comms:
-            one = missing[int(record.name)]
-            time_s = 1e-9 * (record.finish_ns - record.ready_ns)
-            self._times_s[one] = min(time_s, self._times_s.get(one, time_s))
+            if record.name:
+                one = missing[int(record.name)]
+                time_s = 1e-9 * (record.finish_ns - record.ready_ns)
+                self._times_s[one] = min(time_s, self._times_s.get(one, time_s))
 
 
 def _list_forms(
@@ -152,12 +170,13 @@ def _list_forms(
 ) -> list[tuple[_Collective, float]]:
     """List a collective as it is, and as its share of the largest one that it is combined into."""
     lines = tuple(list_axis_lines(op.axes, mesh, dcn))
-    operand_bytes = op.sizes[0]
-    forms = [((op.kind, operand_bytes, lines), 1.0)]
+    operand_bytes, devices = op.sizes[0], math.prod(mesh.values())
+    forms = [((op.kind, operand_bytes, lines, devices), 1.0)]
     members = math.prod(count for _, count in lines) if op.kind == "all_gather" else 1
     largest_bytes = COMBINED_BYTES // members
     if op.kind in COMBINED_KINDS and operand_bytes < largest_bytes:
-        forms.append(((op.kind, largest_bytes, lines), operand_bytes / largest_bytes))
+        one = (op.kind, largest_bytes, lines, devices)
+        forms.append((one, operand_bytes / largest_bytes))
     return forms
 
 

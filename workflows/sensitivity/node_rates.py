@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, cast
 
 from hespas.configs.node_spec import NodeSpec
 from hespas.configs.system_spec import SystemSpec
+from hespas.dialects.attrs import MemoryAttr
+from hespas.estimators.base import DeviceRate
 from hespas.support.errors import HespasError
+from hespas.workflows.run_flow import find_memory_plan
 from hespas.workflows.sensitivity.step_replay import StepReplay
 
-RateKind = Literal["products", "vector", "memory", "launch", "link bandwidth", "link latency"]
+RateKind = Literal[
+    "products", "vector", "clock", "sram", "memory", "memory capacity", "power", "launch",
+    "link bandwidth", "link latency",
+]  # fmt: skip
+_LOWER_CLOCKS = (1.0, 1.25, 2.0, 4.0, 16.0)  # that are tried below a higher one
 
 
 @dataclass(frozen=True)
@@ -27,6 +34,7 @@ class StepRate:
         value: Its value; for a time, the seconds; None if there are several values.
         unit: The unit of the value.
         compute_step_s: Computes the step time at a factor on the rate, in seconds.
+        least: The factor below which the device cannot run the step; None if there is none.
         links: The number of devices of a host, for a bandwidth between hosts; else 0.
     """
 
@@ -36,14 +44,51 @@ class StepRate:
     unit: str
     compute_step_s: Callable[[float], float]
     links: int = 0
+    least: float | None = None
 
 
 def list_step_rates(replay: StepReplay) -> list[StepRate]:
     """List the rates of the node and of the network of a step that its kernels and links have."""
-    rates = [*_list_product_rates(replay), *_list_other_node_rates(replay)]
+    device_rates = list(_list_device_rates(replay))
+    kinds = {rate.kind for rate in device_rates}
+    node_rates = [*_list_product_rates(replay), *_list_other_node_rates(replay)]
+    rates = [*(rate for rate in node_rates if rate.kind not in kinds), *device_rates]
+    rates += _list_capacity_rate(replay)
     if replay.network is not None:
         rates += _list_link_rates(replay, replay.network.system)
     return rates
+
+
+def _list_device_rates(replay: StepReplay) -> Iterator[StepRate]:
+    """Yield the numbers of the device that its estimator knows besides the rates of its node.
+
+    At a higher clock a device runs each kernel at the clock up to it at which it is fastest: where
+    power is the limit, the highest one takes more energy than it saves time.
+    """
+    for rate in replay.base_estimator.list_device_rates():
+
+        def compute_step_s(factor: float, rate: DeviceRate = rate) -> float:
+            factors = [factor]
+            if rate.kind == "clock":
+                factors += [each for each in _LOWER_CLOCKS if each < factor]
+            times_ns = [replay.estimate_all(rate.scale(each)) for each in factors]
+            return replay.compute_step_s(
+                [min(kernel_ns) for kernel_ns in zip(*times_ns, strict=True)]
+            )
+
+        kind = cast(RateKind, rate.kind)
+        yield StepRate(rate.name, kind, rate.value, rate.unit, compute_step_s, least=rate.least)
+
+
+def _list_capacity_rate(replay: StepReplay) -> list[StepRate]:
+    """List the memory capacity, on which depends only whether the program runs."""
+    memory, capacity = MemoryAttr.read_from_op(replay.module.operation), replay.node.memory_bytes
+    if memory is None or not capacity:
+        return []
+    plan = find_memory_plan(replay.module, replay.node)
+    needed_bytes = plan.get("peak", memory.peak_bytes)
+    name, least = "memory capacity", needed_bytes / capacity
+    return [StepRate(name, name, capacity, "B", lambda _: replay.base_step_s, least=least)]
 
 
 def _list_product_rates(replay: StepReplay) -> Iterator[StepRate]:

@@ -111,6 +111,11 @@ class StepReplay:
         counts = Counter(id(step.content) for step in self._trace.trace.steps)
         self._executions = numpy.array([counts[id(content)] for content in self._contents])
 
+    @functools.cached_property
+    def base_estimator(self) -> Estimator:
+        """The estimator of the annotation."""
+        return self.build_estimator(self.node)
+
     def build_estimator(self, node: NodeSpec, launch_factor: float = 1.0) -> Estimator:
         """Build the estimator of the annotation for another node.
 
@@ -128,12 +133,15 @@ class StepReplay:
     @property
     def has_launches(self) -> bool:
         """Whether the estimator knows the launch times of kernels."""
-        estimator = self.build_estimator(self.node)
+        estimator = self.base_estimator
         return isinstance(estimator, CalibratedEstimator) and estimator.constants.is_measured
 
     def estimate_kernels(self, node: NodeSpec, launch_factor: float = 1.0) -> Sequence[float]:
         """Estimate each distinct kernel in nanoseconds; a gap of the annotation keeps its time."""
-        estimator = self.build_estimator(node, launch_factor)
+        return self.estimate_all(self.build_estimator(node, launch_factor))
+
+    def estimate_all(self, estimator: Estimator) -> Sequence[float]:
+        """Estimate each distinct kernel as ``estimate_kernels`` does, with another estimator."""
         return self._estimate_items(estimator, range(len(self.items)), self._base_ns)
 
     def estimate_products(self, node: NodeSpec) -> Sequence[float]:

@@ -31,6 +31,7 @@ NO_LIMIT = 1e6  # a factor that makes a rate as good as infinite
 LEAST_GAIN = 0.01  # of the step: gains below it do not matter
 MAX_EVALUATIONS = 24  # of the search for a break-even, which mostly takes 3
 TOLERANCE = 0.05  # of a break-even
+CANNOT_RUN = "cannot run"  # a device with too little memory, or less power than it draws while idle
 _BAR_WIDTH = 24  # characters of the largest change
 
 
@@ -44,13 +45,16 @@ class RateSensitivity:
         value: Its value; None if it stands for several.
         unit: The unit of the value.
         elasticity: The relative change of the step over that of the rate.
-        slower_s: The step time with the rate 1.25 times as low, in seconds.
+        slower_s: The step time with the rate 1.25 times as low, in seconds; None if the device
+            cannot run the step then.
         faster_s: The step time with the rate 1.25 times as high.
         limit_s: The step time if the rate were infinite.
         break_even: The factor on the rate above which it stops to matter; 1 if it does not matter
             now.
         one_more_link_s: Of a bandwidth between hosts, the step time with one more network card for
             each host, which has one for each of its devices now; None for other rates.
+        least: The factor on the rate below which the device cannot run the step, because its memory
+            is too small or it draws more power while it is idle; None if there is none.
     """
 
     name: str
@@ -58,15 +62,21 @@ class RateSensitivity:
     value: float | None
     unit: str
     elasticity: float
-    slower_s: float
-    faster_s: float
+    slower_s: float | None
+    faster_s: float | None
     limit_s: float
     break_even: float
     one_more_link_s: float | None = None
+    least: float | None = None
 
     @property
     def swing_s(self) -> float:
-        """The difference between the step times with the lower and the higher rate."""
+        """The difference between the step times with the lower and the higher rate.
+
+        It is infinite if the device cannot run the step with the lower one.
+        """
+        if self.slower_s is None or self.faster_s is None:
+            return math.inf
         return self.slower_s - self.faster_s
 
     def format_value(self, factor: float = 1.0) -> str:
@@ -121,7 +131,8 @@ class StepSensitivity(PrintedTables):
 
     def _build_rate_table(self) -> TextTable:
         """Build the table of the rates, with a tornado of their swings."""
-        largest = max((abs(row.swing_s) for row in self.rows), default=0.0) or 1.0
+        swings_s = [abs(row.swing_s) for row in self.rows if math.isfinite(row.swing_s)]
+        largest = max(swings_s, default=0.0) or 1.0
         rows = [
             (
                 row.name,
@@ -147,7 +158,11 @@ class StepSensitivity(PrintedTables):
         """Draw the tornado to a file (.svg, .png or .pdf); raises HespasError."""
         from hespas.workflows.sensitivity.tornado_plot import write_tornado_plot
 
-        rows = [(row.name, row.slower_s, row.faster_s) for row in self.rows]
+        rows = [
+            (row.name, row.slower_s, row.faster_s)
+            for row in self.rows
+            if row.slower_s is not None and row.faster_s is not None
+        ]
         write_tornado_plot(self._name_time(), self.step_time_s, rows, path)
 
     def _name_time(self) -> str:
@@ -175,16 +190,19 @@ def analyse_step(
 
 
 def _analyse_rate(rate: StepRate, step_s: float) -> RateSensitivity:
-    slower_s, faster_s = rate.compute_step_s(1 / FACTOR), rate.compute_step_s(FACTOR)
+    slower_s, faster_s = (
+        None if rate.least is not None and factor < rate.least else rate.compute_step_s(factor)
+        for factor in (1 / FACTOR, FACTOR)
+    )
     limit_s = rate.compute_step_s(NO_LIMIT)
     elasticity = 0.0
-    if slower_s > 0 and faster_s > 0:
+    if slower_s and faster_s:
         elasticity = math.log(faster_s / slower_s) / (2 * math.log(FACTOR))
     one_more_s = rate.compute_step_s(1 + 1 / rate.links) if rate.links else None
-    break_even = find_break_even(rate, step_s, limit_s, [(1.0, step_s), (FACTOR, faster_s)])
+    known = [(1.0, step_s), *([] if faster_s is None else [(FACTOR, faster_s)])]
     return RateSensitivity(
         rate.name, rate.kind, rate.value, rate.unit, elasticity, slower_s, faster_s, limit_s,
-        break_even, one_more_s,
+        find_break_even(rate, step_s, limit_s, known), one_more_s, rate.least,
     )  # fmt: skip
 
 
@@ -235,15 +253,18 @@ def find_break_even(
     return high or factor
 
 
-def _format_change(time_s: float, step_s: float) -> str:
+def _format_change(time_s: float | None, step_s: float) -> str:
+    if time_s is None:
+        return CANNOT_RUN
     return f"{100 * (time_s / step_s - 1):+.1f} %" if step_s else "-"
 
 
 def _draw_bar(row: RateSensitivity, step_s: float, largest_s: float) -> str:
     """Draw the changes as a bar that reaches to both sides of a line."""
     half = _BAR_WIDTH // 2
-    left = round(half * max(step_s - row.faster_s, 0.0) / largest_s)
-    right = round(half * max(row.slower_s - step_s, 0.0) / largest_s)
+    slower_s, faster_s = (step_s if s is None else s for s in (row.slower_s, row.faster_s))
+    left = round(half * max(step_s - faster_s, 0.0) / largest_s)
+    right = round(half * max(slower_s - step_s, 0.0) / largest_s)
     return f"{'#' * left:>{half}}|{'#' * right:<{half}}"
 
 
@@ -251,6 +272,10 @@ def _describe_rate(row: RateSensitivity, step_s: float) -> list[str]:
     gain = 1 - row.limit_s / step_s if step_s else 0.0
     side = "below" if row.unit == "s" else "above"
     lines = []
+    if row.least is not None:
+        lines.append(f"{row.name}: the device runs this step from {row.format_value(row.least)} on")
+    if row.kind == "memory capacity":
+        return lines
     if gain <= LEAST_GAIN:
         lines.append(f"{row.name}: no rate is worth more than {format_percent(max(gain, 0.0))}")
     else:

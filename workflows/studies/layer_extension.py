@@ -19,19 +19,15 @@ from typing import Any
 from hespas.frontends.recipes.published_models import MODELS
 from hespas.frontends.recipes.remat_policies import SHARE
 from hespas.support.errors import HespasError
+from hespas.workflows.figures import BY_NAME
 from hespas.workflows.studies.study_definition import StudyWorkload
 
 UNROLLED_PERIODS = 2  # the shorter program; the longer one has twice as many periods
 LOOP_PERIODS = 2  # XLA makes no loop of fewer
 LOOP_SHARE = 8  # a loop compiles as fast with many periods as with few: an eighth of them
 
-_COUNTED = re.compile(
-    r"(compute_s|step_time_s|comm_s|exposed_comm_s|overlap_s|comm_ops|comm_bytes|flops|read_bytes"
-    r"|write_bytes|nodes_per_device|regions|region_ops|gaps|(compute|step_time)_band_s\.[01]"
-    r"|energy_j|compute_s_by\..*|tags\..*|memory\.(?!node_)\w+_bytes|memory\.points"
-    r"|derived\.(executed_flops|model_flops|energy_\w*j))"
-)
-"""The columns of a sweep's row that are sums over the kernels or arrays of a program."""
+_COUNTED_GROUPS = re.compile(r"compute_s_by\..*|tags\..*")  # columns of sums that are no figures
+_BAND_END = re.compile(r"\.[01]$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +115,21 @@ def _generate_sums(
     """Yield the extended sums; what one program lacks counts as nothing, and none is negative."""
     for name in {**short, **long}:
         values = [row.get(name) for row in (short, long)]
-        if _COUNTED.fullmatch(name) and any(isinstance(value, int | float) for value in values):
+        if _is_sum(name) and any(isinstance(value, int | float) for value in values):
             yield name, max(0, counts.extend_figure(values[0] or 0, values[1] or 0))
+
+
+def _is_sum(name: str) -> bool:
+    """Return whether a column of a sweep's row is a sum over kernels or arrays of a program.
+
+    Counts, sizes of arrays at the peak, and the ends of bands grow by equal amounts too.
+    """
+    figure = BY_NAME.get(_BAND_END.sub("", name))
+    if figure is None:
+        return _COUNTED_GROUPS.fullmatch(name) is not None
+    if figure.rule == "none":
+        return figure.unit in ("B", "count", "s, s")
+    return figure.rule in ("sum", "largest")
 
 
 def _derive_quotients(row: dict[str, Any], long: dict[str, Any]) -> None:

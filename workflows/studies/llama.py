@@ -23,6 +23,8 @@ The program is the recipe `llama`. Groups of --tensor neighbouring devices divid
 matrices, and FSDP divides the rest over the groups. Each device has a sequence of 4096 tokens
 (--set batch=N: N sequences for each group). Layers are a loop unless --set scan=false.
 """
+# The published programs are MaxText's, whose scores have the type of the activations.
+MAXTEXT_SCORES = {"wide_scores": "false", "late_division": "true"}
 TENSOR_HELP = "devices that divide each layer's matrices (tensor parallelism)"
 
 
@@ -37,7 +39,7 @@ def generate_workloads(axis_values: AxisValues) -> Iterator[StudyWorkload | Impo
                     yield ImpossibleWorkload(labels, devices, reason)
                     continue
                 mesh = {"fsdp": devices // tensor, "tensor": tensor}
-                defaults = {"scan": "true", "batch": str(tensor)}
+                defaults = {"scan": "true", "batch": str(tensor), **MAXTEXT_SCORES}
                 yield StudyWorkload("llama", {"model": model}, mesh, labels, defaults)
 
 

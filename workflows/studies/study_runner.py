@@ -227,7 +227,7 @@ def _make_sweep_cell(cell: StudyCell, options: StudyOptions) -> SweepCell:
         "node": cell.node,
         "estimator": options.estimator,
         "form": FUSE if options.form == "fused" else AS_IS,
-        "by_dimension": True,
+        "network_model": "flows",
         **({"system": cell.system} if cell.system else {}),
         **({"split": options.split} if options.split else {}),
     }

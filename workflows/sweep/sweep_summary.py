@@ -33,6 +33,7 @@ from hespas.workflows.sweep.sweep_runner import SweepOutcome
 from hespas.workflows.sweep.sweep_table import CELL, SweepRow, collect_columns, unflatten_figures
 
 SHOWN = 20  # rows of a table
+NETWORK_MODEL = "network_model"
 
 
 @dataclass(frozen=True)
@@ -106,12 +107,12 @@ def _tabulate_front(rows: Sequence[SweepRow], questions: SweepQuestions) -> Text
         return TextTable("", [])
     front = find_pareto_front(rows, objectives)
     figures = [objective.column for objective in objectives]
-    varied = find_varied_keys(rows, questions.derived)
+    varied = [*find_varied_keys(rows, questions.derived), *_find_network_models(rows)]
     shown = [
         [_format_key(row.get(name)) for name in varied] + [f"{row[name]:.6g}" for name in figures]
         for row in front
     ]
-    header = [*(name.removeprefix(CELL) for name in varied), *figures]
+    header = [*map(_title_column, varied), *figures]
     title = f"Pareto front: {len(front)} of {format_count(len(rows), 'cell')}"
     return _shorten_table(TextTable(title, shown, header, left=len(varied)))
 
@@ -151,6 +152,7 @@ def select_columns(rows: Sequence[SweepRow], patterns: Sequence[str]) -> TextTab
                 f"--columns: there is no column '{pattern}'", remedy=suggest_nearest(pattern, known)
             )
         names += [name for name in fitting if name not in names]
+    names += [name for name in _find_network_models(rows) if name not in names]
     return TextTable("", [[_format_value(row.get(name)) for name in names] for row in rows], names)
 
 
@@ -186,6 +188,19 @@ def find_varied_keys(rows: Sequence[SweepRow], excluded: Collection[str] = ("mli
     ]
 
 
+def _find_network_models(rows: Sequence[SweepRow]) -> list[str]:
+    """Return the column of the network model if it differs between cells, else nothing.
+
+    Times of different models are not comparable, so no table may hide it.
+    """
+    models = {row.get(NETWORK_MODEL) for row in rows if row.get(NETWORK_MODEL)}
+    return [NETWORK_MODEL] if len(models) > 1 else []
+
+
+def _title_column(name: str) -> str:
+    return "network model" if name == NETWORK_MODEL else name.removeprefix(CELL)
+
+
 def _number_values(texts: Sequence[str]) -> tuple[int, ...]:
     """Number values in the order of their first appearance, so that equal divisions are equal."""
     numbers: dict[str, int] = {}
@@ -202,6 +217,7 @@ def _tabulate_best_cells(rows: Sequence[SweepRow], derived: Collection[str]) -> 
     good = select_successful_rows(rows)
     varied = find_varied_keys(good, ("mlir", FAMILY, *derived))
     varied = [name for name in varied if not _is_pattern_number(name)]
+    varied += _find_network_models(good)
     by_program: dict[str, list[SweepRow]] = {}
     for row in good:
         by_program.setdefault(row["cell.mlir"], []).append(row)
@@ -214,7 +230,7 @@ def _tabulate_best_cells(rows: Sequence[SweepRow], derived: Collection[str]) -> 
         values = [_format_key(best.get(name)) for name in varied]
         times = [format_seconds(best[measure]), format_seconds(worst[measure])]
         shown.append([os.path.basename(program), *values, str(len(cells)), *times, note])
-    header = ["program", *(n.removeprefix(CELL) for n in varied), "of cells", "time", "longest", ""]
+    header = ["program", *map(_title_column, varied), "of cells", "time", "longest", ""]
     title = "Best cell of each program"
     return _shorten_table(TextTable(title, shown, header, left=1 + len(varied)))
 
@@ -235,6 +251,7 @@ def _tabulate_scaling(rows: Sequence[SweepRow]) -> TextTable:
     good = [row for row in select_successful_rows(rows) if row.get(f"{CELL}{FAMILY}") is not None]
     varied = find_varied_keys(good, ("mlir", "system"))
     fixed = [name for name in varied if not _is_pattern_number(name)]
+    models = _find_network_models(good)
     numbers = [name for name in varied if _is_pattern_number(name)]
     families: dict[tuple[str, ...], dict[str, list[SweepRow]]] = {}
     for row in good:
@@ -254,15 +271,23 @@ def _tabulate_scaling(rows: Sequence[SweepRow]) -> TextTable:
             picked = [_format_value(row.get(name)) for name in numbers]
             speed_up = "-" if comparison.speed_up is None else f"{comparison.speed_up:.2f}"
             share = "-" if comparison.efficiency is None else format_percent(comparison.efficiency)
-            system = _format_value(row.get("system"))
+            system = [_format_value(row.get(name)) for name in ("system", *models)]
             devices = str(row["devices"])
             shown.append(
-                [*key, system, *picked, devices, format_seconds(comparison.time_s), speed_up, share]
+                [
+                    *key,
+                    *system,
+                    *picked,
+                    devices,
+                    format_seconds(comparison.time_s),
+                    speed_up,
+                    share,
+                ]
             )
-    names = [name.removeprefix(CELL) for name in (*fixed, "system", *numbers)]
+    names = map(_title_column, (*fixed, "system", *models, *numbers))
     header = [*names, "devices", "time", "speed-up", "efficiency"]
     title = "Scaling: work per device and second, against the fewest devices"
-    return _shorten_table(TextTable(title, shown, header, left=1 + len(fixed)))
+    return _shorten_table(TextTable(title, shown, header, left=1 + len(fixed) + len(models)))
 
 
 def _tabulate_errors(rows: Sequence[SweepRow]) -> TextTable:

@@ -150,9 +150,10 @@ def _compute_figures(cell: dict[str, Any], scratch: str) -> dict[str, Any]:
     simulation: SimulationReport | None = None
     if network is not None and plan.system is not None:
         options = replace(network.choice.options, intervals=False)
-        result = simulator_choice.simulate_inputs(
-            estimated.programs.place_on_system(plan.system), SimulatorChoice("embedded", options)
-        )
+        is_simgrid = network.choice.simulator == "simgrid"
+        choice = SimulatorChoice("simgrid" if is_simgrid else "embedded", options)
+        inputs = estimated.programs.place_on_system(plan.system)
+        result = simulator_choice.simulate_inputs(inputs, choice)
         simulation = build_report(result, None)
     trace, counts = estimated.programs.trace, estimated.programs.node_counts
     emitted = EmittedTraces(Path(), trace, counts, 0, estimated.stats)

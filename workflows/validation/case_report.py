@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from hespas.configs.source_errors import find_kernel_family
+from hespas.dialects.attrs import LIMITS
 from hespas.support.text_tables import (
     TextTable,
     format_count,
@@ -26,7 +27,6 @@ from hespas.workflows.validation.prediction_scores import (
 
 WORST_COUNT = 10
 FAMILIES = ("product", "attention", "stream")  # of classes of kernels
-BOUNDS = ("compute", "memory", "launch", "latency")  # what limits kernels
 STATED = (
     "id", "source", "model", "seq_len", "global_batch", "hardware", "network", "precision",
     "parallelism", "remat", "framework", "tier", "uncertain", "notes",
@@ -68,7 +68,7 @@ def build_case_row(outcome: CaseOutcome, options: CaseOptions) -> dict[str, Any]
         "compute_s": prediction and prediction.compute_s,
         "exposed_comm_s": prediction and prediction.exposed_s,
         "overlapped_comm_s": figures.get("overlap_s"),
-        **{f"{bound}_bound_s": figures.get(f"compute_s_by.bound.{bound}") for bound in BOUNDS},
+        **{f"{bound}_bound_s": figures.get(f"compute_s_by.bound.{bound}") for bound in LIMITS},
         **{f"{family}_s": _sum_family_s(figures, family) for family in FAMILIES},
         "mfu": figures.get("derived.mfu"),
         "peak_bytes": figures.get("memory.peak_bytes"),

@@ -241,7 +241,7 @@ def _make_sweep_cell(
         "estimator": options.estimator,
         "split": "linear",
         "form": FUSE if options.form == "fused" else AS_IS,
-        "by_dimension": True,
+        "network_model": "flows",
         **({"system": system} if system else {}),
         **({"setting": {"attention": outcome.attention}} if outcome.attention != CUDNN else {}),
     }

@@ -11,8 +11,8 @@ from hespas.support.csv_rows import read_csv_rows
 from hespas.support.errors import HespasError
 
 COLUMNS = ("workload", "devices", "node", "system", "measured_s", "uncertainty_s", "source")
-OPTIMISED, UNOPTIMISED = "optimised", "unoptimised"
-STARTS = (OPTIMISED, UNOPTIMISED)
+DEFAULT, OPTIMISED, UNOPTIMISED = "default", "optimised", "unoptimised"
+STARTS = (DEFAULT, OPTIMISED, UNOPTIMISED)
 SUFFIXES = (".mlir", ".mlir.xz", ".mlir.gz", ".mlirbc")
 
 
@@ -87,14 +87,14 @@ def find_cell_program(
 ) -> Path | None:
     """Find the program of a cell; returns None if there is none.
 
-    An unoptimised program is called WORKLOAD or WORKLOAD_N_devices. An optimised one has the suffix
-    ``-opt-cudnn-GPU``, if convolutions call the GPU's library, or ``-opt-GPU``. GPU is the first
-    word of the node's name, such as "a100" for A100_SXM_40GB.
+    A program that is not optimised is called WORKLOAD_N_devices or WORKLOAD. An optimised one has
+    the suffix ``-opt-cudnn-GPU``, if convolutions call the GPU's library, or ``-opt-GPU``. GPU is
+    the first word of the node's name, such as "a100" for A100_SXM_40GB.
     """
     gpu = cell.node.split("_")[0].lower()
-    ends = [""] if start == UNOPTIMISED else [f"-opt-cudnn-{gpu}", f"-opt-{gpu}"]
+    ends = [f"-opt-cudnn-{gpu}", f"-opt-{gpu}"] if start == OPTIMISED else [""]
     for end in ends:
-        for name in (cell.workload, f"{cell.workload}_{cell.devices}_devices"):
+        for name in (f"{cell.workload}_{cell.devices}_devices", cell.workload):
             if name + end in programs_by_name:
                 return programs_by_name[name + end]
     return None

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from typing import Literal
 
 from hespas import configs, frontends
 from hespas.dialects.mlir import clone_module, ir, make_context
@@ -14,11 +15,12 @@ from hespas.passes.pipeline import run_pipeline
 from hespas.support.errors import HespasError
 from hespas.support.supervised_process import open_temporary_folder
 from hespas.workflows import run_flow
-from hespas.workflows.program_form import AS_IS
 from hespas.workflows.run_config import RunConfig
 from hespas.workflows.run_flow import TextFunction, ignore_text
 from hespas.workflows.run_plan import build_run_plan
 from hespas.workflows.validation.measured_cells import (
+    DEFAULT,
+    OPTIMISED,
     STARTS,
     UNOPTIMISED,
     MeasuredCell,
@@ -37,7 +39,10 @@ RATIO = "bandwidth ratio"
 
 @dataclass(frozen=True, slots=True)
 class PredictionFlow:
-    """How cells are predicted: an estimator, and one of ``measured_cells.STARTS``."""
+    """How cells are predicted: an estimator, and one of ``measured_cells.STARTS``.
+
+    By default a program is what ``hespas run`` takes without options: on a GPU, what XLA compiles.
+    """
 
     estimator: str
     start: str
@@ -47,8 +52,15 @@ class PredictionFlow:
         return f"{self.estimator}, {self.start}"
 
     @property
+    def form(self) -> Literal["as-is"] | None:
+        """The form of a run's configuration."""
+        return None if self.start == DEFAULT else "as-is"
+
+    @property
     def preparation(self) -> str:
-        """The pipeline that makes the program to estimate, which no node has an influence on."""
+        """The pipeline before a run, which no node has an influence on."""
+        if self.start == DEFAULT:
+            return ""
         is_fused = self.start == UNOPTIMISED and self.estimator != "roofline"
         return "prepare,fuse" if is_fused else "prepare"
 
@@ -75,7 +87,7 @@ class ValidationRequest:
         cells: The CSV file of measured step times.
         programs: The folders with the programs, searched recursively.
         estimator: The estimator to validate.
-        starts: Whether to start from optimised programs, unoptimised ones, or both.
+        starts: Which programs to start from, of ``measured_cells.STARTS``.
         baselines: Whether to add the pure roofline and the ratio of memory bandwidths.
         at_least_s: The shortest measured time, in seconds, that the scores count.
     """
@@ -109,7 +121,8 @@ def validate_estimator(
 ) -> ValidationResult:
     """Predict each measured step time by each flow, and score the predictions.
 
-    Each distinct warning is noted once. All programs are found before the first is estimated.
+    Each distinct warning is noted once. All programs are found before the first is estimated. Of
+    several flows, one may lack programs of some cells, which are noted.
 
     Raises:
         HespasError: The file of measurements is wrong, or a program is missing or cannot be
@@ -118,8 +131,8 @@ def validate_estimator(
     cells = read_measured_cells(request.cells)
     flows = request.flows
     if request.baselines:
-        flows.append(PredictionFlow("roofline", request.starts[0]))
-    tasks = _find_tasks(cells, flows, request)
+        serial = OPTIMISED if OPTIMISED in request.starts else request.starts[0]
+        flows.append(PredictionFlow("roofline", serial))
     noted_texts: set[str] = set()
 
     def note_once(text: str) -> None:
@@ -127,6 +140,7 @@ def validate_estimator(
             noted_texts.add(text)
             note(text)
 
+    tasks = _find_tasks(cells, flows, request, note_once)
     by_task: dict[tuple[str, int], StepPrediction] = {}
     for (program, preparation), group in groupby(tasks, key=lambda task: task.input):
         prepared = _prepare_program(program, preparation, note_once)
@@ -136,7 +150,10 @@ def validate_estimator(
                 count = f"{len(by_task) + 1} of {len(tasks)}"
                 progress(f"{count}: {cell.workload} on {cell.node}, {flow.name}")
             by_task[flow.name, cell.line] = _predict_task(task, clone_module(prepared), note_once)
-    predictions = {flow.name: [by_task[flow.name, cell.line] for cell in cells] for flow in flows}
+    predictions = {
+        flow.name: [p for cell in cells if (p := by_task.get((flow.name, cell.line))) is not None]
+        for flow in flows
+    }
     if request.baselines:
         predictions[RATIO] = scale_by_bandwidth(
             cells, lambda name: configs.load_node(name).memory_bandwidth_bytes_per_s
@@ -150,33 +167,44 @@ def validate_estimator(
 
 
 def _find_tasks(
-    cells: Sequence[MeasuredCell], flows: Sequence[PredictionFlow], request: ValidationRequest
+    cells: Sequence[MeasuredCell],
+    flows: Sequence[PredictionFlow],
+    request: ValidationRequest,
+    note: TextFunction,
 ) -> list[_CellTask]:
     """List each flow and cell with its program, those with equal inputs together.
 
     Raises:
-        HespasError: A program is missing.
+        HespasError: The only flow lacks a program, or a cell has none at all.
     """
     program_files = find_programs(request.programs)
     tasks: list[_CellTask] = []
-    for flow in flows:
-        for cell in cells:
-            program = find_cell_program(cell, flow.start, program_files)
-            if program is None:
-                raise HespasError(
-                    f"there is no {flow.start} program of {cell.workload} for {cell.node}",
-                    where=f"{request.cells}:{cell.line}",
-                    remedy=f"put it in {', '.join(request.programs)}, or use the others only "
-                    "with --start: see hespas validate --help",
-                )
-            tasks.append(_CellTask(flow, cell, program))
+    for cell in cells:
+        found = {start: find_cell_program(cell, start, program_files) for start in request.starts}
+        missing = [start for start, program in found.items() if program is None]
+        text = f"there is no {' or '.join(missing)} program of {cell.workload} for {cell.node}"
+        if missing and len(missing) == len(found):
+            raise HespasError(
+                text,
+                where=f"{request.cells}:{cell.line}",
+                remedy=f"put it in {', '.join(request.programs)}; hespas validate --help says "
+                "how programs are called",
+            )
+        if missing:
+            note(f"{request.cells}:{cell.line}: {text}: not predicted from it")
+        tasks += [
+            _CellTask(flow, cell, program)
+            for flow in flows
+            if (program := found[flow.start]) is not None
+        ]
     return sorted(tasks, key=lambda task: task.input)
 
 
 def _prepare_program(program: str, preparation: str, note: TextFunction) -> ir.Module:
     """Read a program and run the passes that come before its estimate; raises HespasError."""
     module = frontends.read_module(program, make_context())
-    run_pipeline(module, preparation, PassRun(frontends.to_display_name(program), note=note))
+    if preparation:
+        run_pipeline(module, preparation, PassRun(frontends.to_display_name(program), note=note))
     return module
 
 
@@ -189,7 +217,7 @@ def _predict_task(task: _CellTask, module: ir.Module, note: TextFunction) -> Ste
             node=cell.node,
             system=cell.system,
             estimator=task.flow.estimator,
-            form=AS_IS,
+            form=task.flow.form,
             memory=False,
             output=folder,
         )

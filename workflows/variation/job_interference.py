@@ -11,7 +11,7 @@ from hespas import configs
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators import simulator_choice
 from hespas.simulators.combined_jobs import PlacedJob, combine_jobs, count_job_devices
-from hespas.simulators.simulation_options import SimulationOptions, SimulatorChoice
+from hespas.simulators.simulation_options import FLOWS, SimulationOptions, SimulatorChoice
 from hespas.support.errors import HespasError
 from hespas.support.text_tables import TextTable, format_percent, format_seconds
 from hespas.workflows.plot_files import COLOURS
@@ -81,8 +81,7 @@ def compare_jobs(
     Args:
         jobs: The jobs with their devices.
         system: The network.
-        options: The options of the simulation; without ``congestion``, jobs do not affect each
-            other.
+        options: The options of the simulation.
 
     Raises:
         HespasError: The traces are wrong, or do not fit the network.
@@ -105,17 +104,15 @@ def _simulate_jobs(
     return [1e-9 * max(result.devices[device].finish_ns for device in job.devices) for job in jobs]
 
 
-def run_job_study(
-    folders: Sequence[str], system_name: str, placement: str, *, by_dimension: bool
-) -> StudyOutput:
+def run_job_study(folders: Sequence[str], system_name: str, placement: str) -> StudyOutput:
     """Run the study; raises HespasError."""
     if len(folders) < 2:
         raise HespasError("one job alone shares nothing", remedy="name the folders of two or more")
-    options = SimulationOptions(congestion=True, by_dimension=by_dimension, intervals=False)
+    options = SimulationOptions(network_model=FLOWS, intervals=False)
     system = configs.load_system(system_name)
     times = compare_jobs(place_jobs(folders, placement), system, options)
     notes = [
-        "each job runs one step from the same time on; compare only times with shared links",
+        "each job runs one step from the same time on",
     ]
     return StudyOutput(
         [_to_json_row(time) for time in times],

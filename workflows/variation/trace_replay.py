@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hespas.simulators.simulation_inputs import SimulationInputs
+from hespas.simulators.simulation_options import FLOWS
 from hespas.simulators.simulation_result import NodeInterval, SimulationResult
 from hespas.simulators.simulation_steps import MEMORY_KIND, SimulationStep
 from hespas.support.errors import HespasError
@@ -96,8 +97,9 @@ class TraceReplay:
             raise HespasError("the simulation has recorded no times of single nodes")
         self._inputs = inputs
         self.device_count = len(inputs.devices)
-        # Without collectives by dimension, there is no network between slices of its own.
-        self._merged_resources = {} if result.settings.by_dimension else {"slices": "comm"}
+        # ASTRA-sim knows no network between slices of its own.
+        has_slices = result.settings.network_model == FLOWS
+        self._merged_resources = {} if has_slices else {"slices": "comm"}
         class_of = np.array(result.class_of)
         self._classes = [
             self._build_class(np.flatnonzero(class_of == number))

@@ -1,0 +1,1 @@
+"""The flow-level network: messages that share links, and collectives as flows."""

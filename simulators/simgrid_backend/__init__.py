@@ -1,0 +1,1 @@
+"""SimGrid as a network simulator: an independent implementation of flows that share links."""
