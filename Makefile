@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 # Hundreds of tests start a process, which takes a quarter less with compiled modules.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test versions quick nightly record record-write lint types lit unit extras docs wheel bench format generate clean
+.PHONY: help demo test newest versions quick nightly record record-write lint types lit unit extras docs wheel bench format generate clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -36,14 +36,17 @@ demo: $(VENV)/.run ## predict the step time of a real sharded training step
 
 test: $(VENV)/.dev $(VENV)/.scalesim ## everything CI runs
 	$(MAKE) --jobs=2 --output-sync=target types wheel lint lit
+	$(MAKE) newest
 	$(MAKE) unit
 
-OLDEST ?= python3.11
-NEWEST ?= python3.13
-versions: ## lit and pytest on the oldest and the newest Python and JAX, where both are installed
-	for python in $(OLDEST) $(NEWEST); do \
-	  command -v $$python > /dev/null || { echo "$$python is not installed: skipped"; continue; }; \
-	  $(MAKE) lit unit PYTHON=$$python VENV=build/venv-$$python || exit 1; \
+newest: $(VENV)/.dev ## lit and what XLA compiles, on the newest installed Python, with its JAX
+	.ci/test-newest $(BIN)/python
+
+VERSIONS ?= 3.11 3.12 3.13
+versions: ## lit and pytest on each of VERSIONS of Python, with its JAX; fails if one is not installed
+	for version in $(VERSIONS); do .ci/find-python $$version > /dev/null || exit 1; done
+	for version in $(VERSIONS); do \
+	  $(MAKE) lit unit PYTHON=$$(.ci/find-python $$version) VENV=build/venv-$$version || exit 1; \
 	done
 
 quick: lint lit $(VENV)/.scalesim ## for the edit loop: lint, lit, and the fast part of pytest

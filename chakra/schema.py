@@ -1,7 +1,7 @@
 """The Chakra trace schema as one table: names and field numbers of MLCommons Chakra 0.0.4.
 
-The message classes are created at run time in a private descriptor pool. Thus no generated code
-depends on a version of protobuf, and there is no conflict with Chakra's own ``et_def_pb2``.
+The message classes are created at run time, so that there is no conflict with Chakra's own
+``et_def_pb2``.
 ``et.proto`` is the output of ``render_proto_text``, for other languages; a test compares them.
 Source of names and numbers: mlcommons/chakra 21585d8, schema/protobuf/et_def.proto.
 """
@@ -11,16 +11,14 @@ from __future__ import annotations
 import enum
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from hespas.support.protobuf_schema import SCALARS, MessageField, build_message_classes
 
 PACKAGE = "ChakraProtoMsg"
 VERSION = "0.0.4"  # in GlobalMetadata; readers ignore it
 
-SCALARS = (
-    "double", "float", "int32", "int64", "uint32", "uint64", "sint32", "sint64", "fixed32",
-    "fixed64", "sfixed32", "sfixed64", "bool", "string", "bytes",
-)  # fmt: skip
+VALUE = "value"  # the oneof of AttributeProto
 FIRST_VALUE = 3  # AttributeProto: each scalar kind has a value field and, one up, a list field
 
 
@@ -55,23 +53,12 @@ class CollectiveCommType(enum.IntEnum):
 ENUMS: tuple[type[enum.IntEnum], ...] = (NodeType, CollectiveCommType)
 
 
-@dataclass(frozen=True, slots=True)
-class MessageField:
-    """One field of a message; ``value`` marks the members of AttributeProto's oneof."""
-
-    number: int
-    type: str
-    name: str
-    repeated: bool = False
-    value: bool = False
-
-
 def make_value_field(scalar: str, *, many: bool = False) -> MessageField:
     """Return the field of AttributeProto for a scalar of this kind, or for a list of them."""
     number = FIRST_VALUE + 2 * SCALARS.index(scalar) + many
     if many:
-        return MessageField(number, f"{scalar.capitalize()}List", f"{scalar}_list", value=True)
-    return MessageField(number, scalar, f"{scalar}_val", value=True)
+        return MessageField(number, f"{scalar.capitalize()}List", f"{scalar}_list", oneof=VALUE)
+    return MessageField(number, scalar, f"{scalar}_val", oneof=VALUE)
 
 
 ATTRIBUTE = (
@@ -123,10 +110,10 @@ def _render_proto_lines() -> Iterator[str]:
         yield "}"
     for name, members in MESSAGES.items():
         yield from ("", f"message {name} {{")
-        yield from (_render_field_line(f) for f in members if not f.value)
-        if any(f.value for f in members):
-            yield "  oneof value {"
-            yield from (f"  {_render_field_line(f)}" for f in members if f.value)
+        yield from (_render_field_line(f) for f in members if not f.oneof)
+        if any(f.oneof for f in members):
+            yield f"  oneof {VALUE} {{"
+            yield from (f"  {_render_field_line(f)}" for f in members if f.oneof)
             yield "  }"
         yield "}"
 
@@ -138,39 +125,9 @@ def _render_field_line(f: MessageField) -> str:
 @functools.cache
 def get_message_class(name: str) -> Any:
     """Return the protobuf class of a message of the schema."""
-    from google.protobuf import message_factory
-
-    return message_factory.GetMessageClass(
-        _build_descriptor_pool().FindMessageTypeByName(f"{PACKAGE}.{name}")
-    )
+    return _build_classes()[name]
 
 
 @functools.cache
-def _build_descriptor_pool() -> Any:
-    from google.protobuf import descriptor_pb2, descriptor_pool
-
-    file: Any = descriptor_pb2.FileDescriptorProto()
-    file.name, file.package, file.syntax = "et.proto", PACKAGE, "proto3"
-    for kind in ENUMS:
-        target = file.enum_type.add(name=kind.__name__)
-        for member in kind:
-            target.value.add(name=member.name, number=member.value)
-    enums = {kind.__name__ for kind in ENUMS}
-    kinds: Any = descriptor_pb2.FieldDescriptorProto
-    for name, members in MESSAGES.items():
-        message = file.message_type.add(name=name)
-        if any(f.value for f in members):
-            message.oneof_decl.add(name="value")
-        for f in members:
-            field = message.field.add(name=f.name, number=f.number)
-            field.label = kinds.LABEL_REPEATED if f.repeated else kinds.LABEL_OPTIONAL
-            if f.type in SCALARS:
-                field.type = getattr(kinds, f"TYPE_{f.type.upper()}")
-            else:
-                field.type = kinds.TYPE_ENUM if f.type in enums else kinds.TYPE_MESSAGE
-                field.type_name = f".{PACKAGE}.{f.type}"
-            if f.value:
-                field.oneof_index = 0
-    pool = descriptor_pool.DescriptorPool()
-    pool.AddSerializedFile(file.SerializeToString())
-    return pool
+def _build_classes() -> dict[str, Any]:
+    return build_message_classes(PACKAGE, MESSAGES, ENUMS)

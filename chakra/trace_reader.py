@@ -9,9 +9,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from hespas.chakra.record_decoding import NodeHead, decode_attrs, decode_node_head
-from hespas.chakra.schema import SCALARS, get_message_class
+from hespas.chakra.schema import get_message_class
 from hespas.support.data_files import read_file_bytes
 from hespas.support.errors import HespasError
+from hespas.support.protobuf_schema import SCALARS
 
 _SCALAR_FIELDS = {f"{scalar}_val": scalar for scalar in SCALARS}
 

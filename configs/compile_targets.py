@@ -8,6 +8,7 @@ has the name of its node.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -19,9 +20,12 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from hespas.configs import (
     build_unknown_name_error,
     is_preset_name,
+    list_node_presets,
     list_preset_names,
+    load_node,
     read_preset_or_file,
 )
+from hespas.configs.node_spec import NodeSpec
 from hespas.configs.tpu_targets import TpuTarget
 from hespas.configs.validation import Positive, validate_config
 from hespas.support.data_files import read_file_text
@@ -76,7 +80,11 @@ class _TargetConfig(BaseModel):
 
 
 class TargetFile(BaseModel):
-    """A target file, such as ``configs/targets/*.json``."""
+    """A target file, such as ``configs/targets/*.json``.
+
+    Attributes:
+        nearest: The device whose description by XLA was adapted, if XLA has none of this one.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -84,6 +92,7 @@ class TargetFile(BaseModel):
     config: _TargetConfig | None = None
     tpu: TpuTarget | None = None
     description: str = ""
+    nearest: str = ""
     sources: dict[str, str] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -100,12 +109,14 @@ class CompileTarget:
     Attributes:
         proto: The GpuTargetConfigProto of a GPU as text; None for other devices.
         tpu: The chip of a TPU; None for other devices.
+        nearest: The device whose description by XLA was adapted; "" if XLA has one of this device.
     """
 
     name: str
     proto: str | None
     description: str = ""
     tpu: TpuTarget | None = None
+    nearest: str = ""
 
     @property
     def is_cpu(self) -> bool:
@@ -137,6 +148,33 @@ def list_target_presets() -> list[str]:
     return list_preset_names("targets")
 
 
+def find_node_target(node: NodeSpec) -> str:
+    """Return the target to compile for a node: its own, or the nearest one of a GPU of NVIDIA.
+
+    Nearest is the node that has the least difference of the peak rate of products in 16 bits and of
+    the memory bandwidth, both as logarithms. Returns "" if there is none.
+    """
+    targets = list_target_presets()
+    if node.name in targets:
+        return node.name
+    if node.vendor != "NVIDIA":
+        return ""
+    others = (load_node(name) for name in targets if name in list_node_presets())
+    distances = {
+        other.name: abs(math.log(_find_product_rate(node) / _find_product_rate(other)))
+        + abs(math.log(node.memory_bandwidth_bytes_per_s / other.memory_bandwidth_bytes_per_s))
+        for other in others
+        if other.vendor == node.vendor and _find_product_rate(other)
+    }
+    return min(distances, key=distances.__getitem__, default="") if _find_product_rate(node) else ""
+
+
+def _find_product_rate(node: NodeSpec) -> float:
+    """Return the peak rate of products in 16 bits; 0 if the node has none."""
+    rates = node.peaks_flops.get("matrix", {})
+    return rates.get("f16", rates.get("bf16", 0.0))
+
+
 def load_compile_target(name_or_path: str) -> CompileTarget:
     """Load ``cpu``, a target preset, or a target from a ``.json`` or ``.txtpb`` file.
 
@@ -155,7 +193,8 @@ def load_compile_target(name_or_path: str) -> CompileTarget:
     data = read_target_json(name_or_path)
     proto = _to_text_proto(data["config"]) if "config" in data else None
     tpu = TpuTarget.model_validate(data["tpu"]) if "tpu" in data else None
-    return CompileTarget(data["name"], proto, data.get("description", ""), tpu)
+    description, nearest = data.get("description", ""), data.get("nearest", "")
+    return CompileTarget(data["name"], proto, description, tpu, nearest)
 
 
 def _name_dumped_target(target: CompileTarget) -> CompileTarget:

@@ -149,7 +149,10 @@ class CompilerEstimateAttr(AttrRecord):
     HOLDERS: ClassVar[str] = "kernel of a module that XLA:TPU has compiled"
 
     cycles: int = declare_field("clock cycles, XLA:TPU's estimated_cycles")
-    latency_ns: float = declare_field("the cycles at the clock of the target, in nanoseconds")
+    latency_ns: float | None = declare_field(
+        "the cycles at the clock of the target, in nanoseconds; absent if the target is not known",
+        default=None,
+    )
     refetched_bytes: int | None = declare_field(
         "bytes that a product reads from device memory again, by the windows in which the compiler "
         "divides it; absent if the windows are not known",

@@ -304,15 +304,15 @@ def hlo_text_to_proto(text: str) -> bytes:
 def hlo_proto_to_stablehlo(proto: bytes) -> bytes:
     """Convert a serialised HloModuleProto to StableHLO bytecode.
 
+    This is XLA's importer. ``passes/compile/hlo_to_stablehlo.py`` keeps what it loses.
+
     Raises:
         RuntimeError: XLA cannot convert it.
         ValueError: The protobuf is damaged.
     """
     from jaxlib import _jax  # pyright: ignore[reportAttributeAccessIssue]
 
-    from hespas.dialects.hlo_groups import expand_mesh_axis_groups
-
-    return _jax.mlir.hlo_to_stablehlo(expand_mesh_axis_groups(proto))
+    return _jax.mlir.hlo_to_stablehlo(proto)
 
 
 def run_xla_cost_analysis(module: ir.Module) -> dict[str, float]:

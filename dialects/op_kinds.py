@@ -92,9 +92,19 @@ RAGGED_CALL_TARGETS = frozenset(("ragged_all_to_all", "_xla_ragged_all_to_all"))
 # moves is the second operand of several, or else the only one; or the result.
 OFFLOAD_CALL_TARGET, FETCH_CALL_TARGET = "hespas_offload", "hespas_fetch"
 HOST_COPY_CALL_TARGETS = frozenset((OFFLOAD_CALL_TARGET, FETCH_CALL_TARGET))
-COLLECTIVE_CALL_TARGETS = RAGGED_CALL_TARGETS | HOST_COPY_CALL_TARGETS
+# Collectives that XLA has combined, with one result for each operand; StableHLO's have one.
+COMBINED_SCATTER_TARGET = "hespas_reduce_scatter"
+COMBINED_PERMUTE_TARGET = "hespas_collective_permute"
+_COMBINED_CALL_TARGETS = {
+    COMBINED_SCATTER_TARGET: "reduce_scatter",
+    COMBINED_PERMUTE_TARGET: "permute",
+}
+COLLECTIVE_CALL_TARGETS = (
+    RAGGED_CALL_TARGETS | HOST_COPY_CALL_TARGETS | frozenset(_COMBINED_CALL_TARGETS)
+)
 COMM_KIND_BY_NAME = (
     _COMM_KIND_BY_OP
+    | _COMBINED_CALL_TARGETS
     | dict.fromkeys(RAGGED_CALL_TARGETS, "all_to_all")
     | dict.fromkeys(HOST_COPY_CALL_TARGETS, "permute")
 )
@@ -108,6 +118,7 @@ HOST_TRANSFERS = _name_in_both("infeed outfeed")
 CUSTOM_PARTITIONING_CALL = "CustomSPMDPartitioning"  # its rule is a Python function of the exporter
 # Between the shapes of the program and those of a device; GSPMD's form of a manual computation.
 MANUAL_CALL_TARGETS = frozenset(("SPMDFullToShardShape", "SPMDShardToFullShape"))
+SHARDY_CALL_PREFIX = "xla.sdy."  # of the custom calls that stand for Shardy's ops in HLO
 PARTITIONER_CALL_TARGETS = MANUAL_CALL_TARGETS | {"Sharding"}
 FORWARDING_CALL_TARGETS = PARTITIONER_CALL_TARGETS | frozenset(  # results are the operands
     qualify_op_names(
@@ -120,8 +131,10 @@ FORWARDING_CALL_TARGETS = PARTITIONER_CALL_TARGETS | frozenset(  # results are t
 )
 PLACEMENT_CALL_TARGETS = frozenset(("annotate_device_placement", "MoveToDevice", "MoveToHost"))
 CHECK_CALL_TARGETS = frozenset(("shape_assertion",))  # without results
+ZERO_PADDING_TARGET = "ZeroCrop"  # clears the padding of a buffer of XLA:TPU in its place
 FREE_CALL_TARGETS = (
     FORWARDING_CALL_TARGETS
+    | {ZERO_PADDING_TARGET}
     | CHECK_CALL_TARGETS
     | frozenset(
         qualify_op_names(
@@ -130,7 +143,7 @@ FREE_CALL_TARGETS = (
             AllocateBuffer PinToDevice PinToDeviceSram Unpin AssumeGatherIndicesInBound
             xla.sdy.PropagationBarrier xla.sdy.ShardingGroup X64Combine X64SplitHigh X64SplitLow
             GatherScatterIndicesBitpacked GetDimensionSize SetDimensionSize IntegerToSharding
-            NopReturn PrepareAsyncCallStart PrepareAsyncCallDone SliceId ZeroCrop
+            NopReturn PrepareAsyncCallStart PrepareAsyncCallDone SliceId
             __xla_internal_identity
             """,
         )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 MODULE_NAME, MODULE_COMPUTATIONS = 1, 3  # fields of xla.HloModuleProto
 PROTO_MODULE = 1  # field of xla.HloProto: the HloModuleProto
@@ -22,6 +24,21 @@ def extract_hlo_module(data: bytes) -> bytes | None:
     except ValueError:
         pass
     return None
+
+
+def has_complete_module(path: Path) -> bool:
+    """Return whether the HloModuleProto in a file with an HloProto has been written whole.
+
+    It precedes the other fields of the HloProto, and its size precedes it.
+    """
+    with path.open("rb") as file:
+        head = file.read(16)
+        try:
+            tag, at = _decode_varint(head, 0)
+            size, at = _decode_varint(head, at)
+        except ValueError:
+            return False
+        return tag == PROTO_MODULE << 3 | 2 and os.fstat(file.fileno()).st_size >= at + size
 
 
 def _is_hlo_module(data: bytes) -> bool:

@@ -10,12 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from hespas.dialects.hlo_schema import parse_hlo_module
 from hespas.dialects.mlir import ir
 from hespas.support.errors import HespasError
 
 CompilerName = Literal["gpu", "tpu"]  # XLA's compilers of their own packages
 MAX_CPU_DEVICES = 2048  # of one process (xla/pjrt/plugin/xla_cpu, kMaxCpuDevicesPerProcess)
-GPU_PLUGINS = ("jax_plugins.xla_cuda12", "jax_plugins.xla_cuda13")
+GPU_PLUGINS = {  # module to its package
+    "jax_plugins.xla_cuda12": "jax-cuda12-pjrt",
+    "jax_plugins.xla_cuda13": "jax-cuda13-pjrt",
+}
 GPU_LIBRARY = "xla_cuda_plugin.so"
 PLUGIN_NAME = "hespas_cuda"  # JAX uses "cuda"; a process can load each name only once
 TPU_PLUGIN_NAME = "hespas_tpu"
@@ -99,6 +103,23 @@ def get_compiler_library(compiler: CompilerName) -> str:
             remedy=f"pip install 'hespas[{compiler}-compiler]'",
         )
     return library
+
+
+def describe_gpu_plugin_mismatch() -> str:
+    """Describe how jaxlib and the GPU plug-in differ; "" if they have the same version."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    for module, package in GPU_PLUGINS.items():
+        if _find_package_file(module, GPU_LIBRARY) is None:
+            continue
+        try:
+            versions = version("jaxlib"), version(package)
+        except PackageNotFoundError:
+            return ""
+        if versions[0] == versions[1]:
+            return ""
+        return f"jaxlib is {versions[0]} and {package} {versions[1]}: install one version of both"
+    return ""
 
 
 def make_tpu_compile_devices(
@@ -258,9 +279,20 @@ def _make_cpu_collectives(devices: int) -> Any:
 
 
 def hlo_proto_to_text(proto: bytes, *, constants: bool = False) -> str:
-    """Convert a serialised HloModuleProto to HLO text, with or without large constants."""
+    """Convert a serialised HloModuleProto to HLO text, with or without large constants.
+
+    XLA's printer leaves out the numbers of replicas and partitions, which text needs to be read
+    again: those of the device assignment are added.
+    """
     from jaxlib import _hlo  # pyright: ignore[reportAttributeAccessIssue]
 
     options = _hlo.HloPrintOptions()
     options.print_large_constants = constants
-    return _hlo.HloModule.from_serialized_hlo_module_proto(proto).to_string(options)
+    text = _hlo.HloModule.from_serialized_hlo_module_proto(proto).to_string(options)
+    assignment = parse_hlo_module(proto).device_assignment
+    counts = {
+        "replica_count": assignment.replica_count, "num_partitions": assignment.computation_count
+    }  # fmt: skip
+    header, newline, rest = text.partition("\n")
+    added = [f", {name}={n}" for name, n in counts.items() if n > 1 and f"{name}=" not in header]
+    return "".join([header, *added, newline, rest])

@@ -66,7 +66,7 @@ class RooflineEstimator(Estimator):
         with raise_as_unknown_cost(item.op):
             cost = self.compute_cost(work)
         expected = CompilerEstimateAttr.read_from_op(item.op) if self.compiler_estimates else None
-        if expected is None:
+        if expected is None or expected.latency_ns is None:
             return cost
         self.expected_count += 1
         return replace(cost, latency_ns=expected.latency_ns)

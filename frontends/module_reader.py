@@ -13,7 +13,6 @@ from pathlib import Path
 
 from hespas.dialects.mlir import (
     deserialize_portable_artifact,
-    hlo_proto_to_stablehlo,
     hlo_text_to_proto,
     ir,
 )
@@ -21,6 +20,7 @@ from hespas.dialects.mlir_diagnostics import capture_diagnostics, to_hespas_erro
 from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
 from hespas.dialects.protobuf import extract_hlo_module
 from hespas.frontends import input_attributes, string_check
+from hespas.frontends.dump_folder import find_dumped_program
 from hespas.frontends.native_faults import check_native_faults
 from hespas.frontends.quantised_types import REMEDY as QUANTISED_REMEDY
 from hespas.frontends.quantised_types import has_quantised_types, replace_quantised_types
@@ -41,13 +41,16 @@ def read_module(path: str | os.PathLike[str], context: ir.Context) -> ir.Module:
     """Read a module from a file, or from standard input if ``path`` is ``-``.
 
     The content determines the format, never the file name; ``.xz`` and ``.gz`` files are
-    decompressed. Ops of unregistered dialects are accepted if ``context`` allows them. ``hespas``
-    attributes of the module are verified, and typed ones are converted to dictionaries.
+    decompressed. Of a folder of XLA's dumps, the program after optimisation is read. Ops of
+    unregistered dialects are accepted if ``context`` allows them. ``hespas`` attributes of the
+    module are verified, and typed ones are converted to dictionaries.
 
     Raises:
         HespasError: If the file cannot be read or parsed.
     """
     name = os.fspath(path)
+    if os.path.isdir(name):
+        name = find_dumped_program(name)
     if _is_mlir_text(name):
         # MLIR opens the file itself: nothing is copied, and locations carry the file name.
         with open(name, "rb") as file:
@@ -232,23 +235,27 @@ def _mention_truncation(error: HespasError, name: str) -> HespasError:
     return error
 
 
+ALIASING = ", output_to_operand_aliasing={"
+ALIASING_ATTRIBUTE = re.compile(
+    r", output_to_operand_aliasing=\{(?:\{[\d, ]*\}: \(\d+, \{[\d, ]*\}(?:, [\w-]+)?\)(?:, )?)*\}"
+)
+HLO_HEADER = re.compile(r"(?P<name>\s*HloModule\s+[^\s,]+).*")
+IS_SCHEDULED = "is_scheduled=true"
+ASYNC_START = re.compile(r" [a-z-]+-start\(")
 HLO_PLACE = re.compile(r"was parsing (\d+:\d+): error: (.*)")
 STATUS = re.compile(r"^[A-Z_]+: ")
 COUNTS = {
     NUM_PARTITIONS: rb"num_partitions=(\d+)",
     NUM_REPLICAS: rb"replica_count=(\d+)",
 }
-COMBINED = (
-    "make the HLO with --xla_disable_hlo_passes=async-collective-conversion,"
-    "gpu-reduce-scatter-combiner,collective-permute-combiner"
-)
+SYNCHRONOUS = "make the HLO with --xla_disable_hlo_passes=async-collective-conversion"
 
 
 def _parse_hlo_text(data: bytes, name: str, context: ir.Context) -> ir.Module:
     try:
         text = data.decode()
         with run_native_reader(name, len(data)):
-            proto = hlo_text_to_proto(text)
+            proto = hlo_text_to_proto(_state_schedule(_remove_refused_attributes(text)))
     except UnicodeDecodeError:
         raise HespasError("the HLO text is not UTF-8", where=name) from None
     except NATIVE_ERRORS as error:
@@ -267,17 +274,46 @@ def _parse_hlo_text(data: bytes, name: str, context: ir.Context) -> ir.Module:
     return module
 
 
+def _remove_refused_attributes(text: str) -> str:
+    """Remove from HLO text what XLA prints and its own parser refuses.
+
+    That is, in jaxlib 0.12, the aliasing of asynchronous collectives: XLA holds each one as an
+    ``async-start``, whose aliasing it prints, and prints it as an op that has no such attribute.
+    """
+    if ALIASING not in text:
+        return text
+    lines = text.split("\n")
+    return "\n".join(
+        ALIASING_ATTRIBUTE.sub("", line) if ALIASING in line and ASYNC_START.search(line) else line
+        for line in lines
+    )
+
+
+def _state_schedule(text: str) -> str:
+    """Say in the header of HLO text that its order is a schedule, if only the order shows overlap.
+
+    XLA's parser forgets the order of a text without ``is_scheduled=true``, so that the end of each
+    asynchronous collective would follow its start at once.
+    """
+    header = HLO_HEADER.match(text)
+    if header is None or IS_SCHEDULED in header[0] or not ASYNC_START.search(text):
+        return text
+    return f"{header['name']}, {IS_SCHEDULED}{text[header.end('name') :]}"
+
+
 def _from_hlo_proto(proto: bytes, name: str, context: ir.Context) -> ir.Module:
+    # It imports numpy and protobuf, which take 0.2 s, and few inputs need it.
+    from hespas.passes.compile.hlo_to_stablehlo import import_hlo
+
     try:
         with capture_diagnostics(context), run_native_reader(name, len(proto)):
-            return ir.Module.parse(hlo_proto_to_stablehlo(proto), context)
+            return import_hlo(proto, context)
     except (*NATIVE_ERRORS, ir.MLIRError) as error:
         message = _extract_hlo_message(error)
-        combined = re.search(r"[Aa]sync|single operand", message)
         raise HespasError(
             f"XLA cannot express this HLO in StableHLO: {message}",
             where=name,
-            remedy=COMBINED if combined else "",
+            remedy=SYNCHRONOUS if re.search(r"[Aa]sync", message) else "",
         ) from None
 
 

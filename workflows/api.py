@@ -14,6 +14,7 @@ from hespas.support.supervised_process import open_temporary_folder
 from hespas.workflows import result_sources, run_comparison, run_flow, run_plan
 from hespas.workflows.estimate_source import load_program_source, read_program
 from hespas.workflows.program_estimate import ProgramEstimate
+from hespas.workflows.program_form import FUSE
 from hespas.workflows.run_config import OUTPUTS, load_json_object
 from hespas.workflows.run_flow import TextFunction, ignore_text
 from hespas.workflows.sensitivity.run_sensitivity import analyse_run_folder
@@ -76,10 +77,11 @@ def estimate(
         system: The network: a preset such as ``"HGX_H100_8"``, or a folder. Without one there is
             no step time for a program that communicates.
         estimator: The name of the estimator.
-        form: ``"fuse"`` groups ops into kernels as XLA would, ``"xla"`` compiles with XLA for the
-            node, and ``"as-is"`` takes the ops of the program. By default ``"fuse"`` for functions
-            and for what ``jax.jit(f).lower(...)`` returns, otherwise ``"as-is"``. Unlike
-            `hespas.run`, this never compiles by default.
+        form: ``"xla"`` compiles with XLA for the node, which takes seconds to minutes, once for
+            each program; ``"fuse"`` groups ops into kernels as XLA would; and ``"as-is"`` takes the
+            ops of the program. By default as `hespas.run`: ``"xla"`` for what XLA has not
+            optimised, where its compiler for the node is installed; otherwise ``"fuse"`` for
+            functions and for what ``jax.jit(f).lower(...)`` returns.
         fuse: The same as ``form="fuse"``.
         note: Receives warnings and notes as they occur, one line each.
         **options: Other options of a run, see docs/reference/run-config.md.
@@ -96,12 +98,13 @@ def estimate(
             raise UsageError(f"estimate writes no files: '{name}'", remedy="use hespas.run")
     device = _select_device(target, node)
     source = load_program_source(program, args, device)
-    default_form = "fuse" if fuse or source.is_lowered else "as-is"
     with open_temporary_folder() as scratch:
-        values = {**options, "form": form or default_form, "fuse": fuse}
+        values = {**options, "form": form, "fuse": fuse}
         values |= {"mlir": source.name, "node": device, "system": system, "estimator": estimator}
         values |= {"output": os.path.join(scratch, "traces")}
         plan = run_plan.build_run_plan(run_plan.merge_run_config(values, {}, "hespas.estimate"))
+        if source.is_lowered:
+            plan = replace(plan, form=replace(plan.form, otherwise=FUSE))
         outcome = run_flow.execute_plan(plan, note, module=source.module)
         simulation = run_flow.simulate_traces(plan, outcome, note)
     summary = run_flow.summarise_run(plan, outcome, simulation)

@@ -1,10 +1,11 @@
-"""Ops that XLA fuses, of a program that it has not optimised."""
+"""Ops that XLA changes, of a program that it has not optimised."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import get_attribute, ir
 from hespas.dialects.op_kinds import COLLECTIVES, CONTROL, CUSTOM_CALLS, contains_op
 
 # Ops that are kernels of their own after XLA's optimisation too; the other ops fuse.
@@ -14,10 +15,24 @@ KERNELS = COLLECTIVES | CONTROL | CUSTOM_CALLS | {
         "dot_general", "dot", "convolution", "fft", "sort", "triangular_solve", "cholesky",
         "rng", "rng_bit_generator", "scatter",
     )
-} | {"mhlo.copy", "mhlo.topk", "chlo.top_k", "func.call"}  # fmt: skip
+} | {"mhlo.copy", "mhlo.topk", "chlo.top_k", "chlo.ragged_dot", "func.call"}  # fmt: skip
 # Ops that are no kernels: constants, and the ends of bodies.
 FREE = {"stablehlo.constant", "stablehlo.return", "mhlo.return"}
+COMPOSITE = "stablehlo.composite"
 _DIALECTS = ("stablehlo.", "chlo.", "mhlo.")
+# What XLA makes of ops that do not fuse, by their names without dialect.
+_REWRITES = {
+    "ragged_dot": "one dense product of all groups, or one for each",
+    "top_k": "a sort of all elements, or a call of a library",
+    "topk": "a sort of all elements, or a call of a library",
+    "sort": "passes of its own, or a call of a library",
+    "convolution": "with other layouts, padding and transposes, and calls of cuDNN",
+    "cholesky": "a call of a library",
+    "triangular_solve": "a call of a library",
+} | dict.fromkeys(
+    (name.partition(".")[2] for name in COLLECTIVES),
+    "combined with others, and started early",
+)  # fmt: skip
 
 
 def has_fusible_pair(module: ir.Module, kinds: Collection[str] | None = None) -> bool:
@@ -40,3 +55,20 @@ def has_fusible_pair(module: ir.Module, kinds: Collection[str] | None = None) ->
         )
 
     return contains_op(module.operation, reads_fusible_result)
+
+
+def list_rewritten_ops(module: ir.Module) -> tuple[str, ...]:
+    """List the kinds of ops that XLA changes otherwise than by fusion, with what it makes of them.
+
+    These are what an estimate is most wrong about if XLA has not optimised the program.
+    """
+    counts: Counter[str] = Counter()
+
+    def count_op(op: ir.Operation) -> ir.WalkResult:
+        name = get_attribute(op, "name").value if op.name == COMPOSITE else op.name
+        if name.startswith(_DIALECTS) and (short := name.partition(".")[2]) in _REWRITES:
+            counts[short] += 1
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(count_op)
+    return tuple(f"{count} x {name} ({_REWRITES[name]})" for name, count in counts.items())

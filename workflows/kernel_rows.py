@@ -34,8 +34,11 @@ WRAPPER = re.compile(
 NUMBER = re.compile(r"(\d+)")
 REGION = "region"  # the kind of a function, loop or branch with a single cost
 TRANSPARENT_SCOPES = frozenset(
-    ("main", "", "while", "body", "cond", "closed_call", "checkpoint", RECOMPUTATION_SCOPE)
-)
+    (
+        "main", "", "while", "body", "cond", "closed_call", "eval_jaxpr", "checkpoint",
+        RECOMPUTATION_SCOPE,
+    )
+)  # fmt: skip
 
 
 # op, kernel, shapes, cost, layer, whether it is recomputed

@@ -1,8 +1,9 @@
 """The form in which a run estimates a program: compiled by XLA, fused by hespas, or as it is.
 
-A program as a framework exports it is not what a GPU runs. By default, estimators of real times
-take the program that XLA makes of it for the node. The choice needs the program, so that a plan
-holds a request, and its passes are known when the program has been read.
+A program as a framework exports it is not what a device runs. By default, estimators of real times
+take the program that XLA makes of it for the node, whatever ops it has: XLA changes single ops too.
+The choice needs the program, so that a plan holds a request, and its passes are known when the
+program has been read.
 """
 
 from __future__ import annotations
@@ -17,12 +18,16 @@ from hespas.dialects.attr_codec import read_program_facts
 from hespas.dialects.attrs import TargetAttr
 from hespas.dialects.mlir import clone_module, ir, replace_module_body
 from hespas.dialects.op_kinds import has_fusions
+from hespas.dialects.xla import CompilerName
 from hespas.passes import registry
 from hespas.passes.base import Pass, build_pass
 from hespas.passes.compile.compiler_process import DEVICES_PER_HOST
+from hespas.passes.compile.hlo_origin import PARTITIONED_BY, SCHEDULED_BY
 from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR
+from hespas.passes.prepare.census import collect_census
+from hespas.passes.prepare.input_check import check_input_form
 from hespas.support.errors import HespasError, UsageError
-from hespas.workflows.fusible_ops import has_fusible_pair
+from hespas.workflows.fusible_ops import has_fusible_pair, list_rewritten_ops
 
 XLA, FUSE, AS_IS = "xla", "fuse", "as-is"
 SCHEDULED_OPTIONS = {"stage": "scheduled", "async-collectives": "keep"}
@@ -31,6 +36,8 @@ _FUSED_INSTEAD = (
     "hespas fuses the program, and what XLA would add is missing: its order of kernels, "
     "collectives alongside compute, combined collectives, and calls of libraries"
 )
+_TAKEN_INSTEAD = "the program is taken as it is, and what XLA would make of it is missing"
+_COMPILERS: dict[str, CompilerName] = {"NVIDIA": "gpu", "Google": "tpu"}  # by vendor of the node
 
 
 @dataclass(frozen=True)
@@ -42,12 +49,14 @@ class FormRequest:
         node: The node, as in a run's configuration; None for the default node.
         estimates_real_times: Whether the estimator predicts real times.
         host_devices: The maximum number of devices of a host.
+        otherwise: The form by default where XLA is not asked; ``fuse`` or ``as-is``.
     """
 
     form: str | None = AS_IS
     node: str | None = None
     estimates_real_times: bool = False
     host_devices: int = DEVICES_PER_HOST
+    otherwise: str = AS_IS
 
     @functools.cached_property
     def target_node(self) -> NodeSpec:
@@ -74,7 +83,11 @@ class ProgramForm:
         """Return the fallback, with a warning that says why; raises ``error`` if there is none."""
         if self.fallback is None or isinstance(error, UsageError):
             raise error
-        return replace(self.fallback, warning=f"{error.message}: {_FUSED_INSTEAD}")
+        return self.fallback.warn_of(error.message)
+
+    def warn_of(self, reason: str) -> ProgramForm:
+        """Return the form with a warning that begins with the reason for it."""
+        return replace(self, warning=f"{reason}: {self.warning}")
 
 
 @dataclass(frozen=True)
@@ -85,11 +98,20 @@ class ProgramState:
         optimisation: What XLA has done to it; "" if it has not optimised it.
         is_prepared: Whether a pass of hespas has prepared it.
         has_fusible_pair: Whether it has ops that XLA would fuse.
+        rewritten_ops: The other ops that XLA would change, with what it makes of them.
+        partitioner: The compiler of XLA that has partitioned it, and not scheduled it; "" if none.
     """
 
     optimisation: str
     is_prepared: bool
     has_fusible_pair: bool
+    rewritten_ops: tuple[str, ...] = ()
+    partitioner: str = ""
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether neither XLA nor hespas has treated the program."""
+        return not self.is_prepared and not self.optimisation and not self.partitioner
 
 
 def inspect_program(module: ir.Module) -> ProgramState:
@@ -98,58 +120,67 @@ def inspect_program(module: ir.Module) -> ProgramState:
         describe_optimisation(module),
         TargetAttr.read_from_op(module.operation) is not None,
         has_fusible_pair(module),
+        list_rewritten_ops(module),
+        str(read_program_facts(module).get(PARTITIONED_BY, "")),
     )
 
 
 def choose_program_form(state: ProgramState, request: FormRequest) -> ProgramForm:
     """Choose the form of a program."""
-    form, warning = request.form, ""
-    if form is None:
-        form, warning = _choose_default_form(state, request)
-    if form == XLA and not state.optimisation:
-        compiled = _build_compiled_form(request)
-        return (
-            replace(compiled, fallback=_build_fused_form(request))
-            if request.form is None
-            else compiled
-        )
-    if form == FUSE:
-        return _build_fused_form(request, warning)
-    return ProgramForm((), ", ".join(filter(None, ("as it is", state.optimisation))))
+    if request.form == XLA:
+        return _build_as_is_form(state) if state.optimisation else _build_compiled_form(request)
+    if request.form == FUSE:
+        return _build_fused_form(request)
+    if request.form == AS_IS or not state.is_raw:
+        return _build_as_is_form(state)
+    return _choose_default_form(state, request)
 
 
 def describe_optimisation(module: ir.Module) -> str:
     """Describe what XLA has done to a program; "" if it has not optimised it."""
-    target = read_program_facts(module).get(OPTIMISED_FOR)
-    if target is not None:
-        return f"optimised by XLA for {target}"
+    facts = read_program_facts(module)
+    if OPTIMISED_FOR in facts:
+        return f"optimised by XLA for {facts[OPTIMISED_FOR]}"
+    if SCHEDULED_BY in facts:
+        return f"scheduled by {facts[SCHEDULED_BY]}"
     return "with XLA's fusions" if has_fusions(module) else ""
 
 
-def _choose_default_form(state: ProgramState, request: FormRequest) -> tuple[str, str]:
-    """Choose a form for estimators of real times; return it with a warning.
+def _choose_default_form(state: ProgramState, request: FormRequest) -> ProgramForm:
+    """Choose the form of a program that neither XLA nor hespas has treated.
 
-    Programs that XLA or hespas has treated, or that have nothing to fuse, and those for devices of
-    other vendors stay as they are.
+    Estimators of real times take what XLA makes of it, where XLA can compile for the node. If it
+    cannot, the fusion of hespas is second best for GPUs.
     """
-    is_raw = state.has_fusible_pair and not state.is_prepared and not state.optimisation
-    if not request.estimates_real_times or not is_raw:
-        return AS_IS, ""
-    if request.target_node.vendor != "NVIDIA":
-        return AS_IS, ""
-    reason = find_compiler_problem(request.target_node.name)
-    return (FUSE, f"{reason}: {_FUSED_INSTEAD}") if reason else (XLA, "")
+    plain = _build_fused_form(request) if request.otherwise == FUSE else _build_as_is_form(state)
+    compiler = _COMPILERS.get(request.target_node.vendor)
+    if compiler is None or not request.estimates_real_times:
+        return plain
+    fuses = compiler == "gpu" and (state.has_fusible_pair or bool(state.rewritten_ops))
+    second = _add_loss(_build_fused_form(request) if fuses else plain, state)
+    reason = find_compiler_problem(request.target_node, compiler)
+    if not reason:
+        return replace(_build_compiled_form(request), fallback=second)
+    return second.warn_of(reason) if fuses or state.rewritten_ops else plain
 
 
-def find_compiler_problem(node: str) -> str:
-    """Return why XLA cannot compile for a GPU of a node preset, or ""."""
+def _add_loss(form: ProgramForm, state: ProgramState) -> ProgramForm:
+    """Say in the warning of a form that is second best which ops it concerns."""
+    loss = _FUSED_INSTEAD if form.steps else _TAKEN_INSTEAD
+    if state.rewritten_ops:
+        loss = f"{loss}; it matters for {', '.join(state.rewritten_ops)}"
+    return replace(form, warning=loss)
+
+
+def find_compiler_problem(node: NodeSpec, compiler: CompilerName) -> str:
+    """Return why XLA cannot compile for a node, or ""."""
     from hespas.configs import compile_targets
     from hespas.dialects.xla import get_compiler_library
 
-    if node not in compile_targets.list_target_presets():
-        return f"XLA's GPU compiler has no target for {node}"
+    if not compile_targets.find_node_target(node):
+        return f"XLA's {compiler.upper()} compiler has no target for {node.name}"
     try:
-        get_compiler_library("gpu")
+        get_compiler_library(compiler)
     except HespasError as error:
         return f"{error.message} ({error.remedy})"
     return ""
@@ -160,16 +191,18 @@ def run_fallible_steps(
 ) -> ProgramForm:
     """Run the passes of a form that has a fallback.
 
-    If they fail, the ops of the module become what they were.
+    If they fail, the ops of the module become what they were. What no form can be made of is an
+    error, not a reason for the fallback.
 
     Returns:
         The form whose passes are still to be run: the fallback, or the form without passes.
 
     Raises:
-        HespasError: A pass fails, and there is no fallback.
+        HespasError: The module cannot be estimated, or a pass fails and there is no fallback.
     """
     if form.fallback is None:
         return form
+    check_input_form(collect_census(module))
     original = clone_module(module)
     try:
         for step in form.steps:
@@ -181,9 +214,16 @@ def run_fallible_steps(
     return replace(form, steps=(), fallback=None)
 
 
-def _build_fused_form(request: FormRequest, warning: str = "") -> ProgramForm:
+def _build_as_is_form(state: ProgramState) -> ProgramForm:
+    partitioning = f"partitioned by {state.partitioner}" if state.partitioner else ""
+    return ProgramForm(
+        (), ", ".join(filter(None, ("as it is", state.optimisation or partitioning)))
+    )
+
+
+def _build_fused_form(request: FormRequest) -> ProgramForm:
     options = choose_fusion_options(request.target_node)
-    return ProgramForm((_build_step("fuse", options),), "fused by hespas", warning)
+    return ProgramForm((_build_step("fuse", options),), "fused by hespas")
 
 
 def choose_fusion_options(node: NodeSpec) -> dict[str, str]:
@@ -203,11 +243,23 @@ def choose_fusion_options(node: NodeSpec) -> dict[str, str]:
 
 
 def _build_compiled_form(request: FormRequest) -> ProgramForm:
-    target = request.target_node.name
-    options = {"target": target, **SCHEDULED_OPTIONS, "devices-per-host": str(request.host_devices)}
+    from hespas.configs import compile_targets
+
+    node = request.target_node
+    target = compile_targets.find_node_target(node) or node.name
+    options = {"target": target, **SCHEDULED_OPTIONS}
+    if target in compile_targets.list_target_presets():
+        nearest = compile_targets.load_compile_target(target).nearest
+    else:
+        nearest = ""  # of an unknown target, the pass says which are known
+    if node.vendor == "NVIDIA":
+        options["devices-per-host"] = str(request.host_devices)
+    name = target if target == node.name else f"{target}, the nearest target to {node.name}"
+    if nearest:
+        name += f" (XLA has no description of it; the nearest is that of {nearest})"
     return ProgramForm(
         (_build_step("xla-optimize", options),),
-        f"compiled by XLA for {target}: scheduled, with asynchronous collectives",
+        f"compiled by XLA for {name}: scheduled, with asynchronous collectives",
     )
 
 

@@ -134,8 +134,8 @@ class RunConfig(BaseModel):
         default=None,
         description="the program to estimate: xla compiles it for the node, fuse groups ops into "
         "kernels as XLA would, as-is takes its ops. By default, estimators of real times "
-        "(calibrated) use xla for NVIDIA GPUs and programs that XLA has not optimised, or fuse, "
-        "with a warning, where XLA cannot compile for the node; otherwise as-is",
+        "(calibrated) use xla for NVIDIA GPUs, TPUs and programs that XLA has not optimised; where "
+        "XLA cannot compile for the node fuse, or as-is for TPUs, with a warning; otherwise as-is",
     )
     fuse: bool = Field(default=False, description="the same as --form fuse")
     estimator: Annotated[str, Flag("NAME")] = Field(

@@ -4,25 +4,36 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hespas import configs
 from hespas.configs.node_spec import NodeSpec
 from hespas.configs.system_spec import SystemSpec
-from hespas.dialects.attr_codec import read_program_facts
+from hespas.dialects.attr_codec import Fact, read_program_facts
 from hespas.dialects.attrs import UNFUSED_ATTENTION, TargetAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import FUSION
 from hespas.estimators import registry as estimators
+from hespas.frontends.function_lowering import select_lowering_platform
+from hespas.frontends.lowered_platform import LOWERED_FOR, PLATFORM_OPS
 from hespas.passes.base import PassRun
+from hespas.passes.compile import hlo_origin
+from hespas.passes.compile.hlo_origin import SCHEDULED_BY
 from hespas.passes.fuse import KernelFusion
 from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR
 from hespas.support.errors import UsageError
 from hespas.support.text_tables import format_percent
 from hespas.workflows.fusible_ops import FREE, KERNELS, has_fusible_pair
 
+_PLATFORM_COMPILERS = {
+    "cpu": hlo_origin.CPU,
+    "cuda": hlo_origin.GPU,
+    "rocm": hlo_origin.GPU,
+    "tpu": hlo_origin.TPU,
+}
 PairFinder = Callable[[ir.Module, frozenset[str]], bool]
+RAGGED_DOTS = ("chlo.ragged_dot", "mhlo.ragged_dot")
 LEAST_SHARE = 0.1  # of the compute time, from which unfused ops are worth a warning
 
 
@@ -57,16 +68,59 @@ def warn_of_doubtful_program(
             "can be too slow and its memory too large; export it for a GPU (--target), with "
             "operands in 16 bits, without dropout and DTensor"
         )
-    if optimised_for is None:
+    if optimised_for is None and SCHEDULED_BY not in facts:
         _warn_of_unfused_ops(module, estimator, node, stats, run, find_pair)
-    elif node is not None and not node.is_anonymous and optimised_for != node.name:
+    ragged_count = sum(stats["kinds"].get(name, {"count": 0})["count"] for name in RAGGED_DOTS)
+    if ragged_count and node is not None and node.vendor == "NVIDIA":
         run.warn(
-            f"XLA has optimised the program for {optimised_for}, and the node is {node.name}: its "
-            "kernels are not those of this node; start from the program before optimisation"
-            f"{_format_remedy(node, run, ', and ')}"
+            f"{ragged_count} x ragged_dot is estimated as a product of its groups; XLA makes one "
+            "dense product of it on GPUs, which takes many times as long: "
+            f"{run.spell_option('form', 'xla')} compiles it"
         )
+    if node is not None:
+        _warn_of_foreign_compiler(facts, node, run)
+        _warn_of_foreign_platform(facts, node, run)
     if estimator == "calibrated" and node is not None:
         _warn_of_foreign_constants(node, run)
+
+
+def _warn_of_foreign_compiler(facts: Mapping[str, Fact], node: NodeSpec, run: PassRun) -> None:
+    """Warn of a program that XLA has optimised for another device than the node."""
+    from hespas.configs.compile_targets import find_node_target  # it adds to every start-up
+
+    target, compiler = facts.get(OPTIMISED_FOR), facts.get(SCHEDULED_BY)
+    if target is not None and target != node.name and not node.is_anonymous:
+        if target == find_node_target(node):
+            run.warn(
+                f"XLA has no target for {node.name}, and compiled the program for the nearest one, "
+                f"{target}: some kernels may differ"
+            )
+            return
+        device = str(target)
+    elif target is None and compiler in _PLATFORM_COMPILERS.values():
+        own = _PLATFORM_COMPILERS.get(select_lowering_platform(node.vendor))
+        if compiler == own:
+            return
+        device = str(compiler).partition(":")[2] + "s"
+    else:
+        return
+    run.warn(
+        f"XLA has optimised the program for {device}, and the node is {node.name}: its "
+        "kernels are not those of this node; start from the program before optimisation"
+        f"{_format_remedy(node, run, ', and ')}"
+    )
+
+
+def _warn_of_foreign_platform(facts: Mapping[str, Fact], node: NodeSpec, run: PassRun) -> None:
+    """Warn of a program that JAX lowered for another platform, if it would be another program."""
+    platform, ops = facts.get(LOWERED_FOR), facts.get(PLATFORM_OPS)
+    own = select_lowering_platform(node.vendor)
+    if ops is not None and platform != own:
+        run.warn(
+            f"the program was lowered for {platform}, and the node is {node.name}: JAX lowers "
+            f"{ops} otherwise for {own}; lower it for the node, with hespas export --platform "
+            f"{own}, or pass the function itself to hespas.estimate"
+        )
 
 
 def _warn_of_unfused_ops(
@@ -104,7 +158,7 @@ def _format_remedy(node: NodeSpec | None, run: PassRun, separator: str) -> str:
     from hespas.configs import compile_targets
 
     forms = []
-    if node is not None and node.name in compile_targets.list_target_presets():
+    if node is not None and compile_targets.find_node_target(node):
         forms.append(f"{run.spell_option('form', 'xla')}, which compiles it for the node")
     if not run.find_artefact(KernelFusion):
         forms.append(run.spell_option("form", "fuse"))

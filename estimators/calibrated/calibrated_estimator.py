@@ -111,7 +111,7 @@ class CalibratedEstimator(Estimator):
             base = self.roofline.compute_cost(work)
             if self.uses_compiler_estimates:
                 compiled = CompilerEstimateAttr.read_from_op(item.op)
-                if compiled is not None:
+                if compiled is not None and compiled.latency_ns is not None:
                     return self._build_banded_cost(base, compiled.latency_ns, *_COMPILER_BAND)
             is_roofline = work.is_free or not self.constants.is_measured
             timed = None if is_roofline else self.estimate_kernel_time(item)

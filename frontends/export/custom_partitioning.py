@@ -24,7 +24,7 @@ from hespas.dialects.protobuf import extract_hlo_module
 from hespas.dialects.xla import CompilationSettings, HloDump, compile_for_cpu
 from hespas.frontends.export.target_device import AbsentDevice
 from hespas.passes.base import PassRun
-from hespas.passes.compile.compiler_worker import find_dump
+from hespas.passes.compile.compiler_worker import find_complete_dump
 from hespas.passes.compile.hlo_to_stablehlo import convert_hlo_to_stablehlo
 from hespas.passes.prepare.census import collect_census
 from hespas.passes.prepare.device_grid import write_stated_count
@@ -166,7 +166,7 @@ def run_partitioner_here(
     Raises:
         HespasError: XLA, or the partitioning rule of a kernel, failed.
     """
-    passes, wanted, complete = CPU_DUMPS
+    passes, wanted = CPU_DUMPS
     bytecode = io.BytesIO()
     module.operation.write_bytecode(bytecode)
     errors: list[BaseException] = []
@@ -179,10 +179,10 @@ def run_partitioner_here(
 
     thread = threading.Thread(target=compile_bytecode, daemon=True)
     thread.start()
-    while thread.is_alive() and (waits or not find_dump(folder, complete)):
+    while thread.is_alive() and (waits or not find_complete_dump(folder, wanted)):
         time.sleep(POLL_S)
-    dump = find_dump(folder, wanted)
-    if dump is None or not find_dump(folder, complete):
+    dump = find_complete_dump(folder, wanted)
+    if dump is None:
         text = str(errors[0]) if errors else "it wrote no dump"
         raised = PYTHON_ERROR.findall(text)
         reason = raised[-1] if raised else extract_first_line(text)

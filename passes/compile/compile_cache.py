@@ -19,7 +19,7 @@ from typing import Any
 from hespas.support.errors import HespasError
 from hespas.support.output_file import write_atomically
 
-LEAST_S = 3.0  # faster compilations are not kept
+LEAST_S = 0.5  # faster compilations are not kept
 MAX_BYTES = 4 * 2**30  # the files that were not used for longest are removed
 _SAMPLE_BYTES = 2**20  # at the end of a library: with its size, they identify it
 

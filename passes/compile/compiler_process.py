@@ -46,6 +46,10 @@ TOO_LARGE = (
         r"Ran out of memory on (?P<space>\w+), .* \((?P<used>\S+)\) exceeds .* \((?P<limit>\S+)\)"
     ),
 )
+# XLA's compilers receive programs in a version of StableHLO that their plug-in can read.
+UNSERIALIZABLE = re.compile(r"Failed to serialize StableHLO to plugin version (?P<version>[\d.]+)")
+_ILLEGAL_OP = re.compile(r"(?P<place>loc\(.*?\): )?failed to legalize operation '(?P<op>[\w.]+)'")
+_VERSIONED_OP = re.compile(r"^vhlo\.(\w+)_v\d+$")
 _SIZE_MESSAGE = "it needs {used} of {limit} in memory {space}"
 _TIME_MESSAGE = "it did not finish in {seconds:g} s"
 
@@ -57,8 +61,7 @@ class CompileRequest:
     Attributes:
         compilation: The compilation settings.
         passes: A regular expression for the names of XLA's passes after which XLA writes a dump.
-        wanted: A regular expression for the name of the dump to return.
-        complete: A regular expression for the name of a dump that XLA writes after the wanted one.
+        wanted: A regular expression for the name of the dump to return, an HloProto.
         scheduled: Whether to keep the order of the instructions.
         keep_async: Whether asynchronous collectives of XLA:TPU stay asynchronous.
         target: The text of a GpuTargetConfigProto; None for the CPU and TPUs.
@@ -71,7 +74,6 @@ class CompileRequest:
     compilation: CompilationSettings
     passes: str
     wanted: str
-    complete: str
     scheduled: bool = False
     keep_async: bool = True
     target: str | None = None
@@ -211,6 +213,8 @@ def explain_failure(stderr: str, code: int) -> str:
         if too_large := pattern.search(stderr):
             sizes = too_large.groupdict()
             return _SIZE_MESSAGE.format(**{**sizes, "space": sizes["space"].lower()})
+    if unserializable := UNSERIALIZABLE.search(stderr):
+        return _explain_serialization(stderr, unserializable["version"])
     lines = [line for line in stderr.splitlines() if line.strip()]
     for line in reversed(lines):
         if line.startswith("error: "):
@@ -229,6 +233,17 @@ def explain_failure(stderr: str, code: int) -> str:
     if code < 0:
         return f"its process was ended by {signal.Signals(-code).name}"
     return lines[-1].strip() if lines else f"exit code {code}"
+
+
+def _explain_serialization(stderr: str, version: str) -> str:
+    """Explain why a program cannot be written in a version of StableHLO."""
+    form = f"StableHLO {version}, in which the compiler receives programs,"
+    illegal = _ILLEGAL_OP.search(stderr)
+    if illegal is None:
+        return f"{form} cannot express this one"
+    op = _VERSIONED_OP.sub(r"stablehlo.\1", illegal["op"])
+    place = re.search(r'"([^"]*)"', illegal["place"] or "")
+    return f"{form} cannot express the op {op}" + (f" ({place[1]})" if place else "")
 
 
 def describe_exceeded_limit(message: str) -> str:

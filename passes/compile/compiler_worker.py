@@ -1,7 +1,8 @@
 """The compiler worker: a process that runs XLA until the wanted HLO is dumped.
 
 XLA cannot run a part of its pipeline. The worker therefore starts a compilation, lets XLA dump HLO
-between its passes, and ends the process when a later dump shows that the wanted one is complete.
+between its passes, and ends the process as soon as the wanted dump is complete: XLA writes the size
+of the module before the module.
 XLA:TPU dumps nothing; it returns the HLO of a whole compilation.
 
 ``main(FOLDER)``, in a process of a worker template, reads ``FOLDER/request.json`` and bytecode from
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from hespas.dialects.mlir import ir, make_context
-from hespas.dialects.protobuf import extract_hlo_module
+from hespas.dialects.protobuf import extract_hlo_module, has_complete_module
 from hespas.dialects.xla import (
     CompilationSettings,
     HloDump,
@@ -61,7 +62,7 @@ def main(folder_name: str) -> None:
         _compile_request(folder, request)
     except Exception as error:
         # A failure after the wanted dump does not matter.
-        if find_dump(folder / DUMPS, request["wanted"]) is None:
+        if find_complete_dump(folder / DUMPS, request["wanted"]) is None:
             _exit_with_error(str(error))
     _end_compilation(folder, request)
 
@@ -105,7 +106,7 @@ def _watch_parent() -> None:
 def _watch_dumps(folder: Path, request: dict[str, Any]) -> None:
     parent = os.getppid()
     try:
-        while find_dump(folder / DUMPS, request["complete"]) is None:
+        while find_complete_dump(folder / DUMPS, request["wanted"]) is None:
             if os.getppid() != parent:
                 raise FileNotFoundError
             time.sleep(POLL_S)
@@ -114,9 +115,14 @@ def _watch_dumps(folder: Path, request: dict[str, Any]) -> None:
     _end_compilation(folder, request)
 
 
-def find_dump(folder: Path, pattern: str) -> Path | None:
-    """Find the first dump in a folder whose name matches; XLA numbers dumps in order."""
-    return min((path for path in folder.iterdir() if re.search(pattern, path.name)), default=None)
+def find_complete_dump(folder: Path, pattern: str) -> Path | None:
+    """Find the first dump in a folder whose name matches; None until XLA has written all of it.
+
+    XLA numbers dumps in order.
+    """
+    names = [path for path in folder.iterdir() if re.search(pattern, path.name)]
+    first = min(names, default=None)
+    return first if first is not None and has_complete_module(first) else None
 
 
 def _end_compilation(folder: Path, request: dict[str, Any]) -> NoReturn:
@@ -151,7 +157,7 @@ def _read_hlo(folder: Path, request: dict[str, Any]) -> bytes:
     """Return the HLO that was compiled: the wanted dump, or what is there already."""
     if (folder / HLO).exists():
         return (folder / HLO).read_bytes()
-    dump = find_dump(folder / DUMPS, request["wanted"])
+    dump = find_complete_dump(folder / DUMPS, request["wanted"])
     if dump is None:
         _exit_with_error(f"it did not dump {request['wanted']}")
     proto = extract_hlo_module(dump.read_bytes()) or b""

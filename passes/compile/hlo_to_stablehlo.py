@@ -3,30 +3,81 @@
 from __future__ import annotations
 
 import io
+import math
 
-from hespas.dialects.mlir import (
-    FRONTEND,
-    func,
-    hlo_proto_to_stablehlo,
-    hlo_text_to_proto,
-    ir,
-    make_context,
-    read_frontend_items,
-    write_frontend_items,
+from hespas.dialects.attr_codec import read_program_facts, write_program_facts
+from hespas.dialects.hlo_groups import expand_mesh_axis_groups
+from hespas.dialects.mlir import hlo_proto_to_stablehlo, ir, make_context
+from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
+from hespas.passes.compile import hlo_origin
+from hespas.passes.compile.async_pairs import (
+    replace_async_collectives,
+    restore_async_collectives,
 )
-from hespas.dialects.xla import hlo_proto_to_text
-from hespas.passes.compile import hlo_text, tpu_hlo
+from hespas.passes.compile.combined_collectives import (
+    replace_combined_collectives,
+    restore_combined_collectives,
+)
+from hespas.passes.compile.compiler_estimates import attach_compiler_estimates
+from hespas.passes.compile.hlo_program import HloProgram
+from hespas.passes.compile.named_shardings import replace_named_shardings
+from hespas.passes.compile.tpu_hlo import rewrite_tpu_hlo
+from hespas.passes.prepare.device_grid import write_stated_count
+
+Place = tuple[str, int, int]  # file, line and column
 
 
 def convert_hlo_to_stablehlo(proto: bytes, *, scheduled: bool = False) -> bytes:
-    """Convert a serialised HloModuleProto to StableHLO bytecode; raises RuntimeError."""
-    text = hlo_proto_to_text(proto, constants=scheduled or b"-start" in proto)
-    changed = hlo_text.replace_async_tuples(text)
-    if scheduled:
-        changed = hlo_text.add_schedule_dependencies(changed)
-    if changed != text:
-        proto = hlo_text_to_proto(changed)
-    return _import_hlo(proto, text)
+    """Convert a serialised HloModuleProto to StableHLO bytecode.
+
+    Args:
+        scheduled: Whether the ops are in the order of XLA's schedule, if there is one.
+
+    Raises:
+        RuntimeError: XLA's importer rejects the module.
+        ValueError: The protobuf is damaged.
+    """
+    program = HloProgram(proto)
+    replace_async_collectives(program)
+    return _encode_module(_import_program(program, make_context(), keep_schedule=scheduled))
+
+
+def import_hlo(proto: bytes, context: ir.Context) -> ir.Module:
+    """Import a serialised HloModuleProto of any of XLA's compilers, in its schedule if it has one.
+
+    Shardings of a program that XLA has partitioned are removed: they are of the program before,
+    whose shapes were global.
+
+    Raises:
+        RuntimeError: XLA's importer rejects the module.
+        ValueError: The protobuf is damaged, or contains a form of collective that is not known.
+    """
+    program = HloProgram(proto)
+    compiler = hlo_origin.find_compiler(program)
+    assignment = program.module.device_assignment
+    counts = {
+        NUM_REPLICAS: assignment.replica_count,
+        NUM_PARTITIONS: assignment.computation_count,
+    }
+    if compiler == hlo_origin.TPU:
+        rewrite_tpu_hlo(program, keep_async=True)
+    replace_async_collectives(program)
+    is_partitioned = hlo_origin.is_partitioned(program)
+    if is_partitioned:
+        for one in program.iterate_instructions():
+            one.ClearField("sharding")
+    module = _import_program(program, context, keep_schedule=True)
+    if not is_partitioned:
+        replace_named_shardings(module)
+    if compiler == hlo_origin.TPU:
+        attach_compiler_estimates(module, None)
+    for name, count in counts.items():
+        if count and math.prod(counts.values()) > 1:
+            write_stated_count(module, name, count)
+    if is_partitioned:
+        fact = hlo_origin.SCHEDULED_BY if program.is_scheduled else hlo_origin.PARTITIONED_BY
+        write_program_facts(module, {**read_program_facts(module), fact: compiler})
+    return module
 
 
 def convert_tpu_hlo(proto: bytes, *, keep_async: bool) -> bytes:
@@ -36,27 +87,52 @@ def convert_tpu_hlo(proto: bytes, *, keep_async: bool) -> bytes:
         RuntimeError: XLA's importer rejects the module.
         ValueError: The module contains a form of collective that is not known.
     """
-    text = tpu_hlo.rewrite_tpu_hlo(hlo_proto_to_text(proto, constants=True), keep_async=keep_async)
-    return _import_hlo(hlo_text_to_proto(hlo_text.add_schedule_dependencies(text)), text)
+    program = HloProgram(proto)
+    rewrite_tpu_hlo(program, keep_async=keep_async)
+    return _encode_module(_import_program(program, make_context(), keep_schedule=True))
 
 
-def _import_hlo(proto: bytes, text: str) -> bytes:
-    """Import HLO, and restore what the importer loses from its text."""
-    module = ir.Module.parse(hlo_proto_to_stablehlo(proto), make_context())
-    _restore_async_tuples(module)
-    _restore_locations(module, text)
+def _import_program(program: HloProgram, context: ir.Context, *, keep_schedule: bool) -> ir.Module:
+    """Import a program, and restore what the importer loses."""
+    replace_combined_collectives(program)
+    expand_mesh_axis_groups(program.iterate_instructions())
+    places = _find_places(program)
+    proto = program.serialize(keep_schedule=keep_schedule)
+    module = ir.Module.parse(hlo_proto_to_stablehlo(proto), context)
+    restore_combined_collectives(module)
+    restore_async_collectives(module)
+    if places:
+        _restore_locations(module, places)
+    return module
+
+
+def _encode_module(module: ir.Module) -> bytes:
     buffer = io.BytesIO()
     module.operation.write_bytecode(buffer)
     return buffer.getvalue()
 
 
-def _restore_locations(module: ir.Module, text: str) -> None:
+def _find_places(program: HloProgram) -> dict[str, Place]:
+    """Find the places of the instructions without a name from the framework, by their names."""
+    frames = program.module.stack_frame_index
+    places: dict[str, Place] = {}
+    for one in program.iterate_instructions():
+        metadata = one.metadata
+        if metadata.op_name:
+            continue
+        if metadata.source_file:
+            places[one.name] = (
+                metadata.source_file, metadata.source_line, metadata.source_column
+            )  # fmt: skip
+        elif 0 < metadata.stack_frame_id <= len(frames.stack_frames):
+            frame = frames.stack_frames[metadata.stack_frame_id - 1]
+            at = frames.file_locations[frame.file_location_id - 1]
+            places[one.name] = frames.file_names[at.file_name_id - 1], at.line, at.column
+    return places
+
+
+def _restore_locations(module: ir.Module, places: dict[str, Place]) -> None:
     """Add file and line to the locations of ops that have only the name of their instruction."""
-    places = {
-        name: (file, line, column) for name, file, line, column in hlo_text.parse_sources(text)
-    }
-    if not places:
-        return
     context = module.context
     locations: dict[str, ir.Location] = {}
 
@@ -72,78 +148,3 @@ def _restore_locations(module: ir.Module, text: str) -> None:
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(restore_op_location)
-
-
-def _restore_async_tuples(module: ir.Module) -> None:
-    """Replace marked collectives and barriers by the two ends of asynchronous collectives."""
-    starts: dict[str, ir.Operation] = {}
-    dones: dict[str, ir.Operation] = {}
-
-    def collect_marked_end(op: ir.Operation) -> ir.WalkResult:
-        if FRONTEND in op.attributes:
-            number = _remove_async_mark(op)
-            if number:
-                ends = dones if op.name == "stablehlo.optimization_barrier" else starts
-                ends[number] = op
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(collect_marked_end)
-    for number, collective in starts.items():
-        _create_async_pair(module, collective, dones[number], f"in_flight_{number}")
-        dones[number].erase()
-        collective.erase()
-
-
-def _remove_async_mark(op: ir.Operation) -> str:
-    """Remove the mark from an op and return its number; an empty string if there is no mark."""
-    items = read_frontend_items(op)
-    mark = items.pop(hlo_text.IN_FLIGHT, None)
-    if mark is None:
-        return ""
-    write_frontend_items(op, items)
-    return ir.StringAttr(mark).value
-
-
-def _create_async_pair(
-    module: ir.Module, collective: ir.Operation, done: ir.Operation, name: str
-) -> None:
-    """Create an async pair of mhlo before the two ops; StableHLO's pair has only one result."""
-    context = module.context
-    kinds = [operand.type for operand in collective.operands]
-    results = [result.type for result in collective.results]
-    body = _outline_collective(module, name, collective)
-    attributes = {
-        "called_computation": ir.FlatSymbolRefAttr.get(name, context),
-        "execution_thread": ir.StringAttr.get("main", context),
-    }
-    body.attributes["execution_thread"] = attributes["execution_thread"]
-    ends = ", ".join(
-        str(part[0]) if len(part) == 1 else f"tuple<{', '.join(map(str, part))}>"
-        for part in (kinds, results)
-    )
-    bundle = ir.Type.parse(f"!mhlo.async_bundle<{ends}>", context)
-    operands = list(collective.operands)
-    with collective.location, ir.InsertionPoint(collective):
-        start = ir.Operation.create("mhlo.async_start", [bundle], operands, attributes)
-    with done.location, ir.InsertionPoint(done):
-        end = ir.Operation.create("mhlo.async_done", results, list(start.results), attributes)
-    for old, new in zip(done.results, end.results, strict=True):
-        old.replace_all_uses_with(new)
-
-
-def _outline_collective(module: ir.Module, name: str, collective: ir.Operation) -> ir.Operation:
-    """Create a private function that applies a copy of the collective to its arguments."""
-    kind = ir.FunctionType.get(
-        [operand.type for operand in collective.operands],
-        [result.type for result in collective.results],
-        module.context,
-    )
-    with collective.location, ir.InsertionPoint.at_block_begin(module.body):
-        function = func.FuncOp(name, kind, visibility="private")
-        block = function.add_entry_block()
-        with ir.InsertionPoint(block):
-            inner = collective.clone().operation
-            for i, argument in enumerate(block.arguments):
-                inner.operands[i] = argument
-            func.ReturnOp(list(inner.results))
-    return function.operation

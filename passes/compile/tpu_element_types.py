@@ -6,18 +6,18 @@ read another type than it writes, and a collective convert what it sends.
 
 from __future__ import annotations
 
-import dataclasses
-import re
 from collections.abc import Mapping
 
-from hespas.passes.compile.hlo_instructions import (
+from hespas.passes.compile.async_pairs import IN_FLIGHT
+from hespas.passes.compile.hlo_program import (
+    COLLECTIVES,
     HloComputation,
     HloInstruction,
     HloProgram,
-    split_tuple_type,
+    copy_message,
+    list_result_shapes,
+    read_frontend_value,
 )
-from hespas.passes.compile.hlo_text import IN_FLIGHT
-from hespas.passes.compile.tpu_async import COLLECTIVES
 
 _FIRST, _FIRST_TWO, _ALL = slice(0, 1), slice(0, 2), slice(0, None)
 # The operands that have the element type of the result, by opcode.
@@ -38,123 +38,146 @@ _SAME_TYPE: dict[str, slice] = {
 }  # fmt: skip
 
 
-def convert_mixed_operands(computation: HloComputation) -> None:
-    """Add conversions where XLA:TPU lets an op read another element type than it writes."""
-    by_name = {one.name: one for one in computation.instructions}
-    output: list[HloInstruction] = []
-    for one in computation.instructions:
-        element = _get_element(one)
-        positions = _SAME_TYPE.get(one.opcode, slice(0, 0))
-        if one.opcode == "copy" and _get_element(by_name[one.operands[0]]) != element:
-            one.opcode, positions = "convert", slice(0, 0)
-        for i in range(len(one.operands))[positions]:
-            output += _convert_operand(one, i, element, by_name)
-        output.append(one)
-    computation.instructions = output
+class ElementTypeConverter:
+    """Adds conversions to the computations of a module."""
 
+    def __init__(self, program: HloProgram) -> None:
+        self.program = program
+        self._reducers: dict[tuple[int, int], HloComputation] = {}
 
-def convert_mixed_reductions(program: HloProgram, computation: HloComputation) -> None:
-    """Add conversions around reductions of an array that do not add in the type of their result."""
-    by_name = {one.name: one for one in computation.instructions}
-    output: list[HloInstruction] = []
-    for one in computation.instructions:
-        if one.opcode == "reduce" and not one.type.startswith("("):
-            reducer = one.read_attribute("to_apply").removeprefix("%")
-            element = _get_element(program.computations[reducer].find_root())
-            for i in range(len(one.operands)):
-                output += _convert_operand(one, i, element, by_name)
-            if _get_element(one) != element:
-                array_type = f"{element}[{one.type.partition('[')[2]}"
-                name = f"{one.name}.{element}"
-                output.append(dataclasses.replace(one, name=name, type=array_type, is_root=False))
-                one = dataclasses.replace(one, opcode="convert", operands=[name], attributes="")
-        output.append(one)
-    computation.instructions = output
-
-
-def convert_sent_operands(program: HloProgram, computation: HloComputation) -> None:
-    """Add conversions before collectives whose results have another element type.
-
-    XLA:TPU lets such a collective convert what it sends, which StableHLO cannot express. Neither
-    can it express one with results of several element types, which is divided.
-    """
-    by_name = {one.name: one for one in computation.instructions}
-    output: list[HloInstruction] = []
-    for one in computation.instructions:
-        parts = _divide_mixed_collective(one) if one.opcode in COLLECTIVES else []
-        for part in parts:
-            elements = _list_elements(part)
-            for i, element in enumerate(elements):
-                output += _convert_operand(part, i, element, by_name, "sent")
-            _convert_reduction(program, part, elements[0])
-            output.append(part)
-        if not parts:
+    def convert_mixed_operands(self, computation: HloComputation) -> None:
+        """Add conversions where XLA:TPU lets an op read another element type than it writes."""
+        by_id = computation.index_instructions()
+        output: list[HloInstruction] = []
+        for one in computation.instructions:
+            element = one.shape.element_type
+            positions = _SAME_TYPE.get(one.opcode, slice(0, 0))
+            if one.opcode == "copy" and by_id[one.operand_ids[0]].shape.element_type != element:
+                one.opcode, positions = "convert", slice(0, 0)
+            for i in range(len(one.operand_ids))[positions]:
+                output += _convert_operand(computation, one, i, element, by_id)
             output.append(one)
-        elif len(parts) > 1:
-            names = [part.name for part in parts]
-            output.append(dataclasses.replace(one, opcode="tuple", operands=names, attributes=""))
-    computation.instructions = output
+        computation.instructions = output
+
+    def convert_mixed_reductions(self, computation: HloComputation) -> None:
+        """Add conversions around reductions of an array that add in another type than they have."""
+        by_id = computation.index_instructions()
+        output: list[HloInstruction] = []
+        for one in computation.instructions:
+            element = self._find_reduced_type(one) if one.opcode == "reduce" else None
+            if element is not None and not one.shape.tuple_shapes:
+                for i in range(len(one.operand_ids)):
+                    output += _convert_operand(computation, one, i, element, by_id)
+                if one.shape.element_type != element:
+                    reduction = computation.copy_instruction(one, f"{one.name}.reduce")
+                    reduction.shape.element_type = element
+                    output.append(reduction)
+                    one = _build_conversion(computation, one, reduction)
+            output.append(one)
+        computation.instructions = output
+
+    def convert_sent_operands(self, computation: HloComputation) -> None:
+        """Add conversions before collectives whose results have another element type.
+
+        XLA:TPU lets such a collective convert what it sends, which StableHLO cannot express.
+        Neither can it express one with results of several element types, which is divided.
+        """
+        by_id = computation.index_instructions()
+        output: list[HloInstruction] = []
+        for one in computation.instructions:
+            if one.opcode not in COLLECTIVES:
+                output.append(one)
+                continue
+            parts = _divide_mixed_collective(computation, one)
+            for part in parts:
+                elements = _list_elements(part)
+                for i, element in enumerate(elements):
+                    output += _convert_operand(computation, part, i, element, by_id, "sent")
+                self._convert_reduction(part, elements[0])
+                output.append(part)
+            if len(parts) > 1:
+                joined = computation.create_instruction(
+                    one.name, "tuple", one.shape, [part.id for part in parts]
+                )
+                joined.id = one.id
+                output.append(joined)
+        computation.instructions = output
+
+    def _find_reduced_type(self, instruction: HloInstruction) -> int | None:
+        """Return the element type that an instruction reduces in; None if it reduces nothing."""
+        reducer = self.program.find_called(instruction)
+        return reducer.find_root().shape.element_type if reducer is not None else None
+
+    def _convert_reduction(self, collective: HloInstruction, element: int) -> None:
+        """Let a collective reduce in the element type of its results."""
+        own = self._find_reduced_type(collective)
+        if own is None or own == element:
+            return
+        source = self.program.computations[collective.called_computation_ids[0]]
+        key = source.id, element
+        if key not in self._reducers:
+            name = f"{source.message.name}.{element}"
+            converted = self.program.create_computation(name, source)
+            for one in converted.instructions:
+                if one.shape.element_type == own:
+                    one.shape.element_type = element
+            shape = converted.message.program_shape
+            for each in (*shape.parameters, shape.result):
+                each.element_type = element
+            self._reducers[key] = converted
+        collective.called_computation_ids[:] = [self._reducers[key].id]
 
 
-def _divide_mixed_collective(collective: HloInstruction) -> list[HloInstruction]:
+def _divide_mixed_collective(
+    computation: HloComputation, collective: HloInstruction
+) -> list[HloInstruction]:
     """Return the collective, or one for each operand if its results have several element types."""
     if len(set(_list_elements(collective))) == 1:
         return [collective]
-    if IN_FLIGHT in collective.attributes:
+    if read_frontend_value(collective, IN_FLIGHT):
         raise ValueError(f"the asynchronous {collective.name} has results of several types")
-    return [
-        dataclasses.replace(
-            collective, name=f"{collective.name}.part{i}", type=type_, operands=[operand],
-            is_root=False,
-        )
-        for i, (type_, operand) in enumerate(
-            zip(split_tuple_type(collective.type), collective.operands, strict=True)
-        )
-    ]  # fmt: skip
+    parts = []
+    for i, (shape, operand) in enumerate(
+        zip(list_result_shapes(collective.shape), collective.operand_ids, strict=True)
+    ):
+        part = computation.copy_instruction(collective, f"{collective.name}.part{i}")
+        part.shape.CopyFrom(shape)
+        part.operand_ids[:] = [operand]
+        parts.append(part)
+    return parts
 
 
-def _convert_reduction(program: HloProgram, collective: HloInstruction, element: str) -> None:
-    """Let a collective reduce in the element type of its results."""
-    name = collective.read_attribute("to_apply").removeprefix("%")
-    own = _get_element(program.computations[name].find_root()) if name else element
-    if own == element:
-        return
-    new_name = f"{name}.{element}"
-    instructions = [
-        dataclasses.replace(
-            one, name=f"{one.name}.{element}", type=one.type.replace(f"{own}[", f"{element}["),
-            operands=[f"{operand}.{element}" for operand in one.operands],
-        )
-        for one in program.computations[name].instructions
-    ]  # fmt: skip
-    converted = {new_name: HloComputation(new_name, False, instructions)}
-    program.computations = {**converted, **program.computations}  # before its callers
-    collective.attributes = re.sub(
-        r"\bto_apply=%[\w.\-]+", f"to_apply=%{new_name}", collective.attributes
-    )
-
-
-def _get_element(instruction: HloInstruction) -> str:
-    return instruction.type.partition("[")[0]
-
-
-def _list_elements(instruction: HloInstruction) -> list[str]:
+def _list_elements(instruction: HloInstruction) -> list[int]:
     """Return the element type of each result."""
-    return [type_.partition("[")[0] for type_ in split_tuple_type(instruction.type)]
+    return [shape.element_type for shape in list_result_shapes(instruction.shape)]
 
 
 def _convert_operand(
+    computation: HloComputation,
     instruction: HloInstruction,
     position: int,
-    element: str,
-    by_name: Mapping[str, HloInstruction],
+    element: int,
+    by_id: Mapping[int, HloInstruction],
     label: str = "operand",
 ) -> list[HloInstruction]:
     """Let an operand have an element type; returns the conversion before it, or none if it has."""
-    operand = by_name[instruction.operands[position]]
-    if _get_element(operand) == element:
+    operand = by_id[instruction.operand_ids[position]]
+    if operand.shape.element_type == element:
         return []
-    array_type = f"{element}[{operand.type.partition('[')[2]}"
+    shape = copy_message(operand.shape)
+    shape.element_type = element
     name = f"{instruction.name}.{label}{position}"
-    instruction.operands[position] = name
-    return [HloInstruction(name, array_type, "convert", [operand.name])]
+    conversion = computation.create_instruction(name, "convert", shape, [operand.id])
+    instruction.operand_ids[position] = conversion.id
+    return [conversion]
+
+
+def _build_conversion(
+    computation: HloComputation, instruction: HloInstruction, operand: HloInstruction
+) -> HloInstruction:
+    """Build the conversion of an operand that stands for an instruction."""
+    conversion = computation.create_instruction(
+        instruction.name, "convert", instruction.shape, [operand.id]
+    )
+    conversion.id = instruction.id
+    return conversion

@@ -9,18 +9,13 @@ both, which XLA writes with a dilated operand). Which one follows from the posit
 from __future__ import annotations
 
 import functools
-import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hespas.passes.compile.hlo_instructions import (
-    HloComputation,
-    HloInstruction,
-    parse_array_type,
-)
+from hespas.passes.compile.hlo_program import HloComputation, HloInstruction, Shape, copy_message
 
 _MAX_POSITIONS = 2**20  # output x kernel positions of a dimension that is examined
 _LHS, _RHS, _CONTRACTED, _BATCH = "lhs", "rhs", "contracted", "batch"
-_GROUPS = re.compile(r"\b(feature|batch)_group_count=")
 
 
 @dataclass(frozen=True)
@@ -57,24 +52,27 @@ def replace_convolutions(computation: HloComputation, *, is_fused: bool) -> None
     Outside a fusion, only those whose result needs no transpose are replaced, because a transpose
     would be a kernel of its own.
     """
-    by_name = {one.name: one for one in computation.instructions}
+    by_id = computation.index_instructions()
     output: list[HloInstruction] = []
     for one in computation.instructions:
-        product = _build_product(one, by_name) if one.opcode == "convolution" else None
-        is_accepted = product is not None and (
-            is_fused or not any(step.opcode == "transpose" for step in product)
-        )
-        output += product if product is not None and is_accepted else [one]
+        product = None
+        if one.opcode == "convolution":
+            product = _build_product(computation, one, by_id, may_transpose=is_fused)
+        output += product if product is not None else [one]
     computation.instructions = output
 
 
 def _build_product(
-    convolution: HloInstruction, by_name: dict[str, HloInstruction]
+    computation: HloComputation,
+    convolution: HloInstruction,
+    by_id: dict[int, HloInstruction],
+    *,
+    may_transpose: bool,
 ) -> list[HloInstruction] | None:
-    """Return a product with the transpose and reshape of its result; None if it is not one."""
-    lhs, rhs = (parse_array_type(by_name[name].type)[1] for name in convolution.operands)
-    element, shape = parse_array_type(convolution.type)
-    dims = _find_product_dims(convolution.attributes, lhs, rhs, shape)
+    """Build a product with the transpose and reshape of its result; None if it is not one."""
+    lhs, rhs = (by_id[number].shape.dimensions for number in convolution.operand_ids)
+    shape = convolution.shape.dimensions
+    dims = _find_product_dims(convolution, lhs, rhs, shape)
     if dims is None:
         return None
     order = [*((_LHS, i) for i in dims.lhs_batch)]
@@ -88,80 +86,92 @@ def _build_product(
     wanted = [at for at in dims.result if at is not None]
     permutation = [order.index(at) for at in wanted]
     permutation += [i for i in range(len(order)) if i not in permutation]  # of size 1
-    steps = [(sizes, "dot", _format_dot_attributes(dims, convolution.attributes))]
-    if [i for i in permutation if sizes[i] > 1] != sorted(i for i in permutation if sizes[i] > 1):
+    product = copy_message(convolution)
+    product.opcode = "dot"
+    product.shape.CopyFrom(_reshape(convolution.shape, sizes))
+    for name in ("window", "convolution_dimension_numbers", "feature_group_count",
+                 "batch_group_count"):  # fmt: skip
+        product.ClearField(name)
+    numbers = product.dot_dimension_numbers
+    numbers.lhs_batch_dimensions.extend(dims.lhs_batch)
+    numbers.rhs_batch_dimensions.extend(dims.rhs_batch)
+    numbers.lhs_contracting_dimensions.extend(dims.lhs_contracted)
+    numbers.rhs_contracting_dimensions.extend(dims.rhs_contracted)
+    steps = [product]
+    large = [i for i in permutation if sizes[i] > 1]
+    if large != sorted(large):
+        if not may_transpose:
+            return None
         sizes = [sizes[i] for i in permutation]
-        order_text = ",".join(map(str, permutation))
-        steps.append((sizes, "transpose", f", dimensions={{{order_text}}}"))
-    if tuple(sizes) != shape:
-        steps.append((list(shape), "reshape", ""))
-    return _chain_instructions(convolution, element, steps)
+        steps.append(_append_step(computation, steps[-1], "transpose", sizes))
+        steps[-1].dimensions.extend(permutation)
+    if sizes != list(shape):
+        steps.append(_append_step(computation, steps[-1], "reshape", list(shape)))
+    steps[-1].name, steps[-1].id = convolution.name, convolution.id
+    steps[-1].shape.CopyFrom(convolution.shape)
+    return steps
 
 
-def _chain_instructions(
-    convolution: HloInstruction, element: str, steps: list[tuple[list[int], str, str]]
-) -> list[HloInstruction]:
-    """Return the steps, of which the last one has the name and the type of the convolution."""
-    metadata = re.search(r", metadata=\{.*?\}", convolution.attributes)
-    chain: list[HloInstruction] = []
-    for number, (sizes, opcode, attributes) in enumerate(steps):
-        is_last = number == len(steps) - 1
-        chain.append(
-            HloInstruction(
-                convolution.name if is_last else f"{convolution.name}.{opcode}",
-                convolution.type if is_last else f"{element}[{','.join(map(str, sizes))}]",
-                opcode,
-                [chain[-1].name] if chain else convolution.operands,
-                "",
-                attributes if number == 0 else f"{attributes}{metadata[0] if metadata else ''}",
-                convolution.is_root and is_last,
-            )
-        )
-    return chain
+def _append_step(
+    computation: HloComputation, before: HloInstruction, opcode: str, sizes: list[int]
+) -> HloInstruction:
+    """Build the step after another one, which gets a name and an id of its own."""
+    name = before.name
+    before.name, before.id = f"{name}.{before.opcode}", computation.take_id()
+    step = computation.create_instruction(name, opcode, _reshape(before.shape, sizes), [before.id])
+    if before.HasField("metadata"):
+        step.metadata.CopyFrom(before.metadata)
+    return step
 
 
-def _format_dot_attributes(dims: _ProductDims, attributes: str) -> str:
-    """Return the attributes of the product: its dimensions, and what the convolution has else."""
-    fields = (
-        ("lhs_batch_dims", dims.lhs_batch), ("lhs_contracting_dims", dims.lhs_contracted),
-        ("rhs_batch_dims", dims.rhs_batch), ("rhs_contracting_dims", dims.rhs_contracted),
-    )  # fmt: skip
-    text = "".join(f", {name}={{{','.join(map(str, at))}}}" for name, at in fields if at)
-    return text + re.sub(r", (window=\{[^}]*\}|dim_labels=[^,\s]+)", "", attributes)
+def _reshape(shape: Shape, sizes: list[int]) -> Shape:
+    """Return the shape of an array with the element type of another one, in the default layout."""
+    reshaped = type(shape)()
+    reshaped.element_type = shape.element_type
+    reshaped.dimensions.extend(sizes)
+    reshaped.is_dynamic_dimension.extend([False] * len(sizes))
+    reshaped.layout.minor_to_major.extend(reversed(range(len(sizes))))
+    return reshaped
 
 
 def _find_product_dims(
-    attributes: str, lhs: tuple[int, ...], rhs: tuple[int, ...], result: tuple[int, ...]
+    convolution: HloInstruction, lhs: Sequence[int], rhs: Sequence[int], result: Sequence[int]
 ) -> _ProductDims | None:
     """Return the dimensions of the product that a convolution computes; None if there is none."""
-    labels = re.search(r"\bdim_labels=(\w+)_(\w+)->(\w+)", attributes)
-    if not labels or _GROUPS.search(attributes):
+    if convolution.feature_group_count > 1 or convolution.batch_group_count > 1:
         return None
-    lhs_labels, rhs_labels, result_labels = labels.groups()
+    numbers = convolution.convolution_dimension_numbers
     dims = _ProductDims(
-        lhs_contracted=[lhs_labels.index("f")], rhs_contracted=[rhs_labels.index("i")]
+        lhs_contracted=[numbers.input_feature_dimension],
+        rhs_contracted=[numbers.kernel_input_feature_dimension],
     )
-    places: dict[str, tuple[str, int] | None] = {
-        "b": (_LHS, lhs_labels.index("b")), "f": (_RHS, rhs_labels.index("o"))
-    }  # fmt: skip
-    for number, window in enumerate(_parse_windows(attributes)):
-        label = str(number)
-        at = lhs_labels.index(label), rhs_labels.index(label), result_labels.index(label)
-        role = _classify_dimension(lhs[at[0]], result[at[2]], window)
+    places: dict[int, tuple[str, int] | None] = {
+        numbers.output_batch_dimension: (_LHS, numbers.input_batch_dimension),
+        numbers.output_feature_dimension: (_RHS, numbers.kernel_output_feature_dimension),
+    }
+    spatial = zip(
+        _read_windows(convolution),
+        numbers.input_spatial_dimensions,
+        numbers.kernel_spatial_dimensions,
+        numbers.output_spatial_dimensions,
+        strict=True,
+    )
+    for window, left, right, out in spatial:
+        role = _classify_dimension(lhs[left], result[out], window)
         if role is None:
             return None
         if role in (_BATCH, _CONTRACTED):
-            left, right = (
+            lefts, rights = (
                 (dims.lhs_batch, dims.rhs_batch)
                 if role == _BATCH
                 else (dims.lhs_contracted, dims.rhs_contracted)
             )
-            left.append(at[0])
-            right.append(at[1])
-        places[label] = {
-            _LHS: (_LHS, at[0]), _BATCH: (_LHS, at[0]), _RHS: (_RHS, at[1]), _CONTRACTED: None
+            lefts.append(left)
+            rights.append(right)
+        places[out] = {
+            _LHS: (_LHS, left), _BATCH: (_LHS, left), _RHS: (_RHS, right), _CONTRACTED: None
         }[role]  # fmt: skip
-    dims.result = [places[label] for label in result_labels]
+    dims.result = [places[i] for i in range(len(result))]
     return dims
 
 
@@ -188,20 +198,16 @@ def _classify_dimension(size: int, out: int, window: _Window) -> str | None:
     return None
 
 
-def _parse_windows(attributes: str) -> list[_Window]:
-    """Parse ``window={size=1x64 pad=0_0x63_63 rhs_reversal=0x1}``."""
-    match = re.search(r"\bwindow=\{([^}]*)\}", attributes)
-    fields = dict(part.split("=") for part in match[1].split()) if match else {}
-    columns = {name: text.split("x") for name, text in fields.items()}
-    count = len(columns.get("size", ()))
+def _read_windows(convolution: HloInstruction) -> list[_Window]:
+    """Return the windows of the spatial dimensions."""
     return [
         _Window(
-            int(columns["size"][i]),
-            int(columns["stride"][i]) if "stride" in columns else 1,
-            int(columns["pad"][i].split("_")[0]) if "pad" in columns else 0,
-            int(columns["lhs_dilate"][i]) if "lhs_dilate" in columns else 1,
-            int(columns["rhs_dilate"][i]) if "rhs_dilate" in columns else 1,
-            columns["rhs_reversal"][i] == "1" if "rhs_reversal" in columns else False,
+            dimension.size,
+            dimension.stride,
+            dimension.padding_low,
+            dimension.base_dilation,
+            dimension.window_dilation,
+            dimension.window_reversal,
         )
-        for i in range(count)
+        for dimension in convolution.window.dimensions
     ]

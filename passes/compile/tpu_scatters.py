@@ -6,18 +6,13 @@ one operand, so a fusion of several becomes one reduce-scatter for each, with ch
 
 from __future__ import annotations
 
-import dataclasses
-import re
-
-from hespas.passes.compile.hlo_instructions import (
+from hespas.passes.compile.hlo_program import (
     HloComputation,
     HloInstruction,
     HloProgram,
-    parse_array_type,
-    split_tuple_type,
+    Shape,
+    list_result_shapes,
 )
-
-_BACKEND_CONFIG = re.compile(r", backend_config=.*$")
 
 
 class ScatterReplacer:
@@ -25,7 +20,6 @@ class ScatterReplacer:
 
     def __init__(self, program: HloProgram) -> None:
         self.program = program
-        self.next_channel = program.find_free_channel()
 
     def replace_fusions(self, computation: HloComputation) -> None:
         """Replace the fusions that a computation runs; raises ValueError for an unknown form."""
@@ -37,65 +31,66 @@ class ScatterReplacer:
             if body is None or not reductions:
                 output.append(one)
             else:
-                output += self._build_scatters(one, body, reductions)
+                output += self._build_scatters(computation, one, body, reductions)
         computation.instructions = output
 
     def _build_scatters(
-        self, fusion: HloInstruction, body: HloComputation, reductions: list[HloInstruction]
+        self,
+        computation: HloComputation,
+        fusion: HloInstruction,
+        body: HloComputation,
+        reductions: list[HloInstruction],
     ) -> list[HloInstruction]:
-        """Return the reduce-scatters, and the tuple of their results if there are several."""
-        numbers = {one.name: i for i, one in enumerate(body.list_parameters())}
-        table = {one.name: one for one in body.instructions}
+        """Build the reduce-scatters, and the tuple of their results if there are several."""
+        operands = {
+            one.id: fusion.operand_ids[number] for number, one in enumerate(body.list_parameters())
+        }
+        table = body.index_instructions()
         root = body.find_root()
-        results = root.operands if root.opcode == "tuple" else [root.name]
+        results = root.operand_ids if root.opcode == "tuple" else [root.id]
         scatters: list[HloInstruction] = []
         paddings: list[HloInstruction] = []
-        for i, (result, type_) in enumerate(
-            zip(results, split_tuple_type(fusion.type), strict=True)
+        for i, (result, shape) in enumerate(
+            zip(results, list_result_shapes(fusion.shape), strict=True)
         ):
             operand = _find_reduced_operand(table, result)
-            padding = _copy_padding(fusion, table, operand, numbers)
+            padding = _copy_padding(computation, fusion, table, operand, operands)
             if len(reductions) != 1 or padding is None:
                 raise ValueError(f"{fusion.name} is not a reduce-scatter of its operands")
             paddings += padding
-            attributes = self._format_scatter_attributes(
-                fusion, reductions[0], table[operand].type, type_
-            )
-            scatters.append(
-                HloInstruction(
-                    fusion.name if len(results) == 1 else f"{fusion.name}.scatter{i}",
-                    type_,
-                    "reduce-scatter",
-                    [padding[-1].name if padding else fusion.operands[numbers[operand]]],
-                    "",
-                    attributes,
-                    fusion.is_root and len(results) == 1,
-                )
-            )
+            name = fusion.name if len(results) == 1 else f"{fusion.name}.scatter{i}"
+            scatter = computation.copy_instruction(reductions[0], name)
+            scatter.opcode, scatter.channel_id = "reduce-scatter", self.program.choose_channel()
+            scatter.ClearField("backend_config")
+            scatter.dimensions[:] = [_find_divided(fusion, table[operand].shape, shape)]
+            scatter.shape.CopyFrom(shape)
+            scatter.operand_ids[:] = [padding[-1].id if padding else operands[operand]]
+            scatters.append(scatter)
         if len(scatters) == 1:
+            scatters[0].id = fusion.id
             return paddings + scatters
-        names = [one.name for one in scatters]
-        return [
-            *paddings,
-            *scatters,
-            HloInstruction(fusion.name, fusion.type, "tuple", names, is_root=fusion.is_root),
-        ]
+        joined = computation.create_instruction(
+            fusion.name, "tuple", fusion.shape, [one.id for one in scatters]
+        )
+        joined.id = fusion.id
+        return [*paddings, *scatters, joined]
 
-    def _format_scatter_attributes(
-        self, fusion: HloInstruction, reduction: HloInstruction, operand: str, result: str
-    ) -> str:
-        """Return the attributes of a reduce-scatter: those of the reduction, and the dimension."""
-        before, after = parse_array_type(operand)[1], parse_array_type(result)[1]
-        divided = [i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b]
-        if len(before) != len(after) or len(divided) != 1:
-            raise ValueError(f"{fusion.name} does not divide one dimension of {operand}")
-        text = re.sub(r"\bchannel_id=\d+", f"channel_id={self.next_channel}", reduction.attributes)
-        self.next_channel += 1
-        return f", dimensions={{{divided[0]}}}{_BACKEND_CONFIG.sub('', text)}"
+
+def _find_divided(fusion: HloInstruction, operand: Shape, result: Shape) -> int:
+    """Return the dimension that the devices divide; raises ValueError if there is not one."""
+    before, after = operand.dimensions, result.dimensions
+    divided = [i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b]
+    if len(before) != len(after) or len(divided) != 1:
+        raise ValueError(f"{fusion.name} does not divide one dimension of {list(before)}")
+    return divided[0]
 
 
 def _copy_padding(
-    fusion: HloInstruction, table: dict[str, HloInstruction], name: str, numbers: dict[str, int]
+    computation: HloComputation,
+    fusion: HloInstruction,
+    table: dict[int, HloInstruction],
+    number: int,
+    operands: dict[int, int],
 ) -> list[HloInstruction] | None:
     """Copy the padding of what is reduced, so that the devices divide it, to before the fusion.
 
@@ -103,22 +98,23 @@ def _copy_padding(
         The value that is padded with, and the pad; empty without padding; None if what is reduced
         is not an operand of the fusion.
     """
-    if name in numbers:
+    if number in operands:
         return []
-    pad = table.get(name)
-    if pad is None or pad.opcode != "pad" or pad.operands[0] not in numbers:
+    pad = table.get(number)
+    if pad is None or pad.opcode != "pad" or pad.operand_ids[0] not in operands:
         return None
     prefix = f"{fusion.name}.{pad.name}"
-    value = dataclasses.replace(table[pad.operands[1]], name=f"{prefix}.value")
-    operands = [fusion.operands[numbers[pad.operands[0]]], value.name]
-    return [value, dataclasses.replace(pad, name=prefix, operands=operands)]
+    value = computation.copy_instruction(table[pad.operand_ids[1]], f"{prefix}.value")
+    copied = computation.copy_instruction(pad, prefix)
+    copied.operand_ids[:] = [operands[pad.operand_ids[0]], value.id]
+    return [value, copied]
 
 
-def _find_reduced_operand(table: dict[str, HloInstruction], name: str) -> str:
-    """Return the operand of the all-reduce whose result is sliced; "" if there is none."""
-    one, number = table[name], 0
+def _find_reduced_operand(table: dict[int, HloInstruction], result: int) -> int:
+    """Return the operand of the all-reduce whose result is sliced; 0 if there is none."""
+    one, number = table[result], 0
     while one.opcode in ("dynamic-slice", "get-tuple-element", "bitcast"):
         if one.opcode == "get-tuple-element":
-            number = int(one.read_attribute("index"))
-        one = table[one.operands[0]]
-    return one.operands[number] if one.opcode == "all-reduce" else ""
+            number = one.tuple_index
+        one = table[one.operand_ids[0]]
+    return one.operand_ids[number] if one.opcode == "all-reduce" else 0

@@ -11,154 +11,143 @@ in memory space 5. Each becomes a custom call that starts the copy and a barrier
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from dataclasses import dataclass, field
 
 from hespas.dialects.attrs import SLICES
+from hespas.dialects.hlo_groups import read_replica_groups, write_replica_groups
+from hespas.dialects.hlo_schema import build_hlo_message
 from hespas.dialects.op_kinds import FETCH_CALL_TARGET, NETWORK_MARK, OFFLOAD_CALL_TARGET
-from hespas.passes.compile.hlo_instructions import (
+from hespas.passes.compile.async_pairs import PairMarker
+from hespas.passes.compile.hlo_program import (
+    ASYNC_DONE,
     HloComputation,
     HloInstruction,
     HloProgram,
-    split_tuple_type,
+    Shape,
+    list_result_shapes,
+    read_frontend_value,
+    replace_operand_ids,
+    write_frontend_value,
 )
-from hespas.passes.compile.tpu_async import build_barrier
 
-_TRANSFER_TYPE = re.compile(r'_xla_megascale_transfer_type="(\w+)"')
-_RENDEZVOUS = re.compile(r'_xla_host_transfer_rendezvous="([^"]*)"')
-_TARGET = re.compile(r'_xla_megascale_target="\{([\d,]+)\}x\{0:(\d+)\}"')
-_REDUCTION = re.compile(r'_xla_megascale_reduce_operation="(\w+)"')
+# Frontend attributes of transfers between slices.
+_TRANSFER_TYPE = "_xla_megascale_transfer_type"
+_RENDEZVOUS = "_xla_host_transfer_rendezvous"
+_TARGET = "_xla_megascale_target"
+_REDUCTION = "_xla_megascale_reduce_operation"
+_TARGET_FORM = re.compile(r"\{([\d,]+)\}x\{0:(\d+)\}")
 _REDUCTIONS = {"SUM": "add", "PRODUCT": "multiply", "MIN": "minimum", "MAX": "maximum"}
-_GROUPS = re.compile(r"(replica_groups|source_target_pairs)=\{((?:\{[\d,]*\},?)*)\}")
-_METADATA = re.compile(r", metadata=\{[^{}]*\}")
-_HOST_SPACE = re.compile(r"S\(5\)")
-_HOST_STARTS = {
-    "dynamic-update-slice-start": OFFLOAD_CALL_TARGET,
-    "dynamic-slice-start": FETCH_CALL_TARGET,
+_HOST_SPACE = 5  # the memory space of the host
+_HOST_OPERATIONS = {
+    "dynamic-update-slice": OFFLOAD_CALL_TARGET,
+    "dynamic-slice": FETCH_CALL_TARGET,
 }
 
 
 class SliceCollectiveReplacer:
-    """Replaces the transfers between slices of a module.
+    """Replaces the transfers between slices of a module."""
 
-    Args:
-        program: The module, which is changed.
-        mark: The frontend attribute that gets the number of the pair on both its ends; "" if each
-            collective shall be one op, where it starts.
-    """
-
-    def __init__(self, program: HloProgram, mark: str) -> None:
+    def __init__(self, program: HloProgram, marker: PairMarker) -> None:
         self.program = program
-        self.mark = mark
+        self.marker = marker
         self.slice_count, self.slice_devices = _find_slices(program)
-        self.pair_count = 0
-        self.next_channel = program.find_free_channel()
+        self._reductions: dict[tuple[str, int], HloComputation] = {}
         if self.slice_count > 1:
-            self._repeat_groups()
+            for one in program.iterate_instructions():
+                self._repeat_groups(one)
 
-    def _repeat_groups(self) -> None:
-        """Repeat the groups of the collectives within a slice for all slices."""
-        starts = [i * self.slice_devices for i in range(self.slice_count)]
+    def _list_slice_starts(self) -> list[int]:
+        """List the first device of each slice."""
+        return [i * self.slice_devices for i in range(self.slice_count)]
 
-        def repeat_groups(match: re.Match[str]) -> str:
-            groups = [group.split(",") for group in re.findall(r"\{([\d,]*)\}", match[2])]
-            repeated = (
-                "{" + ",".join(str(int(device) + start) for device in group) + "}"
-                for start in starts
-                for group in groups
-            )
-            return f"{match[1]}={{{','.join(repeated)}}}"
-
-        for computation in self.program.computations.values():
-            for one in computation.instructions:
-                if "replica_groups=" in one.attributes or "source_target" in one.attributes:
-                    one.attributes = _GROUPS.sub(repeat_groups, one.attributes)
+    def _repeat_groups(self, one: HloInstruction) -> None:
+        """Repeat the groups of a collective within a slice for all slices."""
+        if groups := read_replica_groups(one):
+            starts = self._list_slice_starts()
+            repeated = [
+                [device + start for device in group] for start in starts for group in groups
+            ]
+            write_replica_groups(one, repeated)
+        pairs = [(pair.source, pair.target) for pair in one.source_target_pairs]
+        for start in self._list_slice_starts()[1:]:
+            for source, target in pairs:
+                one.source_target_pairs.add(source=source + start, target=target + start)
 
     def replace_transfers(self, computation: HloComputation) -> None:
         """Replace the transfers that a computation runs; raises ValueError for an unknown kind."""
-        if not any("_xla_megascale" in one.attributes for one in computation.instructions):
+        if not any(read_frontend_value(one, _TARGET) for one in computation.instructions):
             return
         transfers = _SliceTransfers()
         output: list[HloInstruction] = []
         for one in computation.instructions:
-            one.operands = [transfers.renamed.get(name, name) for name in one.operands]
-            output += self._replace_instruction(one, transfers)
+            replace_operand_ids(one, transfers.replaced)
+            output += self._replace_instruction(one, transfers, computation)
         computation.instructions = output
 
     def _replace_instruction(
-        self, one: HloInstruction, transfers: _SliceTransfers
+        self, one: HloInstruction, transfers: _SliceTransfers, computation: HloComputation
     ) -> list[HloInstruction]:
         """Return what replaces an instruction."""
-        if one.opcode == "send" and "_xla_megascale" in one.attributes:
-            collective = self._build_collective(one)
-            transfers.collectives[_RENDEZVOUS.findall(one.attributes)[0]] = collective
-            transfers.renamed[one.name] = one.operands[1]  # the token
+        key = read_frontend_value(one, _RENDEZVOUS) if read_frontend_value(one, _TARGET) else ""
+        if one.opcode == "send" and key:
+            collective = self._build_collective(one, computation)
+            transfers.collectives[key] = collective
+            transfers.replaced[one.id] = one.operand_ids[1]  # the token
             return [collective]
-        if one.opcode == "recv" and "_xla_megascale" in one.attributes:
-            transfers.receives[one.name] = _RENDEZVOUS.findall(one.attributes)[0]
-            transfers.tokens[one.name] = one.operands[0]
+        if one.opcode == "recv" and key:
+            transfers.receives[one.id] = key
+            transfers.tokens[one.id] = one.operand_ids[0]
             return []
-        source = one.operands[0] if one.operands else ""
-        if one.opcode == "send-done" and source in transfers.renamed.values():
-            transfers.renamed[one.name] = source
+        source = next(iter(one.operand_ids), 0)
+        if one.opcode == "send-done" and source in transfers.replaced.values():
+            transfers.replaced[one.id] = source
             return []
         if one.opcode == "recv-done" and source in transfers.receives:
             return self._await_collective(one, source, transfers)
         if one.opcode == "get-tuple-element" and source in transfers.ends:
             value, token = transfers.ends[source]
-            transfers.renamed[one.name] = value if one.read_attribute("index") == "0" else token
+            transfers.replaced[one.id] = value if one.tuple_index == 0 else token
             return []
         return [one]
 
-    def _build_collective(self, send: HloInstruction) -> HloInstruction:
-        """Return the collective that a send starts."""
-        kinds = _TRANSFER_TYPE.findall(send.attributes)
-        reductions = _REDUCTION.findall(send.attributes)
-        if kinds != ["ALL_REDUCE"] or not reductions or reductions[0] not in _REDUCTIONS:
+    def _build_collective(
+        self, send: HloInstruction, computation: HloComputation
+    ) -> HloInstruction:
+        """Build the collective that a send starts."""
+        kind = read_frontend_value(send, _TRANSFER_TYPE)
+        reduction = read_frontend_value(send, _REDUCTION)
+        if kind != "ALL_REDUCE" or reduction not in _REDUCTIONS:
             raise ValueError(
                 f"{send.name} is a transfer between slices of the kind "
-                f"{' '.join([*kinds, *reductions]) or 'unknown'}, not an all-reduce"
+                f"{' '.join(filter(None, (kind, reduction))) or 'unknown'}, not an all-reduce"
             )
-        array_type = split_tuple_type(send.type)[0]
-        groups = ",".join(
-            "{"
-            + ",".join(str(device + i * self.slice_devices) for i in range(self.slice_count))
-            + "}"
-            for device in range(self.slice_devices)
+        shape = list_result_shapes(send.shape)[0]
+        collective = computation.create_instruction(
+            f"{send.name}.all-reduce", "all-reduce", shape, send.operand_ids[:1]
         )
-        metadata = _METADATA.search(send.attributes)
-        collective = HloInstruction(
-            f"{send.name}.all-reduce", array_type, "all-reduce", send.operands[:1], "",
-            f", channel_id={self.next_channel}, replica_groups={{{groups}}}, "
-            "use_global_device_ids=true, "
-            f"to_apply=%{self._add_reduction(array_type, _REDUCTIONS[reductions[0]])}"
-            f"{metadata[0] if metadata else ''}",
-        )  # fmt: skip
-        self.next_channel += 1
-        collective.add_frontend_attribute(NETWORK_MARK, SLICES)
-        if self.mark:
-            collective.add_frontend_attribute(self.mark, f"slices{self.pair_count}")
-            self.pair_count += 1
+        collective.channel_id = self.program.choose_channel()
+        collective.use_global_device_ids = True
+        starts = self._list_slice_starts()
+        groups = [[device + start for start in starts] for device in range(self.slice_devices)]
+        write_replica_groups(collective, groups)
+        reducer = self._find_reduction(_REDUCTIONS[reduction], shape.element_type)
+        collective.called_computation_ids.append(reducer.id)
+        if send.HasField("metadata"):
+            collective.metadata.CopyFrom(send.metadata)
+        write_frontend_value(collective, NETWORK_MARK, SLICES)
+        self.marker.mark_start(collective)
         return collective
 
-    def _add_reduction(self, array_type: str, opcode: str) -> str:
-        """Return the name of the computation that reduces two numbers of an array's type."""
-        element = array_type.partition("[")[0]
-        name, scalar = f"{opcode}_{element}_between_slices", f"{element}[]"
-        if name not in self.program.computations:
-            operands = [f"{name}.{side}" for side in ("left", "right")]
-            parameters = [
-                HloInstruction(operand, scalar, "parameter", [], str(number))
-                for number, operand in enumerate(operands)
-            ]
-            root = HloInstruction(f"{name}.result", scalar, opcode, operands, is_root=True)
-            added = {name: HloComputation(name, False, [*parameters, root])}
-            self.program.computations = {**added, **self.program.computations}  # before its callers
-        return name
+    def _find_reduction(self, opcode: str, element_type: int) -> HloComputation:
+        """Return the computation that reduces two numbers of an element type."""
+        key = opcode, element_type
+        if key not in self._reductions:
+            self._reductions[key] = _create_reduction(self.program, opcode, element_type)
+        return self._reductions[key]
 
     def _await_collective(
-        self, done: HloInstruction, receive: str, transfers: _SliceTransfers
+        self, done: HloInstruction, receive: int, transfers: _SliceTransfers
     ) -> list[HloInstruction]:
         """Return the barrier at which the collective of a receive must have finished."""
         key = transfers.receives[receive]
@@ -166,30 +155,28 @@ class SliceCollectiveReplacer:
             raise ValueError(f"{done.name} receives {key} from other slices, which nothing sends")
         collective = transfers.collectives[key]
         token = transfers.tokens[receive]
-        if not self.mark:
-            transfers.ends[done.name] = collective.name, token
-            return []
-        transfers.ends[done.name] = done.name, token
-        return [build_barrier(done, collective, self.mark)]
+        barrier = self.marker.build_end(done, collective)
+        transfers.ends[done.id] = (collective.id if barrier is None else done.id), token
+        return [] if barrier is None else [barrier]
 
 
 @dataclass
 class _SliceTransfers:
-    """The transfers of one computation.
+    """The transfers of one computation; values are named by their ids.
 
     Attributes:
         collectives: By the name of a rendezvous, the collective that replaces its send.
-        receives: By the name of a receive, that of its rendezvous.
-        tokens: By the name of a receive, that of the token that it depends on.
-        ends: By the name of the end of a receive, the names of its value and of its token.
-        renamed: By the name of a removed instruction, the one that stands for it.
+        receives: By a receive, the name of its rendezvous.
+        tokens: By a receive, the token that it depends on.
+        ends: By the end of a receive, its value and its token.
+        replaced: By a removed instruction, the one that stands for it.
     """
 
     collectives: dict[str, HloInstruction] = field(default_factory=dict)
-    receives: dict[str, str] = field(default_factory=dict)
-    tokens: dict[str, str] = field(default_factory=dict)
-    ends: dict[str, tuple[str, str]] = field(default_factory=dict)
-    renamed: dict[str, str] = field(default_factory=dict)
+    receives: dict[int, str] = field(default_factory=dict)
+    tokens: dict[int, int] = field(default_factory=dict)
+    ends: dict[int, tuple[int, int]] = field(default_factory=dict)
+    replaced: dict[int, int] = field(default_factory=dict)
 
 
 def _find_slices(program: HloProgram) -> tuple[int, int]:
@@ -200,59 +187,79 @@ def _find_slices(program: HloProgram) -> tuple[int, int]:
     """
     targets = {
         (match[1].count(",") + 1, int(match[2]) + 1)
-        for computation in program.computations.values()
-        for one in computation.instructions
-        if (match := _TARGET.search(one.attributes))
+        for one in program.iterate_instructions()
+        if (match := _TARGET_FORM.search(read_frontend_value(one, _TARGET)))
     }
     if len(targets) > 1:
         raise ValueError("the transfers between slices are between different sets of slices")
     return targets.pop() if targets else (1, 0)
 
 
-def replace_host_copies(computation: HloComputation, mark: str, first_number: int) -> int:
+def _create_reduction(program: HloProgram, opcode: str, element_type: int) -> HloComputation:
+    """Create a computation that applies an op to two numbers."""
+    name = f"{opcode}_{element_type}_between_slices"
+    computation = program.create_computation(name)
+    scalar = build_hlo_message("ShapeProto")
+    scalar.element_type = element_type
+    scalar.layout.SetInParent()
+    operands = []
+    for number, side in enumerate(("left", "right")):
+        operand = computation.create_instruction(f"{name}.{side}", "parameter", scalar, ())
+        operand.parameter_number = number
+        operands.append(operand)
+        computation.message.program_shape.parameters.append(scalar)
+        computation.message.program_shape.parameter_names.append(operand.name)
+    root = computation.create_instruction(
+        f"{name}.result", opcode, scalar, [one.id for one in operands]
+    )
+    computation.instructions = [*operands, root]
+    computation.message.root_id = root.id
+    computation.message.program_shape.result.CopyFrom(scalar)
+    return computation
+
+
+def replace_host_copies(
+    program: HloProgram, computation: HloComputation, marker: PairMarker
+) -> None:
     """Replace the copies between the memories of device and host that a computation runs.
 
     Must precede the removal of memory spaces from layouts.
-
-    Args:
-        computation: The computation, which is changed.
-        mark: The frontend attribute for the numbers of asynchronous pairs; "" if each copy shall be
-            one op, where it starts.
-        first_number: The number of the first pair.
-
-    Returns:
-        The number of copies.
     """
-    types = {one.name: one.type for one in computation.instructions}
-    starts: dict[str, HloInstruction] = {}
-    renamed: dict[str, str] = {}
+    shapes: dict[int, Shape] = {}
+    starts: dict[int, HloInstruction] = {}
+    replaced: dict[int, int] = {}
     output: list[HloInstruction] = []
     for one in computation.instructions:
-        one.operands = [renamed.get(name, name) for name in one.operands]
-        source = one.operands[0] if one.operands else ""
-        if one.opcode in _HOST_STARTS and _HOST_SPACE.search(types.get(source, "")):
-            one = _build_host_copy(one, mark, first_number + len(starts))
-            starts[one.name] = one
-        elif source in starts and one.opcode.endswith("-done"):
-            if not mark:
-                renamed[one.name] = source
+        replace_operand_ids(one, replaced)
+        source = next(iter(one.operand_ids), 0)
+        target = _find_host_call_target(program, one)
+        if target and source in shapes and shapes[source].layout.memory_space == _HOST_SPACE:
+            one = starts[one.id] = _build_host_copy(one, target)
+            marker.mark_start(one)
+        elif one.opcode == ASYNC_DONE and source in starts:
+            barrier = marker.build_end(one, starts[source])
+            if barrier is None:
+                replaced[one.id] = source
                 continue
-            one = build_barrier(one, starts[source], mark)
+            one = barrier
+        shapes[one.id] = one.shape
         output.append(one)
     computation.instructions = output
-    return len(starts)
 
 
-def _build_host_copy(start: HloInstruction, mark: str, number: int) -> HloInstruction:
-    """Return the custom call that a start becomes; the bundle's second element is its result."""
-    metadata = _METADATA.search(start.attributes)
-    copy = dataclasses.replace(
-        start,
-        type=split_tuple_type(start.type)[1],
-        opcode="custom-call",
-        attributes=f', custom_call_target="{_HOST_STARTS[start.opcode]}"'
-        f"{metadata[0] if metadata else ''}",
-    )
-    if mark:
-        copy.add_frontend_attribute(mark, f"host{number}")
+def _find_host_call_target(program: HloProgram, start: HloInstruction) -> str:
+    """Return the target of the custom call that a slice of the host's memory becomes, or ""."""
+    operation = program.find_started_operation(start)
+    return _HOST_OPERATIONS.get(operation.opcode, "") if operation is not None else ""
+
+
+def _build_host_copy(start: HloInstruction, target: str) -> HloInstruction:
+    """Build the custom call that a start becomes; the bundle's second element is its result."""
+    copy = build_hlo_message("HloInstructionProto")
+    copy.name, copy.opcode, copy.id = start.name, "custom-call", start.id
+    copy.shape.CopyFrom(list_result_shapes(start.shape)[1])
+    copy.operand_ids.extend(start.operand_ids)
+    copy.custom_call_target = target
+    if start.HasField("metadata"):
+        copy.metadata.CopyFrom(start.metadata)
     return copy

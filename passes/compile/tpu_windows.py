@@ -11,23 +11,22 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from hespas.passes.compile.hlo_instructions import (
+from hespas.dialects.hlo_schema import ELEMENT_BITS
+from hespas.passes.compile.hlo_program import (
     HloComputation,
     HloInstruction,
     HloProgram,
-    parse_array_type,
+    Shape,
+    read_backend_config,
+    write_frontend_value,
 )
 
 REFETCHED_BYTES = "hespas_refetched_bytes"  # a frontend attribute
 _LANES, _SUBLANES = 128, 8  # what windows of the two minor dimensions are counted in
-_LABELS = re.compile(r"\bdim_labels=(\w+)_(\w+)->(\w+)")
-_LAYOUT = re.compile(r"\{([\d,]+)")
-_IN_VMEM = re.compile(r"\{[^{}]*S\(1\)[^{}]*\}")
-_FEATURE = "f"
+_VMEM = 1  # the memory space of VMEM
 
 
 @dataclass(frozen=True)
@@ -35,12 +34,12 @@ class _ProductLoops:
     """The loops over the windows of a product.
 
     Attributes:
-        counts: The iterations over each dimension of the result, by its label; more than one each.
+        counts: The iterations over each dimension of the result; more than one each.
         bounds: The same numbers, from the outermost loop.
         is_contraction_divided: Whether a loop over a contracted dimension is inside of them.
     """
 
-    counts: dict[str, int]
+    counts: dict[int, int]
     bounds: tuple[int, ...]
     is_contraction_divided: bool
 
@@ -51,61 +50,61 @@ def keep_refetched_bytes(program: HloProgram) -> None:
     Tilings and memory spaces of layouts must not have been removed yet.
     """
     for computation in program.computations.values():
-        types = {one.name: one.type for one in computation.instructions}
+        shapes = {one.id: one.shape for one in computation.instructions}
         for one in computation.instructions:
             body = program.find_fusion_body(one)
-            count = _count_refetched_bytes(one, body, types) if body is not None else None
+            count = _count_refetched_bytes(one, body, shapes) if body is not None else None
             if count is not None:
-                one.add_frontend_attribute(REFETCHED_BYTES, str(count))
+                write_frontend_value(one, REFETCHED_BYTES, str(count))
 
 
 def _count_refetched_bytes(
-    fusion: HloInstruction, body: HloComputation, types: dict[str, str]
+    fusion: HloInstruction, body: HloComputation, shapes: dict[int, Shape]
 ) -> int | None:
     """Count the bytes; None for a fusion without a product, or whose windows are not known.
 
     Loops with equal bounds may be in either order, of which the one with fewer bytes counts.
     """
     product = next((one for one in body.instructions if one.opcode == "convolution"), None)
-    labels = _LABELS.search(product.attributes) if product is not None else None
-    if product is None or labels is None or '"iteration_bounds"' not in fusion.attributes:
+    config = read_backend_config(fusion).get("window_config")
+    if product is None or not isinstance(config, dict):
         return None
-    table = {one.name: one for one in body.instructions}
-    sides = [table[name].type for name in product.operands]
-    loops = _read_loops(fusion.attributes, product.type, labels[3])
+    loops = _read_loops(config, product.shape)
     if loops is None:
         return None
-    once = [_count_operand_bytes(fusion, types, table, name) for name in product.operands]
-    dims = [_list_own_dims(side, labels[i + 1], labels[3], loops) for i, side in enumerate(sides)]
+    table = body.index_instructions()
+    operands = {
+        one.id: shapes[fusion.operand_ids[number]]
+        for number, one in enumerate(body.list_parameters())
+    }
+    once = [_count_operand_bytes(table, operands, number) for number in product.operand_ids]
+    dims = [_list_own_dims(product, table, side, loops) for side in (0, 1)]
     return min(
         sum(
             size * (_count_reads(order, own, loops) - 1)
             for size, own in zip(once, dims, strict=True)
         )
         for order in itertools.permutations(loops.counts)
-        if tuple(loops.counts[label] for label in order) == loops.bounds
+        if tuple(loops.counts[dim] for dim in order) == loops.bounds
     )
 
 
-def _read_loops(attributes: str, result: str, labels: str) -> _ProductLoops | None:
+def _read_loops(config: dict[str, object], result: Shape) -> _ProductLoops | None:
     """Read the loops; None if the bounds are not those of the windows of the result."""
     bounds, windows = (
-        [int(text) for text in re.findall(r'"(\d+)"', match[1])]
-        if (match := re.search(rf'"{name}":\[([^\]]*)\]', attributes))
-        else []
+        [int(text) for text in values] if isinstance(values := config.get(name), list) else []
         for name in ("iteration_bounds", "output_window_bounds")
     )
-    _, sizes = parse_array_type(result)
-    layout = _LAYOUT.search(result)
-    if layout is None or len(windows) != len(sizes) or len(bounds) <= len(sizes) or 0 in windows:
+    sizes = result.dimensions
+    order = result.layout.minor_to_major
+    if len(windows) != len(sizes) or len(bounds) <= len(sizes) or 0 in windows:
         return None
-    order = [int(text) for text in layout[1].split(",")]  # from the minor dimension
-    counts: dict[str, int] = {}
+    counts: dict[int, int] = {}
     for place, dim in enumerate(order):
         unit = (_LANES, _SUBLANES)[place] if place < 2 else 1
         window = windows[len(order) - 1 - place]
-        counts[labels[dim]] = math.ceil(math.ceil(sizes[dim] / unit) / window)
-    counts = {label: count for label, count in counts.items() if count > 1}
+        counts[dim] = math.ceil(math.ceil(sizes[dim] / unit) / window)
+    counts = {dim: count for dim, count in counts.items() if count > 1}
     outer = tuple(bound for bound in bounds[: len(sizes)] if bound > 1)
     if sorted(outer) != sorted(counts.values()):
         return None
@@ -113,46 +112,49 @@ def _read_loops(attributes: str, result: str, labels: str) -> _ProductLoops | No
 
 
 def _list_own_dims(
-    operand: str, labels: str, result_labels: str, loops: _ProductLoops
-) -> list[str]:
+    product: HloInstruction, table: dict[int, HloInstruction], side: int, loops: _ProductLoops
+) -> list[int]:
     """List the dimensions of the result that an operand has, of those that are divided."""
-    _, sizes = parse_array_type(operand)
-    own = {"b": "b" in labels, _FEATURE: "o" in labels}
-    for label in result_labels:
-        if label.isdigit():
-            own[label] = sizes[labels.index(label)] > 1
-    return [label for label in loops.counts if own[label]]
+    numbers = product.convolution_dimension_numbers
+    sizes = table[product.operand_ids[side]].shape.dimensions
+    spatial = (numbers.input_spatial_dimensions, numbers.kernel_spatial_dimensions)[side]
+    own = {numbers.output_batch_dimension: side == 0, numbers.output_feature_dimension: side == 1}
+    for dim, at in zip(numbers.output_spatial_dimensions, spatial, strict=True):
+        own[dim] = sizes[at] > 1
+    return [dim for dim in loops.counts if own[dim]]
 
 
-def _count_reads(order: Sequence[str], own: Collection[str], loops: _ProductLoops) -> int:
+def _count_reads(order: Sequence[int], own: Collection[int], loops: _ProductLoops) -> int:
     """Return how often each window of an operand is read, with loops in an order."""
-    innermost = max((i for i, label in enumerate(order) if label in own), default=-1)
+    innermost = max((i for i, dim in enumerate(order) if dim in own), default=-1)
     if loops.is_contraction_divided:
         innermost = len(order)
-    return math.prod(
-        loops.counts[label] for label in order[: max(innermost, 0)] if label not in own
-    )
+    return math.prod(loops.counts[dim] for dim in order[: max(innermost, 0)] if dim not in own)
 
 
 def _count_operand_bytes(
-    fusion: HloInstruction, types: dict[str, str], table: dict[str, HloInstruction], name: str
+    table: dict[int, HloInstruction], operands: dict[int, Shape], number: int
 ) -> int:
     """Count the bytes in device memory that one operand of the product is computed from.
 
     Of an array that is sliced, the size of the slice counts.
+
+    Args:
+        table: The instructions of the body by their ids.
+        operands: The operands of the fusion by the ids of the parameters.
+        number: The id of the operand of the product.
     """
-    elements = math.prod(parse_array_type(table[name].type)[1])
-    total, waiting, seen = 0, [name], set[str]()
+    elements = math.prod(table[number].shape.dimensions)
+    total, waiting, seen = 0, [number], set[int]()
     while waiting:
         one = table[waiting.pop()]
-        if one.name in seen:
+        if one.id in seen:
             continue
-        seen.add(one.name)
-        waiting += one.operands
-        operand = types[fusion.operands[int(one.literal)]] if one.opcode == "parameter" else "("
-        if operand.startswith("(") or _IN_VMEM.search(operand):
+        seen.add(one.id)
+        waiting += one.operand_ids
+        operand = operands.get(one.id)
+        if operand is None or operand.tuple_shapes or operand.layout.memory_space == _VMEM:
             continue
-        element, shape = parse_array_type(operand)
-        bits = re.search(r"\d+", element)
-        total += min(elements, math.prod(shape)) * (int(bits[0]) if bits else 8) // 8
+        bits = ELEMENT_BITS.get(operand.element_type, 8)
+        total += min(elements, math.prod(operand.dimensions)) * bits // 8
     return total

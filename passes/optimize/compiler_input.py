@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from hespas.dialects.attr_codec import read_program_facts
 from hespas.dialects.attrs import TargetAttr
 from hespas.dialects.mlir import PassManager, ir, register_passes
 from hespas.dialects.op_kinds import ASYNC_STARTS, FUSION, SHARDING_ATTRS
 from hespas.dialects.xla import CompilationSettings
 from hespas.passes.base import PassRun
+from hespas.passes.compile.hlo_origin import SCHEDULED_BY
 from hespas.passes.prepare.census import ModuleCensus, collect_census
 from hespas.passes.prepare.communicators import infer_grid_and_groups
 from hespas.passes.prepare.device_grid import drop_boundary_attrs
 from hespas.passes.prepare.input_check import check_input_form
-from hespas.passes.prepare.legalise import legalise_dialects, replace_cross_replica_sums
+from hespas.passes.prepare.legalise import (
+    legalise_dialects,
+    replace_cross_replica_sums,
+    split_variadic_collectives,
+)
 from hespas.passes.prepare.partition import (
+    HLO_IMPORT,
     build_compilation,
     has_global_shapes,
     lift_inlined_meshes,
@@ -24,6 +31,7 @@ from hespas.passes.prepare.symbolic_dims import set_dimension_sizes
 from hespas.support.errors import HespasError, extract_first_diagnostic
 
 OPTIMISED_OPS = {FUSION, "mhlo.bitcast"} | ASYNC_STARTS  # only XLA makes them
+LAYOUT_ATTRS = ("xla_shape", "result_layout")
 ALLOWED_MHLO_OPS = ("mhlo.return",)
 
 
@@ -37,11 +45,15 @@ def prepare_for_compiler(
             op=module.operation,
             remedy="put --xla-optimize before the other passes",
         )
+    if SCHEDULED_BY in read_program_facts(module):
+        raise _refuse_optimised(module.operation)
     census = collect_census(module)
     check_input_form(census)
     if replace_cross_replica_sums(census):
         census = collect_census(module)
     module.operation.walk(remove_sharding_copy)
+    if HLO_IMPORT in module.operation.attributes:
+        module.operation.walk(_drop_layouts)
     if set_dimension_sizes(module, census, dims, run):
         census = collect_census(module)
     if census.has_op_with_prefix("shape.") and legalise_dialects(module, census):
@@ -64,8 +76,26 @@ def prepare_for_compiler(
         drop_boundary_attrs(census.entry, SHARDING_ATTRS)
     if _legalise_mhlo(module):
         census = collect_census(module)
+    if split_variadic_collectives(census):
+        census = collect_census(module)
     name_entry_main(module, census.entry)
     return census, compilation
+
+
+def _refuse_optimised(op: ir.Operation) -> HespasError:
+    return HespasError(
+        "XLA has optimised this module already",
+        op=op,
+        remedy="use the module before optimisation, at most partitioned",
+    )
+
+
+def _drop_layouts(op: ir.Operation) -> ir.WalkResult:
+    """Remove the layouts that XLA's importer wrote on an op, because XLA cannot read them again."""
+    for name in LAYOUT_ATTRS:
+        if name in op.attributes:
+            del op.attributes[name]
+    return ir.WalkResult.ADVANCE
 
 
 def _legalise_mhlo(module: ir.Module) -> bool:
@@ -81,11 +111,7 @@ def _legalise_mhlo(module: ir.Module) -> bool:
     module.operation.walk(collect_mhlo_op, ir.WalkOrder.PRE_ORDER)
     for op in mhlo_ops:
         if op.name in OPTIMISED_OPS:
-            raise HespasError(
-                "XLA has optimised this module already",
-                op=op,
-                remedy="use the module before optimisation, at most partitioned",
-            )
+            raise _refuse_optimised(op)
     if not mhlo_ops:
         return False
     register_passes()

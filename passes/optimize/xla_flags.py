@@ -11,33 +11,28 @@ DISABLE = "--xla_disable_hlo_passes"
 # The importer cannot represent the output: a reduce-scatter or permute of several operands, or a
 # small all-reduce in a Triton kernel, which would be a fusion that communicates.
 INEXPRESSIBLE = ("gpu-reduce-scatter-combiner", "collective-permute-combiner", "collective-fusion")
+# It measures kernels. Without a GPU, it compiles each one, chooses what XLA would not choose with a
+# GPU, and fails if Triton cannot compile a product, which a GPU would leave to cuBLAS. No estimate
+# depends on its choices: tile sizes, and algorithms of libraries.
+AUTOTUNER = "autotuner"
 ASYNC_PASS = "async-collective-conversion"
 PARTITIONER = ("spmd-partitioning", "spmd-partitioner", "spmd_partitioner")
 
 
 @dataclass(frozen=True)
 class CompileStage:
-    """A stage of XLA's pipeline at which the HLO is dumped; see ``compiler_process.py``."""
+    """A stage of XLA's pipeline at which the HLO is dumped; see ``CompileRequest``."""
 
     passes: str
     wanted: str
-    complete: str
 
 
 # hlo: what RunHloPasses leaves, before what is left unfused is wrapped in a kernel of its own.
 STAGES = {
-    "hlo": CompileStage(
-        "fusion-wrapper|propagate-call-metadata",
-        r"after_pipeline-start\.before_fusion-wrapper",
-        "before_propagate-call-metadata",
-    ),
-    "scheduled": CompileStage(
-        "^$", r"gpu_after_optimizations\.hlo\.pb$", "memory-usage-report|thunk_sequence"
-    ),
+    "hlo": CompileStage("fusion-wrapper", r"after_pipeline-start\.before_fusion-wrapper"),
+    "scheduled": CompileStage("^$", r"gpu_after_optimizations\.hlo\.pb$"),
 }
-CPU_STAGE = CompileStage(
-    "^$", r"cpu_after_optimizations\.hlo\.pb$", "memory-usage-report|ir-no-opt"
-)
+CPU_STAGE = CompileStage("^$", r"cpu_after_optimizations\.hlo\.pb$")
 
 
 def split_xla_flags(text: str) -> list[str]:

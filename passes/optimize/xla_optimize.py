@@ -16,6 +16,10 @@ from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import find_entry_function
 from hespas.dialects.xla import CompilationSettings
 from hespas.passes.base import Pass, PassRun, option
+from hespas.passes.compile.compiler_estimates import (
+    attach_compiler_estimates,
+    name_memory_facts,
+)
 from hespas.passes.compile.compiler_process import (
     DEVICES_PER_HOST,
     CompiledModule,
@@ -24,10 +28,6 @@ from hespas.passes.compile.compiler_process import (
     compile_module,
 )
 from hespas.passes.optimize import xla_flags as xla
-from hespas.passes.optimize.compiler_estimates import (
-    attach_compiler_estimates,
-    name_memory_facts,
-)
 from hespas.passes.optimize.compiler_input import prepare_for_compiler
 from hespas.passes.prepare.call_inlining import warn_of_unfused_composites
 from hespas.passes.prepare.host_placements import count_host_placements, warn_of_lost_copies
@@ -96,7 +96,9 @@ class XlaOptimizePass(Pass):
         try:
             answer = compile_module(module, request)
         except CompileFailure as error:
-            raise self._to_compile_error(module, target.name, str(error)) from None
+            raise self._to_compile_error(
+                module, target.name, str(error), uses_gpu_plugin=target.proto is not None
+            ) from None
         if compilation.spmd:
             check_arguments_divided(module, census.entry, find_entry_function(answer.module))
         facts = read_program_facts(module)
@@ -124,12 +126,11 @@ class XlaOptimizePass(Pass):
             raise UsageError("xla-optimize: option 'slices' is for TPUs")
         stage = xla.CPU_STAGE if target.is_cpu else xla.STAGES[self.stage]
         if topology is not None:
-            stage = xla.CompileStage("", "", "")
+            stage = xla.CompileStage("", "")
         return CompileRequest(
             compilation,
             stage.passes,
             stage.wanted,
-            stage.complete,
             scheduled=self.stage == "scheduled",
             keep_async=self.async_collectives == "keep",
             target=target.proto,
@@ -181,7 +182,10 @@ class XlaOptimizePass(Pass):
             if not compilation.spmd:
                 disabled += xla.PARTITIONER
             return xla.join_xla_flags(user_flags, disabled)
-        hespas_flags = [] if self.autotune else ["--xla_gpu_autotune_level=0"]
+        hespas_flags: list[str] = []
+        if not self.autotune:
+            hespas_flags.append("--xla_gpu_autotune_level=0")
+            disabled.append(xla.AUTOTUNER)
         if not self.triton_gemm:
             hespas_flags.append("--xla_gpu_enable_triton_gemm=false")
         disabled += xla.INEXPRESSIBLE
@@ -191,9 +195,15 @@ class XlaOptimizePass(Pass):
             disabled.append(xla.ASYNC_PASS)
         return xla.join_xla_flags([*hespas_flags, *user_flags], disabled)
 
-    def _to_compile_error(self, module: ir.Module, target: str, why: str) -> HespasError:
+    def _to_compile_error(
+        self, module: ir.Module, target: str, why: str, *, uses_gpu_plugin: bool
+    ) -> HespasError:
+        from hespas.dialects.xla import describe_gpu_plugin_mismatch
+
         return HespasError(
-            f"XLA could not optimise the module for {target}: {why}", op=module.operation
+            f"XLA could not optimise the module for {target}: {why}",
+            op=module.operation,
+            remedy=describe_gpu_plugin_mismatch() if uses_gpu_plugin else "",
         )
 
     def _write_hlo_text(self, answer: CompiledModule) -> None:

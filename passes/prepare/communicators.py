@@ -15,6 +15,7 @@ from hespas.dialects.mlir import (
     read_frontend_text,
 )
 from hespas.dialects.op_kinds import (
+    COMBINED_PERMUTE_TARGET,
     COMM_KIND_BY_NAME,
     FETCH_CALL_TARGET,
     HOST_COPY_CALL_TARGETS,
@@ -243,7 +244,7 @@ def _build_comm_attr(
         return CommAttr("permute", moved_bytes, moved_bytes, (), (), is_async, network=HOST_LINK)
     if name in ("send", "recv"):
         return _build_transfer_comm(op, name, operand_bytes, result_bytes, groups, grid)
-    if name == "collective_permute":
+    if name in ("collective_permute", COMBINED_PERMUTE_TARGET):
         pairs = _resolve_pairs(groups, get_group_mode(op), grid)
         return CommAttr("permute", operand_bytes, result_bytes, (), pairs, is_async)
     key = (attr, get_group_mode(op))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy
 
 from hespas.dialects.mlir import get_attribute, ir, list_dictionary_entries
+from hespas.dialects.op_kinds import COMBINED_SCATTER_TARGET, get_collective_name
 from hespas.support.errors import HespasError
 
 Groups = tuple[tuple[int, ...], ...]
@@ -40,8 +41,8 @@ def get_group_mode(op: ir.Operation) -> str:
     """
     attributes = op.attributes
     channel = get_channel_id(op)
-    kind = op.name.split(".", 1)[1]
-    if kind in ("all_reduce", "all_gather", "reduce_scatter"):
+    kind = get_collective_name(op)
+    if kind in ("all_reduce", "all_gather", "reduce_scatter", COMBINED_SCATTER_TARGET):
         if "use_global_device_ids" in attributes:
             return FLATTENED
         return BOTH if channel > 0 else CROSS_REPLICA

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from hespas.dialects.mlir import get_attribute, ir
+from hespas.dialects.mlir import get_attribute, get_symbol_name, ir
 from hespas.dialects.op_kinds import ASYNC
 from hespas.passes.prepare.census import ModuleCensus
 from hespas.support.errors import HespasError
 
 
 def check_input_form(census: ModuleCensus) -> None:
-    """Raise HespasError for several meshes, unranked arguments, jumps and missing bodies."""
+    """Raise HespasError for several meshes, unranked arguments, jumps, no body, and recursion."""
     _check_single_mesh_program(census)
     _check_ranked_boundary(census.entry)
     _check_function_bodies(census)
+    _check_recursion(census)
 
 
 def check_async_pairs(census: ModuleCensus) -> None:
@@ -48,6 +49,26 @@ def _check_ranked_boundary(entry: ir.Operation) -> None:
                     op=entry,
                     remedy="export the program with shapes; single dimensions may be symbolic",
                 )
+
+
+def _check_recursion(census: ModuleCensus) -> None:
+    """Raise HespasError for a function that calls itself, also by way of others.
+
+    XLA's compilers end the process for it.
+    """
+    done: set[str] = set()
+    open_names = [get_symbol_name(census.entry)]
+    waiting = [iter(census.functions[open_names[0]].callees)]
+    while waiting:
+        callee, call = next(waiting[-1], ("", None))
+        if call is None:
+            waiting.pop()
+            done.add(open_names.pop())
+        elif callee in open_names:
+            raise HespasError(f"the function @{callee} calls itself", op=call)
+        elif callee in census.functions and callee not in done:
+            open_names.append(callee)
+            waiting.append(iter(census.functions[callee].callees))
 
 
 def _check_function_bodies(census: ModuleCensus) -> None:

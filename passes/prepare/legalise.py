@@ -5,6 +5,7 @@ from __future__ import annotations
 from hespas.dialects.mlir import PassManager, get_attribute, ir, register_passes
 from hespas.dialects.op_kinds import CROSS_REPLICA_SUMS
 from hespas.passes.prepare.census import ModuleCensus
+from hespas.passes.prepare.device_grid import get_channel_id
 from hespas.support.errors import HespasError, extract_first_diagnostic
 
 # The first pass converts ops such as chlo.erf and chlo.top_k to the one HLO op that XLA compiles.
@@ -16,6 +17,8 @@ HOST_CALL_BY_TRANSFER = {
     for dialect in ("stablehlo", "mhlo")
     for op, call in (("send", "SendToHost"), ("recv", "RecvFromHost"))
 }
+VARIADIC = ("stablehlo.all_reduce", "stablehlo.all_to_all")
+CHANNEL = "channel_handle"
 
 
 def legalise_dialects(module: ir.Module, census: ModuleCensus) -> bool:
@@ -71,6 +74,41 @@ def replace_cross_replica_sums(census: ModuleCensus) -> bool:
     for op in sums:
         _replace_cross_replica_sum(op)
     return bool(sums)
+
+
+def split_variadic_collectives(census: ModuleCensus) -> bool:
+    """Split collectives of several operands into one for each, and return whether there were any.
+
+    They are those that XLA refuses: an all_reduce with a channel, for whose tuple it finds no
+    layout, and an all_to_all of several shapes. XLA combines all_reduces again.
+    """
+    variadic = [op for op in census.select_ops_by_name(*VARIADIC) if len(op.operands) > 1]
+    channel = max(map(get_channel_id, census.list_collectives()), default=0) if variadic else 0
+    for op in variadic:
+        channel = _split_by_operand(op, channel)
+    return bool(variadic)
+
+
+def _split_by_operand(op: ir.Operation, channel: int) -> int:
+    """Replace an op by one for each operand, with channels after ``channel``; returns the last."""
+    attributes = {name: op.attributes[name] for name in op.attributes}
+    for operand, result in zip(op.operands, op.results, strict=True):
+        if CHANNEL in attributes:
+            channel += 1
+            attributes[CHANNEL] = ir.Attribute.parse(
+                f"#stablehlo.channel_handle<handle = {channel}, type = 1>", op.context
+            )
+        single = ir.Operation.create(
+            op.name, [result.type], [operand], attributes,
+            regions=len(op.regions), loc=op.location, ip=ir.InsertionPoint(op),
+        )  # fmt: skip
+        copy = op.clone(ip=ir.InsertionPoint(op)).operation
+        for source, region in zip(copy.regions, single.regions, strict=True):
+            source.blocks[0].append_to(region)
+        copy.erase()
+        result.replace_all_uses_with(single.results[0])
+    op.erase()
+    return channel
 
 
 def _replace_cross_replica_sum(op: ir.Operation) -> None:

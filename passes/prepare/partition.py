@@ -28,6 +28,7 @@ from hespas.dialects.op_kinds import (
     NUM_REPLICAS,
     PARTITIONER_CALL_TARGETS,
     SHARDING_ATTRS,
+    SHARDY_CALL_PREFIX,
     contains_op,
     find_entry_function,
 )
@@ -53,12 +54,9 @@ ENTRY_NAME = "main"
 Partitioner = Callable[[ir.Module, CompilationSettings], ir.Module]
 BOUNDARY = ("arg_attrs", "res_attrs")
 # For each compiler: the passes to dump after, the wanted dump, and a dump that XLA writes after it.
-CPU_DUMPS = (
-    "spmd-partitioning|control-dep-rewriter",
-    "after_spmd-partitioning",
-    "after_control-dep-rewriter",
-)
-GPU_DUMPS = ("ragged_dot_rewriter", r"after_spmd_partitioner\.", "before_ragged_dot_rewriter")
+# The passes to dump after, and the name of the dump.
+CPU_DUMPS = ("spmd-partitioning|control-dep-rewriter", "after_spmd-partitioning")
+GPU_DUMPS = ("ragged_dot_rewriter", r"after_spmd_partitioner\.")
 HLO_IMPORT = "mhlo.is_dynamic"  # XLA's importer writes it on modules from XLA's pipeline
 EXPORT = "export the module after SPMD partitioning (XLA's dump after_spmd-partitioning)"
 
@@ -210,7 +208,7 @@ def has_global_shapes(module: ir.Module, census: ModuleCensus) -> bool:
     for call in census.select_ops_by_name(*CUSTOM_CALLS):
         if get_call_target(call) in PARTITIONER_CALL_TARGETS:
             return True
-    if HLO_IMPORT in attributes and NUM_PARTITIONS not in attributes:
+    if HLO_IMPORT in attributes and NUM_PARTITIONS not in attributes and _is_per_device(census):
         return False  # The partitioner left the argument shardings behind.
     if any(_is_dividing_sharding(text) for text in _collect_boundary_shardings(census.entry)):
         return True
@@ -294,8 +292,8 @@ def _run_partitioner(module: ir.Module, compilation: CompilationSettings, target
             remedy="partition for cpu, or optimise for the TPU",
         )
     proto = compile_target.proto
-    passes, wanted, complete = CPU_DUMPS if proto is None else GPU_DUMPS
-    request = CompileRequest(compilation, passes, wanted, complete, target=proto)
+    dumps = CPU_DUMPS if proto is None else GPU_DUMPS
+    request = CompileRequest(compilation, *dumps, target=proto)
     try:
         return compile_module(module, request).module
     except CompileFailure as error:
@@ -304,11 +302,14 @@ def _run_partitioner(module: ir.Module, compilation: CompilationSettings, target
 
 def build_compilation(module: ir.Module, census: ModuleCensus) -> CompilationSettings:
     """Build the compilation settings of a module with global shapes; raises HespasError."""
+    calls = census.select_ops_by_name(*CUSTOM_CALLS)
     return CompilationSettings(
         replicas=read_stated_count(module, NUM_REPLICAS) or 1,
         partitions=_count_partitions(module, census),
         spmd=True,
-        shardy=bool(collect_meshes(module)) or census.has_op_with_prefix("sdy."),
+        shardy=bool(collect_meshes(module))
+        or census.has_op_with_prefix("sdy.")
+        or any(get_call_target(call).startswith(SHARDY_CALL_PREFIX) for call in calls),
         free_parameters=_find_unsharded(census.entry, "arg_attrs", "function_inputs"),
         free_results=_find_unsharded(census.entry, "res_attrs", "function_results"),
     )

@@ -28,6 +28,8 @@ if find_gpu_library():  # REQUIRES: gpu-compiler
     config.available_features.add("gpu-compiler")  # noqa: F821
 from importlib.util import find_spec  # noqa: E402
 
+if find_spec("iree"):  # REQUIRES: iree
+    config.available_features.add("iree")  # noqa: F821
 if find_spec("zigzag") and find_spec("six"):  # REQUIRES: zigzag
     config.available_features.add("zigzag")  # noqa: F821
 external = os.environ.get("HESPAS_LIT_EXTERNAL") == "1"

@@ -21,6 +21,7 @@ def as_replicas(text: str) -> str:
     text = re.sub(r"channel_handle = #stablehlo.channel_handle<[^>]*>(, )?", "", text)
     text = re.sub(r"(, )?use_global_device_ids", "", text).replace("partition_id", "replica_id")
     text = re.sub(r"mhlo.num_(partitions|replicas) = \d+ : i32(, )?", "", text)
+    text = text.replace(", } {", "} {")  # after the other attributes of the module
     return re.sub(r" <\{\}>", "", text)
 
 

@@ -53,11 +53,12 @@ def result(
     system: str = "A100_SXM_40GB_4GPU",
     name: str = "step.mlir",
 ) -> str:
-    """The output folder of a run, in ``folder``, of ``program`` or a layered one."""
+    """The output folder of a run, in ``folder``, of ``program`` or a layered one, as it is."""
     path = folder / name
     path.write_text(program or layered())
     out = folder / f"{name}.out"
     network = ["--system", system] if system else []
-    argv = ("--mlir", str(path), "--node", node, *network, "--output", str(out), *argv)
+    form = () if {"--form", "--fuse"} & set(argv) else ("--form", "as-is")
+    argv = ("--mlir", str(path), "--node", node, *network, "--output", str(out), *form, *argv)
     assert run("run", *argv) == 0
     return str(out)

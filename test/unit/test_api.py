@@ -141,14 +141,15 @@ def test_estimate_agrees_with_the_command(program, capsys):
     assert result.target.node == NODE
 
 
-def test_breakdown_adds_up(program):
-    result = hespas.estimate(program, node=NODE)
+@pytest.mark.parametrize("form", [None, "as-is"])
+def test_breakdown_adds_up(program, form):
+    result = hespas.estimate(program, node=NODE, form=form)
     parts = result.breakdown
-    regions = {region.name: region.time_s for region in parts.regions}
-    for times in (parts.kinds, parts.bounds, parts.dtypes, regions):
-        assert sum(times.values()) == pytest.approx(result.compute_s)
-        assert [*times.values()] == sorted(times.values(), reverse=True)
-    assert "stablehlo.dot_general" in parts.kinds
+    shares = [[*times.values()] for times in (parts.kinds, parts.bounds, parts.dtypes)]
+    for times in (*shares, [region.time_s for region in parts.regions]):
+        assert sum(times) == pytest.approx(result.compute_s)
+        assert times == sorted(times, reverse=True)
+    assert form is None or "stablehlo.dot_general" in parts.kinds
 
 
 def test_without_a_system_only_local_programs_have_a_step_time():

@@ -263,7 +263,7 @@ def test_modules(refused: Check, case: str) -> None:
     ("path", "message"),
     [
         ("absent", "^absent: error: cannot read it: No such file"),
-        (".", "^.: error: cannot read it: Is a directory"),
+        (".", "^.: error: the folder has no HLO"),
         ("m/x", "^m/x: error: cannot read it: Not a directory"),
         ("/proc/self/mem", "^/proc/self/mem: error: cannot read it: "),
         ("a\0b", r"^error: 'a\\x00b' is not a file name"),

@@ -46,7 +46,7 @@ def test_help_and_version(capsys):
 
 def test_run_writes_traces_and_a_summary(place, capsys):
     argv = ("--mlir", "step.mlir", "--node", "A100_SXM_40GB", "--output", "out")
-    assert run(*argv, "--system", "A100_SXM_40GB_4GPU") == 0
+    assert run(*argv, "--system", "A100_SXM_40GB_4GPU", "--form", "as-is") == 0
     out = capsys.readouterr().out
     assert Path("out/dev.3.et").exists() and not Path("out/dev.4.et").exists()
     for text in (
@@ -202,7 +202,7 @@ def test_tables_are_the_same_text_on_a_terminal():
 
 
 def test_trace_commands_read_what_run_wrote(place, capsys):
-    assert run("--mlir", "step.mlir", "--output", "out") == 0
+    assert run("--mlir", "step.mlir", "--output", "out", "--form", "as-is") == 0
     assert run_tool_main(hespas.main, ["trace", "check", "out"]) == 0
     assert run_tool_main(hespas.main, ["trace", "print", "out/dev.0.et"]) == 0
     assert "dot_general" in capsys.readouterr().out

@@ -130,10 +130,11 @@ def test_programs_and_configurations_are_run_and_leave_nothing(runs, capsys, tmp
     Path("run.json").write_text(
         json.dumps(
             {"mlir": program, "node": "A100_SXM_40GB", "system": "A100_SXM_40GB_4GPU",
-             "timeline": "t.perfetto-trace", "output": "here"}
+             "timeline": "t.perfetto-trace", "output": "here", "form": "as-is"}
         )
     )  # fmt: skip
     flags = ("--nodes", "A100_SXM_40GB", "--systems", "A100_SXM_40GB_4GPU", "--json")
+    flags += ("--form", "as-is")
     code, out, _ = diff(capsys, runs["a"], program, *flags)
     assert code == 0 and json.loads(out)["growth"] == 0
     code, out, _ = diff(capsys, runs["a"], "run.json", "--json")

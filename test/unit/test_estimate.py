@@ -11,11 +11,19 @@ import pytest
 from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 
 import hespas
+from hespas import frontends
+from hespas.dialects.attr_codec import read_program_facts
+from hespas.dialects.xla import find_gpu_library
 from hespas.frontends.export import Exportable
 from hespas.frontends.function_lowering import select_lowering_platform
 from hespas.support.errors import UsageError
 
 NODE, SYSTEM = "H100_80GB", "H100_80GB_4GPU"
+DEFAULT_FORM = (
+    "compiled by XLA for H100_80GB: scheduled, with asynchronous collectives"
+    if find_gpu_library()
+    else "fused by hespas"
+)
 MESH = AbstractMesh((4,), ("data",), (AxisType.Auto,))
 
 
@@ -56,19 +64,29 @@ def test_plain_and_jitted_functions_and_lowered_programs_are_one_program():
     shapes = array(512, 256), array(256, 128)
     jitted = jax.jit(layer)
     exportable = Exportable("layer", layer, shapes)
-    forms = [
-        hespas.estimate(layer, *shapes, target=NODE),
-        hespas.estimate(jitted, *shapes, target=NODE),
-        hespas.estimate(jitted, *(jnp.zeros(s.shape, s.dtype) for s in shapes), target=NODE),
-        hespas.estimate(jitted.trace(*shapes), target=NODE),
-        hespas.estimate(jitted.lower(*shapes), node=NODE),
-        hespas.estimate(exportable, target=NODE),
+    programs: list[tuple[Any, ...]] = [
+        (layer, *shapes),
+        (jitted, *shapes),
+        (jitted, *(jnp.zeros(s.shape, s.dtype) for s in shapes)),
+        (jitted.trace(*shapes),),
+        (jitted.lower(*shapes),),
+        (exportable,),
     ]
-    assert len({form.step_time_s for form in forms}) == 1
-    assert {get_model_flops(form) for form in forms} == {2 * 512 * 256 * 128}
-    assert {form.summary.form for form in forms} == {"fused by hespas"}
-    assert {form.summary.program for form in forms} == {"layer", "<Traced>", "<Lowered>"}
-    assert len(forms[0].breakdown.regions) == 1  # the activation is in the product's kernel
+    for form, description in (("fuse", "fused by hespas"), (None, DEFAULT_FORM)):
+        results = [hespas.estimate(*program, target=NODE, form=form) for program in programs]
+        assert len({result.step_time_s for result in results}) == 1
+        assert {get_model_flops(result) for result in results} == {2 * 512 * 256 * 128}
+        assert {result.summary.form for result in results} == {description}
+        assert {result.summary.program for result in results} == {"layer", "<Traced>", "<Lowered>"}
+        # The activation is in the kernel of the product.
+        assert len(results[0].breakdown.regions) == 1
+
+
+def test_the_form_by_default_of_other_estimators_and_devices_is_fused():
+    shapes = array(512, 256), array(256, 128)
+    for options in ({"estimator": "roofline", "target": NODE}, {"target": "MI300X"}):
+        result = hespas.estimate(layer, *shapes, **options)
+        assert result.summary.form == "fused by hespas"
 
 
 def test_a_sharded_function_needs_no_devices(step, shards):
@@ -220,3 +238,46 @@ def test_sharded_attention_of_cudnn_has_an_mfu():
         seconds = result.step_time_s
         assert result.summary.target.devices == 8 and not result.warnings
         assert result.mfu == pytest.approx(flops / (8 * 989.4e12 * seconds), rel=1e-3)
+
+
+def test_a_module_remembers_the_platform_that_it_was_lowered_for():
+    """JAX lowers a ragged product for a CPU as the dense product of all groups."""
+    shapes = array(512, 256), array(4, 256, 128), jax.ShapeDtypeStruct((4,), jnp.int32)
+
+    def experts(x: Any, w: Any, sizes: Any) -> Any:
+        return jnp.tanh(jax.lax.ragged_dot(x, w, sizes))
+
+    for target, platform in ((NODE, "cuda"), ("TPUv5p", "tpu"), ("Gaudi3", "cpu")):
+        for program in (experts, jax.jit(experts), Exportable("experts", experts, shapes)):
+            args = () if isinstance(program, Exportable) else shapes
+            result = hespas.estimate(program, *args, target=target, form="as-is")
+            facts = read_program_facts(result.module)
+            assert facts["lowered_for"] == platform
+            assert facts["platform_ops"] == "ragged_dot_general"
+            assert not [text for text in result.warnings if "lowered" in text]
+    lowered = jax.jit(experts).trace(*shapes).lower(lowering_platforms=("cpu",))
+    result = hespas.estimate(lowered, target="TPUv5p", form="as-is")
+    assert any(
+        text.startswith("the program was lowered for cpu, and the node is TPUv5p")
+        for text in result.warnings
+    )
+    assert "lowered_for" not in read_program_facts(frontends.from_jax(lowered))
+    plain = hespas.estimate(layer, *shapes[:1], array(256, 128), target=NODE, form="as-is")
+    assert "platform_ops" not in read_program_facts(plain.module)
+
+
+def test_random_numbers_that_were_lowered_for_a_cpu_are_a_loop():
+    """Each of its rounds reads and writes memory, on any device."""
+
+    def drop(x: Any) -> Any:
+        return x * jax.random.bernoulli(jax.random.key(0), 0.9, x.shape)
+
+    times = {}
+    for platform in ("cpu", "cuda", "tpu"):
+        lowered = jax.jit(drop).trace(array(512, 512)).lower(lowering_platforms=(platform,))
+        for program in (lowered, lowered.as_text()):
+            result = hespas.estimate(program, target=NODE, form="fuse")
+            times[platform] = result.compute_s
+            warnings = [text for text in result.warnings if "lowers threefry2x32" in text]
+            assert len(warnings) == (platform == "cpu")
+    assert times["cpu"] > 2 * times["cuda"] == 2 * times["tpu"]

@@ -50,8 +50,10 @@ def annotated(text, estimator="roofline"):
     return module
 
 
-def test_loops_are_multiplied_and_layers_named():
-    rows = {row.op: row for row in kernel_rows.collect_kernel_rows(annotated(LOOP))}
+@pytest.mark.parametrize("scope", ["", "closed_call/", "eval_jaxpr/"])  # since jax 0.11
+def test_loops_are_multiplied_and_layers_named(scope):
+    loop = LOOP.replace("while/body/", f"while/body/{scope}")
+    rows = {row.op: row for row in kernel_rows.collect_kernel_rows(annotated(loop))}
     dot = rows["stablehlo.dot_general"]
     assert (dot.count, dot.layer) == (5, "layer_1/mlp")
     assert dot.shapes == "64x64xf32, 64x64xf32 -> 64x64xf32"

@@ -103,13 +103,13 @@ def test_locations_name_the_file(context: ir.Context, tmp_path: Path) -> None:
     assert f'"{path}":2:3' in str(main.location)
 
 
-COMBINED = """HloModule m, num_partitions=2
+UNAWAITED = """HloModule m, num_partitions=2
 
 ENTRY main {
   p = f32[4]{0} parameter(0)
   q = f32[8]{0} parameter(1)
-  c = (f32[4]{0}, f32[8]{0}) collective-permute(p, q), channel_id=1, source_target_pairs={{0,1}}
-  ROOT r = f32[4]{0} get-tuple-element(c), index=0
+  ROOT c = ((f32[4], f32[8]), (f32[8], f32[16])) all-gather-start(p, q), channel_id=1,
+    replica_groups={{0,1}}, dimensions={0}, use_global_device_ids=true
 }
 """
 BAD: dict[str, tuple[bytes, str]] = {
@@ -149,9 +149,9 @@ BAD: dict[str, tuple[bytes, str]] = {
         HLO.replace("add(", "plus(").encode(),
         "^f:5:.*: error: not valid HLO text: .*plus",
     ),
-    "combined": (
-        COMBINED.encode(),
-        "^f: error: XLA cannot express this HLO .* single operand; make the HLO with --xla_disable",
+    "unawaited": (
+        UNAWAITED.encode(),
+        "^f: error: XLA cannot express this HLO .* Async tuple .*; make the HLO with --xla_disable",
     ),
 }
 
@@ -191,10 +191,9 @@ def test_empty_module_is_read(context: ir.Context) -> None:
     assert list(frontends.parse_module(b"module {}", "f", context).body.operations) == []
 
 
-@pytest.mark.parametrize("name", ["absent.mlir", "."])
-def test_unreadable_file(name: str, context: ir.Context, tmp_path: Path) -> None:
-    with pytest.raises(HespasError, match=r"cannot read it: (No such file|Is a directory)"):
-        frontends.read_module(tmp_path / name, context)
+def test_unreadable_file(context: ir.Context, tmp_path: Path) -> None:
+    with pytest.raises(HespasError, match="cannot read it: No such file"):
+        frontends.read_module(tmp_path / "absent.mlir", context)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")

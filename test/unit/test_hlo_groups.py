@@ -9,17 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.budgets import draw_examples
+from support.hlo import print_hlo_program, read_hlo_program
 from support.versions import JAXLIB
 
 from hespas.dialects import hlo_groups
+from hespas.dialects.hlo_schema import build_hlo_message
 from hespas.dialects.mlir import (
     collect_functions,
-    hlo_proto_to_stablehlo,
     hlo_text_to_proto,
     ir,
     make_context,
 )
 from hespas.passes.compile.compiler_process import CompileRequest, compile_module
+from hespas.passes.compile.hlo_to_stablehlo import import_hlo
 from hespas.passes.prepare.census import collect_census
 from hespas.passes.prepare.partition import CPU_DUMPS, build_compilation
 
@@ -88,15 +90,33 @@ def test_as_xla_lists_them_itself(spec):
 def test_of_hlo_text(text, listed):
     """What a user reads in keeps the order of its devices."""
     proto = hlo_text_to_proto(HLO.replace("GROUPS", text))
-    module = ir.Module.parse(hlo_proto_to_stablehlo(proto), make_context())
+    module = import_hlo(proto, make_context())
     assert groups(module) == [f"dense<[{listed}]> : tensor<4x2xi64>"]
 
 
-def test_other_modules_are_left_alone():
-    proto = hlo_text_to_proto(HLO.replace("GROUPS", "{{0,1},{2,3},{4,5},{6,7}}"))
-    assert hlo_groups.expand_mesh_axis_groups(proto) is proto
+@pytest.mark.parametrize(
+    ("text", "listed"),
+    [
+        ("{{0,1},{2,3}}", [[0, 1], [2, 3]]),
+        ("[2,4]<=[8]", [[0, 1, 2, 3], [4, 5, 6, 7]]),
+        ("[4,2]<=[2,4]T(1,0)", [[0, 4], [1, 5], [2, 6], [3, 7]]),
+        ("mesh['a'=2,'b'=4] {'a'}", [[0, 4], [1, 5], [2, 6], [3, 7]]),
+        ("{}", []),
+    ],
+)
+def test_each_form_is_read_and_written_as_lists(text, listed):
+    """The lists that XLA prints for them are the oracle."""
+    program = read_hlo_program(HLO.replace("GROUPS", text))
+    collective = next(one for one in program.iterate_instructions() if one.channel_id)
+    assert hlo_groups.read_replica_groups(collective) == listed
+    hlo_groups.write_replica_groups(collective, listed)
+    lists = ",".join(f"{{{','.join(map(str, group))}}}" for group in listed)
+    assert f"replica_groups={{{lists}}}" in print_hlo_program(program)
+
+
+def test_damaged_protobuf():
     with pytest.raises(ValueError, match="damaged"):
-        hlo_groups.expand_mesh_axis_groups(b"\x1a\xff" + hlo_groups.MARK)
+        import_hlo(b"\x1a\xff\xff", make_context())
 
 
 @draw_examples(50)
@@ -108,12 +128,12 @@ def test_a_group_differs_in_the_named_axes_only(data):
     for size in sizes:
         count *= size
     ids = data.draw(st.permutations(range(count)))
-    message = hlo_groups.build_module_class()().computations.add().instructions.add().named
+    message = build_hlo_message("MeshAxesReplicaGroupListProto")
     for size in sizes:
         message.mesh.axes.add(size=size)
     message.mesh.device_ids.extend(ids)
     for axis in named_axes:
-        message.axes.add(index=axis)
+        message.axes.add(mesh_axis_index=axis)
     places = dict(zip(ids, itertools.product(*map(range, sizes)), strict=True))
     groups = hlo_groups.compute_device_groups(message)
     assert sorted(itertools.chain(*groups)) == list(range(count))

@@ -10,6 +10,7 @@ import pytest
 from support.versions import JAXLIB
 
 import hespas as hespas_api
+from hespas import configs
 from hespas.dialects import xla
 from hespas.dialects.attr_codec import write_program_facts
 from hespas.dialects.xla import find_gpu_library
@@ -62,8 +63,29 @@ module @refused attributes {mhlo.num_replicas = 4 : i32} {
   }
 }
 """
+SINGLE_OPS = """
+func.func public @main(%x: tensor<64x64xf32>, %w: tensor<4x64x64xf32>, %n: tensor<4xi32>)
+    -> tensor<64x64xf32> {
+  %0 = "chlo.ragged_dot"(%x, %w, %n) <{ragged_dot_dimension_numbers = #chlo.ragged_dot<
+    lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0],
+    rhs_group_dimensions = [0]>}>
+    : (tensor<64x64xf32>, tensor<4x64x64xf32>, tensor<4xi32>) -> tensor<64x64xf32>
+  %1 = "stablehlo.sort"(%0) <{dimension = 1 : i64}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %c = stablehlo.compare LT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  }) : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %2 = "stablehlo.sort"(%1) <{dimension = 0 : i64}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %c = stablehlo.compare LT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  }) : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %2 : tensor<64x64xf32>
+}
+"""
 RAW = ProgramState("", False, True)
 AMPERE, CHOSEN = {"conversions=no-f8E4M3"}, ("conversions", "ragged")
+LONE = ProgramState("", False, False)
 NEEDS_PLUGIN = pytest.mark.skipif(find_gpu_library() is None, reason="needs the CUDA plug-in")
 
 
@@ -77,12 +99,17 @@ def list_steps(state: ProgramState, **request: object) -> list[str]:
 def compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pretend that the plug-in is installed: these tests do not compile."""
     monkeypatch.setattr(xla, "find_gpu_library", lambda: "plugin.so")
+    monkeypatch.setattr(xla, "find_tpu_library", lambda: "libtpu.so")
 
 
 def test_the_state_of_a_program():
     module = hespas_api.read(CHAIN)
     assert inspect_program(module) == RAW
     assert not inspect_program(hespas_api.read(PRODUCT)).has_fusible_pair
+    assert inspect_program(hespas_api.read(SINGLE_OPS)).rewritten_ops == (
+        "1 x ragged_dot (one dense product of all groups, or one for each)",
+        "2 x sort (passes of its own, or a call of a library)",
+    )
     write_program_facts(module, {"optimised_for": "H100_80GB"})
     assert inspect_program(module).optimisation == "optimised by XLA for H100_80GB"
     fused = hespas_api.read("docs/examples/llama3-100m-opt-a100.mlir.xz")
@@ -90,14 +117,51 @@ def test_the_state_of_a_program():
 
 
 @pytest.mark.usefixtures("compiler")
-def test_real_times_of_raw_programs_on_nvidia_gpus_are_of_what_xla_makes():
-    assert list_steps(RAW) == ["xla-optimize"]
+def test_real_times_of_raw_programs_are_of_what_xla_makes():
+    assert list_steps(RAW) == list_steps(LONE) == ["xla-optimize"]
     assert list_steps(RAW, node=None) == ["xla-optimize"]
+    assert list_steps(RAW, node="TPUv5p") == ["xla-optimize"]
     assert list_steps(RAW, estimates_real_times=False) == []
-    assert list_steps(RAW, node="MI300X") == list_steps(RAW, node="TPUv5p") == []
+    assert list_steps(RAW, estimates_real_times=False, otherwise="fuse") == ["fuse"]
+    assert list_steps(RAW, node="MI300X") == []
+    assert list_steps(RAW, node="MI300X", otherwise="fuse") == ["fuse"]
     assert list_steps(ProgramState("with XLA's fusions", False, True)) == []
     assert list_steps(ProgramState("", True, True)) == []
-    assert list_steps(ProgramState("", False, False)) == []
+
+
+def test_without_the_compiler_a_program_that_xla_would_not_change_is_as_it_is(monkeypatch):
+    monkeypatch.setattr(xla, "find_gpu_library", lambda: None)
+    monkeypatch.setattr(xla, "find_tpu_library", lambda: None)
+    assert list_steps(LONE) == list_steps(RAW, node="TPUv5p") == []
+    assert list_steps(RAW) == ["fuse"]
+    state = ProgramState("", False, False, ("1 x ragged_dot (one dense product)",))
+    for node, step in (("H100_80GB", ["fuse"]), ("TPUv5p", [])):
+        form = choose_program_form(state, FormRequest(None, node, True))
+        assert [one.name for one in form.steps] == step
+        assert "compiler is not installed (pip install" in form.warning
+        assert form.warning.endswith("it matters for 1 x ragged_dot (one dense product)")
+
+
+@pytest.mark.parametrize(
+    ("node", "target", "words"),
+    [
+        ("H100_80GB", "H100_80GB", "for H100_80GB: "),
+        ("A40_48GB", "A40_48GB", "for A40_48GB (XLA has no description of it; the nearest is that "
+         "of NVIDIA RTX A6000): "),
+        ("L4_24GB", "L4_24GB", "of NVIDIA RTX A6000): "),
+        ("L40S_48GB", "L40S_48GB", "of NVIDIA RTX A6000): "),
+        ("mine.json", "H200_141GB", "for H200_141GB, the nearest target to mine: "),
+    ],
+)  # fmt: skip
+@pytest.mark.usefixtures("compiler")
+def test_a_node_without_a_target_gets_the_nearest(node, target, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("mine.json").write_text(
+        json.dumps({**configs.read_node_json("H200_141GB"), "name": "mine"})
+    )
+    form = choose_program_form(RAW, FormRequest(None, node, True))
+    assert f"target={target} " in form.steps[0].to_pipeline_text()
+    assert form.description.startswith("compiled by XLA ") and words in form.description
 
 
 @pytest.mark.usefixtures("compiler")
@@ -110,13 +174,11 @@ def test_a_form_that_is_asked_for_is_taken():
 
 
 def test_where_xla_cannot_compile_the_loss_is_a_warning(monkeypatch):
-    form = choose_program_form(RAW, FormRequest(None, "A10_24GB", True))
-    assert [step.name for step in form.steps] == ["fuse"]
-    assert form.warning.startswith("XLA's GPU compiler has no target for A10_24GB: ")
-    assert "collectives alongside compute" in form.warning
     monkeypatch.setattr(xla, "find_gpu_library", lambda: None)
     form = choose_program_form(RAW, FormRequest(None, "H100_80GB", True))
-    assert "not installed (pip install" in form.warning and form.description == "fused by hespas"
+    assert form.warning.startswith("XLA's GPU compiler is not installed (pip install")
+    assert "collectives alongside compute" in form.warning
+    assert form.description == "fused by hespas"
 
 
 @pytest.mark.usefixtures("compiler")

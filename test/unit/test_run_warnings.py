@@ -205,3 +205,76 @@ def test_the_vendor_of_each_system_preset_is_known():
     }
     assert set(vendors.values()) == {"NVIDIA", "AMD", "Google"}
     assert vendors["QuadAMDIP"] == "AMD" and vendors["DGX_B200_SuperPOD_4"] == "NVIDIA"
+
+
+def add_facts(**facts: str) -> None:
+    module = hespas_api.read("step.mlir")
+    write_program_facts(module, {**read_program_facts(module), **facts})
+    Path("step.mlir").write_text(str(module))
+
+
+@pytest.mark.parametrize(
+    ("platform", "node", "own"),
+    [("cpu", "TPUv5p", "tpu"), ("cpu", "H100_80GB", "cuda"), ("tpu", "H100_80GB", "cuda"),
+     ("tpu", "TPUv5p", ""), ("cuda", "H100_80GB", "")],
+)  # fmt: skip
+def test_a_program_that_was_lowered_for_another_platform(place, capsys, platform, node, own):
+    add_facts(lowered_for=platform, platform_ops="ragged_dot_general")
+    warnings = [
+        text
+        for text in collect_warnings(capsys, "--node", node, "--form", "as-is")
+        if "lowered" in text
+    ]
+    expected = (
+        f"the program was lowered for {platform}, and the node is {node}: JAX lowers "
+        f"ragged_dot_general otherwise for {own}; lower it for the node, with hespas export "
+        f"--platform {own}, or pass the function itself to hespas.estimate"
+    )
+    assert warnings == ([expected] if own else [])
+
+
+def test_other_programs_are_the_same_on_all_platforms(place, capsys):
+    add_facts(lowered_for="cpu")
+    flags = ("--node", "H100_80GB", "--form", "as-is")
+    assert not [text for text in collect_warnings(capsys, *flags) if "lowered" in text]
+
+
+@pytest.mark.parametrize(
+    ("compiler", "node", "device"),
+    [("XLA:CPU", "H100_80GB", "CPUs"), ("XLA:GPU", "TPUv5p", "GPUs"), ("XLA:TPU", "TPUv5p", ""),
+     ("XLA:GPU", "H100_80GB", ""), ("XLA", "H100_80GB", "")],
+)  # fmt: skip
+def test_a_program_that_xla_has_scheduled_for_another_device(place, capsys, compiler, node, device):
+    add_facts(scheduled_by=compiler)
+    warnings = collect_warnings(capsys, "--node", node)
+    assert not [text for text in warnings if "has not optimised" in text]
+    words = f"XLA has optimised the program for {device}, and the node is {node}: its kernels"
+    assert [text.startswith(words) for text in warnings if "the node is" in text] == (
+        [True] if device else []
+    )
+
+
+def test_a_node_whose_program_is_compiled_for_the_nearest_target(place, capsys):
+    add_facts(optimised_for="H200_141GB")
+    data = {**configs.read_node_json("H200_141GB"), "name": "mine"}
+    Path("mine.json").write_text(json.dumps(data))
+    warnings = " ".join(collect_warnings(capsys, "--node", "mine.json"))
+    assert "XLA has no target for mine, and compiled the program for the nearest one" in warnings
+
+
+def test_a_ragged_product_that_xla_has_not_seen(place, capsys):
+    Path("step.mlir").write_text(
+        """
+        func.func @main(%x: tensor<64x64xf32>, %w: tensor<4x64x64xf32>, %n: tensor<4xi32>)
+            -> tensor<64x64xf32> {
+          %0 = "chlo.ragged_dot"(%x, %w, %n) <{ragged_dot_dimension_numbers = #chlo.ragged_dot<
+              lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1],
+              lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>}>
+            : (tensor<64x64xf32>, tensor<4x64x64xf32>, tensor<4xi32>) -> tensor<64x64xf32>
+          return %0 : tensor<64x64xf32>
+        }"""
+    )
+    for form in ("fuse", "as-is"):
+        warnings = collect_warnings(capsys, "--node", "B200_180GB", "--form", form)
+        assert warnings[0].startswith("1 x ragged_dot is estimated as a product of its groups")
+    assert collect_warnings(capsys, "--node", "TPUv5p", "--form", "fuse") == []

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
+from support.hlo import read_hlo_program
 
 from hespas import configs
 from hespas.estimators.calibrated.device_constants import DeviceConstants
 from hespas.estimators.calibrated.kernel_times import estimate_product_time
 from hespas.estimators.product_shapes import MatrixProduct
-from hespas.passes.compile.hlo_instructions import parse_hlo_text
+from hespas.passes.compile.hlo_program import read_frontend_value
 from hespas.passes.compile.tpu_windows import REFETCHED_BYTES, keep_refetched_bytes
 
 # A gradient of an MLP as XLA:TPU computes it for TPU v5e: the left operand is a product of two.
@@ -38,11 +37,10 @@ ACTIVATION_BYTES, WEIGHT_BYTES = 6 * 2048 * 28672 * 2, 4096 * 28672 * 2
 
 
 def read_refetched_bytes(text: str) -> list[int]:
-    program = parse_hlo_text(text)
+    program = read_hlo_program(text)
     keep_refetched_bytes(program)
-    return [
-        int(number) for number in re.findall(rf'{REFETCHED_BYTES}="(\d+)"', program.format_text())
-    ]
+    values = (read_frontend_value(one, REFETCHED_BYTES) for one in program.iterate_instructions())
+    return [int(value) for value in values if value]
 
 
 def replace_all(text: str, *pairs: tuple[str, str]) -> str:

@@ -202,12 +202,29 @@ def test_crash_of_the_worker_is_an_error(monkeypatch, tmp_path):
         ("noise\nerror: INTERNAL: it broke\n", 1, "it broke"),
         ("W0101 10:00:00.1  1 a.cc:1] hm\nF0101 10:00:00.2  1 b.cc:2] Check failed: x\n@ 0x1\n",
          -6, "Check failed: x"),
+        ("error: INVALID_ARGUMENT: Failed to serialize StableHLO to plugin version 1.13.7;\n\n"
+         "Detailed error from MLIR: <unknown>:0: error: loc(\"cp-start\"): failed to legalize "
+         "operation 'vhlo.async_start_v1' that was explicitly marked illegal: %0 = ...\n", 1,
+         "StableHLO 1.13.7, in which the compiler receives programs, cannot express the op "
+         "stablehlo.async_start (cp-start)"),
+        ("error: INVALID_ARGUMENT: Failed to serialize StableHLO to plugin version 1.16.3;\n", 1,
+         "StableHLO 1.16.3, in which the compiler receives programs, cannot express this one"),
         ("error: -:0:0: error: dialect 'a' is unknown. If this is intended, please x\n", 1,
          "dialect 'a' is unknown"),
     ],
 )  # fmt: skip
 def test_reason(stderr, code, expected):
     assert explain_failure(stderr, code) == expected
+
+
+def test_a_failure_names_versions_that_differ(monkeypatch, tmp_path):
+    versions = {"jaxlib": "0.12.0", "jax-cuda12-pjrt": "0.11.2"}
+    monkeypatch.setattr("importlib.metadata.version", versions.__getitem__)
+    monkeypatch.setattr(xla, "_find_package_file", lambda package, name: str(tmp_path))
+    expected = "jaxlib is 0.12.0 and jax-cuda12-pjrt 0.11.2: install one version of both"
+    assert xla.describe_gpu_plugin_mismatch() == expected
+    versions["jaxlib"] = "0.11.2"
+    assert xla.describe_gpu_plugin_mismatch() == ""
 
 
 @gpu
@@ -254,6 +271,37 @@ def test_a_small_all_reduce_is_no_fusion():
     assert "mhlo.async_start" not in str(module)
     assert sum(collectives(module).values()) == 1
     passes.run_pipeline(module, "split-linear,roofline-annotate{node=H100_80GB}", quiet())
+
+
+# Gradients of two weights in one all-reduce, as PyTorch/XLA writes them, and rows to each device.
+VARIADIC = """
+module attributes {mhlo.num_partitions = 4 : i32} {
+  func.func public @main(%x: tensor<1024x1024xf32>, %y: tensor<512x1024xf32>)
+      -> (tensor<256x4096xf32>, tensor<128x4096xf32>) {
+    %0:2 = "stablehlo.all_reduce"(%x, %y) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,
+        replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<1024x1024xf32>, tensor<512x1024xf32>) -> (tensor<1024x1024xf32>, tensor<512x1024xf32>)
+    %1:2 = "stablehlo.all_to_all"(%0#0, %0#1) <{channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>,
+        replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, concat_dimension = 1 : i64,
+        split_count = 4 : i64, split_dimension = 0 : i64}>
+      : (tensor<1024x1024xf32>, tensor<512x1024xf32>) -> (tensor<256x4096xf32>, tensor<128x4096xf32>)
+    return %1#0, %1#1 : tensor<256x4096xf32>, tensor<128x4096xf32>
+  }
+}
+"""  # noqa: E501
+
+
+@gpu
+def test_collectives_of_several_operands_are_compiled():
+    """XLA finds no layout for the tuple of an all-reduce with a channel; its combiner makes one."""
+    module = optimise(VARIADIC, "target=H100_80GB,stage=scheduled,async-collectives=keep")
+    kinds = Counter({name.partition(" ")[0]: 0 for name in collectives(module)})
+    for name, count in collectives(module).items():
+        kinds[name.partition(" ")[0]] += count
+    assert kinds == {"stablehlo.all_reduce": 1, "stablehlo.all_to_all": 2}
 
 
 @gpu
@@ -382,37 +430,75 @@ def test_the_schedule_is_the_order_of_ops(program):
     assert [name for name in names if name.startswith("v")] == [f"v{i}" for i in order]
 
 
-def test_tuples_in_flight():
-    """Combined asynchronous collectives, which the importer refuses, come out as pairs."""
-    text = """HloModule m, num_partitions=4
+# Releases of XLA until jax 0.10 have ops of their own for asynchronous collectives; later ones hold
+# each as an async-start of a computation, with the aliasing of its buffers.
+IN_FLIGHT = """HloModule m, num_partitions=4
 %add (a: f32[], b: f32[]) -> f32[] {
   %a = f32[] parameter(0)
   %b = f32[] parameter(1)
   ROOT %r = f32[] add(%a, %b)
 }
-
+WRAPPED
 ENTRY %main (p: f32[4], q: f32[8]) -> (f32[16], f32[32], f32[4], f32[8]) {
   %p = f32[4]{0} parameter(0)
   %q = f32[8]{0} parameter(1)
-  %s = ((f32[4]{0}, f32[8]{0}), (f32[16]{0}, f32[32]{0})) all-gather-start(%p, %q), GATHER
+  %s = ((f32[4]{0}, f32[8]{0}), (f32[16]{0}, f32[32]{0})) START_GATHER
   %n = f32[4]{0} negate(%p)
-  %u = (f32[4]{0}, f32[8]{0}) all-reduce-start(%n, %q), GROUPS, to_apply=%add, FRONTEND
-  %d = (f32[16]{0}, f32[32]{0}) all-gather-done(%s)
+  %u = SUM_TYPE START_SUM
+  %d = (f32[16]{0}, f32[32]{0}) DONE_GATHER(%s)
   %x = f32[16]{0} get-tuple-element(%d), index=0
   %y = f32[32]{0} get-tuple-element(%d), index=1
-  %e = (f32[4]{0}, f32[8]{0}) all-reduce-done(%u)
+  %e = (f32[4]{0}, f32[8]{0}) DONE_SUM(%u)
   %z = f32[4]{0} get-tuple-element(%e), index=0
   %w = f32[8]{0} get-tuple-element(%e), index=1
   ROOT %t = (f32[16]{0}, f32[32]{0}, f32[4]{0}, f32[8]{0}) tuple(%x, %y, %z, %w)
 }
 """
-    groups = "channel_id=1, replica_groups={{0,1,2,3}}, use_global_device_ids=true"
-    for word, meaning in (
-        ("GATHER", 'GROUPS, dimensions={0}, metadata={op_name="gather"}'),
-        ("GROUPS", groups),
-        ("FRONTEND", 'frontend_attributes={mine="x"}'),
-    ):
-        text = text.replace(word, meaning)
+IN_FLIGHT_FORMS = {
+    "ops": {
+        "WRAPPED": "",
+        "START_GATHER": "all-gather-start(%p, %q), GATHER",
+        "SUM_TYPE": "(f32[4]{0}, f32[8]{0})",
+        "START_SUM": "all-reduce-start(%n, %q), SUM, FRONTEND",
+        "DONE_GATHER": "all-gather-done",
+        "DONE_SUM": "all-reduce-done",
+    },
+    "wrapped": {
+        "WRAPPED": """
+%gather (f: f32[4], g: f32[8]) -> (f32[16], f32[32]) {
+  %f = f32[4]{0} parameter(0)
+  %g = f32[8]{0} parameter(1)
+  ROOT %h = (f32[16]{0}, f32[32]{0}) all-gather(%f, %g), GATHER
+}
+
+%sum (i: f32[8], j: f32[4]) -> (f32[4], f32[8]) {
+  %i = f32[8]{0} parameter(0)
+  %j = f32[4]{0} parameter(1)
+  ROOT %k = (f32[4]{0}, f32[8]{0}) all-reduce(%j, %i), SUM
+}
+""",
+        "START_GATHER": 'async-start(%p, %q), calls=%gather, metadata={op_name="gather"}',
+        "SUM_TYPE": "((f32[8]{0}, f32[4]{0}), (f32[4]{0}, f32[8]{0}))",
+        "START_SUM": "async-start(%q, %n), calls=%sum, ALIASING, FRONTEND",
+        "DONE_GATHER": "async-done",
+        "DONE_SUM": "async-done",
+    },
+}
+IN_FLIGHT_WORDS = {
+    "GATHER": 'GROUPS, dimensions={0}, metadata={op_name="gather"}',
+    "SUM": "GROUPS, to_apply=%add",
+    "ALIASING": "output_to_operand_aliasing={{1,0}: (1, {}), {1,1}: (0, {})}",
+    "GROUPS": "channel_id=1, replica_groups={{0,1,2,3}}, use_global_device_ids=true",
+    "FRONTEND": 'frontend_attributes={mine="x"}',
+}
+
+
+@pytest.mark.parametrize("form", IN_FLIGHT_FORMS)
+def test_tuples_in_flight(form):
+    """Combined asynchronous collectives, which the importer refuses, come out as pairs."""
+    text = IN_FLIGHT
+    for word, meaning in {**IN_FLIGHT_FORMS[form], **IN_FLIGHT_WORDS}.items():
+        text = re.sub(rf"\b{word}\b", lambda _, meaning=meaning: meaning, text)
     module = ir.Module.parse(convert_hlo_to_stablehlo(hlo_text_to_proto(text)), make_context())
     assert module.operation.verify()
     assert top(module)["mhlo.async_start"] == top(module)["mhlo.async_done"] == 2
@@ -426,6 +512,28 @@ ENTRY %main (p: f32[4], q: f32[8]) -> (f32[16], f32[32], f32[4], f32[8]) {
     assert [comm.kind for comm in comms] == ["all_gather", "all_reduce"]
     assert all(comm.is_async for comm in comms)
     assert [comm.operand_bytes for comm in comms] == [48, 48]
+
+
+# A product whose operand is a transpose that Triton cannot read in tiles: XLA of jax 0.12 fails at
+# it with its autotuner ("No supported config found for HLO"), as at mixtures of experts whose
+# tokens come from an all-to-all.
+TRANSPOSED_PRODUCT = """
+func.func @main(%x: tensor<16x4x160x2048xbf16>, %w: tensor<4x4096x2048xbf16>)
+    -> tensor<4x2560x4096xbf16> {
+  %0 = stablehlo.transpose %x, dims = [1, 0, 2, 3]
+    : (tensor<16x4x160x2048xbf16>) -> tensor<4x16x160x2048xbf16>
+  %1 = stablehlo.reshape %0 : (tensor<4x16x160x2048xbf16>) -> tensor<4x2560x2048xbf16>
+  %2 = stablehlo.dot_general %1, %w, batching_dims = [0] x [0], contracting_dims = [2] x [2]
+    : (tensor<4x2560x2048xbf16>, tensor<4x4096x2048xbf16>) -> tensor<4x2560x4096xbf16>
+  return %2 : tensor<4x2560x4096xbf16>
+}
+"""
+
+
+@gpu
+def test_a_product_that_triton_cannot_compile_is_one_kernel():
+    module = optimise(TRANSPOSED_PRODUCT, "target=H100_80GB,stage=scheduled")
+    assert matrix_flops(module) == 2 * 4 * 2560 * 4096 * 2048
 
 
 def test_command(tmp_path, capsys):
@@ -489,6 +597,8 @@ UNCHANGED = {
     "pipeline_ppermute", "reshard_transpose", "rng_dropout", "shape_ops", "summa_like_matmul",
     "transformer_block_fwd",
 }  # fmt: skip
+if JAXLIB >= (0, 12):  # its fusion differs in these too
+    UNCHANGED -= {"lstm_scan", "rng_dropout", "transformer_block_fwd"}
 FEW = ["mlp_fsdp_tp_grad", "collectives_all", "conv_block_grad"]
 
 

@@ -77,7 +77,7 @@ def estimate_cycles(benchmark: KernelBenchmark, target: str) -> tuple[int, float
     module.operation.walk(collect_estimate)
     if not estimates:
         raise HespasError(f"{benchmark.kernel} {benchmark.sizes} has no cycles for {target}")
-    return sum(one.cycles for one in estimates), sum(one.latency_ns for one in estimates)
+    return sum(one.cycles for one in estimates), sum(one.latency_ns or 0 for one in estimates)
 
 
 def generate_cycle_rows(

@@ -1,3 +1,4 @@
+// REQUIRES: iree
 // RUN: hespas-opt %s --split-linear --iree-annotate="cache=none repetitions=3" | filecheck %s
 // RUN: not hespas-opt %s --split-linear --iree-annotate="cache=none flags=--nothing" 2>&1 | filecheck %s --check-prefix=FLAGS
 // RUN: not hespas-opt %s --split-linear --iree-annotate="cache=none driver=nothing" 2>&1 | filecheck %s --check-prefix=DRIVER

@@ -13,8 +13,11 @@ from hespas.passes.compile.tpu_windows import REFETCHED_BYTES
 MEMORY_FACT = "xla_{}_bytes"  # the facts of XLA's memory plan, by part
 
 
-def attach_compiler_estimates(module: ir.Module, clock_ghz: float) -> int:
+def attach_compiler_estimates(module: ir.Module, clock_ghz: float | None) -> int:
     """Turn frontend attributes into ``hespas.compiler_estimate`` and the ``kernel_name`` of calls.
+
+    Args:
+        clock_ghz: The clock of the target; None if the target is not known.
 
     Returns:
         The number of ops with an estimate.
@@ -31,7 +34,7 @@ def attach_compiler_estimates(module: ir.Module, clock_ghz: float) -> int:
     return sum(_attach_op_estimate(op, clock_ghz) for op in holders)
 
 
-def _attach_op_estimate(op: ir.Operation, clock_ghz: float) -> bool:
+def _attach_op_estimate(op: ir.Operation, clock_ghz: float | None) -> bool:
     """Turn the frontend attributes of one op; returns whether it has an estimate."""
     items = read_frontend_items(op)
     cycles, refetched = items.pop(CYCLES, None), items.pop(REFETCHED_BYTES, None)
@@ -40,7 +43,8 @@ def _attach_op_estimate(op: ir.Operation, clock_ghz: float) -> bool:
         return False
     count = int(ir.StringAttr(cycles).value)
     again = int(ir.StringAttr(refetched).value) if refetched is not None else None
-    CompilerEstimateAttr(count, count / clock_ghz, again).write_to_op(op)
+    latency_ns = None if clock_ghz is None else count / clock_ghz
+    CompilerEstimateAttr(count, latency_ns, again).write_to_op(op)
     return True
 
 
