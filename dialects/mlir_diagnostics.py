@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from hespas.dialects.mlir import ir
-from hespas.support.errors import HespasError
+from hespas.support.errors import HespasError, format_source_position
 
 DAMAGED = "the file is damaged"
 
@@ -30,6 +30,15 @@ def capture_diagnostics(context: ir.Context) -> Iterator[list[str]]:
         yield seen
     finally:
         handler.detach()
+
+
+def find_error_position(error: ir.MLIRError, context: ir.Context) -> str:
+    """Return the ``file:line:col`` of the first diagnostic of an error, or ""."""
+    diagnostics = error.error_diagnostics
+    if not diagnostics:
+        return ""
+    # The location of a diagnostic is not of its own class until it is made from its attribute.
+    return format_source_position(ir.Location.from_attr(diagnostics[0].location.attr, context))
 
 
 PLACE = re.compile(r'^loc\("([^"]*)"(:\d+:\d+)')

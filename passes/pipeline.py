@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hespas.dialects.attrs import TargetAttr
 from hespas.dialects.mlir import PassManager, capture_native_stderr, ir, register_passes
+from hespas.dialects.mlir_diagnostics import find_error_position
+from hespas.dialects.verify_attrs import verify_attributes
 from hespas.passes import registry
 from hespas.passes.base import Pass, PassRun, build_pass
 from hespas.support.errors import (
@@ -17,7 +19,7 @@ from hespas.support.errors import (
     extract_first_diagnostic,
     extract_first_line,
     fill_in_file_name,
-    format_source_position,
+    find_walk_error,
     is_encoding_error,
 )
 from hespas.support.suggestions import suggest_nearest
@@ -41,7 +43,22 @@ class NativePass:
 
 
 PipelineStep = Pass | NativePass
-StepHook = Callable[[ir.Module, PipelineStep], None]
+
+
+class PassInstrumentation:
+    """What a caller of ``run_pipeline`` wants to do around each pass; by default nothing.
+
+    The methods are those of MLIR's class of the same name, which the bindings lack.
+    """
+
+    def run_before_pass(self, module: ir.Module, step: PipelineStep) -> None:
+        """Called before each pass."""
+
+    def run_after_pass(self, module: ir.Module, step: PipelineStep) -> None:
+        """Called after each pass that has left a valid module."""
+
+    def run_after_pass_failed(self, module: ir.Module, step: PipelineStep) -> None:
+        """Called after a pass that raised an error, or that left an invalid module."""
 
 
 def run_pipeline(
@@ -49,9 +66,10 @@ def run_pipeline(
     pipeline: str | Sequence[PipelineStep],
     run: PassRun | None = None,
     *,
-    after: StepHook | None = None,
+    instrumentation: PassInstrumentation | None = None,
     timings: list[tuple[str, float]] | None = None,
     is_continued: bool = False,
+    verify_each: bool = False,
 ) -> PassRun:
     """Run a pipeline on ``module`` in place.
 
@@ -59,9 +77,11 @@ def run_pipeline(
         module: The module.
         pipeline: Text, such as ``"split-linear{block-limit=64},cse"``, or parsed steps.
         run: Where passes report to; a new one by default.
-        after: Called after each step.
+        instrumentation: Called before and after each step.
         timings: Collects the text of each step and its time in seconds.
         is_continued: Whether the ops are as the last pipeline of ``run`` left them.
+        verify_each: Verify the module after each pass. Otherwise passes of hespas itself are
+            verified together, before a pass that only reads, and before one of another origin.
 
     Returns:
         The run with the artefacts of the passes: ``run.get_artefact(EmittedTraces)``.
@@ -73,22 +93,36 @@ def run_pipeline(
     run = run or PassRun()
     register_passes()
     if not is_continued:
-        run.forget_caches()
-    unverified = ""
+        run.forget_facts()
+    instrumentation = instrumentation or PassInstrumentation()
+    # Our own passes are verified together: a verification takes as long as a pass.
+    unverified: PipelineStep | None = None
     for step in insert_prepare(module, steps):
         start = time.perf_counter()
-        if isinstance(step, Pass) and step.only_marks:
-            unverified = _verify_module(module, unverified)
-        else:
-            run.forget_caches()
-            unverified = step.name if isinstance(step, Pass) else ""
-        _run_pipeline_step(module, step, run)
+        is_builtin = isinstance(step, Pass) and step.is_builtin
+        if unverified is not None and not (is_builtin and not _only_marks(step)):
+            _verify_step(module, unverified, run, instrumentation, with_attributes=False)
+            unverified = None
+        instrumentation.run_before_pass(module, step)
+        try:
+            _run_pipeline_step(module, step, run)
+        except Exception:
+            instrumentation.run_after_pass_failed(module, step)
+            raise
+        if verify_each or not is_builtin:
+            _verify_step(module, step, run, instrumentation, with_attributes=True)
+        elif not _only_marks(step):
+            unverified = step
         if timings is not None:
             timings.append((step.to_pipeline_text(), time.perf_counter() - start))
-        if after is not None:
-            after(module, step)
-    _verify_module(module, unverified)
+        instrumentation.run_after_pass(module, step)
+    if unverified is not None:
+        _verify_step(module, unverified, run, instrumentation, with_attributes=False)
     return run
+
+
+def _only_marks(step: PipelineStep) -> bool:
+    return isinstance(step, Pass) and step.only_marks
 
 
 def insert_prepare(module: ir.Module, steps: Sequence[PipelineStep]) -> list[PipelineStep]:
@@ -108,34 +142,58 @@ def insert_prepare(module: ir.Module, steps: Sequence[PipelineStep]) -> list[Pip
 def _run_pipeline_step(module: ir.Module, step: PipelineStep, run: PassRun) -> None:
     with module.context as context:
         manager = PassManager("builtin.module", context)
+        # MLIR's manager skips its verifier after a pass that reports no change; run_pipeline
+        # verifies each pass that is not of hespas itself.
+        manager.enable_verifier(False)
         if isinstance(step, Pass):
             # MLIR cannot schedule a Python pass that is restricted to an op.
             manager.add(lambda _op, _pass: _apply_python_pass(step, module, run), step.name)
-            manager.enable_verifier(False)  # run_pipeline verifies before results are written
         else:
             _add_native_pass(manager, step)
         activity = f"{run.input_name}: error: pass '{step.name}'"
         contain = describe_activity if isinstance(step, Pass) else run_native_code
         try:
-            with contain(activity):
+            keeps = step.keeps if isinstance(step, Pass) else frozenset()
+            with contain(activity), run.keep_facts(keeps):
                 manager.run(module.operation)
         except ir.MLIRError as error:
-            raise _to_hespas_error(error, step, run) from None
+            raise _to_hespas_error(error, step, run, context) from None
 
 
-def _verify_module(module: ir.Module, name: str) -> str:
-    """Verify the module after the pass ``name``, unless the name is empty. Returns ""."""
+def _verify_step(
+    module: ir.Module,
+    step: PipelineStep,
+    run: PassRun,
+    instrumentation: PassInstrumentation,
+    *,
+    with_attributes: bool,
+) -> None:
+    """Verify the module, and its ``hespas`` attributes if asked, after a pass.
+
+    Raises:
+        HespasError: The module is invalid; the message names the pass.
+    """
+    is_builtin = isinstance(step, Pass) and step.is_builtin
+    producer = "the passes up to " if is_builtin else "pass "
+    remedy = "" if isinstance(step, NativePass) else f"report it to the authors of '{step.name}'"
     try:
-        if name:
+        with describe_activity(f"{run.input_name}: error: the verification after '{step.name}'"):
             module.operation.verify()
-        return ""
+            if with_attributes:
+                verify_attributes(module)
+        return
     except ir.MLIRError as error:
-        diagnostics = error.error_diagnostics
-        where = format_source_position(diagnostics[0].location) if diagnostics else ""
+        where = find_error_position(error, module.context)
         reason = extract_first_diagnostic(error)
-        message = f"the passes up to '{name}' produced an invalid module: {reason}"
-        remedy = f"please report it to the authors of '{name}'"
-        raise HespasError(message, where=where, remedy=remedy) from None
+    except HespasError as error:
+        where = error.where
+        reason = f"'{error.op_name}': {error.reason}" if error.op_name else error.reason
+    instrumentation.run_after_pass_failed(module, step)
+    raise HespasError(
+        f"{producer}'{step.name}' left an invalid module: {reason}",
+        where=fill_in_file_name(where, run.input_name),
+        remedy=remedy,
+    )
 
 
 def _add_native_pass(manager: PassManager, step: NativePass) -> None:
@@ -158,12 +216,11 @@ def _add_native_pass(manager: PassManager, step: NativePass) -> None:
     raise UsageError(f"MLIR rejects the pass '{step.text}': {reason}")
 
 
-def _to_hespas_error(error: ir.MLIRError, step: PipelineStep, run: PassRun) -> HespasError:
+def _to_hespas_error(
+    error: ir.MLIRError, step: PipelineStep, run: PassRun, context: ir.Context
+) -> HespasError:
     """Convert the first diagnostic of a failed pass of MLIR."""
-    diagnostics = error.error_diagnostics
-    where = fill_in_file_name(
-        format_source_position(diagnostics[0].location) if diagnostics else "", run.input_name
-    )
+    where = fill_in_file_name(find_error_position(error, context), run.input_name)
     return HespasError(f"pass '{step.name}' failed: {extract_first_diagnostic(error)}", where=where)
 
 
@@ -178,6 +235,10 @@ def _apply_python_pass(step: Pass, module: ir.Module, run: PassRun) -> None:
         error.where = fill_in_file_name(error.where, run.input_name)
         raise
     except RuntimeError as error:
+        raised = find_walk_error(str(error))
+        if raised is not None:
+            raised.where = fill_in_file_name(raised.where, run.input_name)
+            raise raised from None
         if not is_encoding_error(error):
             raise
         raise HespasError(

@@ -32,6 +32,7 @@ class HespasError(Exception):
     def __init__(
         self, message: str, *, op: OperationLike | None = None, where: str = "", remedy: str = ""
     ) -> None:
+        op = getattr(op, "operation", op)  # the name of an OpView of a function is its symbol
         self.message = message
         self.op_name = op.name if op is not None else ""
         self.where = where or (format_source_position(op.location) if op is not None else "")
@@ -126,6 +127,27 @@ def _read_first_string(location: Any) -> str:
         escaped,
     )
     return unescaped.decode(errors="replace")
+
+
+# The last exception of a traceback, if it is a HespasError: class, place, op and message.
+RAISED_ERROR = re.compile(
+    r"\n(?P<class>[\w.]+): (?:(?P<where>(?!error: )[^\n]*?): )?error: "
+    r"(?:'(?P<op>[\w.$-]+)': )?(?P<message>[^\n]*)\s*\Z"
+)
+
+
+def find_walk_error(text: str) -> HespasError | None:
+    """Return the HespasError that the callback of MLIR's ``Operation.walk`` raised, or None.
+
+    ``walk`` raises a RuntimeError whose text is the traceback of the callback's exception.
+    """
+    match = RAISED_ERROR.search(text) if text.startswith("Exception raised in callback") else None
+    if match is None:
+        return None
+    kind = UsageError if match["class"].endswith("UsageError") else HespasError
+    error = kind(match["message"], where=match["where"] or "")
+    error.op_name = match["op"] or ""
+    return error
 
 
 def is_encoding_error(error: RuntimeError) -> bool:

@@ -248,13 +248,14 @@ def _run_pass_pipeline(
     if unknown:
         raise UsageError(f"--mlir-print-ir-after: '{min(unknown)}' is not in the pipeline")
 
-    def print_ir_after(current: Any, step: PipelineStep) -> None:
-        if options.mlir_print_ir_after_all or step.name in shown:
-            print(f"// -----// IR Dump After {step.to_pipeline_text()} //----- //", file=sys.stderr)
-            print(current, file=sys.stderr)
+    class IrPrinting(pipeline.PassInstrumentation):
+        def run_after_pass(self, module: Any, step: PipelineStep) -> None:
+            if options.mlir_print_ir_after_all or step.name in shown:
+                title = f"// -----// IR Dump After {step.to_pipeline_text()} //----- //"
+                print(title, module, sep="\n", file=sys.stderr)
 
     timings: list[tuple[str, float]] | None = [] if options.timing else None
-    pipeline.run_pipeline(module, steps, run, after=print_ir_after, timings=timings)
+    pipeline.run_pipeline(module, steps, run, instrumentation=IrPrinting(), timings=timings)
     for spelled, seconds in timings or []:
         print(f"{seconds:10.4f} s  {spelled}", file=sys.stderr)
     if options.disable_output or options.output == "/dev/null":

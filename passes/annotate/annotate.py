@@ -19,7 +19,7 @@ from hespas.configs.kernel_costs import format_kernel_costs, parse_kernel_costs
 from hespas.configs.node_overrides import CUSTOM_NODE, NodeOverrides, load_overridden_node
 from hespas.estimators import registry
 from hespas.estimators.measure.measure_options import MeasureOptions
-from hespas.passes.base import Pass, PassRun, option
+from hespas.passes.base import FACTS, Pass, PassRun, option
 from hespas.support.errors import UsageError
 from hespas.support.settings import list_settings
 
@@ -63,12 +63,17 @@ class EstimatorPass(Pass):
     """Base of the annotate passes."""
 
     prepares: ClassVar[bool] = True
+    keeps: ClassVar[frozenset[str]] = FACTS
     only_marks: ClassVar[bool] = True
     estimator_name: ClassVar[str] = ""
 
     node: str = option("", DEFAULT_NODE_HELP)
     keep_going: bool = option(False, "tag and count what cannot be estimated instead of stopping")
     kernel_cost: str = option("", KERNEL_COST_HELP)
+
+    @property
+    def is_builtin(self) -> bool:
+        return self.select_estimator()[0] in registry.ESTIMATORS
 
     def apply(self, module: ir.Module, run: PassRun) -> Annotation:
         """Annotate the module; raises HespasError."""

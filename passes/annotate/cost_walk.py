@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,13 +59,15 @@ class CostWalk(ABC):
 
     Attributes:
         module: A prepared module.
-        run: Its ``texts`` spare rendering the ops of regions.
+        run: Where warnings and notes go.
         estimator_name: The name on a sum of no costs.
+        texts: The canonical texts of the ops of each region function, as far as they are known.
     """
 
     module: ir.Module
     run: PassRun
     estimator_name: str
+    texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     functions: dict[str, ir.Operation] = field(init=False)
     op_texts: OpTextTable = field(default_factory=OpTextTable)
     digester: RegionDigester = field(init=False)
@@ -191,7 +193,7 @@ class CostWalk(ABC):
         if whole is not None:
             return whole
         self.call_stack.append(name)
-        costs = self.cost_body(function.regions[0], self.run.texts.get(name, ()))
+        costs = self.cost_body(function.regions[0], self.texts.get(name, ()))
         self.call_stack.pop()
         total = aggregate_costs(costs, self.estimator_name)
         if is_region:

@@ -19,7 +19,7 @@ def write_kernel_costs(module: ir.Module, costs: Mapping[str, KernelCost], run: 
     the call. Collectives take no cost: they are simulated.
     """
     names: set[str] = set()
-    run.forget_caches()  # the texts and digests of ops contain the attribute
+    run.forget_facts()  # the texts and digests of ops contain the attribute
 
     def write_cost(op: ir.Operation) -> ir.WalkResult:
         if op.name not in CUSTOM_CALLS:

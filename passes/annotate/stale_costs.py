@@ -54,13 +54,12 @@ def refresh_costs(module: ir.Module, run: PassRun) -> None:
         HespasError: An op has no cost, or that of another op, and ``hespas.target`` does not say
             how to estimate it.
     """
-    if Cost.NAME in run.current:
+    if run.is_current(Cost.NAME):
         return
     target = TargetAttr.read_from_op(module.operation)
     estimator, _ = _split_estimator(target)
-    if estimator:
-        refresh_regions(module, run)
-    review = CostReview(module, run, estimator)
+    texts = refresh_regions(module, run) if estimator else {}
+    review = CostReview(module, run, estimator, texts)
     review.cost_entry_function()
     if review.first_stale_op is not None:
         step = find_annotate_pass(target, review.first_stale_op)
@@ -68,7 +67,7 @@ def refresh_costs(module: ir.Module, run: PassRun) -> None:
         step.apply(module, run)
     elif review.added_up:
         run.note(f"{_format_places(review.added_up)}: the sums of costs are added up again")
-    run.current.add(Cost.NAME)
+    run.mark_current(Cost.NAME)
 
 
 @dataclass(slots=True)

@@ -82,7 +82,7 @@ def annotate_module(
     Raises:
         HespasError: An op cannot be estimated, or the module is not prepared.
     """
-    refresh_regions(module, run)
+    texts = refresh_regions(module, run)
     measured = None
     if estimator.measures:
         from hespas.passes.annotate.measured_items import measure_program
@@ -91,14 +91,19 @@ def annotate_module(
             module, estimator, run, options, keep_going=keep_going or run.keep_going
         )
     annotator = Annotator(
-        module, run, estimator.name, estimator=estimator, keep_going=keep_going or run.keep_going
+        module,
+        run,
+        estimator.name,
+        texts,
+        estimator=estimator,
+        keep_going=keep_going or run.keep_going,
     )
     total = annotator.annotate_program()
     target = describe_estimates(
         require_target(module), estimator, node=node, overrides=overrides, pipeline=pipeline
     )
     target.write_to_op(module.operation)
-    run.current.add(Cost.NAME)
+    run.mark_current(Cost.NAME)
     has_whole_regions = estimator.granularity == "region"
     return Annotation(total, measured, annotator.items, has_whole_regions)
 

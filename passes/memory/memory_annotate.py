@@ -9,7 +9,7 @@ from typing import ClassVar
 from hespas.dialects.attrs import MemoryAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import find_entry_function
-from hespas.passes.base import Pass, PassRun, option
+from hespas.passes.base import FACTS, Pass, PassRun, option
 from hespas.passes.memory.buffer_assignment import compute_allocated_bytes
 from hespas.passes.memory.fusion_model import find_kernel_results_over, fuse_kernels
 from hespas.passes.memory.liveness import (
@@ -53,6 +53,7 @@ class MemoryAnnotatePass(Pass):
 
     name: ClassVar[str] = "memory-annotate"
     prepares: ClassVar[bool] = True
+    keeps: ClassVar[frozenset[str]] = FACTS
     only_marks: ClassVar[bool] = True
 
     model_fusion: str = option(

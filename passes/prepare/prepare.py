@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from hespas.dialects.attrs import TRIPS, CommAttr
 from hespas.dialects.mlir import collect_functions, ir
 from hespas.passes.base import Pass, PassRun, option
 from hespas.passes.prepare.call_inlining import inline_calls
@@ -31,6 +32,7 @@ class PreparePass(Pass):
     """
 
     name: ClassVar[str] = "prepare"
+    keeps: ClassVar[frozenset[str]] = frozenset((CommAttr.NAME, TRIPS))
 
     dims: str = option(
         "",
@@ -79,6 +81,7 @@ class PreparePass(Pass):
             devices = f"{self.replicas} devices"
             run.note(f"note: {devices} run the program of one device without communication")
         target.write_to_op(module.operation)
+        run.mark_current(CommAttr.NAME, TRIPS)
 
     def _check_options(self) -> None:
         if self.trip_count not in ("", "error") and not self.trip_count.isdecimal():

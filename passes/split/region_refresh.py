@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -11,16 +12,21 @@ from hespas.passes.base import PassRun
 from hespas.passes.split.region_digest import OpTextTable, RegionDigester, build_function_key
 
 
-def refresh_regions(module: ir.Module, run: PassRun) -> None:
+def refresh_regions(module: ir.Module, run: PassRun) -> Mapping[str, Sequence[str]]:
     """Make ``hespas.region`` describe the ops of a split module as they are.
 
     Counts and digests are computed again; a call that was copied or has no region gets a new id.
-    ``run.texts`` receives the texts of the ops of the regions. Nothing is done if no other pass has
-    run since the split.
+    Nothing is done if no other pass has run since the split.
+
+    Returns:
+        The canonical texts of the ops of each region function, in order.
     """
-    if RegionAttr.NAME not in run.current and SplitAttr.NAME in module.operation.attributes:
-        _RegionRefresh(module, run).refresh_module()
-        run.current.add(RegionAttr.NAME)
+    if not run.is_current(RegionAttr.NAME):
+        run.texts.clear()
+        if SplitAttr.NAME in module.operation.attributes:
+            _RegionRefresh(module, run).refresh_module()
+            run.mark_current(RegionAttr.NAME)
+    return run.texts
 
 
 class _RegionContent(NamedTuple):

@@ -17,9 +17,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hespas.dialects.attrs import RegionAttr, SplitAttr
+from hespas.dialects.attrs import Cost, RegionAttr, SplitAttr
 from hespas.dialects.mlir import ir
-from hespas.passes.base import Pass, PassRun, option
+from hespas.passes.base import FACTS, Pass, PassRun, option
 from hespas.passes.split.blocks import SplitBlock, check_not_split, list_split_blocks
 from hespas.passes.split.outline import Outliner
 from hespas.support.errors import UsageError
@@ -48,6 +48,7 @@ class SplitIndividualPass(Pass):
 
     name: ClassVar[str] = "split-individual"
     prepares: ClassVar[bool] = True
+    keeps: ClassVar[frozenset[str]] = FACTS - {Cost.NAME}
 
     merge: bool = option(False, "merge ops with the same dependencies on collectives")
     block_limit: int = option(0, "maximum number of ops in a merged region; 0: no limit")
@@ -63,7 +64,7 @@ class SplitIndividualPass(Pass):
             else:
                 outliner.outline_block_units(body, [[i] for i in body.compute_op_indices])
         SplitAttr("individual", self.merge, self.block_limit).write_to_op(module.operation)
-        run.current.add(RegionAttr.NAME)
+        run.mark_current(RegionAttr.NAME)
 
     def _merge_units(self, body: SplitBlock) -> list[list[int]]:
         """Merge ops of equal levels, and sort the units by the collective that waits for them."""

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hespas.dialects.attrs import RegionAttr, SplitAttr
+from hespas.dialects.attrs import Cost, RegionAttr, SplitAttr
 from hespas.dialects.mlir import ir
-from hespas.passes.base import Pass, PassRun, option
+from hespas.passes.base import FACTS, Pass, PassRun, option
 from hespas.passes.split.blocks import SplitBlock, check_not_split, list_split_blocks
 from hespas.passes.split.outline import Outliner
 from hespas.support.errors import UsageError
@@ -31,6 +31,7 @@ class SplitLinearPass(Pass):
 
     name: ClassVar[str] = "split-linear"
     prepares: ClassVar[bool] = True
+    keeps: ClassVar[frozenset[str]] = FACTS - {Cost.NAME}
 
     block_limit: int = option(0, "maximum number of ops in a region; 0: no limit")
     separator: str = option("communication", f"ops that separate regions: {', '.join(SEPARATORS)}")
@@ -52,7 +53,7 @@ class SplitLinearPass(Pass):
         for body in list_split_blocks(module):
             outliner.outline_block_units(body, self._cut_into_units(body, cuts))
         SplitAttr("linear", block_limit=self.block_limit).write_to_op(module.operation)
-        run.current.add(RegionAttr.NAME)
+        run.mark_current(RegionAttr.NAME)
 
     def _cut_into_units(self, body: SplitBlock, cuts: Callable[[str], bool]) -> list[list[int]]:
         units: list[list[int]] = []
