@@ -53,7 +53,7 @@ class PassRun:
         artefacts: What the passes returned, in order.
         texts: The canonical texts of the ops of each region function, in order.
         current: Those of ``FACTS`` that are known to describe the ops as they are.
-        kept: Those of ``FACTS`` that the running pass keeps; none outside a pass.
+        trusted: Those of ``FACTS`` that the running pass keeps; none outside a pass.
         progress: Shows a line that the next one replaces, if the tool can.
         spell_option: Spells a pass option and its value as the user of the tool writes them.
     """
@@ -65,7 +65,7 @@ class PassRun:
     artefacts: list[object] = field(default_factory=list)
     texts: dict[str, list[str]] = field(default_factory=dict)
     current: set[str] = field(default_factory=set)
-    kept: frozenset[str] = frozenset()
+    trusted: frozenset[str] = frozenset()
     progress: Callable[[str], None] | None = None
     spell_option: Callable[[str, str], str] = _spell_pass_option
 
@@ -75,19 +75,19 @@ class PassRun:
         self.current &= names
         if RegionAttr.NAME not in self.current:
             self.texts.clear()
-        self.kept = names
+        self.trusted = names
         try:
             yield
         finally:
-            self.kept = frozenset()
+            self.trusted = frozenset()
 
     def is_current(self, name: str) -> bool:
         """Return whether an attribute is known to describe the ops as they are."""
-        return name in self.current and name in self.kept
+        return name in self.current and name in self.trusted
 
     def mark_current(self, *names: str) -> None:
         """Record that attributes describe the ops as they are, if the running pass keeps them."""
-        self.current |= self.kept.intersection(names)
+        self.current |= self.trusted.intersection(names)
 
     def forget_facts(self) -> None:
         """Forget what is known of the ops, because they may have changed."""
