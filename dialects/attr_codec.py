@@ -131,17 +131,21 @@ def _list_field_codecs(record_class: type[AttrRecord]) -> tuple[tuple[AttrField,
     return tuple((field, _CODECS[field.kind.name]) for field in list_attr_fields(record_class))
 
 
-def read_trip_count(op: ir.Operation) -> int | None:
+def read_trip_count(op: ir.Operation, name: str = TRIPS) -> int | None:
     """Return the trip count on a loop, or None if it has none.
+
+    Args:
+        op: The loop.
+        name: ``hespas.trips``, or ``hespas.trips_found``.
 
     Raises:
         HespasError: The attribute is not an i64.
     """
-    if TRIPS not in op.attributes:
+    if name not in op.attributes:
         return None
-    attr = op.attributes[TRIPS]
+    attr = op.attributes[name]
     if not isinstance(attr, ir.IntegerAttr):
-        raise HespasError(f"{TRIPS} must be an i64, not {attr}", op=op)
+        raise HespasError(f"{name} must be an i64, not {attr}", op=op)
     return attr.value
 
 

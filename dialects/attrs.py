@@ -217,6 +217,10 @@ class TargetAttr(AttrRecord):
         "`memory-bandwidth=1e11 tdp=400.0`",
         default=None,
     )
+    job_devices: int | None = declare_field(
+        "number of devices that the costs were estimated for; absent if they do not depend on it",
+        default=None,
+    )
     area_mm2: float | None = declare_field(
         "area of the chip of a device in square millimetres, if its files give it", default=None
     )
@@ -303,6 +307,14 @@ class MemoryAttr(AttrRecord):
         default=None,
     )
     location: str | None = declare_field("source location of op", default=None)
+    model_fusion: bool | None = declare_field(
+        "whether the fusion of the compiler was modelled, if the user has chosen", default=None
+    )
+    digest: str | None = declare_field(
+        "content hash of the sizes of the values of each op, in any order; a memory use whose "
+        "digest differs from that of its program is stale",
+        default=None,
+    )
 
     def find_inconsistency(self) -> str:
         parts = (
@@ -345,6 +357,7 @@ class PlainAttr:
 
 
 TRIPS = "hespas.trips"
+TRIPS_FOUND = "hespas.trips_found"
 TRIPS_NOTE = "hespas.trips_note"
 WAIT = "hespas.wait"
 COMMUNICATORS = "hespas.communicators"
@@ -352,8 +365,15 @@ FACTS = "hespas.facts"
 ASSUMED = "assumed"  # in a trips_note: the count is not known, so that the loop's cost has a gap
 PLAIN: dict[str, PlainAttr] = {
     TRIPS: PlainAttr("stablehlo.while", "trip count of the loop, an i64"),
+    TRIPS_FOUND: PlainAttr(
+        "stablehlo.while",
+        "trip count that `prepare` found in the ops of the loop, an i64; another `hespas.trips` "
+        "beside it was stated by somebody, and holds",
+    ),
     TRIPS_NOTE: PlainAttr(
-        "stablehlo.while", "why the trip count is assumed or comes from an option, a string"
+        "stablehlo.while",
+        "why the trip count is not the one that the ops of the loop determine, a string: it is "
+        "assumed, or stated by the module or an option",
     ),
     WAIT: PlainAttr(
         "stablehlo.optimization_barrier",

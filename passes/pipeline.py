@@ -226,6 +226,10 @@ def _to_hespas_error(
 
 def _apply_python_pass(step: Pass, module: ir.Module, run: PassRun) -> None:
     try:
+        if step.prepares:
+            from hespas.passes.annotate.stale_costs import refresh_facts  # slow to import
+
+            refresh_facts(module, run)
         artefact = step.apply(module, run)
         if artefact is not None:
             run.artefacts.append(artefact)

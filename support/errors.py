@@ -6,7 +6,7 @@ MLIR objects are recognised by the names of their classes, so that this package 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 
@@ -83,6 +83,23 @@ def format_source_position(location: Any) -> str:
             name = _read_first_string(leaf) if _locations_are_text else leaf.filename
             return name if leaf.start_line == 0 else f"{name}:{leaf.start_line}:{leaf.start_col}"
     return ""
+
+
+NAMED_PLACES = 3
+
+
+def format_op_place(op: OperationLike, file: str) -> str:
+    """Return ``stablehlo.tanh (in.mlir:9:5)``; ``file`` is the name of text from memory."""
+    position = format_source_position(op.location)
+    return f"{op.name} ({fill_in_file_name(position, file)})" if position else op.name
+
+
+def format_some_places(places: Iterable[str]) -> str:
+    """Return the first places and the number of the others: ``A, B, C and 2 more``."""
+    distinct = list(dict.fromkeys(places))
+    remaining = len(distinct) - NAMED_PLACES
+    more = f" and {remaining} more" if remaining > 0 else ""
+    return ", ".join(distinct[:NAMED_PLACES]) + more
 
 
 def find_source_file(location: Any) -> str:

@@ -7,6 +7,7 @@ multiplied by trip counts, so that the total of a program does not depend on how
 from __future__ import annotations
 
 import functools
+import hashlib
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hespas.dialects.attr_codec import read_trip_count
-from hespas.dialects.attrs import ASSUMED, TRIPS_NOTE, Cost, RegionAttr
+from hespas.dialects.attrs import ASSUMED, TRIPS_NOTE, Cost, RegionAttr, TargetAttr
 from hespas.dialects.mlir import collect_functions, ir
 from hespas.dialects.op_kinds import (
     BRANCHES,
@@ -61,12 +62,14 @@ class CostWalk(ABC):
         module: A prepared module.
         run: Where warnings and notes go.
         estimator_name: The name on a sum of no costs.
+        source: The hash of what the costs are estimated with (``digest_cost_source``).
         texts: The canonical texts of the ops of each region function, as far as they are known.
     """
 
     module: ir.Module
     run: PassRun
     estimator_name: str
+    source: str = ""
     texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     functions: dict[str, ir.Operation] = field(init=False)
     op_texts: OpTextTable = field(default_factory=OpTextTable)
@@ -103,10 +106,6 @@ class CostWalk(ABC):
     @abstractmethod
     def write_sum(self, op: ir.Operation, cost: Cost, name: str = "") -> ir.Attribute:
         """Write a sum on a loop or branch, or on the region function ``name``."""
-
-    @abstractmethod
-    def explain_unknown_trips(self, loop: ir.Operation) -> str:
-        """Return the gap of a loop without a trip count, or raise HespasError."""
 
     def cost_entry_function(self) -> Cost:
         """Return the cost of the program."""
@@ -171,7 +170,7 @@ class CostWalk(ABC):
         )
         trips = read_trip_count(op)
         if trips is None:
-            return repeat_cost(once, 1, self.explain_unknown_trips(op))
+            raise HespasError(UNKNOWN_TRIPS, op=op, remedy="run prepare first")
         note = read_text_attr(op, TRIPS_NOTE) if TRIPS_NOTE in op.attributes else ""
         return repeat_cost(once, trips, note if ASSUMED in note else None)
 
@@ -206,6 +205,19 @@ class CostWalk(ABC):
         That of a free op is its name: its own can be long, such as the values of a constant.
         """
         return name if is_free_op_name(name) else text or self.op_texts.render_op(op)
+
+
+def digest_cost_source(target: TargetAttr | None) -> str:
+    """Return a hash of what costs are estimated with, apart from the op; "" if it is not known.
+
+    The digest of a cost is that of the op or region, an underscore, and this hash.
+    """
+    if target is None or target.estimator is None:
+        return ""
+    source = (
+        target.estimator, target.node, target.node_overrides, target.job_devices, target.pipeline,
+    )  # fmt: skip
+    return hashlib.sha256(repr(source).encode()).hexdigest()[:8]
 
 
 def is_estimated_whole(op: ir.Operation) -> bool:

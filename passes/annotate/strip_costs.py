@@ -30,5 +30,7 @@ class StripCostsPass(Pass):
         module.operation.walk(strip_op)
         target = TargetAttr.read_from_op(module.operation)
         if target is not None:
-            target = replace(target, estimator=None, constants=None, pipeline=None)
+            target = replace(
+                target, estimator=None, constants=None, job_devices=None, pipeline=None
+            )
             target.write_to_op(module.operation)

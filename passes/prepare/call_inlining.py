@@ -27,12 +27,16 @@ from hespas.support.errors import HespasError
 ASYNC_MARK = "hespas.async"  # unit attribute on the collectives of async pairs, only in prepare
 
 
-def inline_calls(census: ModuleCensus) -> bool:
+def inline_calls(census: ModuleCensus, *, with_single_calls: bool = True) -> bool:
     """Inline calls, and return whether anything changed. Raises HespasError for recursion.
 
     A function is inlined if it communicates or is called once. The other functions remain: each is
     a part of the program that repeats. Callees are processed before their callers, so that one
     traversal of the call graph is enough.
+
+    Args:
+        census: The census of the module.
+        with_single_calls: Whether functions that are called once are inlined.
     """
     changed = False
     uses = _count_calls(census)
@@ -49,7 +53,8 @@ def inline_calls(census: ModuleCensus) -> bool:
             kind = call.name
             if RegionAttr.NAME in body.function.attributes:
                 continue  # A region function of a module that is already split.
-            should_inline = callee_communicates or uses[callee] == 1 or kind != "func.call"
+            is_single = uses[callee] == 1 and with_single_calls
+            should_inline = callee_communicates or is_single or kind != "func.call"
             if kind not in CALLEE or not should_inline or not len(body.function.regions[0].blocks):
                 continue
             _inline_call(call, body.function, last=uses[callee] == 1)

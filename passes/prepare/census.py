@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from hespas.dialects.attrs import CommAttr
 from hespas.dialects.mlir import (
     PassManager,
     collect_functions,
@@ -64,6 +65,14 @@ class ModuleCensus:
 
     def list_collectives(self) -> list[ir.Operation]:
         return [op for contents in self.functions.values() for op in contents.list_collectives()]
+
+    def list_stated_collectives(self) -> list[ir.Operation]:
+        """List the custom calls that are collectives only because their ``hespas.comm`` says so."""
+        return [
+            op
+            for op in self.select_ops_by_name(*CUSTOM_CALLS)
+            if CommAttr.NAME in op.attributes and not is_collective(op)
+        ]
 
     def has_op_with_prefix(self, *prefixes: str) -> bool:
         """Return whether there is an op whose name starts with one of ``prefixes``."""
