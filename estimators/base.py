@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal, TypeVar
 
 from hespas.dialects.attrs import Cost, RegionAttr
-from hespas.dialects.canonical_text import to_canonical_text
 from hespas.dialects.mlir import ir
+from hespas.estimators.op_content import render_op_text
 from hespas.estimators.work import OpWork, UnknownCost, WorkPart, compute_op_work
 from hespas.support.errors import HespasError
 from hespas.support.settings import list_settings, setting
@@ -56,7 +56,7 @@ class CostItem:
     def render_text(self) -> str:
         """Return the text of the op without names and locations; equal texts have equal costs."""
         if self._text is None:
-            self._text = to_canonical_text(self.op)
+            self._text = render_op_text(self.op)
         return self._text
 
     @property

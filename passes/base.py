@@ -18,6 +18,7 @@ from hespas.support.suggestions import suggest_nearest
 
 if TYPE_CHECKING:
     from hespas.dialects.mlir import ir
+    from hespas.estimators.op_content import OpContent
 
 __all__ = ["FACTS", "Pass", "PassRun", "build_pass", "option"]
 
@@ -41,7 +42,7 @@ def _spell_pass_option(name: str, value: str) -> str:
 class PassRun:
     """Where the passes of a pipeline report to, and what they returned.
 
-    No pass reads here what another pass found: that is on the IR. ``texts`` and ``current`` are
+    No pass reads here what another pass found: that is on the IR. ``contents`` and ``current`` are
     only caches. They are trusted only inside a pass that declares what it keeps (``Pass.keeps``),
     and the pipeline forgets the rest before the pass starts.
 
@@ -51,7 +52,7 @@ class PassRun:
         note: Prints a remark.
         warnings: The warnings so far; summaries and ``--json`` repeat them.
         artefacts: What the passes returned, in order.
-        texts: The canonical texts of the ops of each region function, in order.
+        contents: The contents of the ops of each region function, in order.
         current: Those of ``FACTS`` that are known to describe the ops as they are.
         trusted: Those of ``FACTS`` that the running pass keeps; none outside a pass.
         progress: Shows a line that the next one replaces, if the tool can.
@@ -63,7 +64,7 @@ class PassRun:
     note: Callable[[str], None] = _print_note
     warnings: list[str] = field(default_factory=list)
     artefacts: list[object] = field(default_factory=list)
-    texts: dict[str, list[str]] = field(default_factory=dict)
+    contents: dict[str, list[OpContent]] = field(default_factory=dict)
     current: set[str] = field(default_factory=set)
     trusted: frozenset[str] = frozenset()
     progress: Callable[[str], None] | None = None
@@ -74,7 +75,7 @@ class PassRun:
         """Trust what is known of ``names`` inside the context, and forget the other facts."""
         self.current &= names
         if RegionAttr.NAME not in self.current:
-            self.texts.clear()
+            self.contents.clear()
         self.trusted = names
         try:
             yield
@@ -91,7 +92,7 @@ class PassRun:
 
     def forget_facts(self) -> None:
         """Forget what is known of the ops, because they may have changed."""
-        self.texts.clear()
+        self.contents.clear()
         self.current.clear()
 
     def warn(self, text: str) -> None:

@@ -104,6 +104,8 @@ class CostRule:
         kind: The kind of kernel that the ops make.
         ops: The full names of the ops, such as ``stablehlo.add``.
         call_targets: The targets of custom calls; hespas's own rules use ``op_kinds`` instead.
+        discardable_attributes: The discardable attributes that the work depends on, by name. Of an
+            unregistered op and of a custom call the work may depend on any attribute.
         group: ``leaf`` for ops with work, ``free`` and ``terminator`` for ops without; the work of
             ``control``, ``collective`` and ``host`` ops is not computed by a rule.
     """
@@ -115,6 +117,7 @@ class CostRule:
     write: str = "results"
     ops: tuple[str, ...] = ()
     call_targets: tuple[str, ...] = ()
+    discardable_attributes: tuple[str, ...] = ()
     group: str = "leaf"
 
 

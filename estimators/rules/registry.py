@@ -57,7 +57,7 @@ class PackageRules:
 def compute_op_work(op: ir.Operation) -> OpWork:
     """Compute the work of one execution of a leaf op or an ``mhlo.fusion``.
 
-    The work depends on nothing but ``to_canonical_text(op)``. As in XLA's HloCostAnalysis, an op
+    The work depends on nothing but ``render_op_text(op)``. As in XLA's HloCostAnalysis, an op
     that uses one value twice reads it twice.
 
     Raises:

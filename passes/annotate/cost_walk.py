@@ -30,9 +30,10 @@ from hespas.dialects.op_kinds import (
     sum_sent_bytes,
 )
 from hespas.estimators.aggregate import aggregate_costs, repeat_cost, select_dearest_branch
+from hespas.estimators.op_content import OpContent
 from hespas.estimators.work import find_cost_rule
 from hespas.passes.base import PassRun
-from hespas.passes.split.region_digest import OpTextTable, RegionDigester
+from hespas.passes.split.region_digest import OpContentTable, RegionDigester
 from hespas.support.errors import HespasError
 
 UNKNOWN_TRIPS = "the trip count of the loop is not known"
@@ -63,32 +64,32 @@ class CostWalk(ABC):
         run: Where warnings and notes go.
         estimator_name: The name on a sum of no costs.
         source: The hash of what the costs are estimated with (``digest_cost_source``).
-        texts: The canonical texts of the ops of each region function, as far as they are known.
+        contents: The contents of the ops of each region function, as far as they are known.
     """
 
     module: ir.Module
     run: PassRun
     estimator_name: str
     source: str = ""
-    texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    contents: Mapping[str, Sequence[OpContent]] = field(default_factory=dict)
     functions: dict[str, ir.Operation] = field(init=False)
-    op_texts: OpTextTable = field(default_factory=OpTextTable)
+    op_contents: OpContentTable = field(default_factory=OpContentTable)
     digester: RegionDigester = field(init=False)
     function_costs: dict[str, FunctionCost] = field(default_factory=dict)
     call_stack: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.functions = collect_functions(self.module)
-        self.digester = RegionDigester(self.functions, self.op_texts)
+        self.digester = RegionDigester(self.functions, self.op_contents)
 
     @abstractmethod
-    def cost_leaf(self, op: ir.Operation, name: str, text: str | None) -> Cost:
+    def cost_leaf(self, op: ir.Operation, name: str, content: OpContent | None) -> Cost:
         """Return the cost of an op that is neither call, loop nor branch, written on it.
 
         Args:
             op: The op.
             name: Its name.
-            text: Its canonical text, if it is known.
+            content: Its content, if it is known.
         """
 
     @abstractmethod
@@ -112,16 +113,16 @@ class CostWalk(ABC):
         costs = self.cost_body(find_entry_function(self.module).regions[0])
         return aggregate_costs(costs, self.estimator_name)
 
-    def cost_body(self, region: ir.Region, texts: Sequence[str] = ()) -> list[Cost]:
+    def cost_body(self, region: ir.Region, contents: Sequence[OpContent] = ()) -> list[Cost]:
         """Return the costs of the ops of a body.
 
         Args:
             region: A body, or the body of a function.
-            texts: The canonical texts of the ops, if they are known.
+            contents: The contents of the ops, if they are known.
         """
         costs: list[Cost] = []
         for block in region.blocks:
-            for view, text in itertools.zip_longest(block.operations, texts):
+            for view, content in itertools.zip_longest(block.operations, contents):
                 op = view.operation
                 name = op.name
                 if name in TERMINATORS:
@@ -140,7 +141,7 @@ class CostWalk(ABC):
                 elif name in CONTROL:
                     costs.append(self.cost_control(op, name))
                 else:
-                    costs.append(self.cost_leaf(op, name, text))
+                    costs.append(self.cost_leaf(op, name, content))
         return costs
 
     def cost_control(self, op: ir.Operation, name: str) -> Cost:
@@ -192,19 +193,21 @@ class CostWalk(ABC):
         if whole is not None:
             return whole
         self.call_stack.append(name)
-        costs = self.cost_body(function.regions[0], self.texts.get(name, ()))
+        costs = self.cost_body(function.regions[0], self.contents.get(name, ()))
         self.call_stack.pop()
         total = aggregate_costs(costs, self.estimator_name)
         if is_region:
             return FunctionCost(costs, self.write_sum(function, total, name))
         return FunctionCost([total], total.to_dictionary_attr(self.module.context))
 
-    def get_leaf_text(self, op: ir.Operation, name: str, text: str | None) -> str:
-        """Return the text that identifies the cost of a leaf op.
+    def get_leaf_content(self, op: ir.Operation, name: str, content: OpContent | None) -> OpContent:
+        """Return the content that identifies the cost of a leaf op.
 
         That of a free op is its name: its own can be long, such as the values of a constant.
         """
-        return name if is_free_op_name(name) else text or self.op_texts.render_op(op)
+        if is_free_op_name(name):
+            return _build_name_content(name)
+        return content or self.op_contents.find_content(op)
 
 
 def digest_cost_source(target: TargetAttr | None) -> str:
@@ -231,6 +234,11 @@ def read_text_attr(op: ir.Operation, name: str) -> str:
     """Read a string or symbol attribute."""
     attribute: Any = op.attributes[name]
     return attribute.value
+
+
+@functools.cache
+def _build_name_content(name: str) -> OpContent:
+    return OpContent(name, (name,))
 
 
 @functools.cache

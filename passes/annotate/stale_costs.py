@@ -22,6 +22,7 @@ from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import CALLEE, LOOPS
 from hespas.estimators import registry as estimators
 from hespas.estimators.base import build_zero_cost
+from hespas.estimators.op_content import OpContent
 from hespas.passes.annotate.annotate import EstimatorPass
 from hespas.passes.annotate.cost_walk import (
     CostWalk,
@@ -76,9 +77,9 @@ def refresh_costs(module: ir.Module, run: PassRun) -> None:
     refresh_facts(module, run)
     target = TargetAttr.read_from_op(module.operation)
     estimator, _ = _split_estimator(target)
-    texts = refresh_regions(module, run) if estimator else {}
+    contents = refresh_regions(module, run) if estimator else {}
     source = digest_cost_source(target)
-    review = CostReview(module, run, estimator, source, texts)
+    review = CostReview(module, run, estimator, source, contents)
     review.cost_entry_function()
     if review.first_stale_op is not None:
         step = find_annotate_pass(target, review.first_stale_op, review.problem)
@@ -111,7 +112,7 @@ class CostReview(CostWalk):
     problem: str = CHANGED
     _costs: dict[ir.Attribute, Cost] = field(default_factory=dict)
 
-    def cost_leaf(self, op: ir.Operation, name: str, text: str | None) -> Cost:
+    def cost_leaf(self, op: ir.Operation, name: str, content: OpContent | None) -> Cost:
         cost = self._read_cost(op)
         if cost is None:
             if not is_free_op_name(name):
@@ -119,8 +120,8 @@ class CostReview(CostWalk):
             cost = build_zero_cost(self.estimator_name)
             cost.write_to_op(op)
         elif cost.digest is not None:
-            content = self.digester.digest_text(self.get_leaf_text(op, name, text))
-            if not self._is_digest_current(cost.digest, content):
+            digest = self.digester.digest_op(self.get_leaf_content(op, name, content))
+            if not self._is_digest_current(cost.digest, digest):
                 return self._record_stale(op)
         return cost
 
@@ -128,8 +129,8 @@ class CostReview(CostWalk):
         cost = self._read_whole_cost(op)
         if cost is None or cost.digest is None:
             return cost
-        content = self.digester.digest_text(self.op_texts.render_op(op))
-        is_current = self._is_digest_current(cost.digest, content)
+        digest = self.digester.digest_op(self.op_contents.find_content(op))
+        is_current = self._is_digest_current(cost.digest, digest)
         return cost if is_current else self._record_stale(op)
 
     def cost_whole_function(self, function: ir.Operation, name: str) -> FunctionCost | None:
@@ -137,8 +138,8 @@ class CostReview(CostWalk):
         if cost is None:
             return None
         if cost.digest is not None:
-            content = self.digester.digest_function(function)
-            if not self._is_digest_current(cost.digest, content):
+            digest = self.digester.digest_function(function)
+            if not self._is_digest_current(cost.digest, digest):
                 self._record_stale(function, name)
         return FunctionCost([cost], function.attributes[Cost.NAME], cost.gap)
 

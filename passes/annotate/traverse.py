@@ -1,6 +1,6 @@
 """The annotate passes' walk, which estimates and writes ``hespas.cost`` on a module.
 
-Invariant: ops with equal text have equal costs, so each distinct op, function and region is
+Invariant: ops with equal contents have equal costs, so each distinct op, function and region is
 estimated once.
 """
 
@@ -16,6 +16,7 @@ from hespas.dialects.attrs import Cost, KernelAttr, RegionAttr, TargetAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import FUSION
 from hespas.estimators.base import CostItem, Estimator
+from hespas.estimators.op_content import OpContent
 from hespas.estimators.registry import JOB_DEVICES
 from hespas.estimators.work import NotALeaf, UnknownCost
 from hespas.passes.annotate.cost_walk import CostWalk, FunctionCost, digest_cost_source
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _EstimatedOp:
-    """The cost and the attributes of all ops with one text."""
+    """The cost and the attributes of all ops with one content."""
 
     cost: Cost
     attr: ir.DictAttr
@@ -86,7 +87,7 @@ def annotate_module(
         HespasError: An op cannot be estimated, or the module is not prepared.
     """
     refresh_preparation(module, run)
-    texts = refresh_regions(module, run)
+    contents = refresh_regions(module, run)
     measured = None
     if estimator.measures:
         from hespas.passes.annotate.measured_items import measure_program
@@ -102,7 +103,7 @@ def annotate_module(
         run,
         estimator.name,
         digest_cost_source(target),
-        texts,
+        contents,
         estimator=estimator,
         keep_going=keep_going or run.keep_going,
     )
@@ -143,7 +144,8 @@ def _name_estimator(
     pipeline: str | None,
 ) -> TargetAttr:
     """Return the target with what is known of the estimator before its estimates."""
-    settings = {setting.name for setting in list_settings(estimator.Config)}
+    config = getattr(estimator, "Config", None)  # an estimator without settings may lack it
+    settings = {setting.name for setting in list_settings(config)} if config else set()
     return replace(
         target,
         node=node or None,
@@ -185,14 +187,14 @@ class Annotator(CostWalk):
             )
         return total
 
-    def cost_leaf(self, op: ir.Operation, name: str, text: str | None) -> Cost:
-        text = self.get_leaf_text(op, name, text)
-        estimated = self.estimated_ops.get(text)
+    def cost_leaf(self, op: ir.Operation, name: str, content: OpContent | None) -> Cost:
+        content = self.get_leaf_content(op, name, content)
+        estimated = self.estimated_ops.get(content.text)
         if estimated is None:
             estimated = self._estimate_item(
-                CostItem(op, text), name, self.digester.digest_text(text)
+                CostItem(op, content.text), name, self.digester.digest_op(content)
             )
-            self.estimated_ops[text] = estimated
+            self.estimated_ops[content.text] = estimated
         attributes = op.attributes
         attributes[Cost.NAME] = estimated.attr
         if estimated.kernel is not None:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 from hespas.dialects import op_kinds
 from hespas.dialects.attrs import WAIT, CommAttr
-from hespas.dialects.canonical_text import to_canonical_text
 from hespas.dialects.mlir import collect_functions, get_attribute, get_defining_op, ir
 from hespas.dialects.op_bodies import is_small_constant
 from hespas.dialects.op_kinds import BRANCHES, CALLEE, FUSION, LOOPS, MAYBE_COLLECTIVE, TERMINATORS
+from hespas.estimators.op_content import render_op_text
 from hespas.estimators.rules.base import REFINE, DynamicShape, list_tuple_members, to_buffer_size
 from hespas.estimators.work import is_free_op
 from hespas.passes.memory import buffer_sharing
@@ -297,7 +297,7 @@ class LivenessProgramReader:
         try:
             key: object = op.attributes["value"]
         except TypeError:  # The bindings cannot represent complex elements.
-            key = to_canonical_text(op)
+            key = render_op_text(op)
         if key not in self.constants:
             self.constants[key] = self._allocate_number(to_buffer_size(op.results[0].type).bytes)
         return self.constants[key]

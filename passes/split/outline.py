@@ -10,8 +10,14 @@ from hespas.dialects.attrs import Cost, RegionAttr
 from hespas.dialects.mlir import collect_functions, func, ir
 from hespas.dialects.op_bodies import list_captured_operands
 from hespas.estimators.aggregate import aggregate_costs
+from hespas.estimators.op_content import OpContent
 from hespas.passes.split.blocks import SplitBlock
-from hespas.passes.split.region_digest import InputRef, OpTextTable, RegionDigester, RegionKey
+from hespas.passes.split.region_digest import (
+    InputRef,
+    OpContentTable,
+    RegionDigester,
+    RegionKey,
+)
 
 HEAVY_OP = re.compile(r"\.(dot|convolution|fusion|custom_call|reduce|sort|scatter|gather)")
 
@@ -38,14 +44,14 @@ class RegionFunction:
 class Outliner:
     """Turns the regions of a module's blocks into functions, one for each distinct region.
 
-    Region ids count regions in the order in which they are outlined. ``region_texts`` receives the
-    canonical texts of the ops of each function, by function name, so that a later pass need not
-    print them again.
+    Region ids count regions in the order in which they are outlined. ``region_contents`` receives
+    the contents of the ops of each function, by function name, so that a later pass need not read
+    them again.
     """
 
     module: ir.Module
-    region_texts: dict[str, list[str]] = field(default_factory=dict)
-    _op_texts: OpTextTable = field(default_factory=OpTextTable)
+    region_contents: dict[str, list[OpContent]] = field(default_factory=dict)
+    _op_contents: OpContentTable = field(default_factory=OpContentTable)
     _digester: RegionDigester = field(init=False)
     _region_functions: dict[RegionKey, RegionFunction] = field(default_factory=dict)
     _used_names: set[str] = field(init=False)
@@ -53,7 +59,7 @@ class Outliner:
 
     def __post_init__(self) -> None:
         functions = collect_functions(self.module)
-        self._digester = RegionDigester(functions, self._op_texts)
+        self._digester = RegionDigester(functions, self._op_contents)
         self._used_names = set(functions)
 
     def outline_block_units(
@@ -79,7 +85,7 @@ class Outliner:
                 if reorder:
                     last.move_before(terminator)
                 if unit[0] in compute:
-                    digest = self._digester.digest_text(self._op_texts.render_op(last))
+                    digest = self._digester.digest_op(self._op_contents.find_content(last))
                     self._number_region(1, digest).write_to_op(last)
                 continue
             shape = self._build_region_shape(body, unit, outputs[u])
@@ -119,7 +125,7 @@ class Outliner:
     def _build_region_shape(
         self, body: SplitBlock, unit: Sequence[int], outputs: dict[tuple[int, int], ir.Value]
     ) -> RegionShape:
-        number_op = self._op_texts.number_op
+        number_op = self._op_contents.number_op
         local_indices = {i: k for k, i in enumerate(unit)}
         inputs: dict[ir.Value, int] = {}
         ops = []
@@ -184,7 +190,7 @@ class Outliner:
             block = function.add_entry_block()
         region.write_to_op(function.operation)
         values = dict(zip(shape.inputs, block.arguments, strict=True))
-        self.region_texts[name] = self._copy_unit_ops(body, unit, shape.key, values, block)
+        self.region_contents[name] = self._copy_unit_ops(body, unit, shape.key, values, block)
         with ir.InsertionPoint(block), body.ops[unit[0]].location:
             func.ReturnOp([values[v] for v in shape.outputs])
         return RegionFunction(name, region, self._write_cost_sum(body, unit, function.operation))
@@ -196,22 +202,22 @@ class Outliner:
         key: RegionKey,
         values: dict[ir.Value, ir.Value],
         block: ir.Block,
-    ) -> list[str]:
+    ) -> list[OpContent]:
         """Clone the ops of a unit and the constants that they read into ``block``.
 
         ``values`` maps old values to new ones; the results of the clones are added to it. Returns
-        the texts of the clones.
+        the contents of the clones.
         """
         point = ir.InsertionPoint(block)
-        op_texts = self._op_texts.texts
-        texts: list[str] = []
-        for i, (text, refs) in zip(unit, key.ops, strict=True):
+        op_contents = self._op_contents.contents
+        contents: list[OpContent] = []
+        for i, (number, refs) in zip(unit, key.ops, strict=True):
             op = body.ops[i]
             for value, ref in zip(body.inputs[i], refs, strict=True):
                 if value not in values:
                     constant = body.ops[body.producer[value][0]]
                     values[value] = constant.clone(point).operation.results[0]
-                    texts.append(op_texts[ref[1]])
+                    contents.append(op_contents[ref[1]])
             inputs = [values[value] for value in body.inputs[i]]
             clone = op.clone(point).operation
             operand_count = len(op.operands)
@@ -223,8 +229,8 @@ class Outliner:
                 ):
                     inner.operands[k] = value
             values.update(zip(op.results, clone.results, strict=True))
-            texts.append(op_texts[text])
-        return texts
+            contents.append(op_contents[number])
+        return contents
 
     def _write_cost_sum(
         self, body: SplitBlock, unit: Sequence[int], function: ir.Operation

@@ -57,7 +57,7 @@ class SplitIndividualPass(Pass):
         check_not_split(module, self.name)
         if self.block_limit < 0:
             raise UsageError(f"{self.name}: block-limit is {self.block_limit}, less than 0")
-        outliner = Outliner(module, run.texts)
+        outliner = Outliner(module, run.contents)
         for body in list_split_blocks(module):
             if self.merge:
                 outliner.outline_block_units(body, self._merge_units(body), reorder=True)

@@ -49,7 +49,7 @@ class SplitLinearPass(Pass):
             )
         if self.block_limit < 0:
             raise UsageError(f"{self.name}: block-limit is {self.block_limit}, less than 0")
-        outliner = Outliner(module, run.texts)
+        outliner = Outliner(module, run.contents)
         for body in list_split_blocks(module):
             outliner.outline_block_units(body, self._cut_into_units(body, cuts))
         SplitAttr("linear", block_limit=self.block_limit).write_to_op(module.operation)

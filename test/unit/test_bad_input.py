@@ -461,7 +461,7 @@ ANNOTATED: list[tuple[str, str, str]] = [
     ("flops = 128 : i64", "flops = -5 : i64", "3:10: .*flops is -5, less than 0"),
     ("trips = 1", "tripz = 1", "3:10: .*unknown field 'tripz'; its fields are "),
     ('bound = "memory"', 'bound = "magic"', "3:10: .*bound is 'magic', not one of compute"),
-    ("groups = array<i64: 1>", "groups = array<i64: 7>", "4:10: .*communicator 7 is not in"),
+    ("groups = array<i64: 1>", "groups = [1]", "4:10: .*'groups' must be an array<i64>, not"),
     ("0, 1, 2, 3>}", "0, 1, 2, 9>}", "1:1: .*communicator 1 names device 9 of 4"),
     ("devices = 4", "devices = 8", "1:1: .*8 devices are not 1 replicas x 4 partitions"),
     ("hespas.region =", "hespas.regoin =", "3:10: .*'hespas.regoin' is not a hespas attribute"),

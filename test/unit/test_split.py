@@ -10,9 +10,9 @@ from support.execution import assert_same_results, execute
 
 from hespas import frontends, passes
 from hespas.dialects.attrs import RegionAttr, SplitAttr
-from hespas.dialects.canonical_text import to_canonical_text
 from hespas.dialects.mlir import collect_functions, ir
 from hespas.dialects.op_kinds import find_entry_function, is_marked_collective
+from hespas.estimators.op_content import render_op_text
 from hespas.passes.split.blocks import list_split_blocks
 from hespas.support.errors import HespasError
 
@@ -87,7 +87,7 @@ def flat_ops(module: ir.Module) -> list[list[ir.Operation]]:
 
 def texts(module: ir.Module) -> list[str]:
     return sorted(
-        to_canonical_text(op)
+        render_op_text(op)
         for group in flat_ops(module)
         for op in group
         if op.name not in ("stablehlo.constant", "func.return")
@@ -119,7 +119,7 @@ def needs(module: ir.Module) -> list[list[str]]:
                     x.operation for x in list(body)[:-1] if x.operation.name != "stablehlo.constant"
                 ]
             for x in inner:
-                spelled[len(spelled)] = to_canonical_text(x)
+                spelled[len(spelled)] = render_op_text(x)
                 required |= {len(spelled) - 1}
         for value in op.results:
             done[value] = required
@@ -131,7 +131,7 @@ def needs(module: ir.Module) -> list[list[str]]:
 def test_any_split_keeps_ops_order_and_needs(text, limit, context):
     plain = ir.Module.parse(text, context)
     passes.run_pipeline(plain, "prepare")
-    collectives = [to_canonical_text(g[0]) for g in flat_ops(plain) if is_marked_collective(g[0])]
+    collectives = [render_op_text(g[0]) for g in flat_ops(plain) if is_marked_collective(g[0])]
     for pipeline in ("split-linear", "split-individual", "split-individual{merge}"):
         module = ir.Module.parse(text, context)
         if limit and pipeline != "split-individual":
@@ -141,7 +141,7 @@ def test_any_split_keeps_ops_order_and_needs(text, limit, context):
         assert module.operation.verify()
         assert texts(module) == texts(plain)
         assert [
-            to_canonical_text(g[0]) for g in flat_ops(module) if is_marked_collective(g[0])
+            render_op_text(g[0]) for g in flat_ops(module) if is_marked_collective(g[0])
         ] == collectives
         split = SplitAttr.read_from_op(module.operation)
         assert split is not None
