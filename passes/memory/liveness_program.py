@@ -46,6 +46,19 @@ class LivenessOp:
     bodies: list[LivenessBody] = field(default_factory=list)
     carries: list[LoopCarry] = field(default_factory=list)
     fused_ops: list[LivenessOp] = field(default_factory=list)
+    _operand_places: dict[int, list[tuple[int, int]]] | None = None
+
+    def find_operand_places(self, value: int) -> list[tuple[int, int]]:
+        """List where a value is an operand: the numbers of the fused op and of its operand.
+
+        The ops of a kernel are indexed once, because a kernel can have thousands of operands.
+        """
+        if self._operand_places is None:
+            self._operand_places = {}
+            for k, member in enumerate(self.fused_ops or [self]):
+                for number, operand in enumerate(member.operands):
+                    self._operand_places.setdefault(operand, []).append((k, number))
+        return self._operand_places.get(value, [])
 
 
 @dataclass(slots=True)
