@@ -41,6 +41,28 @@ def find_error_position(error: ir.MLIRError, context: ir.Context) -> str:
     return format_source_position(ir.Location.from_attr(diagnostics[0].location.attr, context))
 
 
+def list_attached_diagnostics(
+    error: ir.MLIRError, context: ir.Context
+) -> list[tuple[str, str, str]]:
+    """List the notes of an error, and its further errors: severity, place and text of each."""
+    attached: list[tuple[str, str, str]] = []
+    for diagnostic in error.error_diagnostics:
+        attached += list_diagnostics(diagnostic, context)
+    return attached[1:]
+
+
+def list_diagnostics(
+    diagnostic: ir.Diagnostic | ir.DiagnosticInfo, context: ir.Context
+) -> list[tuple[str, str, str]]:
+    """List a diagnostic and its notes: severity, place and text of each."""
+    location = ir.Location.from_attr(diagnostic.location.attr, context)
+    severity = diagnostic.severity.name.lower()
+    listed = [(severity, format_source_position(location), diagnostic.message)]
+    for note in diagnostic.notes:
+        listed += list_diagnostics(note, context)
+    return listed
+
+
 PLACE = re.compile(r'^loc\("([^"]*)"(:\d+:\d+)')
 SPELLED = re.compile(r"Dialect .* not found for custom op|^custom op '[\w.$-]+' is unknown")
 UNREGISTERED = re.compile(r"unregistered dialect")
@@ -57,7 +79,9 @@ def to_hespas_error(error: ir.MLIRError, name: str, context: ir.Context) -> Hesp
     place = PLACE.match(str(diagnostics[0].location))
     known = place and place[1] in ("-", name) and place[2] != ":0:0"  # bytecode has no lines
     where = name + place[2] if place and known else name
-    return HespasError(message, where=where, remedy=_suggest_remedy(message, context))
+    result = HespasError(message, where=where, remedy=_suggest_remedy(message, context))
+    result.notes = list_attached_diagnostics(error, context)
+    return result
 
 
 def _suggest_remedy(message: str, context: ir.Context) -> str:

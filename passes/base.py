@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hespas.dialects.mlir import ir
     from hespas.estimators.op_content import OpContent
 
-__all__ = ["FACTS", "Pass", "PassRun", "build_pass", "option"]
+__all__ = ["FACTS", "Pass", "PassRun", "build_pass", "option", "print_note"]
 
 # The attributes that describe ops, so that a pass which changes ops can make them untrue.
 FACTS = frozenset((Cost.NAME, RegionAttr.NAME, CommAttr.NAME, TRIPS, MemoryAttr.NAME))
@@ -30,8 +30,13 @@ MAX_NUMBER = 2**63 - 1  # options end up in i64 attributes
 Artefact = TypeVar("Artefact")
 
 
-def _print_note(text: str) -> None:
+def print_note(text: str) -> None:
+    """Print a note or a warning on stderr, as the tools do."""
     print(text, file=sys.stderr)
+
+
+def _ignore_note(text: str) -> None:
+    """Print nothing."""
 
 
 def _spell_pass_option(name: str, value: str) -> str:
@@ -49,7 +54,7 @@ class PassRun:
     Attributes:
         input_name: The file name of the module in messages; "-" for standard input.
         keep_going: Whether ops without a cost are tagged and counted instead of stopping.
-        note: Prints a remark.
+        note: Prints a note or a warning; by default nothing is printed.
         warnings: The warnings so far; summaries and ``--json`` repeat them.
         artefacts: What the passes returned, in order.
         contents: The contents of the ops of each region function, in order.
@@ -61,7 +66,7 @@ class PassRun:
 
     input_name: str = "-"
     keep_going: bool = False
-    note: Callable[[str], None] = _print_note
+    note: Callable[[str], None] = _ignore_note
     warnings: list[str] = field(default_factory=list)
     artefacts: list[object] = field(default_factory=list)
     contents: dict[str, list[OpContent]] = field(default_factory=dict)

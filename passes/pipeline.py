@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 from hespas.dialects.attrs import TargetAttr
 from hespas.dialects.mlir import PassManager, capture_native_stderr, ir, register_passes
-from hespas.dialects.mlir_diagnostics import find_error_position
+from hespas.dialects.mlir_diagnostics import find_error_position, list_attached_diagnostics
 from hespas.dialects.verify_attrs import verify_attributes
 from hespas.passes import registry
 from hespas.passes.base import Pass, PassRun, build_pass
+from hespas.passes.native_passes import MODULE, NAMES, add_native_pass
 from hespas.support.errors import (
     HespasError,
     UsageError,
@@ -28,9 +29,16 @@ from hespas.support.supervised_process import describe_activity, run_native_code
 
 @dataclass(frozen=True)
 class NativePass:
-    """A pass of MLIR, StableHLO, MHLO or Shardy, in MLIR's own textual form."""
+    """A pass of MLIR, StableHLO, MHLO or Shardy, in MLIR's own textual form.
+
+    Attributes:
+        text: The name with options and nested passes.
+        is_flag: Whether it was a flag of a tool. It is then nested on the op that it is restricted
+            to, as in MLIR's tools.
+    """
 
     text: str
+    is_flag: bool = False
 
     @property
     def name(self) -> str:
@@ -66,7 +74,7 @@ def run_pipeline(
     pipeline: str | Sequence[PipelineStep],
     run: PassRun | None = None,
     *,
-    instrumentation: PassInstrumentation | None = None,
+    instrumentation: Sequence[PassInstrumentation] = (),
     timings: list[tuple[str, float]] | None = None,
     is_continued: bool = False,
     verify_each: bool = False,
@@ -91,10 +99,9 @@ def run_pipeline(
     """
     steps = parse_pipeline(pipeline) if isinstance(pipeline, str) else list(pipeline)
     run = run or PassRun()
-    register_passes()
+    steps = resolve_native_passes(steps, module.context)
     if not is_continued:
         run.forget_facts()
-    instrumentation = instrumentation or PassInstrumentation()
     # Our own passes are verified together: a verification takes as long as a pass.
     unverified: PipelineStep | None = None
     for step in insert_prepare(module, steps):
@@ -103,11 +110,13 @@ def run_pipeline(
         if unverified is not None and not (is_builtin and not _only_marks(step)):
             _verify_step(module, unverified, run, instrumentation, with_attributes=False)
             unverified = None
-        instrumentation.run_before_pass(module, step)
+        for one in instrumentation:
+            one.run_before_pass(module, step)
         try:
             _run_pipeline_step(module, step, run)
         except Exception:
-            instrumentation.run_after_pass_failed(module, step)
+            for one in instrumentation:
+                one.run_after_pass_failed(module, step)
             raise
         if verify_each or not is_builtin:
             _verify_step(module, step, run, instrumentation, with_attributes=True)
@@ -115,10 +124,35 @@ def run_pipeline(
             unverified = step
         if timings is not None:
             timings.append((step.to_pipeline_text(), time.perf_counter() - start))
-        instrumentation.run_after_pass(module, step)
+        for one in instrumentation:
+            one.run_after_pass(module, step)
     if unverified is not None:
         _verify_step(module, unverified, run, instrumentation, with_attributes=False)
     return run
+
+
+def resolve_native_passes(
+    steps: Sequence[PipelineStep], context: ir.Context, options: Sequence[str] = ()
+) -> list[PipelineStep]:
+    """Check the native passes of a pipeline, and nest those that were flags as MLIR requires.
+
+    Args:
+        steps: The pipeline.
+        context: The context of the module.
+        options: The other flags of the tool, which errors suggest.
+
+    Raises:
+        UsageError: MLIR has no such pass, or rejects its place or its options.
+    """
+    register_passes()
+    resolved: list[PipelineStep] = []
+    for step in steps:
+        if isinstance(step, NativePass):
+            anchor = _add_native_pass(PassManager(MODULE, context), step, options)
+            if anchor != MODULE:
+                step = NativePass(f"{anchor}({step.text})")
+        resolved.append(step)
+    return resolved
 
 
 def _only_marks(step: PipelineStep) -> bool:
@@ -141,7 +175,7 @@ def insert_prepare(module: ir.Module, steps: Sequence[PipelineStep]) -> list[Pip
 
 def _run_pipeline_step(module: ir.Module, step: PipelineStep, run: PassRun) -> None:
     with module.context as context:
-        manager = PassManager("builtin.module", context)
+        manager = PassManager(MODULE, context)
         # MLIR's manager skips its verifier after a pass that reports no change; run_pipeline
         # verifies each pass that is not of hespas itself.
         manager.enable_verifier(False)
@@ -164,7 +198,7 @@ def _verify_step(
     module: ir.Module,
     step: PipelineStep,
     run: PassRun,
-    instrumentation: PassInstrumentation,
+    instrumentation: Sequence[PassInstrumentation],
     *,
     with_attributes: bool,
 ) -> None:
@@ -185,30 +219,39 @@ def _verify_step(
     except ir.MLIRError as error:
         where = find_error_position(error, module.context)
         reason = extract_first_diagnostic(error)
+        notes = list_attached_diagnostics(error, module.context)
     except HespasError as error:
-        where = error.where
+        where, notes = error.where, []
         reason = f"'{error.op_name}': {error.reason}" if error.op_name else error.reason
-    instrumentation.run_after_pass_failed(module, step)
-    raise HespasError(
+    for one in instrumentation:
+        one.run_after_pass_failed(module, step)
+    problem = HespasError(
         f"{producer}'{step.name}' left an invalid module: {reason}",
         where=fill_in_file_name(where, run.input_name),
         remedy=remedy,
     )
+    problem.notes = notes
+    raise problem
 
 
-def _add_native_pass(manager: PassManager, step: NativePass) -> None:
-    """Add a pass of MLIR. Raises UsageError for an unknown pass and for wrong options."""
+def _add_native_pass(manager: PassManager, step: NativePass, options: Sequence[str] = ()) -> str:
+    """Add a pass of MLIR, and return the op that it runs on.
+
+    Raises:
+        UsageError: The pass is not known, is in a wrong place, or has wrong options.
+    """
     # LLVM prints to stderr why it rejects the value of an option.
     with capture_native_stderr() as stderr_lines:
         try:
+            if step.is_flag:
+                return add_native_pass(manager, step.text)
             manager.add(step.text)
-            return
+            return MODULE
         except (ValueError, ir.MLIRError) as error:
             text = str(error)
     unknown = re.search(r"'([^']*)' does not refer to a registered pass", text)
     if unknown:
-        known = suggest_nearest(unknown[1], registry.list_pass_names())
-        raise UsageError(f"no pass is named '{unknown[1]}'", remedy=known)
+        raise _build_unknown_pass_error(unknown[1], step, options)
     reasons = [line.lstrip(": ") for line in stderr_lines] or [
         line.rpartition("error: ")[2] for line in text.splitlines() if "error: " in line
     ]
@@ -216,12 +259,32 @@ def _add_native_pass(manager: PassManager, step: NativePass) -> None:
     raise UsageError(f"MLIR rejects the pass '{step.text}': {reason}")
 
 
+def _build_unknown_pass_error(name: str, step: NativePass, options: Sequence[str]) -> UsageError:
+    if registry.is_pass_name(name):
+        anchor = step.name
+        return UsageError(
+            f"{name} is a pass on {MODULE} and cannot be nested on {anchor}",
+            remedy=f"write it beside {anchor}(...), not in it",
+        )
+    known = [*registry.list_pass_names(), *NAMES]
+    remedy = suggest_nearest(name, [*known, *options] if step.is_flag else known)
+    if remedy.startswith("known:"):
+        remedy = "hespas-opt --list-passes lists all passes"
+    if step.is_flag:
+        return UsageError(f"there is no option or pass --{name}", remedy=remedy)
+    return UsageError(f"no pass is named '{name}'", remedy=remedy)
+
+
 def _to_hespas_error(
     error: ir.MLIRError, step: PipelineStep, run: PassRun, context: ir.Context
 ) -> HespasError:
     """Convert the first diagnostic of a failed pass of MLIR."""
     where = fill_in_file_name(find_error_position(error, context), run.input_name)
-    return HespasError(f"pass '{step.name}' failed: {extract_first_diagnostic(error)}", where=where)
+    result = HespasError(
+        f"pass '{step.name}' failed: {extract_first_diagnostic(error)}", where=where
+    )
+    result.notes = list_attached_diagnostics(error, context)
+    return result
 
 
 def _apply_python_pass(step: Pass, module: ir.Module, run: PassRun) -> None:

@@ -27,6 +27,9 @@ class HespasError(Exception):
         op: The operation to name; its location is the default of ``where``.
         where: The place, as ``file:line:col`` if it is known.
         remedy: What the user can do.
+
+    Attributes:
+        notes: The diagnostics of MLIR beside the message: severity, place and text of each.
     """
 
     def __init__(
@@ -37,6 +40,7 @@ class HespasError(Exception):
         self.op_name = op.name if op is not None else ""
         self.where = where or (format_source_position(op.location) if op is not None else "")
         self.remedy = remedy
+        self.notes: list[tuple[str, str, str]] = []
         super().__init__(message)
 
     @property

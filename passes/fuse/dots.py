@@ -318,7 +318,7 @@ def _collect_ancestor_masks(block: ir.Block, bits: Mapping[ir.Value, int]) -> di
 
 def _merge_class(dots: list[_OrderedDot], shared: int) -> None:
     """Merge the products of one class."""
-    must_sort = True  # the merges of other classes have moved ops
+    must_sort, is_ascending = True, False  # the merges of other classes have moved ops
     start = 0
     while len(dots) - start > 1:
         if must_sort:

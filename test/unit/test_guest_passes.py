@@ -106,7 +106,7 @@ class Recorder(PassInstrumentation):
 def test_instrumentation_sees_what_a_pass_left():
     recorder = Recorder()
     with pytest.raises(HespasError, match="pass 'guest-drop-shape' left an invalid module"):
-        run_pipeline(read(CHAIN), "prepare,guest-drop-shape,cse", instrumentation=recorder)
+        run_pipeline(read(CHAIN), "prepare,guest-drop-shape,cse", instrumentation=[recorder])
     assert recorder.calls == [
         "before prepare", "after prepare", "before guest-drop-shape",
         "failed guest-drop-shape tensor<7xf32>",

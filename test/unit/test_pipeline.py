@@ -89,7 +89,7 @@ def test_native_passes_mix_with_ours(parse):
             names.append(step.name)
 
     pipeline_text = "cse,split-linear,symbol-dce"
-    passes.run_pipeline(module, pipeline_text, instrumentation=NameCollector())
+    passes.run_pipeline(module, pipeline_text, instrumentation=[NameCollector()])
     assert names == ["cse", "prepare", "split-linear", "symbol-dce"]
     assert TargetAttr.read_from_op(module.operation) == TargetAttr(1, 1, 1)
     assert SplitAttr.read_from_op(module.operation) == SplitAttr("linear")

@@ -44,14 +44,14 @@ def _export_regions(options: argparse.Namespace) -> int:
     from hespas.estimators.accelerators.accelsim_export import export_regions
     from hespas.passes import pipeline
     from hespas.passes.annotate.measured_items import collect_items
-    from hespas.passes.base import PassRun
+    from hespas.passes.base import PassRun, print_note
     from hespas.support import text_tables
     from hespas.support.folder_manifest import OutputSet
     from hespas.support.output_folder import check_writable_folder, open_output_folder
 
     output_set = OutputSet("regions", REGION_FILES)
     check_writable_folder(options.output, output_set)
-    run = PassRun(input_name=frontends.to_display_name(options.mlir))
+    run = PassRun(input_name=frontends.to_display_name(options.mlir), note=print_note)
     module = frontends.read_module(options.mlir, make_context())
     pipeline.run_pipeline(module, SPLITS[options.split], run)
     with open_output_folder(Path(options.output), output_set) as folder:

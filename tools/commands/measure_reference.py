@@ -70,11 +70,11 @@ def add_program_options(command: CommandParser) -> None:
 def _measure_reference(options: argparse.Namespace) -> int:
     from hespas import frontends
     from hespas.dialects.mlir import make_context
-    from hespas.passes.base import PassRun
+    from hespas.passes.base import PassRun, print_note
     from hespas.support import text_tables
     from hespas.workflows.reference.program_comparison import compare_with_regions
 
-    run = PassRun(input_name=frontends.to_display_name(options.mlir))
+    run = PassRun(input_name=frontends.to_display_name(options.mlir), note=print_note)
     comparison = compare_with_regions(
         frontends.read_module(options.mlir, make_context()),
         options.estimator,
