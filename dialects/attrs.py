@@ -113,10 +113,10 @@ class KernelAttr(AttrRecord):
 
 @dataclass(frozen=True, slots=True)
 class KernelCostAttr(AttrRecord):
-    """The work that a user declared for one call of a kernel, in place of any other rule."""
+    """The work that a user declared for one call of a kernel, or for an op that has no rule."""
 
     NAME: ClassVar[str] = "hespas.kernel_cost"
-    HOLDERS: ClassVar[str] = "custom call"
+    HOLDERS: ClassVar[str] = "custom call, or an op that hespas has no cost rule for"
 
     flops: int = declare_field("number of operations")
     bytes: int = declare_field("bytes read from and written to device memory")

@@ -23,7 +23,10 @@ from hespas.support.errors import HespasError
 
 __all__ = [
     "FRONTEND",
+    "UNREGISTERED_VARIABLE",
     "PassManager",
+    "accept_unregistered_ops",
+    "accepts_unregistered_ops",
     "capture_native_stderr",
     "clone_module",
     "collect_func_calls",
@@ -60,8 +63,26 @@ __all__ = [
 FRONTEND = "mhlo.frontend_attributes"  # what a framework passes through XLA, by name
 
 
-def make_context() -> ir.Context:
-    """Create a context with func, stablehlo, chlo, vhlo, mhlo, sdy, mpmd and upstream MLIR."""
+# Whether ops of unknown dialects are accepted: for programs, and from a command to its workers.
+UNREGISTERED_VARIABLE = "HESPAS_ALLOW_UNREGISTERED_DIALECT"
+
+
+def accept_unregistered_ops() -> None:
+    """Let contexts accept ops of unknown dialects, here and in worker processes."""
+    os.environ[UNREGISTERED_VARIABLE] = "1"
+
+
+def accepts_unregistered_ops() -> bool:
+    """Return whether contexts accept ops of unknown dialects."""
+    return os.environ.get(UNREGISTERED_VARIABLE) == "1"
+
+
+def make_context(*, allow_unregistered: bool = False) -> ir.Context:
+    """Create a context with func, stablehlo, chlo, vhlo, mhlo, sdy, mpmd and upstream MLIR.
+
+    Args:
+        allow_unregistered: Whether it accepts ops of unknown dialects, in generic form.
+    """
     registry = ir.DialectRegistry()
     _jax_mlir_ext.register_dialects(registry)
     context = ir.Context()
@@ -70,6 +91,7 @@ def make_context() -> ir.Context:
     for dialect in (sdy, mpmd, chlo, stablehlo):
         dialect.register_dialect(context)
     mhlo.register_mhlo_dialect(context)
+    context.allow_unregistered_dialects = allow_unregistered or accepts_unregistered_ops()
     return context
 
 

@@ -32,7 +32,7 @@ from hespas.dialects.attrs import (
     TargetAttr,
 )
 from hespas.dialects.mlir import ir
-from hespas.dialects.op_kinds import CUSTOM_CALLS, LOOPS, MAYBE_COLLECTIVE, is_collective
+from hespas.dialects.op_kinds import LOOPS, MAYBE_COLLECTIVE, is_collective
 from hespas.support.errors import HespasError
 
 MODULE_ATTRS = (TargetAttr.NAME, SplitAttr.NAME, MemoryAttr.NAME, COMMUNICATORS, FACTS)
@@ -146,7 +146,7 @@ class _AttributeVerifier:
             record = self.read_record(op, name)
             if isinstance(record, CommAttr):
                 self.check_collective(op, op_name, record)
-            elif isinstance(record, KernelCostAttr) and op_name not in CUSTOM_CALLS:
+            elif isinstance(record, KernelCostAttr) and op_name.startswith(("func.", "builtin.")):
                 raise _build_holder_error(name, op)
             return
         attr = op.attributes[name]

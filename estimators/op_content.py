@@ -98,34 +98,30 @@ def render_op_text(op: ir.Operation) -> str:
 
 def counts_for_cost(op: ir.Operation, op_name: str, attribute: str) -> bool:
     """Return whether an attribute of an op is part of its content."""
-    counts = _counting.get((op_name, attribute))
-    if counts is None:
-        counts = _counting[op_name, attribute] = _decide_counting(op, op_name, attribute)
-    return counts
-
-
-_counting: dict[tuple[str, str], bool] = {}
-
-
-def _decide_counting(op: ir.Operation, op_name: str, attribute: str) -> bool:
     if attribute.startswith("hespas."):
         return attribute in COST_INPUTS
-    if op_name in CUSTOM_CALLS or not op.context.is_registered_operation(op_name):
-        return True
-    if attribute in _list_inherent_names(type(op.opview)):
+    if op_name not in _inherent_names:
+        _inherent_names[op_name] = _find_inherent_names(op, op_name)
+    inherent = _inherent_names[op_name]
+    if inherent is None or attribute in inherent:
         return True
     rule = find_cost_rule(op_name)
     return rule is not None and attribute in rule.discardable_attributes
 
 
-@functools.cache
-def _list_inherent_names(view: type) -> frozenset[str]:
-    """List the names of the properties that the bindings generate for the class of an op.
+_inherent_names: dict[str, frozenset[str] | None] = {}  # by the name of the op
 
-    They are its inherent attributes, and its operands and results.
+
+def _find_inherent_names(op: ir.Operation, op_name: str) -> frozenset[str] | None:
+    """Return the inherent attributes of ops of a name; None if any attribute may be inherent.
+
+    They are among the properties that the bindings generate for the class of the op, beside its
+    operands and results.
     """
-    classes = view.__mro__[: view.__mro__.index(ir.OpView)]
-    return frozenset(name.rstrip("_") for cls in classes for name in vars(cls))
+    if op_name in CUSTOM_CALLS or not op.context.is_registered_operation(op_name):
+        return None
+    mro = type(op.opview).__mro__
+    return frozenset(name.rstrip("_") for cls in mro[: mro.index(ir.OpView)] for name in vars(cls))
 
 
 @dataclass(slots=True)

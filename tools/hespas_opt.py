@@ -79,7 +79,6 @@ def _add_form_flags(parser: argparse.ArgumentParser) -> None:
 def _add_reading_flags(parser: argparse.ArgumentParser) -> None:
     """Add how the input is read, and what is expected of it."""
     add = parser.add_argument
-    add("--allow-unregistered-dialect", action="store_true", help="accept ops of unknown dialects")
     add(
         "--irdl-file", action="append", default=[], metavar="FILE",
         help="accept and verify the ops that this IRDL file defines; may be repeated",
@@ -351,7 +350,7 @@ class _OptJob:
         options = self.options
         start = time.perf_counter()
         timings: list[tuple[str, float]] = []
-        context = make_context()
+        context = make_context(allow_unregistered=bool(options.irdl_file))
         flags = [flag[2:] for flag in list_flags(build_parser())]
         steps = pipeline.resolve_native_passes(self.steps, context, flags)
         with self._capture_diagnostics(context):
@@ -384,18 +383,17 @@ class _OptJob:
 
     def _read_module(self, read_module: Callable[[Any], Any], context: Any, name: str) -> Any:
         options = self.options
+        from hespas.dialects.mlir import accepts_unregistered_ops
+
         dialects = None
         if options.irdl_file:
             from hespas.frontends.irdl_dialects import load_irdl_dialects
 
             dialects = load_irdl_dialects(options.irdl_file)
-        context.allow_unregistered_dialects = (
-            options.allow_unregistered_dialect or dialects is not None
-        )
         module = read_module(context)
         if dialects is not None:
             try:
-                if not options.allow_unregistered_dialect:
+                if not accepts_unregistered_ops():
                     dialects.check_known_ops(module)
                 dialects.verify_module(module)
             except HespasError as error:

@@ -88,10 +88,11 @@ class RunConfig(BaseModel):
     keep_going: bool = Field(
         default=False, description="tag and count ops without a cost rule instead of stopping"
     )
-    kernel_cost: Annotated[str | None, Flag("NAME=FLOPS,BYTES", separator=";")] = Field(
+    kernel_cost: Annotated[str | None, Flag("NAME=FLOPS:BYTES", separator=";")] = Field(
         default=None,
-        description="work of one call of a custom call on one device, by the name of the kernel or "
-        "of the target; several separated by ; or a JSON file",
+        description="work of one custom call, or of an op that hespas has no rule for, on one "
+        "device, by the name of the kernel, the target or the op; several separated by ; or a JSON "
+        "file, or a Python file with cost rules",
     )
     memory: Annotated[bool, Flag(off_help="do not compute the peak memory of a device")] = Field(
         default=True, description="compute the peak memory of a device"

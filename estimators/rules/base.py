@@ -19,6 +19,18 @@ KEEP_GOING = (
 REFINE = "give the sizes with --prepare=dims=..., so that shapes can be refined"
 
 
+def explain_declaration(name: str) -> str:
+    """Say how the cost of an op or custom call of this name is declared, as a remedy.
+
+    ``kernel-cost=...`` is an option of the annotate passes, and with ``--`` a flag of commands.
+    """
+    return (
+        f"declare the work of {name} with kernel-cost={name}=FLOPS:BYTES, write a rule for it in a "
+        "file (kernel-cost=FILE.py) or a package (hespas.cost_rules), or use --keep-going to count "
+        "it as a gap"
+    )
+
+
 class UnknownCost(HespasError):
     """The work or cost of an op is unknown.
 

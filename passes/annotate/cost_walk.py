@@ -241,7 +241,6 @@ def _build_name_content(name: str) -> OpContent:
     return OpContent(name, (name,))
 
 
-@functools.cache
 def is_free_op_name(name: str) -> bool:
     """Whether ops with this name take no time."""
     rule = find_cost_rule(name)

@@ -438,7 +438,7 @@ def test_custom_calls(first, target, config, operands, result, expected) -> None
         ("%0 = stablehlo.custom_call @mystery(%a) : (tensor<4xf32>) -> tensor<4xf32>",
          UnknownCost, "error: 'stablehlo.custom_call': custom call @mystery has no cost rule"),
         ("%0 = stablehlo.custom_call @__gpu$xla.gpu.triton(%a) : (tensor<4xf32>) -> tensor<4xf32>",
-         UnknownCost, "holds a kernel that only it can cost; declare its cost"),
+         UnknownCost, "holds a kernel that only it can cost; declare the work of"),
         ("%0 = stablehlo.custom_call @ragged_all_to_all(%a) : (tensor<4xf32>) -> tensor<4xf32>",
          NotALeaf, "collective"),
         ("%0 = math.exp %a : tensor<4xf32>", UnknownCost, "no cost rule for this op"),

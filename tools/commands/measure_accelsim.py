@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hespas.tools.commands.command_parser import CommandParser
 from hespas.tools.commands.measure_reference import SPLITS, add_program_options
-from hespas.tools.commands.shared_flags import add_json_flag, add_unpacked_limit_flag
+from hespas.tools.commands.shared_flags import add_json_flag, add_reading_flags
 
 DESCRIPTION = """\
 Write each distinct region of a program as a module and as PTX, with IREE's compiler. Accel-Sim
@@ -35,7 +35,7 @@ def add_accelsim_command(parser: CommandParser) -> None:
     add("--output", metavar="DIR", required=True, help="folder to write the regions to")
     add("--target", default="sm_80", help="target of IREE, sm_60 to sm_89 (default sm_80)")
     add_json_flag(command)
-    add_unpacked_limit_flag(command)
+    add_reading_flags(command)
 
 
 def _export_regions(options: argparse.Namespace) -> int:

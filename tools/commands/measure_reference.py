@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hespas.tools.commands.command_parser import CommandParser, parse_count, parse_positive
 from hespas.tools.commands.shared_flags import (
     add_json_flag,
-    add_unpacked_limit_flag,
+    add_reading_flags,
     parse_key_values,
 )
 
@@ -57,7 +57,7 @@ def add_reference_command(parser: CommandParser) -> None:
         help="limit for the measurement of one program, in seconds",
     )  # fmt: skip
     add_json_flag(command)
-    add_unpacked_limit_flag(command)
+    add_reading_flags(command)
 
 
 def add_program_options(command: CommandParser) -> None:

@@ -14,7 +14,7 @@ func.func @main(%p: tensor<i1>, %a: tensor<8xf32>) -> tensor<8xf32> {
 // -----
 
 func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
-  // expected-error-re @below {{custom call {{.*}} has no cost rule; declare {{(its|the)}} cost}}
+  // expected-error-re @below {{custom call {{.*}} has no cost rule {{.*}} declare {{(its|the)}} work}}
   %0 = stablehlo.custom_call @scaled_product(%a) : (tensor<8xf32>) -> tensor<8xf32>
   return %0 : tensor<8xf32>
 }
