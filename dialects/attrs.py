@@ -265,6 +265,12 @@ class SplitAttr(AttrRecord):
         default=False,
     )
     block_limit: int = declare_field("maximum number of ops in a region; 0 for no limit", default=0)
+    separator: str | None = declare_field(
+        "linear strategy: other ops that separate regions", default=None
+    )
+    separator_policy: str | None = declare_field(
+        "linear strategy: place of such an op, if it is no region of its own", default=None
+    )
 
 
 @dataclass(frozen=True, slots=True)

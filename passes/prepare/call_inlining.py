@@ -96,6 +96,18 @@ def inline_all_calls(module: ir.Module) -> None:
         functions[name].erase()
 
 
+def inline_region_calls(module: ir.Module) -> None:
+    """Inline the calls of the functions of regions, and erase these functions."""
+    functions = collect_functions(module)
+    regions = {name for name, op in functions.items() if RegionAttr.NAME in op.attributes}
+    for call in list(collect_func_calls(module.operation)):
+        callee = get_attribute(call, "callee").value
+        if callee in regions:
+            _inline_call(call, functions[callee], last=False)
+    for name in regions:
+        functions[name].erase()
+
+
 def _inline_call(call: ir.Operation, function: ir.Operation, last: bool) -> None:
     """Replace a call by the function's body, or by a copy of it unless this is the last call."""
     source = function if last else function.clone().operation

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hespas.dialects.attrs import WAIT, SplitAttr
-from hespas.dialects.mlir import ir
+from hespas.dialects.attrs import WAIT, RegionAttr, SplitAttr
+from hespas.dialects.mlir import collect_functions, ir
 from hespas.dialects.op_bodies import is_small_constant, list_captured_operands
 from hespas.dialects.op_kinds import (
     BARRIERS,
@@ -86,11 +86,58 @@ def list_read_values(op: ir.Operation) -> list[ir.Value]:
     return values
 
 
+def begin_split(module: ir.Module, split: SplitAttr, pass_name: str) -> bool:
+    """Return whether a module is to be split; False if it is split equally.
+
+    What another split has left is removed if its functions have been inlined.
+
+    Raises:
+        HespasError: The module is split in another way.
+    """
+    old = SplitAttr.read_from_op(module.operation)
+    if old is None:
+        return True
+    if old == split and _is_completely_split(module):
+        return False
+    check_not_split(module, pass_name)
+    return True
+
+
 def check_not_split(module: ir.Module, pass_name: str) -> None:
-    """Raise HespasError if the module is already split."""
-    if SplitAttr.NAME in module.operation.attributes:
+    """Remove the marks of a split whose functions have been inlined.
+
+    Raises:
+        HespasError: The module has functions of regions.
+    """
+    split = SplitAttr.read_from_op(module.operation)
+    if split is None:
+        return
+    if any(RegionAttr.NAME in op.attributes for op in collect_functions(module).values()):
         raise HespasError(
-            f"{pass_name}: the module is already split",
+            f"{pass_name}: the module is already split by split-{split.strategy}",
             op=module.operation,
-            remedy="run one split pass only, and run it on a module that is not split",
+            remedy="run unsplit first",
         )
+    remove_split_marks(module)
+
+
+def remove_split_marks(module: ir.Module) -> None:
+    """Remove ``hespas.split`` and all ``hespas.region``."""
+
+    def remove_region(op: ir.Operation) -> ir.WalkResult:
+        if RegionAttr.NAME in op.attributes:
+            del op.attributes[RegionAttr.NAME]
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(remove_region)
+    if SplitAttr.NAME in module.operation.attributes:
+        del module.operation.attributes[SplitAttr.NAME]
+
+
+def _is_completely_split(module: ir.Module) -> bool:
+    """Return whether each compute op is a region or the call of one."""
+    return all(
+        RegionAttr.NAME in body.ops[i].attributes
+        for body in list_split_blocks(module)
+        for i in body.compute_op_indices
+    )

@@ -20,7 +20,7 @@ from typing import ClassVar
 from hespas.dialects.attrs import Cost, RegionAttr, SplitAttr
 from hespas.dialects.mlir import ir
 from hespas.passes.base import FACTS, Pass, PassRun, option
-from hespas.passes.split.blocks import SplitBlock, check_not_split, list_split_blocks
+from hespas.passes.split.blocks import SplitBlock, begin_split, list_split_blocks
 from hespas.passes.split.outline import Outliner
 from hespas.support.errors import UsageError
 
@@ -54,16 +54,18 @@ class SplitIndividualPass(Pass):
     block_limit: int = option(0, "maximum number of ops in a merged region; 0: no limit")
 
     def apply(self, module: ir.Module, run: PassRun) -> None:
-        check_not_split(module, self.name)
         if self.block_limit < 0:
             raise UsageError(f"{self.name}: block-limit is {self.block_limit}, less than 0")
+        split = SplitAttr("individual", self.merge, self.block_limit)
+        if not begin_split(module, split, self.name):
+            return
         outliner = Outliner(module, run.contents)
         for body in list_split_blocks(module):
             if self.merge:
                 outliner.outline_block_units(body, self._merge_units(body), reorder=True)
             else:
                 outliner.outline_block_units(body, [[i] for i in body.compute_op_indices])
-        SplitAttr("individual", self.merge, self.block_limit).write_to_op(module.operation)
+        split.write_to_op(module.operation)
         run.mark_current(RegionAttr.NAME)
 
     def _merge_units(self, body: SplitBlock) -> list[list[int]]:

@@ -10,7 +10,7 @@ from support.execution import assert_same_results, execute
 
 from hespas import frontends, passes
 from hespas.dialects.attrs import RegionAttr, SplitAttr
-from hespas.dialects.mlir import collect_functions, ir
+from hespas.dialects.mlir import collect_functions, ir, make_context
 from hespas.dialects.op_kinds import find_entry_function, is_marked_collective
 from hespas.estimators.op_content import render_op_text
 from hespas.passes.split.blocks import list_split_blocks
@@ -256,3 +256,15 @@ def test_preparing_again_keeps_regions(parse):
     split = str(module)
     passes.run_pipeline(module, "prepare")
     assert str(module) == split
+
+
+@pytest.mark.parametrize("split", ["split-linear", "split-individual{merge}", "split-individual"])
+@draw_examples(20)
+@given(text=programs())
+def test_a_split_that_is_undone_can_be_made_again(split, text):
+    context = make_context()
+    once, twice, again = (ir.Module.parse(text, context) for _ in range(3))
+    passes.run_pipeline(once, split)
+    passes.run_pipeline(twice, f"{split},{split}")
+    passes.run_pipeline(again, f"{split},unsplit,{split}")
+    assert str(once) == str(twice) == str(again)
