@@ -175,9 +175,12 @@ def test_ids_count_the_regions_in_order(workload, context):
 
 
 def test_a_second_split_is_refused(parse):
-    module = parse("func.func @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }")
+    body = "%0 = stablehlo.add %x, %x : tensor<f32> %1 = stablehlo.tanh %0 : tensor<f32>"
+    module = parse(
+        f"func.func @main(%x: tensor<f32>) -> tensor<f32> {{ {body} return %1 : tensor<f32> }}"
+    )
     passes.run_pipeline(module, "split-linear")
-    with pytest.raises(HespasError, match="already split"):
+    with pytest.raises(HespasError, match="already split by split-linear; run unsplit first"):
         passes.run_pipeline(module, "split-individual")
 
 
