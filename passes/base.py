@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hespas.dialects.mlir import ir
     from hespas.estimators.op_content import OpContent
 
-__all__ = ["FACTS", "Pass", "PassRun", "build_pass", "option", "print_note"]
+__all__ = ["FACTS", "Pass", "PassRun", "build_pass", "ignore_note", "option", "print_note"]
 
 # The attributes that describe ops, so that a pass which changes ops can make them untrue.
 FACTS = frozenset((Cost.NAME, RegionAttr.NAME, CommAttr.NAME, TRIPS, MemoryAttr.NAME))
@@ -35,7 +35,7 @@ def print_note(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-def _ignore_note(text: str) -> None:
+def ignore_note(text: str) -> None:
     """Print nothing."""
 
 
@@ -66,7 +66,7 @@ class PassRun:
 
     input_name: str = "-"
     keep_going: bool = False
-    note: Callable[[str], None] = _ignore_note
+    note: Callable[[str], None] = ignore_note
     warnings: list[str] = field(default_factory=list)
     artefacts: list[object] = field(default_factory=list)
     contents: dict[str, list[OpContent]] = field(default_factory=dict)

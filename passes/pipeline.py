@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from hespas.dialects.attrs import TargetAttr
-from hespas.dialects.mlir import PassManager, capture_native_stderr, ir, register_passes
+from hespas.dialects.mlir import (
+    PassManager,
+    capture_native_stderr,
+    has_diagnostic_handlers,
+    ir,
+    register_passes,
+    report_diagnostic,
+)
 from hespas.dialects.mlir_diagnostics import find_error_position, list_attached_diagnostics
 from hespas.dialects.verify_attrs import verify_attributes
 from hespas.passes import registry
@@ -20,6 +29,7 @@ from hespas.support.errors import (
     extract_first_diagnostic,
     extract_first_line,
     fill_in_file_name,
+    find_source_file,
     find_walk_error,
     is_encoding_error,
 )
@@ -51,6 +61,7 @@ class NativePass:
 
 
 PipelineStep = Pass | NativePass
+PLACE = re.compile(r"([^\s()][^()]*?):(\d+):(\d+)")
 
 
 class PassInstrumentation:
@@ -98,13 +109,28 @@ def run_pipeline(
         HespasError: A pass failed. For an unknown pass or wrong options it is a UsageError.
     """
     steps = parse_pipeline(pipeline) if isinstance(pipeline, str) else list(pipeline)
-    run = run or PassRun()
+    run = run or PassRun(find_source_file(module.operation.location))
     steps = resolve_native_passes(steps, module.context)
     if not is_continued:
         run.forget_facts()
+    with forward_diagnostics(module, run):
+        _run_steps(
+            module, insert_prepare(module, steps), run, instrumentation, timings, verify_each
+        )
+    return run
+
+
+def _run_steps(
+    module: ir.Module,
+    steps: Sequence[PipelineStep],
+    run: PassRun,
+    instrumentation: Sequence[PassInstrumentation],
+    timings: list[tuple[str, float]] | None,
+    verify_each: bool,
+) -> None:
     # Our own passes are verified together: a verification takes as long as a pass.
     unverified: PipelineStep | None = None
-    for step in insert_prepare(module, steps):
+    for step in steps:
         start = time.perf_counter()
         is_builtin = isinstance(step, Pass) and step.is_builtin
         if unverified is not None and not (is_builtin and not _only_marks(step)):
@@ -128,7 +154,6 @@ def run_pipeline(
             one.run_after_pass(module, step)
     if unverified is not None:
         _verify_step(module, unverified, run, instrumentation, with_attributes=False)
-    return run
 
 
 def resolve_native_passes(
@@ -285,6 +310,91 @@ def _to_hespas_error(
     )
     result.notes = list_attached_diagnostics(error, context)
     return result
+
+
+@contextlib.contextmanager
+def forward_diagnostics(module: ir.Module, run: PassRun) -> Iterator[None]:
+    """Report the warnings and notes of passes to the diagnostic handlers of the context, too."""
+    if not has_diagnostic_handlers(module.context):
+        yield
+        return
+    note = run.note
+
+    def report(text: str) -> None:
+        note(text)
+        if "\n" not in text:  # several lines are a table
+            severity = "WARNING" if text.startswith("warning: ") else "REMARK"
+            message = text.removeprefix("warning: ")
+            location = _find_location(message, module.operation)
+            place = PLACE.match(message)
+            if place:
+                message = message[place.end() :].removeprefix(": ")
+            report_diagnostic(module.context, severity, message, location)
+
+    run.note = report
+    try:
+        yield
+    finally:
+        run.note = note
+
+
+def _find_location(text: str, op: ir.Operation) -> ir.Location:
+    """Return the first place in a text; the location of the op if the text names none."""
+    place = PLACE.search(text)
+    if place is None:
+        return op.location
+    return ir.Location.file(place[1], int(place[2]), int(place[3]), op.context)
+
+
+def add_passes(
+    manager: PassManager, pipeline: str | Sequence[PipelineStep], run: PassRun | None = None
+) -> PassRun:
+    """Add passes of hespas and of MLIR to a pass manager of modules of the same bindings.
+
+    Each pass runs ``prepare`` first if it needs it and the module is not prepared. The manager
+    verifies between passes, and prints and times them as it is told to. An error of a pass of
+    hespas is reported to the diagnostic handlers, and fails the manager.
+
+    Args:
+        manager: A manager on ``builtin.module``.
+        pipeline: Text, such as ``"func.func(cse),split-linear"``, or parsed steps.
+        run: Where passes report to; a new one by default.
+
+    Returns:
+        The run with the artefacts of the passes, once the manager has run.
+
+    Raises:
+        UsageError: An unknown pass, or wrong options.
+    """
+    run = run or PassRun()
+    for step in parse_pipeline(pipeline) if isinstance(pipeline, str) else pipeline:
+        register_passes()
+        if isinstance(step, NativePass):
+            _add_native_pass(manager, step)
+        else:
+            manager.add(_make_pass_callback(step, run), step.name, argument=step.to_pipeline_text())
+    return run
+
+
+def _make_pass_callback(step: Pass, run: PassRun) -> Callable[[ir.Operation, Any], None]:
+    def apply_to_op(op: ir.Operation, external: Any) -> None:
+        try:
+            if op.name != MODULE:
+                raise HespasError(f"{step.name} is a pass on {MODULE}, not on {op.name}", op=op)
+            # The bindings give no ir.Module for an op; its view has the same properties.
+            module: Any = op.opview
+            run.forget_facts()  # other passes of the manager may have run
+            with forward_diagnostics(module, run):
+                for one in insert_prepare(module, [step]):
+                    assert isinstance(one, Pass)
+                    with run.keep_facts(one.keeps):
+                        _apply_python_pass(one, module, run)
+        except HespasError as error:
+            location: Any = _find_location(error.where, op)
+            location.emit_error(f"{step.name}: {error.reason}")
+            external.signal_pass_failure()
+
+    return apply_to_op
 
 
 def _apply_python_pass(step: Pass, module: ir.Module, run: PassRun) -> None:

@@ -25,7 +25,7 @@ class Diagnostic:
     Attributes:
         kinds: Its kinds. A note of hespas is a note or a remark: it may stand alone.
         line: The line of its place; None if it has none.
-        text: The message, with its place.
+        text: The message; that of an error has its place.
     """
 
     kinds: tuple[str, ...]
@@ -106,7 +106,10 @@ def compare_diagnostics(
         if matching is not None:
             expected.remove(matching)
         else:
-            problems.append(f"unexpected {diagnostic.kinds[0]}: {diagnostic.text}")
+            kind = diagnostic.kinds[0]
+            # The text of an error has its place.
+            place = "" if kind == "error" else f"{name}:{diagnostic.line or '?'}: "
+            problems.append(f"{place}unexpected {kind}: {diagnostic.text}")
     problems += [
         f'{name}:{one.line or "?"}: expected {one.kind} "{one.text}" was not produced'
         for one in expected

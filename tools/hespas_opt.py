@@ -345,7 +345,7 @@ class _OptJob:
         """
         from hespas.dialects.mlir import make_context
         from hespas.passes import pipeline
-        from hespas.passes.base import PassRun, print_note
+        from hespas.passes.base import PassRun, ignore_note, print_note
 
         options = self.options
         start = time.perf_counter()
@@ -362,7 +362,7 @@ class _OptJob:
             run = PassRun(
                 input_name=name,
                 keep_going=options.keep_going,
-                note=self._collect_note if options.verify_diagnostics else print_note,
+                note=ignore_note if options.verify_diagnostics else print_note,
             )
             pipeline.run_pipeline(
                 module,
@@ -412,27 +412,22 @@ class _OptJob:
             listed.append(pass_reproducer.ReproducerWriting(path, list(steps)))
         return listed
 
-    def _collect_note(self, text: str) -> None:
-        """Collect a warning or a note of a pass as a diagnostic; several lines are a table."""
-        from hespas.tools.expected_diagnostics import build_diagnostic
-
-        if "\n" in text:
-            return
-        kinds = ("warning",) if text.startswith("warning: ") else ("note", "remark")
-        self.diagnostics.append(build_diagnostic(kinds, text.removeprefix("warning: ")))
-
     @contextlib.contextmanager
     def _capture_diagnostics(self, context: Any) -> Iterator[None]:
-        """Collect the warnings, remarks and notes of MLIR, if diagnostics are verified."""
+        """Collect the warnings, remarks and notes of all passes, if diagnostics are verified."""
         if not self.options.verify_diagnostics:
             yield
             return
+        from hespas.dialects.mlir import PassDiagnostic
         from hespas.dialects.mlir_diagnostics import list_diagnostics
         from hespas.tools.expected_diagnostics import build_diagnostic
 
         def collect(diagnostic: Any) -> bool:
             for severity, place, text in list_diagnostics(diagnostic, context):
-                self.diagnostics.append(build_diagnostic((severity,), text, place))
+                # A note of hespas stands alone, as a remark of MLIR does.
+                is_own_note = isinstance(diagnostic, PassDiagnostic) and severity == "remark"
+                kinds = ("note", "remark") if is_own_note else (severity,)
+                self.diagnostics.append(build_diagnostic(kinds, text, place))
             return True
 
         handler = context.attach_diagnostic_handler(collect)

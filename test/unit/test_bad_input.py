@@ -372,7 +372,7 @@ def test_command_lines(refused: Check, argv: list[str], message: str) -> None:
         ([NODE, "--emit-chakra=output=out"], "^m: error: .* not split; run split-linear"),
         (["--split-linear", "--emit-chakra=output=out"],
          "^m:3:10: error: 'stablehlo.dot_general': .*no hespas.cost; run an annotate pass first"),
-        (["--split-linear", "--split-individual"], "already split by split-linear; run unsplit first"),
+        (["--split-linear", "--split-individual"], "already split by split-linear; run unsplit"),
         (["--prepare=devices=8"], "^m:1:1: error: .* for 1 x 4 devices .*, not 8; omit the opt"),
         (["--prepare=dims=b=3"], "^m: error: prepare: dims=b=3, but .* no symbolic dimensions"),
     ],
