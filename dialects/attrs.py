@@ -10,9 +10,12 @@ imports no MLIR bindings.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hespas.dialects.attr_schema import AttrRecord, declare_field
+
+if TYPE_CHECKING:
+    from hespas.dialects.mlir import ir
 
 ENERGY_FIELDS = ("energy_nj", "compute_nj", "sram_nj", "memory_nj", "leakage_nj")
 BOUNDS = ("compute", "memory", "launch", "latency", "measured", "none", "unknown")
@@ -32,16 +35,22 @@ class Cost(AttrRecord):
     """The cost of one execution of an op, kernel, region or call, all trips of loops included."""
 
     NAME: ClassVar[str] = "hespas.cost"
-    HOLDERS: ClassVar[str] = "any op, kernel function, region function, call"
+    HOLDERS: ClassVar[str] = (
+        "any op, kernel function, region function, call; an op that is always free, such as a "
+        "reshape, has none"
+    )
 
     estimator: str = declare_field("name of the estimator that wrote the cost")
     flops: int = declare_field("number of floating-point or integer operations")
     read_bytes: int = declare_field("bytes read from device memory")
     write_bytes: int = declare_field("bytes written to device memory")
     latency_ns: float = declare_field("time in nanoseconds")
-    bound: str = declare_field("what limits the time", choices=BOUNDS)
+    bound: str = declare_field(
+        "what limits the time; `none` on sums, and if it takes none", choices=BOUNDS, default="none"
+    )
     dtype: str = declare_field(
-        "element type whose peak rate applies; `none` if there are no operations"
+        "element type whose peak rate applies; `none` on sums, and if there are no operations",
+        default="none",
     )
     trips: int = declare_field("number of times the body runs; 1 except on loops", default=1)
     energy_nj: float | None = declare_field(
@@ -157,16 +166,17 @@ class CommAttr(AttrRecord):
     NAME: ClassVar[str] = "hespas.comm"
     HOLDERS: ClassVar[str] = "collective or point-to-point op"
 
-    kind: str = declare_field("kind of collective", choices=COMM_KINDS)
-    operand_bytes: int = declare_field("size of the operands on one device in bytes")
-    result_bytes: int = declare_field("size of the results on one device in bytes")
+    kind: str = declare_field("kind of collective", choices=COMM_KINDS, derived=True)
+    operand_bytes: int = declare_field("size of the operands on one device in bytes", derived=True)
+    result_bytes: int = declare_field("size of the results on one device in bytes", derived=True)
     groups: tuple[int, ...] = declare_field(
-        "communicator ids, the keys of `hespas.communicators`; empty for a permute"
+        "communicator ids, the keys of `hespas.communicators`; empty for a permute", default=()
     )
     pairs: tuple[int, ...] = declare_field(
         "for a permute: source, target, source, target, ... device ids; for a broadcast: source "
         "and lowest member of each group in which they differ",
         default=(),
+        derived=True,
     )
     is_async: bool = declare_field(
         "true if the collective runs alongside the ops up to the `hespas.wait` on its result",
@@ -181,6 +191,12 @@ class CommAttr(AttrRecord):
         default=None,
         choices=NETWORKS,
     )
+
+    @classmethod
+    def derive_fields(cls, op: ir.Operation) -> dict[str, Any]:
+        from hespas.dialects.collective_sizes import derive_comm_fields
+
+        return derive_comm_fields(op)
 
     @property
     def sent_bytes(self) -> int:

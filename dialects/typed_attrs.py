@@ -32,8 +32,8 @@ def copy_with_typed_attributes(module: ir.Module) -> ir.Operation:
             attr = attributes[name]
             if isinstance(attr, ir.DictAttr):
                 if (name, attr) not in typed_by_dictionary:
-                    record = BY_NAME[name].from_dictionary_attr(attr, op)
-                    typed_by_dictionary[name, attr] = _to_opaque_attr(record, op.context)
+                    BY_NAME[name].from_dictionary_attr(attr, op)  # raises for another schema
+                    typed_by_dictionary[name, attr] = _to_opaque_attr(BY_NAME[name], attr)
                 attributes[name] = typed_by_dictionary[name, attr]
         return ir.WalkResult.ADVANCE
 
@@ -59,11 +59,11 @@ def replace_typed_attributes(module: ir.Module) -> None:
     walk_operations(module.operation, visit_op)
 
 
-def _to_opaque_attr(record: AttrRecord, context: ir.Context) -> ir.Attribute:
-    attr = record.to_dictionary_attr(context)
-    names = [declared.name for declared in list_attr_fields(type(record)) if declared.name in attr]
+def _to_opaque_attr(record: type[AttrRecord], attr: ir.DictAttr) -> ir.Attribute:
+    names = [declared.name for declared in list_attr_fields(record) if declared.name in attr]
     entries = ", ".join(f"{name} = {attr[name]}" for name in names)
     text = f"{record.NAME.partition('.')[2]}<{entries}>"
+    context = attr.context
     return ir.OpaqueAttr.get("hespas", text.encode(), ir.NoneType.get(context), context)
 
 
@@ -90,7 +90,8 @@ def _to_dictionary_attr(name: str, attr: ir.OpaqueAttr, op: ir.Operation) -> ir.
             dictionary = _name_fields(record, values, attr, op)
     except ir.MLIRError:
         raise HespasError(f"cannot read the fields of {attr}", op=op) from None
-    return record.from_dictionary_attr(dictionary, op).to_dictionary_attr(op.context)
+    record.from_dictionary_attr(dictionary, op)  # raises for another schema
+    return dictionary
 
 
 def _name_fields(

@@ -89,7 +89,9 @@ class _AttributeVerifier:
             self.problems.append(error)
 
     def read_record(self, op: ir.Operation, name: str) -> AttrRecord:
-        """Return the record on an op; equal attributes are parsed once."""
+        """Return the record on an op; equal attributes are parsed once, if no op changes them."""
+        if name == CommAttr.NAME:
+            return CommAttr.from_dictionary_attr(op.attributes[name], op)
         key = (name, op.attributes[name])
         if key not in self.parsed:
             self.parsed[key] = BY_NAME[name].from_dictionary_attr(key[1], op)

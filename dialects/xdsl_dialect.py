@@ -117,7 +117,7 @@ class TypedRecordAttr(ParametrizedAttribute):
         values = {
             name: _TYPES[kinds[name].name].get_value(attr) for name, attr in self.list_set_fields()
         }
-        violation = self.RECORD(**values).find_schema_violation()
+        violation = self.RECORD.find_schema_violation(values)
         if violation:
             raise VerifyException(f"{self.name}: {violation}")
 

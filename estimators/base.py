@@ -212,6 +212,9 @@ def determine_bound(work: OpWork, compute_s: float, memory_s: float) -> str:
     return "compute" if compute_s > memory_s else "memory"
 
 
+FREE_COST = Cost("", 0, 0, 0, 0.0)  # of an op that has no cost on the IR because it is free
+
+
 def build_zero_cost(estimator: str) -> Cost:
     """Return the cost of an item that takes no time."""
     return Cost(estimator, 0, 0, 0, 0.0, "none", "none")

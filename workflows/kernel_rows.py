@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from hespas.dialects.attr_codec import read_trip_count
-from hespas.dialects.attrs import Cost, KernelAttr, RegionAttr
+from hespas.dialects.attrs import Cost, KernelAttr, RegionAttr, TargetAttr
 from hespas.dialects.mlir import collect_functions, get_attribute, ir
 from hespas.dialects.op_kinds import (
     CALLEE,
@@ -114,7 +114,8 @@ def collect_kernel_rows(module: ir.Module, depth: int = 2) -> list[KernelRow]:
             key = op.name, kernel, shapes, cost, layer, RECOMPUTATION_SCOPE in translated
             first.setdefault(key, op)
             count[key] += times
-    if not first:
+    target = TargetAttr.read_from_op(module.operation)
+    if not first and (target is None or target.estimator is None):
         message = "no op has a cost"
         raise HespasError(message, op=module.operation, remedy="annotate it, as hespas run does")
     table = []

@@ -6,7 +6,6 @@ multiplied by trip counts, so that the total of a program does not depend on how
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import itertools
 from abc import ABC, abstractmethod
@@ -31,7 +30,7 @@ from hespas.dialects.op_kinds import (
 )
 from hespas.estimators.aggregate import aggregate_costs, repeat_cost, select_dearest_branch
 from hespas.estimators.op_content import OpContent
-from hespas.estimators.work import find_cost_rule
+from hespas.estimators.work import is_free_op_name
 from hespas.passes.base import PassRun
 from hespas.passes.split.region_digest import OpContentTable, RegionDigester
 from hespas.support.errors import HespasError
@@ -93,6 +92,10 @@ class CostWalk(ABC):
         """
 
     @abstractmethod
+    def cost_free_op(self, op: ir.Operation, costs: list[Cost]) -> None:
+        """Handle an op that is always free, which needs no cost; another tool may have set one."""
+
+    @abstractmethod
     def cost_whole_control(self, op: ir.Operation, name: str) -> Cost | None:
         """Return the cost of a loop or branch that is estimated as a whole, else None."""
 
@@ -140,6 +143,8 @@ class CostWalk(ABC):
                     costs += callee.costs
                 elif name in CONTROL:
                     costs.append(self.cost_control(op, name))
+                elif is_free_op_name(name):
+                    self.cost_free_op(op, costs)
                 else:
                     costs.append(self.cost_leaf(op, name, content))
         return costs
@@ -200,15 +205,6 @@ class CostWalk(ABC):
             return FunctionCost(costs, self.write_sum(function, total, name))
         return FunctionCost([total], total.to_dictionary_attr(self.module.context))
 
-    def get_leaf_content(self, op: ir.Operation, name: str, content: OpContent | None) -> OpContent:
-        """Return the content that identifies the cost of a leaf op.
-
-        That of a free op is its name: its own can be long, such as the values of a constant.
-        """
-        if is_free_op_name(name):
-            return _build_name_content(name)
-        return content or self.op_contents.find_content(op)
-
 
 def digest_cost_source(target: TargetAttr | None) -> str:
     """Return a hash of what costs are estimated with, apart from the op; "" if it is not known.
@@ -226,7 +222,11 @@ def digest_cost_source(target: TargetAttr | None) -> str:
 def is_estimated_whole(op: ir.Operation) -> bool:
     """Whether a function, loop or branch has a cost, and the ops inside have none."""
     inside = [view.operation for region in op.regions for view in region.blocks[0].operations]
-    costs = [Cost.NAME in inner.attributes for inner in inside if inner.name not in TERMINATORS]
+    costs = [
+        Cost.NAME in inner.attributes
+        for inner in inside
+        if inner.name not in TERMINATORS and not is_free_op_name(inner.name)
+    ]
     return Cost.NAME in op.attributes and bool(costs) and not any(costs)
 
 
@@ -234,14 +234,3 @@ def read_text_attr(op: ir.Operation, name: str) -> str:
     """Read a string or symbol attribute."""
     attribute: Any = op.attributes[name]
     return attribute.value
-
-
-@functools.cache
-def _build_name_content(name: str) -> OpContent:
-    return OpContent(name, (name,))
-
-
-def is_free_op_name(name: str) -> bool:
-    """Whether ops with this name take no time."""
-    rule = find_cost_rule(name)
-    return rule is not None and rule.group == "free"

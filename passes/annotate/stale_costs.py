@@ -29,7 +29,6 @@ from hespas.passes.annotate.cost_walk import (
     FunctionCost,
     digest_cost_source,
     is_estimated_whole,
-    is_free_op_name,
     read_text_attr,
 )
 from hespas.passes.base import PassRun
@@ -112,15 +111,19 @@ class CostReview(CostWalk):
     problem: str = CHANGED
     _costs: dict[ir.Attribute, Cost] = field(default_factory=dict)
 
+    def cost_free_op(self, op: ir.Operation, costs: list[Cost]) -> None:
+        cost = self._read_cost(op)
+        if cost is not None and cost.digest is not None:
+            del op.attributes[Cost.NAME]  # another op had it before, or an older version wrote it
+        elif cost is not None:
+            costs.append(cost)
+
     def cost_leaf(self, op: ir.Operation, name: str, content: OpContent | None) -> Cost:
         cost = self._read_cost(op)
         if cost is None:
-            if not is_free_op_name(name):
-                return self._record_stale(op)
-            cost = build_zero_cost(self.estimator_name)
-            cost.write_to_op(op)
-        elif cost.digest is not None:
-            digest = self.digester.digest_op(self.get_leaf_content(op, name, content))
+            return self._record_stale(op)
+        if cost.digest is not None:
+            digest = self.digester.digest_op(content or self.op_contents.find_content(op))
             if not self._is_digest_current(cost.digest, digest):
                 return self._record_stale(op)
         return cost

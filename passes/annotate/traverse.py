@@ -187,8 +187,12 @@ class Annotator(CostWalk):
             )
         return total
 
+    def cost_free_op(self, op: ir.Operation, costs: list[Cost]) -> None:
+        if Cost.NAME in op.attributes:
+            del op.attributes[Cost.NAME]
+
     def cost_leaf(self, op: ir.Operation, name: str, content: OpContent | None) -> Cost:
-        content = self.get_leaf_content(op, name, content)
+        content = content or self.op_contents.find_content(op)
         estimated = self.estimated_ops.get(content.text)
         if estimated is None:
             estimated = self._estimate_item(

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from hespas.dialects.attr_codec import read_communicators, write_communicators
 from hespas.dialects.attrs import COMMUNICATORS, HOST_LINK, CommAttr, Cost, RegionAttr, TargetAttr
+from hespas.dialects.buffer_sizes import DynamicShape
+from hespas.dialects.collective_sizes import compute_comm_bytes
 from hespas.dialects.mlir import (
     collect_meshes,
     decode_string_attr,
@@ -17,14 +19,12 @@ from hespas.dialects.mlir import (
 )
 from hespas.dialects.op_kinds import (
     COMM_KIND_BY_NAME,
-    FETCH_CALL_TARGET,
     HOST_COPY_CALL_TARGETS,
     NETWORK_MARK,
     NUM_REPLICAS,
     RAGGED_CALL_TARGETS,
     get_collective_name,
 )
-from hespas.estimators.rules.base import DynamicShape, to_buffer_size
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.call_inlining import ASYNC_MARK
 from hespas.passes.prepare.census import ModuleCensus
@@ -269,26 +269,20 @@ def _build_comm_attr(
 ) -> CommAttr:
     name = get_collective_name(op)
     try:
-        operand_bytes = sum(to_buffer_size(value.type).bytes for value in op.operands)
-        result_bytes = sum(to_buffer_size(value.type).bytes for value in op.results)
+        sizes = compute_comm_bytes(op)
     except DynamicShape as kind:
         remedy = "set the sizes of symbolic dimensions with --prepare=dims=..."
         raise HespasError(f"the size of {kind} is not known", op=op, remedy=remedy) from None
-    old = CommAttr.read_from_op(op)
-    is_async = ASYNC_MARK in op.attributes or (old is not None and old.is_async)
+    is_async = ASYNC_MARK in op.attributes or _is_marked_async(op)
     attr = get_groups_attr(op)
     groups = rows[attr] if attr is not None else ()
-    if name in RAGGED_CALL_TARGETS:
-        operand_bytes, result_bytes = (to_buffer_size(op.operands[i].type).bytes for i in (0, 1))
     if name in HOST_COPY_CALL_TARGETS:
-        moved = op.results[0] if name == FETCH_CALL_TARGET else op.operands[len(op.operands) > 1]
-        moved_bytes = to_buffer_size(moved.type).bytes
-        return CommAttr("permute", moved_bytes, moved_bytes, (), (), is_async, network=HOST_LINK)
+        return CommAttr("permute", *sizes, is_async=is_async, network=HOST_LINK)
     if name in ("send", "recv"):
-        return _build_transfer_comm(op, name, operand_bytes, result_bytes, groups, grid)
+        return _build_transfer_comm(op, name, sizes, groups, grid)
     if name == "collective_permute":
         pairs = _resolve_pairs(groups, get_group_mode(op), grid)
-        return CommAttr("permute", operand_bytes, result_bytes, (), pairs, is_async)
+        return CommAttr("permute", *sizes, (), pairs, is_async)
     key = (attr, get_group_mode(op))
     if key not in ids.ids_by_attr:
         ids.ids_by_attr[key] = ids.assign_communicator_ids(resolve_groups(groups, key[1], grid))
@@ -300,14 +294,19 @@ def _build_comm_attr(
     )
     return CommAttr(
         COMM_KIND_BY_NAME[name],
-        operand_bytes,
-        result_bytes,
+        *sizes,
         ids.ids_by_attr[key],
         pairs,
         is_async,
         note,
         read_frontend_text(op, NETWORK_MARK) or None,
     )
+
+
+def _is_marked_async(op: ir.Operation) -> bool:
+    """Return whether ``hespas.comm`` says that the collective is asynchronous."""
+    old = CommAttr.read_from_op(op)
+    return old is not None and old.is_async
 
 
 def _find_moved_sources(groups: Groups) -> tuple[int, ...]:
@@ -319,7 +318,7 @@ def _find_moved_sources(groups: Groups) -> tuple[int, ...]:
 
 
 def _build_transfer_comm(
-    op: ir.Operation, name: str, sent: int, received: int, pairs: Groups, grid: DeviceGrid
+    op: ir.Operation, name: str, sizes: tuple[int, int], pairs: Groups, grid: DeviceGrid
 ) -> CommAttr:
     """Build the attribute of a send or recv. Only the send counts the message."""
     host = "is_host_transfer" in op.attributes and get_attribute(op, "is_host_transfer").value
@@ -330,10 +329,10 @@ def _build_transfer_comm(
                 op=op,
                 remedy="add source_target_pairs to the op, or use collective_permute",
             )
-        return CommAttr("permute", sent, received, (), (), note=HOST_TRANSFER_NOTE)
+        return CommAttr("permute", *sizes, note=HOST_TRANSFER_NOTE)
     if name == "recv":
-        return CommAttr("permute", 0, received, (), (), note=RECEIVE_NOTE)
-    return CommAttr("permute", sent, received, (), _resolve_pairs(pairs, get_group_mode(op), grid))
+        return CommAttr("permute", *sizes, note=RECEIVE_NOTE)
+    return CommAttr("permute", *sizes, (), _resolve_pairs(pairs, get_group_mode(op), grid))
 
 
 def _resolve_pairs(groups: Groups, mode: str, grid: DeviceGrid) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from hespas.dialects.mlir import collect_functions, func, ir
 from hespas.dialects.op_bodies import list_captured_operands
 from hespas.estimators.aggregate import aggregate_costs
 from hespas.estimators.op_content import OpContent
+from hespas.estimators.work import is_free_op_name
 from hespas.passes.split.blocks import SplitBlock
 from hespas.passes.split.region_digest import (
     InputRef,
@@ -178,9 +179,10 @@ class Outliner:
         self, body: SplitBlock, unit: Sequence[int], shape: RegionShape
     ) -> RegionFunction:
         region = self._number_region(len(unit), self._digester.digest_region(shape.key))
-        name = f"region_{region.id}"
-        while name in self._used_names:
-            name += "_"
+        name = base = f"region_{region.id}"
+        count = 0
+        while name in self._used_names:  # as MLIR's SymbolTable names clashes
+            name, count = f"{base}_{count}", count + 1
         self._used_names.add(name)
         with ir.InsertionPoint(self.module.body), body.ops[unit[0]].location:
             kind = ir.FunctionType.get(
@@ -235,10 +237,15 @@ class Outliner:
     def _write_cost_sum(
         self, body: SplitBlock, unit: Sequence[int], function: ir.Operation
     ) -> ir.DictAttr | None:
-        """Write the sum of the ops' costs on the function, if every op has a cost."""
-        costs = [Cost.read_from_op(body.ops[i]) for i in unit]
+        """Write the sum of the ops' costs on the function, if every op has a cost or is free."""
+        ops = [body.ops[i] for i in unit]
+        costs = [Cost.read_from_op(op) for op in ops]
         known_costs = [cost for cost in costs if cost is not None]
-        if len(known_costs) < len(costs):
+        is_complete = all(
+            cost is not None or is_free_op_name(op.name)
+            for op, cost in zip(ops, costs, strict=True)
+        )
+        if not known_costs or not is_complete:
             return None
         attr = aggregate_costs(known_costs).to_dictionary_attr(self.module.context)
         function.attributes[Cost.NAME] = attr
