@@ -1,0 +1,304 @@
+"""Sums agree at every stage: kernels, statistics, traces, simulation, and all that prints them.
+
+Programs and costs are random, and every field of a cost is set, also one that is new. Each law
+fails on its mutants: one reader that leaves a field out, or one walk with another rule.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.budgets import draw_examples
+from support.law_cases import ADDED, ENERGIES, LawCase
+from support.random_programs import programs, render_program
+
+import hespas
+from hespas.dialects.attr_schema import list_attr_fields
+from hespas.dialects.attrs import Cost
+from hespas.dialects.mlir import ir
+from hespas.estimators import aggregate
+from hespas.estimators.measure.standalone_region import build_standalone_module
+from hespas.passes import run_pipeline
+from hespas.passes.emit import module_stats, trace_program, trace_tasks
+from hespas.workflows import kernel_rows, kernel_sums, step_facts
+from support import law_cases
+
+pytestmark = pytest.mark.slow
+
+# How each field of a cost adds up over the kernels of a step. A new field must say it here, and a
+# field that adds up must be compared below.
+RULES = {
+    "estimator": "names", "dtype": "largest", "bound": "largest", "trips": "of a loop",
+    **dict.fromkeys(ADDED, "sum"), **dict.fromkeys(ENERGIES, "sum of those known"),
+    "latency_ns": "time", "low_ns": "band", "high_ns": "band", "shared_low_ns": "band",
+    "shared_high_ns": "band", "tag": "count", "gap": "count",
+    "kernel_class": "of one kernel", "slowest_device": "of one kernel", "digest": "of one kernel",
+}  # fmt: skip
+SPLITS = st.sampled_from(("linear", "individual", "individual-merge"))
+SEEDS = st.integers(0, 99)
+EXAMPLES = 24
+
+
+def test_every_field_of_a_cost_has_a_rule() -> None:
+    assert set(RULES) == {field.name for field in list_attr_fields(Cost)}
+
+
+def check_equal(figures: Iterable[tuple[str, Any]]) -> None:
+    """Check that all places show the same figure."""
+    shown = list(figures)
+    _, first = shown[0]
+    different = [(place, value) for place, value in shown if not _is_equal(value, first)]
+    assert not different, f"{shown[0]} is not {different}"
+
+
+def _is_equal(a: Any, b: Any) -> bool:
+    if isinstance(a, float) or isinstance(b, float):
+        return a is not None and b is not None and math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-6)
+    return a == b
+
+
+def check_times(case: LawCase) -> None:
+    """Check the compute time of a device: exactly, and in the whole nanoseconds of a trace."""
+    check_equal(law_cases.list_times_ns(case))
+    check_equal(law_cases.list_simulated_times_ns(case))
+    _, traced_ns = next(law_cases.list_simulated_times_ns(case))
+    assert abs(traced_ns - case.stats["totals"]["time_ns"]) <= case.result.figures["regions"] + 1
+
+
+def check_amounts(case: LawCase) -> None:
+    """Check what adds up beside time: operations, bytes and energies."""
+    for field in ADDED:
+        check_equal(law_cases.list_amounts(case, field))
+    for field in ENERGIES:
+        check_equal(law_cases.list_energies_nj(case, field))
+
+
+def check_bands(case: LawCase) -> None:
+    """Check both ends of the band, and the tags of the constants behind it."""
+    for end in (0, 1):
+        check_equal(law_cases.list_bands_ns(case, end))
+    check_equal(law_cases.list_tag_counts(case))
+
+
+def check_gaps(case: LawCase) -> None:
+    """Check the number of ops without a cost."""
+    check_equal(law_cases.list_gap_counts(case))
+
+
+CHECKS = (check_times, check_amounts, check_bands)
+
+
+def run_case(text: str, split: str, seed: int, checks: Iterable[Callable[[LawCase], None]]) -> None:
+    """Run a program and check its result."""
+    with tempfile.TemporaryDirectory() as folder:
+        case = law_cases.run_program(Path(folder), text, split, setting={"seed": seed})
+        for check in checks:
+            check(case)
+
+
+@draw_examples(EXAMPLES)
+@given(programs(), SPLITS, SEEDS)
+def test_sums_agree(text: str, split: str, seed: int) -> None:
+    run_case(text, split, seed, CHECKS)
+
+
+@draw_examples(EXAMPLES // 3)
+@given(programs(branches=False), SPLITS, SEEDS)
+def test_gaps_agree(text: str, split: str, seed: int) -> None:
+    run_case(text, split, seed, [check_gaps])
+
+
+GAP_OF_THE_OTHER_BRANCH = [("branch", [[("gap",)], [("op", "add")]]), ("all_reduce",)]
+
+
+@pytest.mark.xfail(strict=True, reason="issue 18: only statistics count gaps of other branches")
+def test_gaps_of_branches_agree() -> None:
+    run_case(render_program(GAP_OF_THE_OTHER_BRANCH, []), "linear", 0, [check_gaps])
+
+
+PRODUCT_OR_ADDITIONS = render_program(
+    [("branch", [[("op", "dot_general")], [("op", "add"), ("op", "add")]])], []
+)
+
+
+# It runs the branch that moves most bytes instead.
+@pytest.mark.xfail(strict=True, reason="issue 18: a measured region runs another branch")
+def test_measured_branches_are_those_that_are_charged() -> None:
+    module = hespas.read(PRODUCT_OR_ADDITIONS)
+    run_pipeline(module, "split-linear,roofline-annotate{peak-flops=1e9 memory-bandwidth=1e12}")
+    (branch,) = find_ops(module, "stablehlo.if")
+    charged = Cost.read_from_op(branch)
+    assert charged is not None and charged.flops == 2 * 64**3  # the product
+    measured = build_standalone_module(branch)
+    selectors = find_ops(measured, "stablehlo.constant")
+    assert [str(op.attributes["value"]) for op in selectors] == ["dense<true> : tensor<i1>"]
+
+
+def find_ops(module: ir.Module, name: str) -> list[ir.Operation]:
+    """Find the ops of a name, in order."""
+    ops: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        ops.extend([op] if op.name == name else [])
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return ops
+
+
+# A program with everything, for the mutants and for what is printed.
+WHOLE = render_program(
+    [
+        ("op", "tanh"), ("call", 0), ("call", 0), ("all_reduce",),
+        ("branch", [[("op", "dot_general"), ("op", "add")], [("op", "negate")], [("op", "sine")]]),
+        ("loop", 3, [("op", "exponential"), ("loop", 2, [("op", "add")])]),
+        ("branch", [[("op", "abs"), ("all_reduce",)], [("op", "cosine")]]),
+        ("loop", 2, [("op", "sqrt"), ("async", "logistic")]), ("gap",), ("op", "multiply"),
+    ],
+    [[("op", "dot_general"), ("op", "maximum")]],
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("split", ["linear", "individual-merge"])
+def test_a_whole_program_agrees(split: str) -> None:
+    run_case(WHOLE, split, 1, [*CHECKS, check_gaps])
+
+
+def test_a_program_without_compute_agrees() -> None:
+    run_case(render_program([("all_reduce",)], []), "linear", 1, [*CHECKS, check_gaps])
+
+
+# Mutants: each replaces one reader by one that is wrong, as a change that forgot it would be.
+
+Mutant = Callable[[pytest.MonkeyPatch], None]
+
+
+def forget_field(module: Any, field: str) -> Mutant:
+    """Return a mutant in which a module reads costs without a field."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        class PartialCost(Cost):
+            __slots__ = ()
+
+            @classmethod
+            def from_dictionary_attr(cls, attr: Any, op: Any = None) -> Cost:
+                return replace(Cost.from_dictionary_attr(attr, op), **{field: _forget(field)})
+
+            @classmethod
+            def read_from_op(cls, op: Any) -> Cost | None:
+                cost = Cost.read_from_op(op)
+                return cost and replace(cost, **{field: _forget(field)})
+
+        monkeypatch.setattr(module, "Cost", PartialCost)
+
+    return patch
+
+
+def _forget(field: str) -> Any:
+    default = next(f for f in list_attr_fields(Cost) if f.name == field)
+    return 0 if default.is_required else None
+
+
+def forget_in_sum(field: str) -> Mutant:
+    """Return a mutant in which loops do not repeat a field."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        original = aggregate.repeat_cost
+
+        def repeat_cost(cost: Cost, trips: int, gap: str | None = None) -> Cost:
+            return replace(original(cost, trips, gap), **{field: getattr(cost, field)})
+
+        for module in _list_users("repeat_cost", original):
+            monkeypatch.setattr(module, "repeat_cost", repeat_cost)
+
+    return patch
+
+
+def take_last_branch(module: Any, name: str) -> Mutant:
+    """Return a mutant in which one walk weighs branches by another rule: the last one is taken."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        counts = iter(range(1_000_000))
+        monkeypatch.setattr(module, name, lambda *_: (next(counts),) * 3)
+
+    return patch
+
+
+def forget_total(name: str) -> Mutant:
+    """Return a mutant in which the totals of the statistics lack a sum."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        original = module_stats._sum_costs
+        monkeypatch.setattr(module_stats, "_sum_costs", lambda costs: {**original(costs), name: 0})
+
+    return patch
+
+
+def forget_run_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let run.json have the time of the largest kind instead of that of all."""
+    largest = property(
+        lambda facts: 1e-9 * max(r["time_ns"] for r in facts.stats["kinds"].values())
+    )
+    monkeypatch.setattr(step_facts.StepFacts, "compute_s", largest)
+
+
+def _list_users(name: str, value: Any) -> Iterator[Any]:
+    import sys
+
+    for module in list(sys.modules.values()):
+        if (
+            getattr(module, "__name__", "").startswith("hespas.")
+            and vars(module).get(name) is value
+        ):
+            yield module
+
+
+MUTANTS: dict[str, tuple[Mutant, Callable[[LawCase], None]]] = {
+    **{
+        f"{module.__name__.rpartition('.')[2]} without {field}": (
+            forget_field(module, field),
+            check,
+        )
+        for module, field, check in (
+            (kernel_rows, "latency_ns", check_times),
+            (trace_tasks, "latency_ns", check_times),
+            (module_stats, "latency_ns", check_times),
+            (kernel_rows, "flops", check_amounts),
+            (trace_tasks, "write_bytes", check_amounts),
+            (module_stats, "sram_nj", check_amounts),
+            (kernel_rows, "shared_low_ns", check_bands),
+            (module_stats, "high_ns", check_bands),
+            (module_stats, "tag", check_bands),
+            (kernel_rows, "gap", check_gaps),
+        )
+    },
+    "loops do not repeat latency_ns": (forget_in_sum("latency_ns"), check_times),
+    "loops do not repeat read_bytes": (forget_in_sum("read_bytes"), check_amounts),
+    "loops do not repeat leakage_nj": (forget_in_sum("leakage_nj"), check_amounts),
+    "totals without time": (forget_total("time_ns"), check_times),
+    "totals without bytes": (forget_total("read_bytes"), check_amounts),
+    "run.json without a part": (forget_run_figure, check_times),
+    "kernel rows take another branch": (take_last_branch(kernel_rows, "weigh_branch"), check_times),
+    "sensitivities take another branch": (
+        take_last_branch(kernel_sums, "weigh_branch"),
+        check_times,
+    ),
+    "traces take another branch": (take_last_branch(trace_program, "_weigh_block"), check_times),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_mutant_is_noticed(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant, check = MUTANTS[name]
+    mutant(monkeypatch)
+    case = law_cases.run_program(tmp_path, WHOLE, "linear", setting={"seed": 1})
+    with pytest.raises(AssertionError):
+        check(case)
