@@ -79,10 +79,11 @@ def parse_dictionary_attr(
                 values[declared.name] = derived[declared.name]
             elif declared.default is MISSING:
                 raise HespasError(f"{title} lacks the field '{declared.name}'", op=op)
-    violation = record_class.find_schema_violation(values)
+    record = record_class(**values)
+    violation = record_class.find_value_violation(values) or record.find_inconsistency()
     if violation:
         raise HespasError(f"{title}: {violation}", op=op)
-    return record_class(**values)
+    return record
 
 
 def _read_integer_attr(attr: Any) -> int:

@@ -140,12 +140,16 @@ class AttrRecord:
 
         return attr_codec.parse_dictionary_attr(cls, attr, op)  # pyright: ignore[reportArgumentType]
 
-    @classmethod
-    def find_schema_violation(cls, values: Mapping[str, Any]) -> str:
-        """Return the first rule on values that the fields of a record violate, or "".
+    def find_schema_violation(self) -> str:
+        """Return the first rule on values, or between fields, that the record violates, or ""."""
+        values = {entry.name: getattr(self, entry.name) for entry in list_attr_fields(type(self))}
+        return self.find_value_violation(values) or self.find_inconsistency()
 
-        Numbers are never negative, and words are among the permitted ones. Rules between fields are
-        checked if no field is missing that follows from the op.
+    @classmethod
+    def find_value_violation(cls, values: Mapping[str, Any]) -> str:
+        """Return the first rule on values that fields violate, some of which may be missing, or "".
+
+        Numbers are never negative, and words are among the permitted ones.
         """
         numbers, words = _list_checked_fields(cls)
         for name in numbers:
@@ -156,8 +160,7 @@ class AttrRecord:
             value = values.get(name)
             if value is not None and value not in choices:
                 return f"{name} is '{value}', not one of {', '.join(choices)}"
-        missing = [f for f in list_attr_fields(cls) if f.is_derived and f.name not in values]
-        return "" if missing else cls(**values).find_inconsistency()
+        return ""
 
     def find_inconsistency(self) -> str:
         """Return the first rule between fields that the record violates, or ""."""

@@ -144,16 +144,20 @@ class _AttributeVerifier:
             raise _build_holder_error(name, op)
         if name in MODULE_ATTRS:
             return  # checked before the walk
+        if name == CommAttr.NAME and op_name not in MAYBE_COLLECTIVE:
+            if self.device_count is None:  # prepare removes what another pass has copied
+                raise _build_holder_error(name, op)
+            return
         if name in BY_NAME:
             record = self.read_record(op, name)
             if isinstance(record, CommAttr):
-                self.check_collective(op, op_name, record)
+                self.check_collective(op, record)
             elif isinstance(record, KernelCostAttr) and op_name.startswith(("func.", "builtin.")):
                 raise _build_holder_error(name, op)
             return
         attr = op.attributes[name]
         if name in (TRIPS, TRIPS_FOUND, TRIPS_NOTE) and op_name not in LOOPS:
-            if self.device_count is None:  # prepare removes what another pass has copied
+            if self.device_count is None:
                 raise _build_holder_error(name, op)
             return
         if name in (TRIPS, TRIPS_FOUND) and (
@@ -165,11 +169,7 @@ class _AttributeVerifier:
         if name == WAIT and (op_name != PLAIN[WAIT].holder or not isinstance(attr, ir.UnitAttr)):
             raise HespasError(f"{WAIT} is a unit attribute of: {PLAIN[WAIT].holder}", op=op)
 
-    def check_collective(self, op: ir.Operation, op_name: str, comm: CommAttr) -> None:
-        if op_name not in MAYBE_COLLECTIVE:
-            if self.device_count is None:
-                raise _build_holder_error(CommAttr.NAME, op)
-            return
+    def check_collective(self, op: ir.Operation, comm: CommAttr) -> None:
         if is_collective(op):
             return  # prepare derives the attribute from the op
         if Cost.NAME in op.attributes:

@@ -181,7 +181,19 @@ def test_a_collective_of_another_type_has_its_bytes(split: str, tmp_path: Path) 
     def edit(module: ir.Module) -> None:
         to_bf16(find_op(module, "stablehlo.all_reduce"))
 
-    trace, notes = check_edit(edit, split, tmp_path)
+    trace, _ = check_edit(edit, split, tmp_path)
+    assert list_comm_sizes(trace) == [8192, 16384, 16384, 16384, 16384]
+
+
+def test_sizes_that_an_edited_collective_states_are_written_again(tmp_path: Path) -> None:
+    def edit(module: ir.Module) -> None:
+        collective = find_op(module, "stablehlo.all_reduce")
+        comm = CommAttr.read_from_op(collective)
+        assert comm is not None
+        collective.attributes[CommAttr.NAME] = comm.to_dictionary_attr(module.context)
+        to_bf16(collective)
+
+    trace, notes = check_edit(edit, "split-linear", tmp_path)
     assert list_comm_sizes(trace) == [8192, 16384, 16384, 16384, 16384]
     assert "stablehlo.all_reduce (in.mlir:5:10) changed after prepare: hespas.comm" in notes[0]
 
