@@ -32,7 +32,6 @@ from hespas.dialects.op_kinds import (
 )
 from hespas.dialects.xla import CompilationSettings
 from hespas.passes.base import PassRun
-from hespas.passes.compile.compiler_process import CompileFailure, CompileRequest, compile_module
 from hespas.passes.compile.kernel_names import restore_kernel_names, store_kernel_names
 from hespas.passes.prepare.census import ModuleCensus, collect_census
 from hespas.passes.prepare.communicators import spell_out_axes
@@ -289,8 +288,13 @@ def _count_partitions(module: ir.Module, census: ModuleCensus) -> int:
 
 def _run_partitioner(module: ir.Module, compilation: CompilationSettings, target: str) -> ir.Module:
     """Partition the module with XLA's compiler for ``target``."""
-    # Imported here because it slows every start-up and few modules need it.
+    # Imported here because they slow every start-up and few modules need them.
     from hespas.configs import compile_targets
+    from hespas.passes.compile.compiler_process import (
+        CompileFailure,
+        CompileRequest,
+        compile_module,
+    )
 
     compile_target = compile_targets.load_compile_target(target)
     if compile_target.tpu is not None:
