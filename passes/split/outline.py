@@ -76,7 +76,10 @@ class Outliner:
                 of the last op of its unit, and the other ops stay where they are.
         """
         compute = set(body.compute_op_indices)
-        unit_of = {i: u for u, unit in enumerate(units) for i in unit}
+        unit_of = [-1] * len(body.ops)
+        for u, unit in enumerate(units):
+            for i in unit:
+                unit_of[i] = u
         outputs = self._find_outputs(body, unit_of, len(units))
         terminator = body.ops[-1]
         replaced: dict[ir.Value, ir.Value] = {}
@@ -109,18 +112,23 @@ class Outliner:
         return RegionAttr(self._next_id - 1, ops, digest)
 
     def _find_outputs(
-        self, body: SplitBlock, unit_of: dict[int, int], units: int
+        self, body: SplitBlock, unit_of: list[int], units: int
     ) -> list[dict[tuple[int, int], ir.Value]]:
-        """Find the results of each unit that are read outside it, by (op index, result number)."""
+        """Find the results of each unit that are read outside it, by (op index, result number).
+
+        Args:
+            body: The block.
+            unit_of: The unit of each op; -1 if it has none.
+            units: The number of units.
+        """
         unit_outputs: list[dict[tuple[int, int], ir.Value]] = [{} for _ in range(units)]
-        for i, values in enumerate(body.inputs):
-            reader = unit_of.get(i, -1)
-            for value in values:
-                place = body.producer.get(value)
+        for i, places in enumerate(body.sources):
+            reader = unit_of[i]
+            for k, place in enumerate(places):
                 if place is not None:
-                    producer = unit_of.get(place[0], -1)
+                    producer = unit_of[place[0]]
                     if producer not in (reader, -1):
-                        unit_outputs[producer][place] = value
+                        unit_outputs[producer][place] = body.inputs[i][k]
         return unit_outputs
 
     def _build_region_shape(
@@ -132,14 +140,13 @@ class Outliner:
         ops = []
         for i in unit:
             refs: list[InputRef] = []
-            for value in body.inputs[i]:
-                index, number = body.producer.get(value, (-1, 0))
-                if index in local_indices:
-                    refs.append(("op", local_indices[index], number))
-                elif index in body.constants:
-                    refs.append(("const", number_op(body.ops[index]), 0))
+            for k, place in enumerate(body.sources[i]):
+                if place is not None and place[0] in local_indices:
+                    refs.append(("op", local_indices[place[0]], place[1]))
+                elif place is not None and place[0] in body.constants:
+                    refs.append(("const", number_op(body.ops[place[0]]), 0))
                 else:
-                    refs.append(("in", inputs.setdefault(value, len(inputs)), 0))
+                    refs.append(("in", inputs.setdefault(body.inputs[i][k], len(inputs)), 0))
             ops.append((number_op(body.ops[i]), tuple(refs)))
         places = sorted(outputs)
         key = RegionKey(tuple(ops), tuple((local_indices[i], number) for i, number in places))
@@ -215,9 +222,9 @@ class Outliner:
         contents: list[OpContent] = []
         for i, (number, refs) in zip(unit, key.ops, strict=True):
             op = body.ops[i]
-            for value, ref in zip(body.inputs[i], refs, strict=True):
-                if value not in values:
-                    constant = body.ops[body.producer[value][0]]
+            for value, place, ref in zip(body.inputs[i], body.sources[i], refs, strict=True):
+                if place is not None and value not in values:
+                    constant = body.ops[place[0]]
                     values[value] = constant.clone(point).operation.results[0]
                     contents.append(op_contents[ref[1]])
             inputs = [values[value] for value in body.inputs[i]]

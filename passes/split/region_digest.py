@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hespas.dialects.mlir import ir
-from hespas.dialects.op_bodies import is_small_constant
+from hespas.dialects.op_bodies import has_body, is_small_constant
 from hespas.dialects.op_kinds import CONSTANTS, TERMINATORS
 from hespas.estimators.op_content import (
     OpContent,
@@ -52,7 +52,8 @@ class OpContentTable:
     _numbers: dict[object, int] = field(default_factory=dict)
 
     def number_op(self, op: ir.Operation) -> int:
-        key = None if len(op.regions) else build_shallow_key(op, op.name)
+        name = op.name
+        key = None if has_body(op, name) else build_shallow_key(op, name)
         if key is None:
             key = build_printed_key(op)
         number = self._numbers.get(key)
@@ -170,5 +171,5 @@ def build_function_key(
             continue
         for k, result in enumerate(op.results):
             sources[result] = ("op", len(ops), k)
-        ops.append((number, tuple(sources[value] for value in list_read_values(op))))
+        ops.append((number, tuple(sources[value] for value in list_read_values(op, name))))
     return RegionKey(tuple(ops), tuple(outputs))
