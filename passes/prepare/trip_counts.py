@@ -16,6 +16,7 @@ from hespas.passes.prepare.scalars import (
     Number,
     ScalarEvaluator,
     forwards_unchanged,
+    get_body,
     get_op_kind,
     get_terminator,
 )
@@ -154,7 +155,7 @@ def find_trip_count(loop: ir.Operation, scalars: ScalarEvaluator) -> int | None:
     that its condition depends on, up to ``MAX_LOOP_STEPS`` iterations.
     """
     cond, body = (region.blocks[0] for region in loop.regions)
-    carried = _find_condition_inputs(loop)
+    carried = _find_condition_inputs(loop, scalars.functions)
     if carried is None:
         return None
     state: dict[int, Number] = {}
@@ -184,26 +185,35 @@ def find_trip_count(loop: ir.Operation, scalars: ScalarEvaluator) -> int | None:
     return None
 
 
-def _find_condition_inputs(loop: ir.Operation) -> list[int] | None:
+def _find_condition_inputs(
+    loop: ir.Operation, functions: Mapping[str, ir.Operation]
+) -> list[int] | None:
     """Find the carried values that the condition depends on, directly or through iterations.
 
     Returns None if there are more than ``MAX_CARRIED_VALUES``.
     """
     cond, body = (region.blocks[0] for region in loop.regions)
     needed: list[int] = []
-    pending = list(_find_argument_numbers(get_terminator(cond).operands[0], cond))
+    pending = list(_find_argument_numbers(get_terminator(cond).operands[0], cond, functions))
     while pending:
         number = pending.pop()
         if number not in needed:
             needed.append(number)
-            pending += _find_argument_numbers(get_terminator(body).operands[number], body)
+            step = get_terminator(body).operands[number]
+            pending += _find_argument_numbers(step, body, functions)
             if len(needed) > MAX_CARRIED_VALUES:
                 return None
     return needed
 
 
-def _find_argument_numbers(value: ir.Value, block: ir.Block) -> Iterator[int]:
-    """Find the numbers of the block's arguments that a value is computed from."""
+def _find_argument_numbers(
+    value: ir.Value, block: ir.Block, functions: Mapping[str, ir.Operation]
+) -> Iterator[int]:
+    """Find the numbers of the block's arguments that a value is computed from.
+
+    A result of a called function or of a fusion is computed from what the body reads for it: a
+    split puts the counter of a loop and data into one function.
+    """
     seen: set[ir.Value] = set()
     pending = [value]
     while pending:
@@ -217,8 +227,13 @@ def _find_argument_numbers(value: ir.Value, block: ir.Block) -> Iterator[int]:
         else:
             op = get_defining_op(value)
             assert op is not None
+            body = get_body(op, functions)
+            number = ir.OpResult(value).result_number
             if op.name in BARRIERS:
-                pending.append(op.operands[ir.OpResult(value).result_number])
+                pending.append(op.operands[number])
+            elif body is not None:
+                result = get_terminator(body).operands[number]
+                pending += [op.operands[k] for k in _find_argument_numbers(result, body, functions)]
             else:
                 pending += op.operands
 
