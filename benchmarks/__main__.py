@@ -11,12 +11,13 @@ from benchmarks.flows import measure_flow_simulations
 from benchmarks.measure import (
     BARE_IMPORT,
     BARE_PARSE,
+    CommandComparison,
     build_python_command,
     build_tool_command,
     compare_commands,
     run_process,
 )
-from benchmarks.modules import unpack_real_program, write_layered_module
+from benchmarks.modules import unpack_real_program, write_layered_module, write_random_module
 from benchmarks.simulation import measure_simulations
 from benchmarks.sweep import measure_sweeps
 
@@ -29,11 +30,13 @@ def main() -> None:
     parser.add_argument(
         "--ops", type=int, default=1_000_000, help="number of ops of the largest generated module"
     )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random module")
     options = parser.parse_args()
     print("| benchmark | measured | limit |\n|---|---|---|")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         measure_main_job(folder, options.rounds)
+        measure_random_module(folder, options.ops // 4, options.seed, options.rounds)
         measure_memory_pass(folder, options.rounds)
         measure_startup(folder, options.rounds)
         measure_growth(folder, options.ops)
@@ -63,6 +66,10 @@ def measure_main_job(folder: Path, rounds: int) -> None:
         f"{pair.ratio:.2f} ({pair.command.wall_s:.2f} s over {pair.baseline.wall_s:.2f} s)",
         "3",
     )
+    discarded = [*job, "-o", "/dev/null"]
+    linear = [argument.replace("individual=merge", "linear") for argument in discarded]
+    for label, command in (("without printing", discarded), ("with `--split-linear`", linear)):
+        print_cpu_row(f"... {label}", command, path, rounds)
     calibrated = [argument.replace("roofline", "calibrated") for argument in job]
     print_row(
         "... with `--calibrated-annotate`, wall time over that with `--roofline-annotate`",
@@ -74,6 +81,34 @@ def measure_main_job(folder: Path, rounds: int) -> None:
         f"{pair.memory_ratio:.2f} ({pair.command.peak_bytes / 1e6:.0f} MB)",
         "2",
     )
+
+
+def print_cpu_row(label: str, command: list[str], path: Path, rounds: int) -> CommandComparison:
+    """Print the CPU time of a command over that of a bare parse of the same file."""
+    pair = compare_commands(command, build_python_command(BARE_PARSE, str(path)), rounds)
+    print_row(
+        f"{label}, CPU time over a bare parse",
+        f"{pair.cpu_ratio:.2f} ({pair.command.cpu_s:.2f} s over {pair.baseline.cpu_s:.2f} s)",
+        "",
+    )
+    return pair
+
+
+def measure_random_module(folder: Path, ops: int, seed: int, rounds: int) -> None:
+    """Compare jobs on a program of random ops, all of them live, to a bare parse."""
+    path = write_random_module(folder, ops, seed)
+    output = f"--emit-chakra=output={folder / 'random'}"
+    job = build_tool_command("hespas-opt", str(path), *MAIN_JOB, output, "-o", "/dev/null")
+    pair = print_cpu_row(f"main job on {ops:,} random ops (seed {seed})", job, path, rounds)
+    added_bytes = pair.command.peak_bytes - pair.baseline.peak_bytes
+    print_row(
+        "... peak memory above that of the parse", f"{added_bytes / ops:.0f} B for each op", ""
+    )
+    single = build_tool_command(
+        "hespas-opt", str(path), "--split-individual", "--roofline-annotate", output
+    )
+    print_cpu_row("... each op a region, printed", single, path, rounds)
+    path.unlink()
 
 
 def measure_memory_pass(folder: Path, rounds: int) -> None:

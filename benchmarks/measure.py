@@ -37,11 +37,20 @@ class ProcessUsage:
 
 @dataclass(frozen=True)
 class CommandComparison:
-    """Medians over the rounds: of a command, of its baseline, and of the ratios of each round."""
+    """Medians over the rounds: of a command, of its baseline, and of the ratios of each round.
+
+    Attributes:
+        command: The usage of the command.
+        baseline: The usage of the baseline.
+        ratio: Wall time over that of the baseline.
+        cpu_ratio: CPU time over that of the baseline, which other work disturbs less.
+        memory_ratio: Peak memory over that of the baseline.
+    """
 
     command: ProcessUsage
     baseline: ProcessUsage
     ratio: float
+    cpu_ratio: float
     memory_ratio: float
 
 
@@ -104,6 +113,7 @@ def compare_commands(
         _compute_median([a for a, _ in pairs]),
         _compute_median([b for _, b in pairs]),
         statistics.median(a.wall_s / b.wall_s for a, b in pairs),
+        statistics.median(a.cpu_s / b.cpu_s for a, b in pairs),
         statistics.median(a.peak_bytes / b.peak_bytes for a, b in pairs),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import lzma
 import os
+import random
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -46,6 +47,62 @@ def write_layered_module(folder: Path, ops: int) -> Path:
     return path
 
 
+def write_random_module(folder: Path, ops: int, seed: int) -> Path:
+    """Write a program with ``ops`` ops of random kinds, widths and data flow from a seed.
+
+    Each op reads results of the same width among the latest ones; one of 250 is a collective. All
+    values that nothing else reads are results.
+    """
+    rng = random.Random(seed)
+    widths = [2 ** rng.randint(6, 10) for _ in range(4)]
+    types = {width: f"tensor<256x{width}xbf16>" for width in widths}
+    weights = {w: f"tensor<{w}x{w}xbf16>" for w in dict.fromkeys(widths)}
+    lines: list[str] = []
+    latest = {width: [f"%x{width}"] for width in weights}
+    unread: dict[str, str] = {}
+    for k in range(ops):
+        width = rng.choice(widths)
+        type_, values = types[width], latest[width]
+        left, right, result = rng.choice(values), rng.choice(values), f"%v{k}"
+        draw = rng.random()
+        if draw < 1 / 250:
+            lines.append(ALL_REDUCE.format(result=result, operand=left, type=type_))
+            right = left
+        elif draw < 0.1:
+            lines.append(
+                f"{result} = stablehlo.dot_general {left}, %w{width}, contracting_dims = [1] x [0]"
+                f" : ({type_}, {weights[width]}) -> {type_}"
+            )
+            right = left
+        elif draw < 0.5:
+            lines.append(f"{result} = stablehlo.{rng.choice(UNARY)} {left} : {type_}")
+            right = left
+        else:
+            lines.append(f"{result} = stablehlo.{rng.choice(BINARY)} {left}, {right} : {type_}")
+        for value in (left, right):
+            unread.pop(value, None)
+        unread[result] = type_
+        latest[width] = [*values[-7:], result]
+    arguments = [f"%x{w}: {types[w]}, %w{w}: {weights[w]}" for w in weights]
+    results = ", ".join(unread.values())
+    path = folder / f"random-{ops}-{seed}.mlir"
+    path.write_text(
+        "module attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {\n"
+        f"func.func public @main({', '.join(arguments)}) -> ({results}) {{\n"
+        + "\n".join(lines)
+        + f"\nreturn {', '.join(unread)} : {results}\n}} }}\n"
+    )
+    return path
+
+
+UNARY = ("tanh", "exponential", "negate", "abs", "rsqrt", "logistic")
+BINARY = ("add", "multiply", "subtract", "maximum", "divide")
+ALL_REDUCE = """\
+{result} = "stablehlo.all_reduce"({operand}) <{{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>, use_global_device_ids}}> ({{
+^bb0(%p: tensor<bf16>, %q: tensor<bf16>):
+%r = stablehlo.add %p, %q : tensor<bf16>
+stablehlo.return %r : tensor<bf16>
+}}) : ({type}) -> {type}"""  # noqa: E501
 T, W, S = "tensor<256x512xbf16>", "tensor<512x512xbf16>", "tensor<256x1xf32>"
 LAYER = f"""\
 %a@ = stablehlo.dot_general %PREVIOUS, %w, contracting_dims = [1] x [0] : ({T}, {W}) -> {T}

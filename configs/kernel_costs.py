@@ -1,17 +1,25 @@
-"""The costs that a user declares for kernels which only their authors can count."""
+"""The costs that a user declares for ops which hespas cannot count.
+
+They are constants, or rules in a Python file, which compute them from the shapes
+(``estimators.rules.rule_files``).
+"""
 
 from __future__ import annotations
 
+import hashlib
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from hespas.configs import read_json
 from hespas.support.errors import HespasError, UsageError
 
-_FORM = "write NAME=FLOPS,BYTES, or name a JSON file; ';' separates several"
+_FORM = "write NAME=FLOPS:BYTES, or name a JSON file, or a Python file with RULES, separated by ';'"
 _FILE_FORM = 'write {"NAME": {"flops": 1e12, "bytes": 1e9}}'
+RULE_FILE = re.compile(r"[^=;]+\.py(#[0-9a-f]+)?")
 _MAX_NUMBER = 2**63 - 1  # the numbers end up in i64 attributes
 
 
@@ -28,34 +36,76 @@ class KernelCost:
     bytes: int
 
 
-def parse_kernel_costs(text: str) -> dict[str, KernelCost]:
-    """Parse items ``NAME=FLOPS,BYTES`` and names of JSON files, separated by ``;``.
+@dataclass(frozen=True, slots=True)
+class DeclaredCosts:
+    """What the option ``kernel-cost`` declares.
+
+    Attributes:
+        constants: The work of one call, by the name of a kernel, the target of a custom call, or
+            the name of an op.
+        rule_files: Python files with cost rules, each with the hash of its contents: ``FILE#HASH``.
+    """
+
+    constants: dict[str, KernelCost]
+    rule_files: tuple[str, ...] = ()
+
+    def to_text(self) -> str:
+        """Format the costs as ``parse_kernel_costs`` reads them."""
+        items = [f"{name}={cost.flops}:{cost.bytes}" for name, cost in self.constants.items()]
+        return ";".join([*items, *self.rule_files])
+
+
+def parse_kernel_costs(text: str) -> DeclaredCosts:
+    """Parse items ``NAME=FLOPS:BYTES`` and names of JSON and Python files, separated by ``;``.
+
+    A comma may stand for the colon, where the text is not itself a part of a list.
 
     Raises:
         UsageError: An item has another form, or a name has two costs.
         HespasError: A file cannot be read, or has another form.
     """
     costs: dict[str, KernelCost] = {}
+    rule_files: list[str] = []
     for item in filter(None, (part.strip() for part in text.split(";"))):
+        if RULE_FILE.fullmatch(item):
+            rule_files.append(_identify_rule_file(item))
+            continue
         added = [_parse_item(item)] if "=" in item else _read_cost_file(item)
         for name, cost in added:
             if name in costs:
                 raise UsageError(f"kernel-cost: '{name}' has two costs")
             costs[name] = cost
-    return costs
+    return DeclaredCosts(costs, tuple(rule_files))
 
 
-def format_kernel_costs(costs: dict[str, KernelCost]) -> str:
-    """Format costs as ``parse_kernel_costs`` reads them."""
-    return ";".join(f"{name}={cost.flops},{cost.bytes}" for name, cost in costs.items())
+def list_named_files(text: str) -> list[str]:
+    """List the files that a text of costs names, without their hashes."""
+    items = filter(None, (part.strip() for part in text.split(";")))
+    return [item.partition("#")[0] for item in items if "=" not in item]
+
+
+def _identify_rule_file(item: str) -> str:
+    """Add the hash of its contents to the name of a file, or check the one that it has."""
+    path, _, known = item.partition("#")
+    try:
+        digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()[:8]
+    except OSError as error:
+        raise HespasError(f"cannot read it: {error.strerror}", where=path, remedy=_FORM) from None
+    if known and known != digest:
+        raise HespasError(
+            "the cost rules have changed since the costs were estimated",
+            where=path,
+            remedy=f"run the annotate pass again with kernel-cost={path}",
+        )
+    return f"{path}#{digest}"
 
 
 def _parse_item(item: str) -> tuple[str, KernelCost]:
     name, _, numbers = item.rpartition("=")
-    parts = numbers.split(",")
+    parts = numbers.split(":" if ":" in numbers else ",")
     counts = [count for part in parts if (count := _to_count(part)) is not None]
     if not name or len(parts) != 2 or len(counts) != 2:
-        raise UsageError(f"kernel-cost: '{item}' is not NAME=FLOPS,BYTES", remedy=_FORM)
+        raise UsageError(f"kernel-cost: '{item}' is not NAME=FLOPS:BYTES", remedy=_FORM)
     return name, KernelCost(*counts)
 
 

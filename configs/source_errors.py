@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Literal
 
 from hespas import configs
+from hespas.configs.kernel_families import Family
 from hespas.configs.validation import StrictModel, validate_config
 
 PATH = Path(__file__).parent / "source_errors.json"
 
-Family = Literal["product", "attention", "stream", "collective"]
 ErrorCause = Literal[
     "source", "burst", "power limit", "same chip", "transferred", "assumed", "extrapolated",
     "compiler", "curve", "scaled", "modelled", "unstated",
@@ -132,12 +132,6 @@ def combine_independent(ends: Iterable[LogEnds]) -> LogEnds:
     pairs = list(ends)
     low, high = (math.hypot(*(pair[side] for pair in pairs)) if pairs else 0.0 for side in (0, 1))
     return -low, high
-
-
-def find_kernel_family(kernel_class: str) -> str:
-    """Return the family of a class: ``product.bf16`` is a product, attention of any form one."""
-    name = kernel_class.partition(".")[0]
-    return "attention" if name.endswith("attention") else name
 
 
 @functools.cache

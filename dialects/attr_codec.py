@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from typing import Any, TypeVar
 
 from hespas.dialects.attr_schema import AttrField, AttrRecord, list_attr_fields
@@ -23,13 +23,17 @@ Fact = int | float | str
 _Record = TypeVar("_Record", bound=AttrRecord)
 
 
-def build_dictionary_attr(record: AttrRecord, context: ir.Context) -> ir.DictAttr:
-    """Return the dictionary form of a record."""
+def build_dictionary_attr(
+    record: AttrRecord, context: ir.Context, op: ir.Operation | None = None
+) -> ir.DictAttr:
+    """Return the dictionary form of a record, without defaults and what follows from the op."""
     entries = {}
+    derived = {} if op is None else record.derive_fields(op)
     for declared, codec in _list_field_codecs(type(record)):
-        value = getattr(record, declared.name)
-        if value is not None:
-            entries[declared.name] = codec.write(value, context)
+        name = declared.name
+        value = getattr(record, name)
+        if value is not None and value != derived.get(name, declared.default):
+            entries[name] = codec.write(value, context)
     return ir.DictAttr.get(entries, context)
 
 
@@ -44,7 +48,8 @@ def parse_dictionary_attr(
     title = record_class.NAME
     if not isinstance(attr, ir.DictAttr):
         raise HespasError(f"{title} must be a dictionary, not {attr}", op=op)
-    values = {}
+    values: dict[str, Any] = {}
+    missing = []
     for declared, codec in _list_field_codecs(record_class):
         name = declared.name
         if name in attr:
@@ -55,6 +60,8 @@ def parse_dictionary_attr(
                     f"{title}: field '{name}' must be {declared.kind.description}, not {attr[name]}"
                 )
                 raise HespasError(message, op=op) from None
+        elif declared.is_derived:
+            missing.append(declared)
         elif declared.is_required:
             raise HespasError(f"{title} lacks the field '{name}'", op=op)
     if len(values) < len(attr):
@@ -65,8 +72,15 @@ def parse_dictionary_attr(
             op=op,
             remedy=f"its fields are {', '.join(known)}",
         )
+    if missing:
+        derived = {} if op is None else record_class.derive_fields(op)
+        for declared in missing:
+            if declared.name in derived:
+                values[declared.name] = derived[declared.name]
+            elif declared.default is MISSING:
+                raise HespasError(f"{title} lacks the field '{declared.name}'", op=op)
     record = record_class(**values)
-    violation = record.find_schema_violation()
+    violation = record_class.find_value_violation(values) or record.find_inconsistency()
     if violation:
         raise HespasError(f"{title}: {violation}", op=op)
     return record
@@ -131,17 +145,21 @@ def _list_field_codecs(record_class: type[AttrRecord]) -> tuple[tuple[AttrField,
     return tuple((field, _CODECS[field.kind.name]) for field in list_attr_fields(record_class))
 
 
-def read_trip_count(op: ir.Operation) -> int | None:
+def read_trip_count(op: ir.Operation, name: str = TRIPS) -> int | None:
     """Return the trip count on a loop, or None if it has none.
+
+    Args:
+        op: The loop.
+        name: ``hespas.trips``, or ``hespas.trips_found``.
 
     Raises:
         HespasError: The attribute is not an i64.
     """
-    if TRIPS not in op.attributes:
+    if name not in op.attributes:
         return None
-    attr = op.attributes[TRIPS]
+    attr = op.attributes[name]
     if not isinstance(attr, ir.IntegerAttr):
-        raise HespasError(f"{TRIPS} must be an i64, not {attr}", op=op)
+        raise HespasError(f"{name} must be an i64, not {attr}", op=op)
     return attr.value
 
 

@@ -9,6 +9,7 @@ unset. This module imports no MLIR bindings.
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
 
@@ -45,8 +46,9 @@ class AttrField:
     """One field of an attribute, as its dataclass declares it.
 
     Attributes:
-        default: ``MISSING`` for a required field; ``None`` for one that is absent when unset.
+        default: ``MISSING`` for a field without one; ``None`` for one that is absent when unset.
         choices: The permitted words; empty if every value is permitted.
+        is_derived: Whether the field is absent if its value follows from the op.
     """
 
     name: str
@@ -54,24 +56,33 @@ class AttrField:
     description: str
     default: Any
     choices: tuple[str, ...]
+    is_derived: bool
 
     @property
     def is_required(self) -> bool:
-        return self.default is MISSING
+        """Whether the attribute always has the field."""
+        return self.default is MISSING and not self.is_derived
 
 
 def declare_field(
-    text: str, *, default: Any = MISSING, choices: tuple[str, ...] = (), compare: bool = True
+    text: str,
+    *,
+    default: Any = MISSING,
+    choices: tuple[str, ...] = (),
+    compare: bool = True,
+    derived: bool = False,
 ) -> Any:
     """Declare a field of a record.
 
     Args:
         text: The description of the field.
-        default: Its default; ``None`` if the field is absent when unset.
+        default: Its default, which is not written; ``None`` if the field is absent when unset.
         choices: The permitted words; empty if every value is permitted.
         compare: Whether records that differ in this field only are different.
+        derived: Whether the field is not written if ``derive_fields`` finds its value in the op.
     """
-    return field(default=default, compare=compare, metadata={"doc": text, "choices": choices})
+    metadata = {"doc": text, "choices": choices, "derived": derived}
+    return field(default=default, compare=compare, metadata=metadata)
 
 
 class AttrRecord:
@@ -80,16 +91,28 @@ class AttrRecord:
     NAME: ClassVar[str]
     HOLDERS: ClassVar[str]
 
-    def to_dictionary_attr(self, context: ir.Context) -> ir.DictAttr:
-        """Return the dictionary attribute, without the fields that are ``None``."""
+    def to_dictionary_attr(
+        self, context: ir.Context, op: ir.Operation | None = None
+    ) -> ir.DictAttr:
+        """Return the dictionary attribute, without the fields that have their defaults.
+
+        Args:
+            context: The context of the attribute.
+            op: The op that will have it; fields that follow from it are left out.
+        """
         from hespas.dialects import attr_codec
 
         # pyright sees this module under two paths and treats its classes as different.
-        return attr_codec.build_dictionary_attr(self, context)  # pyright: ignore[reportArgumentType]
+        return attr_codec.build_dictionary_attr(self, context, op)  # pyright: ignore[reportArgumentType]
 
     def write_to_op(self, op: ir.Operation) -> None:
         """Set the attribute on ``op``, in place of an existing one."""
-        op.attributes[self.NAME] = self.to_dictionary_attr(op.context)
+        op.attributes[self.NAME] = self.to_dictionary_attr(op.context, op)
+
+    @classmethod
+    def derive_fields(cls, op: ir.Operation) -> dict[str, Any]:
+        """Return the values of fields that follow from an op, by name."""
+        return {}
 
     @classmethod
     def read_from_op(cls, op: ir.Operation) -> Self | None:
@@ -108,7 +131,7 @@ class AttrRecord:
         """Return the record that a dictionary attribute holds.
 
         Args:
-            op: The operation that error messages name.
+            op: The op that has it, which error messages name.
 
         Raises:
             HespasError: The attribute violates the schema.
@@ -118,20 +141,26 @@ class AttrRecord:
         return attr_codec.parse_dictionary_attr(cls, attr, op)  # pyright: ignore[reportArgumentType]
 
     def find_schema_violation(self) -> str:
-        """Return the first rule on values that the record violates, or "".
+        """Return the first rule on values, or between fields, that the record violates, or ""."""
+        values = {entry.name: getattr(self, entry.name) for entry in list_attr_fields(type(self))}
+        return self.find_value_violation(values) or self.find_inconsistency()
+
+    @classmethod
+    def find_value_violation(cls, values: Mapping[str, Any]) -> str:
+        """Return the first rule on values that fields violate, some of which may be missing, or "".
 
         Numbers are never negative, and words are among the permitted ones.
         """
-        numbers, words = _list_checked_fields(type(self))
+        numbers, words = _list_checked_fields(cls)
         for name in numbers:
-            value = getattr(self, name)
+            value = values.get(name)
             if value is not None and not value >= 0:
                 return f"{name} is {value}, less than 0"
         for name, choices in words:
-            value = getattr(self, name)
+            value = values.get(name)
             if value is not None and value not in choices:
                 return f"{name} is '{value}', not one of {', '.join(choices)}"
-        return self.find_inconsistency()
+        return ""
 
     def find_inconsistency(self) -> str:
         """Return the first rule between fields that the record violates, or ""."""
@@ -154,6 +183,7 @@ def list_attr_fields(record_class: type[AttrRecord]) -> tuple[AttrField, ...]:
                 entry.metadata["doc"],
                 entry.default,
                 entry.metadata["choices"],
+                entry.metadata["derived"],
             )
         )
     return tuple(declared)

@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import bisect
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hespas.dialects.attr_schema import AttrRecord, declare_field
+
+if TYPE_CHECKING:
+    from hespas.dialects.mlir import ir
 
 ENERGY_FIELDS = ("energy_nj", "compute_nj", "sram_nj", "memory_nj", "leakage_nj")
 LIMITS = {  # what may limit the time of a kernel, with its meaning
@@ -51,16 +54,24 @@ class Cost(AttrRecord):
     """The cost of one execution of an op, kernel, region or call, all trips of loops included."""
 
     NAME: ClassVar[str] = "hespas.cost"
-    HOLDERS: ClassVar[str] = "any op, kernel function, region function, call"
+    HOLDERS: ClassVar[str] = (
+        "any op, kernel function, region function, call; an op that is always free, such as a "
+        "reshape, has none"
+    )
 
     estimator: str = declare_field("name of the estimator that wrote the cost")
     flops: int = declare_field("number of floating-point or integer operations")
     read_bytes: int = declare_field("bytes read from device memory")
     write_bytes: int = declare_field("bytes written to device memory")
     latency_ns: float = declare_field("time in nanoseconds")
-    bound: str = declare_field("what limits the time", choices=tuple(BOUNDS))
+    bound: str = declare_field(
+        "what limits the time; `none` on sums, and if it takes none",
+        choices=tuple(BOUNDS),
+        default="none",
+    )
     dtype: str = declare_field(
-        "element type whose peak rate applies; `none` if there are no operations"
+        "element type whose peak rate applies; `none` on sums, and if there are no operations",
+        default="none",
     )
     trips: int = declare_field("number of times the body runs; 1 except on loops", default=1)
     energy_nj: float | None = declare_field(
@@ -132,10 +143,10 @@ class KernelAttr(AttrRecord):
 
 @dataclass(frozen=True, slots=True)
 class KernelCostAttr(AttrRecord):
-    """The work that a user declared for one call of a kernel, in place of any other rule."""
+    """The work that a user declared for one call of a kernel, or for an op that has no rule."""
 
     NAME: ClassVar[str] = "hespas.kernel_cost"
-    HOLDERS: ClassVar[str] = "custom call"
+    HOLDERS: ClassVar[str] = "custom call, or an op that hespas has no cost rule for"
 
     flops: int = declare_field("number of operations")
     bytes: int = declare_field("bytes read from and written to device memory")
@@ -213,16 +224,17 @@ class CommAttr(AttrRecord):
     NAME: ClassVar[str] = "hespas.comm"
     HOLDERS: ClassVar[str] = "collective or point-to-point op"
 
-    kind: str = declare_field("kind of collective", choices=COMM_KINDS)
-    operand_bytes: int = declare_field("size of the operands on one device in bytes")
-    result_bytes: int = declare_field("size of the results on one device in bytes")
+    kind: str = declare_field("kind of collective", choices=COMM_KINDS, derived=True)
+    operand_bytes: int = declare_field("size of the operands on one device in bytes", derived=True)
+    result_bytes: int = declare_field("size of the results on one device in bytes", derived=True)
     groups: tuple[int, ...] = declare_field(
-        "communicator ids, the keys of `hespas.communicators`; empty for a permute"
+        "communicator ids, the keys of `hespas.communicators`; empty for a permute", default=()
     )
     pairs: tuple[int, ...] = declare_field(
         "for a permute: source, target, source, target, ... device ids; for a broadcast: source "
         "and lowest member of each group in which they differ",
         default=(),
+        derived=True,
     )
     is_async: bool = declare_field(
         "true if the collective runs alongside the ops up to the `hespas.wait` on its result",
@@ -237,6 +249,12 @@ class CommAttr(AttrRecord):
         default=None,
         choices=NETWORKS,
     )
+
+    @classmethod
+    def derive_fields(cls, op: ir.Operation) -> dict[str, Any]:
+        from hespas.dialects.collective_sizes import derive_comm_fields
+
+        return derive_comm_fields(op)
 
     @property
     def sent_bytes(self) -> int:
@@ -271,6 +289,10 @@ class TargetAttr(AttrRecord):
     node_overrides: str | None = declare_field(
         "options that replaced values of the node, as the command line spells them: "
         "`memory-bandwidth=1e11 tdp=400.0`",
+        default=None,
+    )
+    job_devices: int | None = declare_field(
+        "number of devices that the costs were estimated for; absent if they do not depend on it",
         default=None,
     )
     area_mm2: float | None = declare_field(
@@ -317,6 +339,12 @@ class SplitAttr(AttrRecord):
         default=False,
     )
     block_limit: int = declare_field("maximum number of ops in a region; 0 for no limit", default=0)
+    separator: str | None = declare_field(
+        "linear strategy: other ops that separate regions", default=None
+    )
+    separator_policy: str | None = declare_field(
+        "linear strategy: place of such an op, if it is no region of its own", default=None
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,6 +387,14 @@ class MemoryAttr(AttrRecord):
         default=None,
     )
     location: str | None = declare_field("source location of op", default=None)
+    model_fusion: bool | None = declare_field(
+        "whether the fusion of the compiler was modelled, if the user has chosen", default=None
+    )
+    digest: str | None = declare_field(
+        "content hash of the sizes of the values of each op, in any order; a memory use whose "
+        "digest differs from that of its program is stale",
+        default=None,
+    )
 
     def find_inconsistency(self) -> str:
         parts = (
@@ -402,6 +438,7 @@ class PlainAttr:
 
 
 TRIPS = "hespas.trips"
+TRIPS_FOUND = "hespas.trips_found"
 TRIPS_NOTE = "hespas.trips_note"
 WAIT = "hespas.wait"
 COMMUNICATORS = "hespas.communicators"
@@ -410,8 +447,15 @@ UNFUSED_ATTENTION = "unfused_attention"  # a fact: calls that a framework has ke
 ASSUMED = "assumed"  # in a trips_note: the count is not known, so that the loop's cost has a gap
 PLAIN: dict[str, PlainAttr] = {
     TRIPS: PlainAttr("stablehlo.while", "trip count of the loop, an i64"),
+    TRIPS_FOUND: PlainAttr(
+        "stablehlo.while",
+        "trip count that `prepare` found in the ops of the loop, an i64; another `hespas.trips` "
+        "beside it was stated by somebody, and holds",
+    ),
     TRIPS_NOTE: PlainAttr(
-        "stablehlo.while", "why the trip count is assumed or comes from an option, a string"
+        "stablehlo.while",
+        "why the trip count is not the one that the ops of the loop determine, a string: it is "
+        "assumed, or stated by the module or an option",
     ),
     WAIT: PlainAttr(
         "stablehlo.optimization_barrier",

@@ -54,6 +54,8 @@ def _describe_field(declared: AttrField) -> str:
     description = declared.description
     if declared.choices:
         description += ": " + ", ".join(f"`{choice}`" for choice in declared.choices)
+    if declared.is_derived:
+        return f"{description} (absent if the op says it)"
     if declared.is_required:
         return description
     if declared.default is None:

@@ -10,6 +10,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -23,7 +24,12 @@ from hespas.support.errors import HespasError
 
 __all__ = [
     "FRONTEND",
+    "UNREGISTERED_VARIABLE",
+    "PassDiagnostic",
     "PassManager",
+    "accept_unregistered_ops",
+    "accepts_unregistered_ops",
+    "attach_diagnostic_handler",
     "capture_native_stderr",
     "clone_module",
     "collect_func_calls",
@@ -37,6 +43,7 @@ __all__ = [
     "get_call_target",
     "get_defining_op",
     "get_symbol_name",
+    "has_diagnostic_handlers",
     "has_private_symbol",
     "hlo_proto_to_stablehlo",
     "hlo_text_to_proto",
@@ -48,6 +55,7 @@ __all__ = [
     "refine_dynamic_shapes",
     "register_passes",
     "replace_module_body",
+    "report_diagnostic",
     "run_xla_cost_analysis",
     "sdy",
     "stablehlo",
@@ -60,16 +68,93 @@ __all__ = [
 FRONTEND = "mhlo.frontend_attributes"  # what a framework passes through XLA, by name
 
 
-def make_context() -> ir.Context:
-    """Create a context with func, stablehlo, chlo, vhlo, mhlo, sdy, mpmd and upstream MLIR."""
+# Whether ops of unknown dialects are accepted: for programs, and from a command to its workers.
+UNREGISTERED_VARIABLE = "HESPAS_ALLOW_UNREGISTERED_DIALECT"
+
+
+def accept_unregistered_ops() -> None:
+    """Let contexts accept ops of unknown dialects, here and in worker processes."""
+    os.environ[UNREGISTERED_VARIABLE] = "1"
+
+
+def accepts_unregistered_ops() -> bool:
+    """Return whether contexts accept ops of unknown dialects."""
+    return os.environ.get(UNREGISTERED_VARIABLE) == "1"
+
+
+@dataclass(frozen=True)
+class PassDiagnostic:
+    """A warning or a remark of a pass of hespas, with the properties of ``ir.Diagnostic``.
+
+    The bindings let Python emit errors only, so that handlers receive this object instead.
+    """
+
+    severity: Any
+    location: ir.Location
+    message: str
+    notes: tuple[()] = ()
+
+
+DiagnosticCallback = Callable[[Any], bool]
+# The handlers that are attached, with the context of each; detached ones are removed.
+_handlers: list[tuple[ir.Context, Any, DiagnosticCallback]] = []
+
+
+class Context(ir.Context):
+    """A context whose diagnostic handlers also receive what passes of hespas report."""
+
+    def attach_diagnostic_handler(self, callback: Any) -> Any:
+        return attach_diagnostic_handler(self, callback)
+
+
+def attach_diagnostic_handler(context: ir.Context, callback: DiagnosticCallback) -> Any:
+    """Attach a handler for diagnostics of MLIR and of passes of hespas; returns MLIR's handler.
+
+    The context may be of another library, such as JAX.
+    """
+    handler: Any = ir.Context.attach_diagnostic_handler(context, callback)
+    _handlers.append((context, handler, callback))
+    return handler
+
+
+def report_diagnostic(
+    context: ir.Context, severity: str, message: str, location: ir.Location
+) -> None:
+    """Report a warning or a remark to the handlers of a context, the latest first.
+
+    Args:
+        context: The context.
+        severity: ``WARNING`` or ``REMARK``.
+        message: The message.
+        location: Its place.
+    """
+    _handlers[:] = [entry for entry in _handlers if entry[1].attached]
+    diagnostic = PassDiagnostic(getattr(ir.DiagnosticSeverity, severity), location, message)
+    for owner, _, callback in reversed(_handlers):
+        if owner is context and callback(diagnostic):
+            return
+
+
+def has_diagnostic_handlers(context: ir.Context) -> bool:
+    """Return whether ``report_diagnostic`` would reach a handler of a context."""
+    return any(owner is context and handler.attached for owner, handler, _ in _handlers)
+
+
+def make_context(*, allow_unregistered: bool = False) -> ir.Context:
+    """Create a context with func, stablehlo, chlo, vhlo, mhlo, sdy, mpmd and upstream MLIR.
+
+    Args:
+        allow_unregistered: Whether it accepts ops of unknown dialects, in generic form.
+    """
     registry = ir.DialectRegistry()
     _jax_mlir_ext.register_dialects(registry)
-    context = ir.Context()
+    context = Context()
     context.append_dialect_registry(registry)
     context.load_all_available_dialects()
     for dialect in (sdy, mpmd, chlo, stablehlo):
         dialect.register_dialect(context)
     mhlo.register_mhlo_dialect(context)
+    context.allow_unregistered_dialects = allow_unregistered or accepts_unregistered_ops()
     return context
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from hespas.dialects.mlir import ir
-from hespas.support.errors import HespasError
+from hespas.support.errors import HespasError, format_source_position
 
 DAMAGED = "the file is damaged"
 
@@ -30,6 +30,37 @@ def capture_diagnostics(context: ir.Context) -> Iterator[list[str]]:
         yield seen
     finally:
         handler.detach()
+
+
+def find_error_position(error: ir.MLIRError, context: ir.Context) -> str:
+    """Return the ``file:line:col`` of the first diagnostic of an error, or ""."""
+    diagnostics = error.error_diagnostics
+    if not diagnostics:
+        return ""
+    # The location of a diagnostic is not of its own class until it is made from its attribute.
+    return format_source_position(ir.Location.from_attr(diagnostics[0].location.attr, context))
+
+
+def list_attached_diagnostics(
+    error: ir.MLIRError, context: ir.Context
+) -> list[tuple[str, str, str]]:
+    """List the notes of an error, and its further errors: severity, place and text of each."""
+    attached: list[tuple[str, str, str]] = []
+    for diagnostic in error.error_diagnostics:
+        attached += list_diagnostics(diagnostic, context)
+    return attached[1:]
+
+
+def list_diagnostics(
+    diagnostic: ir.Diagnostic | ir.DiagnosticInfo, context: ir.Context
+) -> list[tuple[str, str, str]]:
+    """List a diagnostic and its notes: severity, place and text of each."""
+    location = ir.Location.from_attr(diagnostic.location.attr, context)
+    severity = diagnostic.severity.name.lower()
+    listed = [(severity, format_source_position(location), diagnostic.message)]
+    for note in diagnostic.notes:
+        listed += list_diagnostics(note, context)
+    return listed
 
 
 PLACE = re.compile(r'^loc\("([^"]*)"(:\d+:\d+)')
@@ -69,7 +100,9 @@ def to_hespas_error(
         foreign = FOREIGN_PART.match(message) or FOREIGN_OP.search(before)
     dialect = foreign and foreign["dialect"]
     if context.allow_unregistered_dialects or not (dialect or UNREGISTERED.search(message)):
-        return HespasError(message, where=where, remedy=_suggest_remedy(message))
+        result = HespasError(message, where=where, remedy=_suggest_remedy(message))
+        result.notes = list_attached_diagnostics(error, context)
+        return result
     if foreign is not None and "op" in foreign.re.groupindex:
         message = f"'{foreign['op']}' is of a dialect that hespas does not read"
     lowering = LOWERINGS.get(dialect or "", "")
@@ -78,7 +111,9 @@ def to_hespas_error(
         f"lower the program {source}to StableHLO first{lowering}; "
         "hespas-opt --allow-unregistered-dialect reads its generic form, without costs"
     )
-    return HespasError(message, where=where, remedy=remedy)
+    result = HespasError(message, where=where, remedy=remedy)
+    result.notes = list_attached_diagnostics(error, context)
+    return result
 
 
 def _read_text_before(text: bytes, place: str) -> str:

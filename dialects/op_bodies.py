@@ -8,6 +8,17 @@ from collections.abc import Sequence
 from hespas.dialects.mlir import find_attribute, ir
 
 _SMALL_CONSTANT_ELEMENTS = 64
+# Whether ops of a name may have bodies. Their definitions say so, for less than ``op.regions``.
+_may_have_body: dict[str, bool] = {}
+
+
+def has_body(op: ir.Operation, name: str) -> bool:
+    """Return whether an op of this name has regions."""
+    may_have_body = _may_have_body.get(name)
+    if may_have_body is None:
+        declared = getattr(type(op.opview), "_ODS_REGIONS", None)
+        may_have_body = _may_have_body[name] = declared != (0, True)
+    return may_have_body and len(op.regions) > 0
 
 
 def is_small_constant(constant: ir.Operation) -> bool:

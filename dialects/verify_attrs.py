@@ -1,9 +1,9 @@
 """Verification of the ``hespas`` attributes of a module, in addition to MLIR's own verifier.
 
 The schema (``hespas.dialects.attrs``) checks each attribute by itself. This module checks where
-attributes are, and that they agree with the devices and communicators of the module. Costs and
-regions that other passes have made untrue are no errors: whoever reads them updates them first
-(``passes/annotate/stale_costs.py``).
+attributes are, and that they agree with the devices and communicators of the module. What other
+passes have made untrue is no error: whoever reads costs, regions, collectives and trip counts
+updates them first (``passes/annotate/stale_costs.py``).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from hespas.dialects.attrs import (
     FACTS,
     PLAIN,
     TRIPS,
+    TRIPS_FOUND,
     TRIPS_NOTE,
     WAIT,
     CommAttr,
@@ -31,7 +32,7 @@ from hespas.dialects.attrs import (
     TargetAttr,
 )
 from hespas.dialects.mlir import ir
-from hespas.dialects.op_kinds import CUSTOM_CALLS, LOOPS
+from hespas.dialects.op_kinds import LOOPS, MAYBE_COLLECTIVE, is_collective
 from hespas.support.errors import HespasError
 
 MODULE_ATTRS = (TargetAttr.NAME, SplitAttr.NAME, MemoryAttr.NAME, COMMUNICATORS, FACTS)
@@ -88,7 +89,9 @@ class _AttributeVerifier:
             self.problems.append(error)
 
     def read_record(self, op: ir.Operation, name: str) -> AttrRecord:
-        """Return the record on an op; equal attributes are parsed once."""
+        """Return the record on an op; equal attributes are parsed once, if no op changes them."""
+        if name == CommAttr.NAME:
+            return CommAttr.from_dictionary_attr(op.attributes[name], op)
         key = (name, op.attributes[name])
         if key not in self.parsed:
             self.parsed[key] = BY_NAME[name].from_dictionary_attr(key[1], op)
@@ -141,26 +144,34 @@ class _AttributeVerifier:
             raise _build_holder_error(name, op)
         if name in MODULE_ATTRS:
             return  # checked before the walk
+        if name == CommAttr.NAME and op_name not in MAYBE_COLLECTIVE:
+            if self.device_count is None:  # prepare removes what another pass has copied
+                raise _build_holder_error(name, op)
+            return
         if name in BY_NAME:
             record = self.read_record(op, name)
             if isinstance(record, CommAttr):
-                self.check_collective(op, op_name, record)
-            elif isinstance(record, KernelCostAttr) and op_name not in CUSTOM_CALLS:
+                self.check_collective(op, record)
+            elif isinstance(record, KernelCostAttr) and op_name.startswith(("func.", "builtin.")):
                 raise _build_holder_error(name, op)
             return
         attr = op.attributes[name]
-        if name in (TRIPS, TRIPS_NOTE) and op_name not in LOOPS:
-            raise _build_holder_error(name, op)
-        if name == TRIPS and (
+        if name in (TRIPS, TRIPS_FOUND, TRIPS_NOTE) and op_name not in LOOPS:
+            if self.device_count is None:
+                raise _build_holder_error(name, op)
+            return
+        if name in (TRIPS, TRIPS_FOUND) and (
             not isinstance(attr, ir.IntegerAttr) or str(attr.type) != "i64" or attr.value < 0
         ):
-            raise HespasError(f"{TRIPS} must be an i64 of at least 0, not {attr}", op=op)
+            raise HespasError(f"{name} must be an i64 of at least 0, not {attr}", op=op)
+        if name == TRIPS_NOTE and not isinstance(attr, ir.StringAttr):
+            raise HespasError(f"{name} must be a string, not {attr}", op=op)
         if name == WAIT and (op_name != PLAIN[WAIT].holder or not isinstance(attr, ir.UnitAttr)):
             raise HespasError(f"{WAIT} is a unit attribute of: {PLAIN[WAIT].holder}", op=op)
 
-    def check_collective(self, op: ir.Operation, op_name: str, comm: CommAttr) -> None:
-        if not op_name.startswith(("stablehlo.", "mhlo.")):
-            raise _build_holder_error(CommAttr.NAME, op)
+    def check_collective(self, op: ir.Operation, comm: CommAttr) -> None:
+        if is_collective(op):
+            return  # prepare derives the attribute from the op
         if Cost.NAME in op.attributes:
             raise HespasError(
                 f"a collective has {CommAttr.NAME} and no {Cost.NAME}: "

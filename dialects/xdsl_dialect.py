@@ -113,11 +113,14 @@ class TypedRecordAttr(ParametrizedAttribute):
                 printer.print_attribute(value)
 
     def verify(self) -> None:
-        kinds = {declared.name: declared.kind for declared in list_attr_fields(self.RECORD)}
+        fields = list_attr_fields(self.RECORD)
+        kinds = {declared.name: declared.kind for declared in fields}
         values = {
             name: _TYPES[kinds[name].name].get_value(attr) for name, attr in self.list_set_fields()
         }
-        violation = self.RECORD(**values).find_schema_violation()
+        violation = self.RECORD.find_value_violation(values)
+        if not violation and all(f.name in values for f in fields if f.is_derived):
+            violation = self.RECORD(**values).find_inconsistency()
         if violation:
             raise VerifyException(f"{self.name}: {violation}")
 

@@ -19,39 +19,48 @@ _SHOWN_GAPS = 3
 def aggregate_costs(costs: Iterable[Cost], estimator: str = "") -> Cost:
     """Return the cost of executing ``costs`` one after the other.
 
-    Times are added exactly and rounded once. The bound is the one with the most time, and the type
-    the one with the most operations; ties are resolved by name. The ends of bands are added, which
-    assumes that errors are correlated: kernels of a class have similar errors on a device. For
-    independent errors, the band is too wide.
+    Times are added exactly and rounded once. A sum has no bound and no type, which are those of
+    single ops. The ends of bands are added, which assumes that errors are correlated: kernels of a
+    class have similar errors on a device. For independent errors, the band is too wide.
 
     Args:
         estimator: The name of the estimator, used if ``costs`` is empty.
     """
     costs = list(costs)
-    time_ns: dict[str, list[float]] = {}
-    flops: dict[str, int] = {}
-    for cost in costs:
-        if cost.latency_ns:
-            time_ns.setdefault(cost.bound, []).append(cost.latency_ns)
-        if cost.flops:
-            flops[cost.dtype] = flops.get(cost.dtype, 0) + cost.flops
-    gap = _join_gap_reasons(costs)
-    idle = "unknown" if gap else "none"
     low_ns, high_ns = _sum_bands(costs)
     return Cost(
         estimator="+".join(sorted({cost.estimator for cost in costs})) or estimator,
-        flops=sum(flops.values()),
+        flops=sum(cost.flops for cost in costs),
         read_bytes=sum(cost.read_bytes for cost in costs),
         write_bytes=sum(cost.write_bytes for cost in costs),
         latency_ns=math.fsum(cost.latency_ns for cost in costs),
-        bound=max(time_ns, key=lambda b: (math.fsum(time_ns[b]), b)) if time_ns else idle,
-        dtype=max(flops, key=lambda d: (flops[d], d)) if flops else "none",
         **sum_energies((cost, 1) for cost in costs),
-        gap=gap,
+        gap=_join_gap_reasons(costs),
         low_ns=low_ns,
         high_ns=high_ns,
         tag=" ".join(sorted({word for cost in costs for word in (cost.tag or "").split()})) or None,
     )
+
+
+def find_main_bound(costs: Iterable[tuple[Cost, int]]) -> str:
+    """Return the bound with the most time among costs and their counts; ties by name."""
+    time_ns: dict[str, list[float]] = {}
+    has_gap = False
+    for cost, count in costs:
+        has_gap |= bool(cost.gap)
+        if cost.latency_ns:
+            time_ns.setdefault(cost.bound, []).append(cost.latency_ns * count)
+    idle = "unknown" if has_gap else "none"
+    return max(time_ns, key=lambda b: (math.fsum(time_ns[b]), b)) if time_ns else idle
+
+
+def find_main_dtype(costs: Iterable[tuple[Cost, int]]) -> str:
+    """Return the type with the most operations among costs and their counts; ties by name."""
+    flops: dict[str, int] = {}
+    for cost, count in costs:
+        if cost.flops:
+            flops[cost.dtype] = flops.get(cost.dtype, 0) + cost.flops * count
+    return max(flops, key=lambda d: (flops[d], d)) if flops else "none"
 
 
 def repeat_cost(cost: Cost, trips: int, gap: str | None = None) -> Cost:

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal, TypeVar
 
 from hespas.dialects.attrs import Cost, RegionAttr
-from hespas.dialects.canonical_text import to_canonical_text
 from hespas.dialects.mlir import ir
+from hespas.estimators.op_content import render_op_text
 from hespas.estimators.work import OpWork, UnknownCost, WorkPart, compute_op_work
 from hespas.support.errors import HespasError
 from hespas.support.settings import list_settings, setting
@@ -56,7 +56,7 @@ class CostItem:
     def render_text(self) -> str:
         """Return the text of the op without names and locations; equal texts have equal costs."""
         if self._text is None:
-            self._text = to_canonical_text(self.op)
+            self._text = render_op_text(self.op)
         return self._text
 
     @property
@@ -241,6 +241,9 @@ def determine_bound(work: OpWork, compute_s: float, memory_s: float) -> str:
     if not compute_s and not memory_s:
         return "unknown" if work.gap else "none"
     return "compute" if compute_s > memory_s else "memory"
+
+
+FREE_COST = Cost("", 0, 0, 0, 0.0)  # of an op that has no cost on the IR because it is free
 
 
 def build_zero_cost(estimator: str) -> Cost:

@@ -46,6 +46,7 @@ __all__ = [
     "find_cost_rule",
     "get_cost_rules",
     "is_free_op",
+    "is_free_op_name",
 ]
 
 # The ops that MHLO shares with StableHLO, with the same name and the same attributes.
@@ -185,6 +186,12 @@ def _fill_rule_table() -> None:
 
 
 _fill_rule_table()
+
+
+def is_free_op_name(name: str) -> bool:
+    """Return whether all ops with this name are free; they have no cost on the IR."""
+    rule = find_cost_rule(name)
+    return rule is not None and rule.group == "free"
 
 
 def is_free_op(op: ir.Operation) -> bool:

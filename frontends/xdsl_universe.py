@@ -33,9 +33,9 @@ class BridgedPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         from hespas.dialects.xdsl_bridge import replace_contents, to_native_module, to_xdsl_module
         from hespas.passes import pipeline
-        from hespas.passes.base import PassRun, build_pass
+        from hespas.passes.base import PassRun, build_pass, print_note
 
-        run = PassRun()
+        run = PassRun(note=print_note)
         try:
             step = build_pass(registry.load_pass_class(self.wraps), self._collect_set_options())
             native = to_native_module(op, warn=run.warn)

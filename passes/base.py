@@ -6,26 +6,37 @@ import dataclasses
 import functools
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_type_hints
 
+from hespas.dialects.attrs import TRIPS, CommAttr, Cost, MemoryAttr, RegionAttr
 from hespas.support.errors import UsageError
 from hespas.support.settings import setting as option
 from hespas.support.suggestions import suggest_nearest
 
 if TYPE_CHECKING:
     from hespas.dialects.mlir import ir
+    from hespas.estimators.op_content import OpContent
 
-__all__ = ["Pass", "PassRun", "build_pass", "option"]
+__all__ = ["FACTS", "Pass", "PassRun", "build_pass", "ignore_note", "option", "print_note"]
+
+# The attributes that describe ops, so that a pass which changes ops can make them untrue.
+FACTS = frozenset((Cost.NAME, RegionAttr.NAME, CommAttr.NAME, TRIPS, MemoryAttr.NAME))
 
 MAX_NUMBER = 2**63 - 1  # options end up in i64 attributes
 
 Artefact = TypeVar("Artefact")
 
 
-def _print_note(text: str) -> None:
+def print_note(text: str) -> None:
+    """Print a note or a warning on stderr, as the tools do."""
     print(text, file=sys.stderr)
+
+
+def ignore_note(text: str) -> None:
+    """Print nothing."""
 
 
 def _spell_pass_option(name: str, value: str) -> str:
@@ -36,35 +47,57 @@ def _spell_pass_option(name: str, value: str) -> str:
 class PassRun:
     """Where the passes of a pipeline report to, and what they returned.
 
-    No pass reads here what another pass found: that is on the IR. ``texts`` and ``current`` are
-    only caches, which the pipeline clears when ops may have changed.
+    No pass reads here what another pass found: that is on the IR. ``contents`` and ``current`` are
+    only caches. They are trusted only inside a pass that declares what it keeps (``Pass.keeps``),
+    and the pipeline forgets the rest before the pass starts.
 
     Attributes:
         input_name: The file name of the module in messages; "-" for standard input.
         keep_going: Whether ops without a cost are tagged and counted instead of stopping.
-        note: Prints a remark.
+        note: Prints a note or a warning; by default nothing is printed.
         warnings: The warnings so far; summaries and ``--json`` repeat them.
         artefacts: What the passes returned, in order.
-        texts: The canonical texts of the ops of each region function, in order.
-        current: The names of the attributes that are known to describe the ops as they are:
-            ``hespas.region``, ``hespas.cost``.
+        contents: The contents of the ops of each region function, in order.
+        current: Those of ``FACTS`` that are known to describe the ops as they are.
+        trusted: Those of ``FACTS`` that the running pass keeps; none outside a pass.
         progress: Shows a line that the next one replaces, if the tool can.
         spell_option: Spells a pass option and its value as the user of the tool writes them.
     """
 
     input_name: str = "-"
     keep_going: bool = False
-    note: Callable[[str], None] = _print_note
+    note: Callable[[str], None] = ignore_note
     warnings: list[str] = field(default_factory=list)
     artefacts: list[object] = field(default_factory=list)
-    texts: dict[str, list[str]] = field(default_factory=dict)
+    contents: dict[str, list[OpContent]] = field(default_factory=dict)
     current: set[str] = field(default_factory=set)
+    trusted: frozenset[str] = frozenset()
     progress: Callable[[str], None] | None = None
     spell_option: Callable[[str, str], str] = _spell_pass_option
 
-    def forget_caches(self) -> None:
+    @contextmanager
+    def keep_facts(self, names: frozenset[str]) -> Iterator[None]:
+        """Trust what is known of ``names`` inside the context, and forget the other facts."""
+        self.current &= names
+        if RegionAttr.NAME not in self.current:
+            self.contents.clear()
+        self.trusted = names
+        try:
+            yield
+        finally:
+            self.trusted = frozenset()
+
+    def is_current(self, name: str) -> bool:
+        """Return whether an attribute is known to describe the ops as they are."""
+        return name in self.current and name in self.trusted
+
+    def mark_current(self, *names: str) -> None:
+        """Record that attributes describe the ops as they are, if the running pass keeps them."""
+        self.current |= self.trusted.intersection(names)
+
+    def forget_facts(self) -> None:
         """Forget what is known of the ops, because they may have changed."""
-        self.texts.clear()
+        self.contents.clear()
         self.current.clear()
 
     def warn(self, text: str) -> None:
@@ -95,13 +128,21 @@ class Pass:
     Attributes:
         name: The flag of the pass, and its name in textual pipelines.
         prepares: Whether ``prepare`` runs before it, unless it has run.
-        only_marks: Whether the pass changes nothing but ``hespas.*`` attributes. A pass that edits
-            costs itself removes their name from ``run.current``.
+        keeps: Those of ``FACTS`` that are as true after the pass as before it, or that it brings
+            up to date. What a pass does not declare is checked again before it is read.
+        only_marks: Whether the pass changes nothing but ``hespas.*`` attributes. MLIR need then not
+            verify the ops again.
     """
 
     name: ClassVar[str]
     prepares: ClassVar[bool] = False
+    keeps: ClassVar[frozenset[str]] = frozenset()
     only_marks: ClassVar[bool] = False
+
+    @property
+    def is_builtin(self) -> bool:
+        """Whether all code of the pass belongs to hespas. The pipeline verifies other passes."""
+        return type(self).__module__.partition(".")[0] == __name__.partition(".")[0]
 
     def apply(self, module: ir.Module, run: PassRun) -> object | None:
         """Transform ``module`` in place. Raises HespasError.

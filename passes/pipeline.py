@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from hespas.dialects.attrs import TargetAttr
-from hespas.dialects.mlir import PassManager, capture_native_stderr, ir, register_passes
+from hespas.dialects.mlir import (
+    PassManager,
+    capture_native_stderr,
+    has_diagnostic_handlers,
+    ir,
+    register_passes,
+    report_diagnostic,
+)
+from hespas.dialects.mlir_diagnostics import find_error_position, list_attached_diagnostics
+from hespas.dialects.verify_attrs import verify_attributes
 from hespas.passes import registry
 from hespas.passes.base import Pass, PassRun, build_pass
+from hespas.passes.native_passes import MODULE, NAMES, add_native_pass
 from hespas.support.errors import (
     HespasError,
     UsageError,
     extract_first_diagnostic,
     extract_first_line,
     fill_in_file_name,
-    format_source_position,
+    find_source_file,
+    find_walk_error,
     is_encoding_error,
 )
 from hespas.support.suggestions import suggest_nearest
@@ -26,9 +39,16 @@ from hespas.support.supervised_process import describe_activity, run_native_code
 
 @dataclass(frozen=True)
 class NativePass:
-    """A pass of MLIR, StableHLO, MHLO or Shardy, in MLIR's own textual form."""
+    """A pass of MLIR, StableHLO, MHLO or Shardy, in MLIR's own textual form.
+
+    Attributes:
+        text: The name with options and nested passes.
+        is_flag: Whether it was a flag of a tool. It is then nested on the op that it is restricted
+            to, as in MLIR's tools.
+    """
 
     text: str
+    is_flag: bool = False
 
     @property
     def name(self) -> str:
@@ -41,7 +61,23 @@ class NativePass:
 
 
 PipelineStep = Pass | NativePass
-StepHook = Callable[[ir.Module, PipelineStep], None]
+PLACE = re.compile(r"([^\s()][^()]*?):(\d+):(\d+)")
+
+
+class PassInstrumentation:
+    """What a caller of ``run_pipeline`` wants to do around each pass; by default nothing.
+
+    The methods are those of MLIR's class of the same name, which the bindings lack.
+    """
+
+    def run_before_pass(self, module: ir.Module, step: PipelineStep) -> None:
+        """Called before each pass."""
+
+    def run_after_pass(self, module: ir.Module, step: PipelineStep) -> None:
+        """Called after each pass that has left a valid module."""
+
+    def run_after_pass_failed(self, module: ir.Module, step: PipelineStep) -> None:
+        """Called after a pass that raised an error, or that left an invalid module."""
 
 
 def run_pipeline(
@@ -49,9 +85,10 @@ def run_pipeline(
     pipeline: str | Sequence[PipelineStep],
     run: PassRun | None = None,
     *,
-    after: StepHook | None = None,
+    instrumentation: Sequence[PassInstrumentation] = (),
     timings: list[tuple[str, float]] | None = None,
     is_continued: bool = False,
+    verify_each: bool = False,
 ) -> PassRun:
     """Run a pipeline on ``module`` in place.
 
@@ -59,9 +96,11 @@ def run_pipeline(
         module: The module.
         pipeline: Text, such as ``"split-linear{block-limit=64},cse"``, or parsed steps.
         run: Where passes report to; a new one by default.
-        after: Called after each step.
+        instrumentation: Called before and after each step.
         timings: Collects the text of each step and its time in seconds.
         is_continued: Whether the ops are as the last pipeline of ``run`` left them.
+        verify_each: Verify the module after each pass. Otherwise passes of hespas itself are
+            verified together, before a pass that only reads, and before one of another origin.
 
     Returns:
         The run with the artefacts of the passes: ``run.get_artefact(EmittedTraces)``.
@@ -70,25 +109,79 @@ def run_pipeline(
         HespasError: A pass failed. For an unknown pass or wrong options it is a UsageError.
     """
     steps = parse_pipeline(pipeline) if isinstance(pipeline, str) else list(pipeline)
-    run = run or PassRun()
-    register_passes()
+    run = run or PassRun(find_source_file(module.operation.location))
+    steps = resolve_native_passes(steps, module.context)
     if not is_continued:
-        run.forget_caches()
-    unverified = ""
-    for step in insert_prepare(module, steps):
+        run.forget_facts()
+    with forward_diagnostics(module, run):
+        _run_steps(
+            module, insert_prepare(module, steps), run, instrumentation, timings, verify_each
+        )
+    return run
+
+
+def _run_steps(
+    module: ir.Module,
+    steps: Sequence[PipelineStep],
+    run: PassRun,
+    instrumentation: Sequence[PassInstrumentation],
+    timings: list[tuple[str, float]] | None,
+    verify_each: bool,
+) -> None:
+    # Our own passes are verified together: a verification takes as long as a pass.
+    unverified: PipelineStep | None = None
+    for step in steps:
         start = time.perf_counter()
-        if isinstance(step, Pass) and step.only_marks:
-            unverified = _verify_module(module, unverified)
-        else:
-            run.forget_caches()
-            unverified = step.name if isinstance(step, Pass) else ""
-        _run_pipeline_step(module, step, run)
+        is_builtin = isinstance(step, Pass) and step.is_builtin
+        if unverified is not None and not (is_builtin and not _only_marks(step)):
+            _verify_step(module, unverified, run, instrumentation, with_attributes=False)
+            unverified = None
+        for one in instrumentation:
+            one.run_before_pass(module, step)
+        try:
+            _run_pipeline_step(module, step, run)
+        except Exception:
+            for one in instrumentation:
+                one.run_after_pass_failed(module, step)
+            raise
+        if verify_each or not is_builtin:
+            _verify_step(module, step, run, instrumentation, with_attributes=True)
+        elif not _only_marks(step):
+            unverified = step
         if timings is not None:
             timings.append((step.to_pipeline_text(), time.perf_counter() - start))
-        if after is not None:
-            after(module, step)
-    _verify_module(module, unverified)
-    return run
+        for one in instrumentation:
+            one.run_after_pass(module, step)
+    if unverified is not None:
+        _verify_step(module, unverified, run, instrumentation, with_attributes=False)
+
+
+def resolve_native_passes(
+    steps: Sequence[PipelineStep], context: ir.Context, options: Sequence[str] = ()
+) -> list[PipelineStep]:
+    """Check the native passes of a pipeline, and nest those that were flags as MLIR requires.
+
+    Args:
+        steps: The pipeline.
+        context: The context of the module.
+        options: The other flags of the tool, which errors suggest.
+
+    Raises:
+        UsageError: MLIR has no such pass, or rejects its place or its options.
+    """
+    register_passes()
+    resolved: list[PipelineStep] = []
+    for step in steps:
+        if isinstance(step, NativePass):
+            anchor = _add_native_pass(PassManager(MODULE, context), step, options)
+            if anchor != MODULE:
+                step = NativePass(f"{anchor}({step.text})")
+        resolved.append(step)
+    return resolved
+
+
+def _only_marks(step: PipelineStep) -> bool:
+    return isinstance(step, Pass) and step.only_marks
 
 
 def insert_prepare(module: ir.Module, steps: Sequence[PipelineStep]) -> list[PipelineStep]:
@@ -107,50 +200,83 @@ def insert_prepare(module: ir.Module, steps: Sequence[PipelineStep]) -> list[Pip
 
 def _run_pipeline_step(module: ir.Module, step: PipelineStep, run: PassRun) -> None:
     with module.context as context:
-        manager = PassManager("builtin.module", context)
+        manager = PassManager(MODULE, context)
+        # MLIR's manager skips its verifier after a pass that reports no change; run_pipeline
+        # verifies each pass that is not of hespas itself.
+        manager.enable_verifier(False)
         if isinstance(step, Pass):
             # MLIR cannot schedule a Python pass that is restricted to an op.
             manager.add(lambda _op, _pass: _apply_python_pass(step, module, run), step.name)
-            manager.enable_verifier(False)  # run_pipeline verifies before results are written
         else:
             _add_native_pass(manager, step)
         activity = f"{run.input_name}: error: pass '{step.name}'"
         contain = describe_activity if isinstance(step, Pass) else run_native_code
         try:
-            with contain(activity):
+            keeps = step.keeps if isinstance(step, Pass) else frozenset()
+            with contain(activity), run.keep_facts(keeps):
                 manager.run(module.operation)
         except ir.MLIRError as error:
-            raise _to_hespas_error(error, step, run) from None
+            raise _to_hespas_error(error, step, run, context) from None
 
 
-def _verify_module(module: ir.Module, name: str) -> str:
-    """Verify the module after the pass ``name``, unless the name is empty. Returns ""."""
+def _verify_step(
+    module: ir.Module,
+    step: PipelineStep,
+    run: PassRun,
+    instrumentation: Sequence[PassInstrumentation],
+    *,
+    with_attributes: bool,
+) -> None:
+    """Verify the module, and its ``hespas`` attributes if asked, after a pass.
+
+    Raises:
+        HespasError: The module is invalid; the message names the pass.
+    """
+    is_builtin = isinstance(step, Pass) and step.is_builtin
+    producer = "the passes up to " if is_builtin else "pass "
+    remedy = "" if isinstance(step, NativePass) else f"report it to the authors of '{step.name}'"
     try:
-        if name:
+        with describe_activity(f"{run.input_name}: error: the verification after '{step.name}'"):
             module.operation.verify()
-        return ""
+            if with_attributes:
+                verify_attributes(module)
+        return
     except ir.MLIRError as error:
-        diagnostics = error.error_diagnostics
-        where = format_source_position(diagnostics[0].location) if diagnostics else ""
+        where = find_error_position(error, module.context)
         reason = extract_first_diagnostic(error)
-        message = f"the passes up to '{name}' produced an invalid module: {reason}"
-        remedy = f"please report it to the authors of '{name}'"
-        raise HespasError(message, where=where, remedy=remedy) from None
+        notes = list_attached_diagnostics(error, module.context)
+    except HespasError as error:
+        where, notes = error.where, []
+        reason = f"'{error.op_name}': {error.reason}" if error.op_name else error.reason
+    for one in instrumentation:
+        one.run_after_pass_failed(module, step)
+    problem = HespasError(
+        f"{producer}'{step.name}' left an invalid module: {reason}",
+        where=fill_in_file_name(where, run.input_name),
+        remedy=remedy,
+    )
+    problem.notes = notes
+    raise problem
 
 
-def _add_native_pass(manager: PassManager, step: NativePass) -> None:
-    """Add a pass of MLIR. Raises UsageError for an unknown pass and for wrong options."""
+def _add_native_pass(manager: PassManager, step: NativePass, options: Sequence[str] = ()) -> str:
+    """Add a pass of MLIR, and return the op that it runs on.
+
+    Raises:
+        UsageError: The pass is not known, is in a wrong place, or has wrong options.
+    """
     # LLVM prints to stderr why it rejects the value of an option.
     with capture_native_stderr() as stderr_lines:
         try:
+            if step.is_flag:
+                return add_native_pass(manager, step.text)
             manager.add(step.text)
-            return
+            return MODULE
         except (ValueError, ir.MLIRError) as error:
             text = str(error)
     unknown = re.search(r"'([^']*)' does not refer to a registered pass", text)
     if unknown:
-        known = suggest_nearest(unknown[1], registry.list_pass_names())
-        raise UsageError(f"no pass is named '{unknown[1]}'", remedy=known)
+        raise _build_unknown_pass_error(unknown[1], step, options)
     reasons = [line.lstrip(": ") for line in stderr_lines] or [
         line.rpartition("error: ")[2] for line in text.splitlines() if "error: " in line
     ]
@@ -158,17 +284,125 @@ def _add_native_pass(manager: PassManager, step: NativePass) -> None:
     raise UsageError(f"MLIR rejects the pass '{step.text}': {reason}")
 
 
-def _to_hespas_error(error: ir.MLIRError, step: PipelineStep, run: PassRun) -> HespasError:
+def _build_unknown_pass_error(name: str, step: NativePass, options: Sequence[str]) -> UsageError:
+    if registry.is_pass_name(name):
+        anchor = step.name
+        return UsageError(
+            f"{name} is a pass on {MODULE} and cannot be nested on {anchor}",
+            remedy=f"write it beside {anchor}(...), not in it",
+        )
+    known = [*registry.list_pass_names(), *NAMES]
+    remedy = suggest_nearest(name, [*known, *options] if step.is_flag else known)
+    if remedy.startswith("known:"):
+        remedy = "hespas-opt --list-passes lists all passes"
+    if step.is_flag:
+        return UsageError(f"there is no option or pass --{name}", remedy=remedy)
+    return UsageError(f"no pass is named '{name}'", remedy=remedy)
+
+
+def _to_hespas_error(
+    error: ir.MLIRError, step: PipelineStep, run: PassRun, context: ir.Context
+) -> HespasError:
     """Convert the first diagnostic of a failed pass of MLIR."""
-    diagnostics = error.error_diagnostics
-    where = fill_in_file_name(
-        format_source_position(diagnostics[0].location) if diagnostics else "", run.input_name
+    where = fill_in_file_name(find_error_position(error, context), run.input_name)
+    result = HespasError(
+        f"pass '{step.name}' failed: {extract_first_diagnostic(error)}", where=where
     )
-    return HespasError(f"pass '{step.name}' failed: {extract_first_diagnostic(error)}", where=where)
+    result.notes = list_attached_diagnostics(error, context)
+    return result
+
+
+@contextlib.contextmanager
+def forward_diagnostics(module: ir.Module, run: PassRun) -> Iterator[None]:
+    """Report the warnings and notes of passes to the diagnostic handlers of the context, too."""
+    if not has_diagnostic_handlers(module.context):
+        yield
+        return
+    note = run.note
+
+    def report(text: str) -> None:
+        note(text)
+        if "\n" not in text:  # several lines are a table
+            severity = "WARNING" if text.startswith("warning: ") else "REMARK"
+            message = text.removeprefix("warning: ")
+            location = _find_location(message, module.operation)
+            place = PLACE.match(message)
+            if place:
+                message = message[place.end() :].removeprefix(": ")
+            report_diagnostic(module.context, severity, message, location)
+
+    run.note = report
+    try:
+        yield
+    finally:
+        run.note = note
+
+
+def _find_location(text: str, op: ir.Operation) -> ir.Location:
+    """Return the first place in a text; the location of the op if the text names none."""
+    place = PLACE.search(text)
+    if place is None:
+        return op.location
+    return ir.Location.file(place[1], int(place[2]), int(place[3]), op.context)
+
+
+def add_passes(
+    manager: PassManager, pipeline: str | Sequence[PipelineStep], run: PassRun | None = None
+) -> PassRun:
+    """Add passes of hespas and of MLIR to a pass manager of modules of the same bindings.
+
+    Each pass runs ``prepare`` first if it needs it and the module is not prepared. The manager
+    verifies between passes, and prints and times them as it is told to. An error of a pass of
+    hespas is reported to the diagnostic handlers, and fails the manager.
+
+    Args:
+        manager: A manager on ``builtin.module``.
+        pipeline: Text, such as ``"func.func(cse),split-linear"``, or parsed steps.
+        run: Where passes report to; a new one by default.
+
+    Returns:
+        The run with the artefacts of the passes, once the manager has run.
+
+    Raises:
+        UsageError: An unknown pass, or wrong options.
+    """
+    run = run or PassRun()
+    for step in parse_pipeline(pipeline) if isinstance(pipeline, str) else pipeline:
+        register_passes()
+        if isinstance(step, NativePass):
+            _add_native_pass(manager, step)
+        else:
+            manager.add(_make_pass_callback(step, run), step.name, argument=step.to_pipeline_text())
+    return run
+
+
+def _make_pass_callback(step: Pass, run: PassRun) -> Callable[[ir.Operation, Any], None]:
+    def apply_to_op(op: ir.Operation, external: Any) -> None:
+        try:
+            if op.name != MODULE:
+                raise HespasError(f"{step.name} is a pass on {MODULE}, not on {op.name}", op=op)
+            # The bindings give no ir.Module for an op; its view has the same properties.
+            module: Any = op.opview
+            run.forget_facts()  # other passes of the manager may have run
+            with forward_diagnostics(module, run):
+                for one in insert_prepare(module, [step]):
+                    assert isinstance(one, Pass)
+                    with run.keep_facts(one.keeps):
+                        _apply_python_pass(one, module, run)
+        except HespasError as error:
+            location: Any = _find_location(error.where, op)
+            location.emit_error(f"{step.name}: {error.reason}")
+            external.signal_pass_failure()
+
+    return apply_to_op
 
 
 def _apply_python_pass(step: Pass, module: ir.Module, run: PassRun) -> None:
     try:
+        if step.prepares:
+            from hespas.passes.annotate.stale_costs import refresh_facts  # slow to import
+
+            refresh_facts(module, run)
         artefact = step.apply(module, run)
         if artefact is not None:
             run.artefacts.append(artefact)
@@ -178,6 +412,10 @@ def _apply_python_pass(step: Pass, module: ir.Module, run: PassRun) -> None:
         error.where = fill_in_file_name(error.where, run.input_name)
         raise
     except RuntimeError as error:
+        raised = find_walk_error(str(error))
+        if raised is not None:
+            raised.where = fill_in_file_name(raised.where, run.input_name)
+            raise raised from None
         if not is_encoding_error(error):
             raise
         raise HespasError(

@@ -26,6 +26,7 @@ PASSES = {
     "split-individual": "hespas.passes.split.split_individual:SplitIndividualPass",
     "split-linear": "hespas.passes.split.split_linear:SplitLinearPass",
     "strip-costs": "hespas.passes.annotate.strip_costs:StripCostsPass",
+    "unsplit": "hespas.passes.split.unsplit:UnsplitPass",
     "xla-optimize": "hespas.passes.optimize.xla_optimize:XlaOptimizePass",
 }
 _ESTIMATOR_SUFFIX = "-annotate"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 from hespas.support.terminal_text import escape_controls
@@ -32,15 +32,20 @@ class HespasError(Exception):
         op: The operation to name; its location is the default of ``where``.
         where: The place, as ``file:line:col`` if it is known.
         remedy: What the user can do.
+
+    Attributes:
+        notes: The diagnostics of MLIR beside the message: severity, place and text of each.
     """
 
     def __init__(
         self, message: str, *, op: OperationLike | None = None, where: str = "", remedy: str = ""
     ) -> None:
+        op = getattr(op, "operation", op)  # the name of an OpView of a function is its symbol
         self.message = message.rstrip(" \n;:,")  # of other tools, which go on in what was cut off
         self.op_name = op.name if op is not None else ""
         self.where = where or (format_source_position(op.location) if op is not None else "")
         self.remedy = remedy
+        self.notes: list[tuple[str, str, str]] = []
         super().__init__(message)
 
     @property
@@ -81,6 +86,23 @@ def format_source_position(location: Any) -> str:
             name = _read_first_string(leaf) if _locations_are_text else leaf.filename
             return name if leaf.start_line == 0 else f"{name}:{leaf.start_line}:{leaf.start_col}"
     return ""
+
+
+NAMED_PLACES = 3
+
+
+def format_op_place(op: OperationLike, file: str) -> str:
+    """Return ``stablehlo.tanh (in.mlir:9:5)``; ``file`` is the name of text from memory."""
+    position = format_source_position(op.location)
+    return f"{op.name} ({fill_in_file_name(position, file)})" if position else op.name
+
+
+def format_some_places(places: Iterable[str]) -> str:
+    """Return the first places and the number of the others: ``A, B, C and 2 more``."""
+    distinct = list(dict.fromkeys(places))
+    remaining = len(distinct) - NAMED_PLACES
+    more = f" and {remaining} more" if remaining > 0 else ""
+    return ", ".join(distinct[:NAMED_PLACES]) + more
 
 
 def find_source_file(location: Any) -> str:
@@ -125,6 +147,27 @@ def _read_first_string(location: Any) -> str:
         escaped,
     )
     return unescaped.decode(errors="replace")
+
+
+# The last exception of a traceback, if it is a HespasError: class, place, op and message.
+RAISED_ERROR = re.compile(
+    r"\n(?P<class>[\w.]+): (?:(?P<where>(?!error: )[^\n]*?): )?error: "
+    r"(?:'(?P<op>[\w.$-]+)': )?(?P<message>[^\n]*)\s*\Z"
+)
+
+
+def find_walk_error(text: str) -> HespasError | None:
+    """Return the HespasError that the callback of MLIR's ``Operation.walk`` raised, or None.
+
+    ``walk`` raises a RuntimeError whose text is the traceback of the callback's exception.
+    """
+    match = RAISED_ERROR.search(text) if text.startswith("Exception raised in callback") else None
+    if match is None:
+        return None
+    kind = UsageError if match["class"].endswith("UsageError") else HespasError
+    error = kind(match["message"], where=match["where"] or "")
+    error.op_name = match["op"] or ""
+    return error
 
 
 def is_encoding_error(error: RuntimeError) -> bool:

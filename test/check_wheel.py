@@ -1,8 +1,12 @@
-"""Build the sdist and from it the wheel, install the wheel in an empty environment, and run it."""
+"""Build the sdist and from it the wheel, install the wheel in an empty environment, and run it.
+
+The pages about packages of one's own are followed there word by word.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -40,9 +44,22 @@ assert b"<script>" in render_page("it", "has its style and script", [])
 """
 
 
-def run(*command: str | Path, cwd: Path) -> str:
-    """Run a command without the caller's ``PYTHONPATH``; returns what it printed."""
+PACKAGE_PAGES = ("own-package", "own-estimator", "own-tests")  # of docs/how-to
+PAGE_TOOLS = ("flit_core", "lit", "filecheck")  # that the pages say are needed
+BLOCK = re.compile(r"^```(\w[^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def run(*command: str | Path, cwd: Path, path: Path | None = None) -> str:
+    """Run a command without the caller's ``PYTHONPATH``; returns what it printed.
+
+    Args:
+        command: The command and its arguments.
+        cwd: The folder to run it in.
+        path: A folder that is searched for commands first.
+    """
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    if path is not None:
+        environment["PATH"] = f"{path}{os.pathsep}{environment['PATH']}"
     done = subprocess.run(
         [str(word) for word in command],
         cwd=cwd, env=environment, capture_output=True, text=True, check=False,
@@ -50,6 +67,23 @@ def run(*command: str | Path, cwd: Path) -> str:
     if done.returncode:
         sys.exit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
     return done.stdout
+
+
+def follow_page(page: Path, folder: Path, python: Path) -> None:
+    """Write the files of a page and run its commands, in their order, in an empty folder."""
+    folder.mkdir()
+    (folder / "docs").mkdir()
+    (folder / "docs" / "examples").symlink_to(ROOT / "docs" / "examples")
+    for kind, text in BLOCK.findall(page.read_text()):
+        if "=" in kind:
+            file = folder / kind.split("=")[1]
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        elif kind.strip() == "python":
+            run(python, "-c", text, cwd=folder, path=python.parent)
+        elif kind.strip() in ("sh", "sh fails"):
+            script = f"! {{\n{text}}}\n" if kind.strip() == "sh fails" else text
+            run("bash", "-e", "-o", "pipefail", "-c", script, cwd=folder, path=python.parent)
 
 
 def main() -> None:
@@ -88,6 +122,9 @@ def main() -> None:
             run(python, "-m", "hespas.hespas_chakra_gen", config, *published, cwd=folder)
         for tool in ("hespas_chakra_gen", "hespas_mlir_splitter", "hespas_mlir_analyzer"):
             run(bin_ / tool, "--help", cwd=folder)
+        run(*pip, "pip", *PAGE_TOOLS, cwd=folder)
+        for page in PACKAGE_PAGES:
+            follow_page(ROOT / "docs" / "how-to" / f"{page}.md", folder / page, python)
         print(f"wheel: {wheel.name} installs and runs")
 
 

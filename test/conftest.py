@@ -30,7 +30,7 @@ LONGEST = (
     "test_generated", "test_plan_functions", "test_measure_dask", "test_verify", "test_sweep_dask",
     "test_memory", "test_sim_embedded", "test_supervisor", "test_conventions",
     "test_sim_astra_rows", "test_prepare_trips", "test_training_options", "test_ring_attention",
-    "test_gate",
+    "test_gate", "test_growth", "test_stale_facts",
 )  # fmt: skip
 # Their tests share no fixtures: each test, or each parametrised function, may run on any worker.
 SPREAD_BY_TEST = {

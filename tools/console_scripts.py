@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
 
-from hespas.support import supervised_process
+from hespas.support import deferred_numpy, supervised_process
 from hespas.support.errors import OUT_OF_FILES, HespasError, UsageError, is_encoding_error
 from hespas.support.terminal_text import EscapingStream
 
@@ -154,6 +154,7 @@ def _run_tool_and_exit(main: MainFunction) -> NoReturn:
     """
     global _exits_at_once
     _exits_at_once = True
+    deferred_numpy.defer_numpy()
     gc.disable()  # there are no cycles to free, and a collection of a million objects takes seconds
     code = run_tool_main(main)
     for stream in (sys.stdout, sys.stderr):

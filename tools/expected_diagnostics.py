@@ -3,23 +3,74 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from hespas.support.errors import HespasError
 
 SEPARATOR = re.compile(rb"^// -----[^\n]*\n", re.MULTILINE)
-EXPECTED_ERROR = re.compile(
-    r"//\s*expected-error(?:-re)?\s*(?:@([+-]\d+|above|below|unknown))?\s*\{\{(.*?)\}\}"
+EXPECTED = re.compile(
+    r"expected-(?P<kind>error|note|remark|warning)(?P<re>-re)?\s*"
+    r"(?:@(?P<line>[+-]\d+|above|below|unknown))?\s*\{\{(?P<text>.*)\}\}"
 )
+OFFSETS = {"above": -1, "below": 1}
+PLACE = re.compile(r"(?P<file>[^\s()][^()]*?):(?P<line>\d+):\d+")
 
 
 @dataclass(frozen=True)
-class ExpectedError:
-    """An ``expected-error`` comment; ``line`` is None if the error may be on any line."""
+class Diagnostic:
+    """An error, a warning, a remark or a note.
 
+    Attributes:
+        kinds: Its kinds. A note of hespas is a note or a remark: it may stand alone.
+        line: The line of its place; None if it has none.
+        text: The message; that of an error has its place.
+    """
+
+    kinds: tuple[str, ...]
     line: int | None
     text: str
+
+
+@dataclass(frozen=True)
+class ExpectedDiagnostic:
+    """An ``expected-error`` comment, or one for a warning, a remark or a note.
+
+    Attributes:
+        kind: error, warning, remark or note.
+        line: The line of its place; None for a diagnostic without a place.
+        text: The text between the outer braces.
+        pattern: What the message must contain.
+    """
+
+    kind: str
+    line: int | None
+    text: str
+    pattern: re.Pattern[str]
+
+    def matches(self, diagnostic: Diagnostic) -> bool:
+        return (
+            self.kind in diagnostic.kinds
+            and self.line == diagnostic.line
+            and self.pattern.search(diagnostic.text) is not None
+        )
+
+
+def build_diagnostic(kinds: tuple[str, ...], text: str, place: str = "") -> Diagnostic:
+    """Build a diagnostic whose place is ``place``, or the first place in its text."""
+    return Diagnostic(kinds, _find_line(place or text), text)
+
+
+def list_error_diagnostics(error: HespasError) -> list[Diagnostic]:
+    """List an error, and the diagnostics of MLIR that belong to it."""
+    first = Diagnostic(("error",), _find_line(error.where), str(error))
+    return [first, *(build_diagnostic((kind,), text, place) for kind, place, text in error.notes)]
+
+
+def _find_line(text: str) -> int | None:
+    place = PLACE.search(text)
+    return int(place["line"]) if place else None
 
 
 def split_at_separators(data: bytes, name: str) -> list[tuple[int, bytes]]:
@@ -34,41 +85,64 @@ def split_at_separators(data: bytes, name: str) -> list[tuple[int, bytes]]:
     return parts
 
 
-def _parse_expected_errors(chunk: bytes, first_line: int) -> list[ExpectedError]:
-    """Parse the expected errors of a part; lines are counted from 1 in the whole file."""
-    expected_errors = []
-    for number, line in enumerate(chunk.decode(errors="replace").splitlines(), first_line + 1):
-        for match in EXPECTED_ERROR.finditer(line):
-            where = match[1] or "+0"
-            offsets = {"above": -1, "below": 1}
-            at = None if where == "unknown" else number + (offsets.get(where) or int(where))
-            expected_errors.append(ExpectedError(at, match[2]))
-    return expected_errors
-
-
 def compare_diagnostics(
-    chunk: bytes, first_line: int, name: str, reported_errors: Sequence[HespasError]
+    chunk: bytes, first_line: int, name: str, diagnostics: Sequence[Diagnostic]
 ) -> list[str]:
-    """Describe each missing and each unexpected error in one line."""
-    expected_errors = _parse_expected_errors(chunk, first_line)
+    """Describe each missing and each unexpected diagnostic in one line.
+
+    Args:
+        chunk: A part of the input.
+        first_line: The number of lines before it.
+        name: The name of the input.
+        diagnostics: What was reported.
+
+    Raises:
+        HespasError: A regular expression of an expected diagnostic is wrong.
+    """
+    expected = list(_parse_expected_diagnostics(chunk, first_line, name))
     problems = []
-    for error in reported_errors:
-        match = re.search(r":(\d+):\d+$", error.where)
-        line = int(match[1]) if match else None
-        match_expected = next(
-            (
-                expected
-                for expected in expected_errors
-                if expected.text in str(error) and expected.line in (None, line)
-            ),
-            None,
-        )
-        if match_expected:
-            expected_errors.remove(match_expected)
+    for diagnostic in diagnostics:
+        matching = next((one for one in expected if one.matches(diagnostic)), None)
+        if matching is not None:
+            expected.remove(matching)
         else:
-            problems.append(f"unexpected error: {error}")
+            kind = diagnostic.kinds[0]
+            # The text of an error has its place.
+            place = "" if kind == "error" else f"{name}:{diagnostic.line or '?'}: "
+            problems.append(f"{place}unexpected {kind}: {diagnostic.text}")
     problems += [
-        f'{name}:{expected.line or "?"}: expected error "{expected.text}" was not produced'
-        for expected in expected_errors
+        f'{name}:{one.line or "?"}: expected {one.kind} "{one.text}" was not produced'
+        for one in expected
     ]
     return problems
+
+
+def _parse_expected_diagnostics(
+    chunk: bytes, first_line: int, name: str
+) -> Iterator[ExpectedDiagnostic]:
+    """Parse the comments of a part; lines are counted from 1 in the whole file."""
+    for number, line in enumerate(chunk.decode(errors="replace").splitlines(), first_line + 1):
+        # Braces are matched to the last ones before the next comment: a text may contain some.
+        starts = [match.start() for match in re.finditer("expected-", line)]
+        for start, end in pairwise([*starts, len(line)]):
+            match = EXPECTED.match(line[start:end])
+            if match is None:
+                continue
+            where = match["line"] or "+0"
+            at = None if where == "unknown" else number + (OFFSETS.get(where) or int(where))
+            pattern = _compile_expected_text(match["text"], bool(match["re"]), f"{name}:{number}")
+            yield ExpectedDiagnostic(match["kind"], at, match["text"], pattern)
+
+
+def _compile_expected_text(text: str, is_regex: bool, where: str) -> re.Pattern[str]:
+    """Compile a text, in which ``{{...}}`` is a regular expression if ``is_regex``."""
+    if not is_regex:
+        return re.compile(re.escape(text))
+    parts = re.split(r"\{\{(.*?)\}\}", text)
+    source = "".join(
+        f"(?:{part})" if number % 2 else re.escape(part) for number, part in enumerate(parts)
+    )
+    try:
+        return re.compile(source)
+    except re.error as error:
+        raise HespasError(f"expected-...-re: {error}", where=where) from None

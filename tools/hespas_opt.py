@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hespas.support import output_file, supervised_process
-from hespas.support.errors import HespasError, UsageError
+from hespas.support.errors import HespasError, UsageError, fill_in_file_name
 from hespas.tools import console_scripts
 from hespas.tools.commands.shared_flags import add_module_flags
 
 if TYPE_CHECKING:
     from hespas.passes.pipeline import PipelineStep
+    from hespas.tools.expected_diagnostics import Diagnostic
 
 DESCRIPTION = """\
 Read StableHLO (MLIR text or bytecode, portable artifact, HLO text or protobuf, also .xz or .gz)
@@ -45,9 +49,23 @@ def build_parser(with_passes: bool = False) -> argparse.ArgumentParser:
     add = parser.add_argument
     add("-h", "--help", action="store_true", help="show this help and exit")
     add("--version", action="store_true", help="show the version and exit")
+    add("--list-passes", action="store_true", help="list all passes, native ones too, and exit")
     add_module_flags(parser)
+    _add_form_flags(parser)
+    _add_reading_flags(parser)
+    _add_pipeline_flags(parser)
+    return parser
+
+
+def _add_form_flags(parser: argparse.ArgumentParser) -> None:
+    """Add what determines the form of the printed module."""
+    add = parser.add_argument
     add("--disable-output", action="store_true", help="do not print the module")
     add("--mlir-print-op-generic", action="store_true", help="print ops in the generic form")
+    add(
+        "--mlir-print-local-scope", action="store_true",
+        help="print attributes and locations in place, without aliases",
+    )  # fmt: skip
     add(
         "--mlir-elide-elementsattrs-if-larger", type=int, metavar="N",
         help="elide the values of constants with more than N elements",
@@ -56,42 +74,79 @@ def build_parser(with_passes: bool = False) -> argparse.ArgumentParser:
         "--typed-attributes", action="store_true",
         help="print #hespas.cost<...> instead of dictionaries",
     )  # fmt: skip
-    add("--allow-unregistered-dialect", action="store_true", help="accept ops of unknown dialects")
+
+
+def _add_reading_flags(parser: argparse.ArgumentParser) -> None:
+    """Add how the input is read, and what is expected of it."""
+    add = parser.add_argument
     add(
-        "--split-input-file",
-        action="store_true",
+        "--irdl-file", action="append", default=[], metavar="FILE",
+        help="accept and verify the ops that this IRDL file defines; may be repeated",
+    )  # fmt: skip
+    add(
+        "--split-input-file", action="store_true",
         help="process the parts between '// -----' separately",
-    )
+    )  # fmt: skip
     add(
         "--verify-diagnostics", action="store_true",
-        help="check that errors match the expected-error comments",
-    )  # fmt: skip
-    add("--print-pipeline", action="store_true", help="print the pipeline on stderr before it runs")
-    add(
-        "--mlir-print-ir-after", action="append", default=[], metavar="PASS",
-        help="print the module on stderr after this pass; may be repeated",
+        help="check that errors, warnings, remarks and notes match the expected-error, "
+        "-warning, -remark and -note comments",
     )  # fmt: skip
     add(
-        "--mlir-print-ir-after-all", action="store_true",
-        help="print the module on stderr after every pass",
+        "--run-reproducer", action="store_true",
+        help="run the pipeline that a reproducer contains",
     )  # fmt: skip
-    add(
-        "--timing",
-        "--mlir-timing",
-        action="store_true",
-        help="print the time of each pass on stderr",
-    )
     add(
         "--keep-going", action="store_true",
         help="tag and count ops without a cost rule instead of stopping",
     )  # fmt: skip
+
+
+def _add_pipeline_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the pipeline, and what is done around its passes."""
+    add = parser.add_argument
     add(
-        "-p",
-        "--pass-pipeline",
-        metavar="TEXT",
+        "-p", "--pass-pipeline", metavar="TEXT",
         help="textual pipeline; may be combined with pass flags",
-    )
-    return parser
+    )  # fmt: skip
+    add(
+        "--print-pipeline", action="store_true",
+        help="print the pipeline on stderr as it was given, before the input is read",
+    )  # fmt: skip
+    add(
+        "--dump-pass-pipeline", action="store_true",
+        help="print the pipeline on stderr as it runs: with prepare, and native passes nested",
+    )  # fmt: skip
+    add(
+        "--verify-each", action="store_true",
+        help="verify the module after each pass; by default, consecutive passes of hespas are "
+        "verified together",
+    )  # fmt: skip
+    for when, verb in (("before", "before"), ("after", "after")):
+        add(
+            f"--mlir-print-ir-{when}", action="append", default=[], metavar="PASS",
+            help=f"print the module on stderr {verb} this pass; may be repeated",
+        )  # fmt: skip
+        add(
+            f"--mlir-print-ir-{when}-all", action="store_true",
+            help=f"print the module on stderr {verb} every pass",
+        )  # fmt: skip
+    add(
+        "--mlir-print-ir-after-change", action="store_true",
+        help="print the module on stderr after every pass that changed it",
+    )  # fmt: skip
+    add(
+        "--mlir-print-ir-after-failure", action="store_true",
+        help="print the module on stderr after a pass that failed",
+    )  # fmt: skip
+    add(
+        "--mlir-pass-pipeline-crash-reproducer", metavar="FILE",
+        help="write the module before the pass that fails, with the rest of the pipeline",
+    )  # fmt: skip
+    add(
+        "--timing", "--mlir-timing", action="store_true",
+        help="print the time and share of reading, each pass and printing on stderr",
+    )  # fmt: skip
 
 
 def _format_pass_help() -> str:
@@ -106,17 +161,23 @@ def _format_pass_help() -> str:
             lines.append(f"      ({error.message})")
             continue
         lines.append(f"      {cls.get_help_summary()}")
-        for spelled, field in cls.list_spelled_options():
-            value = str(field.default).lower() if field.default in (True, False) else field.default
+        for spelled, declared in cls.list_spelled_options():
+            value = declared.default
+            value = str(value).lower() if value in (True, False) else value
             default = f" (default {value})" if value not in ("", None) else ""
-            lines.append(f"        {spelled}: {field.metadata['help']}{default}")
+            lines.append(f"        {spelled}: {declared.metadata['help']}{default}")
     return "\n".join(lines)
+
+
+def list_flags(parser: argparse.ArgumentParser) -> list[str]:
+    """List the flags of a parser."""
+    return [string for action in parser._actions for string in action.option_strings]
 
 
 def _parse_arguments(argv: Sequence[str]) -> tuple[argparse.Namespace, list[PipelineStep]]:
     """Parse the options, and the passes in the order of their flags; raises UsageError."""
     parser = build_parser()
-    own = {string for action in parser._actions for string in action.option_strings}
+    own = set(list_flags(parser))
     with_value = {
         string
         for action in parser._actions
@@ -158,7 +219,7 @@ def _build_pass_step(name: str, options: str) -> PipelineStep:
 
     if registry.is_pass_name(name):
         return build_pass(registry.load_pass_class(name), pipeline.parse_options(options))
-    return pipeline.NativePass(f"{name}{{{options}}}" if options else name)
+    return pipeline.NativePass(f"{name}{{{options}}}" if options else name, is_flag=True)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -172,114 +233,236 @@ def main(argv: Sequence[str]) -> int:
 
         print(f"hespas-opt {__version__}")
         return 0
+    if options.list_passes:
+        print(_format_pass_list())
+        return 0
     from hespas import frontends
     from hespas.passes import pipeline
 
+    _check_options(options)
     supervised_process.handle_interrupts_in_child()
     if options.print_pipeline:
         print(pipeline.format_pipeline(steps), file=sys.stderr)
     if options.output != "-" and not options.disable_output:
         output_file.check_writable_file(options.output)
-    if options.split_input_file or options.verify_diagnostics:
-        return _process_parts(options, steps)
+    job = _OptJob(options, steps)
+    if options.split_input_file or options.verify_diagnostics or options.run_reproducer:
+        return _process_parts(job)
     name = "<stdin>" if options.input == "-" else frontends.to_display_name(options.input)
     read = functools.partial(frontends.read_module, options.input)
-    _write_module_output(options, _run_pass_pipeline(options, steps, read, name))
+    _write_module_output(options, job.process_module(read, name))
     return 0
 
 
-def _process_parts(options: argparse.Namespace, steps: Sequence[PipelineStep]) -> int:
-    """Process each part of the input separately, and check expected errors; returns exit code."""
+def _check_options(options: argparse.Namespace) -> None:
+    """Raise UsageError for options that exclude each other."""
+    if options.emit_bytecode:
+        for flag in ("split_input_file", "typed_attributes"):
+            if getattr(options, flag):
+                spelled = flag.replace("_", "-")
+                raise UsageError(
+                    f"--{spelled} is for text, and --emit-bytecode writes none",
+                    remedy="leave one of them out",
+                )
+
+
+def _format_pass_list() -> str:
+    """Format the names of all passes with their first lines, and of native ones with their op."""
+    from hespas.dialects.mlir import make_context
+    from hespas.passes import registry
+    from hespas.passes.native_passes import MODULE, list_native_passes
+
+    lines = ["passes of hespas and of installed packages:"]
+    for name in registry.list_pass_names():
+        try:
+            summary = registry.load_pass_class(name).get_help_summary()
+        except HespasError as error:  # a package is incomplete
+            summary = f"({error.message})"
+        lines.append(f"  --{name:32} {summary}")
+    lines.append("passes of MLIR, StableHLO, mhlo and Shardy:")
+    for name, anchor in list_native_passes(make_context()):
+        lines.append(f"  --{name}" if anchor == MODULE else f"  --{name:32} on {anchor}")
+    return "\n".join(lines)
+
+
+def _process_parts(job: _OptJob) -> int:
+    """Process each part of the input separately; returns the exit code.
+
+    Without ``--verify-diagnostics`` each part with an error is reported, and the others are
+    printed.
+    """
     from hespas import frontends
     from hespas.tools import expected_diagnostics
 
+    options = job.options
     name, data = frontends.read_unpacked_bytes(options.input)
+    if options.run_reproducer:
+        from hespas.tools import pass_reproducer
+
+        job.steps = pass_reproducer.read_pipeline(data, name)
     parts = [(0, data)]
     if options.split_input_file:
         parts = expected_diagnostics.split_at_separators(data, name)
-    outputs, failures = [], []
+    outputs, problems = [], []
     for line, part in parts:
-        reported_errors = []
+        # Blank lines replace the parts before, so that source positions are right.
+        parse = functools.partial(frontends.parse_module, b"\n" * line + part, name)
+        job.diagnostics.clear()
         try:
-            # Blank lines replace the parts before, so that source positions are right.
-            parse = functools.partial(frontends.parse_module, b"\n" * line + part, name)
-            outputs.append(_run_pass_pipeline(options, steps, parse, name))
+            outputs.append(job.process_module(parse, name))
+        except UsageError:
+            raise
         except HespasError as error:
             if not options.verify_diagnostics:
-                raise
-            reported_errors = [error]
+                problems.append(str(error))
+            job.diagnostics += expected_diagnostics.list_error_diagnostics(error)
         if options.verify_diagnostics:
-            failures += expected_diagnostics.compare_diagnostics(part, line, name, reported_errors)
-    if failures:
-        print("\n".join(failures), file=sys.stderr)
-        return console_scripts.EXIT_ERROR
+            problems += expected_diagnostics.compare_diagnostics(part, line, name, job.diagnostics)
+    if problems:
+        print("\n".join(problems), file=sys.stderr)
     if not options.verify_diagnostics:
         _write_module_output(options, b"// -----\n\n".join(outputs))
-    return 0
+    return console_scripts.EXIT_ERROR if problems else 0
 
 
-def _run_pass_pipeline(
-    options: argparse.Namespace,
-    steps: Sequence[PipelineStep],
-    read_module: Callable[[Any], Any],
-    name: str,
-) -> bytes:
-    """Run the pipeline on one module and return its text or bytecode.
+@dataclass
+class _OptJob:
+    """The options, the passes, and what is reported of one module."""
 
-    Args:
-        options: The options of the tool.
-        steps: The passes.
-        read_module: Reads the module into a context.
-        name: The name of the file, for messages.
+    options: argparse.Namespace
+    steps: Sequence[PipelineStep]
+    diagnostics: list[Diagnostic] = field(default_factory=list)
 
-    Raises:
-        HespasError: The module cannot be read, or a pass fails.
-    """
-    from hespas.dialects.mlir import make_context
+    def process_module(self, read_module: Callable[[Any], Any], name: str) -> bytes:
+        """Run the pipeline on one module and return its text or bytecode.
+
+        Args:
+            read_module: Reads the module into a context.
+            name: The name of the file, for messages.
+
+        Raises:
+            HespasError: The module cannot be read, or a pass fails.
+        """
+        from hespas.dialects.mlir import make_context
+        from hespas.passes import pipeline
+        from hespas.passes.base import PassRun, ignore_note, print_note
+
+        options = self.options
+        start = time.perf_counter()
+        timings: list[tuple[str, float]] = []
+        context = make_context(allow_unregistered=bool(options.irdl_file))
+        flags = [flag[2:] for flag in list_flags(build_parser())]
+        steps = pipeline.resolve_native_passes(self.steps, context, flags)
+        with self._capture_diagnostics(context):
+            module = self._read_module(read_module, context, name)
+            timings.append(("read", time.perf_counter() - start))
+            steps = pipeline.insert_prepare(module, steps)
+            if options.dump_pass_pipeline:
+                print(_format_pipeline_dump(steps), file=sys.stderr)
+            run = PassRun(
+                input_name=name,
+                keep_going=options.keep_going,
+                note=ignore_note if options.verify_diagnostics else print_note,
+            )
+            pipeline.run_pipeline(
+                module,
+                steps,
+                run,
+                instrumentation=self._list_instrumentation(steps),
+                timings=timings,
+                verify_each=options.verify_each,
+            )
+        before_print = time.perf_counter()
+        with supervised_process.describe_activity(f"{name}: error: the printing of the module"):
+            data = self._render_module(module)
+        if options.timing:
+            end = time.perf_counter()
+            timings.append(("print", end - before_print))
+            _print_timings(timings, end - start)
+        return data
+
+    def _read_module(self, read_module: Callable[[Any], Any], context: Any, name: str) -> Any:
+        options = self.options
+        from hespas.dialects.mlir import accepts_unregistered_ops
+
+        dialects = None
+        if options.irdl_file:
+            from hespas.frontends.irdl_dialects import load_irdl_dialects
+
+            dialects = load_irdl_dialects(options.irdl_file)
+        module = read_module(context)
+        if dialects is not None:
+            try:
+                if not accepts_unregistered_ops():
+                    dialects.check_known_ops(module)
+                dialects.verify_module(module)
+            except HespasError as error:
+                error.where = fill_in_file_name(error.where, name)
+                raise
+        return module
+
+    def _list_instrumentation(self, steps: Sequence[PipelineStep]) -> list[Any]:
+        from hespas.tools.ir_printing import IrPrinting
+
+        listed: list[Any] = [IrPrinting.from_arguments(self.options, steps)]
+        path = self.options.mlir_pass_pipeline_crash_reproducer
+        if path:
+            from hespas.tools import pass_reproducer
+
+            listed.append(pass_reproducer.ReproducerWriting(path, list(steps)))
+        return listed
+
+    @contextlib.contextmanager
+    def _capture_diagnostics(self, context: Any) -> Iterator[None]:
+        """Collect the warnings, remarks and notes of all passes, if diagnostics are verified."""
+        if not self.options.verify_diagnostics:
+            yield
+            return
+        from hespas.dialects.mlir import PassDiagnostic
+        from hespas.dialects.mlir_diagnostics import list_diagnostics
+        from hespas.tools.expected_diagnostics import build_diagnostic
+
+        def collect(diagnostic: Any) -> bool:
+            for severity, place, text in list_diagnostics(diagnostic, context):
+                # A note of hespas stands alone, as a remark of MLIR does.
+                is_own_note = isinstance(diagnostic, PassDiagnostic) and severity == "remark"
+                kinds = ("note", "remark") if is_own_note else (severity,)
+                self.diagnostics.append(build_diagnostic(kinds, text, place))
+            return True
+
+        handler = context.attach_diagnostic_handler(collect)
+        try:
+            yield
+        finally:
+            handler.detach()
+
+    def _render_module(self, module: Any) -> bytes:
+        """Render the module in the form that the options select; nothing if it is not written."""
+        options = self.options
+        if options.disable_output or options.output == "/dev/null":
+            return b""
+        if options.emit_bytecode:
+            from hespas.workflows import module_output
+
+            return module_output.to_mlir_bytecode(module)
+        from hespas.tools.ir_printing import PrintOptions
+
+        return PrintOptions.from_arguments(options).render(module)
+
+
+def _format_pipeline_dump(steps: Sequence[PipelineStep]) -> str:
     from hespas.passes import pipeline
-    from hespas.passes.base import PassRun
 
-    context = make_context()
-    context.allow_unregistered_dialects = options.allow_unregistered_dialect
-    module = read_module(context)
-    run = PassRun(input_name=name, keep_going=options.keep_going)
-    shown = {part for item in options.mlir_print_ir_after for part in item.split(",")}
-    unknown = shown - {step.name for step in steps} - {"prepare"}
-    if unknown:
-        raise UsageError(f"--mlir-print-ir-after: '{min(unknown)}' is not in the pipeline")
-
-    def print_ir_after(current: Any, step: PipelineStep) -> None:
-        if options.mlir_print_ir_after_all or step.name in shown:
-            print(f"// -----// IR Dump After {step.to_pipeline_text()} //----- //", file=sys.stderr)
-            print(current, file=sys.stderr)
-
-    timings: list[tuple[str, float]] | None = [] if options.timing else None
-    pipeline.run_pipeline(module, steps, run, after=print_ir_after, timings=timings)
-    for spelled, seconds in timings or []:
-        print(f"{seconds:10.4f} s  {spelled}", file=sys.stderr)
-    if options.disable_output or options.output == "/dev/null":
-        return b""
-    with supervised_process.describe_activity(f"{name}: error: the printing of the module"):
-        return _render_module(options, module)
-
-
-def _render_module(options: argparse.Namespace, module: Any) -> bytes:
-    """Render the module in the form that the options select."""
-    if options.typed_attributes:
-        from hespas.dialects import typed_attrs
-
-        return typed_attrs.to_typed_text(module).encode()
-
-    from hespas.workflows import module_output
-
-    if options.emit_bytecode:
-        return module_output.to_mlir_bytecode(module)
-    return module_output.to_mlir_text(
-        module,
-        locations=options.mlir_print_debuginfo,
-        print_generic_op_form=options.mlir_print_op_generic,
-        large_elements_limit=options.mlir_elide_elementsattrs_if_larger,
+    return (
+        f"Pass Manager with {len(steps)} passes:\nbuiltin.module({pipeline.format_pipeline(steps)})"
     )
+
+
+def _print_timings(timings: Sequence[tuple[str, float]], total_s: float) -> None:
+    """Print the seconds and the share of each step; the rest is imports and verification."""
+    rest_s = total_s - sum(seconds for _, seconds in timings)
+    for name, seconds in [*timings, ("rest", rest_s), ("total", total_s)]:
+        print(f"{seconds:10.4f} s {100 * seconds / total_s:5.1f} %  {name}", file=sys.stderr)
 
 
 def _write_module_output(options: argparse.Namespace, data: bytes) -> None:

@@ -31,7 +31,7 @@ Program = Union[str, bytes, "os.PathLike[str]", ir.Module, Any]
 """MLIR or HLO text or bytes, a file, an ``ir.Module``, or a ``jax.stages.Lowered``."""
 
 
-def read(program: Program) -> ir.Module:
+def read(program: Program, *, allow_unregistered: bool = False) -> ir.Module:
     """Read a program into an MLIR module.
 
     Args:
@@ -39,6 +39,8 @@ def read(program: Program) -> ir.Module:
             HLO protobuf, also compressed as ``.xz`` or ``.gz``), the contents of such a file, an
             ``ir.Module``, or what ``jax.jit(f).lower(...)`` returns. A string with a line break is
             taken as text.
+        allow_unregistered: Whether ops of unknown dialects are accepted, in generic form. An
+            estimate needs their cost: a cost rule, or the option ``kernel_cost``.
 
     Returns:
         The module. A module in memory is returned as it is, without a copy.
@@ -46,7 +48,7 @@ def read(program: Program) -> ir.Module:
     Raises:
         HespasError: The program cannot be read or is not valid.
     """
-    return read_program(program)
+    return read_program(program, allow_unregistered=allow_unregistered)
 
 
 def estimate(

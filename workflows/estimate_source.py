@@ -56,14 +56,15 @@ def is_program_text(program: Any) -> bool:
     return isinstance(program, bytes) or (isinstance(program, str) and "\n" in program)
 
 
-def read_program(program: Any) -> ir.Module:
+def read_program(program: Any, *, allow_unregistered: bool = False) -> ir.Module:
     """Read a program as ``hespas.read`` does; raises HespasError."""
+    context = make_context(allow_unregistered=allow_unregistered)
     if isinstance(program, bytes):
-        return frontends.parse_module(program, "<bytes>", make_context())
+        return frontends.parse_module(program, "<bytes>", context)
     if is_program_text(program):
-        return frontends.parse_module(program.encode(), "<text>", make_context())
+        return frontends.parse_module(program.encode(), "<text>", context)
     if isinstance(program, (str, os.PathLike)):
-        return frontends.read_module(program, make_context())
+        return frontends.read_module(program, context)
     return frontends.from_jax(program)
 
 

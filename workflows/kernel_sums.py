@@ -63,7 +63,7 @@ class KernelSums:
                 return (~self._add_sum(terms, read_trip_count(op) or 0),)
             if op.name in BRANCHES:
                 return self._list_body_terms([max(op.regions, key=weigh_branch)])
-        if Cost.NAME not in op.attributes:  # the end of a block
+        if Cost.NAME not in op.attributes:  # a free op, or the end of a block
             return ()
         return (self._number_kernel(op),)
 

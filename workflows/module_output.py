@@ -17,7 +17,9 @@ def to_mlir_bytecode(module: ir.Module) -> bytes:
     return buffer.getvalue()
 
 
-def to_mlir_text(module: ir.Module, *, locations: bool = False, **options: Any) -> bytes:
+def to_mlir_text(
+    module: ir.Module | ir.Operation, *, locations: bool = False, **options: Any
+) -> bytes:
     """Serialise a module to MLIR text with a final line feed; ``options`` go to ``get_asm``."""
     data: Any = module.operation.get_asm(
         binary=True, enable_debug_info=locations, assume_verified=True, **options

@@ -18,7 +18,7 @@ from hespas.chakra.trace_steps import FS_PER_NS, ComputeContent, HostCopyContent
 from hespas.dialects.attrs import Cost, TargetAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import BRANCHES
-from hespas.estimators.base import CostItem, Estimator
+from hespas.estimators.base import FREE_COST, CostItem, Estimator
 from hespas.estimators.work import UnknownCost
 from hespas.passes.annotate.traverse import Annotation
 from hespas.passes.emit import module_stats
@@ -74,7 +74,7 @@ class ProgramReplay:
         steps = [step.content for step in traced.trace.steps]
         self._steps = [contents[id(each)] for each in steps if isinstance(each, ComputeContent)]
         self._executed = [
-            (name, numbers[cost.digest or ""], count)
+            (name, numbers.get(cost.digest or "", len(numbers)), count)  # else a free op
             for name, cost, count in module_stats.list_executed_ops(module, traced)
         ]
 
@@ -105,7 +105,8 @@ class ProgramReplay:
 
     def collect_stats(self, costs: Sequence[Cost], target: TargetAttr) -> dict[str, Any]:
         """Return the statistics at other costs, without the rows of regions."""
-        ops = [(name, costs[number], count) for name, number, count in self._executed]
+        known = [*costs, FREE_COST]
+        ops = [(name, known[number], count) for name, number, count in self._executed]
         return module_stats.replace_costs(self.statistics, ops, target)
 
 

@@ -149,13 +149,14 @@ class RunConfig(BaseModel):
     )
     kernel_cost: Annotated[
         str | None,
-        Flag("NAME=FLOPS,BYTES", separator=";"),
+        Flag("NAME=FLOPS:BYTES", separator=";"),
         BeforeValidator(_format_cost_mapping),
         WithJsonSchema(COST_SCHEMA),
     ] = Field(
         default=None,
-        description="work of one call of a custom call on one device, by the name of the kernel or "
-        "of the target; several separated by ; or a JSON file, or an object as in such a file",
+        description="work of one custom call, or of an op that hespas has no rule for, on one "
+        "device, by the name of the kernel, the target or the op; several separated by ; or a JSON "
+        "file, an object as in such a file, or a Python file with cost rules",
     )
     memory: Annotated[bool, Flag(off_help="do not compute the peak memory of a device")] = Field(
         default=True, description="compute the peak memory of a device"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hespas import configs
-from hespas.configs.kernel_costs import format_kernel_costs, parse_kernel_costs
+from hespas.configs.kernel_costs import parse_kernel_costs
 from hespas.configs.nccl_constants import find_nccl_generation
 from hespas.configs.system_spec import SystemSpec
 from hespas.configs.validation import validate_config
@@ -272,7 +272,7 @@ def collect_annotate_options(config: RunConfig) -> dict[str, str | bool]:
         name.replace("_", "-"): str(value) for name, value in measuring_values.items()
     }
     if config.kernel_cost:
-        options["kernel-cost"] = format_kernel_costs(parse_kernel_costs(config.kernel_cost))
+        options["kernel-cost"] = parse_kernel_costs(config.kernel_cost).to_text()
     return options
 
 

@@ -16,7 +16,7 @@ from hespas.configs.node_spec import NodeSpec
 from hespas.dialects.attrs import TargetAttr
 from hespas.dialects.mlir import ir, make_context
 from hespas.passes.annotate.stale_costs import refresh_costs
-from hespas.passes.base import PassRun
+from hespas.passes.base import PassRun, print_note
 from hespas.support.data_files import check_link, check_named_path, is_inside_folders
 from hespas.support.errors import HespasError
 from hespas.support.folder_publication import hold_folder_unchanged
@@ -211,5 +211,5 @@ def read_annotated_module(result: str) -> ir.Module:
     if target is not None and target.node:
         _check_node_place(target.node, result)
     if target is not None and target.estimator is not None:
-        refresh_costs(module, PassRun(input_name=frontends.to_display_name(path)))
+        refresh_costs(module, PassRun(input_name=frontends.to_display_name(path), note=print_note))
     return module

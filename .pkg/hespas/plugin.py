@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hespas.dialects.attrs import CommAttr, Cost, KernelAttr, RegionAttr, TargetAttr
-    from hespas.dialects.mlir import collect_functions, ir
+    from hespas.dialects.mlir import (
+        attach_diagnostic_handler,
+        collect_functions,
+        ir,
+        walk_operations,
+    )
     from hespas.dialects.xdsl_bridge import to_native_module, to_xdsl_module
     from hespas.estimators.base import CostItem, Estimator, setting
     from hespas.estimators.measure.base import MeasuringEstimator
@@ -37,7 +42,7 @@ if TYPE_CHECKING:
     from hespas.passes.annotate.stale_costs import refresh_costs
     from hespas.passes.annotate.traverse import Annotation, annotate_module
     from hespas.passes.base import Pass, PassRun, option
-    from hespas.passes.pipeline import run_pipeline
+    from hespas.passes.pipeline import PassInstrumentation, add_passes, run_pipeline
     from hespas.support.errors import HespasError
 
 __all__ = [
@@ -54,13 +59,16 @@ __all__ = [
     "MeasuringEstimator",
     "OpWork",
     "Pass",
+    "PassInstrumentation",
     "PassRun",
     "RegionAttr",
     "TargetAttr",
     "UnknownCost",
     "UnsupportedError",
     "WorkPart",
+    "add_passes",
     "annotate_module",
+    "attach_diagnostic_handler",
     "collect_functions",
     "compute_op_work",
     "compute_region_work",
@@ -78,11 +86,12 @@ __all__ = [
     "to_buffer_size",
     "to_native_module",
     "to_xdsl_module",
+    "walk_operations",
 ]
 
 _MODULES = {
     "hespas.dialects.attrs": "CommAttr Cost KernelAttr RegionAttr TargetAttr",
-    "hespas.dialects.mlir": "collect_functions ir",
+    "hespas.dialects.mlir": "attach_diagnostic_handler collect_functions ir walk_operations",
     "hespas.dialects.xdsl_bridge": "to_native_module to_xdsl_module",
     "hespas.estimators.base": "CostItem Estimator setting",
     "hespas.estimators.measure.base": "MeasuringEstimator",
@@ -97,7 +106,7 @@ _MODULES = {
     "hespas.passes.annotate.stale_costs": "refresh_costs",
     "hespas.passes.annotate.traverse": "Annotation annotate_module",
     "hespas.passes.base": "Pass PassRun option",
-    "hespas.passes.pipeline": "run_pipeline",
+    "hespas.passes.pipeline": "PassInstrumentation add_passes run_pipeline",
     "hespas.support.errors": "HespasError",
 }
 

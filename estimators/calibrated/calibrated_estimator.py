@@ -17,8 +17,8 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from hespas.configs.kernel_families import find_kernel_family
 from hespas.configs.node_spec import NodeSpec
-from hespas.configs.source_errors import find_kernel_family
 from hespas.dialects.attrs import CompilerEstimateAttr, Cost
 from hespas.estimators.base import (
     CompilerEstimateConfig,

@@ -3,20 +3,46 @@
 from __future__ import annotations
 
 import functools
-import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from hespas.dialects.buffer_sizes import (
+    BufferSize,
+    DynamicShape,
+    describe_element_type,
+    list_tuple_members,
+    to_buffer_size,
+)
 from hespas.dialects.mlir import ir
 from hespas.support.errors import HespasError
+
+__all__ = [
+    "BufferSize",
+    "DynamicShape",
+    "describe_element_type",
+    "list_tuple_members",
+    "to_buffer_size",
+]
 
 FMA_FLOPS = 2  # a multiply-add is two operations, as in XLA's HloCostAnalysis
 KEEP_GOING = (
     "use --keep-going to count it as a gap, or add a rule by the entry point hespas.cost_rules"
 )
 REFINE = "give the sizes with --prepare=dims=..., so that shapes can be refined"
+
+
+def explain_declaration(name: str) -> str:
+    """Say how the cost of an op or custom call of this name is declared, as a remedy.
+
+    ``kernel-cost=...`` is an option of the annotate passes, and with ``--`` a flag of commands.
+    """
+    return (
+        f"declare the work of {name} with kernel-cost={name}=FLOPS:BYTES, write a rule for it in a "
+        "file (kernel-cost=FILE.py) or a package (hespas.cost_rules), or use --keep-going to count "
+        "it as a gap"
+    )
 
 
 class UnknownCost(HespasError):
@@ -28,10 +54,6 @@ class UnknownCost(HespasError):
 
 class NotALeaf(TypeError):
     """The caller asked for the work of control flow or of a collective, which have none."""
-
-
-class DynamicShape(Exception):
-    """A type has no static size; ``compute_op_work`` turns this into a ``HespasError``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +126,8 @@ class CostRule:
         kind: The kind of kernel that the ops make.
         ops: The full names of the ops, such as ``stablehlo.add``.
         call_targets: The targets of custom calls; hespas's own rules use ``op_kinds`` instead.
+        discardable_attributes: The discardable attributes that the work depends on, by name. Of an
+            unregistered op and of a custom call the work may depend on any attribute.
         group: ``leaf`` for ops with work, ``free`` and ``terminator`` for ops without; the work of
             ``control``, ``collective`` and ``host`` ops is not computed by a rule.
     """
@@ -115,95 +139,8 @@ class CostRule:
     write: str = "results"
     ops: tuple[str, ...] = ()
     call_targets: tuple[str, ...] = ()
+    discardable_attributes: tuple[str, ...] = ()
     group: str = "leaf"
-
-
-@dataclass(frozen=True, slots=True)
-class BufferSize:
-    """The size of a value in memory.
-
-    Attributes:
-        bytes: The size, rounded up to whole bytes.
-        key: The key of the peak rate of the element type.
-        bits: The bits of one element in memory; of both parts of a complex number.
-    """
-
-    shape: tuple[int, ...]
-    elements: int
-    bytes: int
-    key: str
-    bits: int
-    is_complex: bool
-
-    @property
-    def flops_per_addition(self) -> int:
-        """The real operations of one addition."""
-        return 2 if self.is_complex else 1
-
-
-_EMPTY_SIZE = BufferSize((), 0, 0, "none", 0, False)
-
-
-@functools.lru_cache(maxsize=1 << 14)
-def to_buffer_size(type_: ir.Type) -> BufferSize:
-    """Return the size of a value of this type.
-
-    The bytes of a tuple are the sum of its members, and its other fields are those of the first
-    member. A token has size 0.
-
-    Raises:
-        DynamicShape: The type has no static shape, or an element type of unknown size.
-    """
-    if isinstance(type_, ir.TupleType):
-        members = [to_buffer_size(member) for member in list_tuple_members(type_)]
-        first = members[0] if members else _EMPTY_SIZE
-        size = sum(member.bytes for member in members)
-        return BufferSize(
-            first.shape, first.elements, size, first.key, first.bits, first.is_complex
-        )
-    if isinstance(type_, (ir.UnrankedTensorType, ir.UnrankedMemRefType)):
-        raise DynamicShape(str(type_))
-    if not isinstance(type_, (ir.RankedTensorType, ir.MemRefType)):
-        return _EMPTY_SIZE
-    if not type_.has_static_shape:
-        raise DynamicShape(str(type_))
-    shape = tuple(type_.shape)
-    elements = math.prod(shape)
-    key, bits, is_complex = describe_element_type(type_.element_type)
-    return BufferSize(shape, elements, -(-elements * bits // 8), key, bits, is_complex)
-
-
-def list_tuple_members(type_: ir.TupleType) -> list[ir.Type]:
-    """Return the members of a tuple type."""
-    return [type_.get_type(i) for i in range(type_.num_types)]
-
-
-def describe_element_type(type_: ir.Type) -> tuple[str, int, bool]:
-    """Return the key of the peak rate, the bits in memory, and whether the type is complex.
-
-    An i1 occupies a byte, as PRED does in XLA. Other types below a byte are packed. A quantised
-    type counts as its storage type.
-    """
-    if isinstance(type_, ir.ComplexType):
-        key, bits, _ = describe_element_type(type_.element_type)
-        return key, 2 * bits, True
-    if isinstance(type_, ir.IntegerType):
-        return f"i{type_.width}", 8 if type_.width == 1 else type_.width, False
-    if isinstance(type_, ir.IndexType):
-        return "i64", 64, False
-    text = str(type_)
-    storage = re.match(r"!quant\.uniform<[su]?[iu](\d+)", text)
-    if storage:
-        return f"i{storage[1]}", int(storage[1]), False
-    if text == "tf32":
-        return "tf32", 32, False
-    short = re.match(r"f[468](?=E)", text)
-    if short:
-        return short[0], int(short[0][1:]), False
-    number = re.fullmatch(r"b?f(\d+)", text)
-    if not number:
-        raise DynamicShape(text)
-    return text, int(number[1]), False
 
 
 def list_operand_sizes(op: ir.Operation) -> list[BufferSize]:

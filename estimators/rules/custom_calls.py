@@ -26,7 +26,6 @@ from hespas.dialects.mlir import (
 from hespas.estimators.rules import library_calls, linalg_routines, pallas_attention
 from hespas.estimators.rules.base import (
     FREE,
-    KEEP_GOING,
     CostRule,
     NotALeaf,
     OpWork,
@@ -34,12 +33,13 @@ from hespas.estimators.rules.base import (
     build_matrix_parts,
     build_vector_parts,
     count_read_bytes,
+    explain_declaration,
     list_operand_sizes,
     to_buffer_size,
 )
 from hespas.estimators.rules.library_calls import CallConfig, count_output_bytes, find_config_value
 from hespas.estimators.rules.numerics import build_random_work, build_top_k_work
-from hespas.estimators.rules.registry import find_call_rule
+from hespas.estimators.rules.registry import build_declared_work, find_call_rule
 
 
 def _compute_custom_call_work(op: ir.Operation) -> OpWork:
@@ -50,7 +50,7 @@ def _compute_custom_call_work(op: ir.Operation) -> OpWork:
         raise NotALeaf(f"@{target} is a collective: simulate it")
     user_cost = KernelCostAttr.read_from_op(op)
     if user_cost is not None:
-        return _build_user_work(op, user_cost)
+        return build_declared_work(op, user_cost, count_output_bytes(op))
     if re.fullmatch(op_kinds.HOST_CALL, target):
         return _build_host_call_work(op, target)
     config = read_backend_config(op)
@@ -74,10 +74,14 @@ def _compute_custom_call_work(op: ir.Operation) -> OpWork:
 def _build_unknown_call_error(op: ir.Operation, target: str) -> UnknownCost:
     kernel = find_kernel_name(op)
     is_opaque = re.fullmatch(op_kinds.OPAQUE_KERNEL_CALL, target)
-    reason = "holds a kernel that only it can cost" if is_opaque else "has no cost rule"
+    reason = (
+        "holds a kernel that only it can cost"
+        if is_opaque
+        else "has no cost rule in hespas or in a package"
+    )
     name = f"@{target} of kernel '{kernel}'" if kernel else f"@{target}"
-    remedy = f"declare its cost with the option kernel-cost {kernel or target}=FLOPS,BYTES, or "
-    return UnknownCost(f"custom call {name} {reason}", op=op, remedy=remedy + KEEP_GOING)
+    remedy = explain_declaration(kernel or target)
+    return UnknownCost(f"custom call {name} {reason}", op=op, remedy=remedy)
 
 
 def read_backend_config(op: ir.Operation) -> CallConfig:
@@ -137,13 +141,6 @@ def _parse_json_config(text: str) -> CallConfig:
     except (ValueError, RecursionError):
         return {}  # other backends write binary data or text in another format
     return value if isinstance(value, dict) else {}
-
-
-def _build_user_work(op: ir.Operation, cost: KernelCostAttr) -> OpWork:
-    """Build the work that the user declared, at the matrix rate as for ``_build_declared_work``."""
-    write = min(count_output_bytes(op), cost.bytes)
-    parts = build_matrix_parts(_get_first_operand_key(op), cost.flops)
-    return OpWork("custom", cost.bytes - write, write, parts)
 
 
 def _get_first_operand_key(op: ir.Operation) -> str:

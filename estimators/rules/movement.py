@@ -51,6 +51,7 @@ RULES = (
     CostRule(
         _compute_transpose_work, "transpose", "0", "operand; 0 where its layout undoes it",
         "result; 0 likewise", ops=("stablehlo.transpose",),
+        discardable_attributes=("result_layout",),
     ),
     CostRule(
         _compute_broadcast_work, "loop", "0", "operand, before broadcasting", "result",

@@ -30,14 +30,18 @@ import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from hespas.dialects.attrs import KernelCostAttr
 from hespas.dialects.mlir import ir
 from hespas.estimators.rules.base import (
-    KEEP_GOING,
     REFINE,
     CostRule,
     DynamicShape,
     OpWork,
     UnknownCost,
+    build_matrix_parts,
+    count_written_bytes,
+    explain_declaration,
+    to_buffer_size,
 )
 from hespas.support.entry_points import load_import_path
 from hespas.support.errors import HespasError, UsageError
@@ -45,11 +49,12 @@ from hespas.support.errors import HespasError, UsageError
 STABLEHLO_DIALECTS = ("stablehlo.", "chlo.", "mhlo.", "sdy.", "func.", "shape.")
 _ENTRY_POINT_GROUP = "hespas.cost_rules"
 _rules_by_op: dict[str, CostRule] = {}
+_file_rules: dict[str, PackageRules] = {}  # by the path of the file
 
 
 @dataclass(slots=True)
 class PackageRules:
-    """The cost rules of installed packages."""
+    """The cost rules of installed packages, or of a file."""
 
     by_op: dict[str, CostRule] = field(default_factory=dict)
     by_call_target: dict[str, CostRule] = field(default_factory=dict)
@@ -58,7 +63,7 @@ class PackageRules:
 def compute_op_work(op: ir.Operation) -> OpWork:
     """Compute the work of one execution of a leaf op or an ``mhlo.fusion``.
 
-    The work depends on nothing but ``to_canonical_text(op)``. As in XLA's HloCostAnalysis, an op
+    The work depends on nothing but ``render_op_text(op)``. As in XLA's HloCostAnalysis, an op
     that uses one value twice reads it twice.
 
     Raises:
@@ -66,10 +71,17 @@ def compute_op_work(op: ir.Operation) -> OpWork:
         HespasError: A shape is dynamic.
         NotALeaf: The op is control flow or a collective.
     """
-    rule = _rules_by_op.get(op.name) or load_package_rules().by_op.get(op.name)
+    name = op.name
+    rule = _rules_by_op.get(name)
     if rule is None:
-        lower = "" if op.name.startswith(STABLEHLO_DIALECTS) else "lower it to StableHLO, or "
-        raise UnknownCost("there is no cost rule for this op", op=op, remedy=f"{lower}{KEEP_GOING}")
+        declared = KernelCostAttr.read_from_op(op)
+        if declared is not None:
+            return build_declared_work(op, declared, count_written_bytes(op))
+        rule = find_cost_rule(name)
+    if rule is None:
+        lower = "" if name.startswith(STABLEHLO_DIALECTS) else "lower it to StableHLO, or "
+        remedy = f"{lower}{explain_declaration(name)}"
+        raise UnknownCost("there is no cost rule for this op", op=op, remedy=remedy)
     try:
         return rule.work(op)
     except DynamicShape as error:
@@ -78,12 +90,57 @@ def compute_op_work(op: ir.Operation) -> OpWork:
 
 def find_cost_rule(name: str) -> CostRule | None:
     """Return the rule for ops of this name, or None."""
-    return _rules_by_op.get(name) or load_package_rules().by_op.get(name)
+    rule = _rules_by_op.get(name) or _find_file_rule(name, "by_op")
+    return rule or load_package_rules().by_op.get(name)
 
 
 def find_call_rule(target: str) -> CostRule | None:
-    """Return the rule that an installed package has for custom calls of this target, or None."""
-    return load_package_rules().by_call_target.get(target)
+    """Return the rule of a file or package for custom calls of this target, or None."""
+    rule = _find_file_rule(target, "by_call_target")
+    return rule or load_package_rules().by_call_target.get(target)
+
+
+def _find_file_rule(name: str, table: str) -> CostRule | None:
+    for rules in _file_rules.values():
+        rule = getattr(rules, table).get(name)
+        if rule is not None:
+            return rule
+    return None
+
+
+def is_file_loaded(path: str) -> bool:
+    """Return whether somebody has named a file of rules in this process."""
+    return path in _file_rules
+
+
+def replace_file_rules(path: str, rules: Iterable[CostRule]) -> None:
+    """Use the rules of a file, in place of those that the file had before.
+
+    Raises:
+        HespasError: An op or custom call has a rule already.
+    """
+    new = PackageRules()
+    _file_rules.pop(path, None)
+    for rule in rules:
+        for kind, names, find, table in (
+            ("op", rule.ops, find_cost_rule, new.by_op),
+            ("custom call", rule.call_targets, find_call_rule, new.by_call_target),
+        ):
+            for name in names:
+                if name in table or find(name) is not None:
+                    raise HespasError(f"the {kind} {name} has a cost rule already", where=path)
+                table[name] = rule
+    _file_rules[path] = new
+
+
+def build_declared_work(op: ir.Operation, cost: KernelCostAttr, output_bytes: int) -> OpWork:
+    """Build the work that the user declared.
+
+    The operations count at the matrix rate, so that the time is a lower bound.
+    """
+    write = min(output_bytes, cost.bytes)
+    key = to_buffer_size(op.operands[0].type).key if len(op.operands) else "f32"
+    return OpWork("custom", cost.bytes - write, write, build_matrix_parts(key, cost.flops))
 
 
 def add_cost_rules(rules: Iterable[CostRule]) -> None:

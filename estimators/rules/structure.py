@@ -25,7 +25,12 @@ _COLLECTIVE_OPS = op_kinds.COLLECTIVES | op_kinds.ASYNC
 
 RULES = (
     CostRule(
-        _return_free_work, "free", "0", "0", "0", ops=tuple(op_kinds.FREE_OPS), group="free"
+        _return_free_work, "free", "0", "0", "0",
+        ops=tuple(op_kinds.FREE_OPS - {"mhlo.bitcast"}), group="free",
+    ),
+    CostRule(  # estimators that measure compile the transposes and the reshape that it stands for
+        _return_free_work, "free", "0", "0", "0", ops=("mhlo.bitcast",), group="free",
+        discardable_attributes=("source_layout", "result_layout"),
     ),
     CostRule(
         _return_free_work, "free", "0", "0", "0",

@@ -15,12 +15,12 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_origin
 
 from hespas import configs
-from hespas.configs.kernel_costs import format_kernel_costs, parse_kernel_costs
+from hespas.configs.kernel_costs import parse_kernel_costs
 from hespas.configs.node_overrides import CUSTOM_NODE, NodeOverrides, load_overridden_node
 from hespas.configs.node_spec import describe_node_name
 from hespas.estimators import registry
 from hespas.estimators.measure.measure_options import MeasureOptions
-from hespas.passes.base import Pass, PassRun, option
+from hespas.passes.base import FACTS, Pass, PassRun, option
 from hespas.support.errors import UsageError
 from hespas.support.settings import list_settings
 
@@ -34,8 +34,9 @@ DEFAULT_NODE_HELP = (
     f"node preset or .json file; default: the module's own, else {configs.DEFAULT_NODE}"
 )
 KERNEL_COST_HELP = (
-    "work of one call of custom calls, by the name of the kernel or of the target: "
-    "NAME=FLOPS,BYTES;NAME=FLOPS,BYTES, or a JSON file"
+    "work of one custom call, or of an op that hespas has no rule for, by the name of the kernel, "
+    "the target or the op: NAME=FLOPS:BYTES;NAME=FLOPS:BYTES, or a JSON file, or a Python file "
+    "with cost rules"
 )
 REPORTED_NODE_HELP = (
     "node preset or .json file to report shares of peak rates of; default: the module's own"
@@ -64,6 +65,7 @@ class EstimatorPass(Pass):
     """Base of the annotate passes."""
 
     prepares: ClassVar[bool] = True
+    keeps: ClassVar[frozenset[str]] = FACTS
     only_marks: ClassVar[bool] = True
     estimator_name: ClassVar[str] = ""
 
@@ -71,14 +73,18 @@ class EstimatorPass(Pass):
     keep_going: bool = option(False, "tag and count what cannot be estimated instead of stopping")
     kernel_cost: str = option("", KERNEL_COST_HELP)
 
+    @property
+    def is_builtin(self) -> bool:
+        return self.select_estimator()[0] in registry.ESTIMATORS
+
     def apply(self, module: ir.Module, run: PassRun) -> Annotation:
         """Annotate the module; raises HespasError."""
-        from hespas.passes.annotate.kernel_costs import write_kernel_costs
+        from hespas.passes.annotate.kernel_costs import declare_costs
         from hespas.passes.annotate.traverse import annotate_module, require_target
 
         options = self._collect_measure_options()
         if self.kernel_cost:
-            write_kernel_costs(module, parse_kernel_costs(self.kernel_cost), run)
+            declare_costs(module, parse_kernel_costs(self.kernel_cost), run)
         choice = self.choose_estimator(require_target(module), run)
         annotation = annotate_module(
             module,
@@ -129,7 +135,7 @@ class EstimatorPass(Pass):
 
     def _format_repeatable_pass(self, name: str, settings: Mapping[str, Any]) -> str:
         """Format the pass with the options that determine the costs of the estimator ``name``."""
-        kernel_cost = format_kernel_costs(parse_kernel_costs(self.kernel_cost))
+        kernel_cost = parse_kernel_costs(self.kernel_cost).to_text()
         try:
             cls = load_annotate_pass(name)
         except UsageError:  # a setting is named like an option, so that only `annotate` accepts it

@@ -6,15 +6,15 @@ multiplied by trip counts, so that the total of a program does not depend on how
 
 from __future__ import annotations
 
-import functools
+import hashlib
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from hespas.dialects.attr_codec import read_trip_count
-from hespas.dialects.attrs import ASSUMED, TRIPS_NOTE, Cost, RegionAttr
+from hespas.dialects.attrs import ASSUMED, TRIPS_NOTE, Cost, RegionAttr, TargetAttr
 from hespas.dialects.mlir import collect_functions, ir
 from hespas.dialects.op_kinds import (
     BRANCHES,
@@ -29,9 +29,10 @@ from hespas.dialects.op_kinds import (
     sum_sent_bytes,
 )
 from hespas.estimators.aggregate import aggregate_costs, repeat_cost, select_dearest_branch
-from hespas.estimators.work import find_cost_rule
+from hespas.estimators.op_content import OpContent
+from hespas.estimators.work import is_free_op_name
 from hespas.passes.base import PassRun
-from hespas.passes.split.region_digest import OpTextTable, RegionDigester
+from hespas.passes.split.region_digest import OpContentTable, RegionDigester
 from hespas.support.errors import HespasError
 
 UNKNOWN_TRIPS = "the trip count of the loop is not known"
@@ -59,32 +60,40 @@ class CostWalk(ABC):
 
     Attributes:
         module: A prepared module.
-        run: Its ``texts`` spare rendering the ops of regions.
+        run: Where warnings and notes go.
         estimator_name: The name on a sum of no costs.
+        source: The hash of what the costs are estimated with (``digest_cost_source``).
+        contents: The contents of the ops of each region function, as far as they are known.
     """
 
     module: ir.Module
     run: PassRun
     estimator_name: str
+    source: str = ""
+    contents: Mapping[str, Sequence[OpContent]] = field(default_factory=dict)
     functions: dict[str, ir.Operation] = field(init=False)
-    op_texts: OpTextTable = field(default_factory=OpTextTable)
+    op_contents: OpContentTable = field(default_factory=OpContentTable)
     digester: RegionDigester = field(init=False)
     function_costs: dict[str, FunctionCost] = field(default_factory=dict)
     call_stack: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.functions = collect_functions(self.module)
-        self.digester = RegionDigester(self.functions, self.op_texts)
+        self.digester = RegionDigester(self.functions, self.op_contents)
 
     @abstractmethod
-    def cost_leaf(self, op: ir.Operation, name: str, text: str | None) -> Cost:
+    def cost_leaf(self, op: ir.Operation, name: str, content: OpContent | None) -> Cost:
         """Return the cost of an op that is neither call, loop nor branch, written on it.
 
         Args:
             op: The op.
             name: Its name.
-            text: Its canonical text, if it is known.
+            content: Its content, if it is known.
         """
+
+    @abstractmethod
+    def cost_free_op(self, op: ir.Operation, costs: list[Cost]) -> None:
+        """Handle an op that is always free, which needs no cost; another tool may have set one."""
 
     @abstractmethod
     def cost_whole_control(self, op: ir.Operation, name: str) -> Cost | None:
@@ -102,25 +111,21 @@ class CostWalk(ABC):
     def write_sum(self, op: ir.Operation, cost: Cost, name: str = "") -> ir.Attribute:
         """Write a sum on a loop or branch, or on the region function ``name``."""
 
-    @abstractmethod
-    def explain_unknown_trips(self, loop: ir.Operation) -> str:
-        """Return the gap of a loop without a trip count, or raise HespasError."""
-
     def cost_entry_function(self) -> Cost:
         """Return the cost of the program."""
         costs = self.cost_body(find_entry_function(self.module).regions[0])
         return aggregate_costs(costs, self.estimator_name)
 
-    def cost_body(self, region: ir.Region, texts: Sequence[str] = ()) -> list[Cost]:
+    def cost_body(self, region: ir.Region, contents: Sequence[OpContent] = ()) -> list[Cost]:
         """Return the costs of the ops of a body.
 
         Args:
             region: A body, or the body of a function.
-            texts: The canonical texts of the ops, if they are known.
+            contents: The contents of the ops, if they are known.
         """
         costs: list[Cost] = []
         for block in region.blocks:
-            for view, text in itertools.zip_longest(block.operations, texts):
+            for view, content in itertools.zip_longest(block.operations, contents):
                 op = view.operation
                 name = op.name
                 if name in TERMINATORS:
@@ -138,8 +143,10 @@ class CostWalk(ABC):
                     costs += callee.costs
                 elif name in CONTROL:
                     costs.append(self.cost_control(op, name))
+                elif is_free_op_name(name):
+                    self.cost_free_op(op, costs)
                 else:
-                    costs.append(self.cost_leaf(op, name, text))
+                    costs.append(self.cost_leaf(op, name, content))
         return costs
 
     def cost_control(self, op: ir.Operation, name: str) -> Cost:
@@ -169,7 +176,7 @@ class CostWalk(ABC):
         )
         trips = read_trip_count(op)
         if trips is None:
-            return repeat_cost(once, 1, self.explain_unknown_trips(op))
+            raise HespasError(UNKNOWN_TRIPS, op=op, remedy="run prepare first")
         note = read_text_attr(op, TRIPS_NOTE) if TRIPS_NOTE in op.attributes else ""
         return repeat_cost(once, trips, note if ASSUMED in note else None)
 
@@ -191,25 +198,35 @@ class CostWalk(ABC):
         if whole is not None:
             return whole
         self.call_stack.append(name)
-        costs = self.cost_body(function.regions[0], self.run.texts.get(name, ()))
+        costs = self.cost_body(function.regions[0], self.contents.get(name, ()))
         self.call_stack.pop()
         total = aggregate_costs(costs, self.estimator_name)
         if is_region:
             return FunctionCost(costs, self.write_sum(function, total, name))
         return FunctionCost([total], total.to_dictionary_attr(self.module.context))
 
-    def get_leaf_text(self, op: ir.Operation, name: str, text: str | None) -> str:
-        """Return the text that identifies the cost of a leaf op.
 
-        That of a free op is its name: its own can be long, such as the values of a constant.
-        """
-        return name if is_free_op_name(name) else text or self.op_texts.render_op(op)
+def digest_cost_source(target: TargetAttr | None) -> str:
+    """Return a hash of what costs are estimated with, apart from the op; "" if it is not known.
+
+    The digest of a cost is that of the op or region, an underscore, and this hash.
+    """
+    if target is None or target.estimator is None:
+        return ""
+    source = (
+        target.estimator, target.node, target.node_overrides, target.job_devices, target.pipeline,
+    )  # fmt: skip
+    return hashlib.sha256(repr(source).encode()).hexdigest()[:8]
 
 
 def is_estimated_whole(op: ir.Operation) -> bool:
     """Whether a function, loop or branch has a cost, and the ops inside have none."""
     inside = [view.operation for region in op.regions for view in region.blocks[0].operations]
-    costs = [Cost.NAME in inner.attributes for inner in inside if inner.name not in TERMINATORS]
+    costs = [
+        Cost.NAME in inner.attributes
+        for inner in inside
+        if inner.name not in TERMINATORS and not is_free_op_name(inner.name)
+    ]
     return Cost.NAME in op.attributes and bool(costs) and not any(costs)
 
 
@@ -217,10 +234,3 @@ def read_text_attr(op: ir.Operation, name: str) -> str:
     """Read a string or symbol attribute."""
     attribute: Any = op.attributes[name]
     return attribute.value
-
-
-@functools.cache
-def is_free_op_name(name: str) -> bool:
-    """Whether ops with this name take no time."""
-    rule = find_cost_rule(name)
-    return rule is not None and rule.group == "free"

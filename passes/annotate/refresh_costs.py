@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from hespas.dialects.mlir import ir
 from hespas.passes.annotate.stale_costs import refresh_costs
-from hespas.passes.base import Pass, PassRun
+from hespas.passes.base import FACTS, Pass, PassRun
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,7 @@ class RefreshCostsPass(Pass):
     """
 
     name: ClassVar[str] = "refresh-costs"
+    keeps: ClassVar[frozenset[str]] = FACTS
     only_marks: ClassVar[bool] = True
 
     def apply(self, module: ir.Module, run: PassRun) -> None:

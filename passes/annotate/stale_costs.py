@@ -17,34 +17,53 @@ import math
 from dataclasses import dataclass, field
 
 from hespas.configs import is_preset_name
+from hespas.configs.kernel_costs import list_named_files
 from hespas.dialects.attr_codec import read_trip_count
-from hespas.dialects.attrs import Cost, TargetAttr
+from hespas.dialects.attrs import Cost, MemoryAttr, TargetAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import CALLEE, LOOPS
 from hespas.estimators import registry as estimators
 from hespas.estimators.base import build_zero_cost
+from hespas.estimators.op_content import OpContent
+from hespas.estimators.rules.registry import is_file_loaded
 from hespas.passes.annotate.annotate import EstimatorPass
 from hespas.passes.annotate.cost_walk import (
-    UNKNOWN_TRIPS,
     CostWalk,
     FunctionCost,
+    digest_cost_source,
     is_estimated_whole,
-    is_free_op_name,
     read_text_attr,
 )
 from hespas.passes.base import PassRun
 from hespas.passes.pipeline import parse_pipeline
+from hespas.passes.prepare.prepare import refresh_preparation
 from hespas.passes.split.region_refresh import refresh_regions
 from hespas.support.data_files import is_inside_folders
 from hespas.support.errors import (
     HespasError,
     UsageError,
-    fill_in_file_name,
-    format_source_position,
+    format_op_place,
+    format_some_places,
 )
 
-NAMED_PLACES = 3
+# Why costs are stale, after the names of their ops.
+CHANGED = "changed after the annotation"
+ANOTHER_SOURCE = "had costs of another annotation"
+ANOTHER_VERSION = "had costs of another version of hespas"
 RELATIVE_TOLERANCE = 1e-9  # another tool may add up in another order
+
+
+def refresh_facts(module: ir.Module, run: PassRun) -> None:
+    """Make what ``prepare`` and ``memory-annotate`` have written describe the ops as they are.
+
+    Raises:
+        HespasError: Another pass has left something that they refuse.
+    """
+    refresh_preparation(module, run)
+    if MemoryAttr.NAME in module.operation.attributes:
+        from hespas.passes.memory.memory_annotate import refresh_memory  # few modules have it
+
+        refresh_memory(module, run)
 
 
 def refresh_costs(module: ir.Module, run: PassRun) -> None:
@@ -56,21 +75,26 @@ def refresh_costs(module: ir.Module, run: PassRun) -> None:
         HespasError: An op has no cost, or that of another op, and ``hespas.target`` does not say
             how to estimate it.
     """
-    if Cost.NAME in run.current:
+    if run.is_current(Cost.NAME):
         return
+    refresh_facts(module, run)
     target = TargetAttr.read_from_op(module.operation)
     estimator, _ = _split_estimator(target)
-    if estimator:
-        refresh_regions(module, run)
-    review = CostReview(module, run, estimator)
+    contents = refresh_regions(module, run) if estimator else {}
+    source = digest_cost_source(target)
+    review = CostReview(module, run, estimator, source, contents)
     review.cost_entry_function()
     if review.first_stale_op is not None:
-        step = find_annotate_pass(target, review.first_stale_op)
-        run.note(f"{_format_places(review.stale)}: estimated again by {step.to_pipeline_text()}")
+        step = find_annotate_pass(target, review.first_stale_op, review.problem)
+        run.note(
+            f"{format_some_places(review.stale)} {review.problem}: "
+            f"estimated again by {step.to_pipeline_text()}"
+        )
         step.apply(module, run)
     elif review.added_up:
-        run.note(f"{_format_places(review.added_up)}: the sums of costs are added up again")
-    run.current.add(Cost.NAME)
+        places = format_some_places(review.added_up)
+        run.note(f"{places} {CHANGED}: the sums of costs are added up again")
+    run.mark_current(Cost.NAME)
 
 
 @dataclass(slots=True)
@@ -82,23 +106,29 @@ class CostReview(CostWalk):
             function that contain an op without a cost, or with the cost of another op.
         added_up: Those whose sum was corrected.
         first_stale_op: The op that an error names.
+        problem: Why its cost is stale.
     """
 
     stale: dict[str, None] = field(default_factory=dict)
     added_up: dict[str, None] = field(default_factory=dict)
     first_stale_op: ir.Operation | None = None
+    problem: str = CHANGED
     _costs: dict[ir.Attribute, Cost] = field(default_factory=dict)
 
-    def cost_leaf(self, op: ir.Operation, name: str, text: str | None) -> Cost:
+    def cost_free_op(self, op: ir.Operation, costs: list[Cost]) -> None:
+        cost = self._read_cost(op)
+        if cost is not None and cost.digest is not None:
+            del op.attributes[Cost.NAME]  # another op had it before, or an older version wrote it
+        elif cost is not None:
+            costs.append(cost)
+
+    def cost_leaf(self, op: ir.Operation, name: str, content: OpContent | None) -> Cost:
         cost = self._read_cost(op)
         if cost is None:
-            if not is_free_op_name(name):
-                return self._record_stale(op)
-            cost = build_zero_cost(self.estimator_name)
-            cost.write_to_op(op)
-        elif cost.digest is not None:
-            digest = self.digester.digest_text(self.get_leaf_text(op, name, text))
-            if cost.digest != digest:
+            return self._record_stale(op)
+        if cost.digest is not None:
+            digest = self.digester.digest_op(content or self.op_contents.find_content(op))
+            if not self._is_digest_current(cost.digest, digest):
                 return self._record_stale(op)
         return cost
 
@@ -106,15 +136,18 @@ class CostReview(CostWalk):
         cost = self._read_whole_cost(op)
         if cost is None or cost.digest is None:
             return cost
-        is_current = cost.digest == self.digester.digest_text(self.op_texts.render_op(op))
+        digest = self.digester.digest_op(self.op_contents.find_content(op))
+        is_current = self._is_digest_current(cost.digest, digest)
         return cost if is_current else self._record_stale(op)
 
     def cost_whole_function(self, function: ir.Operation, name: str) -> FunctionCost | None:
         cost = self._read_whole_cost(function)
         if cost is None:
             return None
-        if cost.digest is not None and cost.digest != self.digester.digest_function(function):
-            self._record_stale(function, name)
+        if cost.digest is not None:
+            digest = self.digester.digest_function(function)
+            if not self._is_digest_current(cost.digest, digest):
+                self._record_stale(function, name)
         return FunctionCost([cost], function.attributes[Cost.NAME], cost.gap)
 
     def cost_callee(self, call: ir.Operation, name: str) -> FunctionCost:
@@ -126,10 +159,8 @@ class CostReview(CostWalk):
         return CostWalk.cost_callee(self, call, name)
 
     def cost_control(self, op: ir.Operation, name: str) -> Cost:
-        if name in LOOPS and read_trip_count(op) is None and not self._has_trips_gap(op):
-            if self.estimator_name:
-                return self._record_stale(op)
-            return self._read_cost(op) or build_zero_cost("")  # emit-chakra refuses such a loop
+        if name in LOOPS and read_trip_count(op) is None:  # the module is not prepared
+            return self._read_cost(op) or build_zero_cost("")
         return CostWalk.cost_control(self, op, name)
 
     def cost_call(self, call: ir.Operation, callee: FunctionCost) -> None:
@@ -145,12 +176,22 @@ class CostReview(CostWalk):
             self._record_sum(old, op, name)
         return op.attributes[Cost.NAME]
 
-    def explain_unknown_trips(self, loop: ir.Operation) -> str:
-        return _format_trips_gap(loop)
-
-    def _has_trips_gap(self, loop: ir.Operation) -> bool:
-        cost = self._read_cost(loop)
-        return cost is not None and (cost.gap or "").startswith(_format_trips_gap(loop))
+    def _is_digest_current(self, digest: str, content: str) -> bool:
+        """Return whether a cost is that of its op, and of the estimator that the target names."""
+        if digest == f"{content}_{self.source}":
+            return True
+        estimated, _, source = digest.partition("_")
+        if estimated == content and not self.source:
+            return True
+        if self.first_stale_op is None:
+            self.problem = (
+                ANOTHER_VERSION
+                if not source
+                else ANOTHER_SOURCE
+                if estimated == content
+                else CHANGED
+            )
+        return False
 
     def _read_cost(self, op: ir.Operation) -> Cost | None:
         attributes = op.attributes
@@ -185,14 +226,8 @@ class CostReview(CostWalk):
         function = function or (self.call_stack[-1] if self.call_stack else "")
         if function:
             op = self.functions[function]
-        position = format_source_position(op.location)
-        place = f" ({fill_in_file_name(position, self.run.input_name)})" if position else ""
-        places[f"@{function}{place}" if function else f"{op.name}{place}"] = None
-
-
-def _format_trips_gap(loop: ir.Operation) -> str:
-    """Return the gap that annotating with ``keep_going`` leaves on a loop."""
-    return f"{loop.name}: {UNKNOWN_TRIPS}"
+        place = format_op_place(op, self.run.input_name)
+        places[f"@{function}{place.removeprefix(op.name)}" if function else place] = None
 
 
 def _has_costs(function: ir.Operation) -> bool:
@@ -213,32 +248,29 @@ def _are_sums_equal(old: Cost, new: Cost) -> bool:
     )
 
 
-def _format_places(places: dict[str, None]) -> str:
-    """Format ``@region_0 (in.mlir:4:3), stablehlo.tanh (in.mlir:9:5) and 2 more changed``."""
-    shown, remaining = list(places)[:NAMED_PLACES], len(places) - NAMED_PLACES
-    more = f" and {remaining} more" if remaining > 0 else ""
-    return f"{', '.join(shown)}{more} changed after the annotation"
-
-
 def _split_estimator(target: TargetAttr | None) -> tuple[str, str]:
     """Return the name and the version of the estimator of a target; "" if they are not known."""
     name, _, version = ((target and target.estimator) or "").partition(" ")
     return name, version
 
 
-def find_annotate_pass(target: TargetAttr | None, op: ir.Operation) -> EstimatorPass:
+def find_annotate_pass(
+    target: TargetAttr | None, op: ir.Operation, problem: str = CHANGED
+) -> EstimatorPass:
     """Return the pass that annotated a module, to run it again.
 
     Args:
         target: The target of the module.
         op: The op that needs a cost, for the error.
+        problem: Why its cost is stale, if it has one.
 
     Raises:
         HespasError: The pass is not known, or its results would not be those of the annotation.
     """
-    problem = f"the op has no {Cost.NAME}"
     if Cost.NAME in op.attributes:
-        problem = f"{Cost.NAME} is stale: another pass has changed the op since its estimate"
+        problem = f"{Cost.NAME} is stale: the op {problem}"
+    else:
+        problem = f"the op has no {Cost.NAME}"
     name, version = _split_estimator(target)
     if target is None or not name:
         remedy = "run an annotate pass first, e.g. roofline-annotate"
@@ -264,7 +296,12 @@ def find_annotate_pass(target: TargetAttr | None, op: ir.Operation) -> Estimator
             or step.node == target.node
             or is_inside_folders(step.node, ["."])
         )
-        if step.select_estimator()[0] == name and reads_known_node:
+        # Cost rules are code, so that only a flag or an option of this process may name them.
+        foreign = [path for path in list_named_files(step.kernel_cost) if not is_file_loaded(path)]
+        if foreign:
+            again += f" with kernel-cost={foreign[0]}, whose rules hespas.target cannot load"
+        elif step.select_estimator()[0] == name and reads_known_node:
             return step
-        again += f": hespas.target names another pass than that of {name}"
+        else:
+            again += f": hespas.target names another pass than that of {name}"
     raise HespasError(problem, op=op, remedy=again)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from hespas.dialects.attrs import Cost, TargetAttr
 from hespas.dialects.mlir import ir
-from hespas.passes.base import Pass, PassRun
+from hespas.passes.base import FACTS, Pass, PassRun
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,7 @@ class StripCostsPass(Pass):
     """
 
     name: ClassVar[str] = "strip-costs"
+    keeps: ClassVar[frozenset[str]] = FACTS - {Cost.NAME}
     only_marks: ClassVar[bool] = True
 
     def apply(self, module: ir.Module, run: PassRun) -> None:
@@ -29,6 +30,7 @@ class StripCostsPass(Pass):
         module.operation.walk(strip_op)
         target = TargetAttr.read_from_op(module.operation)
         if target is not None:
-            target = replace(target, estimator=None, constants=None, pipeline=None)
+            target = replace(
+                target, estimator=None, constants=None, job_devices=None, pipeline=None
+            )
             target.write_to_op(module.operation)
-        run.current.discard(Cost.NAME)

@@ -1,6 +1,6 @@
 """The annotate passes' walk, which estimates and writes ``hespas.cost`` on a module.
 
-Invariant: ops with equal text have equal costs, so each distinct op, function and region is
+Invariant: ops with equal contents have equal costs, so each distinct op, function and region is
 estimated once.
 """
 
@@ -16,11 +16,15 @@ from hespas.dialects.attrs import Cost, KernelAttr, RegionAttr, TargetAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import FUSION
 from hespas.estimators.base import CostItem, Estimator
+from hespas.estimators.op_content import OpContent
+from hespas.estimators.registry import JOB_DEVICES
 from hespas.estimators.work import NotALeaf, UnknownCost
-from hespas.passes.annotate.cost_walk import UNKNOWN_TRIPS, CostWalk, FunctionCost
+from hespas.passes.annotate.cost_walk import CostWalk, FunctionCost, digest_cost_source
 from hespas.passes.base import PassRun
+from hespas.passes.prepare.prepare import refresh_preparation
 from hespas.passes.split.region_refresh import refresh_regions
 from hespas.support.errors import HespasError, format_source_position
+from hespas.support.settings import list_settings
 
 if TYPE_CHECKING:
     from hespas.configs.node_overrides import NodeOverrides
@@ -30,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _EstimatedOp:
-    """The cost and the attributes of all ops with one text."""
+    """The cost and the attributes of all ops with one content."""
 
     cost: Cost
     attr: ir.DictAttr
@@ -82,7 +86,8 @@ def annotate_module(
     Raises:
         HespasError: An op cannot be estimated, or the module is not prepared.
     """
-    refresh_regions(module, run)
+    refresh_preparation(module, run)
+    contents = refresh_regions(module, run)
     measured = None
     if estimator.measures:
         from hespas.passes.annotate.measured_items import measure_program
@@ -90,15 +95,24 @@ def annotate_module(
         measured = measure_program(
             module, estimator, run, options, keep_going=keep_going or run.keep_going
         )
+    target = _name_estimator(
+        require_target(module), estimator, node=node, overrides=overrides, pipeline=pipeline
+    )
     annotator = Annotator(
-        module, run, estimator.name, estimator=estimator, keep_going=keep_going or run.keep_going
+        module,
+        run,
+        estimator.name,
+        digest_cost_source(target),
+        contents,
+        estimator=estimator,
+        keep_going=keep_going or run.keep_going,
     )
     total = annotator.annotate_program()
     target = describe_estimates(
-        require_target(module), estimator, node=node, overrides=overrides, pipeline=pipeline
+        target, estimator, node=node, overrides=overrides, pipeline=pipeline
     )
     target.write_to_op(module.operation)
-    run.current.add(Cost.NAME)
+    run.mark_current(Cost.NAME)
     has_whole_regions = estimator.granularity == "region"
     return Annotation(total, measured, annotator.items, has_whole_regions)
 
@@ -113,16 +127,33 @@ def describe_estimates(
 ) -> TargetAttr:
     """Return the target with what an estimator has used; see ``annotate_module``."""
     target = replace(
-        target,
-        node=node or None,
-        node_overrides=(overrides.to_text() or None) if overrides else None,
-        estimator=f"{estimator.name} {estimator.version}",
+        _name_estimator(target, estimator, node=node, overrides=overrides, pipeline=pipeline),
         constants=estimator.describe_provenance() or None,
-        pipeline=pipeline,
         **estimator.describe_chip().to_target_fields(),
     )
     spec = load_target_node(target)
     return replace(target, host_link_bytes_per_s=spec.host_link_bytes_per_s if spec else None)
+
+
+def _name_estimator(
+    target: TargetAttr,
+    estimator: Estimator,
+    *,
+    node: str,
+    overrides: NodeOverrides | None,
+    pipeline: str | None,
+) -> TargetAttr:
+    """Return the target with what is known of the estimator before its estimates."""
+    config = getattr(estimator, "Config", None)  # an estimator without settings may lack it
+    settings = {setting.name for setting in list_settings(config)} if config else set()
+    return replace(
+        target,
+        node=node or None,
+        node_overrides=(overrides.to_text() or None) if overrides else None,
+        estimator=f"{estimator.name} {estimator.version}",
+        job_devices=target.devices if JOB_DEVICES in settings else None,
+        pipeline=pipeline,
+    )
 
 
 def require_target(module: ir.Module, remedy: str = "run prepare first") -> TargetAttr:
@@ -156,13 +187,18 @@ class Annotator(CostWalk):
             )
         return total
 
-    def cost_leaf(self, op: ir.Operation, name: str, text: str | None) -> Cost:
-        text = self.get_leaf_text(op, name, text)
-        estimated = self.estimated_ops.get(text)
+    def cost_free_op(self, op: ir.Operation, costs: list[Cost]) -> None:
+        if Cost.NAME in op.attributes:
+            del op.attributes[Cost.NAME]
+
+    def cost_leaf(self, op: ir.Operation, name: str, content: OpContent | None) -> Cost:
+        content = content or self.op_contents.find_content(op)
+        estimated = self.estimated_ops.get(content.text)
         if estimated is None:
-            digest = self.digester.digest_text(text)
-            estimated = self._estimate_item(CostItem(op, text), name, digest)
-            self.estimated_ops[text] = estimated
+            estimated = self._estimate_item(
+                CostItem(op, content.text), name, self.digester.digest_op(content)
+            )
+            self.estimated_ops[content.text] = estimated
         attributes = op.attributes
         attributes[Cost.NAME] = estimated.attr
         if estimated.kernel is not None:
@@ -200,20 +236,13 @@ class Annotator(CostWalk):
         attr = op.attributes[Cost.NAME] = cost.to_dictionary_attr(op.context)
         return attr
 
-    def explain_unknown_trips(self, loop: ir.Operation) -> str:
-        error = UnknownCost(
-            UNKNOWN_TRIPS, op=loop, remedy="run prepare, which determines it or uses a default"
-        )
-        reason = self._tolerate_gap(loop, error)
-        self._count_gap_op(loop, reason)
-        return reason
-
     def _is_region_item(self, op: ir.Operation) -> bool:
         """Whether a function, loop or branch is estimated as a whole, as a region."""
         return self.estimator.granularity == "region" and RegionAttr.NAME in op.attributes
 
-    def _estimate_item(self, item: CostItem, name: str, digest: str) -> _EstimatedOp:
+    def _estimate_item(self, item: CostItem, name: str, content_digest: str) -> _EstimatedOp:
         context = self.module.context
+        digest = f"{content_digest}_{self.source}"
         kernel = None
         self.items[digest] = item
         try:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from hespas.chakra import trace_writer
 from hespas.chakra.trace_steps import ProgramTrace
 from hespas.dialects.mlir import ir
-from hespas.passes.base import Pass, PassRun, option
+from hespas.passes.base import FACTS, Pass, PassRun, option
 from hespas.passes.emit import module_stats
 from hespas.passes.emit.trace_program import build_trace_program
 from hespas.support.errors import UsageError, find_source_file
@@ -57,6 +57,7 @@ class EmitChakraPass(Pass):
     """Write Chakra traces, one per device, with communicators and statistics, for ASTRA-sim."""
 
     name: ClassVar[str] = "emit-chakra"
+    keeps: ClassVar[frozenset[str]] = FACTS
     only_marks: ClassVar[bool] = True
 
     output: str = option(

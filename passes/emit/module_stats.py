@@ -28,7 +28,9 @@ from hespas.dialects.attrs import (
 )
 from hespas.dialects.mlir import collect_functions, get_attribute, ir
 from hespas.dialects.op_kinds import BRANCHES, CALLEE, CONTROL, LOOPS
-from hespas.estimators.aggregate import sum_energies
+from hespas.estimators.aggregate import find_main_bound, find_main_dtype, sum_energies
+from hespas.estimators.base import FREE_COST
+from hespas.estimators.work import is_free_op_name
 from hespas.passes.annotate.cost_walk import is_estimated_whole
 from hespas.passes.emit.time_band import combine_bands
 from hespas.passes.emit.trace_program import TraceProgram
@@ -68,7 +70,7 @@ def collect_stats(module: ir.Module, program: TraceProgram) -> StatsRow:
             **_describe_estimates(target),
         },
         **_summarise_costs(_merge_equal_costs(ops), target, messages),
-        "regions": _collect_regions(executed),
+        "regions": _collect_regions(executed, _LeafCounter(module)),
         "reuse": _compute_region_reuse(executed),
         "communicators": _collect_communicators(program, executed),
         "transfers": _count_transfers(executed),
@@ -169,6 +171,7 @@ class _LeafCounter:
         self._functions = collect_functions(module)
         self._called: dict[str, Counter[LeafCost]] = {}
         self._costs: dict[ir.Attribute, Cost] = {}
+        self._free_cost = FREE_COST.to_dictionary_attr(module.context)
 
     def read_cost_attr(self, attr: ir.Attribute) -> Cost:
         """Read a cost; equal attributes are read once."""
@@ -188,7 +191,9 @@ class _LeafCounter:
         if name in BRANCHES:
             return self._count_branch(op)
         attributes = op.attributes
-        return Counter({(name, attributes[Cost.NAME]): 1} if Cost.NAME in attributes else {})
+        if Cost.NAME in attributes:
+            return Counter({(name, attributes[Cost.NAME]): 1})
+        return Counter({(name, self._free_cost): 1} if is_free_op_name(name) else {})
 
     def _count_loop(self, loop: ir.Operation) -> Counter[LeafCost]:
         trips = read_trip_count(loop)
@@ -303,7 +308,7 @@ def _compute_utilisation(ops: list[ExecutedOp], node: NodeSpec | None) -> StatsR
     return {"flops": math.fsum(busy_ns) / time_ns, "bandwidth": min(1.0, memory_ns / time_ns)}
 
 
-def _collect_regions(executed: list[TraceTask]) -> list[StatsRow]:
+def _collect_regions(executed: list[TraceTask], counter: _LeafCounter) -> list[StatsRow]:
     """Build one row for each distinct region, in order of first appearance."""
     rows: dict[str, StatsRow] = {}
     for task in executed:
@@ -312,6 +317,10 @@ def _collect_regions(executed: list[TraceTask]) -> list[StatsRow]:
             continue
         row = rows.get(region.digest)
         if row is None:
+            leaves = [
+                (counter.read_cost_attr(attr), count)
+                for (_, attr), count in counter.count_leaves(task.op).items()
+            ]
             row = rows[region.digest] = {
                 "id": region.id,
                 "digest": region.digest,
@@ -323,8 +332,8 @@ def _collect_regions(executed: list[TraceTask]) -> list[StatsRow]:
                 "flops": cost.flops,
                 "read_bytes": cost.read_bytes,
                 "write_bytes": cost.write_bytes,
-                "bound": cost.bound,
-                "dtype": cost.dtype,
+                "bound": find_main_bound(leaves),
+                "dtype": find_main_dtype(leaves),
                 "gap": cost.gap,
             }
         row["regions"] += 1

@@ -19,7 +19,7 @@ from hespas.dialects.op_kinds import (
     MANUAL_COMPUTATION,
     find_entry_function,
 )
-from hespas.passes.base import Pass, PassRun, option
+from hespas.passes.base import FACTS, Pass, PassRun, option
 from hespas.support import output_file
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.suggestions import suggest_nearest
@@ -201,6 +201,7 @@ class OpStatsPass(Pass):
     """
 
     name: ClassVar[str] = "op-stats"
+    keeps: ClassVar[frozenset[str]] = FACTS
     only_marks: ClassVar[bool] = True
 
     expand: bool = option(False, "count the ops inside fusions, calls and control flow")

@@ -11,7 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable
 
-from hespas.configs.source_errors import find_kernel_family
+from hespas.configs.kernel_families import find_kernel_family
 from hespas.dialects.attrs import Cost
 
 

@@ -18,6 +18,8 @@ from hespas.chakra.trace_steps import (
 )
 from hespas.dialects.attrs import ASSUMED, HOST_LINK, TRIPS_NOTE, CommAttr, Cost, RegionAttr
 from hespas.dialects.mlir import collect_functions, ir
+from hespas.estimators.base import FREE_COST
+from hespas.estimators.work import is_free_op_name
 from hespas.passes.base import PassRun
 from hespas.passes.split.outline import HEAVY_OP
 from hespas.support.errors import (
@@ -90,6 +92,8 @@ class TraceTaskBuilder:
     def build_compute_task(self, op: ir.Operation, name: str) -> TraceTask:
         """Build the task of a region call, or of an op outside regions."""
         attributes = op.attributes
+        if Cost.NAME not in attributes and is_free_op_name(name):
+            return TraceTask(op, (), FREE_COST, None, RegionAttr.read_from_op(op))
         if Cost.NAME not in attributes:
             raise HespasError(
                 f"the op has no {Cost.NAME}",

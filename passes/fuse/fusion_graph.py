@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from hespas.dialects.buffer_sizes import EMPTY_SIZE
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_bodies import is_small_constant, list_captured_operands
 from hespas.estimators.rules.base import (
-    _EMPTY_SIZE,
     BufferSize,
     DynamicShape,
     get_attribute,
@@ -142,7 +142,7 @@ class FusionGraph:
         try:
             size = to_buffer_size(value.type)
         except DynamicShape:
-            size = _EMPTY_SIZE
+            size = EMPTY_SIZE
         self.values.append(FusionValue(size, producer, number if source < 0 else source))
         return number
 

@@ -11,6 +11,7 @@ final when the op is assigned to kernels.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Collection, Sequence
 
 from hespas.dialects.op_kinds import qualify_op_names
@@ -121,25 +122,31 @@ def _merge_into_kernels(items: list[LivenessOp], kernels: list[frozenset[int]]) 
 
 def find_kernel_results_over(item: LivenessOp, value: int) -> Collection[int]:
     """Find the results that a kernel may write over a value which no other op reads any more."""
+    places = item.find_operand_places(value)
     if not item.fused_ops:
-        operands = [operand for operand, read in enumerate(item.operands) if read == value]
-        result_sets = [find_results_over(item.op, operand) for operand in operands]
+        result_sets = [find_results_over(item.op, operand) for _, operand in places]
         return (
             result_sets[0]
             if len(result_sets) == 1
             else {result for result_set in result_sets for result in result_set}
         )
-    last = item.fused_ops[-1]
-    derived_values = {value}
-    for member in item.fused_ops:
-        operands = [i for i, read in enumerate(member.operands) if read in derived_values]
-        if not operands:
-            continue
-        if member is last and len(operands) == 1:
-            return find_results_over(member.op, operands[0])
+    # The fused ops that read the value or what is derived from it, in their order.
+    pending = list(places)
+    heapq.heapify(pending)
+    while pending:
+        number, operand = heapq.heappop(pending)
+        is_only_operand = True
+        while pending and pending[0][0] == number:
+            heapq.heappop(pending)
+            is_only_operand = False
+        member = item.fused_ops[number]
+        if number == len(item.fused_ops) - 1 and is_only_operand:
+            return find_results_over(member.op, operand)
         if not is_elementwise(member.op.name):
             return ()
-        derived_values.update(member.results)
+        for result in member.results:
+            for place in item.find_operand_places(result):
+                heapq.heappush(pending, place)
     return range(len(item.results))
 
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 from hespas.dialects import op_kinds
 from hespas.dialects.attrs import WAIT, CommAttr
-from hespas.dialects.canonical_text import to_canonical_text
 from hespas.dialects.mlir import collect_functions, get_attribute, get_defining_op, ir
 from hespas.dialects.op_bodies import is_small_constant
 from hespas.dialects.op_kinds import BRANCHES, CALLEE, FUSION, LOOPS, MAYBE_COLLECTIVE, TERMINATORS
+from hespas.estimators.op_content import render_op_text
 from hespas.estimators.rules.base import REFINE, DynamicShape, list_tuple_members, to_buffer_size
 from hespas.estimators.work import is_free_op
 from hespas.passes.memory import buffer_sharing
@@ -46,6 +46,19 @@ class LivenessOp:
     bodies: list[LivenessBody] = field(default_factory=list)
     carries: list[LoopCarry] = field(default_factory=list)
     fused_ops: list[LivenessOp] = field(default_factory=list)
+    _operand_places: dict[int, list[tuple[int, int]]] | None = None
+
+    def find_operand_places(self, value: int) -> list[tuple[int, int]]:
+        """List where a value is an operand: the numbers of the fused op and of its operand.
+
+        The ops of a kernel are indexed once, because a kernel can have thousands of operands.
+        """
+        if self._operand_places is None:
+            self._operand_places = {}
+            for k, member in enumerate(self.fused_ops or [self]):
+                for number, operand in enumerate(member.operands):
+                    self._operand_places.setdefault(operand, []).append((k, number))
+        return self._operand_places.get(value, [])
 
 
 @dataclass(slots=True)
@@ -297,7 +310,7 @@ class LivenessProgramReader:
         try:
             key: object = op.attributes["value"]
         except TypeError:  # The bindings cannot represent complex elements.
-            key = to_canonical_text(op)
+            key = render_op_text(op)
         if key not in self.constants:
             self.constants[key] = self._allocate_number(to_buffer_size(op.results[0].type).bytes)
         return self.constants[key]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from hespas.dialects.attrs import MemoryAttr
+from hespas.dialects.attrs import MemoryAttr, SplitAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import find_entry_function
-from hespas.passes.base import Pass, PassRun, option
+from hespas.passes.base import FACTS, Pass, PassRun, option
 from hespas.passes.memory.buffer_assignment import compute_allocated_bytes
 from hespas.passes.memory.fusion_model import find_kernel_results_over, fuse_kernels
 from hespas.passes.memory.liveness import (
@@ -18,7 +19,7 @@ from hespas.passes.memory.liveness import (
     ResultsOver,
     ValueLifetime,
 )
-from hespas.passes.memory.liveness_program import LivenessProgramReader
+from hespas.passes.memory.liveness_program import LivenessBody, LivenessProgramReader
 from hespas.passes.memory.value_roles import (
     ACTIVATION,
     CONSTANT,
@@ -53,6 +54,7 @@ class MemoryAnnotatePass(Pass):
 
     name: ClassVar[str] = "memory-annotate"
     prepares: ClassVar[bool] = True
+    keeps: ClassVar[frozenset[str]] = FACTS
     only_marks: ClassVar[bool] = True
 
     model_fusion: str = option(
@@ -70,7 +72,35 @@ class MemoryAnnotatePass(Pass):
         model = None if self.model_fusion == "auto" else self.model_fusion == "true"
         memory = compute_memory_use(module, model)
         memory.write_to_op(module.operation)
+        run.mark_current(MemoryAttr.NAME)
         return memory
+
+
+def refresh_memory(module: ir.Module, run: PassRun) -> None:
+    """Make ``hespas.memory`` describe the program as it is, if the module has it.
+
+    A split that merges regions reorders ops, so that the memory of the program before the split
+    cannot be computed any more: if another pass has changed the program since, the attribute is
+    removed. Raises HespasError for a program that ``memory-annotate`` refuses.
+    """
+    old = MemoryAttr.read_from_op(module.operation)
+    if old is None or run.is_current(MemoryAttr.NAME):
+        return
+    new = compute_memory_use(module, old.model_fusion)
+    if old.digest is None:  # written by an older version
+        new = replace(new, digest=None)
+    split = SplitAttr.read_from_op(module.operation)
+    is_reordered = split is not None and split.merge
+    is_equal = replace(new, location=old.location) == old
+    if not is_equal and not (is_reordered and new.digest == old.digest):
+        if is_reordered:
+            del module.operation.attributes[MemoryAttr.NAME]
+            change = "removed; run memory-annotate again before the split"
+        else:
+            new.write_to_op(module.operation)
+            change = "computed again"
+        run.note(f"the program changed after memory-annotate: {MemoryAttr.NAME} is {change}")
+    run.mark_current(MemoryAttr.NAME)
 
 
 def compute_memory_use(
@@ -92,6 +122,7 @@ def compute_memory_use(
     function = find_entry_function(module)
     reader = LivenessProgramReader(module)
     arguments, body = reader.read_program(function)
+    digest = _digest_sizes(body, reader.sizes)
     if model_fusion or (model_fusion is None and not reader.has_fusions):
         fuse_kernels(body, reader.sizes)
     result_by_argument = find_replaced_arguments(module, function, len(body.results))
@@ -133,7 +164,19 @@ def compute_memory_use(
         points=len(bytes_by_point),
         timeline_points=timeline_points,
         timeline_bytes=tuple(bytes_by_point[point] for point in timeline_points),
+        model_fusion=model_fusion,
+        digest=digest,
     )
+
+
+def _digest_sizes(body: LivenessBody, sizes: Sequence[int]) -> str:
+    """Return a hash of the sizes that the ops of a body read and define, in any order."""
+    lines = [
+        repr(([sizes[value] for value in item.reads], [sizes[value] for value in item.results]))
+        + "".join(_digest_sizes(inner, sizes) for inner in item.bodies)
+        for item in body.items
+    ]
+    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16]
 
 
 def _sum_bytes_by_role(

@@ -32,12 +32,16 @@ ATTENTION_NAME = re.compile(r"attention|attn|sdpa|fmha", re.I)
 ASYNC_MARK = "hespas.async"  # unit attribute on the collectives of async pairs, only in prepare
 
 
-def inline_calls(census: ModuleCensus) -> bool:
+def inline_calls(census: ModuleCensus, *, with_single_calls: bool = True) -> bool:
     """Inline calls, and return whether anything changed. Raises HespasError for recursion.
 
     A function is inlined if it communicates or is called once. The other functions remain: each is
     a part of the program that repeats. Callees are processed before their callers, so that one
     traversal of the call graph is enough.
+
+    Args:
+        census: The census of the module.
+        with_single_calls: Whether functions that are called once are inlined.
     """
     changed = False
     uses = _count_calls(census)
@@ -54,7 +58,8 @@ def inline_calls(census: ModuleCensus) -> bool:
             kind = call.name
             if RegionAttr.NAME in body.function.attributes:
                 continue  # A region function of a module that is already split.
-            should_inline = callee_communicates or uses[callee] == 1 or kind != "func.call"
+            is_single = uses[callee] == 1 and with_single_calls
+            should_inline = callee_communicates or is_single or kind != "func.call"
             if kind not in CALLEE or not should_inline or not len(body.function.regions[0].blocks):
                 continue
             _inline_call(call, body.function, last=uses[callee] == 1)
@@ -116,6 +121,18 @@ def inline_all_calls(module: ir.Module) -> None:
 
     inline_callees(entry)
     for name in done - {entry}:
+        functions[name].erase()
+
+
+def inline_region_calls(module: ir.Module) -> None:
+    """Inline the calls of the functions of regions, and erase these functions."""
+    functions = collect_functions(module)
+    regions = {name for name, op in functions.items() if RegionAttr.NAME in op.attributes}
+    for call in list(collect_func_calls(module.operation)):
+        callee = get_attribute(call, "callee").value
+        if callee in regions:
+            _inline_call(call, functions[callee], last=False)
+    for name in regions:
         functions[name].erase()
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from hespas.dialects.attrs import CommAttr
 from hespas.dialects.mlir import (
-    PassManager,
     collect_functions,
     find_attribute,
     get_attribute,
     get_symbol_name,
     has_private_symbol,
     ir,
-    register_passes,
+    list_dictionary_entries,
 )
 from hespas.dialects.op_kinds import (
     ASYNC,
@@ -27,7 +27,8 @@ from hespas.dialects.op_kinds import (
     is_collective,
 )
 
-RELEVANT_OPS = MAYBE_COLLECTIVE | CROSS_REPLICA_SUMS | ASYNC | LOOPS | CALLEE.keys()
+REFERENCE = "func.constant"  # its value is the name of a function
+RELEVANT_OPS = MAYBE_COLLECTIVE | CROSS_REPLICA_SUMS | ASYNC | LOOPS | CALLEE.keys() | {REFERENCE}
 PLAIN_DIALECTS = ("stablehlo.", "mhlo.", "func.", "builtin.")
 
 
@@ -65,33 +66,50 @@ class ModuleCensus:
     def list_collectives(self) -> list[ir.Operation]:
         return [op for contents in self.functions.values() for op in contents.list_collectives()]
 
+    def list_stated_collectives(self) -> list[ir.Operation]:
+        """List the custom calls that are collectives only because their ``hespas.comm`` says so."""
+        return [
+            op
+            for op in self.select_ops_by_name(*CUSTOM_CALLS)
+            if CommAttr.NAME in op.attributes and not is_collective(op)
+        ]
+
     def has_op_with_prefix(self, *prefixes: str) -> bool:
         """Return whether there is an op whose name starts with one of ``prefixes``."""
         return any(name.startswith(prefixes) for f in self.functions.values() for name, _ in f.ops)
 
 
 def collect_census(module: ir.Module) -> ModuleCensus:
-    """Walk the functions that the entry function reaches, and erase unreferenced private functions.
+    """Walk the functions that the entry function reaches, and erase other private functions.
 
     XLA-optimised modules contain a copy of each fusion and reducer body as a private function:
-    three quarters of the text of these modules is dead.
+    three quarters of the text of these modules is dead. MLIR's symbol-dce refuses modules with an
+    unregistered op that has a body, because this might be a symbol table.
     """
     main = find_entry_function(module)
-    if not has_private_symbol(main):
-        register_passes()
-        manager = PassManager.parse("builtin.module(symbol-dce)", module.context)
-        manager.enable_verifier(False)  # The pipeline verifies the result.
-        manager.run(module.operation)
     table = collect_functions(module)
+    reached = _collect_reached_functions(table, [get_symbol_name(main)])
+    others = [name for name in table.keys() - reached.keys() if not has_private_symbol(table[name])]
+    used = reached.keys() | _collect_reached_functions(table, others).keys() if others else reached
+    for name, function in table.items():
+        if name not in used:
+            function.erase()
+    return ModuleCensus(main, reached)
+
+
+def _collect_reached_functions(
+    table: Mapping[str, ir.Operation], names: Sequence[str]
+) -> dict[str, FunctionContents]:
+    """Collect the contents of functions and of all those that they refer to."""
     reached: dict[str, FunctionContents] = {}
-    pending = [get_symbol_name(main)]
+    pending = list(names)
     while pending:
         name = pending.pop()
         if name in reached or name not in table:
             continue
         reached[name] = contents = _collect_contents(table[name])
         pending += [callee for callee, _ in contents.callees]
-    return ModuleCensus(main, reached)
+    return reached
 
 
 def _collect_contents(function: ir.Operation) -> FunctionContents:
@@ -118,12 +136,18 @@ def _find_callees(name: str, op: ir.Operation) -> Iterator[str]:
     """Find the names of the functions that an op refers to."""
     if name in CALLEE:
         yield get_attribute(op, CALLEE[name]).value
-    elif name in CUSTOM_CALLS:
-        if "called_computations" in op.attributes:
-            for callee in get_attribute(op, "called_computations"):
-                yield callee.value
-    elif not name.startswith(PLAIN_DIALECTS):
+    elif name in CUSTOM_CALLS or name == REFERENCE or not name.startswith(PLAIN_DIALECTS):
         for key in op.attributes:
-            attr = find_attribute(op, key)
-            if isinstance(attr, ir.FlatSymbolRefAttr):
-                yield attr.value
+            yield from _find_symbols(find_attribute(op, key))
+
+
+def _find_symbols(attr: ir.Attribute | None) -> Iterator[str]:
+    """Find the names of symbols in an attribute, and in the lists that it consists of."""
+    if isinstance(attr, ir.FlatSymbolRefAttr):
+        yield attr.value
+    elif isinstance(attr, ir.ArrayAttr):
+        for element in attr:
+            yield from _find_symbols(element)
+    elif isinstance(attr, ir.DictAttr):
+        for _, element in list_dictionary_entries(attr):
+            yield from _find_symbols(element)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
-from hespas.dialects.attr_codec import write_communicators
-from hespas.dialects.attrs import HOST_LINK, CommAttr, TargetAttr
+from hespas.dialects.attr_codec import read_communicators, write_communicators
+from hespas.dialects.attrs import COMMUNICATORS, HOST_LINK, CommAttr, Cost, RegionAttr, TargetAttr
+from hespas.dialects.buffer_sizes import DynamicShape
+from hespas.dialects.collective_sizes import compute_comm_bytes
 from hespas.dialects.mlir import (
     collect_meshes,
     decode_string_attr,
@@ -17,14 +20,12 @@ from hespas.dialects.mlir import (
 from hespas.dialects.op_kinds import (
     COMBINED_PERMUTE_TARGET,
     COMM_KIND_BY_NAME,
-    FETCH_CALL_TARGET,
     HOST_COPY_CALL_TARGETS,
     NETWORK_MARK,
     NUM_REPLICAS,
     RAGGED_CALL_TARGETS,
     get_collective_name,
 )
-from hespas.estimators.rules.base import DynamicShape, to_buffer_size
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.call_inlining import ASYNC_MARK
 from hespas.passes.prepare.census import ModuleCensus
@@ -42,7 +43,12 @@ from hespas.passes.prepare.device_grid import (
     write_stated_count,
 )
 from hespas.passes.prepare.mesh_axes import count_mesh_devices, resolve_axis_groups
-from hespas.support.errors import HespasError, extract_first_diagnostic
+from hespas.support.errors import (
+    HespasError,
+    extract_first_diagnostic,
+    format_op_place,
+    format_some_places,
+)
 
 RECEIVE_NOTE = "the matching send accounts for the time"
 RAGGED_NOTE = "upper bound: sizes are known only at run time, so the whole operand is counted"
@@ -56,6 +62,7 @@ class _CommunicatorIds:
     """
 
     ids_by_ranks: dict[tuple[int, ...], int] = field(default_factory=dict)
+    ranks_by_id: dict[int, tuple[int, ...]] = field(default_factory=dict)
     ids_by_attr: dict[tuple[ir.Attribute | None, str], tuple[int, ...]] = field(
         default_factory=dict
     )
@@ -65,42 +72,77 @@ class _CommunicatorIds:
         for group in groups:
             ranks = tuple(sorted(set(group)))
             if len(ranks) > 1:
-                ids.append(self.ids_by_ranks.setdefault(ranks, len(self.ids_by_ranks) + 1))
+                number = self.ids_by_ranks.setdefault(ranks, len(self.ids_by_ranks) + 1)
+                self.ranks_by_id[number] = ranks
+                ids.append(number)
         return tuple(ids)
 
 
 def annotate_collectives(
     module: ir.Module, census: ModuleCensus, run: PassRun, devices: int = 0
-) -> TargetAttr:
+) -> DeviceGrid:
     """Write ``hespas.comm`` and ``hespas.communicators``, and warn of approximations.
+
+    What another tool has written on a custom call that hespas does not know as a collective stays.
 
     Args:
         module: The module.
         census: Its census.
-        run: Receives one warning for each kind of approximation.
+        run: Receives one warning for each kind of new approximation, and notes of collectives that
+            have changed since they were annotated.
         devices: The number of devices that the user requires; 0 for any number.
 
     Returns:
-        The target, which is not yet written to the module.
+        The devices of the module.
 
     Raises:
         HespasError: A collective or the number of devices is inconsistent.
     """
-    ops = census.list_collectives()
+    is_prepared = TargetAttr.NAME in module.operation.attributes
+    old_ranks = read_communicators(module)
     grid, rows = infer_grid_and_groups(module, census, devices)
     ids = _CommunicatorIds()
     inexact: Counter[str] = Counter()
-    for op in ops:
+    changed: list[str] = []
+    for op in census.list_collectives():
+        old = CommAttr.read_from_op(op)
         comm = _build_comm_attr(op, grid, rows, ids)
-        comm.write_to_op(op)
-        if comm.note == RAGGED_NOTE:
-            inexact[f"{op.name}: {comm.note}"] += 1
-        if ASYNC_MARK in op.attributes:
-            del op.attributes[ASYNC_MARK]
+        if comm != old:
+            comm.write_to_op(op)
+        old_groups = [old_ranks.get(number) for number in old.groups] if old else []
+        new_groups = [ids.ranks_by_id[number] for number in comm.groups]
+        if old_groups != new_groups or old != replace(comm, groups=old.groups if old else ()):
+            changed.append(format_op_place(op, run.input_name))
+            if comm.note == RAGGED_NOTE:
+                inexact[f"{op.name}: {comm.note}"] += 1
+        for name in (ASYNC_MARK, Cost.NAME, RegionAttr.NAME):
+            if name in op.attributes:  # a cost or region of the op that it replaces
+                del op.attributes[name]
+    for op in census.list_stated_collectives():
+        _renumber_stated_groups(op, old_ranks, ids)
     for approximation, count in inexact.items():
         run.warn(f"{count} x {approximation}")
-    write_communicators(module, {number: ranks for ranks, number in ids.ids_by_ranks.items()})
-    return TargetAttr(devices=grid.devices, replicas=grid.replicas, partitions=grid.partitions)
+    if is_prepared and changed:
+        places = format_some_places(changed)
+        run.note(f"{places} changed after prepare: {CommAttr.NAME} is written again")
+    if ids.ranks_by_id != old_ranks or not is_prepared:
+        write_communicators(module, ids.ranks_by_id)
+    return grid
+
+
+def _renumber_stated_groups(
+    op: ir.Operation, old_ranks: Mapping[int, tuple[int, ...]], ids: _CommunicatorIds
+) -> None:
+    """Give the communicators of a call that states its ``hespas.comm`` their new ids."""
+    comm = CommAttr.read_from_op(op)
+    assert comm is not None
+    unknown = set(comm.groups) - old_ranks.keys()
+    if unknown:
+        message = f"{CommAttr.NAME}: communicator {min(unknown)} is not in {COMMUNICATORS}"
+        raise HespasError(message, op=op)
+    groups = ids.assign_communicator_ids(tuple(old_ranks[number] for number in comm.groups))
+    if groups != comm.groups:
+        replace(comm, groups=groups).write_to_op(op)
 
 
 def infer_grid_and_groups(
@@ -227,26 +269,20 @@ def _build_comm_attr(
 ) -> CommAttr:
     name = get_collective_name(op)
     try:
-        operand_bytes = sum(to_buffer_size(value.type).bytes for value in op.operands)
-        result_bytes = sum(to_buffer_size(value.type).bytes for value in op.results)
+        sizes = compute_comm_bytes(op)
     except DynamicShape as kind:
         remedy = "set the sizes of symbolic dimensions with --prepare=dims=..."
         raise HespasError(f"the size of {kind} is not known", op=op, remedy=remedy) from None
-    old = CommAttr.read_from_op(op)
-    is_async = ASYNC_MARK in op.attributes or (old is not None and old.is_async)
+    is_async = ASYNC_MARK in op.attributes or _is_marked_async(op)
     attr = get_groups_attr(op)
     groups = rows[attr] if attr is not None else ()
-    if name in RAGGED_CALL_TARGETS:
-        operand_bytes, result_bytes = (to_buffer_size(op.operands[i].type).bytes for i in (0, 1))
     if name in HOST_COPY_CALL_TARGETS:
-        moved = op.results[0] if name == FETCH_CALL_TARGET else op.operands[len(op.operands) > 1]
-        moved_bytes = to_buffer_size(moved.type).bytes
-        return CommAttr("permute", moved_bytes, moved_bytes, (), (), is_async, network=HOST_LINK)
+        return CommAttr("permute", *sizes, is_async=is_async, network=HOST_LINK)
     if name in ("send", "recv"):
-        return _build_transfer_comm(op, name, operand_bytes, result_bytes, groups, grid)
+        return _build_transfer_comm(op, name, sizes, groups, grid)
     if name in ("collective_permute", COMBINED_PERMUTE_TARGET):
         pairs = _resolve_pairs(groups, get_group_mode(op), grid)
-        return CommAttr("permute", operand_bytes, result_bytes, (), pairs, is_async)
+        return CommAttr("permute", *sizes, (), pairs, is_async)
     key = (attr, get_group_mode(op))
     if key not in ids.ids_by_attr:
         ids.ids_by_attr[key] = ids.assign_communicator_ids(resolve_groups(groups, key[1], grid))
@@ -258,14 +294,19 @@ def _build_comm_attr(
     )
     return CommAttr(
         COMM_KIND_BY_NAME[name],
-        operand_bytes,
-        result_bytes,
+        *sizes,
         ids.ids_by_attr[key],
         pairs,
         is_async,
         note,
         read_frontend_text(op, NETWORK_MARK) or None,
     )
+
+
+def _is_marked_async(op: ir.Operation) -> bool:
+    """Return whether ``hespas.comm`` says that the collective is asynchronous."""
+    old = CommAttr.read_from_op(op)
+    return old is not None and old.is_async
 
 
 def _find_moved_sources(groups: Groups) -> tuple[int, ...]:
@@ -277,7 +318,7 @@ def _find_moved_sources(groups: Groups) -> tuple[int, ...]:
 
 
 def _build_transfer_comm(
-    op: ir.Operation, name: str, sent: int, received: int, pairs: Groups, grid: DeviceGrid
+    op: ir.Operation, name: str, sizes: tuple[int, int], pairs: Groups, grid: DeviceGrid
 ) -> CommAttr:
     """Build the attribute of a send or recv. Only the send counts the message."""
     if not pairs:
@@ -287,8 +328,8 @@ def _build_transfer_comm(
             remedy="add source_target_pairs to the op, or use collective_permute",
         )
     if name == "recv":
-        return CommAttr("permute", 0, received, (), (), note=RECEIVE_NOTE)
-    return CommAttr("permute", sent, received, (), _resolve_pairs(pairs, get_group_mode(op), grid))
+        return CommAttr("permute", *sizes, note=RECEIVE_NOTE)
+    return CommAttr("permute", *sizes, (), _resolve_pairs(pairs, get_group_mode(op), grid))
 
 
 def _resolve_pairs(groups: Groups, mode: str, grid: DeviceGrid) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy
 
+from hespas.dialects.attrs import TargetAttr
 from hespas.dialects.mlir import get_attribute, ir, list_dictionary_entries
 from hespas.dialects.op_kinds import COMBINED_SCATTER_TARGET, get_collective_name
 from hespas.support.errors import HespasError
@@ -95,6 +96,8 @@ def infer_device_grid(
 ) -> DeviceGrid:
     """Infer the grid from the module's attributes, or from its collectives and shardings.
 
+    Without these the grid is the one of ``hespas.target``, if the module is prepared.
+
     Args:
         module: The module.
         claims: The group modes and largest ids of the collectives, with a collective of each.
@@ -110,9 +113,10 @@ def infer_device_grid(
     stated_counts = {
         name: read_stated_count(module, f"mhlo.num_{name}") for name in ("replicas", "partitions")
     }
-    replicas = stated_counts["replicas"] or max(top[CROSS_REPLICA], top[BOTH], 1)
+    known = TargetAttr.read_from_op(module.operation) or TargetAttr(1, 1, 1)
+    replicas = stated_counts["replicas"] or max(top[CROSS_REPLICA], top[BOTH], known.replicas)
     spread = -(-max(top[FLATTENED], sharded_over) // replicas)
-    partitions = stated_counts["partitions"] or max(top[CROSS_PARTITION], spread, 1)
+    partitions = stated_counts["partitions"] or max(top[CROSS_PARTITION], spread, known.partitions)
     if devices:
         if (
             stated_counts["replicas"] is None

@@ -1,10 +1,24 @@
-"""Removal of custom calls that only mark something for the compiler and do no work."""
+"""Removal of custom calls that only mark something for the compiler, and of misplaced marks."""
 
 from __future__ import annotations
 
-from hespas.dialects.mlir import get_call_target, ir
-from hespas.dialects.op_kinds import CHECK_CALL_TARGETS, CUSTOM_CALLS, FORWARDING_CALL_TARGETS
+from hespas.dialects.attrs import TRIPS, TRIPS_FOUND, TRIPS_NOTE, CommAttr
+from hespas.dialects.mlir import get_call_target, ir, walk_operations
+from hespas.dialects.op_kinds import (
+    CHECK_CALL_TARGETS,
+    CUSTOM_CALLS,
+    FORWARDING_CALL_TARGETS,
+    LOOPS,
+    MAYBE_COLLECTIVE,
+)
 from hespas.passes.prepare.census import ModuleCensus
+
+HOLDERS_BY_FACT = {
+    TRIPS: LOOPS,
+    TRIPS_FOUND: LOOPS,
+    TRIPS_NOTE: LOOPS,
+    CommAttr.NAME: MAYBE_COLLECTIVE,
+}
 
 
 def remove_markers(census: ModuleCensus) -> bool:
@@ -25,6 +39,19 @@ def remove_markers(census: ModuleCensus) -> bool:
             continue
         removed = True
     return removed
+
+
+def remove_misplaced_facts(module: ir.Module) -> None:
+    """Remove what another pass has copied from a loop or a collective to an op of another kind."""
+
+    def remove_from_op(op: ir.Operation) -> ir.WalkResult:
+        attributes = op.attributes
+        for name in [name for name in attributes if name in HOLDERS_BY_FACT]:
+            if op.name not in HOLDERS_BY_FACT[name]:
+                del attributes[name]
+        return ir.WalkResult.ADVANCE
+
+    walk_operations(module.operation, remove_from_op)
 
 
 def _forwards_operands(call: ir.Operation) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Callable
 
 from hespas.dialects.attrs import TargetAttr
@@ -34,7 +35,6 @@ from hespas.dialects.op_kinds import (
 )
 from hespas.dialects.xla import CompilationSettings
 from hespas.passes.base import PassRun
-from hespas.passes.compile.compiler_process import CompileFailure, CompileRequest, compile_module
 from hespas.passes.compile.kernel_names import restore_kernel_names, store_kernel_names
 from hespas.passes.prepare.census import ModuleCensus, collect_census
 from hespas.passes.prepare.communicators import spell_out_axes
@@ -51,6 +51,8 @@ from hespas.passes.prepare.single_partition import drop_op_shardings, remove_sha
 from hespas.support.errors import HespasError
 
 ENTRY_NAME = "main"
+# The dialects whose attributes are for XLA, or follow from it.
+XLA_DIALECTS = frozenset(("chlo", "func", "hespas", "jax", "mhlo", "sdy", "stablehlo", "tf", "xla"))
 Partitioner = Callable[[ir.Module, CompilationSettings], ir.Module]
 BOUNDARY = ("arg_attrs", "res_attrs")
 # For each compiler: the passes to dump after, the wanted dump, and a dump that XLA writes after it.
@@ -104,6 +106,7 @@ def partition_module(
         remove_shardings(module, census)
         return True
     name_entry_main(module, census.entry)
+    foreign = _count_foreign_attributes(module)
     store_kernel_names(module)
     use_internal_placements(census)
     if partitioner is None:
@@ -115,7 +118,26 @@ def partition_module(
     replace_program(module, new, compilation)
     restore_kernel_names(module)
     module.operation.walk(remove_sharding_copy)
+    dropped = foreign.keys() - _count_foreign_attributes(module).keys()
+    if dropped:
+        listed = ", ".join(f"{name} (ops: {foreign[name]})" for name in sorted(dropped))
+        run.warn(f"XLA's partitioner has dropped attributes of other dialects: {listed}")
     return True
+
+
+def _count_foreign_attributes(module: ir.Module) -> Counter[str]:
+    """Count the ops with each discardable attribute of a dialect that XLA does not know."""
+    counts: Counter[str] = Counter()
+
+    def count_op(op: ir.Operation) -> ir.WalkResult:
+        for name in op.attributes:
+            dialect, dot, _ = name.partition(".")
+            if dot and dialect not in XLA_DIALECTS:
+                counts[name] += 1
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(count_op)
+    return counts
 
 
 def find_custom_partitioning(census: ModuleCensus) -> ir.Operation | None:
@@ -282,8 +304,13 @@ def _count_partitions(module: ir.Module, census: ModuleCensus) -> int:
 
 def _run_partitioner(module: ir.Module, compilation: CompilationSettings, target: str) -> ir.Module:
     """Partition the module with XLA's compiler for ``target``."""
-    # Imported here because it slows every start-up and few modules need it.
+    # Imported here because they slow every start-up and few modules need them.
     from hespas.configs import compile_targets
+    from hespas.passes.compile.compiler_process import (
+        CompileFailure,
+        CompileRequest,
+        compile_module,
+    )
 
     compile_target = compile_targets.load_compile_target(target)
     if compile_target.tpu is not None:

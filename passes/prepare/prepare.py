@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from hespas.dialects.attrs import TRIPS, CommAttr, TargetAttr
 from hespas.dialects.mlir import collect_functions, ir
 from hespas.passes.base import Pass, PassRun, option
 from hespas.passes.prepare.call_inlining import inline_calls, warn_of_unfused_composites
 from hespas.passes.prepare.census import collect_census
 from hespas.passes.prepare.communicators import annotate_collectives, replicate_program
+from hespas.passes.prepare.device_grid import DeviceGrid
 from hespas.passes.prepare.host_placements import merge_slice_copies, replace_host_placements
 from hespas.passes.prepare.input_check import check_async_pairs, check_input_form
 from hespas.passes.prepare.legalise import (
@@ -17,7 +19,7 @@ from hespas.passes.prepare.legalise import (
     replace_cross_replica_sums,
     replace_host_transfers,
 )
-from hespas.passes.prepare.markers import remove_markers
+from hespas.passes.prepare.markers import remove_markers, remove_misplaced_facts
 from hespas.passes.prepare.partition import partition_module
 from hespas.passes.prepare.symbolic_dims import set_dimension_sizes
 from hespas.passes.prepare.trip_counts import write_trip_counts
@@ -36,6 +38,7 @@ class PreparePass(Pass):
     """
 
     name: ClassVar[str] = "prepare"
+    keeps: ClassVar[frozenset[str]] = frozenset((CommAttr.NAME, TRIPS))
 
     dims: str = option(
         "",
@@ -57,6 +60,12 @@ class PreparePass(Pass):
 
     def apply(self, module: ir.Module, run: PassRun) -> None:
         self._check_options()
+        self.prepare_module(module, run)
+
+    def prepare_module(
+        self, module: ir.Module, run: PassRun, *, inlines_single_calls: bool = True
+    ) -> None:
+        """Prepare a module, or bring a prepared one up to date. Raises HespasError."""
         census = collect_census(module)
         check_input_form(census)
         warn_of_unfused_composites(module, run)
@@ -79,19 +88,25 @@ class PreparePass(Pass):
         has_host_copies = replace_host_placements(census)
         if has_host_copies:
             census = collect_census(module)
-        if inline_calls(census):
+        if inline_calls(census, with_single_calls=inlines_single_calls):
             census = collect_census(module)
         if has_host_copies and merge_slice_copies(module):
             census = collect_census(module)
         check_async_pairs(census)
-        write_trip_counts(census, run, self.trip_count)
-        target = annotate_collectives(module, census, run, self.devices)
-        if self.replicas > 1 and target.devices == 1:
+        old = TargetAttr.read_from_op(module.operation)
+        if old is not None:
+            remove_misplaced_facts(module)
+        write_trip_counts(census, run, self.trip_count, is_prepared=old is not None)
+        grid = annotate_collectives(module, census, run, self.devices)
+        if self.replicas > 1 and grid.devices == 1:
             replicate_program(module, census, self.replicas)
-            target = replace(target, devices=self.replicas, replicas=self.replicas)
+            grid = DeviceGrid(self.replicas, 1)
             devices = f"{self.replicas} devices"
             run.note(f"note: {devices} run the program of one device without communication")
-        target.write_to_op(module.operation)
+        target = _change_devices(old, grid)
+        if target != old:
+            target.write_to_op(module.operation)
+        run.mark_current(CommAttr.NAME, TRIPS)
 
     def _check_options(self) -> None:
         if self.trip_count not in ("", "error") and not self.trip_count.isdecimal():
@@ -100,3 +115,32 @@ class PreparePass(Pass):
         for name, count in (("devices", self.devices), ("replicas", self.replicas)):
             if count < 0:
                 raise UsageError(f"prepare: option '{name}' is {count}, less than 0")
+
+
+def _change_devices(old: TargetAttr | None, grid: DeviceGrid) -> TargetAttr:
+    """Return a target with the devices of ``grid`` that keeps what costs were estimated with."""
+    new = TargetAttr(grid.devices, grid.replicas, grid.partitions)
+    if old is None:
+        return new
+    return replace(
+        old,
+        devices=new.devices,
+        replicas=new.replicas,
+        partitions=new.partitions,
+        # Costs that depend on the number of devices become stale with it.
+        job_devices=None if old.job_devices is None else new.devices,
+    )
+
+
+def refresh_preparation(module: ir.Module, run: PassRun) -> None:
+    """Make what ``prepare`` has written describe the ops as they are.
+
+    Nothing is done for a module that is not prepared, and if no pass may have changed ops since.
+    Functions that are called once stay functions, because another tool may have written their cost.
+
+    Raises:
+        HespasError: Another pass has left something that ``prepare`` refuses.
+    """
+    is_prepared = TargetAttr.NAME in module.operation.attributes
+    if is_prepared and not (run.is_current(CommAttr.NAME) and run.is_current(TRIPS)):
+        PreparePass().prepare_module(module, run, inlines_single_calls=False)

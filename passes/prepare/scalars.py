@@ -173,12 +173,9 @@ class ScalarEvaluator:
 
     def _evaluate_body(self, op: ir.Operation, number: int) -> ScalarSteps:
         """Evaluate a result of the body of a fusion or of a called function."""
-        holder = (
-            self.functions.get(get_attribute(op, "callee").value) if op.name == "func.call" else op
-        )
-        if holder is None or not len(holder.regions[0].blocks):
+        block = get_body(op, self.functions)
+        if block is None:
             return None
-        block = holder.regions[0].blocks[0]
         inner = {}
         for argument, operand in zip(block.arguments, op.operands, strict=True):
             operand_value = yield operand
@@ -200,6 +197,15 @@ class ScalarEvaluator:
             operand_values = {self.find_scalar_value(call.operands[number]) for call in calls}
             return operand_values.pop() if len(operand_values) == 1 else None
         return None
+
+
+def get_body(op: ir.Operation, functions: Mapping[str, ir.Operation]) -> ir.Block | None:
+    """Return the body of a fusion or of the function that a call names; None if there is none."""
+    name = op.name
+    if name not in (FUSION, "func.call"):
+        return None
+    holder = functions.get(get_attribute(op, "callee").value) if name == "func.call" else op
+    return holder.regions[0].blocks[0] if holder and len(holder.regions[0].blocks) else None
 
 
 def get_op_kind(op: ir.Operation) -> str:

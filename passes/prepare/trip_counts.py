@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from hespas.dialects.attr_codec import read_trip_count
-from hespas.dialects.attrs import ASSUMED, TRIPS, TRIPS_NOTE
-from hespas.dialects.mlir import get_attribute, get_defining_op, ir, to_i64_attr
+from hespas.dialects.attrs import ASSUMED, TRIPS, TRIPS_FOUND, TRIPS_NOTE
+from hespas.dialects.mlir import decode_string_attr, get_defining_op, ir, to_i64_attr
 from hespas.dialects.op_kinds import BARRIERS, LOOPS
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import ModuleCensus
@@ -14,23 +16,40 @@ from hespas.passes.prepare.scalars import (
     Number,
     ScalarEvaluator,
     forwards_unchanged,
+    get_body,
     get_op_kind,
     get_terminator,
 )
-from hespas.support.errors import HespasError, find_framework_name, format_source_position
+from hespas.support.errors import (
+    HespasError,
+    find_framework_name,
+    format_op_place,
+    format_some_places,
+    format_source_position,
+)
 
 MAX_LOOP_STEPS = 100_000  # iterations to evaluate of a loop that is not a simple counted loop
+ASSUMED_TRIPS = 1  # of a loop that depends on data
+STATED_NOTE = "trip count from the module"
 MAX_CARRIED_VALUES = 16  # values that the condition of such a loop may depend on
 
 
-def write_trip_counts(census: ModuleCensus, run: PassRun, unknown: str) -> None:
+def write_trip_counts(
+    census: ModuleCensus, run: PassRun, unknown: str, is_prepared: bool = False
+) -> None:
     """Write ``hespas.trips`` on every loop.
+
+    The count is the one that somebody has stated, else the one that the ops of the loop determine,
+    else a default. A count is a statement if it differs from the one that ``prepare`` found before,
+    or if ``prepare`` did not find it.
 
     Args:
         census: The census of the module.
-        run: Receives warnings.
+        run: Receives warnings, and notes of counts that changed.
         unknown: The trip count of loops that depend on data: a number, "" for 1 with a warning and
             a note on the loop, or "error".
+        is_prepared: Whether ``prepare`` has written the counts of the module before. A count
+            without a note was then found by it.
 
     Raises:
         HespasError: A trip count depends on data and ``unknown`` is "error".
@@ -41,35 +60,92 @@ def write_trip_counts(census: ModuleCensus, run: PassRun, unknown: str) -> None:
             callers.setdefault(callee, []).append(op)
     table = {name: contents.function for name, contents in census.functions.items()}
     scalars = ScalarEvaluator(table, callers)
+    changed: list[str] = []
     for loop in census.select_ops_by_name(*LOOPS):
-        trips = find_trip_count(loop, scalars)
-        note = ""
-        if trips is None:
-            trips, note = _choose_trip_count(loop, run, unknown)
-        loop.attributes[TRIPS] = to_i64_attr(trips, loop.context)
-        if note:
-            loop.attributes[TRIPS_NOTE] = ir.StringAttr.get(note, loop.context)
+        known = read_trip_count(loop)
+        count = _determine_count(loop, find_trip_count(loop, scalars), run, unknown, is_prepared)
+        if is_prepared and count.trips != known:
+            change = f"{known} to {count.trips}" if known is not None else f"{count.trips}"
+            changed.append(f"{format_op_place(loop, run.input_name)}: {change}")
+        count.write_to_loop(loop)
+    if changed:
+        run.note(f"{TRIPS} is brought up to date: {format_some_places(changed)}")
 
 
-def _choose_trip_count(loop: ir.Operation, run: PassRun, unknown: str) -> tuple[int, str]:
-    """Choose trip count and note of a loop that depends on data; an existing trip count is kept."""
-    carried_trips = read_trip_count(loop)
-    if carried_trips is not None and not unknown:
-        if TRIPS_NOTE in loop.attributes:
-            return carried_trips, get_attribute(loop, TRIPS_NOTE).value
-        return carried_trips, "trip count from the module"
+@dataclass(frozen=True, slots=True)
+class _TripCount:
+    """The trip count of a loop; ``note`` is "" for one that the ops of the loop determine."""
+
+    trips: int
+    note: str = ""
+
+    def write_to_loop(self, loop: ir.Operation) -> None:
+        attributes, context = loop.attributes, loop.context
+        attributes[TRIPS] = to_i64_attr(self.trips, context)
+        name, other = (TRIPS_NOTE, TRIPS_FOUND) if self.note else (TRIPS_FOUND, TRIPS_NOTE)
+        attributes[name] = ir.StringAttr.get(self.note, context) if self.note else attributes[TRIPS]
+        if other in attributes:
+            del attributes[other]
+
+
+def _determine_count(
+    loop: ir.Operation, determined: int | None, run: PassRun, unknown: str, is_prepared: bool
+) -> _TripCount:
+    """Return the trip count of a loop; ``determined`` is that of its ops, None if data decides."""
+    stated = _find_stated_count(loop, is_unmarked_found=is_prepared and determined is not None)
+    if determined is not None:
+        if stated is None or stated.trips == determined:
+            return _TripCount(determined)
+        run.warn(
+            f"{_format_place(loop)}the loop runs {determined} times, and {TRIPS} states "
+            f"{stated.trips}, which is used"
+        )
+        return stated
+    if stated is not None and not unknown:
+        return stated
     if unknown == "error":
         raise HespasError(
             "the trip count of the loop depends on data", op=loop, remedy="set trip-count=N"
         )
     if unknown:
-        return int(unknown), f"trip count {unknown} set by option: it depends on data"
+        return _TripCount(int(unknown), f"trip count {unknown} set by option: it depends on data")
+    assumed = _TripCount(ASSUMED_TRIPS, f"trip count {ASSUMED_TRIPS} {ASSUMED}: it depends on data")
+    if _read_note(loop) != assumed.note:
+        run.warn(
+            f"{_format_place(loop)}the trip count of the loop depends on data: "
+            f"{ASSUMED_TRIPS} is assumed; set it with --prepare=trip-count=N"
+        )
+    return assumed
+
+
+def _find_stated_count(loop: ir.Operation, *, is_unmarked_found: bool) -> _TripCount | None:
+    """Return the count that somebody has stated for a loop, or None.
+
+    Args:
+        loop: The loop.
+        is_unmarked_found: Whether ``prepare`` found a count that has neither note nor TRIPS_FOUND,
+            which older versions of hespas did not write.
+    """
+    trips, note = read_trip_count(loop), _read_note(loop)
+    if trips is None or trips == read_trip_count(loop, TRIPS_FOUND):
+        return None
+    if not note and TRIPS_FOUND not in loop.attributes:
+        return None if is_unmarked_found else _TripCount(trips, STATED_NOTE)
+    noted = re.match(r"trip count (\d+)", note)
+    if noted and int(noted[1]) != trips:
+        return _TripCount(trips, STATED_NOTE)  # the count has changed since the note
+    return None if ASSUMED in note else _TripCount(trips, note or STATED_NOTE)
+
+
+def _read_note(loop: ir.Operation) -> str:
+    if TRIPS_NOTE not in loop.attributes:
+        return ""
+    return decode_string_attr(loop.attributes[TRIPS_NOTE])
+
+
+def _format_place(loop: ir.Operation) -> str:
     where = format_source_position(loop.location) or find_framework_name(loop.location)
-    run.warn(
-        f"{where + ': ' if where else ''}the trip count of the loop depends on data: "
-        "1 is assumed; set it with --prepare=trip-count=N"
-    )
-    return 1, f"trip count 1 {ASSUMED}: it depends on data"
+    return f"{where}: " if where else ""
 
 
 def find_trip_count(loop: ir.Operation, scalars: ScalarEvaluator) -> int | None:
@@ -79,7 +155,7 @@ def find_trip_count(loop: ir.Operation, scalars: ScalarEvaluator) -> int | None:
     that its condition depends on, up to ``MAX_LOOP_STEPS`` iterations.
     """
     cond, body = (region.blocks[0] for region in loop.regions)
-    carried = _find_condition_inputs(loop)
+    carried = _find_condition_inputs(loop, scalars.functions)
     if carried is None:
         return None
     state: dict[int, Number] = {}
@@ -109,26 +185,35 @@ def find_trip_count(loop: ir.Operation, scalars: ScalarEvaluator) -> int | None:
     return None
 
 
-def _find_condition_inputs(loop: ir.Operation) -> list[int] | None:
+def _find_condition_inputs(
+    loop: ir.Operation, functions: Mapping[str, ir.Operation]
+) -> list[int] | None:
     """Find the carried values that the condition depends on, directly or through iterations.
 
     Returns None if there are more than ``MAX_CARRIED_VALUES``.
     """
     cond, body = (region.blocks[0] for region in loop.regions)
     needed: list[int] = []
-    pending = list(_find_argument_numbers(get_terminator(cond).operands[0], cond))
+    pending = list(_find_argument_numbers(get_terminator(cond).operands[0], cond, functions))
     while pending:
         number = pending.pop()
         if number not in needed:
             needed.append(number)
-            pending += _find_argument_numbers(get_terminator(body).operands[number], body)
+            step = get_terminator(body).operands[number]
+            pending += _find_argument_numbers(step, body, functions)
             if len(needed) > MAX_CARRIED_VALUES:
                 return None
     return needed
 
 
-def _find_argument_numbers(value: ir.Value, block: ir.Block) -> Iterator[int]:
-    """Find the numbers of the block's arguments that a value is computed from."""
+def _find_argument_numbers(
+    value: ir.Value, block: ir.Block, functions: Mapping[str, ir.Operation]
+) -> Iterator[int]:
+    """Find the numbers of the block's arguments that a value is computed from.
+
+    A result of a called function or of a fusion is computed from what the body reads for it: a
+    split puts the counter of a loop and data into one function.
+    """
     seen: set[ir.Value] = set()
     pending = [value]
     while pending:
@@ -142,8 +227,13 @@ def _find_argument_numbers(value: ir.Value, block: ir.Block) -> Iterator[int]:
         else:
             op = get_defining_op(value)
             assert op is not None
+            body = get_body(op, functions)
+            number = ir.OpResult(value).result_number
             if op.name in BARRIERS:
-                pending.append(op.operands[ir.OpResult(value).result_number])
+                pending.append(op.operands[number])
+            elif body is not None:
+                result = get_terminator(body).operands[number]
+                pending += [op.operands[k] for k in _find_argument_numbers(result, body, functions)]
             else:
                 pending += op.operands
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hespas.dialects.attrs import WAIT, SplitAttr
-from hespas.dialects.mlir import ir
-from hespas.dialects.op_bodies import is_small_constant, list_captured_operands
+from hespas.dialects.attrs import WAIT, RegionAttr, SplitAttr
+from hespas.dialects.mlir import collect_functions, ir
+from hespas.dialects.op_bodies import has_body, is_small_constant, list_captured_operands
 from hespas.dialects.op_kinds import (
     BARRIERS,
     CONSTANTS,
     CONTROL,
     FUSION,
+    MAYBE_COLLECTIVE,
     find_entry_function,
     has_marked_collective,
     is_marked_collective,
@@ -30,7 +31,8 @@ class SplitBlock:
         block: The block.
         ops: All ops in program order, with the terminator last.
         inputs: For each op, the values that it and its nested regions read, once per occurrence.
-        producer: Maps a value to the index of its op and its result number.
+        sources: For each input, the index of the op of the block that produces it and its result
+            number; None for a value from outside the block.
         comms: Collectives, and control flow that contains collectives.
         waits: Waits for asynchronous collectives.
         constants: Small constants, which are cloned into the regions that read them.
@@ -39,7 +41,7 @@ class SplitBlock:
     block: ir.Block
     ops: list[ir.Operation] = field(default_factory=list)
     inputs: list[list[ir.Value]] = field(default_factory=list)
-    producer: dict[ir.Value, tuple[int, int]] = field(default_factory=dict)
+    sources: list[list[tuple[int, int] | None]] = field(default_factory=list)
     comms: list[int] = field(default_factory=list)
     waits: list[int] = field(default_factory=list)
     constants: set[int] = field(default_factory=set)
@@ -58,6 +60,7 @@ def list_split_blocks(module: ir.Module) -> Iterator[SplitBlock]:
 
 def _list_nested_blocks(block: ir.Block) -> Iterator[SplitBlock]:
     body = SplitBlock(block)
+    places: dict[ir.Value, tuple[int, int]] = {}
     for i, view in enumerate(block.operations):
         op = view.operation
         name = op.name
@@ -65,32 +68,87 @@ def _list_nested_blocks(block: ir.Block) -> Iterator[SplitBlock]:
             for region in op.regions:
                 yield from _list_nested_blocks(region.blocks[0])
             body.comms.append(i)
-        elif is_marked_collective(op):
+        elif name in MAYBE_COLLECTIVE and is_marked_collective(op):
             body.comms.append(i)
         elif name in BARRIERS and WAIT in op.attributes:
             body.waits.append(i)
         elif name in CONSTANTS and is_small_constant(op):
             body.constants.add(i)
+        values = list_read_values(op, name)
         body.ops.append(op)
-        body.inputs.append(list_read_values(op))
+        body.inputs.append(values)
+        body.sources.append([places.get(value) for value in values])
         for number, result in enumerate(op.results):
-            body.producer[result] = (i, number)
+            places[result] = (i, number)
     yield body
 
 
-def list_read_values(op: ir.Operation) -> list[ir.Value]:
-    """List the values that an op reads from outside, once per occurrence, in a fixed order."""
+def list_read_values(op: ir.Operation, name: str = "") -> list[ir.Value]:
+    """List the values that an op reads from outside, once per occurrence, in a fixed order.
+
+    Args:
+        op: The op.
+        name: Its name, if it is known; each ``op.name`` costs as much as the rest.
+    """
     values = list(op.operands)
-    if op.name not in SEALED and len(op.regions):
+    name = name or op.name
+    if name not in SEALED and has_body(op, name):
         values += [value for _, _, value in list_captured_operands(op)]
     return values
 
 
+def begin_split(module: ir.Module, split: SplitAttr, pass_name: str) -> bool:
+    """Return whether a module is to be split; False if it is split equally.
+
+    What another split has left is removed if its functions have been inlined.
+
+    Raises:
+        HespasError: The module is split in another way.
+    """
+    old = SplitAttr.read_from_op(module.operation)
+    if old is None:
+        return True
+    if old == split and _is_completely_split(module):
+        return False
+    check_not_split(module, pass_name)
+    return True
+
+
 def check_not_split(module: ir.Module, pass_name: str) -> None:
-    """Raise HespasError if the module is already split."""
-    if SplitAttr.NAME in module.operation.attributes:
+    """Remove the marks of a split whose functions have been inlined.
+
+    Raises:
+        HespasError: The module has functions of regions.
+    """
+    split = SplitAttr.read_from_op(module.operation)
+    if split is None:
+        return
+    if any(RegionAttr.NAME in op.attributes for op in collect_functions(module).values()):
         raise HespasError(
-            f"{pass_name}: the module is already split",
+            f"{pass_name}: the module is already split by split-{split.strategy}",
             op=module.operation,
-            remedy="run one split pass only, and run it on a module that is not split",
+            remedy="run unsplit first",
         )
+    remove_split_marks(module)
+
+
+def remove_split_marks(module: ir.Module) -> None:
+    """Remove ``hespas.split`` and all ``hespas.region``."""
+
+    def remove_region(op: ir.Operation) -> ir.WalkResult:
+        if RegionAttr.NAME in op.attributes:
+            del op.attributes[RegionAttr.NAME]
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(remove_region)
+    if SplitAttr.NAME in module.operation.attributes:
+        del module.operation.attributes[SplitAttr.NAME]
+
+
+def _is_completely_split(module: ir.Module) -> bool:
+    """Return whether each compute op is a region or the call of one."""
+    return all(
+        RegionAttr.NAME in body.ops[i].attributes
+        for body in list_split_blocks(module)
+        for i in body.compute_op_indices
+    )

@@ -10,8 +10,15 @@ from hespas.dialects.attrs import Cost, RegionAttr
 from hespas.dialects.mlir import collect_functions, func, ir
 from hespas.dialects.op_bodies import list_captured_operands
 from hespas.estimators.aggregate import aggregate_costs
+from hespas.estimators.op_content import OpContent
+from hespas.estimators.work import is_free_op_name
 from hespas.passes.split.blocks import SplitBlock
-from hespas.passes.split.region_digest import InputRef, OpTextTable, RegionDigester, RegionKey
+from hespas.passes.split.region_digest import (
+    InputRef,
+    OpContentTable,
+    RegionDigester,
+    RegionKey,
+)
 
 HEAVY_OP = re.compile(r"\.(dot|convolution|fusion|custom_call|reduce|sort|scatter|gather)")
 
@@ -38,14 +45,14 @@ class RegionFunction:
 class Outliner:
     """Turns the regions of a module's blocks into functions, one for each distinct region.
 
-    Region ids count regions in the order in which they are outlined. ``region_texts`` receives the
-    canonical texts of the ops of each function, by function name, so that a later pass need not
-    print them again.
+    Region ids count regions in the order in which they are outlined. ``region_contents`` receives
+    the contents of the ops of each function, by function name, so that a later pass need not read
+    them again.
     """
 
     module: ir.Module
-    region_texts: dict[str, list[str]] = field(default_factory=dict)
-    _op_texts: OpTextTable = field(default_factory=OpTextTable)
+    region_contents: dict[str, list[OpContent]] = field(default_factory=dict)
+    _op_contents: OpContentTable = field(default_factory=OpContentTable)
     _digester: RegionDigester = field(init=False)
     _region_functions: dict[RegionKey, RegionFunction] = field(default_factory=dict)
     _used_names: set[str] = field(init=False)
@@ -53,7 +60,7 @@ class Outliner:
 
     def __post_init__(self) -> None:
         functions = collect_functions(self.module)
-        self._digester = RegionDigester(functions, self._op_texts)
+        self._digester = RegionDigester(functions, self._op_contents)
         self._used_names = set(functions)
 
     def outline_block_units(
@@ -69,7 +76,10 @@ class Outliner:
                 of the last op of its unit, and the other ops stay where they are.
         """
         compute = set(body.compute_op_indices)
-        unit_of = {i: u for u, unit in enumerate(units) for i in unit}
+        unit_of = [-1] * len(body.ops)
+        for u, unit in enumerate(units):
+            for i in unit:
+                unit_of[i] = u
         outputs = self._find_outputs(body, unit_of, len(units))
         terminator = body.ops[-1]
         replaced: dict[ir.Value, ir.Value] = {}
@@ -79,7 +89,7 @@ class Outliner:
                 if reorder:
                     last.move_before(terminator)
                 if unit[0] in compute:
-                    digest = self._digester.digest_text(self._op_texts.render_op(last))
+                    digest = self._digester.digest_op(self._op_contents.find_content(last))
                     self._number_region(1, digest).write_to_op(last)
                 continue
             shape = self._build_region_shape(body, unit, outputs[u])
@@ -102,37 +112,41 @@ class Outliner:
         return RegionAttr(self._next_id - 1, ops, digest)
 
     def _find_outputs(
-        self, body: SplitBlock, unit_of: dict[int, int], units: int
+        self, body: SplitBlock, unit_of: list[int], units: int
     ) -> list[dict[tuple[int, int], ir.Value]]:
-        """Find the results of each unit that are read outside it, by (op index, result number)."""
+        """Find the results of each unit that are read outside it, by (op index, result number).
+
+        Args:
+            body: The block.
+            unit_of: The unit of each op; -1 if it has none.
+            units: The number of units.
+        """
         unit_outputs: list[dict[tuple[int, int], ir.Value]] = [{} for _ in range(units)]
-        for i, values in enumerate(body.inputs):
-            reader = unit_of.get(i, -1)
-            for value in values:
-                place = body.producer.get(value)
+        for i, places in enumerate(body.sources):
+            reader = unit_of[i]
+            for k, place in enumerate(places):
                 if place is not None:
-                    producer = unit_of.get(place[0], -1)
+                    producer = unit_of[place[0]]
                     if producer not in (reader, -1):
-                        unit_outputs[producer][place] = value
+                        unit_outputs[producer][place] = body.inputs[i][k]
         return unit_outputs
 
     def _build_region_shape(
         self, body: SplitBlock, unit: Sequence[int], outputs: dict[tuple[int, int], ir.Value]
     ) -> RegionShape:
-        number_op = self._op_texts.number_op
+        number_op = self._op_contents.number_op
         local_indices = {i: k for k, i in enumerate(unit)}
         inputs: dict[ir.Value, int] = {}
         ops = []
         for i in unit:
             refs: list[InputRef] = []
-            for value in body.inputs[i]:
-                index, number = body.producer.get(value, (-1, 0))
-                if index in local_indices:
-                    refs.append(("op", local_indices[index], number))
-                elif index in body.constants:
-                    refs.append(("const", number_op(body.ops[index]), 0))
+            for k, place in enumerate(body.sources[i]):
+                if place is not None and place[0] in local_indices:
+                    refs.append(("op", local_indices[place[0]], place[1]))
+                elif place is not None and place[0] in body.constants:
+                    refs.append(("const", number_op(body.ops[place[0]]), 0))
                 else:
-                    refs.append(("in", inputs.setdefault(value, len(inputs)), 0))
+                    refs.append(("in", inputs.setdefault(body.inputs[i][k], len(inputs)), 0))
             ops.append((number_op(body.ops[i]), tuple(refs)))
         places = sorted(outputs)
         key = RegionKey(tuple(ops), tuple((local_indices[i], number) for i, number in places))
@@ -172,9 +186,10 @@ class Outliner:
         self, body: SplitBlock, unit: Sequence[int], shape: RegionShape
     ) -> RegionFunction:
         region = self._number_region(len(unit), self._digester.digest_region(shape.key))
-        name = f"region_{region.id}"
-        while name in self._used_names:
-            name += "_"
+        name = base = f"region_{region.id}"
+        count = 0
+        while name in self._used_names:  # as MLIR's SymbolTable names clashes
+            name, count = f"{base}_{count}", count + 1
         self._used_names.add(name)
         with ir.InsertionPoint(self.module.body), body.ops[unit[0]].location:
             kind = ir.FunctionType.get(
@@ -184,7 +199,7 @@ class Outliner:
             block = function.add_entry_block()
         region.write_to_op(function.operation)
         values = dict(zip(shape.inputs, block.arguments, strict=True))
-        self.region_texts[name] = self._copy_unit_ops(body, unit, shape.key, values, block)
+        self.region_contents[name] = self._copy_unit_ops(body, unit, shape.key, values, block)
         with ir.InsertionPoint(block), body.ops[unit[0]].location:
             func.ReturnOp([values[v] for v in shape.outputs])
         return RegionFunction(name, region, self._write_cost_sum(body, unit, function.operation))
@@ -196,22 +211,22 @@ class Outliner:
         key: RegionKey,
         values: dict[ir.Value, ir.Value],
         block: ir.Block,
-    ) -> list[str]:
+    ) -> list[OpContent]:
         """Clone the ops of a unit and the constants that they read into ``block``.
 
         ``values`` maps old values to new ones; the results of the clones are added to it. Returns
-        the texts of the clones.
+        the contents of the clones.
         """
         point = ir.InsertionPoint(block)
-        op_texts = self._op_texts.texts
-        texts: list[str] = []
-        for i, (text, refs) in zip(unit, key.ops, strict=True):
+        op_contents = self._op_contents.contents
+        contents: list[OpContent] = []
+        for i, (number, refs) in zip(unit, key.ops, strict=True):
             op = body.ops[i]
-            for value, ref in zip(body.inputs[i], refs, strict=True):
-                if value not in values:
-                    constant = body.ops[body.producer[value][0]]
+            for value, place, ref in zip(body.inputs[i], body.sources[i], refs, strict=True):
+                if place is not None and value not in values:
+                    constant = body.ops[place[0]]
                     values[value] = constant.clone(point).operation.results[0]
-                    texts.append(op_texts[ref[1]])
+                    contents.append(op_contents[ref[1]])
             inputs = [values[value] for value in body.inputs[i]]
             clone = op.clone(point).operation
             operand_count = len(op.operands)
@@ -223,16 +238,21 @@ class Outliner:
                 ):
                     inner.operands[k] = value
             values.update(zip(op.results, clone.results, strict=True))
-            texts.append(op_texts[text])
-        return texts
+            contents.append(op_contents[number])
+        return contents
 
     def _write_cost_sum(
         self, body: SplitBlock, unit: Sequence[int], function: ir.Operation
     ) -> ir.DictAttr | None:
-        """Write the sum of the ops' costs on the function, if every op has a cost."""
-        costs = [Cost.read_from_op(body.ops[i]) for i in unit]
+        """Write the sum of the ops' costs on the function, if every op has a cost or is free."""
+        ops = [body.ops[i] for i in unit]
+        costs = [Cost.read_from_op(op) for op in ops]
         known_costs = [cost for cost in costs if cost is not None]
-        if len(known_costs) < len(costs):
+        is_complete = all(
+            cost is not None or is_free_op_name(op.name)
+            for op, cost in zip(ops, costs, strict=True)
+        )
+        if not known_costs or not is_complete:
             return None
         attr = aggregate_costs(known_costs).to_dictionary_attr(self.module.context)
         function.attributes[Cost.NAME] = attr

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from hespas.dialects.attrs import RegionAttr, SplitAttr
 from hespas.dialects.mlir import collect_functions, get_attribute, ir, walk_operations
+from hespas.estimators.op_content import OpContent
 from hespas.passes.base import PassRun
-from hespas.passes.split.region_digest import OpTextTable, RegionDigester, build_function_key
+from hespas.passes.split.region_digest import (
+    OpContentTable,
+    RegionDigester,
+    build_function_key,
+)
 
 
-def refresh_regions(module: ir.Module, run: PassRun) -> None:
+def refresh_regions(module: ir.Module, run: PassRun) -> Mapping[str, Sequence[OpContent]]:
     """Make ``hespas.region`` describe the ops of a split module as they are.
 
     Counts and digests are computed again; a call that was copied or has no region gets a new id.
-    ``run.texts`` receives the texts of the ops of the regions. Nothing is done if no other pass has
-    run since the split.
+    Nothing is done if no other pass has run since the split.
+
+    Returns:
+        The contents of the ops of each region function, in order.
     """
-    if RegionAttr.NAME not in run.current and SplitAttr.NAME in module.operation.attributes:
-        _RegionRefresh(module, run).refresh_module()
-        run.current.add(RegionAttr.NAME)
+    if not run.is_current(RegionAttr.NAME):
+        run.contents.clear()
+        if SplitAttr.NAME in module.operation.attributes:
+            _RegionRefresh(module, run).refresh_module()
+            run.mark_current(RegionAttr.NAME)
+    return run.contents
 
 
 class _RegionContent(NamedTuple):
@@ -33,7 +44,7 @@ class _RegionRefresh:
     module: ir.Module
     run: PassRun
     functions: dict[str, ir.Operation] = field(init=False)
-    op_texts: OpTextTable = field(default_factory=OpTextTable)
+    op_contents: OpContentTable = field(default_factory=OpContentTable)
     digester: RegionDigester = field(init=False)
     contents: dict[str, _RegionContent] = field(default_factory=dict)
     used_ids: set[int] = field(default_factory=set)
@@ -42,7 +53,7 @@ class _RegionRefresh:
 
     def __post_init__(self) -> None:
         self.functions = collect_functions(self.module)
-        self.digester = RegionDigester(self.functions, self.op_texts)
+        self.digester = RegionDigester(self.functions, self.op_contents)
 
     def refresh_module(self) -> None:
         for function in self.functions.values():
@@ -65,7 +76,7 @@ class _RegionRefresh:
             if is_region_call:
                 content = self._describe_function(callee)
             else:
-                digest = self.digester.digest_text(self.op_texts.render_op(op))
+                digest = self.digester.digest_op(self.op_contents.find_content(op))
                 callee, content = "", _RegionContent(1, digest)
             if old is None or old.id in self.used_ids:
                 self.without_id.append((op, callee, content))
@@ -87,8 +98,9 @@ class _RegionRefresh:
         content = self.contents.get(name)
         if content is None:
             numbers: list[int] = []
-            key = build_function_key(self.functions[name], self.op_texts, numbers)
+            key = build_function_key(self.functions[name], self.op_contents, numbers)
             digest = self.digester.digest_region(key)
             content = self.contents[name] = _RegionContent(len(key.ops), digest)
-            self.run.texts[name] = [self.op_texts.texts[number] for number in numbers]
+            table = self.op_contents.contents
+            self.run.contents[name] = [table[number] for number in numbers]
         return content

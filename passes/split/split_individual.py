@@ -17,29 +17,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hespas.dialects.attrs import RegionAttr, SplitAttr
+from hespas.dialects.attrs import Cost, RegionAttr, SplitAttr
 from hespas.dialects.mlir import ir
-from hespas.passes.base import Pass, PassRun, option
-from hespas.passes.split.blocks import SplitBlock, check_not_split, list_split_blocks
+from hespas.passes.base import FACTS, Pass, PassRun, option
+from hespas.passes.split.blocks import SplitBlock, begin_split, list_split_blocks
 from hespas.passes.split.outline import Outliner
 from hespas.support.errors import UsageError
 
 
 @dataclass(slots=True)
-class _Level:
-    """The place of an op among the collectives of its block, which are numbered from 0.
+class _Levels:
+    """The places of the ops of a block among its collectives, which are numbered from 0.
 
     Attributes:
-        latest_dependency: The latest collective that the op depends on; -1 if there is none.
-        earliest_dependent: The earliest collective that depends on the op; the number of
+        latest_dependency: For each op, the latest collective that it depends on; -1 if there is
+            none.
+        earliest_dependent: For each op, the earliest collective that depends on it; the number of
             collectives if there is none.
-        waits: How many waits of the same level the op follows. It is 0 unless an asynchronous
-            computation contains compute ops.
+        waits: For each op, how many waits of the same level it follows. It is 0 unless an
+            asynchronous computation contains compute ops.
     """
 
-    latest_dependency: int
-    earliest_dependent: int
-    waits: int = 0
+    latest_dependency: list[int]
+    earliest_dependent: list[int]
+    waits: list[int]
 
 
 @dataclass(frozen=True)
@@ -48,22 +49,25 @@ class SplitIndividualPass(Pass):
 
     name: ClassVar[str] = "split-individual"
     prepares: ClassVar[bool] = True
+    keeps: ClassVar[frozenset[str]] = FACTS - {Cost.NAME}
 
     merge: bool = option(False, "merge ops with the same dependencies on collectives")
     block_limit: int = option(0, "maximum number of ops in a merged region; 0: no limit")
 
     def apply(self, module: ir.Module, run: PassRun) -> None:
-        check_not_split(module, self.name)
         if self.block_limit < 0:
             raise UsageError(f"{self.name}: block-limit is {self.block_limit}, less than 0")
-        outliner = Outliner(module, run.texts)
+        split = SplitAttr("individual", self.merge, self.block_limit)
+        if not begin_split(module, split, self.name):
+            return
+        outliner = Outliner(module, run.contents)
         for body in list_split_blocks(module):
             if self.merge:
                 outliner.outline_block_units(body, self._merge_units(body), reorder=True)
             else:
                 outliner.outline_block_units(body, [[i] for i in body.compute_op_indices])
-        SplitAttr("individual", self.merge, self.block_limit).write_to_op(module.operation)
-        run.current.add(RegionAttr.NAME)
+        split.write_to_op(module.operation)
+        run.mark_current(RegionAttr.NAME)
 
     def _merge_units(self, body: SplitBlock) -> list[list[int]]:
         """Merge ops of equal levels, and sort the units by the collective that waits for them."""
@@ -73,8 +77,7 @@ class SplitIndividualPass(Pass):
         groups: dict[tuple[int, int, int, int], list[int]] = {}
         ordered: list[tuple[tuple[float, ...], list[int]]] = []
         for i in range(len(body.ops) - 1):
-            level = levels[i]
-            key = (level.earliest_dependent, level.latest_dependency, level.waits)
+            key = (levels.earliest_dependent[i], levels.latest_dependency[i], levels.waits[i])
             if i in body.constants:
                 continue
             if i in collective_numbers:
@@ -93,42 +96,42 @@ class SplitIndividualPass(Pass):
         return [unit for _, unit in ordered]
 
 
-def _compute_levels(body: SplitBlock) -> list[_Level]:
+def _compute_levels(body: SplitBlock) -> _Levels:
     """Compute the level of each op of a block."""
     collective_numbers = {i: k for k, i in enumerate(body.comms)}
-    sources = [
-        {body.producer[value][0] for value in values if value in body.producer}
-        for values in body.inputs
-    ]
-    levels: list[_Level] = []
-    for op_sources in sources:
-        latest = max(
-            (collective_numbers.get(p, levels[p].latest_dependency) for p in op_sources),
-            default=-1,
-        )
-        levels.append(_Level(latest, len(body.comms)))
-    for i in reversed(range(len(sources))):
-        earliest = collective_numbers.get(i, levels[i].earliest_dependent)
-        for p in sources[i]:
-            levels[p].earliest_dependent = min(levels[p].earliest_dependent, earliest)
+    latest: list[int] = []
+    reached: list[int] = []  # the latest collective that is the op, or that it depends on
+    for i, places in enumerate(body.sources):
+        level = -1
+        for place in places:
+            if place is not None and reached[place[0]] > level:
+                level = reached[place[0]]
+        latest.append(level)
+        reached.append(collective_numbers.get(i, level))
+    count = len(body.sources)
+    earliest = [len(body.comms)] * count
+    for i in range(count - 1, -1, -1):
+        level = collective_numbers.get(i, earliest[i])
+        for place in body.sources[i]:
+            if place is not None and level < earliest[place[0]]:
+                earliest[place[0]] = level
+    levels = _Levels(latest, earliest, [0] * count)
     if body.waits:
-        _count_waits(body, sources, levels)
+        _count_waits(body, levels)
     return levels
 
 
-def _count_waits(body: SplitBlock, sources: list[set[int]], levels: list[_Level]) -> None:
-    """Set ``waits`` of each level.
+def _count_waits(body: SplitBlock, levels: _Levels) -> None:
+    """Set ``waits`` of each op.
 
     Waits come before the compute ops of the same level, except a wait that reads what such an op
     computes.
     """
     waits = set(body.waits)
     first_units = waits | body.constants
-    for i, level in enumerate(levels):
-        for p in sources[i]:
-            source = levels[p]
-            if (source.latest_dependency, source.earliest_dependent) == (
-                level.latest_dependency,
-                level.earliest_dependent,
-            ):
-                level.waits = max(level.waits, source.waits + (i in waits and p not in first_units))
+    pairs = list(zip(levels.latest_dependency, levels.earliest_dependent, strict=True))
+    for i, places in enumerate(body.sources):
+        for p in {place[0] for place in places if place is not None}:
+            if pairs[p] == pairs[i]:
+                follows = levels.waits[p] + (i in waits and p not in first_units)
+                levels.waits[i] = max(levels.waits[i], follows)

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hespas.dialects.attrs import RegionAttr, SplitAttr
+from hespas.dialects.attrs import Cost, RegionAttr, SplitAttr
 from hespas.dialects.mlir import ir
-from hespas.passes.base import Pass, PassRun, option
-from hespas.passes.split.blocks import SplitBlock, check_not_split, list_split_blocks
+from hespas.passes.base import FACTS, Pass, PassRun, option
+from hespas.passes.split.blocks import SplitBlock, begin_split, list_split_blocks
 from hespas.passes.split.outline import Outliner
 from hespas.support.errors import UsageError
 from hespas.support.suggestions import suggest_nearest
@@ -31,6 +31,7 @@ class SplitLinearPass(Pass):
 
     name: ClassVar[str] = "split-linear"
     prepares: ClassVar[bool] = True
+    keeps: ClassVar[frozenset[str]] = FACTS - {Cost.NAME}
 
     block_limit: int = option(0, "maximum number of ops in a region; 0: no limit")
     separator: str = option("communication", f"ops that separate regions: {', '.join(SEPARATORS)}")
@@ -39,7 +40,6 @@ class SplitLinearPass(Pass):
     )
 
     def apply(self, module: ir.Module, run: PassRun) -> None:
-        check_not_split(module, self.name)
         cuts = _compile_separator(self.separator)
         if self.separator_policy not in POLICIES:
             raise UsageError(
@@ -48,11 +48,19 @@ class SplitLinearPass(Pass):
             )
         if self.block_limit < 0:
             raise UsageError(f"{self.name}: block-limit is {self.block_limit}, less than 0")
-        outliner = Outliner(module, run.texts)
+        split = SplitAttr(
+            "linear",
+            block_limit=self.block_limit,
+            separator=None if self.separator == "communication" else self.separator,
+            separator_policy=None if self.separator_policy == "isolated" else self.separator_policy,
+        )
+        if not begin_split(module, split, self.name):
+            return
+        outliner = Outliner(module, run.contents)
         for body in list_split_blocks(module):
             outliner.outline_block_units(body, self._cut_into_units(body, cuts))
-        SplitAttr("linear", block_limit=self.block_limit).write_to_op(module.operation)
-        run.current.add(RegionAttr.NAME)
+        split.write_to_op(module.operation)
+        run.mark_current(RegionAttr.NAME)
 
     def _cut_into_units(self, body: SplitBlock, cuts: Callable[[str], bool]) -> list[list[int]]:
         units: list[list[int]] = []

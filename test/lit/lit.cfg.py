@@ -10,7 +10,8 @@ from pathlib import Path
 import lit.formats
 
 here = Path(__file__).resolve().parent
-sys.path[:0] = [str(here), str(here.parent)]
+plugin = str(here.parent / "plugin")  # passes of another package
+sys.path[:0] = [str(here), str(here.parent), plugin]
 
 from inprocess import InProcess  # noqa: E402
 
@@ -19,6 +20,7 @@ config.test_source_root = str(here)  # noqa: F821
 config.test_exec_root = os.environ.get("HESPAS_LIT_OUTPUT", str(here.parents[1] / "build" / "lit"))  # noqa: F821
 config.suffixes = [".mlir"]  # noqa: F821
 config.excludes = ["Inputs"]  # noqa: F821
+config.environment["PYTHONPATH"] = plugin  # noqa: F821
 config.environment["PATH"] = os.pathsep.join(  # noqa: F821
     [str(Path(sys.executable).parent), os.environ["PATH"]]
 )

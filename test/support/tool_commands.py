@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import os
 import re
 import shlex
 import sys
@@ -57,7 +58,7 @@ def parse_pipe(line: str) -> list[ToolCommand] | None:
 def run_command(command: ToolCommand, data: str = "") -> ToolOutput:
     """Run one tool with ``data`` as its input."""
     out, err = Stream(), Stream()
-    stdin = sys.stdin
+    stdin, environment = sys.stdin, dict(os.environ)
     sys.stdin = Stream(data)
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -70,6 +71,8 @@ def run_command(command: ToolCommand, data: str = "") -> ToolOutput:
                 code = console_scripts.run_tool_main(tool.main, command.words[1:])
     finally:
         sys.stdin = stdin
+        os.environ.clear()  # a flag that workers must know changes the environment
+        os.environ.update(environment)
     return ToolOutput(code, out.text(), err.text())
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support.budgets import draw_examples
 
 from hespas.dialects import attr_codec, attr_schema, attrs, typed_attrs
-from hespas.dialects.attr_schema import AttrRecord
+from hespas.dialects.attr_schema import AttrRecord, list_attr_fields
 from hespas.dialects.attrs import (
     COMMUNICATORS,
     RECORDS,
@@ -102,10 +102,15 @@ def portable_artifact(module: ir.Module) -> ir.Module:
     return stablehlo.deserialize_portable_artifact(make_context(), data)
 
 
+def print_typed(module: ir.Module) -> str:
+    copy = typed_attrs.copy_with_typed_attributes(module)
+    return str(copy.get_asm(assume_verified=True))
+
+
 def typed_text(module: ir.Module) -> ir.Module:
     context = make_context()
     context.allow_unregistered_dialects = True
-    copy = ir.Module.parse(typed_attrs.to_typed_text(module), context)
+    copy = ir.Module.parse(print_typed(module), context)
     typed_attrs.replace_typed_attributes(copy)
     return copy
 
@@ -114,7 +119,27 @@ def first_op(module: ir.Module) -> ir.Operation:
     return module.body.operations[0].operation.regions[0].blocks[0].operations[0].operation
 
 
-@pytest.mark.parametrize("store", [text, generic_text, bytecode, portable_artifact, typed_text])
+def positional_text(module: ir.Module) -> ir.Module:
+    """What a tool prints that knows the dialect from ``hespas.irdl``."""
+    op = first_op(module)
+    name = next(name for name in op.attributes if name in attrs.BY_NAME)
+    fields = ir.DictAttr(op.attributes[name])
+    declared = [field.name for field in list_attr_fields(attrs.BY_NAME[name])]
+    values = [str(fields[field]) if field in fields else "unit" for field in declared]
+    context = make_context()
+    context.allow_unregistered_dialects = True
+    copy = ir.Module.parse(str(module), context)
+    typed = f"{name.removeprefix('hespas.')}<{', '.join(values)}>"
+    first_op(copy).attributes[name] = ir.OpaqueAttr.get(
+        "hespas", typed.encode(), ir.NoneType.get(context), context
+    )
+    typed_attrs.replace_typed_attributes(copy)
+    return copy
+
+
+@pytest.mark.parametrize(
+    "store", [text, generic_text, bytecode, portable_artifact, typed_text, positional_text]
+)
 def test_every_record_survives(store: Callable[[ir.Module], ir.Module]) -> None:
     @draw_examples(40, derandomize=True)
     @given(record=records())
@@ -130,7 +155,7 @@ def test_every_record_survives(store: Callable[[ir.Module], ir.Module]) -> None:
 def test_typed_form_reads_as_documented() -> None:
     module = ir.Module.parse(PROGRAM, CONTEXT)
     RegionAttr(id=0, ops=1, digest="5f").write_to_op(first_op(module))
-    printed = typed_attrs.to_typed_text(module)
+    printed = print_typed(module)
     assert 'hespas.region = #hespas.region<id = 0 : i64, ops = 1 : i64, digest = "5f">' in printed
     assert "#hespas" not in str(module)
 

@@ -342,8 +342,8 @@ def test_huge_constant(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
 
 
 COMMANDS: list[tuple[list[str], str]] = [
-    (["--split-linea"], "^error: no pass is named 'split-linea'; did you mean 'split-linear'?"),
-    (["--magic-annotate"], "^error: no pass is named 'magic-annotate'; "),
+    (["--split-linea"], "^error: there is no .* --split-linea; did you mean 'split-linear'?"),
+    (["--magic-annotate"], "^error: there is no option or pass --magic-annotate; "),
     (["-p", "func.func(magic)"], "^error: no pass is named 'magic'; "),
     (["-p", "split-linear{"], "^error: unbalanced brackets"),
     (["-p"], "^error: -p needs a pipeline"),
@@ -376,7 +376,6 @@ def test_command_lines(refused: Check, argv: list[str], message: str) -> None:
         ([NODE, "--emit-chakra=output=out"], "^m: error: .* not split; run split-linear"),
         (["--split-linear", "--emit-chakra=output=out"],
          "^m:3:10: error: 'stablehlo.dot_general': .*no hespas.cost; run an annotate pass first"),
-        (["--split-linear", "--split-individual"], "already split; run one split pass only"),
         (["--prepare=devices=8"], "^m:1:1: error: .* for 1 x 4 devices .*, not 8; omit the opt"),
         (["--prepare=dims=b=3"], "^m: error: prepare: dims=b=3, but .* no symbolic dimensions"),
     ],
@@ -463,9 +462,9 @@ def test_other_commands(refused: Check, argv: list[str], message: str, code: int
 ANNOTATED: list[tuple[str, str, str]] = [
     ("flops = 128 : i64", "flops = 128.0 : f64", "3:10: .*'flops' must be an i64, not 1.28"),
     ("flops = 128 : i64", "flops = -5 : i64", "3:10: .*flops is -5, less than 0"),
-    ("trips = 1", "tripz = 1", "3:10: .*unknown field 'tripz'; its fields are "),
+    ("digest = ", "digezt = ", "3:10: .*unknown field 'digezt'; its fields are "),
     ('bound = "memory"', 'bound = "magic"', "3:10: .*bound is 'magic', not one of compute"),
-    ("groups = array<i64: 1>", "groups = array<i64: 7>", "4:10: .*communicator 7 is not in"),
+    ("groups = array<i64: 1>", "groups = [1]", "4:10: .*'groups' must be an array<i64>, not"),
     ("0, 1, 2, 3>}", "0, 1, 2, 9>}", "1:1: .*communicator 1 names device 9 of 4"),
     ("devices = 4", "devices = 8", "1:1: .*8 devices are not 1 replicas x 4 partitions"),
     ("hespas.region =", "hespas.regoin =", "3:10: .*'hespas.regoin' is not a hespas attribute"),

@@ -119,7 +119,7 @@ def test_a_program_for_one_device(place, capsys):
         (["step.mlir"], 1, "a program goes with --mlir"),
         (["no.json"], 1, "no.json: error: cannot read it: No such file"),
         (["--mlir", "step.mlir", "--nodes", "x"], 2, "no option --nodes; did you mean '--node'?"),
-        (["--mlir", "step.mlir", "--rendezvous"], 2, "no option --rendezvous; known: --astra-sim,"),
+        (["--mlir", "step.mlir", "--rendezvous"], 2, "no option --rendezvous; known: --allow-un"),
         (["--mlir", "step.mlir", "--node", "A100"], 2, "no node preset is named 'A100'"),
         (["--mlir", "step.mlir", "--system", "A100_4"], 2, "no system preset is named 'A100_4'"),
         (["--mlir", "step.mlir", "--system", "V100_32GB_8GPU"], 1,

@@ -71,6 +71,7 @@ def test_examples_run(page, tmp_path, monkeypatch):
             assert done.code == (kind == "sh fails"), f"{text}\n{output}"
         elif "=" in kind:
             file = Path(kind.split("=")[1])
+            file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
             sys.modules.pop(file.stem if file.suffix == ".py" else "", None)
         elif kind == "text" and output:

@@ -244,8 +244,9 @@ def test_loops_are_expanded_with_their_values(emit):
 def test_a_loop_with_collectives_of_unknown_length_is_named(emit):
     text = LOOP.replace("hespas.trips = 3 : i64", "").replace("COND", cost(2))
     text = text.replace("BODY", op("b", "i", comm=comm()))
-    with pytest.raises(HespasError, match=r"stablehlo\.while.*trip count is not known"):
-        emit(module(text, result="r"))
+    emit(
+        module(text, result="r"), warned="the trip count of the loop depends on data: 1 is assumed"
+    )
 
 
 def test_a_branch_with_collectives_takes_the_one_that_communicates_most(emit):
@@ -316,10 +317,10 @@ def test_wrong_order_names_the_missing_pass(parse, tmp_path):
         emitted(text)
     with pytest.raises(HespasError, match="run split-linear or split-individual first"):
         emitted("func.func public @main() { return }")
-    with pytest.raises(HespasError, match="communicator 9 is not defined"):
+    with pytest.raises(HespasError, match=r"communicator 9 is not in hespas\.communicators"):
         emitted(module(op("a", "x", comm=comm(groups=(9,)))))
     with pytest.raises(HespasError, match="device 7, and there are 4"):
-        emitted(module(groups={"1": [0, 7]}))
+        emitted(module(op("a", "x", comm=comm()), groups={"1": [0, 7]}))
     with pytest.raises(HespasError, match="did you mean 'carry'"):
         pipeline.run_pipeline(parse(text), "emit-chakra{time=cary}", PassRun())
     assert not (tmp_path / "o").exists()

@@ -452,3 +452,24 @@ def all_needs(needs: dict[int, set[int]], unit: int) -> set[int]:
         reached |= new
         waiting += new
     return reached
+
+
+def test_products_of_interleaved_recurrences_are_merged_step_by_step(parse):
+    """The products of one step are independent, and each step depends on the one before."""
+    kind, weight = "tensor<8x16xf32>", "tensor<16x16xf32>"
+    lines = []
+    for step in range(5):
+        for chain in "ab":
+            lines += [
+                f"%d{chain}{step} = stablehlo.dot_general %{chain}{step}, %w, contracting_dims = "
+                f"[1] x [0] : ({kind}, {weight}) -> {kind}",
+                f"%{chain}{step + 1} = stablehlo.tanh %d{chain}{step} : {kind}",
+            ]
+    module = parse(
+        f"func.func @main(%a0: {kind}, %b0: {kind}, %w: {weight}) -> ({kind}, {kind}) {{\n"
+        + "\n".join(lines)
+        + f"\nreturn %a5, %b5 : {kind}, {kind} }}"
+    )
+    passes.run_pipeline(module, "fuse", PassRun(note=lambda text: None))
+    products = re.findall(r"stablehlo\.dot_general.* -> (tensor<\S+>)", str(module))
+    assert products == ["tensor<16x16xf32>"] * 5

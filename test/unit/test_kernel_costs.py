@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 import hespas
-from hespas.configs.kernel_costs import KernelCost, format_kernel_costs, parse_kernel_costs
-from hespas.dialects.attrs import KernelCostAttr
-from hespas.dialects.mlir import ir, make_context
+from hespas.configs.kernel_costs import KernelCost, parse_kernel_costs
+from hespas.dialects.attrs import Cost, KernelCostAttr
+from hespas.dialects.mlir import UNREGISTERED_VARIABLE, ir, make_context
 from hespas.dialects.verify_attrs import verify_attributes
+from hespas.estimators.rules import registry
+from hespas.passes.base import PassRun
 from hespas.passes.pipeline import run_pipeline
 from hespas.support.errors import HespasError, UsageError
 from hespas.tools import hespas as cli
@@ -41,15 +43,16 @@ def test_items_and_files(tmp_path: Path) -> None:
     file = tmp_path / "costs.json"
     file.write_text('{"b": {"flops": 1e12, "bytes": 0}}')
     costs = parse_kernel_costs(f"a=b=2.5e3, 7;{file};")
-    assert costs == {"a=b": KernelCost(2500, 7), "b": KernelCost(10**12, 0)}
-    assert parse_kernel_costs(format_kernel_costs(costs)) == costs
+    assert costs.constants == {"a=b": KernelCost(2500, 7), "b": KernelCost(10**12, 0)}
+    assert parse_kernel_costs(costs.to_text()) == costs
+    assert parse_kernel_costs(f"a=b=2.5e3:7;{file}") == costs, "without a comma"
 
 
 @pytest.mark.parametrize(
     "text", ["a=1", "=1,2", "a=1,2,3", "a=x,2", "a=-1,2", "a=nan,2", "a=1,1e30", "a=1,2;a=1,2"]
 )
 def test_wrong_items(text: str) -> None:
-    with pytest.raises(UsageError, match=r"is not NAME=FLOPS,BYTES|'a' has two costs"):
+    with pytest.raises(UsageError, match=r"is not NAME=FLOPS:BYTES|'a' has two costs"):
         parse_kernel_costs(text)
 
 
@@ -75,13 +78,13 @@ def test_run_and_sweep_count_the_same(program: Path, capsys: pytest.CaptureFixtu
     options = ["--node", "H100_80GB", "--estimator", "roofline"]
     argv = ["run", "--mlir", str(program), *options]
     assert run_tool_main(cli.main, argv) == 1
-    assert "option kernel-cost attention=FLOPS,BYTES" in capsys.readouterr().err
+    assert "with kernel-cost=attention=FLOPS:BYTES" in capsys.readouterr().err
     argv += ["--kernel-cost", "attention=3e12,1e6", "--kernel-cost", "other=1,2", "--json"]
     assert run_tool_main(cli.main, argv) == 0
     captured = capsys.readouterr()
     result = json.loads(captured.out)
     assert result["flops"] == 3 * 10**12
-    assert "no custom call is named 'other'; the names in the module: __gpu" in captured.err
+    assert "is named 'other'; the names in the module: __gpu" in captured.err
 
     Path("costs.json").write_text('{"attention": {"flops": 3e12, "bytes": 1e6}}')
     Path("sweep.yml").write_text(
@@ -164,3 +167,99 @@ def test_the_declared_cost_of_a_pallas_kernel_counts_on_gpus(compiler):
     assert totals["read_bytes"] + totals["write_bytes"] == 6_000_000
     with pytest.raises(HespasError, match="holds a kernel that only it can cost"):
         hespas.estimate(functools.partial(double, cost=None), x, **options)
+
+
+UNKNOWN = """func.func @main(%x: tensor<64x64xf32>, %y: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %0 = "guest.scale"(%x) ({ ^bb0(%q: tensor<f32>): "guest.yield"(%q) : (tensor<f32>) -> () })
+    {power = 3 : i64} : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %1 = stablehlo.custom_call @mix(%0, %y)
+    : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %1 : tensor<64x64xf32>
+}
+"""
+RULES = """from hespas.plugin import *
+
+def compute_scale_work(op):
+    size = to_buffer_size(op.operands[0].type)
+    flops = op.attributes["power"].value * size.elements
+    return OpWork("custom", size.bytes, size.bytes, (WorkPart("vector", "f32", flops),))
+
+def compute_mix_work(op):
+    return OpWork("custom", count_read_bytes(op), count_written_bytes(op), ())
+
+RULES = [CostRule(compute_scale_work, ops=("guest.scale",)),
+         CostRule(compute_mix_work, call_targets=("mix",))]
+"""
+
+
+@pytest.fixture
+def unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program with an unregistered op that has a body, and a file of cost rules beside it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(UNREGISTERED_VARIABLE, raising=False)
+    monkeypatch.setattr(registry, "_file_rules", {})
+    Path("rules.py").write_text(RULES)
+    path = Path("step.mlir")
+    path.write_text(UNKNOWN)
+    return path
+
+
+def annotate(path: Path, options: str) -> tuple[list[int], str]:
+    module = hespas.read(path, allow_unregistered=True)
+    run_pipeline(module, f"roofline-annotate{{node=A100_SXM_40GB {options}}}")
+    ops = module.body.operations[0].regions[0].blocks[0].operations
+    costs = [Cost.read_from_op(ops[k].operation) for k in (0, 1)]
+    return [cost.flops for cost in costs if cost is not None], str(module)
+
+
+def test_any_op_has_the_cost_of_a_file_of_rules(unknown: Path) -> None:
+    flops, text = annotate(unknown, "kernel-cost=rules.py")
+    assert flops == [3 * 64 * 64, 0]
+    again = hespas.read(text, allow_unregistered=True)
+    notes: list[str] = []
+    run_pipeline(again, "refresh-costs", PassRun(note=notes.append))
+    assert notes == [], "the rules are those of the annotation"
+    wrong = hespas.read(text.replace("power = 3", "power = 4"), allow_unregistered=True)
+    run_pipeline(wrong, "refresh-costs", PassRun(note=notes.append))
+    assert "guest.scale" in notes[0] and f"flops = {4 * 64 * 64} : i64" in str(wrong)
+
+
+def test_rules_that_change_are_used_when_they_are_named_again(unknown: Path) -> None:
+    _, text = annotate(unknown, "kernel-cost=rules.py")
+    Path("rules.py").write_text(RULES.replace("* size.elements", "* 10 * size.elements"))
+    assert annotate(unknown, "kernel-cost=rules.py")[0] == [30 * 64 * 64, 0]
+    wrong = hespas.read(text.replace("power = 3", "power = 4"), allow_unregistered=True)
+    with pytest.raises(HespasError, match=r"rules\.py: error: the cost rules have changed since"):
+        run_pipeline(wrong, "refresh-costs")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("RULES = 3", "the file defines no RULES"),
+        ("import no_such_module", "cannot be imported: ModuleNotFoundError"),
+        (RULES.replace("guest.scale", "stablehlo.add"), "the op stablehlo.add has a cost rule"),
+        (RULES + "RULES += RULES", "the op guest.scale has a cost rule already"),
+    ],
+)
+def test_files_without_usable_rules(unknown: Path, text: str, message: str) -> None:
+    Path("rules.py").write_text(text)
+    with pytest.raises(HespasError, match=message) as caught:
+        annotate(unknown, "kernel-cost=rules.py")
+    assert caught.value.where == "rules.py"
+
+
+def test_unregistered_ops_in_commands(unknown: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["run", "--mlir", str(unknown), "--node", "A100_SXM_40GB", "--estimator", "roofline"]
+    assert run_tool_main(cli.main, argv) == 1
+    assert "read it with --allow-unregistered-dialect" in capsys.readouterr().err
+    argv.append("--allow-unregistered-dialect")
+    assert run_tool_main(cli.main, argv) == 1
+    error = capsys.readouterr().err
+    advice = "declare the work of guest.scale with kernel-cost=guest.scale=FLOPS:BYTES"
+    assert "'guest.scale': there is no cost rule for this op" in error and advice in error
+    costs = "--kernel-cost=guest.scale=7:32768;mix=1e9:4"
+    assert run_tool_main(cli.main, [*argv, costs, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["flops"] == 1e9 + 7
+    assert run_tool_main(cli.main, [*argv, "--kernel-cost=rules.py", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["flops"] == 3 * 64 * 64

@@ -83,8 +83,13 @@ def test_an_unknown_pass_suggests_the_near_name(parse):
 def test_native_passes_mix_with_ours(parse):
     module = parse(IDENTITY)
     names: list[str] = []
+
+    class NameCollector(pipeline.PassInstrumentation):
+        def run_after_pass(self, module, step):
+            names.append(step.name)
+
     pipeline_text = "cse,split-linear,symbol-dce"
-    passes.run_pipeline(module, pipeline_text, after=lambda _module, step: names.append(step.name))
+    passes.run_pipeline(module, pipeline_text, instrumentation=[NameCollector()])
     assert names == ["cse", "prepare", "split-linear", "symbol-dce"]
     assert TargetAttr.read_from_op(module.operation) == TargetAttr(1, 1, 1)
     assert SplitAttr.read_from_op(module.operation) == SplitAttr("linear")

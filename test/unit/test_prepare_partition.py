@@ -228,3 +228,20 @@ def test_kernels_keep_their_names():
     (call,) = (line for line in str(module).splitlines() if "@tpu_custom_call" in line)
     assert 'kernel_name = "own"' in call and 'kernel_metadata = "block=8"' in call
     assert "hespas_kernel" not in call and "tensor<4x128xf32>" in call
+
+
+@pytest.mark.slow
+def test_attributes_that_the_partitioner_drops_are_named(parse):
+    sharding = '#sdy.sharding<@mesh, [{"x"}, {}]>'
+    module = parse(
+        f"""module {{
+        sdy.mesh @mesh = <["x"=2]>
+        func.func public @main(%x: tensor<8x4xf32> {{sdy.sharding = {sharding}}})
+            -> tensor<8x4xf32> {{
+          %0 = stablehlo.tanh %x {{guest.hot, jax.name = "a"}} : tensor<8x4xf32>
+          return %0 : tensor<8x4xf32>
+        }} }}"""
+    )
+    assert prepare(module) == [
+        "XLA's partitioner has dropped attributes of other dialects: guest.hot (ops: 1)"
+    ]

@@ -10,10 +10,12 @@ import pytest
 from hespas import frontends
 from hespas.dialects.attr_codec import read_trip_count
 from hespas.dialects.attrs import TRIPS, TRIPS_NOTE
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import collect_functions, ir, make_context
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import collect_census
 from hespas.passes.prepare.prepare import PreparePass
+from hespas.passes.prepare.scalars import ScalarEvaluator
+from hespas.passes.prepare.trip_counts import find_trip_count
 from hespas.support.errors import HespasError
 
 Parse = Callable[[str], ir.Module]
@@ -172,3 +174,38 @@ def test_long_and_shared_chains(parse: Parse, op: str, trips: int) -> None:
         "%0 =", f"%one = stablehlo.constant dense<1> : tensor<i32>\n{chain}\n%0 =", 1
     )
     assert loops(parse(text))[0] == [trips]
+
+
+def test_a_counter_in_one_function_with_data_is_found():
+    """A split of a loop puts the counter and data that depends on a collective into one region."""
+    text = """
+    func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %c = stablehlo.constant dense<0> : tensor<i32>
+      %w:2 = stablehlo.while(%i = %c, %a = %x) : tensor<i32>, tensor<4xf32>
+      cond {
+        %n = stablehlo.constant dense<BOUND> : tensor<i32>
+        %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        stablehlo.return %p : tensor<i1>
+      } do {
+        %s:2 = func.call @step(%a, %i)
+          : (tensor<4xf32>, tensor<i32>) -> (tensor<4xf32>, tensor<i32>)
+        stablehlo.return %s#1, %s#0 : tensor<i32>, tensor<4xf32>
+      }
+      return %w#1 : tensor<4xf32>
+    }
+    func.func private @step(%a: tensor<4xf32>, %i: tensor<i32>) -> (tensor<4xf32>, tensor<i32>) {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %b = stablehlo.tanh %a : tensor<4xf32>
+      %j = stablehlo.add %i, %one : tensor<i32>
+      return %b, %j : tensor<4xf32>, tensor<i32>
+    }
+    """
+    for bound in (0, 5):
+        module = ir.Module.parse(text.replace("BOUND", str(bound)), make_context())
+        functions = collect_functions(module)
+        (loop,) = [
+            view.operation
+            for view in functions["main"].regions[0].blocks[0].operations
+            if view.operation.name == "stablehlo.while"
+        ]
+        assert find_trip_count(loop, ScalarEvaluator(functions, {})) == bound

@@ -12,7 +12,13 @@ from hespas import configs
 from hespas.configs.node_spec import UNITS, NodeSpec
 from hespas.dialects.attrs import Cost
 from hespas.estimators import registry
-from hespas.estimators.aggregate import aggregate_costs, repeat_cost, select_dearest_branch
+from hespas.estimators.aggregate import (
+    aggregate_costs,
+    find_main_bound,
+    find_main_dtype,
+    repeat_cost,
+    select_dearest_branch,
+)
 from hespas.estimators.roofline import RooflineConfig, RooflineEstimator
 from hespas.estimators.work import OpWork, WorkPart
 from hespas.support.errors import HespasError, UsageError
@@ -130,16 +136,27 @@ def test_aggregate_does_not_depend_on_order(costs, random):
     assert aggregate_costs(shuffled, "e") == aggregate_costs(costs, "e")
 
 
-def test_aggregate_names_the_larger_share():
+def test_a_sum_has_neither_the_bound_nor_the_type_of_one_of_its_ops():
     a = Cost("e", 10, 1, 1, 5.0, "compute", "bf16")
     b = Cost("e", 6, 1, 1, 3.0, "memory", "f32")
-    assert aggregate_costs([a, b, b]) == Cost("e", 22, 3, 3, 11.0, "memory", "f32")
+    assert aggregate_costs([a, b, b]) == Cost("e", 22, 3, 3, 11.0)
     free = Cost("e", 0, 0, 0, 0.0, "none", "none")
-    assert aggregate_costs([a, free]) == a
+    assert aggregate_costs([a, free]) == Cost("e", 10, 1, 1, 5.0)
     assert aggregate_costs([], "e") == free
     unknown = Cost("e", 0, 0, 0, 0.0, "unknown", "none", gap="no rule")
-    assert aggregate_costs([free, unknown]).bound == "unknown"
     assert aggregate_costs([a, unknown]).gap == "no rule"
+
+
+def test_the_main_bound_has_the_most_time_and_the_main_type_the_most_operations():
+    a = Cost("e", 10, 1, 1, 5.0, "compute", "bf16")
+    b = Cost("e", 6, 1, 1, 3.0, "memory", "f32")
+    unknown = Cost("e", 0, 0, 0, 0.0, "unknown", "none", gap="no rule")
+    assert find_main_bound([(a, 1), (b, 2)]) == "memory"
+    assert find_main_dtype([(a, 1), (b, 2)]) == "f32"
+    assert find_main_bound([(a, 2), (b, 2)]) == "compute"
+    assert find_main_dtype([(unknown, 1)]) == "none"
+    assert find_main_bound([(unknown, 1)]) == "unknown"
+    assert find_main_bound([]) == "none"
 
 
 def test_repeated_and_dearest():

@@ -15,11 +15,11 @@ from support.paths import ROOT
 
 from hespas import configs
 from hespas.configs import source_errors
+from hespas.configs.kernel_families import find_kernel_family
 from hespas.configs.source_errors import (
     SourceComparison,
     combine_independent,
     estimate_shared_error,
-    find_kernel_family,
     find_shared_error,
     load_shared_errors,
     load_source_errors,

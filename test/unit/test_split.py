@@ -10,9 +10,9 @@ from support.execution import assert_same_results, execute
 
 from hespas import frontends, passes
 from hespas.dialects.attrs import RegionAttr, SplitAttr
-from hespas.dialects.canonical_text import to_canonical_text
-from hespas.dialects.mlir import collect_functions, ir
+from hespas.dialects.mlir import collect_functions, ir, make_context
 from hespas.dialects.op_kinds import find_entry_function, is_marked_collective
+from hespas.estimators.op_content import render_op_text
 from hespas.passes.split.blocks import list_split_blocks
 from hespas.support.errors import HespasError
 
@@ -87,7 +87,7 @@ def flat_ops(module: ir.Module) -> list[list[ir.Operation]]:
 
 def texts(module: ir.Module) -> list[str]:
     return sorted(
-        to_canonical_text(op)
+        render_op_text(op)
         for group in flat_ops(module)
         for op in group
         if op.name not in ("stablehlo.constant", "func.return")
@@ -119,7 +119,7 @@ def needs(module: ir.Module) -> list[list[str]]:
                     x.operation for x in list(body)[:-1] if x.operation.name != "stablehlo.constant"
                 ]
             for x in inner:
-                spelled[len(spelled)] = to_canonical_text(x)
+                spelled[len(spelled)] = render_op_text(x)
                 required |= {len(spelled) - 1}
         for value in op.results:
             done[value] = required
@@ -131,7 +131,7 @@ def needs(module: ir.Module) -> list[list[str]]:
 def test_any_split_keeps_ops_order_and_needs(text, limit, context):
     plain = ir.Module.parse(text, context)
     passes.run_pipeline(plain, "prepare")
-    collectives = [to_canonical_text(g[0]) for g in flat_ops(plain) if is_marked_collective(g[0])]
+    collectives = [render_op_text(g[0]) for g in flat_ops(plain) if is_marked_collective(g[0])]
     for pipeline in ("split-linear", "split-individual", "split-individual{merge}"):
         module = ir.Module.parse(text, context)
         if limit and pipeline != "split-individual":
@@ -141,7 +141,7 @@ def test_any_split_keeps_ops_order_and_needs(text, limit, context):
         assert module.operation.verify()
         assert texts(module) == texts(plain)
         assert [
-            to_canonical_text(g[0]) for g in flat_ops(module) if is_marked_collective(g[0])
+            render_op_text(g[0]) for g in flat_ops(module) if is_marked_collective(g[0])
         ] == collectives
         split = SplitAttr.read_from_op(module.operation)
         assert split is not None
@@ -175,9 +175,12 @@ def test_ids_count_the_regions_in_order(workload, context):
 
 
 def test_a_second_split_is_refused(parse):
-    module = parse("func.func @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }")
+    body = "%0 = stablehlo.add %x, %x : tensor<f32> %1 = stablehlo.tanh %0 : tensor<f32>"
+    module = parse(
+        f"func.func @main(%x: tensor<f32>) -> tensor<f32> {{ {body} return %1 : tensor<f32> }}"
+    )
     passes.run_pipeline(module, "split-linear")
-    with pytest.raises(HespasError, match="already split"):
+    with pytest.raises(HespasError, match="already split by split-linear; run unsplit first"):
         passes.run_pipeline(module, "split-individual")
 
 
@@ -256,3 +259,15 @@ def test_preparing_again_keeps_regions(parse):
     split = str(module)
     passes.run_pipeline(module, "prepare")
     assert str(module) == split
+
+
+@pytest.mark.parametrize("split", ["split-linear", "split-individual{merge}", "split-individual"])
+@draw_examples(20)
+@given(text=programs())
+def test_a_split_that_is_undone_can_be_made_again(split, text):
+    context = make_context()
+    once, twice, again = (ir.Module.parse(text, context) for _ in range(3))
+    passes.run_pipeline(once, split)
+    passes.run_pipeline(twice, f"{split},{split}")
+    passes.run_pipeline(again, f"{split},unsplit,{split}")
+    assert str(once) == str(twice) == str(again)

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from support.budgets import draw_examples, thin_out
 
-from hespas.dialects.canonical_text import to_canonical_text
 from hespas.dialects.mlir import ir, make_context, run_xla_cost_analysis
+from hespas.estimators.op_content import render_op_text
 from hespas.estimators.work import NotALeaf, OpWork, compute_op_work, find_cost_rule
 from hespas.frontends.module_reader import read_module
 
@@ -232,7 +232,7 @@ def test_the_zoo_equals_xla_but_for_what_is_explained(workload: Callable[[str], 
     for path in programs(folder, "spmd"):
         module = read_module(path, make_context())
         for op in leaves(module):
-            text = to_canonical_text(op)
+            text = render_op_text(op)
             if text in seen or op.name == "stablehlo.custom_call":  # XLA has no model of them
                 continue
             seen.add(text)
@@ -281,7 +281,7 @@ def convolution_flops(path: Path) -> Counter[int]:
         compute_op_work(op)
         for op in leaves(module)
         if op.name == "stablehlo.convolution"
-        or (op.name == "stablehlo.custom_call" and "__cudnn$conv" in to_canonical_text(op))
+        or (op.name == "stablehlo.custom_call" and "__cudnn$conv" in render_op_text(op))
     ]  # fmt: skip
     return Counter(sum(p.flops for p in work.parts if p.unit == "matrix") for work in works)
 

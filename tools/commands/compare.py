@@ -12,8 +12,8 @@ from hespas.tools.commands.command_parser import CommandParser
 from hespas.tools.commands.shared_flags import (
     add_depth_flag,
     add_json_flag,
+    add_reading_flags,
     add_top_flag,
-    add_unpacked_limit_flag,
 )
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def build_parser() -> CommandParser:
         "--markdown", metavar="FILE",
         help="write the tables as Markdown too, below what exceeds its limit",
     )  # fmt: skip
-    add_unpacked_limit_flag(parser)
+    add_reading_flags(parser)
     _add_limit_flags(parser)
     changes = parser.add_argument_group("changes between two results")
     changes.add_argument(

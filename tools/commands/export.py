@@ -236,11 +236,11 @@ def _advance_to_stage(
     from hespas.dialects.attr_codec import read_program_facts, write_program_facts
     from hespas.dialects.mlir import ir, make_context
     from hespas.frontends.export import stages
-    from hespas.passes.base import PassRun
+    from hespas.passes.base import PassRun, print_note
     from hespas.workflows.module_output import encode_module
 
     module = ir.Module.parse(exported.bytecode, make_context())
-    run = PassRun(input_name=options.program)
+    run = PassRun(input_name=options.program, note=print_note)
     for warning in warnings:
         run.warn(warning)
     stages.advance_to_stage(module, options.stage, target, run, options.xla_optimize)

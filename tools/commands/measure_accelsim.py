@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hespas.tools.commands.command_parser import CommandParser
 from hespas.tools.commands.measure_reference import SPLITS, add_program_options
-from hespas.tools.commands.shared_flags import add_json_flag, add_unpacked_limit_flag
+from hespas.tools.commands.shared_flags import add_json_flag, add_reading_flags
 
 DESCRIPTION = """\
 Write each distinct region of a program as a module and as PTX, with IREE's compiler. Accel-Sim
@@ -35,7 +35,7 @@ def add_accelsim_command(parser: CommandParser) -> None:
     add("--output", metavar="DIR", required=True, help="folder to write the regions to")
     add("--target", default="sm_80", help="target of IREE, sm_60 to sm_89 (default sm_80)")
     add_json_flag(command)
-    add_unpacked_limit_flag(command)
+    add_reading_flags(command)
 
 
 def _export_regions(options: argparse.Namespace) -> int:
@@ -44,14 +44,14 @@ def _export_regions(options: argparse.Namespace) -> int:
     from hespas.estimators.accelerators.accelsim_export import export_regions
     from hespas.passes import pipeline
     from hespas.passes.annotate.measured_items import collect_items
-    from hespas.passes.base import PassRun
+    from hespas.passes.base import PassRun, print_note
     from hespas.support import text_tables
     from hespas.support.folder_manifest import OutputSet
     from hespas.support.output_folder import check_writable_folder, open_output_folder
 
     output_set = OutputSet("regions", REGION_FILES)
     check_writable_folder(options.output, output_set)
-    run = PassRun(input_name=frontends.to_display_name(options.mlir))
+    run = PassRun(input_name=frontends.to_display_name(options.mlir), note=print_note)
     module = frontends.read_module(options.mlir, make_context())
     pipeline.run_pipeline(module, SPLITS[options.split], run)
     with open_output_folder(Path(options.output), output_set) as folder:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from hespas.support.errors import HespasError, UsageError
 from hespas.tools.commands.command_parser import CommandParser
-from hespas.tools.commands.shared_flags import add_unpacked_limit_flag
+from hespas.tools.commands.shared_flags import add_reading_flags
 
 if TYPE_CHECKING:
     from hespas.configs.node_spec import NodeSpec
@@ -60,7 +60,7 @@ def add_calibrate_command(parser: CommandParser) -> None:
         help="print the errors of the node's constants without fitting any",
     )  # fmt: skip
     add("-o", "--output", metavar="FILE.json", help="node file to write")
-    add_unpacked_limit_flag(command)
+    add_reading_flags(command)
 
 
 def _calibrate_node(options: argparse.Namespace) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hespas.tools.commands.command_parser import CommandParser, parse_count, parse_positive
 from hespas.tools.commands.shared_flags import (
     add_json_flag,
-    add_unpacked_limit_flag,
+    add_reading_flags,
     parse_key_values,
 )
 
@@ -57,7 +57,7 @@ def add_reference_command(parser: CommandParser) -> None:
         help="limit for the measurement of one program, in seconds",
     )  # fmt: skip
     add_json_flag(command)
-    add_unpacked_limit_flag(command)
+    add_reading_flags(command)
 
 
 def add_program_options(command: CommandParser) -> None:
@@ -70,11 +70,11 @@ def add_program_options(command: CommandParser) -> None:
 def _measure_reference(options: argparse.Namespace) -> int:
     from hespas import frontends
     from hespas.dialects.mlir import make_context
-    from hespas.passes.base import PassRun
+    from hespas.passes.base import PassRun, print_note
     from hespas.support import text_tables
     from hespas.workflows.reference.program_comparison import compare_with_regions
 
-    run = PassRun(input_name=frontends.to_display_name(options.mlir))
+    run = PassRun(input_name=frontends.to_display_name(options.mlir), note=print_note)
     comparison = compare_with_regions(
         frontends.read_module(options.mlir, make_context()),
         options.estimator,

@@ -53,7 +53,7 @@ def main(argv: Sequence[str]) -> int:
     from hespas import frontends
     from hespas.dialects.mlir import make_context
     from hespas.passes import pipeline
-    from hespas.passes.base import PassRun, build_pass
+    from hespas.passes.base import PassRun, build_pass, print_note
     from hespas.passes.optimize.xla_optimize import XlaOptimization, XlaOptimizePass
     from hespas.support import output_file
     from hespas.workflows.module_output import encode_module, write_file_or_stdout
@@ -71,7 +71,11 @@ def main(argv: Sequence[str]) -> int:
         output_file.check_writable_file(command_line.output)
     name = "<stdin>" if command_line.input == "-" else frontends.to_display_name(command_line.input)
     module = frontends.read_module(command_line.input, make_context())
-    run = PassRun(input_name=name, spell_option=lambda option, value: f"--{option} {value}")
+    run = PassRun(
+        input_name=name,
+        note=print_note,
+        spell_option=lambda option, value: f"--{option} {value}",
+    )
     pipeline.run_pipeline(module, [step], run)
     data = encode_module(
         module,

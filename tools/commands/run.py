@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hespas.support.errors import HespasError, UsageError
 from hespas.tools.commands.command_parser import CommandParser
-from hespas.tools.commands.shared_flags import add_json_flag, add_unpacked_limit_flag
+from hespas.tools.commands.shared_flags import add_json_flag, add_reading_flags
 
 if TYPE_CHECKING:
     from hespas.workflows.run_config import RunConfig
@@ -33,7 +33,7 @@ def build_parser() -> CommandParser:
     parser = CommandParser("hespas run", DESCRIPTION)
     parser.add_argument("config", nargs="?", help="configuration file (JSON)")
     add_json_flag(parser)
-    add_unpacked_limit_flag(parser)
+    add_reading_flags(parser)
     add_model_flags(parser, RunConfig)
     return parser
 

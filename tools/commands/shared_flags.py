@@ -43,7 +43,7 @@ def add_module_flags(container: FlagContainer, *, selects_form: bool = False) ->
         container.add_argument(
             "--mlir-print-debuginfo", action="store_true", help="print locations"
         )
-    add_unpacked_limit_flag(container)
+    add_reading_flags(container)
 
 
 class _UnpackedLimitAction(argparse.Action):
@@ -53,13 +53,26 @@ class _UnpackedLimitAction(argparse.Action):
         packed_data.set_unpacked_limit(values)
 
 
-def add_unpacked_limit_flag(container: FlagContainer) -> None:
-    """Add the limit of the size of unpacked files, for commands that read compressed ones."""
+class _UnregisteredAction(argparse.Action):
+    """Accepts unregistered ops in this process instead of storing it: workers read files too."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+        from hespas.dialects.mlir import accept_unregistered_ops
+
+        accept_unregistered_ops()
+
+
+def add_reading_flags(container: FlagContainer) -> None:
+    """Add how programs are read: the limit of their unpacked size, and ops of unknown dialects."""
     container.add_argument(
         packed_data.LIMIT_FLAG, dest=argparse.SUPPRESS, action=_UnpackedLimitAction,
         type=parse_positive, metavar="MB",
         help="megabytes that a file may have, also after it is unpacked (default "
         f"{packed_data.DEFAULT_LIMIT_MB:g})",
+    )  # fmt: skip
+    container.add_argument(
+        "--allow-unregistered-dialect", dest=argparse.SUPPRESS, action=_UnregisteredAction, nargs=0,
+        help="accept ops of unknown dialects",
     )  # fmt: skip
 
 

@@ -13,8 +13,8 @@ from hespas.tools.commands.command_parser import CommandParser
 from hespas.tools.commands.shared_flags import (
     add_depth_flag,
     add_json_flag,
+    add_reading_flags,
     add_top_flag,
-    add_unpacked_limit_flag,
 )
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def build_parser() -> CommandParser:
     add_top_flag(parser, "kernels with the most time, or first cells of a table", default=15)
     add_depth_flag(parser)
     add_json_flag(parser)
-    add_unpacked_limit_flag(parser)
+    add_reading_flags(parser)
     add("--page", metavar="FILE", help="write an HTML page instead of printing tables")
     add(
         "--plots", metavar="DIR",

@@ -13,7 +13,7 @@ from hespas.tools.commands.shared_flags import (
     add_cache_flag,
     add_jobs_flag,
     add_json_flag,
-    add_unpacked_limit_flag,
+    add_reading_flags,
 )
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def build_parser() -> CommandParser:
         "the colour",
     )  # fmt: skip
     add_json_flag(parser, "print the rows as JSON instead of tables")
-    add_unpacked_limit_flag(parser)
+    add_reading_flags(parser)
     add("--keep-going", action="store_true", help="exit with 0 even if cells have errors")
     return parser
 

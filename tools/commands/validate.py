@@ -13,7 +13,7 @@ from hespas.tools.commands.shared_flags import (
     add_cache_flag,
     add_jobs_flag,
     add_json_flag,
-    add_unpacked_limit_flag,
+    add_reading_flags,
 )
 from hespas.tools.commands.validate_cases import check_flags_of_table, validate_cases
 
@@ -93,7 +93,7 @@ def build_parser() -> CommandParser:
     )
     add("--markdown", metavar="FILE", help="write the tables as Markdown")
     add_json_flag(parser)
-    add_unpacked_limit_flag(parser)
+    add_reading_flags(parser)
     _add_case_flags(parser)
     return parser
 

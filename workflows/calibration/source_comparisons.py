@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from hespas import configs
-from hespas.configs.source_errors import ErrorCause, Family
+from hespas.configs.kernel_families import Family
+from hespas.configs.source_errors import ErrorCause
 from hespas.estimators.calibrated.device_constants import (
     SUSTAINED,
     TRANSFERRED,

@@ -29,7 +29,7 @@ from hespas.estimators.calibrated.calibrated_estimator import CalibratedEstimato
 from hespas.estimators.work import UnknownCost
 from hespas.passes.annotate.stale_costs import find_annotate_pass
 from hespas.passes.annotate.traverse import require_target
-from hespas.passes.base import PassRun
+from hespas.passes.base import FACTS, PassRun
 from hespas.passes.emit.trace_program import TraceProgram, build_trace_program
 from hespas.simulators import simulator_choice
 from hespas.simulators.in_memory_programs import InMemoryPrograms
@@ -81,8 +81,9 @@ class StepReplay:
         values = registry.convert_settings(step.estimator_name, step.collect_settings())
         own = {name: value for name, value in values.items() if name not in OVERRIDE_NAMES}
         self._settings = step.estimator_name, own, target.devices
-        run = PassRun(current={Cost.NAME} if self.is_current else set())
-        self._trace = build_trace_program(self.module, run)
+        run = PassRun(current=set(FACTS) if self.is_current else set())
+        with run.keep_facts(FACTS):
+            self._trace = build_trace_program(self.module, run)
         self._collect_kernels()
 
     def _collect_kernels(self) -> None:

@@ -73,11 +73,11 @@ def _optimise_module(payload: dict[str, Any]) -> Any:
     from hespas.dialects.attr_codec import read_program_facts, write_program_facts
     from hespas.dialects.mlir import make_context
     from hespas.frontends.export import stages
-    from hespas.passes.base import PassRun
+    from hespas.passes.base import PassRun, print_note
 
     module = frontends.read_module(payload["input"], make_context())
     known = read_program_facts(module)
-    run = PassRun(input_name=payload["input"])
+    run = PassRun(input_name=payload["input"], note=print_note)
     stages.advance_to_stage(module, "optimised", payload["target"], run, payload["options"])
     write_program_facts(module, {**known, **read_program_facts(module)})
     return module

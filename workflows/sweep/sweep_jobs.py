@@ -15,7 +15,7 @@ from typing import Any
 import hespas
 from hespas import configs
 from hespas.configs import node_files
-from hespas.configs.kernel_costs import format_kernel_costs, parse_kernel_costs
+from hespas.configs.kernel_costs import parse_kernel_costs
 from hespas.configs.node_spec import NodeSpec, spell_changed_name
 from hespas.configs.system_spec import SystemSpec
 from hespas.configs.validation import validate_config
@@ -120,8 +120,8 @@ class SweepJobFactory:
         Values that are right alone, but not together, are left to the worker: they cost one cell.
         """
         config = _read_config(cell)
-        if config.kernel_cost:  # the workers and the key of the cache need no file
-            costs = format_kernel_costs(parse_kernel_costs(config.kernel_cost))
+        if config.kernel_cost:  # constants need no file in the key of the cache and in the workers
+            costs = parse_kernel_costs(config.kernel_cost).to_text()
             config = config.model_copy(update={"kernel_cost": costs})
         self._check_settings(config)
         program = _get_program_path(config)

@@ -71,6 +71,6 @@ class ModuleStage:
             old,
             warnings=[*old.warnings],
             artefacts=[*old.artefacts],
-            texts={**old.texts},
+            contents={**old.contents},
             current={*old.current},
         )

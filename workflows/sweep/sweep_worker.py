@@ -26,7 +26,7 @@ from hespas.dialects.mlir import make_context
 from hespas.passes import pipeline, registry
 from hespas.passes.annotate.annotate import EstimatorPass
 from hespas.passes.annotate.traverse import Annotation, describe_estimates
-from hespas.passes.base import Pass, build_pass
+from hespas.passes.base import FACTS, Pass, build_pass
 from hespas.passes.emit import module_stats, trace_program
 from hespas.passes.emit.emit_chakra import EmitChakraPass, EmittedTraces, warn_of_gaps
 from hespas.passes.memory.memory_annotate import MemoryAnnotatePass
@@ -291,7 +291,8 @@ def _estimate_program(
     if estimated is not None:
         return estimated
     stage = _annotate_stage(plan, split, last)
-    built = trace_program.build_trace_program(stage.module, stage.run)
+    with stage.run.keep_facts(FACTS):
+        built = trace_program.build_trace_program(stage.module, stage.run)
     statistics = module_stats.collect_stats(stage.module, built)
     warn_of_gaps(statistics, stage.run)
     programs, annotation = InMemoryPrograms(built.trace), stage.run.find_artefact(Annotation)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hespas.configs.source_errors import find_kernel_family
+from hespas.configs.kernel_families import find_kernel_family
 from hespas.dialects.attrs import LIMITS
 from hespas.support.text_tables import (
     TextTable,

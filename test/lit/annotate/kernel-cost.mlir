@@ -1,10 +1,10 @@
 // RUN: hespas-opt %s '--annotate=node=A100_SXM_40GB kernel-cost="forward=3e9,4000;@other=1,2;the_target=5e9,64"' | filecheck %s
-// RUN: hespas-opt %s '--annotate=node=A100_SXM_40GB kernel-cost="forward=3e9,4000;the_target=5e9,64"' | hespas-opt --split-linear --roofline-annotate | filecheck %s
+// RUN: hespas-opt %s '--annotate=node=A100_SXM_40GB kernel-cost=forward=3e9:4000;the_target=5e9:64' | hespas-opt --split-linear --roofline-annotate | filecheck %s
 // RUN: not hespas-opt %s '--annotate=node=A100_SXM_40GB kernel-cost="forward=3e9"' 2>&1 | filecheck %s --check-prefix=FORM
 // RUN: not hespas-opt %s '--annotate=node=A100_SXM_40GB' 2>&1 | filecheck %s --check-prefix=OPAQUE
 
-// FORM: error: kernel-cost: 'forward=3e9' is not NAME=FLOPS,BYTES; write NAME=FLOPS,BYTES, or name a JSON file
-// OPAQUE: kernel-cost.mlir:{{[0-9]+}}:8: error: 'stablehlo.custom_call': custom call @__gpu$xla.gpu.triton of kernel 'forward' holds a kernel that only it can cost; declare its cost with the option kernel-cost forward=FLOPS,BYTES, or
+// FORM: error: kernel-cost: 'forward=3e9' is not NAME=FLOPS:BYTES; write NAME=FLOPS:BYTES, or name a JSON file
+// OPAQUE: kernel-cost.mlir:{{[0-9]+}}:8: error: 'stablehlo.custom_call': custom call @__gpu$xla.gpu.triton of kernel 'forward' holds a kernel that only it can cost; declare the work of forward with kernel-cost=forward=FLOPS:BYTES,
 
 /// Declared by the name of the kernel, in the configuration beside an empty one; it replaces what
 /// the call declares. The attribute stays on the call, so that a second process counts the same.

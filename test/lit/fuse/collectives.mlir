@@ -8,7 +8,7 @@
 module @scatter attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
   // CHECK: %[[N:.*]] = stablehlo.negate %arg0
   // CHECK-NEXT: %[[R:.*]] = "stablehlo.reduce_scatter"(%[[N]]) <{{{.*}}scatter_dimension = 0 : i64
-  // CHECK: hespas.comm = {{{.*}}kind = "reduce_scatter", operand_bytes = 4096 : i64, pairs = array<i64>, result_bytes = 1024 : i64}
+  // CHECK: hespas.comm = {groups = array<i64: 1>}} : (tensor<64x16xf32>) -> tensor<16x16xf32>
   // CHECK-NEXT: %[[T:.*]] = stablehlo.tanh %[[R]]
   // CHECK-NEXT: return %[[T]]
   func.func @main(%x: tensor<64x16xf32>) -> tensor<16x16xf32> {
@@ -64,7 +64,7 @@ module @other_part attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas 
 module @gather attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
   // CHECK: %[[T:.*]] = stablehlo.transpose %arg2, dims = [1, 0] : (tensor<256x64xf32>) -> tensor<64x256xf32>
   // CHECK: %[[G:.*]]:2 = "stablehlo.all_gather"(%arg1, %[[T]]) <{all_gather_dim = 0 : i64
-  // CHECK-SAME: operand_bytes = 131072 : i64, pairs = array<i64>, result_bytes = 524288 : i64}
+  // CHECK-SAME: hespas.comm = {groups = array<i64: 1>}
   // CHECK: %[[D:.*]] = stablehlo.dot_general %arg0, %[[G]]#0, contracting_dims = [1] x [0]
   // CHECK: stablehlo.dot_general %[[D]], %[[G]]#1, contracting_dims = [1] x [1]
   // APART-COUNT-2: = "stablehlo.all_gather"(
@@ -87,7 +87,7 @@ module @reduce attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 
   // CHECK: "stablehlo.all_reduce"(%arg0)
   // CHECK: %[[C:.*]] = stablehlo.concatenate {{.*}} -> tensor<24xf32>
   // CHECK-NEXT: %[[R:.*]] = "stablehlo.all_reduce"(%[[C]])
-  // CHECK: hespas.comm = {{{.*}}operand_bytes = 96 : i64
+  // CHECK: hespas.comm = {groups = array<i64: 1>}} : (tensor<24xf32>) -> tensor<24xf32>
   // CHECK: stablehlo.slice %[[R]] [0:8]
   // CHECK: stablehlo.slice %[[R]] [8:24]
   // CHECK-NOT: "stablehlo.all_reduce"

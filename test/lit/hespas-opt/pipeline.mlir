@@ -16,12 +16,16 @@
 // ORDER: cse,split-linear{block-limit=2}
 // AFTER: IR Dump After cse
 // AFTER: stablehlo.add
-// TIME-DAG: s  prepare
-// TIME-DAG: s  split-linear
+// TIME: s {{.*}} %  read
+// TIME-NEXT: s {{.*}} %  prepare
+// TIME-NEXT: s {{.*}} %  split-linear
+// TIME-NEXT: s {{.*}} %  print
+// TIME-NEXT: s {{.*}} %  rest
+// TIME-NEXT: s 100.0 %  total
 // GENERIC: "stablehlo.add"(
 // LOC: loc("{{.*}}pipeline.mlir":
 // BACK: stablehlo.add
-// NEAR: error: no pass is named 'split-liner'; did you mean 'split-linear'?
+// NEAR: error: there is no option or pass --split-liner; did you mean 'split-linear'?
 // OPTION: error: split-linear has no option 'limit'; did you mean 'block-limit'?
 // SYNTAX: error: unbalanced brackets
 // NOTTHERE: error: --mlir-print-ir-after: 'cse' is not in the pipeline

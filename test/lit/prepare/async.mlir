@@ -6,7 +6,7 @@
 // CHECK-LABEL: func.func public @main
 // CHECK-SAME: (%[[X:.*]]: tensor<4xf32>)
 // CHECK-NEXT: %[[G:.*]] = "stablehlo.all_gather"(%[[X]])
-// CHECK-SAME: hespas.comm = {groups = array<i64: 1>, is_async = true, kind = "all_gather", operand_bytes = 16 : i64, pairs = array<i64>, result_bytes = 32 : i64}
+// CHECK-SAME: hespas.comm = {groups = array<i64: 1>, is_async = true}
 // CHECK-NEXT: %[[T:.*]] = stablehlo.tanh %[[X]]
 // CHECK-NEXT: %[[W:.*]] = stablehlo.optimization_barrier {hespas.wait} %[[G]] : tensor<8xf32>
 // CHECK-NEXT: %[[G2:.*]] = "stablehlo.all_gather"(%[[T]])

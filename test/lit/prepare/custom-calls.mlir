@@ -3,11 +3,9 @@
 /// Each target of a ragged all-to-all is a collective that is charged for its whole operand.
 // CHECK: hespas.communicators = {"1" = array<i64: 0, 1>}
 // CHECK: stablehlo.custom_call @_xla_ragged_all_to_all
-// CHECK-SAME: hespas.comm = {groups = array<i64: 1>, is_async = false, kind = "all_to_all", note = "upper bound:
-// CHECK-SAME: operand_bytes = 32 : i64
+// CHECK-SAME: hespas.comm = {groups = array<i64: 1>, note = "upper bound:
 // CHECK: stablehlo.custom_call @ragged_all_to_all
-// CHECK-SAME: hespas.comm = {groups = array<i64: 1>, is_async = false, kind = "all_to_all", note = "upper bound:
-// CHECK-SAME: operand_bytes = 32 : i64
+// CHECK-SAME: hespas.comm = {groups = array<i64: 1>, note = "upper bound:
 
 /// A composite is replaced by its decomposition, in StableHLO as in MHLO.
 // CHECK-NOT: composite

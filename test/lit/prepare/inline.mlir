@@ -39,7 +39,7 @@ module @calls {
 // CHECK-SAME: hespas.communicators = {"1" = array<i64: 0, 1>}
 // CHECK: func.func public @main
 // CHECK-NEXT: "stablehlo.all_reduce"
-// CHECK: hespas.comm = {groups = array<i64: 1>, is_async = false, kind = "all_reduce", operand_bytes = 16 : i64, pairs = array<i64>, result_bytes = 16 : i64}
+// CHECK: hespas.comm = {groups = array<i64: 1>}
 // CHECK: stablehlo.while
 // CHECK: do {
 // CHECK: "stablehlo.all_reduce"

@@ -22,7 +22,7 @@ module @sums {
 // CHECK: stablehlo.custom_call @
 // CHECK-SAME: has_side_effect = true
 // CHECK: stablehlo.collective_permute
-// CHECK-SAME: pairs = array<i64>
+// CHECK-SAME: hespas.comm = {}
 module @no_pairs {
   func.func @main(%t: !stablehlo.token) -> (tensor<f32>, !stablehlo.token) {
     %0:2 = "stablehlo.recv"(%t) <{channel_handle = #stablehlo.channel_handle<handle = 0, type = 3>, is_host_transfer = true, source_target_pairs = dense<> : tensor<0xi64>}> : (!stablehlo.token) -> (tensor<f32>, !stablehlo.token)

@@ -6,7 +6,7 @@
 
 /// cse merges two equal ops and removes a dead one: the region costs what the two others cost.
 // CHECK: @region_0 ({{.*}}:{{[0-9]+}}:{{[0-9]+}}) changed after the annotation: the sums of costs are added up again
-// CHECK: call @region_0(%arg0) {hespas.cost = {bound = "memory", dtype = "f32", estimator = "roofline", flops = 262144 : i64, latency_ns = 1565
+// CHECK: call @region_0(%arg0) {hespas.cost = {estimator = "roofline", flops = 262144 : i64, latency_ns = 1565
 // CHECK-SAME: hespas.region = {digest = "{{[0-9a-f]+}}", id = 0 : i64, ops = 2 : i64}
 
 /// canonicalize removes an op that nothing reads, and so does inline.

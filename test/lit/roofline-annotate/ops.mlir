@@ -15,14 +15,14 @@ module @m {
   func.func public @main(%a: tensor<1024x1024xbf16>, %x: tensor<1024xf32>) -> (tensor<1024x1024xf32>, tensor<1024xf32>, tensor<32x32xf32>) {
     /// MLIR prints a whole number of more than six digits in hex: 8388608 ns below.
     /// 2 * 1024^3 operations on the bf16 tensor cores, though the result is f32.
-    // CHECK-NEXT: stablehlo.dot %{{.*}} {hespas.cost = {bound = "compute", digest = "{{[0-9a-f]+}}", dtype = "bf16", estimator = "roofline", flops = 2147483648 : i64, latency_ns = 6882.9604{{[0-9]*}} : f64, read_bytes = 4194304 : i64, trips = 1 : i64, write_bytes = 4194304 : i64}}
+    // CHECK-NEXT: stablehlo.dot %{{.*}} {hespas.cost = {bound = "compute", digest = "{{[0-9a-f_]+}}", dtype = "bf16", estimator = "roofline", flops = 2147483648 : i64, latency_ns = 6882.9604{{[0-9]*}} : f64, read_bytes = 4194304 : i64, write_bytes = 4194304 : i64}}
     // CUSTOM-NEXT: stablehlo.dot {{.*}}bound = "memory"{{.*}}latency_ns = 0x4160000000000000 : f64
     // POWER-NEXT: stablehlo.dot {{.*}}energy_nj = {{[0-9.E+]+}} : f64
     %0 = stablehlo.dot %a, %a : (tensor<1024x1024xbf16>, tensor<1024x1024xbf16>) -> tensor<1024x1024xf32>
     // CHECK-NEXT: stablehlo.tanh {{.*}}bound = "memory"{{.*}}read_bytes = 4096 : i64{{.*}}write_bytes = 4096 : i64
     %1 = stablehlo.tanh %x : tensor<1024xf32>
     /// A reshape moves nothing.
-    // CHECK-NEXT: stablehlo.reshape {{.*}}bound = "none", digest = "{{[0-9a-f]+}}", dtype = "none"{{.*}}latency_ns = 0.000000e+00 : f64, read_bytes = 0 : i64
+    // CHECK-NEXT: stablehlo.reshape %{{[0-9a-z]+}} :
     %2 = stablehlo.reshape %1 : (tensor<1024xf32>) -> tensor<32x32xf32>
     // CHECK-NEXT: return %
     // CHECK-NOT: hespas.cost

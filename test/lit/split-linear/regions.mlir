@@ -5,7 +5,7 @@
 /// regions read is cloned into the function, not passed.
 
 // CHECK: module @m attributes {
-// CHECK-SAME: hespas.split = {block_limit = 0 : i64, merge = false, strategy = "linear"}
+// CHECK-SAME: hespas.split = {strategy = "linear"}
 module @m attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
   // CHECK-LABEL: func.func public @main
   // CHECK-SAME: (%[[X:.*]]: tensor<8xf32>)

@@ -1,0 +1,275 @@
+"""What the cost of an op depends on: its content, which is equal for ops of equal costs.
+
+The content of an op is its name, the attributes that count, the types of its operands and results,
+its bodies with the flow of values between their ops, and the functions that it refers to. Names of
+values, locations and all other attributes are no part of it. These attributes count:
+
+- inherent attributes: those that the definition of the op declares;
+- discardable attributes that its cost rule declares (``CostRule.discardable_attributes``);
+- ``COST_INPUTS`` of hespas;
+- of an unregistered op and of a custom call, whose definition declares nothing, all attributes but
+  the other ones of hespas.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+from hespas.dialects.attrs import TRIPS, CompilerEstimateAttr, KernelCostAttr
+from hespas.dialects.mlir import find_attribute, ir, list_dictionary_entries
+from hespas.dialects.op_kinds import CONSTANTS, CUSTOM_CALLS, LOOPS
+from hespas.estimators.work import find_cost_rule
+
+COST_INPUTS = frozenset((TRIPS, KernelCostAttr.NAME, CompilerEstimateAttr.NAME))
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantValue:
+    """The part of a content that is the value of a constant."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionName:
+    """The part of a content that is a symbol, mostly the name of a function."""
+
+    text: str
+
+
+ContentPart = str | ConstantValue | FunctionName
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpContent:
+    """The content of an op.
+
+    Attributes:
+        text: The content as text, with the values of constants and the names of functions.
+        parts: The parts of the text.
+        has_loop: Whether the op is or contains a loop.
+    """
+
+    text: str
+    parts: tuple[ContentPart, ...]
+    has_loop: bool = False
+
+    def list_function_names(self) -> list[str]:
+        """List the symbols that the op refers to, in order."""
+        return [part.text for part in self.parts if isinstance(part, FunctionName)]
+
+    def render(self, describe_function: Callable[[str], str], *, with_values: bool) -> str:
+        """Return the text with other names of functions.
+
+        Args:
+            describe_function: Returns what stands for a symbol.
+            with_values: Whether the values of constants are part of the text.
+        """
+        texts = []
+        for part in self.parts:
+            if isinstance(part, FunctionName):
+                texts.append(describe_function(part.text))
+            elif isinstance(part, ConstantValue):
+                texts.append(part.text if with_values else "")
+            else:
+                texts.append(part)
+        return "".join(texts)
+
+
+def read_op_content(op: ir.Operation) -> OpContent:
+    """Return the content of an op; that of a function is its type and its body."""
+    writer = _ContentWriter()
+    if op.name == "func.func":
+        writer.write_function(op)
+    else:
+        writer.write_op(op, None)
+    parts = tuple(writer.collect_parts())
+    text = "".join(part if isinstance(part, str) else part.text for part in parts)
+    return OpContent(text, parts, writer.has_loop)
+
+
+def render_op_text(op: ir.Operation) -> str:
+    """Return the content of an op as text: ops with equal texts have equal costs."""
+    return read_op_content(op).text
+
+
+def counts_for_cost(op: ir.Operation, op_name: str, attribute: str) -> bool:
+    """Return whether an attribute of an op is part of its content."""
+    if attribute.startswith("hespas."):
+        return attribute in COST_INPUTS
+    if op_name not in _inherent_names:
+        _inherent_names[op_name] = _find_inherent_names(op, op_name)
+    inherent = _inherent_names[op_name]
+    if inherent is None or attribute in inherent:
+        return True
+    rule = find_cost_rule(op_name)
+    return rule is not None and attribute in rule.discardable_attributes
+
+
+_inherent_names: dict[str, frozenset[str] | None] = {}  # by the name of the op
+
+
+def _find_inherent_names(op: ir.Operation, op_name: str) -> frozenset[str] | None:
+    """Return the inherent attributes of ops of a name; None if any attribute may be inherent.
+
+    They are among the properties that the bindings generate for the class of the op, beside its
+    operands and results.
+    """
+    if op_name in CUSTOM_CALLS or not op.context.is_registered_operation(op_name):
+        return None
+    mro = type(op.opview).__mro__
+    return frozenset(name.rstrip("_") for cls in mro[: mro.index(ir.OpView)] for name in vars(cls))
+
+
+@dataclass(slots=True)
+class _ContentWriter:
+    """Collects the parts of a content."""
+
+    has_loop: bool = False
+    _parts: list[ContentPart] = field(default_factory=list)
+
+    def collect_parts(self) -> Iterator[ContentPart]:
+        """Yield the parts, neighbouring texts joined."""
+        texts: list[str] = []
+        for part in self._parts:
+            if isinstance(part, str):
+                texts.append(part)
+            else:
+                yield "".join(texts)
+                texts.clear()
+                yield part
+        yield "".join(texts)
+
+    def write_function(self, function: ir.Operation) -> None:
+        self._parts.append(str(function.attributes["function_type"]))
+        self._write_regions(function, {})
+
+    def write_op(self, op: ir.Operation, numbers: Mapping[ir.Value, int] | None) -> None:
+        """Write an op.
+
+        Args:
+            op: The op.
+            numbers: The numbers of the values that are defined in the content. None for the op
+                itself, whose operands are not part of it.
+        """
+        name = op.name
+        if name in LOOPS:
+            self.has_loop = True
+        self._parts.append(name)
+        self._write_attributes(op, name)
+        operands = op.operands
+        if numbers is None:
+            texts = [_render_type(value.type) for value in operands]
+        else:
+            texts = [
+                f"%{numbers[value]}" if value in numbers else _render_type(value.type)
+                for value in operands
+            ]
+        results = ", ".join([_render_type(type_) for type_ in op.results.types])
+        self._parts.append(f"({', '.join(texts)}) -> ({results})")
+        if len(op.regions):
+            self._write_regions(op, {} if numbers is None else dict(numbers))
+
+    def _write_attributes(self, op: ir.Operation, name: str) -> None:
+        attributes = sorted(n for n in op.attributes if counts_for_cost(op, name, n))
+        for attribute in attributes:
+            self._parts.append(f" {attribute}=")
+            value = find_attribute(op, attribute)
+            if value is None:
+                self._write_printed(op, name, attribute)
+            elif name in CONSTANTS:
+                self._parts.append(ConstantValue(str(value)))
+            else:
+                self._write_value(value)
+
+    def _write_printed(self, op: ir.Operation, name: str, attribute: str) -> None:
+        """Write an attribute that the bindings cannot represent, in the text of a bare op."""
+        bare = op.clone().operation
+        for other in [n for n in bare.attributes if n != attribute]:
+            del bare.attributes[other]
+        text = str(bare.get_asm(use_local_scope=True, assume_verified=True))
+        self._parts.append(ConstantValue(text) if name in CONSTANTS else text)
+
+    def _write_value(self, value: ir.Attribute) -> None:
+        if isinstance(value, ir.FlatSymbolRefAttr):
+            self._parts.append(FunctionName(value.value))
+        elif isinstance(value, ir.ArrayAttr):
+            self._parts.append("[")
+            for element in value:
+                self._write_value(element)
+                self._parts.append(",")
+            self._parts.append("]")
+        elif isinstance(value, ir.DictAttr):
+            for name, element in list_dictionary_entries(value):
+                self._parts.append(f"{name}=")
+                if element is not None:
+                    self._write_value(element)
+                self._parts.append(",")
+        else:
+            self._parts.append(_render_attribute(value))
+
+    def _write_regions(self, op: ir.Operation, numbers: dict[ir.Value, int]) -> None:
+        for region in op.regions:
+            self._parts.append(" {")
+            for block in region.blocks:
+                types = []
+                for argument in block.arguments:
+                    numbers[argument] = len(numbers)
+                    types.append(_render_type(argument.type))
+                self._parts.append(f"({', '.join(types)})")
+                for view in block.operations:
+                    inner = view.operation
+                    self._parts.append(";")
+                    self.write_op(inner, numbers)
+                    for result in inner.results:
+                        numbers[result] = len(numbers)
+            self._parts.append("}")
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _render_type(type_: ir.Type) -> str:
+    return str(type_)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _render_attribute(value: ir.Attribute) -> str:
+    return str(value)
+
+
+def build_shallow_key(op: ir.Operation, name: str) -> object:
+    """Build a key that ops without bodies share only if they are equal, for any purpose.
+
+    It is cheaper to make than the content, and contains all attributes but those of hespas that do
+    not count. Returns None for an op with attributes that the bindings cannot represent.
+    """
+    attributes = op.attributes
+    try:
+        return (
+            name,
+            tuple(
+                [
+                    (n, attributes[n])
+                    for n in attributes
+                    if not n.startswith("hespas.") or n in COST_INPUTS
+                ]
+            ),
+            tuple([value.type for value in op.operands]),
+            tuple(op.results.types),
+        )
+    except TypeError:  # The bindings cannot represent constants with complex elements.
+        return None
+
+
+def build_printed_key(op: ir.Operation) -> str:
+    """Build a key for any op: the text of a detached copy.
+
+    Printing in place would number the whole parent each time.
+    """
+    clone = op.clone().operation
+    attributes = clone.attributes
+    for name in [n for n in attributes if n.startswith("hespas.") and n not in COST_INPUTS]:
+        del attributes[name]
+    return cast(str, clone.get_asm(use_local_scope=True, assume_verified=True))

@@ -1,0 +1,41 @@
+"""Cost rules in a Python file that a user names, without a package."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from pathlib import Path
+
+from hespas.estimators.rules.base import CostRule
+from hespas.estimators.rules.registry import replace_file_rules
+from hespas.support.errors import HespasError, extract_first_line
+
+
+def load_rule_file(path: str) -> None:
+    """Use the cost rules of a Python file in this process from now on.
+
+    The file defines ``RULES``, a ``CostRule`` or a list of them, as the entry point of a package
+    does. If the file has been loaded before, its rules replace the older ones.
+
+    Raises:
+        HespasError: The file cannot be imported, has no rules, or has rules for ops that hespas, a
+            package or another file has rules for.
+    """
+    try:
+        digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
+        spec = importlib.util.spec_from_file_location(f"hespas_cost_rules_{digest}", path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {extract_first_line(str(error))}"
+        raise HespasError(f"the cost rules cannot be imported: {reason}", where=path) from error
+    rules = getattr(module, "RULES", None)
+    listed = [rules] if isinstance(rules, CostRule) else rules
+    if not isinstance(listed, (list, tuple)) or not all(isinstance(r, CostRule) for r in listed):
+        raise HespasError(
+            "the file defines no RULES, a CostRule or a list of them",
+            where=path,
+            remedy="write RULES = [CostRule(compute_work, ops=(...,))]",
+        )
+    replace_file_rules(path, listed)

@@ -1,0 +1,28 @@
+"""``--unsplit``: undo a split."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hespas.dialects.attrs import TRIPS, CommAttr
+from hespas.dialects.mlir import ir
+from hespas.passes.base import Pass, PassRun
+from hespas.passes.prepare.call_inlining import inline_region_calls
+from hespas.passes.split.blocks import remove_split_marks
+
+
+@dataclass(frozen=True)
+class UnsplitPass(Pass):
+    """Undo a split: inline the functions of regions, so that the module can be split again.
+
+    The ops stay in the order of the split, with their costs; small constants stay beside the ops
+    that read them, where ``cse`` finds equal ones. A module that is not split does not change.
+    """
+
+    name: ClassVar[str] = "unsplit"
+    keeps: ClassVar[frozenset[str]] = frozenset((CommAttr.NAME, TRIPS))
+
+    def apply(self, module: ir.Module, run: PassRun) -> None:
+        inline_region_calls(module)
+        remove_split_marks(module)

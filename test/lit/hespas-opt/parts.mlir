@@ -1,0 +1,27 @@
+// RUN: not hespas-opt %s --split-input-file --cse 2>&1 | filecheck %s
+
+/// Good parts are printed, each bad one is reported.
+// CHECK: parts.mlir:[[# @LINE + 11]]:23: error: use of undeclared SSA value name
+// CHECK: parts.mlir:[[# @LINE + 20]]:23: error: use of undeclared SSA value name
+// CHECK: stablehlo.sine
+// CHECK: // -----
+// CHECK: stablehlo.cosine
+func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = stablehlo.sine %x : tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+// -----
+func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = stablehlo.tanh %y : tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+// -----
+func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = stablehlo.cosine %x : tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+// -----
+func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = stablehlo.tanh %y : tensor<8xf32>
+  return %0 : tensor<8xf32>
+}

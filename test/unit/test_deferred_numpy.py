@@ -1,0 +1,72 @@
+"""The tools load numpy when they use it, and models of files when they read one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from support.paths import ROOT
+
+DEFERRED = "from hespas.support import deferred_numpy\ndeferred_numpy.defer_numpy()\n"
+IS_LOADED = "print('numpy._core' in sys.modules or 'numpy.core' in sys.modules)\n"
+
+
+def run_python(code: str) -> list[str]:
+    command = [sys.executable, "-c", f"import os, sys\n{code}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    return done.stdout.splitlines()
+
+
+def test_numpy_is_loaded_when_it_is_used():
+    code = "import numpy\nfrom hespas.dialects.mlir import make_context\nmake_context()\n"
+    use = "print(numpy.arange(3).sum(), numpy.linalg.det(numpy.eye(2)))\n"
+    assert run_python(DEFERRED + code + IS_LOADED + use + IS_LOADED) == ["False", "3 1.0", "True"]
+
+
+def test_names_and_submodules_can_be_imported_first():
+    for statement, expression in (
+        ("from numpy import arange", "arange(3).tolist()"),
+        ("import numpy.linalg as linalg", "linalg.norm([3.0]) and [0, 1, 2]"),
+        ("import numpy.typing\nimport numpy", "numpy.arange(3).tolist()"),
+        ("from numpy.random import default_rng", "default_rng(0) and [0, 1, 2]"),
+        ("import numpy as np", "[0, 1, 2] if not hasattr(np, 'no_such_name') else []"),
+    ):
+        assert run_python(f"{DEFERRED}{statement}\nprint({expression})\n") == ["[0, 1, 2]"]
+
+
+def test_threads_that_use_it_first_at_the_same_time_all_find_it():
+    code = (
+        "import numpy, concurrent.futures\n"
+        "with concurrent.futures.ThreadPoolExecutor(8) as pool:\n"
+        "    print(set(pool.map(lambda k: int(numpy.arange(3).sum()), range(64))))\n"
+    )
+    assert run_python(DEFERRED + code) == ["{3}"]
+
+
+def test_worker_processes_do_not_inherit_the_number_of_threads():
+    code = "import numpy\nnumpy.eye(1)\nprint(os.environ.get('OPENBLAS_NUM_THREADS'))\n"
+    assert run_python(DEFERRED + code) == ["None"]
+    stated = "os.environ['OPENBLAS_NUM_THREADS'] = '2'\n"
+    assert run_python(stated + DEFERRED + code) == ["2"]
+
+
+def test_the_package_changes_no_imports():
+    code = "import hespas, hespas.plugin, hespas.dialects.mlir\n"
+    assert run_python(code + "print(type(sys.modules['numpy']).__name__)") == ["module"]
+
+
+def test_the_main_job_loads_neither_numpy_nor_pydantic(tmp_path: Path):
+    program = tmp_path / "in.mlir"
+    program.write_text(
+        "func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {"
+        " %0 = stablehlo.tanh %x : tensor<8xf32> return %0 : tensor<8xf32> }"
+    )
+    arguments = [str(program), "--split-individual=merge", "--roofline-annotate"]
+    arguments += [f"--emit-chakra=output={tmp_path / 'out'}", "-o", str(tmp_path / "out.mlir")]
+    code = (
+        "from hespas.tools import hespas_opt\n"
+        f"assert hespas_opt.main({arguments!r}) == 0\n"
+        "print('pydantic' in sys.modules)\n"
+    )
+    assert run_python(DEFERRED + code + IS_LOADED) == ["False", "False"]

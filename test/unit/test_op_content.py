@@ -1,0 +1,146 @@
+"""Contents and digests of ops: what counts for a cost, and what does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from hespas.dialects.mlir import collect_functions, ir, make_context
+from hespas.estimators.op_content import counts_for_cost, read_op_content, render_op_text
+from hespas.passes.split.region_digest import OpContentTable, RegionDigester
+
+F = "tensor<4x8xf32>"
+
+
+def digest(body: str, more: str = "", *, index: int = -2) -> str:
+    """Digest one op of a function with this body; by default the last before the return."""
+    context = make_context()
+    context.allow_unregistered_dialects = True
+    body = fill(body, "")
+    module = ir.Module.parse(
+        f"func.func @main(%a: {F}, %b: {F}, %s: tensor<f32>) {{ {body} return }} {more}", context
+    )
+    functions, table = collect_functions(module), OpContentTable()
+    operations = functions["main"].regions[0].blocks[0].operations
+    op = operations[len(operations) + index].operation
+    return RegionDigester(functions, table).digest_op(table.find_content(op))
+
+
+def reduce(attributes: str = "", body: str = "stablehlo.add %p, %q", inner: str = "") -> str:
+    return f"""%0 = "stablehlo.reduce"(%a, %s) <{{dimensions = array<i64: 1>}}> ({{
+      ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+        %r = {body} {inner} : tensor<f32>
+        stablehlo.return %r : tensor<f32>
+      }}) {attributes} : ({F}, tensor<f32>) -> tensor<4xf32>"""
+
+
+def fusion(attributes: str = "", first: str = "%p", second: str = "%q") -> str:
+    return f"""%0 = "mhlo.fusion"(%a, %b) <{{fusion_kind = #mhlo<fusion_kind kLoop>}}> ({{
+      ^bb0(%p: {F}, %q: {F}):
+        %r = stablehlo.add {first}, {second} : {F}
+        mhlo.return %r : {F}
+      }}) {attributes} : ({F}, {F}) -> {F}"""
+
+
+TRANSPOSE = f"%0 = stablehlo.transpose %a, dims = [1, 0] {{ATTRS}} : ({F}) -> tensor<8x4xf32>"
+CALL = f"%0 = stablehlo.custom_call @k(%a) {{ATTRS}} : ({F}) -> {F}"
+UNKNOWN = f'%0 = "guest.op"(%a) {{ATTRS}} : ({F}) -> {F}'
+ADD = f"%0 = stablehlo.add %a, %b {{ATTRS}} : {F}"
+LOOP = """%0 = stablehlo.while(%i = %s) : tensor<f32> attributes {{ATTRS}}
+  cond { %t = stablehlo.constant dense<true> : tensor<i1> stablehlo.return %t : tensor<i1> }
+  do { %c = stablehlo.constant dense<1.0> : tensor<f32> %j = stablehlo.add %i, %c : tensor<f32>
+    stablehlo.return %j : tensor<f32> }"""
+
+
+def fill(text: str, attributes: str) -> str:
+    return text.replace("{ATTRS}", attributes)
+
+
+@pytest.mark.parametrize(
+    ("plain", "changed"),
+    [
+        (fill(ADD, ""), fill(ADD, "{guest.hot, longest}")),
+        (fill(ADD, ""), fill(ADD, '{mhlo.frontend_attributes = {a = "b"}, mhlo.sharding = "x"}')),
+        (fill(ADD, ""), fill(ADD, '{hespas.kernel = {kind = "loop"}}')),
+        (fill(ADD, ""), fill(ADD, '{xla_shape = "f32[4,8]{0,1}"}')),
+        (fill(ADD, ""), fill(ADD, "{result_layout = dense<[0, 1]> : tensor<2xindex>}")),
+        (reduce(), reduce("{guest.hot}")),
+        (reduce(), reduce(inner="{guest.hot}")),
+        (fusion(), fusion("{output_operand_aliasing = []}")),
+        (LOOP, fill(LOOP, "hespas.trips_found = 3")),
+        (fill(CALL, ""), fill(CALL, '{hespas.region = {id = 0 : i64}}')),
+    ],
+)  # fmt: skip
+def test_attributes_that_do_not_count(plain, changed):
+    assert digest(plain) == digest(changed)
+
+
+@pytest.mark.parametrize(
+    ("plain", "changed"),
+    [
+        (fill(TRANSPOSE, ""), fill(TRANSPOSE, "{result_layout = dense<[0, 1]> : tensor<2xindex>}")),
+        (fill(CALL, ""), fill(CALL, "{guest.hot}")),
+        (fill(CALL, ""), fill(CALL, '{backend_config = "x"}')),
+        (fill(CALL, ""), fill(CALL, "{hespas.kernel_cost = {flops = 1 : i64, bytes = 2 : i64}}")),
+        (fill(UNKNOWN, ""), fill(UNKNOWN, "{guest.hot}")),
+        (fill(UNKNOWN, ""), fill(UNKNOWN, "{tile = 8 : i64}")),
+        (reduce(), reduce(body="stablehlo.maximum %p, %q")),
+        (reduce(), reduce().replace("i64: 1", "i64: 0").replace("tensor<4xf32>", "tensor<8xf32>")),
+        (fusion(), fusion(first="%q")),
+        (fusion(), fusion().replace("kLoop", "kInput")),
+        (LOOP, LOOP.replace("1.0", "2.0")),
+        (LOOP, fill(LOOP, "hespas.trips = 3")),
+        (fill(ADD, ""), fill(ADD, "").replace("add", "multiply")),
+        (fill(ADD, ""), f"%c = stablehlo.convert %a : ({F}) -> tensor<4x8xbf16> "
+         "%0 = stablehlo.add %c, %c : tensor<4x8xbf16>"),
+    ],
+)  # fmt: skip
+def test_what_counts(plain, changed):
+    assert digest(plain) != digest(changed)
+
+
+def test_constants_count_inside_loops_only():
+    constant = "%0 = stablehlo.constant dense<VALUE> : tensor<f32>"
+    assert digest(constant.replace("VALUE", "1.0")) == digest(constant.replace("VALUE", "2.0"))
+    body = f"%c = stablehlo.constant dense<VALUE> : {F} %r = stablehlo.add %p, %c : {F}"
+    text = fusion().replace(f"%r = stablehlo.add %p, %q : {F}", body)
+    assert digest(text.replace("VALUE", "1.0")) == digest(text.replace("VALUE", "2.0"))
+
+
+def test_names_of_functions_do_not_count_and_their_contents_do():
+    function = f"func.func private @NAME(%x: {F}) -> {F} {{ %0 = stablehlo.KIND %x : {F} return %0 : {F} }}"  # noqa: E501
+    call = f"%0 = func.call @NAME(%a) : ({F}) -> {F}"
+
+    def digest_call(name: str, kind: str) -> str:
+        return digest(
+            call.replace("NAME", name), function.replace("NAME", name).replace("KIND", kind)
+        )
+
+    assert digest_call("f", "tanh") == digest_call("region_7", "tanh") != digest_call("f", "sine")
+    calls = f"%0 = stablehlo.custom_call @k(%a) {{called_computations = [@NAME]}} : ({F}) -> {F}"
+    texts = [
+        digest(calls.replace("NAME", name), function.replace("NAME", name).replace("KIND", kind))
+        for name, kind in (("f", "tanh"), ("g", "tanh"), ("f", "sine"))
+    ]
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_an_attribute_that_the_bindings_cannot_represent_counts():
+    texts = [
+        f"%0 = stablehlo.constant dense<({value}.0,2.0)> : tensor<complex<f32>>" for value in "13"
+    ]
+    context = make_context()
+    modules = [ir.Module.parse(f"func.func @f() {{ {text} return }}", context) for text in texts]
+    ops = [
+        module.body.operations[0].regions[0].blocks[0].operations[0].operation for module in modules
+    ]
+    assert render_op_text(ops[0]) != render_op_text(ops[1])
+    assert [len(read_op_content(op).parts) for op in ops] == [3, 3], "the value is a part"
+
+
+def test_counting_is_decided_by_the_definition_of_the_op(context):
+    module = ir.Module.parse(f"func.func @f(%a: {F}) {{ {fill(TRANSPOSE, '')} return }}", context)
+    op = module.body.operations[0].regions[0].blocks[0].operations[0].operation
+    for attribute, counts in (
+        ("permutation", True), ("result_layout", True), ("xla_shape", False), ("hespas.trips", True)
+    ):  # fmt: skip
+        assert counts_for_cost(op, op.name, attribute) is counts

@@ -1,0 +1,137 @@
+"""What ``hespas-opt`` prints of a module: at the end, and before and after passes."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import sys
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from hespas.passes.pipeline import PassInstrumentation
+from hespas.support.errors import UsageError
+
+if TYPE_CHECKING:
+    from hespas.dialects.mlir import ir
+    from hespas.passes.pipeline import PipelineStep
+
+DUMP = "// -----// IR Dump {when} {name} //----- //"
+
+
+@dataclass(frozen=True)
+class PrintOptions:
+    """The form of a printed module; the fields are the flags of MLIR's tools.
+
+    Attributes:
+        typed: Whether attributes of hespas are ``#hespas.cost<...>`` instead of dictionaries.
+    """
+
+    generic: bool = False
+    debug_info: bool = False
+    local_scope: bool = False
+    elide_elements_if_larger: int | None = None
+    typed: bool = False
+
+    @classmethod
+    def from_arguments(cls, options: argparse.Namespace) -> PrintOptions:
+        return cls(
+            options.mlir_print_op_generic,
+            options.mlir_print_debuginfo,
+            options.mlir_print_local_scope,
+            options.mlir_elide_elementsattrs_if_larger,
+            options.typed_attributes,
+        )
+
+    def render(self, module: ir.Module) -> bytes:
+        """Return the text of a module with a final line feed; the module need not be valid."""
+        from hespas.workflows import module_output
+
+        options: dict[str, Any] = {
+            "locations": self.debug_info,
+            "print_generic_op_form": self.generic,
+            "use_local_scope": self.local_scope,
+            "large_elements_limit": self.elide_elements_if_larger,
+        }
+        if self.typed:
+            from hespas.dialects import typed_attrs
+
+            return module_output.to_mlir_text(
+                typed_attrs.copy_with_typed_attributes(module), **options
+            )
+        return module_output.to_mlir_text(module, **options)
+
+
+@dataclass
+class IrPrinting(PassInstrumentation):
+    """Prints the module on stderr around passes, as the flags of MLIR's tools say.
+
+    Attributes:
+        form: The form of the text.
+        before: The names of the passes before which it is printed.
+        after: Those after which it is printed.
+        before_all: Whether it is printed before every pass.
+        after_all: Whether it is printed after every pass.
+        only_changes: Whether ``after`` leaves out passes that changed nothing.
+        after_failure: Whether it is printed after a pass that failed.
+    """
+
+    form: PrintOptions
+    before: Collection[str] = ()
+    after: Collection[str] = ()
+    before_all: bool = False
+    after_all: bool = False
+    only_changes: bool = False
+    after_failure: bool = False
+    _digest_before: bytes = field(default=b"", init=False)
+
+    @classmethod
+    def from_arguments(
+        cls, options: argparse.Namespace, steps: Sequence[PipelineStep]
+    ) -> IrPrinting:
+        """Build the printing of the flags; raises UsageError for a pass that does not run."""
+        names = {step.name for step in steps} | {"prepare"}
+        by_flag = {}
+        for when in ("before", "after"):
+            flag = f"--mlir-print-ir-{when}"
+            items = getattr(options, f"mlir_print_ir_{when}")
+            by_flag[when] = {part for item in items for part in item.split(",")}
+            unknown = by_flag[when] - names
+            if unknown:
+                raise UsageError(f"{flag}: '{min(unknown)}' is not in the pipeline")
+        return cls(
+            PrintOptions.from_arguments(options),
+            by_flag["before"],
+            by_flag["after"],
+            options.mlir_print_ir_before_all,
+            options.mlir_print_ir_after_all or options.mlir_print_ir_after_change,
+            options.mlir_print_ir_after_change,
+            options.mlir_print_ir_after_failure,
+        )
+
+    def run_before_pass(self, module: ir.Module, step: PipelineStep) -> None:
+        if self.before_all or step.name in self.before:
+            self._print_module("Before", step, module)
+        if self.only_changes:
+            self._digest_before = _digest_module(module)
+
+    def run_after_pass(self, module: ir.Module, step: PipelineStep) -> None:
+        if self.after_all or step.name in self.after:
+            if self.only_changes and _digest_module(module) == self._digest_before:
+                return
+            self._print_module("After", step, module)
+
+    def run_after_pass_failed(self, module: ir.Module, step: PipelineStep) -> None:
+        if self.after_failure or self.after_all or step.name in self.after:
+            self._print_module("After", step, module, " Failed")
+
+    def _print_module(
+        self, when: str, step: PipelineStep, module: ir.Module, outcome: str = ""
+    ) -> None:
+        title = DUMP.format(when=when, name=step.to_pipeline_text() + outcome)
+        print(title, self.form.render(module).decode(errors="replace"), sep="\n", file=sys.stderr)
+
+
+def _digest_module(module: ir.Module) -> bytes:
+    form = PrintOptions(generic=True, debug_info=True)
+    return hashlib.sha256(form.render(module)).digest()
