@@ -21,7 +21,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from hespas.configs import read_json
-from hespas.configs.kernel_costs import convert_cost_mapping, format_kernel_costs
+from hespas.configs.kernel_costs import DeclaredCosts, convert_cost_mapping
 from hespas.configs.overlap_slowdown import parse_slowdown_shares
 from hespas.configs.validation import SlowdownSetting
 from hespas.support.errors import HespasError
@@ -91,7 +91,7 @@ COST_SCHEMA: dict[str, Any] = {
 def _format_cost_mapping(value: Any) -> Any:
     """Format a mapping of kernels to their costs as the text of the flag; others as they are."""
     if isinstance(value, Mapping):
-        return format_kernel_costs(dict(convert_cost_mapping(value, "kernel_cost")))
+        return DeclaredCosts(dict(convert_cost_mapping(value, "kernel_cost"))).to_text()
     return value
 
 

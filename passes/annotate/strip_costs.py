@@ -31,6 +31,11 @@ class StripCostsPass(Pass):
         target = TargetAttr.read_from_op(module.operation)
         if target is not None:
             target = replace(
-                target, estimator=None, constants=None, job_devices=None, pipeline=None
+                target,
+                estimator=None,
+                constants=None,
+                job_devices=None,
+                pipeline=None,
+                host_link_bytes_per_s=None,
             )
             target.write_to_op(module.operation)

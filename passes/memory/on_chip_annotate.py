@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hespas.dialects.attrs import OnChipAttr
+from hespas.dialects.attrs import Cost, OnChipAttr, RegionAttr
 from hespas.dialects.mlir import get_defining_op, ir
 from hespas.dialects.op_kinds import find_entry_function
-from hespas.passes.base import Pass, PassRun
+from hespas.passes.base import FACTS, Pass, PassRun
 from hespas.passes.memory.liveness_program import LivenessProgramReader
 from hespas.passes.memory.on_chip_values import find_on_chip_values
 
@@ -24,6 +24,7 @@ class OnChipAnnotatePass(Pass):
     name: ClassVar[str] = "on-chip-annotate"
     prepares: ClassVar[bool] = True
     only_marks: ClassVar[bool] = True
+    keeps: ClassVar[frozenset[str]] = FACTS - {Cost.NAME, RegionAttr.NAME}  # both read it
 
     def apply(self, module: ir.Module, run: PassRun) -> None:
         reader = LivenessProgramReader(module)
@@ -33,7 +34,6 @@ class OnChipAnnotatePass(Pass):
             kernel = get_defining_op(result)
             assert kernel is not None
             attr.write_to_op(kernel)
-        run.forget_caches()  # costs and the texts of ops depend on it
 
 
 def _remove_attr(op: ir.Operation) -> ir.WalkResult:

@@ -42,7 +42,7 @@ from hespas.estimators.rules.fusion import compute_operand_reads
 from hespas.estimators.work import NotALeaf, OpWork, compute_op_work
 from hespas.passes.memory.fusion_model import find_kernel_results_over
 from hespas.passes.memory.liveness_program import LivenessBody, LivenessOp
-from hespas.passes.split.region_digest import OpTextTable
+from hespas.passes.split.region_digest import OpContentTable
 from hespas.support.errors import HespasError
 
 STRIP = 256  # rows or columns of a matrix that an array takes at once
@@ -178,7 +178,7 @@ class _KernelSchedule:
     visits: list[_Visit] = field(default_factory=list)
     _values: list[_Value] = field(default_factory=list)
     _kernels: dict[int, _Kernel] = field(default_factory=dict)
-    _op_texts: OpTextTable = field(default_factory=OpTextTable)
+    _op_contents: OpContentTable = field(default_factory=OpContentTable)
 
     def visit_body(
         self, body: LivenessBody, values: dict[int, _Value], executions: int, depth: int
@@ -232,7 +232,7 @@ class _KernelSchedule:
     def _read_kernel(self, item: LivenessOp) -> _Kernel:
         if not item.op.results:
             return _OTHER_OP
-        number = self._op_texts.number_op(item.op)
+        number = self._op_contents.number_op(item.op)
         if number not in self._kernels:
             self._kernels[number] = _read_kernel(item.op)
         return self._kernels[number]

@@ -126,7 +126,7 @@ def test_the_attribute_is_for_custom_calls() -> None:
 )
 def test_an_option_takes_a_mapping_too(value):
     config = RunConfig(kernel_cost=value)
-    assert parse_kernel_costs(config.kernel_cost) == {
+    assert parse_kernel_costs(config.kernel_cost).constants == {
         "attention": KernelCost(4_300_000_000, 8_400_000)
     }
 

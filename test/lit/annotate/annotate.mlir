@@ -5,7 +5,7 @@
 
 /// Any estimator by name; the roofline where none is named.
 
-// CHECK: hespas.target = {constants = "A100_SXM_40GB", {{.*}}estimator = "roofline 1", node = "A100_SXM_40GB"
+// CHECK: hespas.target = {constants = "A100_SXM_40GB", {{.*}}estimator = "roofline 1", {{.*}}node = "A100_SXM_40GB"
 // NAME: error: no estimator is named 'rofline'; did you mean 'roofline'?
 // SETTING: error: roofline has no setting 'launch-ns'
 module {

@@ -8,7 +8,7 @@
 
 // CHECK: calibrated-annotate: 1 distinct kernel assumed: kernels of this class were not measured, the band is wider
 // CHECK: calibrated-annotate: 1 distinct kernel extrapolated: beyond the measured sizes, the band is wider
-// CHECK: hespas.target = {constants = "A100_SXM_80GB, calibrated {{[-0-9]+}}, the rest of {{.*}}; distinct kernels: 1 assumed, 1 extrapolated", {{.*}}estimator = "calibrated {{[0-9]+}}", job_devices = 1 : i64, node = "A100_SXM_80GB"
+// CHECK: hespas.target = {constants = "A100_SXM_80GB, calibrated {{[-0-9]+}}, the rest of {{.*}}; distinct kernels: 1 assumed, 1 extrapolated", {{.*}}estimator = "calibrated {{[0-9]+}}", {{.*}}job_devices = 1 : i64, node = "A100_SXM_80GB"
 // LIKE: constants = "A40_48GB, constants of A100_SXM_80GB{{.*}} transferred"
 // SHEET: constants = "Gaudi3, no constants: rates of the data sheet, as the roofline; distinct kernels: {{[0-9]+}} assumed"
 // NAME: no node preset is named 'A100_SMX_80GB'

@@ -3,8 +3,8 @@
 /// A placement is a copy of the whole value over the link to the host.
 
 // CHECK-LABEL: module @whole
-// CHECK: stablehlo.custom_call @hespas_offload(%{{[a-z0-9]*}}) {{.*}} network = "host", operand_bytes = 1024 : i64
-// CHECK: stablehlo.custom_call @hespas_fetch(%{{[a-z0-9]*}}) {{.*}} network = "host", operand_bytes = 1024 : i64
+// CHECK: stablehlo.custom_call @hespas_offload(%{{[a-z0-9]*}}) {{.*}}network = "host"
+// CHECK: stablehlo.custom_call @hespas_fetch(%{{[a-z0-9]*}}) {{.*}}network = "host"
 // CHECK-NOT: custom_call
 module @whole {
   func.func @main(%x: tensor<16x16xf32>) -> tensor<16x16xf32> {
@@ -25,10 +25,10 @@ module @whole {
 // CHECK-LABEL: module @slices
 // CHECK: %[[ARRAY:.*]] = stablehlo.custom_call @AllocateBuffer() : () -> tensor<8x16xf32>
 // CHECK: stablehlo.while(%{{.*}} = %{{.*}}, %[[HOST:.*]] = %[[ARRAY]])
-// CHECK: %[[NEW:.*]] = stablehlo.custom_call @hespas_offload(%[[HOST]], %{{.*}}) {{.*}} network = "host", operand_bytes = 64 : i64
+// CHECK: %[[NEW:.*]] = stablehlo.custom_call @hespas_offload(%[[HOST]], %{{.*}}) {{.*}}network = "host"
 // CHECK: stablehlo.return %{{.*}}, %[[NEW]]
 // CHECK: stablehlo.while
-// CHECK: stablehlo.custom_call @hespas_fetch(%{{.*}}) {{.*}} network = "host", operand_bytes = 64 : i64
+// CHECK: stablehlo.custom_call @hespas_fetch(%{{.*}}) {{.*}}network = "host"
 // CHECK-NOT: custom_call
 module @slices {
   func.func @main(%x: tensor<16xf32>) -> tensor<16xf32> {
@@ -71,8 +71,8 @@ module @slices {
 /// XLA's partitioner divides what is placed: each device copies its part.
 
 // CHECK-LABEL: module @divided
-// CHECK: @hespas_offload{{.*}} operand_bytes = 512 : i64
-// CHECK: @hespas_fetch{{.*}} operand_bytes = 512 : i64
+// CHECK: @hespas_offload{{.*}} {hespas.comm = {network = "host"}} : (tensor<8x16xf32>)
+// CHECK: @hespas_fetch{{.*}} {hespas.comm = {network = "host"}} : (tensor<8x16xf32>)
 // CHECK-NOT: custom_call
 module @divided attributes {mhlo.num_partitions = 2 : i32} {
   func.func @main(%x: tensor<16x16xf32> {mhlo.sharding = "{devices=[2,1]<=[2]}"}) -> (tensor<16x16xf32> {mhlo.sharding = "{devices=[2,1]<=[2]}"}) {

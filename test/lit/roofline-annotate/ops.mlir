@@ -5,7 +5,7 @@
 
 /// The node, the estimator and the constants are on the module.
 
-// CHECK: hespas.target = {constants = "A100_SXM_40GB", devices = 1 : i64, estimator = "roofline 1", node = "A100_SXM_40GB"
+// CHECK: hespas.target = {constants = "A100_SXM_40GB", devices = 1 : i64, estimator = "roofline 1", {{.*}}node = "A100_SXM_40GB"
 // CUSTOM: hespas.target = {constants = "custom with peak-flops, memory-bandwidth given; rates of other types: {{.*}}node = "custom"
 // DEFAULT: roofline-annotate: node H100_80GB (the default; node=NAME chooses another)
 module @m {

@@ -8,7 +8,7 @@
 // CHECK: call @region_0(%arg0) {hespas.region = {digest = "{{[0-9a-f]+}}", id = 0 : i64, ops = 2 : i64}}
 
 /// The next annotate pass uses the node.
-// AGAIN: estimator = "calibrated {{[0-9]+}}", job_devices = 1 : i64, node = "H100_80GB"
+// AGAIN: estimator = "calibrated {{[0-9]+}}", {{.*}}job_devices = 1 : i64, node = "H100_80GB"
 func.func @main(%x: tensor<512x512xf32>) -> tensor<512x512xf32> {
   %0 = stablehlo.tanh %x : tensor<512x512xf32>
   %1 = stablehlo.add %0, %0 : tensor<512x512xf32>
