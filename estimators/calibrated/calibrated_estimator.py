@@ -211,14 +211,16 @@ class CalibratedEstimator(Estimator):
         fit = self.constants.fits["stream.reduce" if kind == "reduction" else "stream.loop"]
         if kind not in MEASURED_KINDS or content.shapeless_flops:
             fit = fit.with_tags(ASSUMED)
+        if content.passes.least_bytes is not None:
+            fit = fit.with_least_share(content.passes.least_bytes / content.passes.moved_bytes)
         shapeless_s = estimate_shapeless_s(self.constants, content.shapeless_flops)
         return estimate_stream_time(
             self.constants,
             fit,
-            content.passes * moved + traits.wasted_bytes,
+            content.passes.moved_bytes + traits.wasted_bytes,
             vector_s / get_compute_share(kind) + shapeless_s,
             blocks=traits.blocks,
-            launches=max(content.pass_launches, traits.launches),
+            launches=max(content.passes.launches, traits.launches),
         )
 
     def _build_roofline_cost(self, base: Cost) -> Cost:

@@ -162,6 +162,11 @@ class KernelFit:
             return self
         return replace(self, backward=other.backward, backward_tags=other.tags)
 
+    def with_least_share(self, share: float) -> Self:
+        """Return a copy whose band also contains a kernel that takes ``share`` of the time."""
+        steps = tuple((up_to, low + math.log(share), high) for up_to, low, high in self.band.steps)
+        return replace(self, band=ErrorBand(steps))
+
     def with_tags(self, *tags: str) -> Self:
         """Return a copy with more tags."""
         return replace(self, tags=self.tags | set(tags))

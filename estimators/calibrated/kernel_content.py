@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hespas.dialects.attrs import CompilerEstimateAttr
 from hespas.estimators.base import CostItem
 from hespas.estimators.calibrated.attention_shape import AttentionShape, read_attention_shape
-from hespas.estimators.calibrated.data_passes import count_data_passes
+from hespas.estimators.calibrated.data_passes import DataPasses, count_data_passes
 from hespas.estimators.calibrated.kernel_traits import KernelTraits, collect_traits
 from hespas.estimators.product_shapes import count_other_flops
 
@@ -22,8 +22,7 @@ class KernelContent:
         attention: The shape of an attention call; None for other kernels.
         vector_flops: The operations on the vector unit.
         shapeless_flops: The operations on the matrix unit that are in no product, by type.
-        passes: How often the bytes of the work are moved.
-        pass_launches: The launches of these passes.
+        passes: The bytes that all its passes over the data move, and their launches.
         refetched_bytes: The bytes that a product reads again; None if they are not known.
     """
 
@@ -31,8 +30,7 @@ class KernelContent:
     attention: AttentionShape | None
     vector_flops: int
     shapeless_flops: Mapping[str, int]
-    passes: float
-    pass_launches: int
+    passes: DataPasses
     refetched_bytes: int | None
 
 
@@ -46,6 +44,6 @@ def read_kernel(item: CostItem, sector_bytes: int) -> KernelContent:
         read_attention_shape(op, work) if work.kind == "attention" else None,
         sum(count_other_flops(work, traits.products, "vector").values()),
         count_other_flops(work, traits.products),
-        *count_data_passes(op, work),
+        count_data_passes(op, work, is_gpu=sector_bytes > 0),
         compiled.refetched_bytes if compiled is not None else None,
     )
