@@ -65,7 +65,7 @@ class DerivedFigures(StepEnergy):
     """Figures of one step, with its energy; None if an input is unknown.
 
     Attributes:
-        executed_flops: Floating-point operations on all devices.
+        executed_flops: Floating-point operations, and products of integers, on all devices.
         model_flops: Operations of the model on all devices, without recomputation.
         peak_dtype: The element type of most executed operations.
         peak_flops_per_s: The dense rate of one device's matrix unit for ``peak_dtype``, or a higher
@@ -130,9 +130,9 @@ def derive_step_figures(
     """
     devices = stats["program"]["devices"]
     flops = {
-        name: row["flops"]
+        name: row["executed_flops"]
         for name, row in stats["dtypes"].items()
-        if row["flops"] and not name.startswith("i")
+        if row["executed_flops"]
     }
     executed = devices * sum(flops.values())
     dtype = max(flops, key=flops.__getitem__, default=None)

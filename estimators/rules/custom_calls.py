@@ -233,7 +233,8 @@ class _CallFamily:
 _CALL_FAMILIES = (
     _CallFamily(
         op_kinds.GEMM_CALL, library_calls.compute_gemm_work,
-        "`__cublas$gemm`, `__cublas$lt$matmul`, `__cublas$lt$matmul$f8`, `__onednn$matmul`",
+        "`__cublas$gemm`, `__cublas$lt$matmul`, `__cublas$lt$matmul$f8`, `__onednn$matmul`, "
+        "`__op$block_scaled_dot`, `__cudnn$blockScaledDot`",
         "2 x result x contracted size; bias 1, ReLU 1, GELU 8 and 1 transcendental per element",
         "operands; results without workspace",
     ),
