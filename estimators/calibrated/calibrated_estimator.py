@@ -31,6 +31,7 @@ from hespas.estimators.calibrated.attention_library import CUDNN, AttentionLibra
 from hespas.estimators.calibrated.data_passes import MEASURED_KINDS, get_compute_share
 from hespas.estimators.calibrated.device_constants import (
     ASSUMED,
+    CONTENTION,
     EXTRAPOLATED,
     ROOFLINE_FIT,
     TRANSFERRED,
@@ -48,6 +49,7 @@ from hespas.estimators.calibrated.kernel_times import (
     estimate_shapeless_s,
     estimate_stream_time,
 )
+from hespas.estimators.calibrated.row_lookups import CACHE_SPEEDUP
 from hespas.estimators.calibrated.slowest_device import SlowestDevice
 from hespas.estimators.roofline import RooflineConfig, RooflineEstimator
 from hespas.estimators.work import OpWork
@@ -56,6 +58,7 @@ from hespas.estimators.work import OpWork
 _COMPILER_BAND = (0.5, 1.15)
 TAG_MEANINGS = {
     ASSUMED: "kernels of this class were not measured, the band is wider",
+    CONTENTION: "atomic updates may hit the same rows, the upper end is for sorted indices",
     EXTRAPOLATED: "beyond the measured sizes, the band is wider",
     TRANSFERRED: "with constants of another device or type, the band is wider",
 }
@@ -212,12 +215,15 @@ class CalibratedEstimator(Estimator):
         if kind not in MEASURED_KINDS or content.shapeless_flops:
             fit = fit.with_tags(ASSUMED)
         if content.passes.least_bytes is not None:
-            fit = fit.with_least_share(content.passes.least_bytes / content.passes.moved_bytes)
+            fit = fit.with_range(content.passes.least_bytes / content.passes.moved_bytes, 1.0)
+        contention = max((each.contention for each in traits.lookups), default=1.0)
+        if contention > 1:
+            fit = fit.with_range(1.0, contention).with_covered_tags(CONTENTION)
         shapeless_s = estimate_shapeless_s(self.constants, content.shapeless_flops)
         return estimate_stream_time(
             self.constants,
             fit,
-            content.passes.moved_bytes + traits.wasted_bytes,
+            _count_memory_bytes(content, self.constants.cache_bytes),
             vector_s / get_compute_share(kind) + shapeless_s,
             blocks=traits.blocks,
             launches=max(content.passes.launches, traits.launches),
@@ -258,6 +264,16 @@ class CalibratedEstimator(Estimator):
             shared_high_ns=latency_ns * band.shared_high,
             slowest_device=timed.slowest_device if timed.slowest_device != 1.0 else None,
         )
+
+
+def _count_memory_bytes(content: KernelContent, cache_capacity_bytes: int) -> float:
+    """Return the bytes that a kernel moves, or those of the cache if these take longer."""
+    moved_bytes = content.passes.moved_bytes + content.traits.wasted_bytes
+    extra = [each.count_extra_bytes(cache_capacity_bytes) for each in content.traits.lookups]
+    return max(
+        moved_bytes + sum(memory_bytes for memory_bytes, _ in extra),
+        (moved_bytes + sum(cache_bytes for _, cache_bytes in extra)) / CACHE_SPEEDUP,
+    )
 
 
 def _find_slowest_device(constants: DeviceConstants, devices: int) -> SlowestDevice | None:

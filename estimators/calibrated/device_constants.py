@@ -19,6 +19,7 @@ from hespas.configs.source_errors import ErrorCause, LogEnds
 from hespas.estimators.calibrated.board_power import BoardPower
 from hespas.estimators.calibrated.correction_surface import CorrectionSurface
 
+CONTENTION = "contention"  # depends on how many updates hit one row
 TRANSFERRED = "transferred"  # from another device or type, scaled by its data sheet
 ASSUMED = "assumed"  # without a table for the class; as in XLA's cost model
 EXTRAPOLATED = "extrapolated"  # outside the measured shapes
@@ -162,14 +163,21 @@ class KernelFit:
             return self
         return replace(self, backward=other.backward, backward_tags=other.tags)
 
-    def with_least_share(self, share: float) -> Self:
-        """Return a copy whose band also contains a kernel that takes ``share`` of the time."""
-        steps = tuple((up_to, low + math.log(share), high) for up_to, low, high in self.band.steps)
+    def with_range(self, least: float, most: float) -> Self:
+        """Return a copy whose band also contains kernels of ``least`` to ``most`` of the time."""
+        steps = tuple(
+            (up_to, low + math.log(least), high + math.log(most))
+            for up_to, low, high in self.band.steps
+        )
         return replace(self, band=ErrorBand(steps))
 
     def with_tags(self, *tags: str) -> Self:
         """Return a copy with more tags."""
         return replace(self, tags=self.tags | set(tags))
+
+    def with_covered_tags(self, *tags: str) -> Self:
+        """Return a copy with more tags whose errors its band contains already."""
+        return replace(self, covered_tags=self.covered_tags | set(tags))
 
     def with_cause(self, cause: ErrorCause) -> Self:
         """Return a copy with one more cause of errors."""
@@ -189,6 +197,7 @@ class DeviceConstants:
         launch_s: The least time from one kernel to the next in a stream, in seconds; 0 if unknown.
         core_bandwidth_bytes_per_s: The bytes per second that one core can move; 0 if unknown.
         sector_bytes: The bytes that are read from memory at once; 0 if unknown.
+        cache_bytes: The capacity of the last-level cache; 0 if unknown.
         is_measured: Whether any constant is known; otherwise all estimates are the roofline's.
         issue_per_flop: Instructions that all lanes issue for each operation of the f32 peak rate; 0
             if the instruction counts of ``kernel_traits`` do not apply.
@@ -202,6 +211,7 @@ class DeviceConstants:
     launch_s: float
     core_bandwidth_bytes_per_s: float
     sector_bytes: int
+    cache_bytes: int
     is_measured: bool
     issue_per_flop: float
     power: BoardPower | None
@@ -225,6 +235,7 @@ class DeviceConstants:
         visited = set[str]()
         same_chip = frozenset[str]()
         causes = frozenset[str]()
+        cache_bytes = node.l2_bytes
         while name and name not in visited:
             visited.add(name)
             same_chip = same_chip if tags else frozenset({*visited, node.unchanged_name})
@@ -250,7 +261,10 @@ class DeviceConstants:
                 tags = frozenset((TRANSFERRED,))
             causes = frozenset() if tags else frozenset((SAME_CHIP,))
             name = data.get("like", "")
-            data = (configs.load_node(name).calibration if name else None) or {}
+            donor = configs.load_node(name) if name else None
+            data = (donor.calibration if donor is not None else None) or {}
+            if not cache_bytes and donor is not None:
+                cache_bytes = donor.l2_bytes
         origins = [f"calibrated {own_calibration['date']}"] if "date" in own_calibration else []
         if donors:
             origins.append(f"{'the rest' if origins else 'constants'} of {' and '.join(donors)}")
@@ -259,6 +273,7 @@ class DeviceConstants:
             numbers.get("launch_s", 0.0),
             numbers.get("core_bandwidth_bytes_per_s", 0.0),
             numbers.get("sector_bytes", 0),
+            cache_bytes or 0,
             bool(fits or numbers),
             numbers.get("issue_per_flop", 0.0),
             power,

@@ -90,11 +90,12 @@ def score_measurements(
     ),
 ) -> list[FitScore]:
     """Score each class on the selected measurements; by default those held out of fits."""
+    node = constants.node
     by_kind: dict[str, list[tuple[float, bool | None]]] = {}
     for measurement in rows:
         if not is_scored(measurement) or measurement.time_s <= LEAST_S:
             continue
-        if is_cached_stream(measurement, constants.node.l2_bytes):
+        if is_cached_stream(measurement, node.l2_bytes, node.memory_bandwidth_bytes_per_s):
             continue
         kernel_time = estimate_measured_kernel(constants, measurement)
         eager_s = kernel_time.fit.eager_s if measurement.eager else 0.0

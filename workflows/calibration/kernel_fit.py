@@ -68,7 +68,7 @@ class _FitSample:
             for row in rows
             if row.time_s > LEAST_S
             and row.flops <= _FASTER_THAN_PEAK * peak_flops * row.time_s
-            and not is_cached_stream(row, l2_bytes)
+            and not is_cached_stream(row, l2_bytes, bandwidth)
         ]
         self.dropped = len(rows) - len(usable_rows)
         self.kind = usable_rows[0].kind

@@ -25,9 +25,10 @@ from hespas.support.packed_data import unpack_bytes
 # Positions of shapes, by their hash: below TRAIN they are fitted, up to BANDS they calibrate the
 # bands, above they test the bands.
 TRAIN, BANDS = 0.6, 0.8
-# Streams of fewer bytes run from the last-level cache on every GPU of the tables. Of the GPUs with
-# a larger cache and GDDR memory, whose preset has ``l2_bytes``, so do those below this multiple.
+# Streams of fewer bytes run from the last-level cache on every GPU of the tables. Where the cache
+# is at least as large and memory is GDDR, which is slower, so do those below a multiple of it.
 CACHED_BYTES, _CACHE_MULTIPLE = 96e6, 2
+_GDDR_BYTES_PER_S = 2e12  # no GPU with GDDR memory has this bandwidth
 LEAST_S = 1e-6  # a shorter time is an error of the table: no clock resolves it
 
 _MAX_SIZE = 1 << 53
@@ -88,10 +89,13 @@ class MeasurementTable:
     left_out: Counter[str]
 
 
-def is_cached_stream(measurement: KernelMeasurement, l2_bytes: int | None) -> bool:
+def is_cached_stream(
+    measurement: KernelMeasurement, l2_bytes: int | None, bandwidth_bytes_per_s: float
+) -> bool:
     """Return whether a stream is too small for the rate of device memory to show."""
-    is_stream = measurement.kind.startswith("stream")
-    return is_stream and measurement.bytes < _CACHE_MULTIPLE * (l2_bytes or 0)
+    if not measurement.kind.startswith("stream") or bandwidth_bytes_per_s >= _GDDR_BYTES_PER_S:
+        return False
+    return CACHED_BYTES <= (l2_bytes or 0) and measurement.bytes < _CACHE_MULTIPLE * (l2_bytes or 0)
 
 
 _CsvRow = Mapping[str, str]

@@ -194,9 +194,7 @@ def estimate_stage_program(path: str, target: StageTarget) -> StageProgramEstima
         peak_bytes=memory.peak_bytes,
         warnings=tuple(outcome.run.warnings),
         facts=read_program_facts(outcome.module),
-        dtype_flops={
-            name: row["executed_flops"] for name, row in emitted.stats["dtypes"].items()
-        },
+        dtype_flops={name: row["executed_flops"] for name, row in emitted.stats["dtypes"].items()},
         energy_nj=totals["energy_nj"],
     )
 
