@@ -49,6 +49,7 @@ from hespas.estimators.calibrated.kernel_times import (
     estimate_shapeless_s,
     estimate_stream_time,
 )
+from hespas.estimators.calibrated.linalg_steps import BAND_FACTOR
 from hespas.estimators.calibrated.row_lookups import CACHE_SPEEDUP
 from hespas.estimators.calibrated.slowest_device import SlowestDevice
 from hespas.estimators.roofline import RooflineConfig, RooflineEstimator
@@ -153,11 +154,16 @@ class CalibratedEstimator(Estimator):
         """Return the time in which the lanes issue the instructions of a kernel.
 
         Without an issue rate of the device, it is that of the operations, as in the roofline.
+        Operations in double precision have lanes of their own, few on some devices.
         """
-        flops: float = content.vector_flops
+        flops: float = sum(content.vector_flops.values())
+        double_flops = content.vector_flops.get("f64", 0)
         if self.constants.issue_per_flop:
             flops = (flops + content.traits.slots) / self.constants.issue_per_flop
-        return flops / self.node.find_peak_rate("vector", "f32").flops_per_s if flops else 0.0
+        issue_s = flops / self.node.find_peak_rate("vector", "f32").flops_per_s if flops else 0.0
+        if not double_flops:
+            return issue_s
+        return max(issue_s, double_flops / self.node.find_peak_rate("vector", "f64").flops_per_s)
 
     def describe_provenance(self) -> str:
         text = f"{self.node.describe_provenance()}, {self.constants.provenance}"
@@ -212,7 +218,9 @@ class CalibratedEstimator(Estimator):
         if traits.rows is not None:
             return estimate_row_time(self.constants, *traits.rows, moved)
         fit = self.constants.fits["stream.reduce" if kind == "reduction" else "stream.loop"]
-        if kind not in MEASURED_KINDS or content.shapeless_flops:
+        if content.passes.serial_s:
+            fit = fit.with_range(1 / BAND_FACTOR, BAND_FACTOR).with_covered_tags(ASSUMED)
+        elif kind not in MEASURED_KINDS or content.shapeless_flops:
             fit = fit.with_tags(ASSUMED)
         if content.passes.least_bytes is not None:
             fit = fit.with_range(content.passes.least_bytes / content.passes.moved_bytes, 1.0)
@@ -227,6 +235,7 @@ class CalibratedEstimator(Estimator):
             vector_s / get_compute_share(kind) + shapeless_s,
             blocks=traits.blocks,
             launches=max(content.passes.launches, traits.launches),
+            serial_s=content.passes.serial_s,
         )
 
     def _build_roofline_cost(self, base: Cost) -> Cost:

@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 
 from hespas.dialects.mlir import get_call_target, get_defining_op, ir
 from hespas.dialects.op_kinds import CUSTOM_CALLS, FUSION, RADIX_SORT_CALL
+from hespas.estimators.calibrated.linalg_steps import estimate_steps_s
 from hespas.estimators.rules.base import (
     BufferSize,
     ceil_log2,
@@ -68,11 +69,13 @@ class DataPasses:
         moved_bytes: The bytes that all passes move.
         launches: The launches.
         least_bytes: The same of another kernel that may run instead; None if there is none.
+        serial_s: The seconds of steps that depend on each other.
     """
 
     moved_bytes: float
     launches: int
     least_bytes: float | None = None
+    serial_s: float = 0.0
 
 
 def count_data_passes(op: ir.Operation, work: OpWork, is_gpu: bool) -> DataPasses:
@@ -86,6 +89,8 @@ def count_data_passes(op: ir.Operation, work: OpWork, is_gpu: bool) -> DataPasse
         count = sum(max(1, math.ceil(ceil_log2(n) / _FFT_TILE_LOG2)) for n in lengths) or 1
     elif work.kind == "scan":
         count = 2  # sums of blocks, then sums within blocks
+    elif work.kind == "linalg" and is_gpu:
+        return DataPasses(moved, 1, serial_s=estimate_steps_s(op))
     elif work.kind == "linalg":
         shape = max((to_buffer_size(value.type).shape for value in op.operands), key=len)
         panels = math.ceil((shape[-1] if shape else 1) / _PANEL)

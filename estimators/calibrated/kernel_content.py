@@ -20,7 +20,7 @@ class KernelContent:
     Attributes:
         traits: Its traits.
         attention: The shape of an attention call; None for other kernels.
-        vector_flops: The operations on the vector unit.
+        vector_flops: The operations on the vector unit, by type.
         shapeless_flops: The operations on the matrix unit that are in no product, by type.
         passes: The bytes that all its passes over the data move, and their launches.
         refetched_bytes: The bytes that a product reads again; None if they are not known.
@@ -28,7 +28,7 @@ class KernelContent:
 
     traits: KernelTraits
     attention: AttentionShape | None
-    vector_flops: int
+    vector_flops: Mapping[str, int]
     shapeless_flops: Mapping[str, int]
     passes: DataPasses
     refetched_bytes: int | None
@@ -42,7 +42,7 @@ def read_kernel(item: CostItem, sector_bytes: int) -> KernelContent:
     return KernelContent(
         traits,
         read_attention_shape(op, work) if work.kind == "attention" else None,
-        sum(count_other_flops(work, traits.products, "vector").values()),
+        count_other_flops(work, traits.products, "vector"),
         count_other_flops(work, traits.products),
         count_data_passes(op, work, is_gpu=sector_bytes > 0),
         compiled.refetched_bytes if compiled is not None else None,

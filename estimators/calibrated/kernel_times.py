@@ -367,6 +367,7 @@ def estimate_stream_time(
     *,
     blocks: int | None = None,
     launches: int = 1,
+    serial_s: float = 0.0,
 ) -> KernelTime:
     """Return the time of a kernel that streams data, from its launches, memory and compute.
 
@@ -375,11 +376,13 @@ def estimate_stream_time(
     Args:
         blocks: How many blocks run at the same time, each on one core; None if all cores are used.
             It counts if the bandwidth of a core is known.
+        launches: The number of kernels.
+        serial_s: The seconds of steps that depend on each other, beside the launches.
     """
     bandwidth = constants.node.memory_bandwidth_bytes_per_s * fit.bandwidth
     if blocks is not None and constants.core_bandwidth_bytes_per_s:
         bandwidth = min(bandwidth, blocks * constants.core_bandwidth_bytes_per_s)
     memory_s = moved_bytes / bandwidth
-    launch_s = launches * constants.launch_s
+    launch_s = launches * constants.launch_s + serial_s
     busy_s = memory_s + compute_s - OVERLAP * min(memory_s, compute_s)
     return KernelTime(launch_s + busy_s, compute_s, memory_s, launch_s, fit)
