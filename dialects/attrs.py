@@ -85,8 +85,8 @@ class Cost(AttrRecord):
         "part of energy_nj: what the chip draws while nothing switches", default=None
     )
     integer_product_flops: int | None = declare_field(
-        "part of flops: matrix products and convolutions of integers; absent if there are none, and "
-        "on sums",
+        "part of flops: matrix products and convolutions of integers; absent if there are none, "
+        "and on sums",
         default=None,
     )
     digest: str | None = declare_field(

@@ -53,8 +53,10 @@ from hespas.estimators.calibrated.linalg_steps import BAND_FACTOR
 from hespas.estimators.calibrated.row_lookups import CACHE_SPEEDUP
 from hespas.estimators.calibrated.slowest_device import SlowestDevice
 from hespas.estimators.roofline import RooflineConfig, RooflineEstimator
+from hespas.estimators.rules.custom_calls import find_kernel_name
 from hespas.estimators.work import OpWork
 
+_SHOWN_KERNELS = 3  # in a warning
 # XLA:TPU expects up to twice the measured time of streams; large products agree within 15 %.
 _COMPILER_BAND = (0.5, 1.15)
 TAG_MEANINGS = {
@@ -106,6 +108,7 @@ class CalibratedEstimator(Estimator):
         self.constants = DeviceConstants.from_node(config.node)
         self.slowest_device = _find_slowest_device(self.constants, config.job_devices)
         self.tag_counts: Counter[str] = Counter()
+        self.shapeless_kernels: set[str] = set()
 
     def estimate(self, item: CostItem) -> Cost:
         work = item.work
@@ -143,6 +146,8 @@ class CalibratedEstimator(Estimator):
                 self.constants, attention, moved, self.attention_library
             )
             return self._delay_kernel(timed, attention.dtype, attention.flops, moved)
+        if content.shapeless_flops:
+            self.shapeless_kernels.add(find_kernel_name(item.op) or item.op.name)
         vector_s = self._compute_vector_s(content)
         if content.traits.products:
             timed = self._estimate_products(content, moved, work.kind)
@@ -184,6 +189,18 @@ class CalibratedEstimator(Estimator):
         return [
             f"{count} distinct {'kernel' if count == 1 else 'kernels'} {tag}: {TAG_MEANINGS[tag]}"
             for tag, count in sorted(self.tag_counts.items())
+        ]
+
+    def list_warnings(self) -> list[str]:
+        """Name the kernels whose operations are known by their number only."""
+        names = sorted(self.shapeless_kernels)
+        if not names:
+            return []
+        more = f" and {len(names) - _SHOWN_KERNELS} more" if len(names) > _SHOWN_KERNELS else ""
+        return [
+            f"the operations of {', '.join(names[:_SHOWN_KERNELS])}{more} are declared without the "
+            "shapes of their products: they count at the rate of large products, so the time is a "
+            "lower bound"
         ]
 
     def _estimate_products(self, content: KernelContent, moved: int, kind: str) -> KernelTime:

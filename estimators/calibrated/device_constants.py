@@ -78,7 +78,8 @@ class KernelFit:
         fixed_s + ((F / (efficiency P))^p + (B / (bandwidth W))^p + (k s_per_k)^p)^(1/p)
 
     for F operations and B bytes at the node's peak rate P and bandwidth W, and k sequential steps.
-    The result is multiplied by the exponential of ``residual`` at the sizes of the kernel.
+    The result is multiplied by the exponential of ``residual`` at the sizes of the kernel; of
+    eager kernels, without ``fixed_s``.
 
     Attributes:
         backward: Of fused attention: the logarithm of the time of a backward call over that of a
@@ -141,6 +142,14 @@ class KernelFit:
             ),
         )
 
+    @property
+    def is_eager(self) -> bool:
+        """Whether the measurements contain eager launches, so that the correction leaves them out.
+
+        The launch that replaces them was not measured with these kernels.
+        """
+        return self.eager_s > 0
+
     def compute_busy_s(self, compute_s: float, memory_s: float, steps: float = 0.0) -> float:
         """Return the time without the fixed time and the correction, from times at peak rates."""
         p = self.power
@@ -155,7 +164,9 @@ class KernelFit:
         if self.residual is None:
             return time_s, False
         outside = bool(self.residual.list_axes_outside(*point))
-        return time_s * math.exp(self.residual.interpolate_at(*point)), outside
+        launch_s = self.fixed_s if self.is_eager else 0.0
+        factor = math.exp(self.residual.interpolate_at(*point))
+        return launch_s + (time_s - launch_s) * factor, outside
 
     def with_backward_of(self, other: Self) -> Self:
         """Return a copy that uses the backward factor of another fit if it has none."""
@@ -324,6 +335,10 @@ def complete_classes(fits: Mapping[str, KernelFit]) -> dict[str, KernelFit]:
     Corrections over sizes hold for the measured class only, and are left out.
     """
     completed = dict(fits)
+    eager, graphed = fits.get("product.f32"), fits.get("product.bf16")
+    if eager is not None and graphed is not None and eager.eager_s:
+        # The launch that replaces that of an eager product is shorter than its shortest kernel.
+        completed["product.f32"] = replace(eager, fixed_s=max(eager.fixed_s, graphed.fixed_s))
     for key, relatives in _RELATED_CLASSES.items():
         if key in completed:
             continue

@@ -25,10 +25,17 @@ QUANTISED = "f8_quantised"  # the class of 8-bit products that quantise their le
 QUANTISE_BYTES = 4  # per element: two bytes are read for the scale, and again to convert
 COMPILER: ErrorCause = "compiler"  # constants from a compiler's estimates
 OVERLAP = 0.95  # kMemoryComputeParallelism of XLA's gpu_performance_model_base
+_LEAST_TILE = 32  # columns and inner elements of a tile: fewer of them take as long
 _BITS = {  # bits of an element
     "f64": 64, "f32": 32, "tf32": 32, "bf16": 16, "f16": 16, "f8": 8, "f6": 6, "f4": 4,
     "i64": 64, "i32": 32, "i16": 16, "i8": 8, "i4": 4, "i2": 2, "i1": 8,
 }  # fmt: skip
+# The elements whose multiples the rows of a product have after XLA's pass GemmPad.
+_ALIGNED_ELEMENTS = {"bf16": 8, "f16": 8, "f8": 16, "i8": 4}
+# Convolutions with one channel for each group reach this share of the bandwidth of others: 32
+# channels of 512 x 512 in f32 take 1.02 ms on a Titan Xp, of 547 GB/s (pytorch/pytorch#18631). The
+# share of more channels is assumed to grow with this power of their number.
+_DEPTHWISE_SHARE, _DEPTHWISE_POWER = 0.28, 0.61
 # The types that bound the time of others; the chains end at bf16, which has a table.
 _AT_MOST = {
     "f4": "f6", "f6": "f8", "f8": "bf16", "f16": "bf16",
@@ -36,6 +43,7 @@ _AT_MOST = {
 }  # fmt: skip
 _AT_LEAST = {"f64": "f32", "f32": "tf32", "tf32": "bf16"}
 _NEXT_TYPES = {**_AT_MOST, **_AT_LEAST}
+_BELOW_F32 = frozenset(("tf32", "bf16", "f16"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +105,41 @@ def estimate_product_time(
         refetched_bytes: The bytes that the kernel reads again besides; None if they are not known.
     """
     rate = constants.node.find_peak_rate("matrix", shape.dtype).flops_per_s
-    return _estimate_at_rate(
+    time = _estimate_at_rate(
         constants, shape, moved_bytes, rate, quantise, sustained, refetched_bytes
+    )
+    return _add_alignment_copies(constants, shape, time)
+
+
+def _add_alignment_copies(
+    constants: DeviceConstants, shape: MatrixProduct, time: KernelTime
+) -> KernelTime:
+    """Add the copies that align the rows of operands and result, where these are not aligned.
+
+    The fast kernels of cuBLAS need rows of whole multiples of 16 bytes. XLA pads the operands of
+    narrow types, and slices the result (its pass GemmPad, to the multiples of
+    ``_ALIGNED_ELEMENTS``), unless a kernel without padding is faster, so this is an upper limit. On
+    Hopper a product with 588 inner elements takes 3.5 times as long as one with 592 without padding
+    (m87-labs/kestrel pull request 143); NVIDIA's guide to linear layers names 1.3 to 4 times.
+    """
+    elements = _ALIGNED_ELEMENTS.get(_resolve_rate(constants.node, shape.dtype)[1])
+    if elements is None or not constants.sector_bytes:  # XLA pads for GPUs
+        return time
+    lhs, rhs, result = shape.m * shape.k, shape.k * shape.n, shape.m * shape.n
+    bits = shape.in_bits or _BITS[shape.dtype]
+    copies = []
+    if shape.k % elements and shape.k >= elements:
+        copies = [lhs * bits, rhs * bits]
+    if shape.n % elements and shape.n >= elements:
+        copies = [*copies[:1], rhs * bits, result * (shape.out_bits or bits)]
+    if not copies:
+        return time
+    # Each is read and written, by the kernels before and after the product.
+    moved_bytes = 2 * shape.count * sum(copies) / 8
+    stream = constants.fits["stream.loop"]
+    bandwidth = stream.bandwidth * constants.node.memory_bandwidth_bytes_per_s
+    return replace(
+        time, time_s=time.time_s + moved_bytes / bandwidth, fit=time.fit.with_tags(ASSUMED)
     )
 
 
@@ -114,13 +155,61 @@ def _estimate_at_rate(
     """Return the time of a product at a peak rate of ``rate`` operations per second.
 
     A type in ``_AT_MOST`` takes at most the time of the next one at the lower of both rates. One in
-    ``_AT_LEAST`` takes at least that at the higher of both. Time thus never grows with a rate.
+    ``_AT_LEAST`` takes at least that at the higher of both. Time thus never grows with a rate. One
+    in ``_BELOW_F32`` takes at most the time of the f32 product, where that was measured.
     """
+    node = constants.node
+    unit, key = _resolve_rate(node, shape.dtype)
+    time = _estimate_type_time(
+        constants, shape, moved_bytes, rate, quantise, sustained, refetched_bytes
+    )
+    next_key = _NEXT_TYPES.get(key, "")
+    while next_key and _resolve_rate(node, next_key) == (unit, key):
+        next_key = _NEXT_TYPES.get(next_key, "")
+    if quantise or time.tags.isdisjoint((TRANSFERRED, EXTRAPOLATED)):
+        return time
+    time_s = time.time_s
+    if key in _BELOW_F32 and not constants.fits["product.f32"].tags:
+        f32_rate = min(rate, node.find_peak_rate("matrix", "f32").flops_per_s)
+        f32_time = _estimate_type_time(
+            constants, replace(shape, dtype="f32"), moved_bytes, f32_rate, False, sustained, None
+        )
+        time_s = min(time_s, f32_time.time_s)
+    if not next_key:
+        return replace(time, time_s=time_s)
+    choose = max if key in _AT_LEAST else min
+    next_rate = choose(rate, node.find_peak_rate("matrix", next_key).flops_per_s)
+    if choose is min:  # with the bytes of the wider operands, as the times of the type are measured
+        wider_bits = max(_BITS[next_key] - _BITS[key], 0)
+        moved_bytes += shape.count * shape.k * (shape.m + shape.n) * wider_bits / 8
+    shape = replace(shape, dtype=next_key)
+    other = _estimate_at_rate(
+        constants, shape, moved_bytes, next_rate, False, sustained, refetched_bytes
+    )
+    return replace(time, time_s=choose(time_s, other.time_s))
+
+
+def _estimate_type_time(
+    constants: DeviceConstants,
+    shape: MatrixProduct,
+    moved_bytes: float,
+    rate: float,
+    quantise: bool,
+    sustained: bool,
+    refetched_bytes: int | None,
+) -> KernelTime:
+    """Return the time of a product by the constants of its type alone."""
     node = constants.node
     unit, key = _resolve_rate(node, shape.dtype)
     variants = _list_variants(shape.count, sustained)
     fit, bits = _select_product_fit(constants.fits, unit, key, quantise, variants)
     k = shape.k * _BITS[key] / bits
+    padding = 1.0
+    if fit.residual is not None:  # a kernel of a GPU, with tiles
+        padded = replace(shape, n=max(shape.n, _LEAST_TILE), k=max(shape.k, _LEAST_TILE))
+        moved_bytes += _count_operand_bytes(padded, key) - _count_operand_bytes(shape, key)
+        padding = padded.n * padded.k / (shape.n * shape.k)
+        k *= padded.k / shape.k
     if fit.name.endswith(QUANTISED):
         moved_bytes += QUANTISE_BYTES * shape.count * shape.m * shape.k
     read_bytes = moved_bytes
@@ -128,23 +217,11 @@ def _estimate_at_rate(
         fit = replace(fit, efficiency=fit.windowed_efficiency)
         read_bytes += refetched_bytes
     compute_s, memory_s = shape.flops / rate, read_bytes / node.memory_bandwidth_bytes_per_s
-    time_s = fit.fixed_s + fit.compute_busy_s(compute_s, memory_s, k)
+    time_s = fit.fixed_s + fit.compute_busy_s(padding * compute_s, memory_s, k)
     time_s, outside = fit.apply_correction(time_s, *_locate_in_table(fit, shape, k))
     if sustained and not fit.name.endswith(SUSTAINED):
         time_s, fit = _limit_power(constants, fit, key, shape.flops, moved_bytes, time_s)
-    time = _build_kernel_time(fit, time_s, compute_s, memory_s, outside)
-    next_key = _NEXT_TYPES.get(key, "")
-    while next_key and _resolve_rate(node, next_key) == (unit, key):
-        next_key = _NEXT_TYPES.get(next_key, "")
-    if not next_key or quantise or time.tags.isdisjoint((TRANSFERRED, EXTRAPOLATED)):
-        return time
-    choose = max if key in _AT_LEAST else min
-    next_rate = choose(rate, node.find_peak_rate("matrix", next_key).flops_per_s)
-    shape = replace(shape, dtype=next_key)
-    other = _estimate_at_rate(
-        constants, shape, moved_bytes, next_rate, False, sustained, refetched_bytes
-    )
-    return replace(time, time_s=choose(time.time_s, other.time_s))
+    return _build_kernel_time(fit, time_s, compute_s, memory_s, outside)
 
 
 def estimate_convolution_time(
@@ -153,11 +230,14 @@ def estimate_convolution_time(
     """Return the time of a convolution, as that of its implicit product.
 
     The correction table, which contains linear layers, is not applied. The tag is ``assumed``,
-    because convolutions were not measured.
+    because convolutions were not measured. Grouped ones of few channels, such as depthwise ones,
+    waste most of each access on GPUs.
     """
     fit, _ = _select_product_fit(constants.fits, *_resolve_rate(constants.node, shape.dtype))
     compute_s = shape.flops / constants.node.find_peak_rate("matrix", shape.dtype).flops_per_s
     memory_s = moved_bytes / constants.node.memory_bandwidth_bytes_per_s
+    if shape.count > 1 and constants.sector_bytes:
+        memory_s /= min(_DEPTHWISE_SHARE * shape.n**_DEPTHWISE_POWER, 1.0)
     time_s = fit.fixed_s + fit.compute_busy_s(compute_s, memory_s, shape.k)
     if not fit.name.endswith(SUSTAINED):
         time_s, fit = _limit_power(constants, fit, shape.dtype, shape.flops, moved_bytes, time_s)
@@ -215,26 +295,24 @@ def _list_variants(count: int, sustained: bool) -> tuple[str, ...]:
     return (*batched, SUSTAINED, "") if sustained else (*batched, "")
 
 
+def _count_operand_bytes(shape: MatrixProduct, key: str) -> float:
+    """Count the bytes of the operands and results of a product, as far as padding changes them."""
+    bits = _BITS[key]
+    elements = shape.k * (shape.m + shape.n) + shape.m * shape.n
+    return shape.count * elements * (shape.in_bits or bits) / 8
+
+
 def _locate_in_table(fit: KernelFit, shape: MatrixProduct, k: float) -> tuple[float, float, float]:
     """Return the sizes (m, n, k) at which the correction table is read for a product.
 
-    A batch counts as rows. If n is below the table and m is not, they are exchanged: the transposed
-    product has the same tiles, and so takes the same time. If m or n exceeds the table, half of the
-    excess, in the logarithm, is moved to the other, because the number of tiles depends on m n. Of
-    batched products, n is the one of both that is in the table.
+    A batch counts as rows. If m or n exceeds the table, half of the excess, in the logarithm, is
+    moved to the other, because the number of tiles depends on m n. Fewer columns than the table has
+    are those of its edge: the transposed product was measured, but takes up to 1.6 times as long.
     """
     m, n = shape.count * shape.m, shape.n
-    if fit.residual is None:
+    if fit.residual is None or fit.name.endswith(BATCHED):
         return m, n, k
-    (low_m, *_, high_m), (low_n, *_, high_n) = (
-        [2**knot for knot in knots] for knots in fit.residual.knots[:2]
-    )
-    if fit.name.endswith(BATCHED):
-        if not low_n <= n <= high_n and low_n <= shape.m <= high_n:
-            m, n = shape.count * n, shape.m
-        return m, n, k
-    if n < low_n <= m and n >= low_m:
-        m, n = n, m
+    high_m, high_n = (2 ** knots[-1] for knots in fit.residual.knots[:2])
     if m > high_m:
         n = max(n, min(n * math.sqrt(m / high_m), high_n))
     elif n > high_n:
@@ -290,8 +368,10 @@ def estimate_attention_time(
 ) -> KernelTime:
     """Return the time of one fused attention call of a library; None: cuDNN.
 
-    A backward call takes as long as a forward call of as many operations, times the factor of the
-    fit. Its tag is ``transferred`` without such a factor, and in types other than 16-bit ones, and
+    A backward call takes as long as a forward call of as many operations, but for the launch times
+    the factor of the fit. It takes no less than one of the next smaller heads that were measured:
+    where the time hardly grows with the heads, a smaller factor of larger ones does not count. Its
+    tag is ``transferred`` without such a factor, and in types other than 16-bit ones, and
     ``extrapolated`` for other sizes than those of the factor.
     Calls with one query for each sequence, which decode, have a class of their own.
     """
@@ -299,30 +379,58 @@ def estimate_attention_time(
     if library is not None and not is_decoding:
         return _estimate_library_attention(constants, shape, moved_bytes, library)
     fit = constants.fits["decode_attention" if is_decoding else "attention"]
-    point = (
-        (shape.streams, shape.keys, shape.head_size)
-        if is_decoding
-        else (shape.heads, shape.queries, shape.head_size)
-    )
     peak = constants.node.find_peak_rate("matrix", shape.dtype)
     compute_s = shape.flops / peak.flops_per_s
     memory_s = moved_bytes / constants.node.memory_bandwidth_bytes_per_s
-    time_s = fit.fixed_s + fit.compute_busy_s(compute_s, memory_s)
-    time_s, outside = fit.apply_correction(time_s, *point)
-    if constants.power is not None and shape.dtype in ("bf16", "f16"):
-        # The limit of the measured boards does not slow attention (B200 in aiconfigurator).
-        slowdown = constants.power.compute_relative_slowdown(shape.flops, moved_bytes, time_s)
-        if slowdown > 1:
-            fit = _mark_power_limit(fit, constants.power.tags, slowdown)
-            time_s *= slowdown
+    time_s, outside, slowdown = _estimate_forward_s(constants, fit, shape, compute_s, memory_s)
+    if slowdown > 1 and constants.power is not None:
+        fit = _mark_power_limit(fit, constants.power.tags, slowdown)
     if shape.backward and fit.backward is not None:
         sizes = (shape.queries, shape.head_size)
-        time_s *= math.exp(fit.backward.interpolate_at(*sizes))
+        launch_s = min(fit.fixed_s, time_s)
+        time_s = launch_s + (time_s - launch_s) * math.exp(fit.backward.interpolate_at(*sizes))
+        for smaller in [size for size in fit.backward.list_knots(1) if size < shape.head_size]:
+            part = smaller / shape.head_size
+            alike = replace(shape, head_size=smaller, flops=round(part * shape.flops))
+            least_s, *_ = _estimate_forward_s(
+                constants, fit, alike, part * compute_s, part * memory_s
+            )
+            factor = math.exp(fit.backward.interpolate_at(shape.queries, smaller))
+            time_s = max(time_s, launch_s + (least_s - launch_s) * factor)
         outside = outside or bool(fit.backward.list_axes_outside(*sizes))
         fit = fit.with_tags(*fit.backward_tags)
     if shape.backward and (fit.backward is None or shape.dtype not in ("bf16", "f16")):
         fit = fit.with_tags(TRANSFERRED)
     return _build_kernel_time(fit, time_s, compute_s, memory_s, outside)
+
+
+def _estimate_forward_s(
+    constants: DeviceConstants,
+    fit: KernelFit,
+    shape: AttentionShape,
+    compute_s: float,
+    memory_s: float,
+) -> tuple[float, bool, float]:
+    """Return the time of a forward call of as many operations, and how far the power slows it.
+
+    The second result says whether the sizes lie outside the table.
+    """
+    is_decoding = fit.name.endswith("decode_attention")
+    point = (
+        (shape.streams, shape.keys, shape.head_size)
+        if is_decoding
+        else (shape.heads, shape.queries, shape.head_size)
+    )
+    time_s = fit.fixed_s + fit.compute_busy_s(compute_s, memory_s)
+    time_s, outside = fit.apply_correction(time_s, *point)
+    slowdown = 1.0
+    if constants.power is not None and shape.dtype in ("bf16", "f16"):
+        # The limit of the measured boards does not slow attention (B200 in aiconfigurator).
+        moved_bytes = memory_s * constants.node.memory_bandwidth_bytes_per_s
+        slowdown = max(
+            constants.power.compute_relative_slowdown(shape.flops, moved_bytes, time_s), 1.0
+        )
+    return time_s * slowdown, outside, slowdown
 
 
 def _estimate_library_attention(

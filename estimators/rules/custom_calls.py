@@ -6,6 +6,8 @@ a cost that the call declares. Any other target is an error, never a cost of 0.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import functools
 import json
 import re
@@ -31,6 +33,7 @@ from hespas.estimators.rules.base import (
     NotALeaf,
     OpWork,
     UnknownCost,
+    WorkPart,
     build_matrix_parts,
     build_vector_parts,
     count_read_bytes,
@@ -139,10 +142,45 @@ def _parse_json_config(text: str) -> CallConfig:
     return value if isinstance(value, dict) else {}
 
 
+# Ops of a kernel that multiply matrices: of Triton, of Mosaic on TPUs, and of Mosaic on GPUs.
+_PRODUCT_WORDS = (b"dot", b"matmul", b"contract", b"mma")
+
+
+def has_matrix_products(op: ir.Operation) -> bool | None:
+    """Return whether the kernel of a custom call multiplies matrices; None if it is not known.
+
+    Pallas writes the kernel into the configuration of the call, as MLIR bytecode, whose names of
+    ops are legible. A name of something else that contains one of the words counts as a product.
+    """
+    config = read_backend_config(op)
+    body = next((config[key] for key in ("ir", "module") if key in config), None)
+    if body is None:
+        body = find_config_value(config, "body")
+        if isinstance(body, str):
+            try:
+                body = base64.b64decode(body, validate=True)
+            except binascii.Error:
+                body = None
+    if isinstance(body, str):
+        body = body.encode(errors="replace")
+    return any(word in body for word in _PRODUCT_WORDS) if isinstance(body, bytes) else None
+
+
+def _build_declared_parts(op: ir.Operation, flops: int) -> tuple[WorkPart, ...]:
+    """Build the operations of a kernel of which only their number is declared.
+
+    They run at the matrix rate, so that the time is a lower bound, or at the rate of the vector
+    units if the kernel has no products.
+    """
+    if has_matrix_products(op) is False:
+        return build_vector_parts("f32", flops)
+    return build_matrix_parts(_get_first_operand_key(op), flops)
+
+
 def _build_user_work(op: ir.Operation, cost: KernelCostAttr) -> OpWork:
-    """Build the work that the user declared, at the matrix rate as for ``_build_declared_work``."""
+    """Build the work that the user declared."""
     write = min(count_output_bytes(op), cost.bytes)
-    parts = build_matrix_parts(_get_first_operand_key(op), cost.flops)
+    parts = _build_declared_parts(op, cost.flops)
     return OpWork("custom", cost.bytes - write, write, parts)
 
 
@@ -151,13 +189,10 @@ def _get_first_operand_key(op: ir.Operation) -> str:
 
 
 def _build_declared_work(op: ir.Operation, estimate: Mapping[str, Any]) -> OpWork:
-    """Build the work that the author of a Pallas kernel declared.
-
-    The operations count at the matrix rate, so that the time is a lower bound.
-    """
+    """Build the work that the author of a Pallas kernel declared."""
     write = count_output_bytes(op)
     read = max(int(estimate.get("bytes_accessed", 0)) - write, 0) or count_read_bytes(op)
-    parts = build_matrix_parts(_get_first_operand_key(op), int(estimate.get("flops", 0)))
+    parts = _build_declared_parts(op, int(estimate.get("flops", 0)))
     return OpWork("custom", read, write, parts, int(estimate.get("transcendentals", 0)))
 
 
@@ -287,7 +322,8 @@ def list_documented_calls() -> list[tuple[str, str, str]]:
         *((family.targets, family.flops, family.bytes) for family in _CALL_FAMILIES),
         (
             "any target with the option `kernel-cost`",
-            "as declared, at the matrix rate of the first operand's type",
+            "as declared, at the matrix rate of the first operand's type; at the f32 rate of the "
+            "vector units if the kernel is known to have no products",
             "as declared",
         ),
         (
@@ -299,7 +335,8 @@ def list_documented_calls() -> list[tuple[str, str, str]]:
         ("any target that an installed package has a rule for", "by that rule", "by that rule"),
         (
             "with a `cost_estimate` in the configuration (Pallas)",
-            "as declared, at the matrix rate of the first operand's type",
+            "as declared, at the matrix rate of the first operand's type; at the f32 rate of the "
+            "vector units if the kernel is known to have no products",
             "as declared",
         ),
         ("`Sharding`, `SPMDFullToShardShape`, `xla.sdy.*`, `shape_assertion` ...", "0", "0"),

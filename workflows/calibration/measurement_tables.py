@@ -12,7 +12,7 @@ import io
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -95,7 +95,7 @@ def is_cached_stream(
     """Return whether a stream is too small for the rate of device memory to show."""
     if not measurement.kind.startswith("stream") or bandwidth_bytes_per_s >= _GDDR_BYTES_PER_S:
         return False
-    return CACHED_BYTES <= (l2_bytes or 0) and measurement.bytes < _CACHE_MULTIPLE * (l2_bytes or 0)
+    return (l2_bytes or 0) >= CACHED_BYTES and measurement.bytes < _CACHE_MULTIPLE * (l2_bytes or 0)
 
 
 _CsvRow = Mapping[str, str]
@@ -198,14 +198,37 @@ def _select_device_rows(
     return [row for row in rows if row[column] == selected_device]
 
 
+def describe_kernel(kind: str, point: Sequence[float]) -> KernelMeasurement:
+    """Return the work of a kernel of a class at sizes of its correction table, without a time."""
+    family, _, name = kind.partition(".")
+    if family == "product":
+        m, n, k = point
+        key = name.removesuffix(SUSTAINED).removesuffix(BATCHED)
+        return replace(_build_product_measurement(key, 1, m, n, k, 0.0, eager=False), kind=kind)
+    if family in ("attention", "decode_attention"):
+        heads, length, size = point
+        queries = length if family == "attention" else 1
+        pairs = queries * (queries + 1) / 2 if family == "attention" else length
+        moved = 2.0 * 2 * heads * size * (length + queries)
+        flops = 4.0 * heads * pairs * size
+    else:
+        flops, moved = 0.0, 4.0 * 2 * point[0] * point[1]
+    return KernelMeasurement(kind, tuple(map(round, point)), flops, moved, 0.0, False)
+
+
 def _build_product_measurement(
-    key: str, batch: int, m: int, n: int, k: int, time_s: float, *, eager: bool
+    key: str, batch: int, m: float, n: float, k: float, time_s: float, *, eager: bool
 ) -> KernelMeasurement:
     size = {QUANTISED: 1, "f8": 1, "i8": 1, "f32": 4, "tf32": 4, "f64": 8}.get(key, 2)
     result = max(size, 2)
     moved = batch * (size * (m * k + k * n) + result * m * n)
     return KernelMeasurement(
-        f"product.{key}", (batch, m, n, k), 2.0 * batch * m * n * k, moved, time_s, eager
+        f"product.{key}",
+        (batch, round(m), round(n), round(k)),
+        2.0 * batch * m * n * k,
+        moved,
+        time_s,
+        eager,
     )
 
 

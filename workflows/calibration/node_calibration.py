@@ -67,7 +67,7 @@ def calibrate_node(
         if len(rows) < LEAST_POINTS:
             skipped[kind] = len(rows)
             continue
-        peak_flops = _look_up_peak_flops(node, kind)
+        peak_flops = look_up_peak_flops(node, kind)
         fits[kind] = fit_kernel_class(
             rows,
             peak_flops,
@@ -116,7 +116,8 @@ def _is_single_pass_softmax(row: KernelMeasurement) -> bool:
     return columns <= _SINGLE_PASS_COLUMNS and columns % _ALIGNED_COLUMNS == 0
 
 
-def _look_up_peak_flops(node: NodeSpec, kind: str) -> float:
+def look_up_peak_flops(node: NodeSpec, kind: str) -> float:
+    """Return the peak rate that the efficiency of a class refers to, in FLOP/s."""
     if kind.startswith("stream"):
         return node.find_peak_rate("vector", "f32").flops_per_s
     _, _, key = kind.partition(".")
@@ -165,12 +166,12 @@ def render_node_file(node: NodeSpec, calibration: Mapping[str, Any], name: str) 
     data["sources"] = sources
     return (
         "{\n"
-        + ",\n".join(_format_json_lines(key, value, 1) for key, value in data.items())
+        + ",\n".join(format_json_lines(key, value, 1) for key, value in data.items())
         + "\n}\n"
     )
 
 
-def _format_json_lines(name: str, value: Any, depth: int) -> str:
+def format_json_lines(name: str, value: Any, depth: int) -> str:
     """Format a key and its value as indented JSON, with a list or a row of a table on one line."""
     pad = "  " * depth
     if name == "residual":
@@ -178,7 +179,7 @@ def _format_json_lines(name: str, value: Any, depth: int) -> str:
     if isinstance(value, Mapping):
         if not value:
             return f"{pad}{json.dumps(name)}: {{}}"
-        inner = ",\n".join(_format_json_lines(key, item, depth + 1) for key, item in value.items())
+        inner = ",\n".join(format_json_lines(key, item, depth + 1) for key, item in value.items())
         return f"{pad}{json.dumps(name)}: {{\n{inner}\n{pad}}}"
     return f"{pad}{json.dumps(name)}: {_format_plain_value(value)}"
 
