@@ -1,15 +1,17 @@
 # Two commands set everything up: `make demo` and `make test`. Both use one virtual environment.
 PYTHON ?= python3
 VENV ?= .venv
+# nightly: all training runs; ci: the ten that `make test` compares
+RECORD_PROFILE ?= nightly
 BIN := $(VENV)/bin
 
 # Hundreds of tests start a process, which takes a quarter less with compiled modules.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test versions quick nightly lint types lit unit extras docs wheel bench format generate clean
+.PHONY: help demo test versions quick nightly record record-write lint types lit unit extras docs wheel bench format generate clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 PYTEST = HESPAS_SCALESIM_PYTHON=$(abspath $(VENV))/scalesim/bin/python $(BIN)/pytest -n auto --dist loadfile
 
@@ -50,9 +52,10 @@ quick: lint lit $(VENV)/.scalesim ## for the edit loop: lint, lit, and the fast 
 nightly: $(VENV)/.dev $(VENV)/.scalesim ## pytest with forty times as many examples of the property tests
 	HYPOTHESIS_PROFILE=nightly $(PYTEST)
 
-lint: $(VENV)/.dev ## formatting and lint
+lint: $(VENV)/.dev ## formatting, lint, and whether generated files are current
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/python -m hespas.tools.generate_pages --check
 
 types: $(VENV)/.dev ## static types
 	$(BIN)/pyright --pythonpath $(BIN)/python
@@ -62,6 +65,15 @@ lit: $(VENV)/.dev ## FileCheck tests of the passes
 
 unit: $(VENV)/.dev $(VENV)/.scalesim ## pytest
 	$(PYTEST)
+
+# Every figure of the examples, the documentation and the training runs is in test/record.json.
+RECORDED := test/laws/test_record.py test/unit/test_docs.py
+record: $(VENV)/.dev ## compare every figure with the committed record
+	HYPOTHESIS_PROFILE=$(RECORD_PROFILE) $(PYTEST) $(RECORDED)
+
+record-write: $(VENV)/.dev ## write the record of what is predicted now
+	HYPOTHESIS_PROFILE=$(RECORD_PROFILE) HESPAS_RECORD=write $(PYTEST) $(RECORDED)
+	PYTHONPATH=test $(BIN)/python -P -m support.record
 
 # The tests that `make test` skips: each extra has an environment of its own. Those of MaxText are
 # skipped with a Python older than 3.12: `make extra-maxtext PYTHON=python3.12`.

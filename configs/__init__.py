@@ -1,7 +1,9 @@
 """Hardware as data: nodes (types of accelerators) and systems (networks of them).
 
-``nodes/<NAME>.json`` and ``systems/<NAME>/`` contain numbers, each with its source. Tests check the
-presets; files of users are checked on reading, against ``node_files`` and ``system_files``.
+``nodes/<NAME>.json``, ``systems/published.json`` and ``systems/families.json`` contain numbers,
+each with its source. ``published_presets`` makes the files of the published Hespas from them. Tests
+check the presets; files of users are checked on reading, against ``node_files`` and
+``system_files``.
 """
 
 from __future__ import annotations
@@ -53,28 +55,33 @@ def read_node_json(name_or_path: str) -> dict[str, Any]:
 
 def list_system_presets() -> list[str]:
     """Return the names of all system presets in alphabetical order, with numbers by value."""
-    from hespas.configs import system_families
+    from hespas.configs import published_presets, system_families
 
-    folders = (path.parent.name for path in (_FOLDER / "systems").glob("*/network.yml"))
-    return sorted([*folders, *system_families.list_family_presets()], key=_to_natural_sort_key)
+    names = [
+        *published_presets.list_published_systems(),
+        *system_families.list_family_presets(),
+    ]
+    return sorted(names, key=_to_natural_sort_key)
 
 
 def list_systems_of_node(node: str) -> list[str]:
     """Return the names of the system presets that consist of a node preset."""
-    from hespas.configs import system_families
+    from hespas.configs import published_presets, system_families
 
-    members = system_families.list_presets_of_node(node)
-    return [
-        name for name in list_system_presets() if name in members or name.startswith(f"{node}_")
+    names = [
+        *published_presets.list_published_systems_of_node(node),
+        *system_families.list_presets_of_node(node),
     ]
+    return sorted(names, key=_to_natural_sort_key)
 
 
 def load_system(name_or_path: str) -> SystemSpec:
     """Load a system preset, or a system from a folder with ``network.yml`` and ``system.json``.
 
     Args:
-        name_or_path: A preset or folder. ``NAME/FILE.json`` uses that file as ``system.json``. A
-            name such as ``torus:4x4,...`` describes the system, see ``inline_systems``.
+        name_or_path: A preset or folder; the files of a published folder are in ``astra-sim``.
+            ``NAME/FILE.json`` uses that file as ``system.json``. A name such as ``torus:4x4,...``
+            describes the system, see ``inline_systems``.
 
     Raises:
         UsageError: No preset has this name.
@@ -85,7 +92,7 @@ def load_system(name_or_path: str) -> SystemSpec:
     if inline_systems.is_inline_name(name_or_path):
         return inline_systems.load_inline_system(name_or_path)
 
-    path, settings = Path(name_or_path), "system.json"
+    path, settings = Path(find_shipped_path(name_or_path)), "system.json"
     if path.suffix == ".json" and not path.is_dir():
         path, settings = path.parent, path.name
     if path.is_dir() or len(path.parts) != 1:
@@ -100,36 +107,57 @@ def load_system(name_or_path: str) -> SystemSpec:
     return system_files.read_system_folder(preset, settings)
 
 
+def find_shipped_path(name_or_path: str) -> str:
+    """Return the path of a shipped file or folder for its path in a clone, ``configs/...``.
+
+    Any other argument, and a path that exists here, is returned as it is.
+    """
+    folder, _, inner = name_or_path.partition("/")
+    if folder != _FOLDER.name or Path(name_or_path).exists():
+        return name_or_path
+    return str(find_shipped_file(inner) or name_or_path)
+
+
+def find_shipped_file(inner: str) -> Path | None:
+    """Return the path of a file or folder in ``configs``; None if there is none."""
+    path = _FOLDER / inner
+    return path if inner and path.exists() else None
+
+
 def read_system_files(name: str) -> dict[str, str]:
     """Return the texts of the files of a system preset by name.
 
     Raises:
         UsageError: No preset has this name.
     """
-    from hespas.configs import inline_systems, system_families
+    from hespas.configs import inline_systems, published_presets, system_families, system_files
 
     if inline_systems.is_inline_name(name):
         return inline_systems.render_inline_files(name)
     if name in system_families.list_family_presets():
         return system_families.render_family_files(name)
-    folder = _FOLDER / "systems" / name
     if name not in list_system_presets():
         raise build_unknown_name_error(
             "system preset", name, list_system_presets(), "only presets can be written"
         )
-    return {path.name: path.read_text("utf-8") for path in sorted(folder.iterdir())}
+    folder = _FOLDER / "systems" / name / system_files.ASTRA_FOLDER
+    provenance = published_presets.describe_published_provenance(name)
+    return {path.name: path.read_text("utf-8") for path in sorted(folder.iterdir())} | {
+        published_presets.PROVENANCE_FILE: json.dumps(provenance, indent=2) + "\n"
+    }
 
 
 def read_system_provenance(system: SystemSpec) -> dict[str, Any]:
     """Return the sources of a system's numbers, with corrections and caveats; empty if unknown."""
-    from hespas.configs import system_families
+    from hespas.configs import published_presets, system_families, system_files
 
-    if (
-        system.folder == _FOLDER / "systems" / system.name
-        and system.name in system_families.list_family_presets()
-    ):
+    preset = _FOLDER / "systems" / system.name
+    if system.folder == preset and system.name in system_families.list_family_presets():
         return system_families.describe_family_provenance(system.name)
-    path = system.folder / "provenance.json"
+    published = preset / system_files.ASTRA_FOLDER
+    if published.is_dir() and system.folder.is_dir() and system.folder.samefile(published):
+        return published_presets.describe_published_provenance(system.name)
+    path = system.folder / published_presets.PROVENANCE_FILE
     return read_json(path) if path.exists() else {}
 
 
@@ -182,7 +210,7 @@ def read_preset_or_file(
         HespasError: The file cannot be read, or its base is no preset.
     """
     if not is_preset_name(name_or_path):
-        data = read_json(name_or_path)
+        data = read_json(find_shipped_path(name_or_path))
         _check_base(data, folder, name_or_path)
     elif name_or_path in (known := list_preset_names(folder)):
         data = json.loads((_FOLDER / folder / f"{name_or_path}.json").read_text("utf-8"))

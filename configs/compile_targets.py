@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,6 +28,7 @@ from hespas.configs.validation import Positive, validate_config
 from hespas.support.errors import HespasError
 
 CPU = "cpu"
+XLA_DUMP = ".gpu_target_config.pbtxt"  # end of the file that XLA writes with --xla_dump_to
 ENUMS = frozenset(("feature_extension",))  # keys whose values are enum names, without quotes
 
 Count = Annotated[int, Field(gt=0, strict=True)]
@@ -139,6 +140,8 @@ def list_target_presets() -> list[str]:
 def load_compile_target(name_or_path: str) -> CompileTarget:
     """Load ``cpu``, a target preset, or a target from a ``.json`` or ``.txtpb`` file.
 
+    A file that XLA dumped for the device of a preset is named after the preset.
+
     Raises:
         UsageError: No target has this name.
         HespasError: The file is wrong.
@@ -147,11 +150,21 @@ def load_compile_target(name_or_path: str) -> CompileTarget:
         return CompileTarget(CPU, None, "XLA's CPU compiler for this machine")
     path = Path(name_or_path)
     if path.suffix in (".txtpb", ".pbtxt", ".textproto"):
-        return CompileTarget(path.stem, read_text_file(path))
+        target = CompileTarget(path.stem, read_text_file(path))
+        return _name_dumped_target(target) if path.name.endswith(XLA_DUMP) else target
     data = read_target_json(name_or_path)
     proto = _to_text_proto(data["config"]) if "config" in data else None
     tpu = TpuTarget.model_validate(data["tpu"]) if "tpu" in data else None
     return CompileTarget(data["name"], proto, data.get("description", ""), tpu)
+
+
+def _name_dumped_target(target: CompileTarget) -> CompileTarget:
+    """Return a target that XLA dumped for a device with the name of the preset of this device."""
+    device = target.describe_device()
+    for name in list_target_presets():
+        if load_compile_target(name).describe_device() == device:
+            return replace(target, name=name)
+    return target
 
 
 def read_target_json(name_or_path: str) -> dict[str, Any]:

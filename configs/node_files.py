@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from hespas.configs.accelerator import Accelerator
 from hespas.configs.calibration import Calibration
-from hespas.configs.node_spec import RULES, UNITS, NodeSpec, find_rate_key_problem
+from hespas.configs.node_spec import CORES, RULES, UNITS, NodeSpec, find_rate_key_problem
 from hespas.configs.preset_base import BASE
 from hespas.configs.silicon import SiliconFile
 from hespas.configs.validation import Positive, SlowdownSetting, StrictModel, validate_config
@@ -120,9 +120,9 @@ class PublishedHardware(StrictModel):
     peak_flops: Positive | None = None
     memory_bandwidth: Positive
     per_datatype_flops: dict[str, Positive] = Field(default_factory=dict)
-    tdp_W: Positive | None = None
-    hbm_power_ratio: Share | None = None
-    warn_on_unknown_type: bool = True
+    tdp_W: Annotated[float, Field(ge=0)] | None = None  # 0, the published default: unknown
+    hbm_power_ratio: Annotated[float, Field(ge=0, le=1)] | None = None
+    warn_on_unknown_type: bool | None = None
     error_on_unknown_type: bool = False
     type: str | None = None
     num_npus: Annotated[int, Field(gt=0)] | None = None
@@ -140,23 +140,31 @@ class PublishedHardware(StrictModel):
                 raise ValueError(f"per_datatype_flops: {problem}")
         return self
 
-    def to_node_spec(self, name: str) -> NodeSpec:
+    def to_node_spec(self, path: str) -> NodeSpec:
         rates: dict[str, float] = {}
         for spelled, rate in self.per_datatype_flops.items():
             key = _from_published_dtype(spelled)
             # Eight spellings of f8 become one. If their rates differ, the slowest applies.
             rates[key] = min(rate, rates.get(key, rate))
         strict = self.error_on_unknown_type
+        name = find_published_name(path)
         return NodeSpec(
-            name,
+            CORES.get(name, name) or Path(path).stem,
             self.memory_bandwidth,
             dict.fromkeys(UNITS, rates),
             default_flops=None if strict else self.peak_flops,
             fallbacks=dict.fromkeys(RULES, "") if strict else {},
-            tdp_w=self.tdp_W,
-            hbm_power_share=self.hbm_power_ratio,
+            tdp_w=self.tdp_W or None,
+            hbm_power_share=self.hbm_power_ratio or None,
             warn_default=self.warn_on_unknown_type,
+            is_anonymous=not name,
         )
+
+
+def find_published_name(path: str) -> str:
+    """Return NAME of the path ``nodes/NAME/METHOD/config.json`` of a published node, or ""."""
+    *_, folder, name, method, file = ("", "", "", "", *Path(path).parts)
+    return name if (folder, file) == ("nodes", "config.json") and method else ""
 
 
 def _from_published_dtype(name: str) -> str:
@@ -164,6 +172,19 @@ def _from_published_dtype(name: str) -> str:
     if name[:2] in ("ui", "si"):
         return name[1:]
     return name[:2] if name[:2] in ("f8", "f6", "f4") else name
+
+
+def describe_published_node(path: str) -> str:
+    """Describe the node of a published path if its name is that of another node here, or ""."""
+    name = find_published_name(path)
+    if name not in CORES:
+        return ""
+    return f"{name} is one core of the chip, {CORES[name]}, as in the published presets"
+
+
+def has_node_form(data: dict[str, Any]) -> bool:
+    """Return whether the object of a file has the form of ``nodes/NAME.json``."""
+    return "name" in data and bool(data.keys() & {BASE, "memory_bandwidth_bytes_per_s"})
 
 
 def parse_node_file(data: dict[str, Any], path: str) -> NodeSpec:
@@ -181,5 +202,5 @@ def parse_node_file(data: dict[str, Any], path: str) -> NodeSpec:
         if isinstance(hardware.get("roofline"), dict):  # for the ops that a simulator rejects
             hardware = hardware["roofline"]
     if hardware.keys() & {"peak_flops", "memory_bandwidth", "per_datatype_flops"}:
-        return validate_config(PublishedHardware, hardware, path).to_node_spec(Path(path).stem)
+        return validate_config(PublishedHardware, hardware, path).to_node_spec(path)
     return validate_config(NodeFile, hardware, path).to_node_spec()

@@ -10,6 +10,7 @@ from hespas.configs.overlap_slowdown import SlowdownShares
 from hespas.support.errors import HespasError
 
 UNITS = ("matrix", "vector")
+CORES = {"TPUv3": "TPUv3_core"}  # published names of a core, which are those of a chip here
 DTYPES = (
     "f64", "f32", "tf32", "bf16", "f16", "f8", "f6", "f4", "i64", "i32", "i16", "i8", "i4", "i2",
     "i1",
@@ -79,7 +80,9 @@ class NodeSpec:
         price_per_hour: Price of one device in US dollars.
         host_link_bytes_per_s: Bandwidth between a device and its host, in each direction.
         sources: The source of each number, by key.
-        warn_default: Whether to warn when ``default_flops`` is used.
+        warn_default: Whether to warn when ``default_flops`` is used; None if only a node with rates
+            of types does so, because a single rate is meant for all types.
+        is_anonymous: Whether its file does not name the device, so that ``name`` is the file's.
         changed: The labels of the numbers that options have replaced.
     """
 
@@ -103,7 +106,8 @@ class NodeSpec:
     vendor: str = ""
     description: str = ""
     sources: Mapping[str, str] = field(default_factory=dict)
-    warn_default: bool = True
+    warn_default: bool | None = None
+    is_anonymous: bool = False
     changed: tuple[str, ...] = ()
 
     @classmethod
@@ -156,6 +160,12 @@ class NodeSpec:
         return replace(self, peaks_flops=peaks, changed=(*self.changed, label))
 
     @property
+    def warns_of_default(self) -> bool:
+        """Whether a type without an entry is worth a warning if ``default_flops`` is its rate."""
+        has_table = any(self.peaks_flops.values())
+        return has_table if self.warn_default is None else self.warn_default
+
+    @property
     def unchanged_name(self) -> str:
         """The name of the node whose values a sweep changed, or else that of this node."""
         return self.name.partition("[")[0]
@@ -164,6 +174,14 @@ class NodeSpec:
         """Return the name of the node, and the labels of its changes."""
         changes = f" with {', '.join(self.changed)} given" if self.changed else ""
         return f"{self.name}{changes}"
+
+
+def describe_node_name(node: NodeSpec) -> str:
+    """Describe a node whose name is that of another node in the published presets, or ""."""
+    if node.name not in CORES:
+        return ""
+    core = CORES[node.name]
+    return f"{node.name} is the chip; the published preset of this name is one core, {core}"
 
 
 def spell_changed_name(name: str, changes: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -27,12 +28,14 @@ Implementations = Annotated[list[Implementation], Field(min_length=1)] | None
 Custom = Annotated[list[str], Field(min_length=1, max_length=1)] | None  # a prefix of traces
 
 FABRIC_FILE = "fabric.json"
+ASTRA_FOLDER = "astra-sim"  # of a published system, which contains its files
 _ENDPOINT_DELAY_NS = 10  # ASTRA-sim's default
 # Bounds that no real system reaches. Within them, times in nanoseconds fit into 64 bits.
 _MAX_DEVICES = 1 << 24
 _MAX_CHUNKS = 1 << 20
 _MAX_LATENCY_NS = 1e12
-RateGbS = Annotated[float, Field(ge=1e-6, le=1e9)]  # in 1e9 or 2**30 bytes per second
+_MAX_RATE_GB_S = 1e9
+RateGbS = Annotated[float, Field(ge=1e-6, le=_MAX_RATE_GB_S)]  # in 1e9 or 2**30 bytes per second
 ChunkCount = Annotated[int, Field(gt=0, le=_MAX_CHUNKS)]
 _OPTIMIZATION = "localBWAware"
 
@@ -78,7 +81,7 @@ class SystemFile(StrictModel):
     endpoint_delay: Annotated[
         int | None, Field(gt=0, le=_MAX_LATENCY_NS, alias="endpoint-delay")
     ] = None
-    local_mem_bw: Annotated[RateGbS, Field(alias="local-mem-bw")]
+    local_mem_bw: Annotated[RateGbS | None, Field(alias="local-mem-bw")] = None
     all_reduce: Implementations = Field(None, alias="all-reduce-implementation")
     all_gather: Implementations = Field(None, alias="all-gather-implementation")
     reduce_scatter: Implementations = Field(None, alias="reduce-scatter-implementation")
@@ -105,11 +108,14 @@ def read_system_folder(folder: Path, settings: str = "system.json") -> SystemSpe
     """Read and validate the system in a folder.
 
     Args:
+        folder: The folder, or one whose files are in ``astra-sim``, as those of published systems.
         settings: The name of the file that is used as system.json.
 
     Raises:
         HespasError: A file cannot be read, or a key or value is wrong.
     """
+    if not (folder / settings).exists() and (folder / ASTRA_FOLDER).is_dir():
+        folder = folder / ASTRA_FOLDER
     remote = folder / "remote_memory.json"
     network = read_simple_yaml(folder / "network.yml")
     keys = read_json(folder / settings)
@@ -162,8 +168,12 @@ def parse_system_files(
         notes.append(
             f"{place}: endpoint-delay is missing: {_ENDPOINT_DELAY_NS} ns, as in ASTRA-sim"
         )
+    if keys.local_mem_bw is None and keys.roofline_enabled:
+        raise HespasError("roofline-enabled needs the key 'local-mem-bw'", where=place)
+    if keys.local_mem_bw is None:
+        notes.append(f"{place}: local-mem-bw is missing: reductions take no time, as in ASTRA-sim")
     return SystemSpec(
-        name=folder.name,
+        name=_find_system_name(folder),
         folder=folder,
         topology=tuple(network.topology),
         npus_count=tuple(network.npus_count),
@@ -175,7 +185,7 @@ def parse_system_files(
         active_chunks_per_dimension=keys.active_chunks,
         preferred_dataset_splits=keys.preferred_dataset_splits,
         endpoint_delay_ns=keys.endpoint_delay or _ENDPOINT_DELAY_NS,
-        local_mem_bw_gb_s=keys.local_mem_bw,
+        local_mem_bw_gb_s=keys.local_mem_bw or _MAX_RATE_GB_S,
         roofline_enabled=bool(keys.roofline_enabled),
         peak_perf_tflops=keys.peak_perf,
         custom=custom,
@@ -186,6 +196,13 @@ def parse_system_files(
         ),
         notes=tuple(notes),
     )
+
+
+def _find_system_name(folder: Path) -> str:
+    """Return the name of a system's folder, also if its files are in ``astra-sim``."""
+    if folder.name != ASTRA_FOLDER:
+        return folder.name
+    return Path(os.path.abspath(folder)).parent.name
 
 
 def _collect_implementations(keys: SystemFile, dims: int, place: str) -> dict[str, tuple[str, ...]]:

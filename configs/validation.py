@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, cast, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
-from hespas.configs.overlap_slowdown import find_slowdown_problem, parse_slowdown_shares
+from hespas.configs.overlap_slowdown import (
+    SlowdownShares,
+    find_slowdown_problem,
+    parse_slowdown_shares,
+)
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.suggestions import suggest_nearest
 
@@ -27,11 +31,11 @@ def _check_slowdown(shares: Any) -> Any:
             return parse_slowdown_shares(shares)
         except UsageError as error:
             raise PydanticCustomError("slowdown", "{reason}", {"reason": error.message}) from None
-    listed = list(shares.values()) if isinstance(shares, dict) else [shares]
+    listed: list[Any] = list(shares.values()) if isinstance(shares, dict) else [shares]
     if not all(type(share) in (int, float) and 0 <= share < math.inf for share in listed):
         text = "input should be a finite number of at least 0, or such numbers by kind"
         raise PydanticCustomError("slowdown", text)
-    problem = find_slowdown_problem(shares)
+    problem = find_slowdown_problem(cast(SlowdownShares, shares))
     if problem:
         raise ValueError(problem)
     return shares

@@ -106,11 +106,11 @@ class RooflineEstimator(Estimator):
         return text
 
     def list_warnings(self) -> list[str]:
-        """Warn of types that use the default rate of a node that does not declare one."""
+        """Warn of types that use the default rate, although the node has rates of types."""
         return [
             f"{self.node.name} has no own rate for this type: {fallback} rate"
             for fallback in sorted(self.fallbacks)
-            if fallback.endswith(" at default") and self.node.warn_default
+            if fallback.endswith(" at default") and self.node.warns_of_default
         ]
 
     def _look_up_rate(self, unit: str, dtype: str) -> float:

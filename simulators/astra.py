@@ -88,12 +88,13 @@ def simulate_with_astra(
             printed = astra_output.read_output(lines)
         if printed.finished_count != len(files) or printed.critical or printed.held_nodes:
             raise _explain_failure(program, simulation, printed, code)
-        times = (
-            astra_output.read_node_times(place / "log", len(files))
-            if simulation.options.intervals
-            else None
-        )
-    return _build_result(program, simulation, printed, times, note)
+        times = None
+        if simulation.options.intervals:
+            times = astra_output.read_node_times(place / "log", len(files))
+            if times is None:
+                reason = astra_output.explain_missing_times(place / "log")
+                note(f"{program.path.name} {reason}: no times of single nodes")
+    return _build_result(program, simulation, printed, times)
 
 
 def _build_result(
@@ -101,14 +102,11 @@ def _build_result(
     simulation: AstraSimulation,
     printed: AstraOutput,
     times: list[NodeTimes] | None,
-    note: Note,
 ) -> SimulationResult:
     settings = SimulationSettings(program=str(program.path), backend=program.backend)
     timings = (
         build_timings(simulation.traces, times, simulation.system) if times is not None else None
     )
-    if timings is None and simulation.options.intervals:
-        note(f"{program.path.name} kept only the last 110 MB of its log: no times of single nodes")
     intervals = None if timings is None else [timings.classes[known] for known in timings.class_of]
     try:
         devices = astra_output.compute_statistics(printed, intervals)

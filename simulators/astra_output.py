@@ -25,6 +25,7 @@ _CRITICAL = re.compile(r"\[critical\] (.*)")
 _WHAT = re.compile(r"what\(\): *(.*)")
 _EVENT = re.compile(r"(issue|callback),sys->id=(\d+), tick=(\d+), node->id=(\d+),")
 _OLD = re.compile(r"log\.(\d+)\.log")
+_OLDEST = "log.10.log"  # of 11 files of 10 MiB
 
 NodeTimes = dict[int, tuple[int, int]]
 """Issue and finish in ns by node id, in order of issue."""
@@ -140,8 +141,8 @@ def read_node_times(folder: Path, devices: int) -> list[NodeTimes] | None:
     """Read when each node was issued and finished from the log of a run with trace-enabled.
 
     Returns:
-        The times by device. None if the log is empty or its beginning is lost: ASTRA-sim keeps only
-        the last 11 files of 10 MiB.
+        The times by device. None if the log is empty or its beginning is lost, see
+        ``explain_missing_times``.
     """
     issued: list[dict[int, int]] = [{} for _ in range(devices)]
     times: list[NodeTimes] = [{} for _ in range(devices)]
@@ -163,6 +164,15 @@ def read_node_times(folder: Path, devices: int) -> list[NodeTimes] | None:
         return None
     return [{node: node_times[node] for node in started if node in node_times}
             for started, node_times in zip(issued, times, strict=True)]  # fmt: skip
+
+
+def explain_missing_times(folder: Path) -> str:
+    """Return why ``read_node_times`` finds no times of single nodes in the log of a run."""
+    if not any(_read_log_lines(folder)):
+        return "wrote no log"
+    if (folder / _OLDEST).is_file():
+        return "kept only the last 110 MB of its log"
+    return "has a log without the times of all devices"
 
 
 def _read_log_lines(folder: Path) -> Iterator[str]:

@@ -22,6 +22,16 @@ assert len(configs.list_schema_names()) > 5
 for name in configs.list_schema_names(): configs.read_schema_text(name)
 for name in configs.list_node_presets(): configs.load_node(name)
 for name in configs.list_system_presets(): configs.load_system(name)
+for name in configs.list_node_presets():
+    assert (place / f'configs/nodes/{name}/roofline/config.json').is_file(), name
+for method in ('xla', 'iree'):
+    assert (place / f'configs/nodes/profiling/{method}/config.json').is_file(), method
+assert (place / 'configs/nodes/TPUv3/cocossim/config.json').is_file()
+assert len([*place.glob('configs/zigzag/*/*.yml')]) == 3
+folders = [*place.glob('configs/systems/*/astra-sim')]
+assert len(folders) == 43, len(folders)
+for name in ('network.yml', 'system.json', 'remote_memory.json'):
+    assert all((folder / name).is_file() for folder in folders), name
 from hespas.tools.report.page_frame import render_page
 import hespas.plugin
 for module in (hespas, hespas.plugin):
@@ -72,6 +82,10 @@ def main() -> None:
         run(bin_ / "hespas", "trace", "check", folder / "out", cwd=folder)
         system = ("--system", "A100_SXM_40GB_4GPU")
         run(bin_ / "hespas", "simulate", folder / "out", *system, cwd=folder)
+        published = ("--mlir_file", example, "--output", folder / "published")
+        for config in ("A100_SXM_40GB", "configs/nodes/A100_SXM_40GB/roofline/config.json"):
+            run(bin_ / "hespas_chakra_gen", config, *published, cwd=folder)
+            run(python, "-m", "hespas.hespas_chakra_gen", config, *published, cwd=folder)
         for tool in ("hespas_chakra_gen", "hespas_mlir_splitter", "hespas_mlir_analyzer"):
             run(bin_ / tool, "--help", cwd=folder)
         print(f"wheel: {wheel.name} installs and runs")

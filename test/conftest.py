@@ -17,7 +17,8 @@ from hespas.passes.compile import compiler_process
 
 # The modules that take longest begin first, so that both workers end with modules of a few seconds.
 LONGEST = (
-    "test_docs", "test_record", "test_options", "test_recipes_run", "test_workloads", "test_fuse", "test_recipes",
+    "test_docs", "test_record", "test_options", "test_recipes_run", "test_workloads", "test_fuse",
+    "test_recipes",
     "test_xla_optimize", "test_recipe_models", "test_recipe_stages", "test_study_programs",
     "test_sweep_run", "test_bert", "test_eager_operators", "test_plan", "test_fuzz_programs",
     "test_split", "test_plan_pipelines", "test_export", "test_lower", "test_quantised_products",
@@ -33,8 +34,8 @@ LONGEST = (
 )  # fmt: skip
 # Their tests share no fixtures: each test, or each parametrised function, may run on any worker.
 SPREAD_BY_TEST = {
-    "test_docs", "test_export", "test_fuse", "test_prepare_partition", "test_split",
-    "test_sweep_run", "test_validate_cases", "test_workloads", "test_xla_optimize",
+    "test_docs", "test_export", "test_fuse", "test_prepare_partition", "test_record",
+    "test_split", "test_sweep_run", "test_validate_cases", "test_workloads", "test_xla_optimize",
 }  # fmt: skip
 SPREAD_BY_FUNCTION = {"test_recipes_run"}
 

@@ -1,13 +1,17 @@
 """Writes every generated file of the repository: ``python -m hespas.tools.generate_pages``.
 
-``make generate`` runs it. ``test/unit/test_generated.py`` checks that the files are current.
+``make generate`` runs it. With ``--check``, as in ``make lint``, it names the files that are not
+current.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
+import itertools
+import sys
+from collections.abc import Callable, Iterator, Sequence
 
+from hespas.configs.published_presets import render_published_files
 from hespas.tools.schemas import SCHEMA_FOLDER, format_schema_files
 
 ROOT = SCHEMA_FOLDER.parents[1]
@@ -16,6 +20,7 @@ GENERATORS = {  # file to "module:function", which returns its text
     "dialects/hespas.irdl": "hespas.dialects.irdl_text:render_irdl",
     "docs/reference/cli.md": "hespas.tools.cli_reference:render_markdown",
     "docs/reference/dialect.md": "hespas.dialects.dialect_reference:render_dialect_reference",
+    "docs/reference/figures.md": "hespas.tools.figures_reference:render_markdown",
     "docs/reference/op-costs.md": "hespas.estimators.rules.op_costs_page:render_op_costs_page",
     "docs/reference/passes.md": "hespas.passes.passes_reference:render_markdown",
     "docs/reference/presets.md": "hespas.configs.preset_reference:render_preset_reference",
@@ -28,26 +33,79 @@ GENERATORS = {  # file to "module:function", which returns its text
 }
 
 
-def render_generated_files(paths: Iterable[str] = tuple(GENERATORS)) -> dict[str, str]:
-    """Return the current text of the given files and of all schemas, by path in the repository."""
-    texts = {path: _render(GENERATORS[path]) for path in paths}
-    schemas = {f"configs/schemas/{name}": text for name, text in format_schema_files().items()}
-    return texts | schemas
+def _render_schemas() -> dict[str, str]:
+    return {f"configs/schemas/{name}": text for name, text in format_schema_files().items()}
 
 
-def _render(generator: str) -> str:
-    module, _, function = generator.partition(":")
+def _render_published_presets() -> dict[str, str]:
+    return {f"configs/{path}": text for path, text in render_published_files().items()}
+
+
+# Patterns of all files of a kind, and the function that returns their texts by path. A file that
+# fits a pattern and is not returned is left over.
+FILE_SETS: tuple[tuple[tuple[str, ...], Callable[[], dict[str, str]]], ...] = (
+    (("configs/schemas/*.json",), _render_schemas),
+    (
+        (
+            "configs/nodes/*/roofline/config.json",
+            "configs/nodes/*/cocossim/config.json",
+            "configs/systems/*/astra-sim/*",
+        ),
+        _render_published_presets,
+    ),
+)
+
+
+def render_page(path: str) -> str:
+    """Return the current text of a file in ``GENERATORS``."""
+    module, _, function = GENERATORS[path].partition(":")
     return getattr(importlib.import_module(module), function)()
 
 
-def main() -> None:
-    """Write the files whose text has changed, and print their names."""
-    for name, text in render_generated_files().items():
-        path = ROOT / name
-        if not path.exists() or path.read_text("utf-8") != text:
+def find_stale_sets() -> Iterator[tuple[str, str | None]]:
+    """Yield each file of the file sets that is not current with its current text.
+
+    The text is None for a file that is left over.
+    """
+    for patterns, render in FILE_SETS:
+        texts = render()
+        on_disk = {str(path.relative_to(ROOT)) for each in patterns for path in ROOT.glob(each)}
+        yield from ((name, text) for name, text in texts.items() if _read_text(name) != text)
+        yield from ((name, None) for name in sorted(on_disk - texts.keys()))
+
+
+def find_stale_pages() -> Iterator[tuple[str, str]]:
+    """Yield each page that is not current with its current text."""
+    for name in GENERATORS:
+        text = render_page(name)
+        if _read_text(name) != text:
+            yield name, text
+
+
+def _read_text(name: str) -> str | None:
+    path = ROOT / name
+    return path.read_text("utf-8") if path.exists() else None
+
+
+def main(argv: Sequence[str]) -> int:
+    """Write or remove the files that are not current, and print their names; returns 0.
+
+    With ``--check`` nothing is written, and the exit code is 1 if there are any.
+    """
+    is_stale, writes = False, "--check" not in argv
+    for name, text in itertools.chain(find_stale_sets(), find_stale_pages()):  # made from presets
+        print(name)
+        is_stale, path = True, ROOT / name
+        if writes and text is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, "utf-8")
-            print(name)
+        elif writes:
+            path.unlink()
+    if is_stale and not writes:
+        print("these generated files are not current: run make generate", file=sys.stderr)
+        return 1
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

@@ -13,20 +13,12 @@ from hespas.support.text_tables import (
     format_seconds,
     format_signed_seconds,
 )
+from hespas.workflows.figures import BY_NAME
 
 if TYPE_CHECKING:
     from hespas.support.text_tables import TextRow
     from hespas.workflows.run_differences import RunDifference, TimeChange
 
-AMOUNTS = {  # title and unit of each of differences.COUNTS; % for a share
-    "devices": ("devices", ""), "flops": ("operations", "FLOP"), "read_bytes": ("read", "B"),
-    "write_bytes": ("written", "B"), "comm_ops": ("collectives", ""),
-    "comm_bytes": ("operands of collectives", "B"), "gaps": ("ops without an estimate", ""),
-    "memory.peak_bytes": ("peak memory", "B"), "derived.mfu": ("MFU", "%"),
-    "derived.hfu": ("HFU", "%"), "derived.tokens_per_s": ("tokens", "/s"),
-    "derived.samples_per_s": ("samples", "/s"), "derived.energy_j": ("energy", "J"),
-    "derived.cost_usd": ("cost", "USD"),
-}  # fmt: skip
 MAX_NAME_WIDTH = 60
 
 
@@ -107,17 +99,20 @@ def _build_settings_table(difference: RunDifference) -> TextTable:
 
 def _build_totals_table(difference: RunDifference) -> TextTable:
     rows = [
-        (_format_total_title(name), format_seconds(a), format_seconds(b), *_format_difference(a, b))
+        (BY_NAME[name].title, format_seconds(a), format_seconds(b), *_format_difference(a, b))
         for name, (a, b) in difference.totals.items()
         if a is not None and b is not None
     ]
     for name, (a, b) in difference.counts.items():
         if a is None or b is None or a == b:
             continue
-        title, unit = AMOUNTS[name]
-        amount = _get_sign(b - a) + _format_amount(abs(b - a), unit, " points")
-        values = (_format_amount(a, unit), _format_amount(b, unit))
-        rows.append((title, *values, amount, _format_relative_change(a, b)))
+        figure = BY_NAME[name]
+        amount = figure.format(abs(b - a))
+        if figure.unit == "share":
+            amount = amount.replace(" %", " points")
+        values = (figure.format(a), figure.format(b))
+        change = _format_relative_change(a, b)
+        rows.append((figure.title, *values, _get_sign(b - a) + amount, change))
     return TextTable("Totals, one device", rows, ("", "A", "B", "difference", "change"))
 
 
@@ -125,17 +120,6 @@ def _build_causes_tables(difference: RunDifference) -> list[TextTable]:
     """Build the table of what makes B worse; none if nothing does."""
     rows = [(f"{cause.text[0].upper()}{cause.text[1:]}",) for cause in difference.comparison.causes]
     return [TextTable("What makes B worse", rows, ("cause",))] if rows else []
-
-
-def _format_total_title(name: str) -> str:
-    return name.removesuffix("_s").replace("_", " ").replace("comm", "communication")
-
-
-def _format_amount(value: float, unit: str, share_unit: str = " %") -> str:
-    """Format a value with its unit; ``share_unit`` follows a share in percent."""
-    if unit == "%":
-        return f"{100 * value:.1f}{share_unit}"
-    return f"{value:.4g} USD" if unit == "USD" else format_scaled(value, unit).strip()
 
 
 def _build_change_table(

@@ -113,7 +113,7 @@ class ProgramEstimate:
 
         None if the step time or the operations of the model are not known.
         """
-        return self.summary.derived.mfu if self.summary.derived else None
+        return self.summary.figures["derived"]["mfu"]
 
     @property
     def memory(self) -> MemoryAttr | None:

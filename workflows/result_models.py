@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from hespas.configs.validation import validate_config
+from hespas.workflows.figures import FIGURES
 
 Text = str | None
 Amount = Annotated[float, Field(ge=0)]
@@ -38,46 +39,31 @@ class _SimulatedCollectiveRow(_CollectiveRow):
     bus_factor: Amount
 
 
-class _MemoryFigures(_ResultModel):
-    fits: bool | None = None
+def _declare_fields(prefix: str = "") -> dict[str, Any]:
+    """Declare the figures whose path is ``prefix`` and a last key, which a result may lack."""
+    types = {"s, s": Band, "yes or no": bool | None}
+    names = {figure.name.rpartition(".")[::2]: figure for figure in FIGURES}
+    return {
+        key: (types.get(figure.unit, Number), None)
+        for (path, key), figure in names.items()
+        if path == prefix
+    }
+
+
+class _MemoryFacts(_ResultModel):
     op: Text = None
     location: Text = None
     timeline: Text = None
-    node_bytes: Number = None
-    peak_bytes: Number = None
-    live_bytes: Number = None
-    argument_bytes: Number = None
-    result_bytes: Number = None
-    constant_bytes: Number = None
-    temporary_bytes: Number = None
-    parameter_bytes: Number = None
-    optimizer_bytes: Number = None
-    activation_bytes: Number = None
-    points: Number = None
 
 
-class _StepFigures(_ResultModel):
-    executed_flops: Number = None
-    model_flops: Number = None
+class _StepFacts(_ResultModel):
     peak_dtype: Text = None
-    peak_flops_per_s: Number = None
-    mfu: Number = None
-    hfu: Number = None
-    tokens_per_s: Number = None
-    samples_per_s: Number = None
-    energy_j: Number = None
     energy_model: Text = None
-    energy_compute_j: Number = None
-    energy_sram_j: Number = None
-    energy_memory_j: Number = None
-    energy_network_j: Number = None
-    energy_leakage_j: Number = None
-    average_power_w: Number = None
-    energy_delay_js: Number = None
-    area_mm2: Number = None
-    price_per_hour: Number = None
-    cost_usd: Number = None
     model_flops_source: Text = None
+
+
+_MemoryFigures = create_model("_MemoryFigures", __base__=_MemoryFacts, **_declare_fields("memory"))
+_StepFigures = create_model("_StepFigures", __base__=_StepFacts, **_declare_fields("derived"))
 
 
 class _ComputeParts(_ResultModel):
@@ -87,21 +73,12 @@ class _ComputeParts(_ResultModel):
     kernel_class: Times = Field(default_factory=dict, alias="class")
 
 
-class RunFigures(_ResultModel):
-    """The figures of a run, some of which a table may lack."""
+class _RunFacts(_ResultModel):
+    """What is no figure of a run, some of which a table may lack."""
 
-    compute_s: Amount
-    step_time_s: Number = None
-    comm_s: Number = None
-    exposed_comm_s: Number = None
-    devices: Number = None
     estimator: Text = None
     warnings: list[str] = Field(default_factory=list)
-    compute_band_s: Band = None
-    step_time_band_s: Band = None
     tags: dict[str, Amount] = Field(default_factory=dict)
-    exposed_share: Number = None
-    overlap_s: Number = None
     simulator: Text = None
     curves: Text = None
     between_hosts: Text = None
@@ -115,26 +92,15 @@ class RunFigures(_ResultModel):
     form: Text = None
     split: Text = None
     output: Text = None
-    nodes_per_device: Number = None
-    flops: Number = None
-    read_bytes: Number = None
-    write_bytes: Number = None
-    energy_j: Number = None
-    flops_utilisation: Number = None
-    bandwidth_utilisation: Number = None
     compute_s_by: _ComputeParts = Field(default_factory=_ComputeParts)
-    comm_ops: Number = None
-    comm_bytes: Number = None
     collectives: list[_CollectiveRow] = Field(default_factory=list)
-    regions: Number = None
-    distinct_regions: Number = None
-    region_ops: Number = None
-    distinct_region_ops: Number = None
-    basic_block_reuse_rate: Number = None
-    operator_reuse_factor: Number = None
-    gaps: Number = None
-    memory: _MemoryFigures | None = None
-    derived: _StepFigures = Field(default_factory=_StepFigures)
+    memory: _MemoryFigures | None = None  # type: ignore[valid-type]
+    derived: _StepFigures = Field(default_factory=_StepFigures)  # type: ignore[valid-type]
+
+
+RunFigures = create_model(
+    "RunFigures", __base__=_RunFacts, **{**_declare_fields(), "compute_s": (Amount, ...)}
+)
 
 
 class _PathRow(_ResultModel):

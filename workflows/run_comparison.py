@@ -11,10 +11,10 @@ from typing import Any, Literal
 from hespas import configs
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.supervised_process import open_temporary_folder
-from hespas.workflows.derived_figures import compute_scaling_efficiency
 from hespas.workflows.result_sources import PlanBuilder, ResultRunner, build_plan
 from hespas.workflows.run_flow import TextFunction, ignore_text
 from hespas.workflows.run_results import RunResult
+from hespas.workflows.step_facts import compute_scaling_efficiency
 from hespas.workflows.sweep.sweep_table import is_table_file
 
 WorkScaling = Literal["auto", "flops", "strong", "weak"]

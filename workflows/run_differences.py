@@ -10,17 +10,14 @@ from typing import Any
 
 from hespas.support.html_tables import PrintedTables
 from hespas.support.text_tables import TextTable
+from hespas.workflows.figures import list_figures
 from hespas.workflows.gate.step_comparison import StepComparison, compute_relative_growth
 from hespas.workflows.gate.step_profile import KernelProfile, profile_result
 from hespas.workflows.run_results import RunResult
 
 SHOWN = 10  # rows of a table
-TOTALS = ("step_time_s", "compute_s", "comm_s", "exposed_comm_s", "overlap_s")
-COUNTS = (
-    "devices", "flops", "read_bytes", "write_bytes", "comm_ops", "comm_bytes", "gaps",
-    "memory.peak_bytes", "derived.mfu", "derived.hfu", "derived.tokens_per_s",
-    "derived.samples_per_s", "derived.energy_j", "derived.cost_usd",
-)  # fmt: skip
+TOTALS = tuple(figure.name for figure in list_figures("changes") if figure.unit == "s")
+COUNTS = tuple(figure.name for figure in list_figures("changes") if figure.unit != "s")
 PROVENANCE = (
     "program", "devices", "node", "system", "split", "estimator", "constants", "simulator", "tags",
     "warnings",

@@ -32,7 +32,6 @@ from hespas.passes.prepare.device_grid import read_stated_count
 from hespas.support.errors import HespasError
 from hespas.support.output_folder import open_output_folder
 from hespas.support.text_tables import format_count, format_scaled
-from hespas.workflows.derived_figures import StepWork, derive_step_figures, list_figure_warnings
 from hespas.workflows.program_form import (
     choose_program_form,
     inspect_program,
@@ -42,6 +41,7 @@ from hespas.workflows.run_config import RunConfig
 from hespas.workflows.run_plan import RUN_FILES, RunPlan, build_run_plan, is_file_of_folder
 from hespas.workflows.run_summary import RunSummary
 from hespas.workflows.run_warnings import warn_of_doubtful_program, warn_of_foreign_system
+from hespas.workflows.step_facts import StepWork, list_figure_warnings
 
 if TYPE_CHECKING:
     from hespas.simulators.report_rows import SimulationReport
@@ -145,8 +145,13 @@ def create_pass_run(
         keep_going=plan.keep_going,
         note=note,
         progress=progress,
-        spell_option=lambda name, value: f"--{name} {value}",
+        spell_option=spell_flag,
     )
+
+
+def spell_flag(name: str, value: str) -> str:
+    """Spell an option as a flag of ``hespas run``."""
+    return f"--{name} {value}"
 
 
 def execute_plan(
@@ -224,15 +229,7 @@ def summarise_run(
     assert split is not None
     node = load_target_node(outcome.target)
     facts = read_program_facts(outcome.module)
-    derived = derive_step_figures(
-        emitted.stats,
-        simulation.result.step_time_ns * 1e-9 if simulation else None,
-        node,
-        StepWork.from_facts(facts, node, plan.step_figures),
-    )
-    for warning in list_figure_warnings(derived, node):
-        outcome.run.warn(warning)
-    return RunSummary(
+    summary = RunSummary(
         program=frontends.to_display_name(plan.mlir),
         target=outcome.target,
         system=plan.system,
@@ -240,15 +237,19 @@ def summarise_run(
         form=outcome.form,
         split=split.strategy + ("-merge" if split.merge else ""),
         emitted=emitted,
-        warnings=[*outcome.run.warnings, *(list_warnings(simulation.result) if simulation else ())],
+        warnings=[],
         simulation=simulation,
         timeline=plan.network.timeline if plan.network else None,
         measured=annotation.measured if annotation else None,
         memory=outcome.run.find_artefact(MemoryAttr),
         memory_plan=find_memory_plan(outcome.module, node),
         node=node,
-        derived=derived,
+        work=StepWork.from_facts(facts, node, plan.step_figures),
     )
+    for warning in list_figure_warnings(summary.facts):
+        outcome.run.warn(warning)
+    of_network = list_warnings(simulation.result) if simulation else ()
+    return replace(summary, warnings=[*outcome.run.warnings, *of_network])
 
 
 def _write_result(folder: Path, plan: RunPlan, outcome: RunOutcome, summary: RunSummary) -> None:

@@ -18,6 +18,7 @@ from hespas.passes.annotate.stale_costs import refresh_costs
 from hespas.passes.base import PassRun
 from hespas.support.errors import HespasError
 from hespas.support.folder_publication import hold_folder_unchanged
+from hespas.workflows.figures import get_figure
 from hespas.workflows.kernel_rows import KernelRow, collect_kernel_rows
 from hespas.workflows.memory_timeline import (
     MEMORY_TIMELINE,
@@ -118,10 +119,7 @@ class RunResult:
 
     def get_figure(self, path: str) -> Any:
         """Return a figure by its path, such as ``derived.mfu``; None if it is missing."""
-        value: Any = self.figures
-        for key in path.split("."):
-            value = value.get(key) if isinstance(value, dict) else None
-        return value
+        return get_figure(self.figures, path)
 
     @functools.cached_property
     def program_name(self) -> str:

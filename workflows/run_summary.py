@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hespas.configs.node_spec import NodeSpec
 from hespas.configs.system_spec import SystemSpec
 from hespas.dialects.attrs import MemoryAttr, TargetAttr
 from hespas.passes.emit.emit_chakra import EmittedTraces
-from hespas.workflows.derived_figures import DerivedFigures
+from hespas.workflows.figures import compute_figures
 from hespas.workflows.memory_timeline import MEMORY_TIMELINE
 from hespas.workflows.network_settings import NetworkSettings
 from hespas.workflows.step_band import compute_step_band
+from hespas.workflows.step_facts import StepFacts, StepWork
 
 if TYPE_CHECKING:
     from hespas.estimators.measure.measurement_run import MeasureStatistics
@@ -43,7 +45,7 @@ class RunSummary:
         memory: The memory on one device; None if it was not computed.
         memory_plan: The bytes of each part of XLA's own plan for one device; empty if not known.
         node: The node; None if it is unknown.
-        derived: Utilisation, rates, energy and cost of a step.
+        work: The work of the step, and the price of a device.
         sensitivity: How much each rate of node and network matters; None if nobody asked.
     """
 
@@ -61,7 +63,7 @@ class RunSummary:
     memory: MemoryAttr | None = None
     memory_plan: Mapping[str, int] = field(default_factory=dict)
     node: NodeSpec | None = None
-    derived: DerivedFigures | None = None
+    work: StepWork = field(default_factory=StepWork)
     sensitivity: StepSensitivity | None = None
 
     @property
@@ -106,20 +108,24 @@ class RunSummary:
             return None
         return self.simulation.result.settings.to_texts().get(name)
 
-    @property
-    def moved_bytes(self) -> int:
-        """Bytes read and written on one device."""
-        totals = self.module_stats["totals"]
-        return totals["read_bytes"] + totals["write_bytes"]
+    @functools.cached_property
+    def facts(self) -> StepFacts:
+        """What the figures of the step are computed from."""
+        return StepFacts(
+            stats=self.module_stats,
+            node=self.node,
+            work=self.work,
+            simulated=_collect_simulated_totals(self.simulation),
+            step_band_s=self.step_band_s,
+            memory=self.memory,
+            fits_memory=self.fits_memory,
+            nodes_per_device=self.emitted.nodes_per_device,
+        )
 
-    def get_utilisation(self, resource: str) -> float | None:
-        """Return the used share of the peak of ``flops`` or ``bandwidth``.
-
-        The share is 0 if nothing takes time, and None if no node defines the peak.
-        """
-        if self.target.node is None:
-            return None
-        return (self.module_stats["utilisation"] or {}).get(resource, 0.0)
+    @functools.cached_property
+    def figures(self) -> Mapping[str, Any]:
+        """The figures of the step, as run.json nests them."""
+        return compute_figures(self.facts)
 
     def list_time_shares(self, by: str) -> list[tuple[str, float]]:
         """List (name, nanoseconds) by a key of ``TIME_SHARES``, longest first."""
@@ -161,24 +167,16 @@ def sum_collectives(stats: dict[str, Any]) -> Iterator[CollectiveTotals]:
 
 def to_summary_json(summary: RunSummary) -> dict[str, Any]:
     """Convert a summary to the object that docs/reference/run-json.md describes."""
-    totals, reuse = summary.module_stats["totals"], summary.module_stats["reuse"]
-    simulated: dict[str, Any] = _collect_simulated_totals(summary.simulation)
-    energy_nj = totals["energy_nj"]
-    compute_band_ns, step_band_s = summary.band_ns, summary.step_band_s
+    facts, figures = summary.facts, summary.figures
+    first = ("step_time_s", "compute_s", "comm_s", "exposed_comm_s", "devices")
+    memory, derived = figures.get("memory"), figures["derived"]
     return {
-        "step_time_s": simulated.get("step_time_s"),
-        "compute_s": summary.time_ns * 1e-9,
-        "comm_s": simulated.get("comm_s"),
-        "exposed_comm_s": simulated.get("exposed_comm_s"),
-        "devices": summary.target.devices,
+        **{name: figures[name] for name in first},
         "estimator": summary.target.estimator,
         "warnings": summary.warnings,
-        "compute_band_s": compute_band_ns and [1e-9 * end for end in compute_band_ns],
-        "step_time_band_s": step_band_s and list(step_band_s),
-        "tags": totals["tags"],
-        "exposed_share": simulated.get("exposed_share"),
-        "overlap_s": simulated.get("overlap_s"),
-        "simulator": simulated.get("simulator"),
+        **{name: value for name, value in figures.items() if not isinstance(value, dict)},
+        "tags": facts.totals["tags"],
+        "simulator": facts.simulated.get("simulator"),
         "curves": summary.get_simulation_setting("curves"),
         "between_hosts": summary.get_simulation_setting("between hosts"),
         "communicators": summary.get_simulation_setting("communicators"),
@@ -192,46 +190,28 @@ def to_summary_json(summary: RunSummary) -> dict[str, Any]:
         "form": summary.form,
         "split": summary.split,
         "output": str(summary.emitted.folder),
-        "nodes_per_device": summary.emitted.nodes_per_device,
-        "flops": totals["flops"],
-        "read_bytes": totals["read_bytes"],
-        "write_bytes": totals["write_bytes"],
-        "energy_j": None if energy_nj is None else energy_nj * 1e-9,
-        "flops_utilisation": summary.get_utilisation("flops"),
-        "bandwidth_utilisation": summary.get_utilisation("bandwidth"),
         "compute_s_by": {
             by: {name: ns * 1e-9 for name, ns in summary.list_time_shares(by)} for by in TIME_SHARES
         },
-        "comm_ops": totals["comm_ops"],
-        "comm_bytes": totals["comm_operand_bytes"],
         "collectives": [vars(row) for row in sum_collectives(summary.module_stats)],
-        "regions": reuse["regions"],
-        "distinct_regions": reuse["distinct_regions"],
-        "region_ops": reuse["ops"],
-        "distinct_region_ops": reuse["distinct_ops"],
-        "basic_block_reuse_rate": reuse["basic_block_reuse_rate"],
-        "operator_reuse_factor": reuse["operator_reuse_factor"],
         "measured": summary.measured.to_json() if summary.measured else None,
-        "gaps": totals["gaps"],
-        "memory": _to_memory_json(summary),
-        "derived": summary.derived.to_json() if summary.derived else None,
+        "memory": None if memory is None else {**memory, **_describe_memory(summary)},
+        "derived": {
+            **derived,
+            "energy_model": facts.energy.energy_model,
+            "peak_dtype": facts.peak_dtype,
+            "model_flops_source": facts.work.model_flops_source,
+        },
         **({"sensitivity": summary.sensitivity.to_json()} if summary.sensitivity else {}),
     }
 
 
-def _to_memory_json(summary: RunSummary) -> dict[str, Any] | None:
-    """Convert the memory, with the name of its timeline's file instead of the timeline."""
-    if summary.memory is None:
-        return None
-    names = [f.name for f in fields(summary.memory) if not f.name.startswith("timeline_")]
-    values = {name: getattr(summary.memory, name) for name in names}
-    return {
-        "fits": summary.fits_memory,
-        "node_bytes": summary.node.memory_bytes if summary.node else None,
-        **values,
-        **({"xla_plan": dict(summary.memory_plan)} if summary.memory_plan else {}),
-        "timeline": MEMORY_TIMELINE,
-    }
+def _describe_memory(summary: RunSummary) -> dict[str, Any]:
+    """Return what is no figure of the memory: where most is live, XLA's plan, the timeline."""
+    assert summary.memory is not None
+    plan = {"xla_plan": dict(summary.memory_plan)} if summary.memory_plan else {}
+    place = {"op": summary.memory.op, "location": summary.memory.location}
+    return {**place, **plan, "timeline": MEMORY_TIMELINE}
 
 
 def _collect_simulated_totals(report: SimulationReport | None) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from hespas.support.text_tables import (
     format_scaled,
     format_seconds,
 )
-from hespas.workflows.derived_figures import DerivedFigures
-from hespas.workflows.run_summary import TABLES, RunSummary, sum_collectives
+from hespas.workflows.figures import COMPUTE, STEP, get_figure, list_figures
+from hespas.workflows.run_summary import TABLES, RunSummary, sum_collectives, to_summary_json
 
 SHOWN = 8  # rows of a table
 
@@ -37,18 +37,16 @@ def build_summary_tables(summary: RunSummary, *, show_files: bool = True) -> lis
         ("system", _format_system(summary.system)),
         ("estimator", target.estimator or "unknown"),
     ]
-    flops, moved = format_scaled(totals["flops"], "FLOP"), format_scaled(summary.moved_bytes, "B")
+    figures = summary.figures
+    moved = format_scaled(figures["read_bytes"] + figures["write_bytes"], "B")
     compute = [
-        ("time", format_seconds(summary.time_ns * 1e-9)),
-        *_build_band_rows("80 % band", summary.band_ns and [1e-9 * end for end in summary.band_ns]),
-        ("operations", flops + _format_share(summary.get_utilisation("flops"), "the peak")),
+        ("time", format_seconds(figures["compute_s"])),
+        *build_figure_rows(summary, COMPUTE),
         (
             "memory traffic",
-            moved + _format_share(summary.get_utilisation("bandwidth"), "the bandwidth"),
+            moved + _format_share(figures["bandwidth_utilisation"], "the bandwidth"),
         ),
     ]
-    if totals["energy_nj"] is not None:
-        compute.append(("energy", format_scaled(totals["energy_nj"] * 1e-9, "J")))
     regions = f"{reuse['regions']}, {reuse['distinct_regions']} distinct"
     count = totals["gaps"]
     gaps = f"{format_count(count, 'op')}: the time is too low" if count else "nothing"
@@ -65,11 +63,11 @@ def build_summary_tables(summary: RunSummary, *, show_files: bool = True) -> lis
     tables = [
         _build_memory_table(summary),
         TextTable("Program", head, left=2),
-        TextTable("Compute, one device", compute, left=2),
+        TextTable(COMPUTE, compute, left=2),
         _build_measurement_table(summary),
         *(_build_time_share_table(summary, by) for by in TABLES),
         _build_collective_totals_table(summary),
-        _build_derived_table(summary),
+        _build_step_table(summary),
         *(summary.sensitivity.build_tables() if summary.sensitivity else ()),
         TextTable("Result", end, left=2),
     ]
@@ -126,49 +124,19 @@ def _format_memory_share(summary: RunSummary) -> str:
     return f"{share}: DOES NOT FIT, {format_scaled(peak - node_bytes, 'B')} too much"
 
 
-def _build_derived_table(summary: RunSummary) -> TextTable:
+def _build_step_table(summary: RunSummary) -> TextTable:
     """Tabulate utilisation, rates, energy and cost of a step."""
-    derived = summary.derived
-    if derived is None or not derived.has_step_figures:
-        return TextTable("Step, all devices", [], left=2)
-    rows: list[TextRow] = []
-    if derived.peak_flops_per_s is not None:
-        peak = (
-            f"dense {derived.peak_dtype} peak, {format_scaled(derived.peak_flops_per_s, 'FLOP/s')}"
-        )
-        source = f", {derived.model_flops_source}" if derived.model_flops_source else ""
-        for name, share, flops, flops_kind in (
-            ("MFU", derived.mfu, derived.model_flops, f"of the model{source}"),
-            ("HFU", derived.hfu, derived.executed_flops, "executed"),
-        ):
-            if share is not None and flops is not None:
-                operations = f"{format_scaled(flops, 'FLOP')} {flops_kind}"
-                text = f"{format_percent(share)} of the {peak}: {operations}"
-                rows.append((name, text))
-    for name, rate in (("tokens", derived.tokens_per_s), ("samples", derived.samples_per_s)):
-        if rate is not None:
-            rows.append((f"{name} per second", f"{rate:,.6g}"))
-    if derived.energy_j is not None:
-        rows += _build_energy_rows(derived, derived.energy_j)
-    if derived.area_mm2 is not None:
-        rows.append(("area of a chip", f"{derived.area_mm2:.4g} mm2"))
-    if derived.cost_usd is not None:
-        price = f"{derived.price_per_hour:g} USD an hour and device"
-        rows.append(("cost", f"{derived.cost_usd:.4g} USD, {price}"))
-    return TextTable("Step, all devices", rows, left=2)
+    return TextTable(STEP, build_figure_rows(summary, STEP), left=2)
 
 
-def _build_energy_rows(derived: DerivedFigures, energy_j: float) -> list[TextRow]:
-    """Build the rows of energy: its levels, average power and energy-delay product."""
-    rows: list[TextRow] = [("energy", f"{format_scaled(energy_j, 'J')} ({derived.energy_model})")]
-    for name, level_j in derived.list_energy_levels():
-        text = f"{format_scaled(level_j, 'J')}, {format_percent(level_j / (energy_j or 1))}"
-        rows.append((f"  {name}", text))
-    if derived.average_power_w is not None:
-        rows.append(("average power", f"{format_scaled(derived.average_power_w, 'W')} a device"))
-    if derived.energy_delay_js is not None:
-        rows.append(("energy x delay", format_scaled(derived.energy_delay_js, "Js")))
-    return rows
+def build_figure_rows(summary: RunSummary, table: str) -> list[TextRow]:
+    """Build the rows of the figures that a table shows and that are known."""
+    json = to_summary_json(summary)
+    return [
+        (figure.label or figure.title, f"{figure.format(value)}{figure.explain(json)}")
+        for figure in list_figures("summary", table)
+        if (value := get_figure(json, figure.name)) is not None
+    ]
 
 
 def _build_result_step_rows(summary: RunSummary) -> list[TextRow]:

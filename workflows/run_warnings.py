@@ -50,11 +50,11 @@ def warn_of_doubtful_program(
     optimised_for = read_program_facts(module).get(OPTIMISED_FOR)
     if optimised_for is None:
         _warn_of_unfused_ops(module, estimator, node, stats, run, find_pair)
-    elif node is not None and optimised_for != node.name:
+    elif node is not None and not node.is_anonymous and optimised_for != node.name:
         run.warn(
             f"XLA has optimised the program for {optimised_for}, and the node is {node.name}: its "
             "kernels are not those of this node; start from the program before optimisation, and "
-            f"{_format_remedy(node)}"
+            f"{_format_remedy(node, run)}"
         )
     if estimator == "calibrated" and node is not None:
         _warn_of_foreign_constants(node, run)
@@ -73,7 +73,7 @@ def _warn_of_unfused_ops(
         run.warn(
             f"XLA has not optimised the program: {format_percent(share)} of its compute time is "
             "in ops that XLA would fuse, so that the estimate can be several times too slow; "
-            f"{_format_remedy(node)}"
+            f"{_format_remedy(node, run)}"
         )
 
 
@@ -85,13 +85,14 @@ def _estimates_single_ops(estimator: str) -> bool:
         return False
 
 
-def _format_remedy(node: NodeSpec | None) -> str:
+def _format_remedy(node: NodeSpec | None, run: PassRun) -> str:
     """Name the ways to the kernels that XLA would make of a program on a node."""
     from hespas.configs import compile_targets
 
+    xla, fuse = (run.spell_option("form", form) for form in ("xla", "fuse"))
     if node is None or node.name not in compile_targets.list_target_presets():
-        return "add --form fuse"
-    return "add --form xla, which compiles it for the node, or --form fuse"
+        return f"add {fuse}"
+    return f"add {xla}, which compiles it for the node, or {fuse}"
 
 
 def _warn_of_foreign_constants(node: NodeSpec, run: PassRun) -> None:

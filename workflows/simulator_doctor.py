@@ -1,14 +1,16 @@
-"""Which simulators and compilers of others are usable here, and what is missing."""
+"""Which optional parts are usable here, and what is missing: extras, and simulators of others."""
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal
 
 from hespas import configs
 from hespas.configs.accelerator import list_accelerator_presets
 from hespas.estimators import registry
+from hespas.estimators.accelerators.external_estimator import ExternalSimulatorEstimator
 from hespas.estimators.measure.base import MeasuringEstimator
 from hespas.simulators import astra_program
 from hespas.support.errors import HespasError
@@ -22,6 +24,7 @@ class SimulatorState:
 
     Attributes:
         name: The name of the estimator, or of the network simulator.
+        source: How it is installed: by pip, or by a build of its own sources.
         tested_version: The version that hespas has been run with; "" if it is any supported one.
         identity: What is installed; "" if it is not usable.
         problem: Why it is not usable; "" if it is.
@@ -29,6 +32,7 @@ class SimulatorState:
     """
 
     name: str
+    source: Literal["pip", "build"]
     tested_version: str
     identity: str
     problem: str = ""
@@ -46,35 +50,47 @@ def examine_simulators() -> list[SimulatorState]:
         for name in registry.list_estimator_names()
         if issubclass(registry.load_estimator_class(name), MeasuringEstimator)
     ]
-    return [*map(examine_estimator, names), examine_astra_sim()]
+    return [*map(examine_estimator, names), _describe_accelsim(), examine_astra_sim()]
 
 
 def examine_estimator(name: str) -> SimulatorState:
     """Probe an estimator as its workers do, with its default settings."""
     estimator_class: Any = registry.load_estimator_class(name)
     tested = estimator_class.tested_version
+    is_built = issubclass(estimator_class, ExternalSimulatorEstimator)
+    describe = functools.partial(SimulatorState, name, "build" if is_built else "pip", tested)
     node = configs.load_node(list_accelerator_presets()[0])
     try:
         estimator: Any = registry.build_estimator(name, node, {})
         module, _, function = estimator_class.probe.partition(":")
         answer = getattr(import_module(module), function)(estimator.collect_settings())
     except HespasError as error:
-        return SimulatorState(name, tested, "", error.message, error.remedy)
+        return describe("", error.message, error.remedy)
     except ImportError as error:
         message = f"package '{error.name}' is not installed"
-        return SimulatorState(name, tested, "", message, f"pip install 'hespas[{name}]'")
+        return describe("", message, f"pip install 'hespas[{name}]'")
     versions = [f"{package} {text}" for package, text in answer.get("versions", {}).items()]
-    return SimulatorState(name, tested, ", ".join([answer["device"], *versions]))
+    return describe(", ".join([answer["device"], *versions]))
+
+
+def _describe_accelsim() -> SimulatorState:
+    """Describe Accel-Sim, which runs elsewhere: hespas reads its reports."""
+    return SimulatorState(
+        "accelsim", "build", "", "its reports, which it writes where there is a GPU"
+    )
 
 
 def examine_astra_sim() -> SimulatorState:
-    tested = astra_program.TESTED_VERSION
+    describe = functools.partial(SimulatorState, ASTRA_SIM, "build", astra_program.TESTED_VERSION)
     try:
         program = astra_program.find_astra_sim()
     except HespasError as error:
-        return SimulatorState(ASTRA_SIM, tested, "", error.message, error.remedy)
+        return describe("", error.message, error.remedy)
     if program is None:
         problem = f"{astra_program.UNAWARE} is not on PATH"
-        remedy = f"build it, and name it by {astra_program.ENVIRONMENT}; until then, use embedded"
-        return SimulatorState(ASTRA_SIM, tested, "", problem, remedy)
-    return SimulatorState(ASTRA_SIM, tested, str(program.path))
+        remedy = (
+            "build it from github.com/astra-sim/astra-sim, and name it by "
+            f"{astra_program.ENVIRONMENT}; until then, use embedded"
+        )
+        return describe("", problem, remedy)
+    return describe(str(program.path))

@@ -99,10 +99,12 @@ def _find_declared_rate(node: NodeSpec, key: str) -> float | None:
 class AcceleratorMachine:
     """The units of one device, with rates by type.
 
-    ``fallbacks`` collects the types that used the rate of another type.
+    ``fallbacks`` collects the types that used the rate of another type. With ``has_equal_rates``
+    the arrays multiply elements of all types at the same rate.
     """
 
-    def __init__(self, config: AcceleratorMachineConfig) -> None:
+    def __init__(self, config: AcceleratorMachineConfig, *, has_equal_rates: bool = False) -> None:
+        self.has_equal_rates = has_equal_rates
         self.node = config.node
         self.unit = configure_accelerator(config)
         rates = derive_peak_rates(config.node, self.unit)
@@ -124,7 +126,7 @@ class AcceleratorMachine:
         Raises:
             HespasError: The node has no rate for the type.
         """
-        if dtype == self.unit.dtype:
+        if dtype == self.unit.dtype or self.has_equal_rates:
             return 1.0
         if dtype not in self._peak_rate_ratios:
             own = self.unit.matrix_flops_per_s

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hespas.estimators.accelerators.accelerator_machine import AcceleratorMachineConfig
-from hespas.estimators.accelerators.simulating_estimator import Payload, SimulatingEstimator
+from hespas.estimators.accelerators.simulating_estimator import (
+    Payload,
+    SimulatingConfig,
+    SimulatingEstimator,
+)
 from hespas.support.errors import UsageError
 from hespas.support.settings import setting
 
 
 @dataclass(frozen=True)
-class ExternalSimulatorConfig(AcceleratorMachineConfig):
+class ExternalSimulatorConfig(SimulatingConfig):
     """The configuration of an estimator that runs an external program."""
 
     binary: str = setting(

@@ -48,19 +48,27 @@ class ExternalProgram:
     def find_executable(self, binary_setting: str = "") -> Path:
         """Return the path of the program.
 
-        It is the setting, the value of the environment variable, or a file on PATH.
+        It is the setting or the value of the environment variable, each a file or the name of one
+        on PATH, or else the usual name on PATH.
 
         Raises:
             HespasError: The program is not found or not executable.
         """
+        remedy = f"build it from {self.source}"
         for origin, named in (
             ("binary", binary_setting),
             (self.variable, os.environ.get(self.variable)),
         ):
             if named:
                 path = Path(named).expanduser().absolute()
+                on_path = None if path.exists() or os.sep in named else shutil.which(named)
+                if on_path:
+                    return Path(on_path).absolute()
                 if not (path.is_file() and os.access(path, os.X_OK)):
-                    raise HespasError(f"{origin}: {path} is not an executable program")
+                    reason = f"{origin}: {path} is not an executable program"
+                    if os.sep not in named:
+                        reason += f", and {named} is not on PATH"
+                    raise HespasError(reason, remedy=remedy)
                 return path
         for name in self.names:
             executable_path = shutil.which(name)
@@ -69,7 +77,7 @@ class ExternalProgram:
         raise HespasError(
             f"{self.name} is not found: neither binary nor {self.variable} is set, and "
             f"{' or '.join(self.names)} is not on PATH",
-            remedy=f"build it from {self.source}",
+            remedy=remedy,
         )
 
     def configure_environment(self, binary_setting: str, limit_s: float) -> Path:

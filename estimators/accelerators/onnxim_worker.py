@@ -1,7 +1,8 @@
 """Running ONNXim in a worker process.
 
 The home folder of ONNXim contains ``configs`` and a folder per model. So each run has a temporary
-home with a link to ``configs`` and a model of one product.
+home with a link to ``configs`` and a model of one product. ONNXim is built in ``build/bin`` of its
+own home folder, with its libraries in ``build/lib``.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from hespas.support.errors import HespasError
 ONNXIM = ExternalProgram(
     "ONNXim", ("Simulator", "onnxim"), "HESPAS_ONNXIM", "github.com/PSAL-POSTECH/ONNXim"
 )
+LIBRARY_VARIABLE = "LD_LIBRARY_PATH"
 HOME_VARIABLE, CONFIG_VARIABLE = "ONNXIM_HOME", "HESPAS_ONNXIM_CONFIG"
 DEFAULT_CONFIG = "systolic_ws_128x128_c4_simple_noc_tpuv4.json"
 REFERENCED_FILE_KEYS = ("dram_config_path", "icnt_config_path")  # of files in configs/
@@ -33,7 +35,7 @@ MODEL_NAME = "product"
 def probe_simulator(settings: dict[str, Any]) -> dict[str, Any]:
     """Identify the program and its configuration by a hash; raises HespasError."""
     program = ONNXIM.configure_environment(settings["binary"], settings["time_limit"])
-    named = settings["home"] or os.environ.get(HOME_VARIABLE, "")
+    named = settings["home"] or os.environ.get(HOME_VARIABLE, "") or _find_home_of_program(program)
     if not named:
         raise HespasError(
             "the home folder of ONNXim, which contains configs, is not set",
@@ -84,13 +86,29 @@ def simulate_product(payload: dict[str, Any]) -> dict[str, Any]:
             "--models_list",
             str(home / "models.json"),
         ]
-        printed_text = ONNXIM.run_in_folder(arguments, home, {HOME_VARIABLE: str(home)})
+        variables = {HOME_VARIABLE: str(home), **_extend_library_path()}
+        printed_text = ONNXIM.run_in_folder(arguments, home, variables)
     if "returned dummy operator" in printed_text:
         raise UnsupportedError("ONNXim does not support the operator and simulates nothing")
     cycles = [int(number) for number in re.findall(r"Total compute time (\d+)", printed_text)]
     if len(cycles) != 1:
         raise UnsupportedError(f"ONNXim printed {len(cycles)} times for one product")
     return {"cycles": cycles[0], "median_s": cycles[0] / (1e6 * clock_mhz)}
+
+
+def _find_home_of_program(program: Path) -> str:
+    """Return the folder of which ``build/bin`` has the program and ``configs`` is there, or ""."""
+    home = program.parent.parent.parent
+    return str(home) if (home / "configs").is_dir() else ""
+
+
+def _extend_library_path() -> dict[str, str]:
+    """Return the search path of libraries with those of ONNXim, if its home has them."""
+    libraries = Path(os.environ[HOME_VARIABLE]) / "build" / "lib"
+    if not libraries.is_dir():
+        return {}
+    inherited = os.environ.get(LIBRARY_VARIABLE)
+    return {LIBRARY_VARIABLE: os.pathsep.join(filter(None, [str(libraries), inherited]))}
 
 
 def _replace_core_config(config: dict[str, Any], core_settings: dict[str, Any]) -> dict[str, Any]:

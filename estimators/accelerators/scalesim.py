@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from hespas.estimators.accelerators import dataflow as flow
-from hespas.estimators.accelerators.accelerator_machine import AcceleratorMachineConfig
 from hespas.estimators.accelerators.matrix_products import MatrixProduct
 from hespas.estimators.accelerators.scalesim_memory import BUFFERS
 from hespas.estimators.accelerators.scalesim_run import BANKS
-from hespas.estimators.accelerators.simulating_estimator import ArraySimulatingEstimator, Payload
+from hespas.estimators.accelerators.simulating_estimator import (
+    ArraySimulatingEstimator,
+    Payload,
+    SimulatingConfig,
+)
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.settings import setting
 
@@ -22,7 +25,7 @@ CLOSED_FORM = "use the closed form: --systolic-annotate=variant=scalesim"
 
 
 @dataclass(frozen=True)
-class ScalesimConfig(AcceleratorMachineConfig):
+class ScalesimConfig(SimulatingConfig):
     """The configuration of ``ScalesimEstimator``.
 
     An array's share of the memory bandwidth is rounded to a multiple of 8 elements per cycle; a

@@ -11,7 +11,7 @@ import hashlib
 import json
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from hespas.dialects.attrs import Cost
@@ -32,10 +32,22 @@ from hespas.estimators.accelerators.overlapped_cost import compute_overlapped_co
 from hespas.estimators.base import ChipFigures, CostItem, raise_as_unknown_cost
 from hespas.estimators.measure.base import MeasurementJob, MeasuringEstimator
 from hespas.estimators.rules.body_tally import find_callee
-from hespas.estimators.work import UnknownCost
+from hespas.estimators.work import OpWork, UnknownCost
 from hespas.support.errors import find_framework_name, format_source_position
+from hespas.support.settings import setting
 
 Payload = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class SimulatingConfig(AcceleratorMachineConfig):
+    """The hardware of ``SimulatingEstimator``, and what the time of a matrix product depends on."""
+
+    simulator_alone: bool = setting(
+        False,
+        "take the time of a product from the simulator alone, whatever the type of its elements: "
+        "not at least that of the node's memory, and not longer for types with a lower rate",
+    )
 
 
 class ProductItem(CostItem):
@@ -63,9 +75,10 @@ class SimulatingEstimator(MeasuringEstimator):
         "own"  # nothing is timed, so workers may run alongside
     )
 
-    def __init__(self, config: AcceleratorMachineConfig) -> None:
+    def __init__(self, config: SimulatingConfig) -> None:
         super().__init__(config)
-        self.machine = AcceleratorMachine(config)
+        self.simulator_alone = config.simulator_alone
+        self.machine = AcceleratorMachine(config, has_equal_rates=config.simulator_alone)
         self.shapeless = 0
 
     @abstractmethod
@@ -113,6 +126,8 @@ class SimulatingEstimator(MeasuringEstimator):
             array_bytes = sum(count_array_bytes(matrix_products, self.machine.unit, "ws"))
             traffic = ChipTraffic(array_bytes)
             cost = compute_overlapped_cost(self.name, work, self.machine, matrix_s, other, traffic)
+        if self.simulator_alone and matrix_products and not other and _is_matrix_work(work):
+            cost = replace(cost, latency_ns=matrix_s * 1e9)
         self.shapeless += bool(other)
         energy = _sum_simulated_energy(answers)
         return cost if energy is None else replace(cost, **energy)
@@ -191,6 +206,11 @@ class ArraySimulatingEstimator(SimulatingEstimator):
             "sram_bytes": unit.sram_bytes // unit.arrays,
         }
         return payload, times
+
+
+def _is_matrix_work(work: OpWork) -> bool:
+    """Return whether all operations of an op are on the matrix unit."""
+    return not work.transcendentals and all(part.unit == "matrix" for part in work.parts)
 
 
 def _sum_simulated_energy(answers: Sequence[tuple[dict[str, Any], float]]) -> Payload | None:

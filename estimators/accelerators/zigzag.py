@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from hespas.estimators.accelerators.accelerator_machine import AcceleratorMachineConfig
 from hespas.estimators.accelerators.matrix_products import MatrixProduct
-from hespas.estimators.accelerators.simulating_estimator import ArraySimulatingEstimator, Payload
+from hespas.estimators.accelerators.simulating_estimator import (
+    ArraySimulatingEstimator,
+    Payload,
+    SimulatingConfig,
+)
+from hespas.estimators.accelerators.zigzag_worker import find_shipped_files
 from hespas.support.errors import UsageError
 from hespas.support.settings import setting
 
 
 @dataclass(frozen=True)
-class ZigzagConfig(AcceleratorMachineConfig):
+class ZigzagConfig(SimulatingConfig):
     """The configuration of ``ZigzagEstimator``.
 
     By default ZigZag simulates one array of the node. With ``accelerator`` it simulates that
@@ -27,12 +31,18 @@ class ZigzagConfig(AcceleratorMachineConfig):
     mapping: str = setting("", "ZigZag's mapping for that description: a .yaml file or a name")
     lpf_limit: int = setting(5, "most loops whose order is searched")
     sum_bits: int = setting(32, "bits of a partial sum")
+    element_bits: int | None = setting(None, "bits of an element; default: those of its type")
+    loops: Literal["product", "any"] = setting(
+        "product",
+        "loops in mapping: product (only D, K, C), any (M, N mean D, K; others are ignored)",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("lpf_limit", "sum_bits"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name.replace('_', '-')} is {getattr(self, name)}, less than 1")
+        for name in ("lpf_limit", "sum_bits", "element_bits"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UsageError(f"{name.replace('_', '-')} is {value}, less than 1")
         if self.mapping and not self.accelerator:
             raise UsageError("mapping needs accelerator", remedy="set both")
         if _is_file_name(self.accelerator) and not self.mapping:
@@ -56,7 +66,10 @@ class ZigzagEstimator(ArraySimulatingEstimator):
         if config.accelerator:
             mapping = config.mapping or config.accelerator
             named = {"accelerator": config.accelerator, "mapping": mapping}
-            self.zigzag_settings |= {key: _read_source(value) for key, value in named.items()}
+            self.zigzag_settings |= {key: _read_source(key, value) for key, value in named.items()}
+            if config.loops == "any":
+                self.zigzag_settings["loops"] = config.loops
+        self.element_bits = config.element_bits
 
     def collect_settings(self) -> Payload:
         return {}
@@ -64,11 +77,18 @@ class ZigzagEstimator(ArraySimulatingEstimator):
     def build_product_payload(self, product: MatrixProduct) -> tuple[Payload, float]:
         if "accelerator" not in self.zigzag_settings:
             payload, times = self.compute_array_share(product)
-            return {**payload, **self.zigzag_settings}, times
+            return {**payload, **self._select_bits(product), **self.zigzag_settings}, times
         sizes = {"m": product.m, "k": product.k, "n": product.n}
-        bits = {"in_bits": product.in_bits, "out_bits": product.out_bits}
+        bits = self._select_bits(product)
         clock_hz = self.machine.unit.clock_hz
         return {**sizes, **bits, "clock_hz": clock_hz, **self.zigzag_settings}, product.count
+
+    def _select_bits(self, product: MatrixProduct) -> dict[str, int]:
+        """Return the bits of the operands and of the result of a product."""
+        return {
+            "in_bits": self.element_bits or product.in_bits,
+            "out_bits": self.element_bits or product.out_bits,
+        }
 
 
 def _is_file_name(name: str) -> bool:
@@ -76,8 +96,11 @@ def _is_file_name(name: str) -> bool:
     return "/" in name or name.endswith((".yaml", ".yml"))
 
 
-def _read_source(name: str) -> dict[str, str]:
+def _read_source(kind: str, name: str) -> dict[str, str]:
     """Return ``{"text": ...}`` of a file, ``{"name": ...}`` of a configuration that ZigZag ships.
+
+    Args:
+        kind: ``accelerator`` or ``mapping``.
 
     Raises:
         UsageError: The file cannot be read.
@@ -88,4 +111,6 @@ def _read_source(name: str) -> dict[str, str]:
         return {"text": Path(name).read_text("utf-8")}
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise UsageError(f"{name} cannot be read: {why}") from None
+        shipped = ", ".join(sorted(find_shipped_files(kind) or ()))
+        remedy = f"by name, without .yaml, ZigZag has {shipped}" if shipped else ""
+        raise UsageError(f"{name} cannot be read: {why}", remedy=remedy) from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import re
 import tempfile
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -49,10 +50,11 @@ def simulate_product(payload: dict[str, Any]) -> dict[str, Any]:
             _read_source_text(payload, "accelerator")
             or json.dumps(build_array_description(payload))
         )
-        mapping.write_text(
-            _read_source_text(payload, "mapping") or json.dumps(build_array_mapping(payload))
-        )
-        _check_mapping_loops(mapping.read_text())
+        mapping_text = _read_source_text(payload, "mapping")
+        if payload.get("loops") == "any":
+            mapping_text = _rename_loops(mapping_text)
+        mapping.write_text(mapping_text or json.dumps(build_array_mapping(payload)))
+        _check_mapping(mapping.read_text(), checks_loops=payload.get("loops") != "any")
         limit = payload["lpf_limit"]
         best_search = _search_mappings(payload, str(accelerator), str(mapping), limit)
         if best_search["cycles"] > RETRY_FACTOR * max(
@@ -162,20 +164,36 @@ def _read_source_text(payload: dict[str, Any], kind: str) -> str:
     source = payload.get(kind)
     if not source or "text" in source:
         return source["text"] if source else ""
-    import zigzag
-
-    assert zigzag.__file__ is not None
-    folder = Path(zigzag.__file__).parent / "inputs" / SHIPPED_FOLDERS[kind]
-    path = folder / f"{source['name']}.yaml"
-    if not path.is_file():
-        known = ", ".join(sorted(each.stem for each in folder.glob("*.yaml")))
-        remedy = f"it has {known}; a file ends in .yaml"
+    files = find_shipped_files(kind) or {}
+    if source["name"] not in files:
+        remedy = f"it has {', '.join(sorted(files))}; a file ends in .yaml"
         raise HespasError(f"ZigZag ships no {kind} '{source['name']}'", remedy=remedy)
-    return path.read_text("utf-8")
+    return files[source["name"]].read_text("utf-8")
 
 
-def _check_mapping_loops(mapping: str) -> None:
-    """Raise HespasError for loops that a product lacks, which ZigZag would ignore silently."""
+def find_shipped_files(kind: str) -> dict[str, Path] | None:
+    """Return the descriptions that ZigZag ships by name; None if it is not installed.
+
+    Args:
+        kind: ``accelerator`` or ``mapping``.
+    """
+    spec = find_spec("zigzag")
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    folder = Path(spec.submodule_search_locations[0]) / "inputs" / SHIPPED_FOLDERS[kind]
+    return {path.stem: path for path in folder.glob("*.yaml")}
+
+
+def _rename_loops(mapping: str) -> str:
+    """Replace the loops M and N of a mapping, rows and columns of the result, by D and K."""
+    return re.sub(r"\b[MN](?=\s*,)", lambda loop: {"M": "D", "N": "K"}[loop[0]], mapping)
+
+
+def _check_mapping(mapping: str, *, checks_loops: bool) -> None:
+    """Raise HespasError for a mapping without an entry for products, or in another format.
+
+    With ``checks_loops`` also for loops that a product lacks, which ZigZag ignores silently.
+    """
     import yaml
 
     try:
@@ -194,7 +212,7 @@ def _check_mapping_loops(mapping: str) -> None:
             f"the mapping has no entry for products: {' or '.join(PRODUCT_ENTRY_NAMES)}"
         )
     wrong = sorted(loops - set(PRODUCT_LOOPS))
-    if wrong:
+    if wrong and checks_loops:
         raise HespasError(
             f"the mapping names loops that a product does not have: {', '.join(wrong)}",
             remedy="use D (rows of the result), K (its columns) and C (the summed size)",

@@ -38,8 +38,8 @@ class MeasureStatistics:
         cached: Distinct items whose result was in the cache.
         failed: Distinct items without a time.
         retried: Attempts that ended a worker process.
-        elapsed_s: Duration of the measurements.
-        uncached_s: Time that workers would need to measure every item without any reuse.
+        elapsed_s: Duration of the measurements, with the start of workers.
+        uncached_s: ``elapsed_s``, and the time of workers that the reuse of results saved.
         device: The device that ran the items.
     """
 
@@ -117,10 +117,13 @@ def measure_items(
                     entry = todo[number]
                     _store_outcome(estimator, entry, outcome, cache)
                     statistics.measured += not isinstance(outcome, WorkerFailure)
-                    _accept_outcome(estimator, entry, outcome, statistics, keep_going)
+                    _accept_outcome(
+                        estimator, entry, outcome, statistics, keep_going, is_measured=True
+                    )
                     progress.count_finished(entry.job.name)
         statistics.retried = workers.retried
     statistics.elapsed_s = time.monotonic() - start
+    statistics.uncached_s += statistics.elapsed_s
     return statistics
 
 
@@ -210,8 +213,13 @@ def _accept_outcome(
     outcome: WorkerOutcome,
     statistics: MeasureStatistics,
     keep_going: bool,
+    *,
+    is_measured: bool = False,
 ) -> None:
-    """Store an answer, or the error of a failure, which is raised unless ``keep_going`` is set."""
+    """Store an answer, or the error of a failure, which is raised unless ``keep_going`` is set.
+
+    An outcome that is not measured comes from the cache.
+    """
     answer: Answer | MeasureError
     if isinstance(outcome, WorkerFailure):
         statistics.failed += 1
@@ -220,7 +228,7 @@ def _accept_outcome(
             raise answer
     else:
         answer = outcome
-        statistics.uncached_s += entry.count * outcome.get("wall_s", 0.0)
+        statistics.uncached_s += (entry.count - is_measured) * outcome.get("wall_s", 0.0)
     for item in entry.items:
         estimator.answers[item.digest] = answer
 

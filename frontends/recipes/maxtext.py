@@ -10,7 +10,6 @@ import io
 import logging
 import math
 import shlex
-import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from hespas.frontends.export.exportable import Exportable
 from hespas.frontends.export.target_device import make_absent_devices
 from hespas.frontends.recipes.standins import install_stand_ins
 from hespas.support.errors import HespasError
+from hespas.support.installed_extras import examine_extra
 
 # Packages that MaxText imports for data, checkpoints, logging and cloud services.
 NOT_NEEDED = (
@@ -135,9 +135,10 @@ def _import_maxtext() -> _MaxTextModules:
     }
     package = next((name for name in places if importlib.util.find_spec(name)), None)
     if package is None:
-        old = "; MaxText needs Python 3.12 or later" if sys.version_info < (3, 12) else ""
-        remedy = f"pip install 'hespas[maxtext]'{old}"
-        raise HespasError("MaxText is not installed", remedy=remedy)
+        extra = examine_extra("maxtext")
+        reason = f": {extra.problem}" if extra.needs else ""
+        remedy = extra.remedy or "pip install 'hespas[maxtext]'"
+        raise HespasError(f"MaxText is not installed{reason}", remedy=remedy)
     with install_stand_ins(NOT_NEEDED):
         return _MaxTextModules(
             *(importlib.import_module(f"{package}.{name}") for name in places[package])

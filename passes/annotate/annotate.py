@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_origin
 from hespas import configs
 from hespas.configs.kernel_costs import format_kernel_costs, parse_kernel_costs
 from hespas.configs.node_overrides import CUSTOM_NODE, NodeOverrides, load_overridden_node
+from hespas.configs.node_spec import describe_node_name
 from hespas.estimators import registry
 from hespas.estimators.measure.measure_options import MeasureOptions
 from hespas.passes.base import Pass, PassRun, option
@@ -99,6 +100,8 @@ class EstimatorPass(Pass):
         values = registry.convert_settings(name, settings)
         node_name, inherited = self._choose_node(cls, values, target, run)
         node = load_overridden_node(node_name, inherited) if node_name else None
+        if node is not None and (text := describe_node_name(node)):
+            run.note(f"{self.name}: {text}")
         config = registry.build_config(name, node, values, target.devices)
         overrides = inherited.merge(getattr(config, "node_overrides", NodeOverrides()))
         pipeline = self._format_repeatable_pass(name, values)

@@ -66,18 +66,23 @@ class OpCensus:
 
 
 def count_program_ops(
-    module: ir.Module, *, expand: bool = False, by_operands: bool = False
+    module: ir.Module,
+    *,
+    function: ir.Operation | None = None,
+    expand: bool = False,
+    by_operands: bool = False,
 ) -> OpCensus:
-    """Count the ops of the entry function, each once however often it runs.
+    """Count the ops of a function, each once however often it runs.
 
     Args:
         module: The module.
+        function: The function; None for the entry function.
         expand: Count the ops inside fusions and calls instead of the fusion or call, and the
             bodies of control flow too, all with their terminators. The bodies of reducers and
             comparators are never counted.
         by_operands: Count ops with different operand types separately.
     """
-    main = find_entry_function(module)
+    main = function or find_entry_function(module)
     counts = _OpCounter(collect_functions(module), expand, by_operands).count_function(main)
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return OpCensus(get_symbol_name(main), expand, dict(ordered))

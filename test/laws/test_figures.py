@@ -1,4 +1,4 @@
-"""Figures: those of run.json, sweeps, plans and studies are of one list, and printed as it says."""
+"""Figures: those of run.json, sweeps, plans and studies are of one list, printed as it says."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import math
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,16 +16,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.budgets import draw_examples
-from support.figures import FACT_LABELS, FIGURES, ROW_FACTS, ROW_FIGURES, UNITS, Figure, list_labels
+from support.figures import FACT_LABELS, ROW_FACTS, is_known_name, list_labels
 from support.law_cases import NODE, SYSTEM, LawCase, run_tool
 from support.paths import ROOT
 from support.random_costs import NAME
 from support.random_programs import Body, bodies, render_program
 
 from hespas.estimators import aggregate
-from hespas.tools.commands import compare
 from hespas.tools.report import plan_page, run_overview, sweep_page
-from hespas.workflows import run_differences, run_summary
+from hespas.workflows import figures, run_results, run_summary, run_summary_tables
+from hespas.workflows.figures import FIGURES, ROW_FIGURES, RULES, UNITS, Figure, get_figure
 from hespas.workflows.planning import plan_tables
 from hespas.workflows.planning.layout_space import LayoutCandidate
 from hespas.workflows.planning.plan_result import LayoutFigures, LayoutPlan, LayoutRow, rank_rows
@@ -35,7 +34,7 @@ from hespas.workflows.studies import study_definition
 from hespas.workflows.studies.study_definition import StudyColumn
 from hespas.workflows.studies.study_runner import StudyCell, make_figure_row
 from hespas.workflows.sweep.sweep_table import flatten_figures, read_table
-from support import figures, law_cases
+from support import law_cases
 
 pytestmark = pytest.mark.slow
 
@@ -60,26 +59,26 @@ def run_rich_program(folder: Path, seed: int = 1) -> LawCase:
 
 
 def test_each_figure_has_one_name_a_unit_and_a_rule() -> None:
-    known = [*FIGURES, *ROW_FIGURES]
-    assert len({figure.name for figure in known}) == len(known)
-    for figure in known:
-        assert figure.unit in UNITS and figure.rule in figures.RULES
-        assert set(figure.labels) <= set(figures.PLACES)
+    assert len({figure.name for figure in FIGURES}) == len(FIGURES)
+    for figure in FIGURES:
+        assert figure.unit in UNITS and figure.rule in RULES
+        assert figure.title and figure.help
 
 
 def check_run_names(case: LawCase) -> None:
     """Check the names in run.json."""
     flat = flatten_figures(case.result.figures)
-    assert not [name for name in flat if not figures.is_known_name(name)]
-    missing = [figure.name for figure in FIGURES if figure.name not in flat]
+    assert not [name for name in flat if not is_known_name(name)]
+    missing = [f.name for f in FIGURES if get_figure(case.result.figures, f.name, ...) is ...]
     assert not missing, missing
 
 
 def check_documented_names(case: LawCase) -> None:
     """Check that the reference page describes each key of run.json."""
-    page = (ROOT / "docs/reference/run-json.md").read_text()
-    described = set(re.findall(r"`([a-z_0-9]+)`", page))
-    named = {part for name in case.result.figures for part in [name]}
+    pages = ("docs/reference/run-json.md", "docs/reference/figures.md")
+    text = "\n".join((ROOT / page).read_text() for page in pages)
+    described = set(re.findall(r"`([a-z_0-9]+)`", text))
+    named = set(case.result.figures)
     for part in ("memory", "derived"):
         named |= set(case.result.figures[part])
     assert named <= described, named - described
@@ -87,7 +86,8 @@ def check_documented_names(case: LawCase) -> None:
 
 def check_row_names(row: Mapping[str, Any], labels: set[str]) -> None:
     """Check the names in a row of a plan or of a study."""
-    known = {figure.row_name for figure in (*FIGURES, *ROW_FIGURES)} | set(ROW_FACTS) | labels
+    known = {name for figure in ROW_FIGURES for name in figure.row_names}
+    known |= set(ROW_FACTS) | labels
     assert set(row) <= known, set(row) - known
 
 
@@ -99,11 +99,11 @@ def test_names_of_runs(case: LawCase) -> None:
 def test_names_of_sweeps(case: LawCase, tmp_path: Path) -> None:
     row = sweep_one_cell(tmp_path)
     names = [name for name in row if not name.startswith(("cell.", "provenance."))]
-    assert not [name for name in names if not figures.is_known_name(name)]
+    assert not [name for name in names if not is_known_name(name)]
 
 
-def test_names_of_plans() -> None:
-    for row in make_plan(2.0).rows:
+def test_names_of_plans(case: LawCase) -> None:
+    for row in make_plan(case).rows:
         check_row_names(row.to_json(), {"data", "remat"})
 
 
@@ -123,22 +123,6 @@ def sweep_one_cell(folder: Path) -> dict[str, Any]:
     run_tool("hespas", "sweep", str(file), "--output", str(table), "--cache", "none", "--jobs", "1")
     (row,) = read_table(str(table))
     return row
-
-
-def make_plan(scale: float) -> LayoutPlan:
-    """Make a plan of two layouts with every figure."""
-    rows = []
-    for factor in (1.0, scale):
-        values = {
-            f.name: factor * (number + 1)
-            for number, f in enumerate(fields(LayoutFigures))
-            if number
-        }
-        row = LayoutRow(LayoutCandidate({"data": 2}, {"remat": "full"}), "estimated")
-        row.fused = LayoutFigures("fused", **{**values, "program": "step.mlir"})
-        row.bound = StepBound(0.5, 0.5, 1)
-        rows.append(row)
-    return LayoutPlan(NODE, None, 2, rank_rows(rows), 1_000_000)
 
 
 def make_study_row(case: LawCase) -> dict[str, Any]:
@@ -242,28 +226,29 @@ def print_sweep_page(case: LawCase) -> Printed:
 
 
 def print_plan(case: LawCase) -> Printed:
-    table, *_ = plan_tables.build_plan_tables(make_case_plan(case))
+    table, *_ = plan_tables.build_plan_tables(make_plan(case))
     return dict(zip(table.header, table.rows[0], strict=True))
 
 
 def print_plan_page(case: LawCase) -> Printed:
-    page = plan_page.render_plan_page(make_case_plan(case), "Layouts").decode()
+    page = plan_page.render_plan_page(make_plan(case), "Layouts").decode()
     return read_page_table(page, "layouts-table")
 
 
-def make_case_plan(case: LawCase) -> LayoutPlan:
+def make_plan(case: LawCase) -> LayoutPlan:
     """Make a plan whose only layout has the figures of a run."""
     row = make_study_row(case)
-    values = {f.name: row[f.name] for f in fields(LayoutFigures)}
     layout = LayoutRow(LayoutCandidate({"data": 2}, {"remat": "full"}), "estimated")
-    layout.fused, layout.bound = LayoutFigures(**values), StepBound(1e-9, 0.0, 1)
+    layout.fused = LayoutFigures.from_row("fused", row, "step.mlir")
+    layout.bound = StepBound(1e-9, 0.0, 1)
     return LayoutPlan(NODE, None, 2, rank_rows([layout]), 1_000_000)
 
 
 def print_study(case: LawCase) -> Printed:
     """Format each column that a study of programs may have."""
-    row = {**make_study_row(case), "efficiency": 0.9}
-    return {column.header: column.text(row[column.name]) for column in list_study_columns()}
+    row = make_study_row(case)
+    columns = [c for c in list_study_columns() if c.name in row]
+    return {column.header: column.text(row[column.name]) for column in columns}
 
 
 def list_study_columns() -> list[StudyColumn]:
@@ -274,7 +259,7 @@ def list_study_columns() -> list[StudyColumn]:
 
 PRINTERS: Mapping[str, Callable[[LawCase], Printed]] = {
     "summary": print_summary, "page": print_page, "show": print_show, "compare": print_compare,
-    "changes": print_changes, "sweep page": print_sweep_page, "plan": print_plan,
+    "changes": print_changes, "sweep": print_sweep_page, "plan": print_plan,
     "plan page": print_plan_page, "study": print_study,
 }  # fmt: skip
 
@@ -287,24 +272,15 @@ def check_labels(place: str, case: LawCase) -> None:
     declared = list_labels(place)
     missing, unknown = set(declared) - set(printed), set(printed) - set(declared)
     assert not missing and not unknown, f"missing {missing}, unknown {unknown}"
-    row = {**make_study_row(case), "bound_s": 1e-9, "efficiency": 0.9}
-    values = {**row, **flatten_figures(case.result.figures)}
-    for label, (figure, unit) in declared.items():
-        text, expected = printed[label], UNITS[unit](values[figure.name])
-        assert is_same_text(text, expected), f"{label}: {text}, not {expected}"
-
-
-def is_same_text(text: str, expected: str) -> bool:
-    """Return whether a text begins with a figure; of an amount of money rounded to its digits."""
-    if expected.endswith(" USD"):
-        shown, exact = float(text.split()[0]), float(expected.split()[0])
-        return math.isclose(shown, exact, rel_tol=5e-3, abs_tol=5e-4)
-    return text.startswith(expected)
+    for label, figure in declared.items():
+        value = get_figure(case.result.figures, figure.name)
+        texts = figure.format(value), figure.format_cell(value)
+        assert printed[label].startswith(texts), f"{label}: {printed[label]}, not {texts}"
 
 
 @pytest.mark.parametrize("place", PRINTERS)
 def test_labels(place: str, case: LawCase) -> None:
-    assert set(PRINTERS) == set(figures.PLACES) == set(FACT_LABELS)
+    assert set(PRINTERS) == set(FACT_LABELS)
     check_labels(place, case)
 
 
@@ -329,10 +305,10 @@ def check_addition(first: Body, second: Body, seed: int) -> None:
             step["price_per_hour"] = STEP["price_per_hour"]
             case = law_cases.run_program(path, text, setting={"seed": seed}, memory=True, **step)
             flat.append(flatten_figures(case.result.figures))
-        peaks = {figures["derived.peak_flops_per_s"] for figures in flat}
+        peaks = {values["derived.peak_flops_per_s"] for values in flat}
         for figure in FIGURES:
             if figure.rule != "ratio" or len(peaks) == 1:
-                check_rule(figure, *(figures.get(figure.name) for figures in flat))
+                check_rule(figure, *(values.get(figure.name) for values in flat))
 
 
 def check_rule(figure: Figure, first: Any, second: Any, both: Any) -> None:
@@ -356,65 +332,72 @@ def check_rule(figure: Figure, first: Any, second: Any, both: Any) -> None:
         )
     elif figure.rule == "largest":
         assert both >= max(first, second), (figure.name, first, second, both)
-    elif figure.rule == "of all":
+    elif figure.rule == "same":
         assert first == second == both, figure.name
 
 
 # Mutants.
 
 
-def drop_key(module: Any, name: str, key: str) -> Callable[[pytest.MonkeyPatch], None]:
-    """Return a mutant in which the table of a module lacks a figure."""
+def show_elsewhere(name: str, *places: str) -> Callable[[pytest.MonkeyPatch], None]:
+    """Return a mutant in which a figure is not shown at some places."""
 
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
-        table = getattr(module, name)
-        kept = [entry for entry in table if entry != key]
-        assert len(kept) < len(table)
-        rest = {entry: table[entry] for entry in kept} if isinstance(table, dict) else tuple(kept)
-        monkeypatch.setattr(module, name, rest)
+        shown = figures.list_figures
+
+        def forget(place: Any, table: str = "") -> list[Figure]:
+            return [f for f in shown(place, table) if f.name != name or place not in places]
+
+        for module in (run_summary_tables, run_overview, plan_tables, plan_page, sweep_page):
+            monkeypatch.setattr(module, "list_figures", forget)
 
     return patch
+
+
+def print_other_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a table print the value of another figure."""
+    get_value = plan_tables.get_value
+
+    def get_wrong_share(row: Any, figure: Figure) -> Any:
+        return 0.5 if figure.unit == "share" else get_value(row, figure)
+
+    monkeypatch.setattr(plan_tables, "get_value", get_wrong_share)
 
 
 def add_unknown_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let run.json have a figure that is not in the list."""
     original = run_summary.to_summary_json
-    monkeypatch.setattr(
-        run_summary, "to_summary_json", lambda summary: {**original(summary), "host_s": 1.0}
-    )
-
-
-def print_other_unit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a table print a share as a number."""
-    monkeypatch.setitem(plan_tables.FIGURE_COLUMNS, "mfu", ("MFU", str))
+    for module in (run_summary, run_results):
+        monkeypatch.setattr(
+            module, "to_summary_json", lambda *_: {**original(*_), "host_s": 1.0}, raising=False
+        )
 
 
 def add_as_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the energy of a step be that of the largest op."""
-    monkeypatch.setattr(
-        aggregate, "math", SimpleNamespace(fsum=lambda values: max(values, default=0))
-    )
+    largest = SimpleNamespace(fsum=lambda values: max(values, default=0))
+    monkeypatch.setattr(aggregate, "math", largest)
 
 
-MUTANTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str]] = {
-    "the sweep page lacks the area": (
-        drop_key(sweep_page, "AMOUNTS", "derived.area_mm2"), "sweep page"),
-    "the page lacks HFU": (drop_key(run_overview, "DERIVED_SHARES", "hfu"), "page"),
-    "compare lacks energy": (drop_key(compare, "AMOUNTS", "derived.energy_j"), "compare"),
-    "changes lack memory": (drop_key(run_differences, "COUNTS", "memory.peak_bytes"), "changes"),
-    "plans lack rates": (drop_key(plan_tables, "FIGURE_COLUMNS", "tokens_per_s"), "plan"),
-    "plans print another unit": (print_other_unit, "plan"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("derived.area_mm2", "sweep"), ("derived.hfu", "page"), ("derived.energy_j", "summary"),
+        ("derived.tokens_per_s", "plan"),
+    ],
+)  # fmt: skip
 def test_a_missing_label_is_noticed(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mutant, place = MUTANTS[name]
-    mutant(monkeypatch)
+    show_elsewhere(name, place)(monkeypatch)
     with pytest.raises(AssertionError):
         check_labels(place, run_rich_program(tmp_path))
+
+
+def test_another_value_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    print_other_figure(monkeypatch)
+    with pytest.raises(AssertionError):
+        check_labels("plan", run_rich_program(tmp_path))
 
 
 def test_an_unknown_figure_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

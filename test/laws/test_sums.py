@@ -28,7 +28,7 @@ from hespas.estimators import aggregate
 from hespas.estimators.measure.standalone_region import build_standalone_module
 from hespas.passes import run_pipeline
 from hespas.passes.emit import module_stats, trace_program, trace_tasks
-from hespas.workflows import kernel_rows, kernel_sums, run_summary
+from hespas.workflows import kernel_rows, kernel_sums, step_facts
 from support import law_cases
 
 pytestmark = pytest.mark.slow
@@ -145,14 +145,14 @@ def test_measured_branches_are_those_that_are_charged() -> None:
 
 def find_ops(module: ir.Module, name: str) -> list[ir.Operation]:
     """Find the ops of a name, in order."""
-    found: list[ir.Operation] = []
+    ops: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        found.extend([op] if op.name == name else [])
+        ops.extend([op] if op.name == name else [])
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
-    return found
+    return ops
 
 
 # A program with everything, for the mutants and for what is printed.
@@ -245,8 +245,10 @@ def forget_total(name: str) -> Mutant:
 
 def forget_run_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let run.json have the time of the largest kind instead of that of all."""
-    largest = property(lambda summary: summary.list_time_shares("op")[0][1])
-    monkeypatch.setattr(run_summary.RunSummary, "time_ns", largest)
+    largest = property(
+        lambda facts: 1e-9 * max(r["time_ns"] for r in facts.stats["kinds"].values())
+    )
+    monkeypatch.setattr(step_facts.StepFacts, "compute_s", largest)
 
 
 def _list_users(name: str, value: Any) -> Iterator[Any]:

@@ -246,6 +246,22 @@ def test_a_log_without_its_beginning(tmp_path, job):
     assert "no times of single nodes" in notes[0]
 
 
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        ({}, "wrote no log"),
+        ({"log.log": ""}, "wrote no log"),
+        ({"log.log": "x", "log.10.log": "y"}, "kept only the last 110 MB of its log"),
+        ({"log.log": "x"}, "has a log without the times of all devices"),
+    ],
+)
+def test_why_there_are_no_times_of_single_nodes(tmp_path, files, reason):
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert astra_output.read_node_times(tmp_path, 2) is None
+    assert astra_output.explain_missing_times(tmp_path) == reason
+
+
 def test_rotated_logs_are_read_in_order(tmp_path):
     lines = LOG.splitlines(keepends=True)
     for name, part in (

@@ -1,6 +1,7 @@
 """The published tools' names: flags, configuration files, printed lines."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from hespas.dialects.mlir import ir
 from hespas.tools import hespas
 from hespas.tools.console_scripts import run_tool_main
 from hespas.tools.published import (
+    estimator_command,
     hespas_chakra_gen,
     hespas_mlir_analyzer,
     hespas_mlir_splitter,
@@ -37,6 +39,7 @@ def test_analyzer_prints_the_published_lines(place, capsys):
     out = capsys.readouterr().out.splitlines()
     assert "  stablehlo.dot_general.........:     2" in out
     assert out[0] == "MLIR Analysis Results:"
+    assert out[2:5] == ["Unique Operators   : 4", "", "Operator Histogram:"]
     assert out[-1] == "  Total Operators...............:     6"
     assert run_tool_main(hespas_mlir_analyzer.main, ["-f", "csv", "-e", "-s", "step.mlir"]) == 0
     assert "stablehlo.all_reduce(tensor<64x256xbf16>),1" in capsys.readouterr().out
@@ -53,7 +56,8 @@ def test_splitter_writes_pieces_that_parse(place, capsys, context):
     config = write_config(estimator={"method": "xla", "hardware": {"translate": {}}})
     assert run_tool_main(hespas_mlir_splitter.main, [config, "--print_meta"]) == 0
     out = capsys.readouterr().out
-    assert "Number of splits: 3" in out and '"collective": "stablehlo.all_reduce"' in out
+    assert out.startswith("Parsing MLIR file: step.mlir\nOutput path: out\nNumber of splits: 3\n")
+    assert '"collective": "stablehlo.all_reduce"' in out
     names = read_output_files("out").keys()
     assert names == {f"mini_module_{i}.{e}" for i in range(3) for e in ("mlir", "json")} | {
         "mine.txt"
@@ -106,7 +110,9 @@ def test_chakra_gen_prints_results_on_stdout_and_log_on_stderr(place, capsys):
     assert written.keys() == traces | {"comm_group.json", "module_stats.json"}
     assert run_tool_main(hespas_chakra_gen.main, [*argv, "--log-level", "warning"]) == 0
     second_output = capsys.readouterr()
-    assert second_output.err == "" and second_output.out == out
+    assert second_output.err == ""
+    assert second_output.out.splitlines()[:-1] == out.splitlines()[:-1]
+    assert re.fullmatch(r"Took \d+\.\d{3}s", out.splitlines()[-1])
     assert read_output_files("out") == written
 
 
@@ -145,12 +151,109 @@ def test_the_target_has_two_spellings(place, key):
     assert read.method.to_estimator_settings() == {"device": "cuda"}
 
 
-@pytest.mark.parametrize("method", ["roofline", "xla", "iree"])
+METHODS = ("roofline", "xla", "iree", "cocossim", "onnxim", "zigzag_onnx")
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_published_estimator_commands_name_what_to_use(method):
     command = [sys.executable, "-m", f"hespas.estimator.{method}_estimator", "--config-file", "c"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2 and done.stderr.count("\n") == 1
-    assert f"hespas run --mlir FILE --estimator {method}" in done.stderr
+    estimator = method.removesuffix("_onnx")
+    assert f"hespas run --mlir FILE --estimator {estimator}" in done.stderr
+
+
+def estimate(method, *flags):
+    return run_tool_main(
+        lambda argv: estimator_command.run_estimator_command(method, argv), [*flags]
+    )
+
+
+def test_an_estimator_command_estimates_without_traces(place, capsys):
+    """By a file, by flags that override it, or by flags alone."""
+    assert run_tool_main(hespas_chakra_gen.main, [write_config()]) == 0
+    wanted = lines(capsys.readouterr().out)["Compute Runtime Estimation"]
+    table = json.dumps(HARDWARE["per_datatype_flops"])
+    rates = ("--peak-flops", "9.7e12", "--per-datatype-flops", table)
+    for flags in (
+        ("--config-file", "config.json"),
+        ("--config-file", write_config("slow.json", hardware={"memory_bandwidth": 1}),
+         "--memory-bandwidth", "1555e9"),
+        ("--mlir-file", "step.mlir", *rates, "--memory-bandwidth", "1555e9"),
+    ):  # fmt: skip
+        assert estimate("roofline", *flags) == 0
+        printed = capsys.readouterr().out
+        assert lines(printed)["Compute Runtime Estimation"] == wanted
+        seconds = re.fullmatch(r"Execution of module completed: (.*)s", printed.splitlines()[-1])
+        assert float(seconds[1]) == pytest.approx(float(wanted[:-3]) * 1e-6, rel=1e-3)
+    assert estimate("roofline", "--config-file", "A100_SXM_40GB", "--mlir-file", "step.mlir") == 0
+    assert {path.name for path in Path().iterdir()} == {
+        "config.json", "out", "slow.json", "step.mlir"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("method", "flags", "message"),
+    [
+        ("roofline", (), "no device is given; name a --config-file; hespas run --mlir FILE"),
+        ("roofline", ("--memory-bandwidth", "x", "--peak-flops", "1"),
+         "flags: error: 'perf_estimator.hardware.memory_bandwidth' is \"x\""),
+        ("xla", ("--config-file", "config.json"), "config.json: error: the file is not of"),
+        ("cocossim", ("--config-file", "TPUv3/cocossim", "--mlir-file", "step.mlir"),
+         "build it from github.com/mc186/cocossim"),
+        ("onnxim", ("--roofline-peak-flops", "1e12", "--roofline-memory-bandwidth", "1e12",
+                    "--frequency", "940", "--mlir-file", "step.mlir"),
+         "flags: error: 'perf_estimator.hardware.frequency' is \"940\""),
+        ("roofline", ("--per-datatype-flops", "{bf16}"), "{bf16} is not valid JSON"),
+        ("roofline", ("--config-file", "number.json", "--peak-flops", "1"),
+         "number.json: error: 'perf_estimator' is 5"),
+    ],
+)  # fmt: skip
+def test_what_an_estimator_command_cannot_do_is_named(
+    place, capsys, monkeypatch, method, flags, message
+):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("HESPAS_COCOSSIM", raising=False)
+    write_config()
+    write_config("number.json", perf_estimator=5)
+    assert estimate(method, *flags) in (1, 2)
+    assert message in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_one_rate_is_meant_for_all_types(place, capsys):
+    """Types are reported where a table lacks them, or where the file asks for it."""
+    rate = {"peak_flops": 1e12, "memory_bandwidth": 1e12}
+    table = {"per_datatype_flops": {"f32": 1e12}}
+    for hardware, is_reported in (
+        (rate, False),
+        ({**rate, "warn_on_unknown_type": True}, True),
+        ({**rate, **table}, True),
+        ({**rate, **table, "warn_on_unknown_type": False}, False),
+    ):
+        config = method("roofline", hardware)
+        assert run_tool_main(hespas_chakra_gen.main, [config]) == 0
+        assert ("config has no own rate for this type: matrix.bf16" in capsys.readouterr().err) == (
+            is_reported
+        )
+    flags = ["--setting", "peak_flops=1e12", "--setting", "memory_bandwidth=1e12"]
+    argv = ["run", "--mlir", "step.mlir", "--estimator", "roofline", "--output", "run", *flags]
+    assert run_tool_main(hespas.main, argv) == 0
+    assert "no own rate" not in capsys.readouterr().err
+
+
+def test_a_configuration_without_a_device_contradicts_no_program(place, capsys):
+    """Nobody knows whether it is the device that XLA has optimised the program for."""
+    optimised = PROGRAM.replace(
+        "attributes {", 'attributes {hespas.facts = {optimised_for = "A100_SXM_40GB"}, '
+    )
+    Path("step.mlir").write_text(optimised)
+    flags = ("--mlir_file", "step.mlir", "--output", "out")
+    for config, is_other in ((write_config(), False), ("A100_SXM_40GB", False),
+                             ("H100_80GB", True)):  # fmt: skip
+        assert run_tool_main(hespas_chakra_gen.main, [config, *flags]) == 0
+        err = capsys.readouterr().err
+        assert ("XLA has optimised the program for A100_SXM_40GB, and the node" in err) == is_other
+        assert ("--form fuse to hespas run CONFIG" in err) == is_other
 
 
 def test_clean_removes_our_outputs_only(place, capsys):
@@ -328,10 +431,21 @@ def test_the_cache_of_what_is_measured(place):
 
 
 def test_regions_are_measured_by_xla(place, capsys):
+    """A region that is measured as a whole has the names of its ops."""
     pytest.importorskip("jax")
     config = method("xla", {"sample": 1, "translate": {"target-backends": "cpu"}})
     assert run_tool_main(hespas_chakra_gen.main, [config, "--split_fn", "linear_split"]) == 0
     out = capsys.readouterr().out
+    _, _, shares = out.partition("Op time proportions:\n")
+    assert shares.splitlines()[0].split(":")[0].strip() == "stablehlo.dot_general, stablehlo.tanh"
+    times = re.search(
+        r"^Total estimator time taken vs cached time: (.*) s vs total time \(without caching\): "
+        r"(.*) s \((.*) % reduction\)$", out, re.M,
+    )  # fmt: skip
+    taken_s, uncached_s, reduction = map(float, times.groups())
+    assert 0 < taken_s < uncached_s and reduction == pytest.approx(
+        100 * (1 - taken_s / uncached_s), abs=0.1
+    )
     assert "utilisation" not in out and float(lines(out)["Compute Runtime Estimation"][:-3]) > 0
     assert run_tool_main(hespas.main, ["show", "out"]) == 1  # the published tool leaves no module
 
@@ -346,6 +460,8 @@ def test_flags_of_run_are_heeded(place, capsys):
     assert run_tool_main(hespas.main, ["run", config, "--fuse", "--json"]) == 0
     fused = json.loads(capsys.readouterr().out)
     assert "mhlo.fusion" in fused["compute_s_by"]["op"]
+    assert run_tool_main(hespas.main, ["run", config, "--form", "fuse", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["compute_s"] == fused["compute_s"]
     assert (
         run_tool_main(hespas.main, ["run", config, "--setting", "memory_bandwidth=1e9", "--json"])
         == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,10 +13,12 @@ from hespas.dialects.attr_codec import read_program_facts, write_program_facts
 from hespas.support.errors import HespasError
 from hespas.tools import hespas
 from hespas.workflows import api, step_energy
-from hespas.workflows.derived_figures import (
+from hespas.workflows.figures import compute_figures
+from hespas.workflows.run_summary import to_summary_json
+from hespas.workflows.step_facts import (
+    StepFacts,
     StepWork,
     compute_scaling_efficiency,
-    derive_step_figures,
     list_figure_warnings,
 )
 
@@ -35,14 +38,27 @@ STATS = {
 WORK = StepWork(1.2e12, 2000, None, 3.6)
 
 
+def make_facts(stats, step_s, node, work):
+    """The facts of a step of so many seconds; None if it was not simulated."""
+    return StepFacts(stats=stats, node=node, work=work, simulated={"step_time_s": step_s})
+
+
+def derive(stats, step_s, node, work):
+    """The derived figures of a step by name, and the model of its energy."""
+    facts = make_facts(stats, step_s, node, work)
+    figures = compute_figures(facts, "derived.")["derived"]
+    more = {"energy_model": facts.energy.energy_model, "peak_dtype": facts.peak_dtype}
+    return SimpleNamespace(**figures, **more)
+
+
 def test_model_and_hardware_utilisation_are_told_apart():
-    figures = derive_step_figures(STATS, 1.0, NODE, WORK)
+    figures = derive(STATS, 1.0, NODE, WORK)
     assert (figures.peak_dtype, figures.peak_flops_per_s) == ("bf16", 1e12)
     assert figures.executed_flops == 4 * 600_000_000_000  # no integers
     assert figures.mfu == pytest.approx(1.2e12 / 4e12)
     assert figures.hfu == pytest.approx(2.4e12 / 4e12)
-    assert derive_step_figures(STATS, 1.0, NODE, StepWork()).mfu is None
-    assert derive_step_figures(STATS, 1.0, NODE, StepWork()).hfu == figures.hfu
+    assert derive(STATS, 1.0, NODE, StepWork()).mfu is None
+    assert derive(STATS, 1.0, NODE, StepWork()).hfu == figures.hfu
 
 
 def test_faster_types_count_at_their_own_rate():
@@ -54,52 +70,50 @@ def test_faster_types_count_at_their_own_rate():
             "dtypes": {"bf16": {"executed_flops": int(bf16)}, "f8": {"executed_flops": int(f8)}},
         }
         least_s = bf16 / 1e12 + f8 / 2e12
-        figures = derive_step_figures(stats, least_s, node, StepWork())
+        figures = derive(stats, least_s, node, StepWork())
         assert figures.hfu is not None and figures.hfu <= 1 + 1e-9
         if figures.peak_dtype == "bf16":
             assert figures.hfu == pytest.approx(1)
 
 
 def test_contradictions_are_warnings():
-    assert list_figure_warnings(derive_step_figures(STATS, 0.6, NODE, WORK), NODE) == []
-    (warning,) = list_figure_warnings(derive_step_figures(STATS, 0.5, NODE, WORK), NODE)
+    assert list_figure_warnings(make_facts(STATS, 0.6, NODE, WORK)) == []
+    (warning,) = list_figure_warnings(make_facts(STATS, 0.5, NODE, WORK))
     assert "an HFU of 120.0 % is impossible" in warning and "node n" in warning
     causal = replace(WORK, model_flops=2.5e12)
-    (warning,) = list_figure_warnings(derive_step_figures(STATS, 1.0, NODE, causal), NODE)
+    (warning,) = list_figure_warnings(make_facts(STATS, 1.0, NODE, causal))
     assert "executes 2.400 TFLOP, fewer than the 2.500 TFLOP" in warning and "masked" in warning
 
 
 def test_rates_and_cost():
-    figures = derive_step_figures(STATS, 0.5, NODE, WORK)
+    figures = derive(STATS, 0.5, NODE, WORK)
     assert figures.tokens_per_s == 4000
     assert figures.samples_per_s is None
     assert figures.cost_usd == pytest.approx(4 * 0.5 * 3.6 / 3600)
 
 
 def test_nothing_is_made_up():
-    figures = derive_step_figures(STATS, None, NODE, WORK)  # communicates, and was not simulated
-    assert not figures.has_step_figures
-    assert derive_step_figures(STATS, 1.0, None, StepWork(1e12)).mfu is None
-    assert derive_step_figures(STATS, 1.0, replace(NODE, tdp_w=None), WORK).energy_j is None
+    figures = derive(STATS, None, NODE, WORK)  # communicates, and was not simulated
+    names = ("mfu", "hfu", "tokens_per_s", "samples_per_s", "energy_j", "cost_usd")
+    assert not any(getattr(figures, name) for name in names)
+    assert derive(STATS, 1.0, None, StepWork(1e12)).mfu is None
+    assert derive(STATS, 1.0, replace(NODE, tdp_w=None), WORK).energy_j is None
 
 
 def test_a_program_without_communication_needs_no_simulation():
     alone = {**STATS, "totals": {**STATS["totals"], "comm_ops": 0}}
-    assert derive_step_figures(alone, None, NODE, WORK).tokens_per_s == 4000
+    assert derive(alone, None, NODE, WORK).tokens_per_s == 4000
 
 
 def test_energy_says_what_it_is_made_from():
-    most = derive_step_figures(STATS, 1.0, NODE, WORK)
+    most = derive(STATS, 1.0, NODE, WORK)
     assert (most.energy_j, most.energy_model) == (400, step_energy.AT_MOST)
-    idle = derive_step_figures(STATS, 1.0, replace(NODE, idle_w=20), WORK)
+    idle = derive(STATS, 1.0, replace(NODE, idle_w=20), WORK)
     assert (idle.energy_j, idle.energy_model) == (4 * (50 + 10), step_energy.LIMITS)
     totals = {**STATS["totals"], "energy_nj": 30e9}
-    model = derive_step_figures({**STATS, "totals": totals}, 1.0, replace(NODE, idle_w=20), WORK)
+    model = derive({**STATS, "totals": totals}, 1.0, replace(NODE, idle_w=20), WORK)
     assert (model.energy_j, model.energy_model) == (4 * (30 + 10), step_energy.ANNOTATED)
-    assert (
-        derive_step_figures({**STATS, "totals": totals}, 1.0, NODE, WORK).energy_model
-        == step_energy.AT_MOST
-    )
+    assert derive({**STATS, "totals": totals}, 1.0, NODE, WORK).energy_model == step_energy.AT_MOST
 
 
 def test_what_is_given_goes_before_what_is_known():
@@ -188,7 +202,7 @@ def estimate_figures(text, node, tmp_path, **settings):
     path = tmp_path / "quantised.mlir"
     path.write_text(text)
     summary = api.run(mlir=str(path), node=node, output=str(tmp_path / "out"), **settings)
-    return summary.derived.to_json(), summary.warnings
+    return to_summary_json(summary)["derived"], summary.warnings
 
 
 @pytest.mark.parametrize("form", ["as-is", "fuse"])

@@ -9,6 +9,7 @@ in one folder for each page. A ``text`` block after one shows (part of) its outp
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import os
 import re
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import pytest
 from support.paths import ROOT
+from support.record import check_record, hide_places
 from support.tool_commands import ToolOutput, parse_pipe, run_command
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
@@ -38,7 +40,7 @@ def matches(expected: str, output: str) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", RUNNABLE, ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: name_page(page))
 def test_examples_run(page, tmp_path, monkeypatch):
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "examples").symlink_to(ROOT / "docs" / "examples")
@@ -48,11 +50,13 @@ def test_examples_run(page, tmp_path, monkeypatch):
     # The entry point of the plug-in, for an installation that is older than it.
     monkeypatch.setenv("PYTEST_PLUGINS", "hespas.tools.pytest_plugin")
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
-    output = ""
+    output, printed = "", {}
     for kind, text in blocks(page):
         if kind in ("sh", "sh fails", "python"):
             done = run_python(text) if kind == "python" else run_script(text)
             output = done.out + done.err
+            lines = [] if MEASURED.search(text + output) else list_figure_lines(output)
+            printed[f"{len(printed) + 1}: {text.splitlines()[0]}"] = lines
             assert done.code == (kind == "sh fails"), f"{text}\n{output}"
         elif "=" in kind:
             file = Path(kind.split("=")[1])
@@ -60,6 +64,37 @@ def test_examples_run(page, tmp_path, monkeypatch):
             sys.modules.pop(file.stem if file.suffix == ".py" else "", None)
         elif kind == "text" and output:
             assert matches(text, output), f"expected\n{text}\nbut\n{output}"
+    if page.name not in MEASURED_PAGES:
+        check_record("documentation", name_page(page), printed)
+
+
+# Their examples measure on this machine, or print what depends on its packages.
+MEASURED_PAGES = ("calibrate.md", "own-estimator.md", "profile.md", "simulator-zigzag.md")
+# What differs between two runs: times and memory of the work itself, and places.
+VOLATILE = re.compile(
+    r"lowered in .*|(?<=computed) .*|(?<=devices, )[0-9.]+ s:|\"lower_\w+\": .*|"
+    r"- \d+ programs.*|[Tt]ook .*|estimating \S+|"
+    r"=+ \d+ (passed|failed).*|\S*/pytest-\S*|0x[0-9a-f]+|"
+    r"\d+ min left.*|File \".*|is not installed in .*|\S*es_run_docs\S*"
+)
+# In the examples and outputs of what is of this machine.
+MEASURED = re.compile("deviation of repetitions|hespas measure doctor")
+MAX_LINES = 60  # of longer outputs, such as lists of all presets, their digest is recorded
+
+
+def list_figure_lines(output: str) -> list[str]:
+    """Return the lines of an output that have a number, without what differs between two runs."""
+    lines = [
+        " ".join(VOLATILE.sub("...", hide_places(line)).split()) for line in output.splitlines()
+    ]
+    lines = [line for line in lines if re.search(r"\d", line)]
+    if len(lines) <= MAX_LINES:
+        return lines
+    return [hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]]
+
+
+def name_page(page: Path) -> str:
+    return str(page.relative_to(ROOT))
 
 
 # What concerns the lines after it, so that bash has to run all of them at once.

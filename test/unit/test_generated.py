@@ -38,18 +38,35 @@ def assert_valid(name: str, data: object) -> None:
 
 
 @pytest.mark.parametrize("path", generate_pages.GENERATORS)
-def test_generated_file_is_current(path):
-    texts = generate_pages.render_generated_files([path])
-    assert (ROOT / path).read_text("utf-8") == texts[path], "run make generate"
+def test_generated_page_is_current(path):
+    assert (ROOT / path).read_text("utf-8") == generate_pages.render_page(path), "run make generate"
 
 
-def test_schemas_are_current():
-    schemas_folder = CONFIGS / "schemas"
-    shipped = {
-        f"configs/schemas/{path.name}": path.read_text("utf-8")
-        for path in schemas_folder.glob("*.json")
-    }
-    assert shipped == generate_pages.render_generated_files([]), "run make generate"
+def test_generated_file_sets_are_current():
+    assert not [*generate_pages.find_stale_sets()], "run make generate"
+
+
+def test_a_stale_file_is_named_and_fails_the_check(tmp_path, monkeypatch, capsys):
+    """A file that differs, is missing, or is left over; without ``--check`` each is mended."""
+    monkeypatch.setattr(generate_pages, "ROOT", tmp_path)
+    monkeypatch.setattr(generate_pages, "GENERATORS", {})
+    assert generate_pages.main([]) == 0
+    node = tmp_path / "configs/nodes/A100_SXM_40GB/roofline/config.json"
+    current = node.read_text()
+    assert current == (CONFIGS / "nodes/A100_SXM_40GB/roofline/config.json").read_text()
+    node.write_text(current.replace("156e12", "157e12"))
+    missing = tmp_path / "configs/systems/TPUv3_2/astra-sim/network.yml"
+    missing.unlink()
+    left_over = tmp_path / "configs/systems/NoSuch/astra-sim/network.yml"
+    left_over.parent.mkdir(parents=True)
+    left_over.write_text("")
+    names = sorted(str(path.relative_to(tmp_path)) for path in (node, missing, left_over))
+    capsys.readouterr()
+    assert generate_pages.main(["--check"]) == 1
+    assert sorted(capsys.readouterr().out.split()) == names
+    assert generate_pages.main([]) == 0
+    assert node.read_text() == current and missing.exists() and not left_over.exists()
+    assert generate_pages.main(["--check"]) == 0
 
 
 def test_cli_page_has_every_command_and_option():

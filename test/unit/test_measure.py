@@ -91,7 +91,7 @@ def test_the_cache_saves_every_worker_call(measured, tmp_path):
     assert counts(statistics) == (4, 1, 2, 0, 2, 0)
     assert len(calls(log)) == 2
     assert str(first) == str(second)
-    assert statistics.uncached_s > 0
+    assert statistics.uncached_s > statistics.elapsed_s
 
 
 @pytest.mark.parametrize("changed", [{"mark": "x"}, {"device": "another device"}])

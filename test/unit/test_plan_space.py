@@ -233,7 +233,10 @@ def test_the_search_finds_the_best(layouts: list[tuple[float, float, bool]], top
 
     def estimate_rows(chosen: list[LayoutRow], form: str) -> None:
         for row in chosen:
-            row.status, row.fused = "estimated", LayoutFigures(form, times_s[id(row)])
+            row.status, row.fused = (
+                "estimated",
+                LayoutFigures(form, {"step_time_s": times_s[id(row)]}),
+            )
 
     search.estimate_rows = estimate_rows  # type: ignore[method-assign]
     search.estimate_best(rows)
@@ -282,11 +285,11 @@ def test_a_node_without_a_compiler_compiles_only_if_asked() -> None:
 def make_plan() -> LayoutPlan:
     """A plan of three ranked layouts, two of them on the front, and one that is pruned."""
     figures = [(1.0, 40e9), (2.0, 20e9), (3.0, 30e9)]
-    rows = [
-        LayoutRow(LayoutCandidate({"data": 8 // t}, {"remat": "full"}), "estimated",
-                  fused=LayoutFigures("fused", step_s, mfu=0.5, peak_bytes=size))
-        for t, (step_s, size) in zip((1, 2, 4), figures, strict=True)
-    ]  # fmt: skip
+    rows = []
+    for t, (step_s, size) in zip((1, 2, 4), figures, strict=True):
+        values = {"step_time_s": step_s, "mfu": 0.5, "peak_bytes": size}
+        candidate = LayoutCandidate({"data": 8 // t}, {"remat": "full"})
+        rows.append(LayoutRow(candidate, "estimated", fused=LayoutFigures("fused", values)))
     slow = LayoutCandidate({"data": 1}, {"remat": "full"})
     pruned = LayoutRow(slow, "pruned", "bound 4 s is above", StepBound(4.0, 0.0, 0))
     return LayoutPlan("H100_80GB", "HGX_H100_8", 8, rank_rows([pruned, *reversed(rows)]), 80e9)

@@ -352,8 +352,8 @@ def test_what_follows_from_a_run_is_on_a_card(place, tmp_path):
     page = parse((tmp_path / "p.html").read_text())
     items = page.one("ul", class_="cards").all("li")
     cards = {item.one("span", class_="name").text: item.text for item in items}
-    assert "43.2 %" in cards["MFU"] and "1.500 M/s" in cards["tokens"]
-    assert "0.001 USD" in cards["cost of a step"] and "2 USD per hour" in cards["cost of a step"]
+    assert "43.2 %" in cards["MFU"] and "1,500,000/s" in cards["tokens"]
+    assert "0.001 USD" in cards["cost"] and "2 USD an hour" in cards["cost"]
     assert "3 ops have no estimate" in page.one("div", role="alert").text
     assert "<i>careful</i>" in page.text
 
@@ -410,7 +410,7 @@ def test_columns_that_are_equal_in_all_cells_take_no_width():
     section = page.one("section", id="cells")
     titles = [head.text for head in section.all("th")]
     assert titles == ["Node", "Step", "Of shortest", "Of peak"]
-    note = "Equal in all cells: Devices 4, Compute 10.000 ms, Exposed 50.0 %."
+    note = "Equal in all cells: Devices 4, Compute 10.000 ms, Share 50.0 %."
     assert section.one("p", class_="note").text == note
     single = parse(sweep_page.render_sweep_page(make_sweep({"cell.node": "A100"})).decode())
     assert not single.all("section", id="grid")  # it would compare each program with itself

@@ -8,6 +8,7 @@ import json
 from importlib.util import find_spec
 
 import pytest
+from support.paths import ROOT
 
 from hespas.support.errors import HespasError, UsageError
 from hespas.tools import hespas
@@ -116,3 +117,24 @@ def test_studies_are_listed(capsys):
     assert "operators" in capsys.readouterr().out
     with pytest.raises(UsageError, match="no study is called 'operator'; did you mean 'operators'"):
         hespas.main(["study", "operator"])
+
+
+def test_the_table_of_the_docs_is_what_the_command_prints(tmp_path):
+    """Its roofline and closed forms, which need no simulator."""
+    columns = ["roofline", "systolic", "systolic{variant=scalesim}", "systolic{variant=cocossim}"]
+    flags = [word for name in columns for word in ("--estimator", name)]
+    assert run(*flags, "--csv", str(tmp_path / "operators.csv")) == 0
+    with (tmp_path / "operators.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    times_us = {
+        (f"{row['m']} x {row['k']} x {row['n']}", row["estimator"]): float(row["time_s"]) * 1e6
+        for row in rows
+    }
+    page = (ROOT / "docs" / "how-to" / "studies.md").read_text()
+    table = page.partition("| M x K x N |")[2].partition("\n\n")[0].splitlines()[2:]
+    assert len(table) == len(rows) / len(columns)
+    for line in table:
+        product, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+        for name, cell in zip(columns, cells, strict=False):
+            shown = float(cell.replace(",", ""))
+            assert shown == pytest.approx(times_us[product, name], rel=0.005), (product, name)

@@ -279,6 +279,9 @@ def test_which_system_is_taken():
         program_forms.choose_system("A100_SXM_80GB", 8, ("A100_SXM_40GB_*",))
         == "A100_SXM_40GB_8GPU"
     )
+    assert program_forms.choose_system("TPUv3_core", 8, ()) == "TPUv3_4_2"
+    with pytest.raises(HespasError, match="those of --node TPUv3_core"):
+        program_forms.choose_system("TPUv3", 8, ())
     assert program_forms.choose_system("H100_80GB", 1, ()) is None
 
 

@@ -238,6 +238,8 @@ def test_systems_of_a_node():
     assert not any("H200" in name for name in of_h100)
     assert "MI300X3D_4" not in configs.list_systems_of_node("MI300X")
     assert configs.list_systems_of_node("no_such_node") == []
+    assert configs.list_systems_of_node("TPUv3_core") == ["TPUv3_2", "TPUv3_4_2"]
+    assert configs.list_systems_of_node("TPUv3") == []  # those connect cores
 
 
 def test_dimensions_are_checked():

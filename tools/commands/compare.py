@@ -18,6 +18,7 @@ from hespas.tools.commands.shared_flags import (
 
 if TYPE_CHECKING:
     from hespas.support.text_tables import TextTable
+    from hespas.workflows.figures import Figure
     from hespas.workflows.gate.budget_check import BudgetLimits, BudgetViolation, GrowthLimit
     from hespas.workflows.run_comparison import ComparedResult, ComparisonRequest
     from hespas.workflows.run_results import RunResult
@@ -41,14 +42,6 @@ name of the node.
   hespas compare before after --changes --fail-above 3%
 """
 NAMES = ("program", "node", "system", "split", "estimator", "devices")  # settings of a result
-SHARES = {  # figures of a run, and their titles
-    "exposed_share": "share", "flops_utilisation": "of peak", "derived.mfu": "MFU",
-    "derived.hfu": "HFU",
-}  # fmt: skip
-AMOUNTS = {  # figures of a run, and their titles and units
-    "derived.tokens_per_s": ("tokens/s", ""), "derived.samples_per_s": ("samples/s", ""),
-    "derived.energy_j": ("energy", "J"), "memory.peak_bytes": ("memory", "B"),
-}  # fmt: skip
 
 
 def build_parser() -> CommandParser:
@@ -294,30 +287,26 @@ def _build_comparison_table(compared_results: Sequence[ComparedResult]) -> TextT
 
 def _list_figure_columns(measure: str) -> Iterator[tuple[str, CellFormatter]]:
     """Yield the title of each column of figures, and the function that formats its cells."""
-    from hespas.support.text_tables import format_percent, format_scaled, format_seconds
+    from hespas.support.text_tables import format_percent
+    from hespas.workflows.figures import BY_NAME, format_band, list_figures
 
-    def format_figure(key: str, format_value: Callable[[Any], str]) -> CellFormatter:
-        return lambda compared: _format_optional(compared.result.get_figure(key), format_value)
+    def format_figure(figure: Figure) -> CellFormatter:
+        def format_cell(compared: ComparedResult) -> str | None:
+            value = compared.result.get_figure(figure.name)
+            is_absent = value is None or (figure.unit == "count" and not value)
+            return None if is_absent else figure.format_cell(value)
 
-    is_step = measure == "step_time_s"
-    yield "step" if is_step else "compute", lambda compared: format_seconds(compared.time_s)
-    yield (
-        "80 % band",
-        lambda compared: _format_optional(
-            compared.band_s, lambda band: " to ".join(map(format_seconds, band))
-        ),
-    )
+        return format_cell
+
+    time = BY_NAME[measure]
+    yield time.column_title, lambda compared: time.format(compared.time_s)
+    yield "80 % band", lambda compared: _format_optional(compared.band_s, format_band)
     yield "of first", lambda compared: _format_optional(compared.relative_time, "{:.3f}".format)
     yield "speed-up", lambda compared: _format_optional(compared.speed_up, "{:.2f} x".format)
-    if is_step:
-        yield "compute", format_figure("compute_s", format_seconds)
-        yield "exposed", format_figure("exposed_comm_s", format_seconds)
-    for key, title in SHARES.items():
-        yield title, format_figure(key, format_percent)
-    for key, (title, unit) in AMOUNTS.items():
-        yield title, format_figure(key, lambda value, unit=unit: format_scaled(value, unit).strip())
-    yield "cost", format_figure("derived.cost_usd", "{:.4g} USD".format)
-    yield "gaps", lambda compared: str(compared.result.get_figure("gaps") or "")
+    if measure == "step_time_s":
+        yield BY_NAME["compute_s"].column_title, format_figure(BY_NAME["compute_s"])
+    for figure in list_figures("compare"):
+        yield figure.column_title, format_figure(figure)
     yield "efficiency", lambda compared: _format_optional(compared.efficiency, format_percent)
 
 

@@ -48,7 +48,10 @@ def main(argv: Sequence[str]) -> int:
     )
     if kind == "table":
         print("MLIR Analysis Results:")
-        print(op_stats.render_census_table(op_census), end="")
+        head, _, rows = op_stats.render_census_table(op_census).partition("\n\n")
+        rule = head.splitlines()[0]
+        print(f"{rule}\nUnique Operators   : {op_census.unique_op_count}\n")
+        print(f"Operator Histogram:\n{rows}", end="")
     else:
         print(op_stats.render_census_csv(op_census, header=False), end="")
     return 0

@@ -20,6 +20,8 @@ def build_parser() -> CommandParser:
     parser = CommandParser("hespas_mlir_splitter", DESCRIPTION)
     add = parser.add_argument
     add("config", help="configuration file (JSON)")
+    add("--mlir_file", help="program in any format that hespas reads")
+    add("--output", dest="output_dir", help="output folder")
     add("--split_fn", dest="split_strategy", help="linear_split (default) or individual_split")
     add("--block_lim", type=int, help="most ops in a part of linear_split (default 1024)")
     add("--print_meta", action="store_true", help="print the metadata of each part")
@@ -33,13 +35,14 @@ def main(argv: Sequence[str]) -> int:
 
     from hespas.tools.published import published_config
 
-    overrides = {"split_strategy": options.split_strategy, "block_lim": options.block_lim}
+    keys = ("mlir_file", "output_dir", "split_strategy", "block_lim")
+    overrides = {key: getattr(options, key) for key in keys}
     config_file = published_config.read_published_config(options.config, overrides, estimates=False)
     program = published_config.require_config_value(
-        config_file.config, "mlir_file", "", config_file.path
+        config_file.config, "mlir_file", "or give --mlir_file", config_file.path
     )
     folder = published_config.require_config_value(
-        config_file.config, "output_dir", "", config_file.path
+        config_file.config, "output_dir", "or give --output", config_file.path
     )
 
     from hespas.support.output_folder import check_writable_folder
@@ -57,8 +60,8 @@ def main(argv: Sequence[str]) -> int:
             outcome = run_flow.execute_plan(RunPlan(program, (split,)), note, progress=progress)
         pieces = list(mini_modules.build_mini_modules(outcome.module, program))
         mini_modules.write_mini_modules(Path(folder), pieces, clean=config_file.config.clean)
-    print(f"Input file: {program}")
-    print(f"Output directory: {folder}")
+    print(f"Parsing MLIR file: {program}")
+    print(f"Output path: {folder}")
     print(f"Number of splits: {len(pieces)}")
     if options.print_meta:
         for piece in pieces:

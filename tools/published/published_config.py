@@ -9,11 +9,18 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from hespas import configs
+from hespas.configs.node_files import describe_published_node, has_node_form
 from hespas.configs.validation import validate_config
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.output_folder import check_writable_folder
 from hespas.support.suggestions import suggest_nearest
-from hespas.tools.published.published_methods import METHODS, PublishedMethod
+from hespas.tools.published.published_methods import (
+    METHODS,
+    NodeFileMethod,
+    PublishedMethod,
+    RooflineSection,
+)
 from hespas.workflows.run_config import RunConfig, load_json_object
 
 if TYPE_CHECKING:
@@ -89,19 +96,44 @@ class PublishedConfigFile:
         return replace(self, num_npus=num_npus)
 
 
+def find_config_file(file_or_name: str) -> str:
+    """Return the path of a configuration.
+
+    Args:
+        file_or_name: A file; the path ``configs/nodes/...`` of a shipped one; or the name of a
+            preset, ``NAME`` for its roofline or ``NAME/METHOD``.
+
+    Raises:
+        UsageError: No preset has this name.
+    """
+    path = configs.find_shipped_path(file_or_name)
+    if Path(path).exists() or path.endswith(".json"):
+        return path
+    for method in ("", "/roofline"):
+        file = configs.find_shipped_file(f"nodes/{file_or_name}{method}/config.json")
+        if file is not None:
+            return str(file)
+    if "/" in file_or_name:
+        return path
+    raise configs.build_unknown_name_error(
+        "preset", file_or_name, configs.list_node_presets(), "or give a configuration file"
+    )
+
+
 def read_published_config(
     path: str, overrides: dict[str, Any], *, estimates: bool = True
 ) -> PublishedConfigFile:
     """Read a configuration file; keys without effect in hespas are accepted with a note.
 
     Args:
-        path: The file.
+        path: The file, or the name of a preset; see ``find_config_file``.
         overrides: Values of flags, which replace keys of the file unless they are None.
         estimates: Whether the tool uses ``perf_estimator``; otherwise it is not checked.
 
     Raises:
         HespasError: The file cannot be read, or has a wrong key or value.
     """
+    path = find_config_file(path)
     values = load_json_object(path)
     if not estimates:
         values.pop("perf_estimator", None)
@@ -112,14 +144,18 @@ def parse_published_config(
     values: dict[str, Any], path: str, overrides: dict[str, Any]
 ) -> PublishedConfigFile:
     """Check the content of a configuration file; see ``read_published_config``."""
-    hardware = METHODS[find_method_name(values, path)]
     explicit_overrides = {name: value for name, value in overrides.items() if value is not None}
+    if has_node_form(values):
+        configs.load_node(path)
+        config = validate_config(PublishedConfig[RooflineSection], explicit_overrides, path)
+        return PublishedConfigFile(config, path, (), method=NodeFileMethod())
+    hardware = METHODS[find_method_name(values, path)]
     config = validate_config(PublishedConfig[hardware], {**values, **explicit_overrides}, path)
     _check_named_choices(config, path)
     method = config.perf_estimator.hardware if config.perf_estimator else None
     num_npus = method.num_npus if method else None
     return PublishedConfigFile(
-        config, path, tuple(_describe_ignored_keys(config)), num_npus, method
+        config, path, tuple(_describe_config(config, path)), num_npus, method
     )
 
 
@@ -164,6 +200,14 @@ def _check_named_choices(config: PublishedConfig[Any], path: str) -> None:
             where=path,
             remedy="leave the key out",
         )
+
+
+def _describe_config(config: PublishedConfig[Any], path: str) -> Iterator[str]:
+    """Yield the notes of a configuration."""
+    node = describe_published_node(path)
+    if node:
+        yield node
+    yield from _describe_ignored_keys(config)
 
 
 def _describe_ignored_keys(config: PublishedConfig[Any]) -> Iterator[str]:
@@ -252,6 +296,7 @@ def build_published_plan(
     """
     from hespas.passes.emit.emit_chakra import TRACES
     from hespas.workflows import run_plan
+    from hespas.workflows.program_form import FUSE, XLA, FormRequest
 
     config, run_flags = config_file.config, run_flags or RunConfig.model_validate({})
     if config_file.method is None and not run_flags.node:
@@ -263,6 +308,7 @@ def build_published_plan(
         **run_plan.collect_annotate_options(run_flags),
     }
     node = run_flags.node or (_to_explicit_path(config_file.path) if method.is_node else None)
+    form = run_plan.request_program_form(run_flags.model_copy(update={"node": node}))
     emit: dict[str, str | bool] = {"clean": config.clean}
     if config.output_dir:
         check_writable_folder(config.output_dir, TRACES)
@@ -275,7 +321,7 @@ def build_published_plan(
                 if config_file.num_npus
                 else []
             ),
-            *([run_plan.build_pass_step("fuse", {})] if run_flags.fuse else []),
+            *([run_plan.build_pass_step("fuse", {})] if form.form == FUSE else []),
             build_split_pass(config),
             run_plan.build_annotate_step(
                 method.estimator,
@@ -285,6 +331,7 @@ def build_published_plan(
             ),
             run_plan.build_pass_step("emit-chakra", emit),
         ),
+        form=form if form.form == XLA else FormRequest(),
         system=run_plan.load_system(run_flags.system),
         devices=config_file.num_npus,
         keep_going=run_flags.keep_going,

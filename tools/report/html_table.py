@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from hespas.support.text_tables import format_percent, format_scaled, format_seconds
 from hespas.tools.report.markup import Child, Markup, allow_breaks, join_markup, tag
+
+if TYPE_CHECKING:
+    from hespas.workflows.figures import Figure
 
 SHOWN_ROWS = 12  # number of rows before "Show all" is needed
 MIN_FILTERED_ROWS = 6  # a table with more rows has a filter
@@ -58,6 +61,12 @@ def format_share_cell(value: float | None, *, bar: bool = False) -> TableCell:
     if value is None:
         return TableCell("-")
     return TableCell(format_percent(value), value, value if bar else None)
+
+
+def format_figure_cell(figure: Figure, value: Any) -> TableCell:
+    """Format a figure in its column, which sorts a band by its low end."""
+    number = value[0] if isinstance(value, list | tuple) else value
+    return TableCell(figure.format_cell(value), number)
 
 
 def format_text_cell(value: object) -> TableCell:

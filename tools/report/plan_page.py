@@ -6,8 +6,7 @@ from hespas.support.text_tables import TextTable, format_scaled, format_seconds
 from hespas.tools.report.html_table import (
     TableCell,
     TableColumn,
-    format_share_cell,
-    format_size_cell,
+    format_figure_cell,
     format_text_cell,
     format_time_cell,
     render_facts,
@@ -16,6 +15,7 @@ from hespas.tools.report.html_table import (
 from hespas.tools.report.markup import Markup, join_markup
 from hespas.tools.report.page_frame import PageSection, render_page
 from hespas.tools.report.scatter_chart import ScatterAxis, ScatterPoint, draw_scatter_chart
+from hespas.workflows.figures import list_figures
 from hespas.workflows.planning import plan_tables
 from hespas.workflows.planning.plan_result import LayoutPlan, LayoutRow, list_label_names
 
@@ -45,10 +45,10 @@ def render_plan_page(plan: LayoutPlan, title: str) -> bytes:
 def _draw_layouts(plan: LayoutPlan) -> Markup:
     points = [
         ScatterPoint(
-            row.fused.step_time_s, row.fused.peak_bytes, row.on_front, _describe(plan, row)
+            row.fused.step_time_s, row.fused.get("peak_bytes"), row.on_front, _describe(plan, row)
         )
         for row in plan.ranked
-        if row.fused and row.fused.peak_bytes is not None
+        if row.fused and row.fused.get("peak_bytes") is not None
     ]
     axes = (
         ScatterAxis("step time", format_seconds),
@@ -81,10 +81,8 @@ def _render_layouts(plan: LayoutPlan) -> Markup:
         TableColumn("rank", "rank"),
         *(TableColumn(name, name) for name in axes),
         *(TableColumn(name, name, "text") for name in options),
-        TableColumn("step", "step"),
         TableColumn("bound", "bound"),
-        TableColumn("mfu", "MFU"),
-        TableColumn("memory", "memory"),
+        *(TableColumn(f.row_names[0], f.column_title, help=f.help) for f in list_figures("plan")),
         TableColumn("status", "status", "text"),
         TableColumn("reason", "reason", "text"),
     ]
@@ -93,15 +91,16 @@ def _render_layouts(plan: LayoutPlan) -> Markup:
 
 
 def _list_cells(row: LayoutRow, axes: list[str], options: list[str]) -> list[TableCell]:
-    figures, mesh = row.figures, row.candidate.mesh
+    mesh = row.candidate.mesh
     return [
         TableCell(str(row.rank or "-"), row.rank or None),
         *(TableCell(str(mesh.get(name, 1)), mesh.get(name, 1)) for name in axes),
         *(format_text_cell(row.candidate.options.get(name)) for name in options),
-        format_time_cell(figures.step_time_s if figures else None),
         format_time_cell(row.bound.step_time_s if row.bound else None),
-        format_share_cell(figures.mfu if figures else None),
-        format_size_cell(figures.peak_bytes if figures else None),
+        *(
+            format_figure_cell(figure, plan_tables.get_value(row.figures, figure))
+            for figure in list_figures("plan")
+        ),
         format_text_cell(row.status),
         format_text_cell(row.reason),
     ]

@@ -95,7 +95,7 @@ def render_run_page(result: RunResult, folder: str) -> bytes:
         subtitle,
         [section for section in sections if section is not None],
         join_markup(
-            run_overview.render_alerts(result, used), run_overview.render_figure_cards(result, used)
+            run_overview.render_alerts(result, used), run_overview.render_figure_cards(result)
         ),
     )
 

@@ -17,19 +17,10 @@ from hespas.tools.report.html_table import TableCell, TableColumn, format_text_c
 from hespas.tools.report.markup import Child, Markup, allow_breaks, join_markup, tag
 from hespas.tools.report.page_frame import PageSection, render_page
 from hespas.tools.report.sweep_results import FITS, PROGRAM, SweepResults, get_node_name
+from hespas.workflows.figures import Figure, list_figures
 from hespas.workflows.sweep.sweep_table import CELL, ORIGIN, SweepRow
 
 SHADES = (1.1, 1.5, 2.5, 5.0)  # upper ends of the heat map's levels, in multiples of the best
-SHARES = {
-    "exposed_share": "Exposed", "flops_utilisation": "Of peak",
-    "bandwidth_utilisation": "Of bandwidth", "derived.mfu": "MFU", "derived.hfu": "HFU",
-    "efficiency": "Efficiency",
-}  # fmt: skip
-AMOUNTS = {  # titles and units of columns
-    "derived.tokens_per_s": ("Tokens", "/s"), "derived.samples_per_s": ("Samples", "/s"),
-    "derived.energy_j": ("Energy", "J"), "derived.average_power_w": ("Power", "W"),
-    "derived.energy_delay_js": ("Energy x delay", "Js"), "derived.area_mm2": ("Area", "mm2"),
-}  # fmt: skip
 RESTS = ("estimator", "split", "simulator", "curves")  # provenance, in addition to ORIGIN
 TIME = "time"  # the key of the column of the measure
 MEMORY, GAPS = "memory.peak_bytes", "gaps"
@@ -213,25 +204,20 @@ def _list_time_fields(sweep: SweepResults) -> Iterator[SweepField]:
 def _list_figure_fields(sweep: SweepResults) -> Iterator[SweepField]:
     """Yield the columns of the figures that any cell has."""
     names = {name for row in sweep.done for name in row}
-    for name, title in SHARES.items():
-        if name in names:
-            yield (
-                TableColumn(name.rpartition(".")[2], title),
-                lambda row, name=name: html_table.format_share_cell(row.get(name)),
+    for figure in list_figures("sweep"):
+        if figure.name in names and (figure.name != GAPS or any(r.get(GAPS) for r in sweep.done)):
+            title = figure.column_title
+            column = TableColumn(
+                figure.name.rpartition(".")[2], title[0].upper() + title[1:], help=figure.help
             )
-    for name, (title, unit) in AMOUNTS.items():
-        if name in names:
-            yield (
-                TableColumn(name.rpartition(".")[2], title),
-                lambda row, name=name, unit=unit: html_table.format_size_cell(row.get(name), unit),
-            )
-    if MEMORY in names:
-        yield TableColumn("memory", "Memory", help="peak of one device"), _format_memory_cell
-    if any(row.get(GAPS) for row in sweep.done):
-        yield (
-            TableColumn("gaps", "Gaps", help="ops without an estimate"),
-            lambda row: html_table.format_number_cell(row.get(GAPS, 0)),
-        )
+            yield column, lambda row, figure=figure: _format_figure_cell(figure, row)
+
+
+def _format_figure_cell(figure: Figure, row: SweepRow) -> TableCell:
+    """Format a figure of a row; of a peak memory that does not fit, this is said."""
+    cell = html_table.format_figure_cell(figure, row.get(figure.name))
+    does_not_fit = figure.name == MEMORY and row.get(FITS) is False
+    return replace(cell, more="does not fit") if does_not_fit else cell
 
 
 def _format_optional_cell(value: Any, make_cell: Callable[[Any], TableCell]) -> TableCell:
@@ -253,11 +239,6 @@ def _format_value_cell(sweep: SweepResults, row: SweepRow, name: str) -> TableCe
     if isinstance(value, int | float) and not isinstance(value, bool):
         return TableCell(f"{value:,}" if isinstance(value, int) else f"{value:g}", value)
     return format_text_cell(value)
-
-
-def _format_memory_cell(row: SweepRow) -> TableCell:
-    size = html_table.format_size_cell(row.get(MEMORY))
-    return replace(size, more="does not fit") if row.get(FITS) is False else size
 
 
 def _format_ratio_cell(time_s: float, least_s: float) -> TableCell:

@@ -158,7 +158,10 @@ def render_node_file(node: NodeSpec, calibration: Mapping[str, Any], name: str) 
     data: dict[str, Any] = {"name": name}
     for field in fields(NodeSpec):
         value = getattr(node, field.name)
-        if field.name in ("name", "calibration", "warn_default", "changed") or not value:
+        if (
+            field.name in ("name", "calibration", "warn_default", "is_anonymous", "changed")
+            or not value
+        ):
             continue
         data[field.name] = value
     data["calibration"] = calibration

@@ -7,12 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hespas.configs.node_spec import NodeSpec
-from hespas.workflows.derived_figures import (
-    DerivedFigures,
-    StepWork,
-    derive_step_figures,
-    price_million_tokens,
-)
+from hespas.workflows.figures import compute_figures, list_row_values
 from hespas.workflows.pipelines.pipeline_estimate import PipelineEstimate, RankFigures
 from hespas.workflows.pipelines.schedules import FORWARD, PipelineSchedule, TaskKind
 from hespas.workflows.pipelines.stage_estimates import (
@@ -20,6 +15,7 @@ from hespas.workflows.pipelines.stage_estimates import (
     StageEstimate,
     StageProgramEstimate,
 )
+from hespas.workflows.step_facts import StepFacts, StepWork
 
 Figures = Mapping[str, Any]
 """The figures of a pipeline by name; ``ranks`` holds those of each rank."""
@@ -31,7 +27,7 @@ def collect_pipeline_figures(
     """Collect the figures of a step; None for what is not known."""
     low_s, high_s = estimate.band_s or (None, None)
     margin = _compute_margin(estimate.memory_bytes, node)
-    derived = _derive_figures(estimate, stages, node)
+    facts = _collect_step_facts(estimate, stages, node)
     busiest = max(estimate.ranks, key=lambda rank: rank.compute_s)
     return {
         "step_time_s": estimate.step_time_s,
@@ -45,15 +41,7 @@ def collect_pipeline_figures(
         "peak_bytes": estimate.memory_bytes,
         "memory_margin": margin,
         "fits": None if margin is None else margin >= 0,
-        "model_flops": derived.model_flops,
-        "mfu": derived.mfu,
-        "hfu": derived.hfu,
-        "tokens_per_s": derived.tokens_per_s,
-        "energy_j": derived.energy_j,
-        "cost_usd": derived.cost_usd,
-        "usd_per_million_tokens": price_million_tokens(
-            derived.cost_usd, derived.tokens_per_s, estimate.step_time_s
-        ),
+        **list_row_values(compute_figures(facts, "derived."), "derived."),
         "ranks": [_describe_rank(rank, node) for rank in estimate.ranks],
         "warnings": list(estimate.warnings),
     }
@@ -102,10 +90,10 @@ def _list_program_runs(
     return runs + [(update, 1) for update in updates]
 
 
-def _derive_figures(
+def _collect_step_facts(
     estimate: PipelineEstimate, stages: Sequence[StageEstimate], node: NodeSpec
-) -> DerivedFigures:
-    """Derive the figures of a step from the work of an average device."""
+) -> StepFacts:
+    """Collect what the figures of a step are computed from, for an average device."""
     schedule = estimate.schedule
     runs, ranks = _list_program_runs(schedule, stages), schedule.ranks
     flops: Counter[str] = Counter()
@@ -123,7 +111,8 @@ def _derive_figures(
         },
     }
     work = _sum_step_work(schedule, stages, node)
-    return derive_step_figures(stats, estimate.step_time_s, node, work)
+    simulated = {"step_time_s": estimate.step_time_s}
+    return StepFacts(stats=stats, node=node, work=work, simulated=simulated)
 
 
 def _sum_step_work(

@@ -157,7 +157,7 @@ def _compare_rows(
 
 def _time_coarse_parts(figures: LayoutFigures) -> dict[str, float]:
     """Time the parts of a step that layouts with and without stages both have."""
-    compute_s = figures.compute_s or 0.0
+    compute_s = figures.get("compute_s") or 0.0
     return {"compute": compute_s, WAITING: figures.step_time_s - compute_s}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from hespas.workflows.figures import ROW_FIGURES
 from hespas.workflows.planning.layout_space import LayoutCandidate, list_searched_names
 from hespas.workflows.planning.step_bounds import StepBound
 
@@ -23,41 +24,37 @@ FRONT_FIGURES = ("step_time_s", "peak_bytes", "usd_per_million_tokens")
 
 @dataclass(frozen=True)
 class LayoutFigures:
-    """The figures of a layout in one form; None if unknown.
+    """The figures of a layout in one form.
 
     Attributes:
         form: ``fused`` or ``scheduled``, see ``studies.program_forms``.
-        step_time_s: The step time.
-        step_time_low_s: The lower end of its 80 % band.
-        step_time_high_s: The upper end.
-        compute_s: The compute time of a device.
-        exposed_comm_s: The step time without compute.
-        mfu: Model FLOPs utilisation.
-        hfu: Hardware FLOPs utilisation, recomputation included.
-        flops_per_device: Operations that a device executes.
-        tokens_per_s: Tokens per second of all devices.
-        samples_per_s: Samples per second of all devices.
-        usd_per_million_tokens: The price of a million tokens.
-        cost_usd: The price of a step.
-        peak_bytes: The memory of a device.
+        values: The figures of ``figures.ROW_FIGURES`` by their names; None for those unknown.
         program: The file of the program.
     """
 
     form: str
-    step_time_s: float
-    step_time_low_s: float | None = None
-    step_time_high_s: float | None = None
-    compute_s: float | None = None
-    exposed_comm_s: float | None = None
-    mfu: float | None = None
-    hfu: float | None = None
-    flops_per_device: float | None = None
-    tokens_per_s: float | None = None
-    samples_per_s: float | None = None
-    usd_per_million_tokens: float | None = None
-    cost_usd: float | None = None
-    peak_bytes: float | None = None
+    values: Mapping[str, Any]
     program: str = ""
+
+    @classmethod
+    def from_row(cls, form: str, row: Mapping[str, Any], program: str = "") -> LayoutFigures:
+        """Take the figures from a row that may have more."""
+        names = [name for figure in ROW_FIGURES for name in figure.row_names]
+        return cls(form, {name: row.get(name) for name in names}, program)
+
+    @property
+    def step_time_s(self) -> float:
+        return self.values["step_time_s"]
+
+    def get(self, name: str) -> Any:
+        """Return a figure; None if it is not known."""
+        return self.values.get(name)
+
+    @property
+    def band_s(self) -> tuple[float, float] | None:
+        """Both ends of the 80 % band of the step time."""
+        low_s, high_s = self.get("step_time_low_s"), self.get("step_time_high_s")
+        return None if low_s is None or high_s is None else (low_s, high_s)
 
 
 @dataclass
@@ -102,7 +99,8 @@ class LayoutRow:
             "on_front": self.on_front,
             "bound_s": self.bound.step_time_s if self.bound else None,
             "fused_step_time_s": self.fused.step_time_s if self.fused else None,
-            **(vars(figures) if figures else {}),
+            **(figures.values if figures else {}),
+            **({"form": figures.form, "program": figures.program} if figures else {}),
         }
 
 
@@ -232,7 +230,8 @@ def list_label_names(rows: Sequence[LayoutRow]) -> tuple[list[str], list[str]]:
 
 def _list_front_values(row: LayoutRow) -> list[float]:
     """List the values of a row that a better one must not exceed, in the fused form of all."""
-    values = [getattr(row.fused, name) for name in FRONT_FIGURES]
+    assert row.fused is not None
+    values = [row.fused.get(name) for name in FRONT_FIGURES]
     return [math.inf if value is None else value for value in values]
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hespas import configs
 from hespas.configs.node_spec import NodeSpec
@@ -356,7 +356,7 @@ class LayoutSearch:
         row.status = "estimated"
         if fits is False:
             row.status = "too large"
-            row.reason = self._describe_memory(figures.peak_bytes or 0)
+            row.reason = self._describe_memory(figures.get("peak_bytes") or 0)
 
     def _make_cell(self, candidate: LayoutCandidate, form: str) -> StudyCell:
         request, per_host = self.request, 1
@@ -386,15 +386,10 @@ def _may_beat(row: LayoutRow, limit_s: float) -> bool:
 
 def _read_figures(cell: StudyCell, form: str) -> LayoutFigures:
     """Read the figures of a cell that has run."""
-    figures: dict[str, Any] = study_runner.make_figure_row(cell, form)
-    names = {entry.name for entry in fields(LayoutFigures)}
-    known = {name: value for name, value in figures.items() if name in names}
-    return LayoutFigures(**{**known, "program": cell.path})
+    return LayoutFigures.from_row(form, study_runner.make_figure_row(cell, form), cell.path)
 
 
 def _read_pipeline_figures(answer: Figures, form: str) -> LayoutFigures:
     """Read the figures of a pipeline; the time of a device without compute includes its bubble."""
-    names = {entry.name for entry in fields(LayoutFigures)}
-    known = {name: value for name, value in answer.items() if name in names}
     exposed_s = answer["step_time_s"] - answer["compute_s"]
-    return LayoutFigures(**{**known, "form": form, "exposed_comm_s": exposed_s})
+    return LayoutFigures.from_row(form, {**answer, "exposed_comm_s": exposed_s})

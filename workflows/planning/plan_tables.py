@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hespas.support.text_tables import (
-    TextTable,
-    format_percent,
-    format_scaled,
-    format_seconds,
-)
+from hespas.support.text_tables import TextTable, format_percent, format_seconds
+from hespas.workflows.figures import Figure, list_figures
 from hespas.workflows.planning.plan_result import (
     LayoutFigures,
     LayoutPlan,
@@ -22,18 +18,8 @@ from hespas.workflows.planning.plan_result import (
 
 SHOWN_ROWS = 10  # of each table
 MAX_REASONS = 3  # examples of each status
+BAND = "step_time_band_s"  # the figure whose two ends rows have
 PARAMETERS = "params"  # the arrays of recipes that are listed
-
-FIGURE_COLUMNS: Mapping[str, tuple[str, Callable[[float], str]]] = {
-    "step_time_s": ("step", format_seconds),
-    "compute_s": ("compute", format_seconds),
-    "exposed_comm_s": ("exposed", format_seconds),
-    "mfu": ("MFU", format_percent),
-    "tokens_per_s": ("tokens/s", lambda value: f"{value:,.0f}"),
-    "samples_per_s": ("samples/s", lambda value: f"{value:,.0f}"),
-    "usd_per_million_tokens": ("$/Mtoken", lambda value: f"{value:.3f}"),
-    "peak_bytes": ("memory", lambda value: format_scaled(value, "B")),
-}
 
 
 def build_plan_tables(plan: LayoutPlan, shown: int = SHOWN_ROWS) -> list[TextTable]:
@@ -55,43 +41,40 @@ def _tabulate_ranked(plan: LayoutPlan, rows: Sequence[LayoutRow], title: str) ->
     """Tabulate rows with figures: what distinguishes them, and the figures that are known."""
     axes, options = list_label_names(plan.rows)
     columns = [
-        (name, *FIGURE_COLUMNS[name])
-        for name in FIGURE_COLUMNS
-        if any(getattr(row.figures, name) is not None for row in rows)
+        figure
+        for figure in list_figures("plan")
+        if any(get_value(row.figures, figure) is not None for row in rows)
     ]
     lines = [
         [
             str(row.rank),
             *(row.candidate.format_axis(name) for name in axes),
             *(row.candidate.options.get(name, "-") for name in options),
-            *(_format_value(getattr(row.figures, name), text) for name, _, text in columns),
-            _format_band(row.figures),
+            *(figure.format_cell(get_value(row.figures, figure)) for figure in columns),
             _format_margin(plan, row.figures),
             row.figures.form if row.figures else "",
         ]
         for row in rows
     ]
     where = ", ".join(filter(None, (title, plan.node, f"{plan.devices} devices", plan.system)))
-    headers = [header for _, header, _ in columns]
-    names = ["rank", *axes, *options, *headers, "80 % band", "margin", "form"]
+    headers = [figure.column_title for figure in columns]
+    names = ["rank", *axes, *options, *headers, "margin", "form"]
     return TextTable(where, lines, names, 0)
 
 
-def _format_value(value: float | None, text: Callable[[float], str]) -> str:
-    return "-" if value is None else text(value)
-
-
-def _format_band(figures: LayoutFigures | None) -> str:
-    if figures is None or figures.step_time_low_s is None or figures.step_time_high_s is None:
-        return "-"
-    return f"{format_seconds(figures.step_time_low_s)} - {format_seconds(figures.step_time_high_s)}"
+def get_value(figures: LayoutFigures | None, figure: Figure) -> Any:
+    """Return the value of a figure of a layout; None if it is not known."""
+    if figures is None:
+        return None
+    return figures.band_s if figure.name == BAND else figures.get(figure.row_names[0])
 
 
 def _format_margin(plan: LayoutPlan, figures: LayoutFigures | None) -> str:
     """Format the share of the node's memory that is left."""
-    if figures is None or figures.peak_bytes is None or not plan.node_bytes:
+    peak_bytes = figures.get("peak_bytes") if figures else None
+    if peak_bytes is None or not plan.node_bytes:
         return "-"
-    return format_percent(1 - figures.peak_bytes / plan.node_bytes)
+    return format_percent(1 - peak_bytes / plan.node_bytes)
 
 
 def _tabulate_differences(plan: LayoutPlan) -> TextTable:

@@ -66,6 +66,7 @@ def choose_system(node: str, devices: int, patterns: Sequence[str]) -> str | Non
         return None
     from hespas import configs
     from hespas.configs import system_families
+    from hespas.configs.node_spec import CORES
     from hespas.workflows.sweep import sweep_grid
 
     own = configs.list_systems_of_node(node)
@@ -92,7 +93,7 @@ def choose_system(node: str, devices: int, patterns: Sequence[str]) -> str | Non
     whose = f"like {', '.join(patterns)}" if patterns else f"of node {node}"
     sizes = sorted({configs.load_system(name).device_count for name in names or own})
     have = f" (they have {', '.join(map(str, sizes))})" if sizes else ""
-    raise UsageError(
-        f"no system {whose} has {devices} devices{have}",
-        remedy="name others by --system, or make one with `hespas presets new`",
-    )
+    remedy = "name others by --system, or make one with `hespas presets new`"
+    if node in CORES:
+        remedy += f"; the systems of cores are those of --node {CORES[node]}"
+    raise UsageError(f"no system {whose} has {devices} devices{have}", remedy=remedy)

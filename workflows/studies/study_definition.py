@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hespas.support.errors import UsageError
-from hespas.support.text_tables import format_percent, format_scaled, format_seconds
+from hespas.support.text_tables import format_percent
+from hespas.workflows.figures import ROW_FIGURES
 from hespas.workflows.studies.study_output import parse_value_list
 
 AxisValues = Mapping[str, Sequence[Any]]
@@ -171,23 +172,22 @@ def describe_label(name: str, value: Any) -> str:
     return str(value or "") if isinstance(value, str | None) else f"{name} {value}"
 
 
-def _format_grouped(value: float) -> str:
-    """Format a number as ``12,345``, or with three significant digits if it is below 100."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+def make_figure_column(row_name: str, header: str = "") -> StudyColumn:
+    """Make the column of a figure; ``header`` replaces its title."""
+    figure = next(figure for figure in ROW_FIGURES if row_name in figure.row_names)
+    return StudyColumn(row_name, header or figure.column_title, figure.format_cell)
 
 
-STEP = StudyColumn("step_time_s", "step", format_seconds)
-COMPUTE = StudyColumn("compute_s", "compute", format_seconds)
-EXPOSED = StudyColumn("exposed_comm_s", "exposed", format_seconds)
-RATE = StudyColumn(
-    "flops_per_s_per_device", "of a device", lambda value: format_scaled(value, "FLOP/s")
-)
-MFU = StudyColumn("mfu", "MFU", format_percent)
-PEAK_SHARE = StudyColumn("mfu", "of peak", format_percent)
-TOKENS = StudyColumn("tokens_per_s", "tokens/s", _format_grouped)
-IMAGES = StudyColumn("samples_per_s", "images/s", _format_grouped)
+STEP = make_figure_column("step_time_s")
+COMPUTE = make_figure_column("compute_s")
+EXPOSED = make_figure_column("exposed_comm_s")
+RATE = make_figure_column("flops_per_s_per_device")
+MFU = make_figure_column("mfu")
+PEAK_SHARE = make_figure_column("mfu", "of peak")
+TOKENS = make_figure_column("tokens_per_s")
+IMAGES = make_figure_column("samples_per_s", "images/s")
+MEMORY = make_figure_column("peak_bytes")
+FITS = make_figure_column("fits")
+ENERGY = make_figure_column("energy_j")
+COST = make_figure_column("usd_per_million_tokens")
 EFFICIENCY = StudyColumn("efficiency", "efficiency", format_percent)
-MEMORY = StudyColumn("peak_bytes", "memory", lambda value: format_scaled(value, "B"))
-FITS = StudyColumn("fits", "fits", lambda value: "yes" if value else "no")
-ENERGY = StudyColumn("energy_j", "energy", lambda value: format_scaled(value, "J"))
-COST = StudyColumn("usd_per_million_tokens", "$/Mtoken", lambda value: f"{value:.3f}")

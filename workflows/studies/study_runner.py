@@ -12,8 +12,8 @@ from hespas import configs
 from hespas.estimators import registry
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.text_tables import TextTable, format_seconds
-from hespas.workflows.derived_figures import compute_scaling_efficiency, price_million_tokens
 from hespas.workflows.program_form import AS_IS, FUSE
+from hespas.workflows.step_facts import compute_scaling_efficiency
 from hespas.workflows.studies import program_forms, study_notes, study_plot, study_programs
 from hespas.workflows.studies.study_definition import (
     AxisValues,
@@ -275,10 +275,6 @@ def make_figure_row(cell: StudyCell, form: str) -> Row:
         ends = [answer.get(f"compute_band_s.{i}") for i in (0, 1)]
         figures |= {"step_time_s": figures["compute_s"], "comm_s": 0.0, "exposed_comm_s": 0.0}
         figures |= {"step_time_low_s": ends[0], "step_time_high_s": ends[1]}
-    step_s, flops, tokens = (
-        figures[name] for name in ("step_time_s", "model_flops", "tokens_per_s")
-    )
-    rate = flops / step_s / cell.devices if flops and step_s else None
     error = cell.error
     return {
         **cell.labels,
@@ -288,8 +284,6 @@ def make_figure_row(cell: StudyCell, form: str) -> Row:
         "system": cell.system,
         "error": error and error.reason,
         **figures,
-        "flops_per_s_per_device": rate,
-        "usd_per_million_tokens": price_million_tokens(figures["cost_usd"], tokens, step_s),
         "form": form,
         "estimator": answer.get("estimator"),
         "program": Path(cell.path).name or None,

@@ -5,24 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-# The names of figures, and the columns of a sweep that have them.
+from hespas.workflows.figures import ROW_FIGURES
+
+# The names of figures in rows of studies, and the columns of a sweep that have them.
 FIGURES = {
-    "step_time_s": "step_time_s",
-    "step_time_low_s": "step_time_band_s.0",
-    "step_time_high_s": "step_time_band_s.1",
-    "compute_s": "compute_s",
-    "comm_s": "comm_s",
-    "exposed_comm_s": "exposed_comm_s",
-    "model_flops": "derived.model_flops",
-    "flops_per_device": "flops",
-    "mfu": "derived.mfu",
-    "hfu": "derived.hfu",
-    "tokens_per_s": "derived.tokens_per_s",
-    "samples_per_s": "derived.samples_per_s",
-    "energy_j": "derived.energy_j",
-    "cost_usd": "derived.cost_usd",
-    "peak_bytes": "memory.peak_bytes",
-    "fits": "memory.fits",
+    name: f"{figure.name}.{end}" if len(figure.row_names) > 1 else figure.name
+    for figure in ROW_FIGURES
+    for end, name in enumerate(figure.row_names)
 }
 SHARED = ("node", "devices", "system", "estimator", "error")  # named alike in a study and a sweep
 PROGRAM_STUDY = {"node", "devices", "mesh", "system", "form", "program", "compute_s"}

@@ -17,6 +17,7 @@ from typing import Any
 
 from hespas import configs
 from hespas.configs.simple_yaml import read_yaml_or_json
+from hespas.configs.system_files import ASTRA_FOLDER
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.suggestions import suggest_nearest
 from hespas.workflows.run_config import OUTPUTS, RunConfig
@@ -314,7 +315,12 @@ def find_systems(pattern: str) -> list[str]:
         HespasError: Nothing matches.
     """
     if os.sep in pattern:
-        folders = sorted(str(Path(p).parent) for p in glob.glob(f"{pattern}/network.yml"))
+        folders = sorted(
+            folder
+            for inner in ("", f"/{ASTRA_FOLDER}")
+            for file in glob.glob(f"{pattern}{inner}/network.yml")
+            if (folder := file.removesuffix(f"{inner}/network.yml"))
+        )
         if not folders:
             raise HespasError("no folder that matches has a network.yml", where=pattern)
         return folders

@@ -26,7 +26,7 @@ from hespas.dialects.mlir import make_context
 from hespas.passes import pipeline, registry
 from hespas.passes.annotate.annotate import EstimatorPass
 from hespas.passes.annotate.traverse import Annotation, describe_estimates
-from hespas.passes.base import Pass, PassRun, build_pass
+from hespas.passes.base import Pass, build_pass
 from hespas.passes.emit import module_stats, trace_program
 from hespas.passes.emit.emit_chakra import EmitChakraPass, EmittedTraces, warn_of_gaps
 from hespas.passes.memory.memory_annotate import MemoryAnnotatePass
@@ -229,7 +229,7 @@ def _read_program(
 ) -> ModuleStage:
     """Read and prepare the program; raises HespasError."""
     _check_digest(plan, digest)
-    run = PassRun(frontends.to_display_name(plan.mlir), plan.keep_going, note=lambda text: None)
+    run = run_flow.create_pass_run(plan, run_flow.ignore_text)
     if form is not None and form.warning:
         run.warn(form.warning)
     module = frontends.read_module(plan.mlir, make_context())

@@ -1,6 +1,6 @@
-"""``python -m hespas.estimator.iree_estimator`` names the command to use instead."""
+"""The command ``python -m hespas.estimator.iree_estimator``."""
 
-from hespas.tools.published.estimator import refuse_estimator_command
+from hespas.tools.published import estimator_command
 
 if __name__ == "__main__":
-    refuse_estimator_command("iree")
+    estimator_command.script("iree")

@@ -1,0 +1,1 @@
+../../tools/published/hespas_chakra_gen.py

@@ -1,0 +1,6 @@
+"""The command ``python -m hespas.estimator.onnxim_estimator``."""
+
+from hespas.tools.published import estimator_command
+
+if __name__ == "__main__":
+    estimator_command.script("onnxim")

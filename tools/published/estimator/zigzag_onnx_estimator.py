@@ -1,0 +1,6 @@
+"""The command ``python -m hespas.estimator.zigzag_onnx_estimator``."""
+
+from hespas.tools.published import estimator_command
+
+if __name__ == "__main__":
+    estimator_command.script("zigzag_onnx")

@@ -1,0 +1,237 @@
+"""What the figures of a step are computed from: its work, rates, energy and price.
+
+Two utilisations are kept apart. MFU, *model* FLOPs utilisation, counts the operations of the
+forward and backward pass once (PaLM, arXiv 2204.02311, appendix B). HFU, *hardware* FLOPs
+utilisation, counts the operations that the program executes, including recomputation. Both are
+shares of the dense peak of all devices over the step. The peak is that of the type of most
+operations; operations of faster types count at their own rates, so that no step that keeps to the
+peak rates has an HFU above 1.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hespas.configs.node_spec import NodeSpec
+from hespas.dialects.attrs import MemoryAttr
+from hespas.support.errors import HespasError
+from hespas.support.text_tables import format_percent, format_scaled
+from hespas.workflows.step_energy import StepEnergy, estimate_step_energy
+
+ROUNDING = 1e-9  # relative error of sums and quotients of times
+SECONDS_PER_HOUR = 3600.0
+
+
+@dataclass(frozen=True)
+class StepWork:
+    """The work of a step, summed over all devices, and the price of a device; None if unknown.
+
+    Attributes:
+        model_flops: Operations of the model, without recomputation.
+        tokens_per_step: Tokens processed.
+        samples_per_step: Samples processed.
+        price_per_hour: US dollars for an hour of one device.
+        model_flops_source: How the operations of the model were found, if the exporter says it.
+    """
+
+    model_flops: float | None = None
+    tokens_per_step: float | None = None
+    samples_per_step: float | None = None
+    price_per_hour: float | None = None
+    model_flops_source: str | None = None
+
+    @classmethod
+    def from_facts(
+        cls, facts: Mapping[str, Any], node: NodeSpec | None, overrides: Mapping[str, Any]
+    ) -> StepWork:
+        """Use the overrides, then the facts that the exporter wrote, then the node's price."""
+        known = {
+            "model_flops": facts.get("flops_per_step"),
+            "tokens_per_step": facts.get("tokens_per_step"),
+            "samples_per_step": facts.get("samples_per_step", facts.get("images_per_step")),
+            "price_per_hour": node.price_per_hour if node else None,
+        }
+        requested = {name: overrides.get(name) for name in known}
+        source = None if requested["model_flops"] else facts.get("flops_per_step_source")
+        return cls(
+            **{n: known[n] if value is None else value for n, value in requested.items()},
+            model_flops_source=source,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepFacts:
+    """What the figures of a step are computed from.
+
+    Attributes:
+        stats: The contents of module_stats.json, which describe one device.
+        node: The node; None if it is unknown.
+        work: The work of the step.
+        simulated: The totals of the device that finishes last, by the keys of run.json; {} if the
+            program was not simulated.
+        step_band_s: Both ends of the 80 % band of the step time in seconds; None without one.
+        memory: The memory on one device; None if it was not computed.
+        fits_memory: Whether it fits the node; None if that is unknown.
+        nodes_per_device: The number of nodes of the longest trace.
+    """
+
+    stats: Mapping[str, Any]
+    node: NodeSpec | None
+    work: StepWork
+    simulated: Mapping[str, Any] = field(default_factory=dict)
+    step_band_s: tuple[float, float] | None = None
+    memory: MemoryAttr | None = None
+    fits_memory: bool | None = None
+    nodes_per_device: int | None = None
+
+    @property
+    def devices(self) -> int:
+        return self.stats["program"]["devices"]
+
+    @property
+    def totals(self) -> Mapping[str, Any]:
+        """The sums over the ops of one device."""
+        return self.stats["totals"]
+
+    @property
+    def compute_s(self) -> float:
+        """The compute time of one device in seconds."""
+        return self.totals["time_ns"] * 1e-9
+
+    @functools.cached_property
+    def seconds(self) -> float | None:
+        """The step time in seconds. That of a program without communication is its compute time.
+
+        None if it is not known, and of an empty program, which has no rates.
+        """
+        seconds = self.simulated.get("step_time_s")
+        if seconds is None and not self.totals["comm_ops"]:
+            seconds = self.compute_s
+        return seconds or None
+
+    @functools.cached_property
+    def flops_by_dtype(self) -> Mapping[str, int]:
+        """The operations on one device that utilisation counts, by element type.
+
+        Of integers these are the products only: indices and random numbers are no operations of a
+        model.
+        """
+        return {
+            name: row["executed_flops"]
+            for name, row in self.stats["dtypes"].items()
+            if row["executed_flops"]
+        }
+
+    @property
+    def executed_flops(self) -> int:
+        """Floating-point operations, and products of integers, on all devices."""
+        return self.devices * sum(self.flops_by_dtype.values())
+
+    @property
+    def peak_dtype(self) -> str | None:
+        """The element type of most executed operations."""
+        return max(self.flops_by_dtype, key=self.flops_by_dtype.__getitem__, default=None)
+
+    @functools.cached_property
+    def peak_flops_per_s(self) -> float | None:
+        """The dense rate of one device's matrix unit for its types at their peaks, in FLOP/s.
+
+        Types slower than that of most operations count at its rate.
+        """
+        peak = self._find_peak_rate(self.peak_dtype)
+        if peak is None:
+            return None
+        flops = self.flops_by_dtype
+        rates = {name: max(peak, self._find_peak_rate(name) or 0.0) for name in flops}
+        if set(rates.values()) == {peak}:
+            return peak
+        return sum(flops.values()) / sum(count / rates[name] for name, count in flops.items())
+
+    def _find_peak_rate(self, dtype: str | None) -> float | None:
+        """Return the dense rate of the unit that computes products of the type, in FLOP/s."""
+        if self.node is None or dtype is None:
+            return None
+        with contextlib.suppress(HespasError):
+            return self.node.find_peak_rate("matrix", dtype).flops_per_s
+        return None
+
+    @functools.cached_property
+    def energy(self) -> StepEnergy:
+        """The energy of the step on all devices."""
+        return estimate_step_energy(self.stats, self.seconds, self.node)
+
+    def get_utilisation(self, resource: str) -> float | None:
+        """Return the used share of the peak of ``flops`` or ``bandwidth``.
+
+        The share is 0 if nothing takes time, and None if no node defines the peak.
+        """
+        if self.stats["program"]["node"] is None:
+            return None
+        return (self.stats["utilisation"] or {}).get(resource, 0.0)
+
+    def compute_utilisation(self, flops: float | None) -> float | None:
+        """Return the share of the peak of all devices during the step that operations take."""
+        peak, seconds = self.peak_flops_per_s, self.seconds
+        return divide(flops, self.devices * peak * seconds if peak and seconds else None)
+
+
+def divide(numerator: float | None, denominator: float | None) -> float | None:
+    """Return a quotient; None if either is not known or the denominator is 0."""
+    return None if numerator is None or not denominator else numerator / denominator
+
+
+def multiply(*factors: float | None) -> float | None:
+    """Return a product; None if a factor is not known."""
+    known = [factor for factor in factors if factor is not None]
+    return math.prod(known) if len(known) == len(factors) else None
+
+
+def compute_scaling_efficiency(
+    devices: Sequence[int], step_time_s: Sequence[float], work: Sequence[float] | None = None
+) -> list[float]:
+    """Return the work per device and second of each entry over that of the first.
+
+    Args:
+        devices: The number of devices of each entry.
+        step_time_s: The step time of each entry, in seconds.
+        work: The work of a step, such as tokens; None if it is the same for all entries, which
+            gives the efficiency of strong scaling.
+
+    Raises:
+        HespasError: The lists differ in length, or a number is not positive.
+    """
+    step_work = [1.0] * len(devices) if work is None else list(work)
+    if not len(devices) == len(step_time_s) == len(step_work):
+        raise HespasError("scaling efficiency: the lists differ in length")
+    if any(number <= 0 for numbers in (devices, step_time_s, step_work) for number in numbers):
+        raise HespasError("scaling efficiency: devices, times and work must be more than 0")
+    rates = [w / (n * t) for n, t, w in zip(devices, step_time_s, step_work, strict=True)]
+    return [rate / rates[0] for rate in rates]
+
+
+def list_figure_warnings(facts: StepFacts) -> list[str]:
+    """Describe the contradictions between the figures of a step and what they were made from."""
+    warnings = []
+    hfu = facts.compute_utilisation(facts.executed_flops)
+    if hfu is not None and facts.node is not None and hfu > 1 + ROUNDING:
+        warnings.append(
+            f"an HFU of {format_percent(hfu)} is impossible: the estimated times are shorter than "
+            f"the peak rates of node {facts.node.name} allow, so the two do not describe the same "
+            "device"
+        )
+    model, executed = facts.work.model_flops, facts.executed_flops
+    if model is not None and model > executed * (1 + ROUNDING):
+        reason = "such as the masked scores of causal attention or the padding of convolutions"
+        if facts.work.model_flops_source is not None:
+            reason = "such as those whose results nothing needs"
+        warnings.append(
+            f"the program executes {format_scaled(executed, 'FLOP').strip()}, fewer than the "
+            f"{format_scaled(model, 'FLOP').strip()} that its model is said to need, so MFU is "
+            f"above HFU: model-flops counts operations that the program skips, {reason}"
+        )
+    return warnings
