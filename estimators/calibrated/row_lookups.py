@@ -20,6 +20,7 @@ from hespas.dialects.mlir import ir
 from hespas.estimators.rules.base import (
     BufferSize,
     parse_number_fields,
+    read_flag,
     read_integer_list,
     to_buffer_size,
 )
@@ -69,9 +70,8 @@ def describe_gather(op: ir.Operation, sector_bytes: int) -> RowLookup:
     """Return the rows that a gather reads."""
     table, out = to_buffer_size(op.operands[0].type), to_buffer_size(op.results[0].type)
     run = count_contiguous_elements(table, read_integer_list(op, "slice_sizes", ()))
-    is_sorted = "indices_are_sorted" in op.attributes and op.attributes["indices_are_sorted"].value
     memory_bytes = _count_sectors_bytes(out, run, sector_bytes)
-    if is_sorted:  # equal rows follow each other
+    if read_flag(op, "indices_are_sorted"):  # equal rows follow each other
         memory_bytes = min(memory_bytes, table.bytes)
     in_core = table.bytes <= _CORE_CACHE_BYTES
     cache_bytes = 0.0 if in_core else _count_sectors_bytes(out, run, _CACHE_SECTOR_BYTES)
@@ -90,8 +90,7 @@ def describe_scatter(op: ir.Operation, sector_bytes: int) -> RowLookup:
     combines = uses_first_arguments(op.regions[0].blocks[0], count)
     # Sectors that are written in part are read as well.
     directions = 2 if combines or run * table.bits // 8 < _CACHE_SECTOR_BYTES else 1
-    is_unique = "unique_indices" in op.attributes and op.attributes["unique_indices"].value
-    is_atomic = combines and not is_unique
+    is_atomic = combines and not read_flag(op, "unique_indices")
     has_loop = is_atomic and table.key not in _ATOMIC_TYPES
     contention = (_LOOP_CONTENTION if has_loop else _ATOMIC_CONTENTION) if is_atomic else 1.0
     return RowLookup(

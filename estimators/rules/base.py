@@ -279,6 +279,11 @@ def read_integer_list(op: ir.Operation, name: str, default: Iterable[int]) -> tu
     return tuple(get_attribute(op, name) if name in op.attributes else default)
 
 
+def read_flag(op: ir.Operation, name: str) -> bool:
+    """Read an attribute that is true or false; false if it is absent."""
+    return name in op.attributes and ir.BoolAttr(op.attributes[name]).value
+
+
 def read_integer(op: ir.Operation, name: str, default: int) -> int:
     """Return an integer attribute, or the default if the op lacks it."""
     return get_attribute(op, name).value if name in op.attributes else default
