@@ -121,16 +121,20 @@ def _add_alignment_copies(
     ``_ALIGNED_ELEMENTS``), unless a kernel without padding is faster, so this is an upper limit. On
     Hopper a product with 588 inner elements takes 3.5 times as long as one with 592 without padding
     (m87-labs/kestrel pull request 143); NVIDIA's guide to linear layers names 1.3 to 4 times.
+    Products narrower than a tile have no copies: memory bounds them, and their rows fill no tile
+    anyway, so the kernel without padding wins (assumed).
     """
     elements = _ALIGNED_ELEMENTS.get(_resolve_rate(constants.node, shape.dtype)[1])
     if elements is None or not constants.sector_bytes:  # XLA pads for GPUs
+        return time
+    if min(shape.m, shape.n) < _LEAST_TILE:
         return time
     lhs, rhs, result = shape.m * shape.k, shape.k * shape.n, shape.m * shape.n
     bits = shape.in_bits or _BITS[shape.dtype]
     copies = []
     if shape.k % elements and shape.k >= elements:
         copies = [lhs * bits, rhs * bits]
-    if shape.n % elements and shape.n >= elements:
+    if shape.n % elements:
         copies = [*copies[:1], rhs * bits, result * (shape.out_bits or bits)]
     if not copies:
         return time
