@@ -20,6 +20,8 @@ from typing import ClassVar
 from hespas.configs.node_spec import NodeSpec
 from hespas.configs.source_errors import find_kernel_family
 from hespas.dialects.attrs import CompilerEstimateAttr, Cost
+from hespas.dialects.mlir import get_call_target, ir
+from hespas.dialects.op_kinds import CUSTOM_CALLS
 from hespas.estimators.base import (
     CompilerEstimateConfig,
     CostItem,
@@ -147,7 +149,7 @@ class CalibratedEstimator(Estimator):
             )
             return self._delay_kernel(timed, attention.dtype, attention.flops, moved)
         if content.shapeless_flops:
-            self.shapeless_kernels.add(find_kernel_name(item.op) or item.op.name)
+            self.shapeless_kernels.add(_name_kernel(item.op))
         vector_s = self._compute_vector_s(content)
         if content.traits.products:
             timed = self._estimate_products(content, moved, work.kind)
@@ -290,6 +292,11 @@ class CalibratedEstimator(Estimator):
             shared_high_ns=latency_ns * band.shared_high,
             slowest_device=timed.slowest_device if timed.slowest_device != 1.0 else None,
         )
+
+
+def _name_kernel(op: ir.Operation) -> str:
+    target = get_call_target(op) if op.name in CUSTOM_CALLS else ""
+    return find_kernel_name(op) or target or op.name
 
 
 def _count_memory_bytes(content: KernelContent, cache_capacity_bytes: int) -> float:

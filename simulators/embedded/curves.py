@@ -54,10 +54,16 @@ class CollectiveCurve:
         if whole_bytes <= sizes[0]:
             return times[0]
         if whole_bytes >= sizes[-1]:
-            ns_per_byte = (times[-1] - times[-2]) / (sizes[-1] - sizes[-2])
-            return times[-1] + ns_per_byte * (whole_bytes - sizes[-1])
+            return times[-1] + self._find_last_ns_per_byte() * (whole_bytes - sizes[-1])
         at = bisect_left(sizes, whole_bytes)
         return interpolate_power(whole_bytes, sizes[at - 1], times[at - 1], sizes[at], times[at])
+
+    def _find_last_ns_per_byte(self) -> float:
+        """Return the time of a byte between the two largest sizes; of the largest if it is 0."""
+        sizes, times = self.sizes_bytes, self.times_ns
+        if len(sizes) > 1 and times[-1] > times[-2]:
+            return (times[-1] - times[-2]) / (sizes[-1] - sizes[-2])
+        return times[-1] / sizes[-1]
 
 
 @dataclass(frozen=True, slots=True)
