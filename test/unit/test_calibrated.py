@@ -258,7 +258,8 @@ def test_depthwise_convolutions_do_not_reach_the_bandwidth(parse):
     op = first_op(
         parse,
         f"%a: {image}, %b: {kernel}",
-        f"""%0 = stablehlo.convolution(%a, %b) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
+        f"""%0 = stablehlo.convolution(%a, %b)
+          dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
           window = {{pad = [[1, 1], [1, 1]]}}
           {{batch_group_count = 1 : i64, feature_group_count = 32 : i64}}
           : ({image}, {kernel}) -> {image}""",
