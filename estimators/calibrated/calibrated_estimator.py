@@ -219,6 +219,7 @@ class CalibratedEstimator(Estimator):
                 moved,
                 self.quantise,
                 refetched_bytes=content.refetched_bytes,
+                compiled=content.compiled,
             )
         return self._delay_kernel(timed, shape.dtype, shape.flops, moved)
 

@@ -27,6 +27,7 @@ NO_CONSTANTS = "no constants: rates of the data sheet, as the roofline"
 SAME_CHIP: ErrorCause = "same chip"
 SUSTAINED = "_sustained"  # suffix of the class of products at the power limit of the board
 BATCHED = "_batched"  # suffix of the class of several products in one kernel
+COMPILED = "_xla"  # suffix of the class of products in kernels that XLA chose
 
 _EQUAL_LIMITS_SHARE = 0.01  # power limits that differ by less are the same
 
@@ -263,7 +264,7 @@ class DeviceConstants:
                 fit = KernelFit.from_preset(f"{name} {key}", fit_data, tags, causes)
                 if key in fits:
                     fits[key] = fits[key].with_backward_of(fit)
-                elif key.removesuffix(SUSTAINED).removesuffix(BATCHED) not in measured:
+                elif strip_variant(key) not in measured:
                     fits[key] = fit
             numbers = {key: data[key] for key in _NUMBERS if key in data} | numbers
             if data is not own_calibration and (len(fits), len(numbers)) != before:
@@ -325,6 +326,13 @@ def _is_at_other_limit(measured_data: Mapping[str, Any], node: NodeSpec) -> bool
     if limit_w is None or node.tdp_w is None:
         return False
     return abs(node.tdp_w / limit_w - 1) > _EQUAL_LIMITS_SHARE
+
+
+def strip_variant(name: str) -> str:
+    """Return the name of a class of products, or of its type, without the suffix of a variant."""
+    for suffix in (SUSTAINED, BATCHED, COMPILED):
+        name = name.removesuffix(suffix)
+    return name
 
 
 def complete_classes(fits: Mapping[str, KernelFit]) -> dict[str, KernelFit]:

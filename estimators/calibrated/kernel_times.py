@@ -13,6 +13,7 @@ from hespas.estimators.calibrated.attention_shape import AttentionShape
 from hespas.estimators.calibrated.device_constants import (
     ASSUMED,
     BATCHED,
+    COMPILED,
     EXTRAPOLATED,
     SUSTAINED,
     TRANSFERRED,
@@ -82,6 +83,16 @@ class KernelTime:
         return "compute" if self.compute_s > self.memory_s else "memory"
 
 
+@dataclass(frozen=True, slots=True)
+class _ProductConditions:
+    """What the time of a product depends on besides its shape, as ``estimate_product_time``."""
+
+    quantise: bool = False
+    sustained: bool = True
+    compiled: bool = False
+    refetched_bytes: int | None = None
+
+
 def estimate_product_time(
     constants: DeviceConstants,
     shape: MatrixProduct,
@@ -90,6 +101,7 @@ def estimate_product_time(
     *,
     sustained: bool = True,
     refetched_bytes: int | None = None,
+    compiled: bool = False,
 ) -> KernelTime:
     """Return the time of the kernel of a matrix product.
 
@@ -103,11 +115,11 @@ def estimate_product_time(
         sustained: Whether the board is at its power limit, as in a training step, where this was
             measured; otherwise the kernel runs alone.
         refetched_bytes: The bytes that the kernel reads again besides; None if they are not known.
+        compiled: Whether XLA chose the kernel; otherwise a library does, as in an eager framework.
     """
     rate = constants.node.find_peak_rate("matrix", shape.dtype).flops_per_s
-    time = _estimate_at_rate(
-        constants, shape, moved_bytes, rate, quantise, sustained, refetched_bytes
-    )
+    conditions = _ProductConditions(quantise, sustained, compiled, refetched_bytes)
+    time = _estimate_at_rate(constants, shape, moved_bytes, rate, conditions)
     return _add_alignment_copies(constants, shape, time)
 
 
@@ -152,9 +164,7 @@ def _estimate_at_rate(
     shape: MatrixProduct,
     moved_bytes: float,
     rate: float,
-    quantise: bool,
-    sustained: bool,
-    refetched_bytes: int | None,
+    conditions: _ProductConditions,
 ) -> KernelTime:
     """Return the time of a product at a peak rate of ``rate`` operations per second.
 
@@ -164,19 +174,21 @@ def _estimate_at_rate(
     """
     node = constants.node
     unit, key = _resolve_rate(node, shape.dtype)
-    time = _estimate_type_time(
-        constants, shape, moved_bytes, rate, quantise, sustained, refetched_bytes
-    )
+    time = _estimate_type_time(constants, shape, moved_bytes, rate, conditions)
     next_key = _NEXT_TYPES.get(key, "")
     while next_key and _resolve_rate(node, next_key) == (unit, key):
         next_key = _NEXT_TYPES.get(next_key, "")
-    if quantise or time.tags.isdisjoint((TRANSFERRED, EXTRAPOLATED)):
+    if conditions.quantise or time.tags.isdisjoint((TRANSFERRED, EXTRAPOLATED)):
         return time
     time_s = time.time_s
     if key in _BELOW_F32 and not constants.fits["product.f32"].tags:
         f32_rate = min(rate, node.find_peak_rate("matrix", "f32").flops_per_s)
         f32_time = _estimate_type_time(
-            constants, replace(shape, dtype="f32"), moved_bytes, f32_rate, False, sustained, None
+            constants,
+            replace(shape, dtype="f32"),
+            moved_bytes,
+            f32_rate,
+            replace(conditions, refetched_bytes=None),
         )
         time_s = min(time_s, f32_time.time_s)
     if not next_key:
@@ -187,9 +199,7 @@ def _estimate_at_rate(
         wider_bits = max(_BITS[next_key] - _BITS[key], 0)
         moved_bytes += shape.count * shape.k * (shape.m + shape.n) * wider_bits / 8
     shape = replace(shape, dtype=next_key)
-    other = _estimate_at_rate(
-        constants, shape, moved_bytes, next_rate, False, sustained, refetched_bytes
-    )
+    other = _estimate_at_rate(constants, shape, moved_bytes, next_rate, conditions)
     return replace(time, time_s=choose(time_s, other.time_s))
 
 
@@ -198,15 +208,14 @@ def _estimate_type_time(
     shape: MatrixProduct,
     moved_bytes: float,
     rate: float,
-    quantise: bool,
-    sustained: bool,
-    refetched_bytes: int | None,
+    conditions: _ProductConditions,
 ) -> KernelTime:
     """Return the time of a product by the constants of its type alone."""
     node = constants.node
     unit, key = _resolve_rate(node, shape.dtype)
-    variants = _list_variants(shape.count, sustained)
-    fit, bits = _select_product_fit(constants.fits, unit, key, quantise, variants)
+    sustained, refetched_bytes = conditions.sustained, conditions.refetched_bytes
+    variants = _list_variants(shape.count, conditions)
+    fit, bits = _select_product_fit(constants.fits, unit, key, conditions.quantise, variants)
     k = shape.k * _BITS[key] / bits
     padding = 1.0
     if fit.residual is not None:  # a kernel of a GPU, with tiles
@@ -293,10 +302,12 @@ def _mark_power_limit(fit: KernelFit, tags: frozenset[str], slowdown: float) -> 
     return fit if slowdown == 1.0 else replace(fit, covered_tags=fit.covered_tags | tags)
 
 
-def _list_variants(count: int, sustained: bool) -> tuple[str, ...]:
+def _list_variants(count: int, conditions: _ProductConditions) -> tuple[str, ...]:
     """Return the suffixes of the classes of a product, the most specific one first."""
+    compiled = (COMPILED,) if conditions.compiled else ()
     batched = (BATCHED,) if count > 1 else ()
-    return (*batched, SUSTAINED, "") if sustained else (*batched, "")
+    sustained = (SUSTAINED,) if conditions.sustained else ()
+    return (*compiled, *batched, *sustained, "")
 
 
 def _count_operand_bytes(shape: MatrixProduct, key: str) -> float:

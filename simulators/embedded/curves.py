@@ -61,9 +61,10 @@ class CollectiveCurve:
     def _find_last_ns_per_byte(self) -> float:
         """Return the time of a byte between the two largest sizes; of the largest if it is 0."""
         sizes, times = self.sizes_bytes, self.times_ns
+        ns_per_byte = times[-1] / sizes[-1]
         if len(sizes) > 1 and times[-1] > times[-2]:
-            return (times[-1] - times[-2]) / (sizes[-1] - sizes[-2])
-        return times[-1] / sizes[-1]
+            ns_per_byte = (times[-1] - times[-2]) / (sizes[-1] - sizes[-2])
+        return ns_per_byte
 
 
 @dataclass(frozen=True, slots=True)

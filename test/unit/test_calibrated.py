@@ -246,6 +246,51 @@ def test_rows_that_are_not_aligned_are_copied(node):
     assert estimate_batch_s(node, 1, 4096, 4096, 4100) > estimate_batch_s(node, 1, 4096, 4096, 4104)
 
 
+# Launches of single products in bf16, in microseconds, from the table in XLA (GemmPerfTable in the
+# wheel jax_cuda12_pjrt 0.12.0.1): count, m, n, k. Narrow and deep ones, as of attention, are last.
+XLA_TABLE_US = {
+    "H100_80GB": {
+        (1, 1024, 4096, 4096): 45.696, (1, 2048, 2048, 4096): 45.68, (1, 4096, 4096, 1024): 50.144,
+        (1, 4096, 4096, 4096): 176.16, (4, 4096, 4096, 256): 68.016, (4, 4096, 4096, 512): 110.768,
+        (2, 4096, 256, 4096): 28.752, (4, 4096, 256, 4096): 56.208,
+    },
+    "B200_180GB": {
+        (1, 1024, 4096, 4096): 28.304, (1, 2048, 2048, 4096): 28.432, (1, 4096, 4096, 1024): 31.944,
+        (1, 4096, 4096, 4096): 97.002, (4, 4096, 4096, 256): 43.393, (4, 4096, 4096, 512): 63.008,
+        (2, 4096, 256, 4096): 17.441, (4, 4096, 256, 4096): 29.815,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("node", XLA_TABLE_US)
+def test_products_that_xla_compiles_take_the_time_of_its_table(node):
+    constants = DeviceConstants.from_node(configs.load_node(node))
+    errors = []
+    for (count, m, n, k), measured_us in XLA_TABLE_US[node].items():
+        shape = MatrixProduct(m, k, n, count, "bf16", 2 * count * m * n * k)
+        moved = 2 * count * (m * k + k * n + m * n)
+        time = estimate_product_time(constants, shape, moved, sustained=False, compiled=True)
+        errors.append(1e6 * (time.time_s + time.fit.eager_s) / measured_us - 1)
+    assert max(map(abs, errors)) < 0.12 and abs(sum(errors)) < 0.05 * len(errors)
+
+
+@pytest.mark.parametrize(("kind", "name"), [("kCustom", "_xla"), ("kOutput", "_sustained")])
+def test_fusions_of_xla_have_constants_of_their_own(parse, kind, name):
+    type_ = "tensor<2048x2048xbf16>"
+    op = first_op(
+        parse,
+        f"%a: {type_}",
+        f"""
+        %0 = "mhlo.fusion"(%a) <{{fusion_kind = #mhlo<fusion_kind {kind}>}}> ({{
+        ^bb0(%x: {type_}):
+          %1 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0]
+            : ({type_}, {type_}) -> {type_}
+          mhlo.return %1 : {type_}
+        }}) : ({type_}) -> {type_}""",
+    )
+    assert cost(op, "B200_180GB").kernel_class == f"product.bf16{name}"
+
+
 def test_small_batched_products_fill_whole_tiles():
     """A tile of 32 inner elements and columns takes as long when only 16 of each are there."""
     small, whole = (estimate_batch_s("H100_80GB", 65536, *(size,) * 3) for size in (16, 32))

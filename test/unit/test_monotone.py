@@ -63,12 +63,16 @@ def list_types(node: NodeSpec) -> list[str]:
     return types
 
 
-def estimate_batch(node: NodeSpec, shape: tuple[int, ...], dtype: str = "bf16") -> float:
+def estimate_batch(
+    node: NodeSpec, shape: tuple[int, ...], dtype: str = "bf16", compiled: bool = False
+) -> float:
     m, k, n, count = shape
     moved = count * ((m * k + k * n) * BITS[dtype] / 8 + 2 * m * n)
     matrix_product = MatrixProduct(m, k, n, count, dtype, 2 * count * m * n * k)
     constants = DeviceConstants.from_node(node)
-    return kernel_times.estimate_product_time(constants, matrix_product, moved).time_s
+    return kernel_times.estimate_product_time(
+        constants, matrix_product, moved, compiled=compiled
+    ).time_s
 
 
 def estimate_attention(node: NodeSpec, shape: tuple[int, ...], backward: bool = False) -> float:
@@ -107,6 +111,11 @@ GROWING = {
     "tf32": (estimate_product, ("tf32",), (LENGTHS,) * 3),
     "f32": (estimate_product, ("f32",), (LENGTHS,) * 3),
     "batched": (estimate_batch, (), (*(draw_sizes(16, 8192, 16),) * 3, draw_sizes(2, 1024, 1))),
+    "compiled": (
+        estimate_batch,
+        ("bf16", True),
+        (*(draw_sizes(16, 65536, 16),) * 3, draw_sizes(1, 1024, 1)),
+    ),
     "attention": (estimate_attention, (), (HEADS, draw_sizes(16, 32768, 1), HEAD_SIZES)),
     "backward": (estimate_attention, (True,), (HEADS, draw_sizes(16, 32768, 1), HEAD_SIZES)),
     "decoding": (estimate_decoding, (), (HEADS, draw_sizes(2, 131072, 1), HEAD_SIZES)),
@@ -125,6 +134,7 @@ MOST_FALL = dict.fromkeys(GROWING, 0.02) | {
     "f32": 0.15,
     # The tables have n and k of 128 and 512; beyond, they meet the bound by the f32 product.
     "batched": 0.1,
+    "compiled": 0.1,
 }
 
 

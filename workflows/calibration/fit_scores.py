@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from hespas.estimators.calibrated.attention_shape import AttentionShape
 from hespas.estimators.calibrated.device_constants import (
-    BATCHED,
+    COMPILED,
     SUSTAINED,
     DeviceConstants,
+    strip_variant,
 )
 from hespas.estimators.calibrated.kernel_times import (
     QUANTISED,
@@ -62,10 +63,15 @@ def estimate_measured_kernel(
     if family == "product":
         batch, m, n, k = measurement.sizes
         quantise = kind == QUANTISED
-        dtype = "f8" if quantise else kind.removesuffix(SUSTAINED).removesuffix(BATCHED)
+        dtype = "f8" if quantise else strip_variant(kind)
         shape = MatrixProduct(m, k, n, batch, dtype, round(measurement.flops))
         return estimate_product_time(
-            constants, shape, measurement.bytes, quantise, sustained=kind.endswith(SUSTAINED)
+            constants,
+            shape,
+            measurement.bytes,
+            quantise,
+            sustained=kind.endswith(SUSTAINED),
+            compiled=kind.endswith(COMPILED),
         )
     if family == "attention":
         heads, queries, size = measurement.sizes

@@ -17,7 +17,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hespas.configs.calibration import CLASSES
-from hespas.estimators.calibrated.device_constants import BATCHED, SUSTAINED
+from hespas.estimators.calibrated.device_constants import (
+    BATCHED,
+    COMPILED,
+    SUSTAINED,
+    strip_variant,
+)
 from hespas.estimators.calibrated.kernel_times import QUANTISED
 from hespas.support.errors import HespasError
 from hespas.support.packed_data import unpack_bytes
@@ -203,7 +208,7 @@ def describe_kernel(kind: str, point: Sequence[float]) -> KernelMeasurement:
     family, _, name = kind.partition(".")
     if family == "product":
         m, n, k = point
-        key = name.removesuffix(SUSTAINED).removesuffix(BATCHED)
+        key = strip_variant(name)
         return replace(_build_product_measurement(key, 1, m, n, k, 0.0, eager=False), kind=kind)
     if family in ("attention", "decode_attention"):
         heads, length, size = point
@@ -265,6 +270,16 @@ def _parse_latent_attention_row(row: _CsvRow) -> KernelMeasurement | str:
         eager=False,
     )
     return replace(measurement, kind=measurement.kind + BATCHED)
+
+
+def _parse_compiled_product_row(row: _CsvRow) -> KernelMeasurement | str:
+    """Parse a product of the table in XLA (its GemmPerfTable), launched by itself."""
+    if row["types"] != "bf16xbf16->bf16":
+        return f"XLA's products of {row['types']}: no model"
+    batch, m, n, k = (int(row[name]) for name in "bmnk")
+    time_s = 2 * batch * m * n * k / float(row["flops_per_s"])
+    measurement = _build_product_measurement("bf16", batch, m, n, k, time_s, eager=True)
+    return replace(measurement, kind=measurement.kind + COMPILED)
 
 
 def _parse_eager_product_row(row: _CsvRow) -> KernelMeasurement | str:
@@ -344,6 +359,7 @@ _FORMS: tuple[tuple[frozenset[str], Callable[[_CsvRow], KernelMeasurement | str]
     (frozenset(("kernel", "sizes", "flops", "bytes", "time_s")), _parse_own_row),
     (frozenset(("gemm_dtype", "m", "n", "k", "latency_ms", "power_w")), _parse_sustained_gemm_row),
     (frozenset(("gemm_dtype", "m", "n", "k", "latency_ms")), _parse_gemm_row),
+    (frozenset(("types", "b", "m", "n", "k", "flops_per_s")), _parse_compiled_product_row),
     (frozenset(("B", "M", "N", "K", "latency_ms")), _parse_eager_product_row),
     (
         frozenset(("op_name", "bmm_dtype", "num_tokens", "num_heads", "latency_ms")),

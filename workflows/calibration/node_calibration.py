@@ -8,7 +8,11 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from hespas.configs.node_spec import NodeSpec
-from hespas.estimators.calibrated.device_constants import BATCHED, SUSTAINED
+from hespas.estimators.calibrated.device_constants import (
+    BATCHED,
+    COMPILED,
+    strip_variant,
+)
 from hespas.support.errors import HespasError
 from hespas.workflows.calibration.measurement_tables import (
     LEAST_S,
@@ -75,7 +79,7 @@ def calibrate_node(
             sources[kind],
             launch_s=data.get("launch_s") or _get_inherited_launch_s(node),
             l2_bytes=node.l2_bytes,
-            efficiency=_get_batched_efficiency(kind, fits),
+            efficiency=_get_large_efficiency(kind, fits),
         )
         fitted.append(kind)
     if not fitted:
@@ -121,18 +125,18 @@ def look_up_peak_flops(node: NodeSpec, kind: str) -> float:
     if kind.startswith("stream"):
         return node.find_peak_rate("vector", "f32").flops_per_s
     _, _, key = kind.partition(".")
-    key = (key or "bf16").removesuffix("_quantised").removesuffix(SUSTAINED).removesuffix(BATCHED)
+    key = strip_variant((key or "bf16").removesuffix("_quantised"))
     return node.find_peak_rate("matrix", key).flops_per_s
 
 
-def _get_batched_efficiency(kind: str, fits: Mapping[str, Any]) -> float | None:
-    """Return the efficiency of a class of batched products: large ones reach that of single ones.
+def _get_large_efficiency(kind: str, fits: Mapping[str, Any]) -> float | None:
+    """Return the efficiency of large products of a class: those of variants reach that of others.
 
     Their tables hold small products, which do not show it.
     """
-    if not kind.endswith(BATCHED):
+    if not kind.endswith((BATCHED, COMPILED)):
         return None
-    return fits.get(kind.removesuffix(BATCHED), {}).get("efficiency")
+    return fits.get(strip_variant(kind), {}).get("efficiency")
 
 
 def _get_inherited_launch_s(node: NodeSpec) -> float:

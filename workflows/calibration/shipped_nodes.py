@@ -34,6 +34,7 @@ from hespas.workflows.calibration.node_calibration import (
 _NODES = Path(configs.__file__).parent / "nodes"
 _DATA = Path(configs.__file__).resolve().parents[1] / "docs" / "data"
 _VLLM, _SUSTAINED_VLLM = "vllm 0.24.0", "vllm 0.22.0"
+_XLA_TABLE = "gemm_xla_perf_table_0.12.0.1"
 _NEUSIGHT = ("vector_f32", "linear_f32", "bmm_f32")
 # The tables of each node, with the device or engine whose rows are used.
 SHIPPED_TABLES: Mapping[str, tuple[tuple[str | None, tuple[str, ...]], ...]] = {
@@ -51,11 +52,13 @@ SHIPPED_TABLES: Mapping[str, tuple[tuple[str | None, tuple[str, ...]], ...]] = {
         (None, ("gemm_h100_sxm", "attention_h100_sxm", "bmm_bf16_h100_sxm")),
         ("NVIDIA H100 80GB HBM3", ("linear_f32", "bmm_f32")),
         (_VLLM, ("stream_h100_sxm",)),
+        ("sm_90", (_XLA_TABLE,)),
     ),
     "B200_180GB": (
         (None, ("gemm_b200_sxm", "attention_b200_sxm", "bmm_bf16_b200_sxm")),
         (_VLLM, ("stream_b200_sxm",)),
         (_SUSTAINED_VLLM, ("gemm_sustained_b200_sxm",)),
+        ("sm_100_B200", (_XLA_TABLE,)),
     ),
     "GB200_186GB": (
         (_VLLM, ("gemm_gb200", "attention_gb200", "stream_gb200", "bmm_bf16_gb200")),
@@ -116,6 +119,8 @@ def refit_node(node: NodeSpec, tables: list[MeasurementTable]) -> dict[str, Any]
             fits[kind] = fit | {"residual": make_class_monotone(kind, fit, peaks)}
         else:
             fits[kind] = fit
+    added = {kind: refitted.data["fits"][kind] for kind in refitted.fitted if kind not in old}
+    fits = dict(sorted((fits | added).items()))
     refitted_calibration = calibration | {"fits": fits}
     attention = fits.get("attention", {})
     if "backward" in attention:
