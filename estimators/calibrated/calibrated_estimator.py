@@ -236,11 +236,14 @@ class CalibratedEstimator(Estimator):
         kind, traits = work.kind, content.traits
         moved = work.read_bytes + work.write_bytes
         if traits.rows is not None:
-            return estimate_row_time(self.constants, *traits.rows, moved)
+            timed = estimate_row_time(self.constants, *traits.rows, moved)
+            # The measured rows are those of a softmax alone, without mask and in f32.
+            tags = (ASSUMED,) if traits.has_scores else ()
+            return replace(timed, fit=timed.fit.with_tags(*tags))
         fit = self.constants.fits["stream.reduce" if kind == "reduction" else "stream.loop"]
         if content.passes.serial_s:
             fit = fit.with_range(1 / BAND_FACTOR, BAND_FACTOR).with_covered_tags(ASSUMED)
-        elif kind not in MEASURED_KINDS or content.shapeless_flops:
+        elif kind not in MEASURED_KINDS or content.shapeless_flops or traits.has_scores:
             fit = fit.with_tags(ASSUMED)
         if content.passes.least_bytes is not None:
             fit = fit.with_range(content.passes.least_bytes / content.passes.moved_bytes, 1.0)

@@ -232,6 +232,9 @@ def _estimate_type_time(
     compute_s, memory_s = shape.flops / rate, read_bytes / node.memory_bandwidth_bytes_per_s
     time_s = fit.fixed_s + fit.compute_busy_s(padding * compute_s, memory_s, k)
     time_s, outside = fit.apply_correction(time_s, *_locate_in_table(fit, shape, k))
+    if outside and fit.name.endswith(COMPILED) and read_bytes > constants.cache_bytes:
+        # The operands of the measured products are partly in the cache.
+        time_s = max(time_s, fit.fixed_s + memory_s / fit.bandwidth)
     if sustained and not fit.name.endswith(SUSTAINED):
         time_s, fit = _limit_power(constants, fit, key, shape.flops, moved_bytes, time_s)
     return _build_kernel_time(fit, time_s, compute_s, memory_s, outside)

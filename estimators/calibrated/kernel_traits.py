@@ -51,6 +51,7 @@ _TILE, _SMALL_TILE, _SMALL_TILE_ELEMENTS = 16, 8, 8192
 # A block of XLA's column reduction covers this many columns, and a tree at most this many rows.
 _BLOCK_COLUMNS, _TREE_ROWS = 32, 4096
 _TREE_COLUMNS = 16384  # elements of a row that one pass reduces
+_SCORES = 128  # queries and keys from which an array counts as scores
 
 
 @dataclass(slots=True)
@@ -68,6 +69,8 @@ class KernelTraits:
             reads them again.
         products: The matrix products.
         lookups: The rows of tables that gathers and scatters move.
+        has_scores: Whether the rows of scores of an attention that is not fused are reduced, or
+            combined with a number for each row.
     """
 
     sector_bytes: int = SECTOR_BYTES
@@ -79,6 +82,7 @@ class KernelTraits:
     rows: tuple[str, int, int] | None = None
     products: list[MatrixProduct] = field(default_factory=list)
     lookups: list[RowLookup] = field(default_factory=list)
+    has_scores: bool = False
 
 
 def collect_traits(
@@ -222,6 +226,7 @@ def _add_transpose_waste(op: ir.Operation, kernel_traits: KernelTraits) -> None:
 def _add_reduction_blocks(op: ir.Operation, kernel_traits: KernelTraits) -> None:
     size = to_buffer_size(op.operands[0].type)
     kernel_traits.elements = max(kernel_traits.elements, size.elements)
+    kernel_traits.has_scores |= _has_scores_shape(size) and _is_row_reduction(op, size)
     reduced = set(read_integer_list(op, "dimensions", ()))
     shape = [(extent, d in reduced) for d, extent in enumerate(size.shape) if extent > 1]
     if not any(flag for _, flag in shape):
@@ -244,6 +249,24 @@ def _add_reduction_blocks(op: ir.Operation, kernel_traits: KernelTraits) -> None
             kernel_traits.launches += 1
             blocks *= math.ceil(rows / math.isqrt(rows))
     kernel_traits.blocks = max(blocks, kernel_traits.blocks or 0)
+
+
+def _add_row_broadcast(op: ir.Operation, kernel_traits: KernelTraits) -> None:
+    out = to_buffer_size(op.results[0].type)
+    if _has_scores_shape(out):
+        rows = tuple(range(len(out.shape) - 1))
+        kernel_traits.has_scores |= read_integer_list(op, "broadcast_dimensions", ()) == rows
+
+
+def _has_scores_shape(size: BufferSize) -> bool:
+    """Return whether an array may be scores: [..., heads, queries, keys].
+
+    With three dimensions, which activations have too, there must be as many queries as keys.
+    """
+    shape = size.shape
+    if len(shape) < 3 or min(shape[-2:]) < _SCORES:
+        return False
+    return len(shape) > 3 or shape[-2] == shape[-1]
 
 
 def _add_slice_waste(op: ir.Operation, kernel_traits: KernelTraits) -> None:
@@ -269,6 +292,7 @@ def _add_scatter(op: ir.Operation, kernel_traits: KernelTraits) -> None:
 _TRAIT_COLLECTORS = {
     "transpose": _add_transpose_waste,
     "reduce": _add_reduction_blocks,
+    "broadcast_in_dim": _add_row_broadcast,
     "slice": _add_slice_waste,
     "dynamic_slice": _add_slice_waste,
     "gather": _add_gather,

@@ -271,7 +271,7 @@ def test_products_that_xla_compiles_take_the_time_of_its_table(node):
         moved = 2 * count * (m * k + k * n + m * n)
         time = estimate_product_time(constants, shape, moved, sustained=False, compiled=True)
         errors.append(1e6 * (time.time_s + time.fit.eager_s) / measured_us - 1)
-    assert max(map(abs, errors)) < 0.12 and abs(sum(errors)) < 0.05 * len(errors)
+    assert max(map(abs, errors)) < 0.13 and abs(sum(errors)) < 0.05 * len(errors)
 
 
 @pytest.mark.parametrize(("kind", "name"), [("kCustom", "_xla"), ("kOutput", "_sustained")])
@@ -1031,3 +1031,35 @@ def test_it_is_slower_than_the_roofline(parse):
         assert real.latency_ns > fast.latency_ns
         same = ("flops", "read_bytes", "write_bytes", "dtype")
         assert [getattr(real, name) for name in same] == [getattr(fast, name) for name in same]
+
+
+@pytest.mark.parametrize("kind", ["kLoop", "kCustom"])
+@pytest.mark.parametrize(
+    ("shape", "tag"),
+    [((4, 16, 512, 512), "assumed"), ((16, 512, 512), "assumed"), ((8, 512, 1024), None),
+     ((8192, 1024), None)],
+)  # fmt: skip
+def test_attention_that_is_not_fused_was_never_measured(parse, shape, tag, kind):
+    """A row of scores less its maximum; of activations, this is a part of a normalisation."""
+    text = "x".join(map(str, shape))
+    rows = "x".join(map(str, shape[:-1]))
+    last = len(shape) - 1
+    op = first_op(
+        parse,
+        f"%a: tensor<{text}xf32>",
+        f"""
+        %0 = "mhlo.fusion"(%a) <{{fusion_kind = #mhlo<fusion_kind {kind}>}}> ({{
+        ^bb0(%x: tensor<{text}xf32>):
+          %z = stablehlo.constant dense<0.0> : tensor<f32>
+          %1 = stablehlo.reduce(%x init: %z) applies stablehlo.maximum across dimensions = [{last}]
+            : (tensor<{text}xf32>, tensor<f32>) -> tensor<{rows}xf32>
+          %2 = stablehlo.broadcast_in_dim %1, dims = {list(range(last))}
+            : (tensor<{rows}xf32>) -> tensor<{text}xf32>
+          %3 = stablehlo.subtract %x, %2 : tensor<{text}xf32>
+          mhlo.return %3 : tensor<{text}xf32>
+        }}) : (tensor<{text}xf32>) -> tensor<{text}xf32>""",
+    )
+    estimated = cost(op, "A100_PCIe_40GB")
+    assert (tag in (estimated.tag or "")) if tag else "assumed" not in (estimated.tag or "")
+    if tag:
+        assert estimated.high_ns > 1.3 * estimated.latency_ns

@@ -122,6 +122,7 @@ def fit_kernel_class(
     launch_s: float | None = None,
     l2_bytes: int | None = None,
     efficiency: float | None = None,
+    most_bandwidth: float = 1.0,
 ) -> dict[str, Any]:
     """Fit one class of kernels.
 
@@ -134,13 +135,14 @@ def fit_kernel_class(
             eager measurement.
         l2_bytes: The last-level cache of the device, whose streams are left out.
         efficiency: The efficiency, if it is not to be fitted.
+        most_bandwidth: The largest share of the bandwidth that the class may reach.
 
     Returns:
         The object of the class in ``calibration.fits``, see ``configs.calibration.FitFile``.
     """
     sample = _FitSample(rows, peak_flops, bandwidth, l2_bytes)
     train = sample.split_position < TRAIN
-    x = _fit_constants(sample, train, efficiency)
+    x = _fit_constants(sample, train, efficiency, most_bandwidth)
     data = _name_constants(sample.kind, x)
     eager_s = 0.0
     if sample.is_eager and launch_s is not None:
@@ -205,7 +207,7 @@ def _evaluate_at_sizes(
 
 
 def _fit_constants(
-    sample: _FitSample, train: Any, efficiency: float | None = None
+    sample: _FitSample, train: Any, efficiency: float | None, most_bandwidth: float
 ) -> tuple[float, float, float, float, float]:
     """Return the best (fixed_s, efficiency, bandwidth, power, s_per_k)."""
     from scipy.optimize import minimize
@@ -223,7 +225,7 @@ def _fit_constants(
 
     def compute_loss(x: Any) -> float:
         values = unpack_constants(x)
-        above = max(values[1] - 1, 0) + max(values[2] - 1, 0)
+        above = max(values[1] - 1, 0) + max(values[2] - most_bandwidth, 0)
         if sample.is_eager:
             above += max(values[0] / _MOST_EAGER_S - 1, 0)
         estimate = _evaluate_time_model(values, compute_s, memory_s, steps)

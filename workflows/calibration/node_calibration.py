@@ -80,6 +80,7 @@ def calibrate_node(
             launch_s=data.get("launch_s") or _get_inherited_launch_s(node),
             l2_bytes=node.l2_bytes,
             efficiency=_get_large_efficiency(kind, fits),
+            most_bandwidth=_get_most_bandwidth(kind, fits),
         )
         fitted.append(kind)
     if not fitted:
@@ -137,6 +138,16 @@ def _get_large_efficiency(kind: str, fits: Mapping[str, Any]) -> float | None:
     if not kind.endswith((BATCHED, COMPILED)):
         return None
     return fits.get(strip_variant(kind), {}).get("efficiency")
+
+
+def _get_most_bandwidth(kind: str, fits: Mapping[str, Any]) -> float:
+    """Return the share of the bandwidth that a class can reach.
+
+    The products of XLA's table find part of their operands in the cache, which larger ones do not.
+    """
+    if not kind.endswith(COMPILED):
+        return 1.0
+    return fits.get(strip_variant(kind), {}).get("bandwidth", 1.0)
 
 
 def _get_inherited_launch_s(node: NodeSpec) -> float:
