@@ -33,6 +33,7 @@ _CORE_CACHE_BYTES = 1 << 16  # a table of this size stays in the cache of each c
 # are measured with sorted indices, a hundred for each row, against random ones (jax-ml/jax#26227).
 _ATOMIC_TYPES = frozenset(("f32", "f64", "i32", "i64"))
 _ATOMIC_CONTENTION, _LOOP_CONTENTION = 1.5, 150.0
+_WARP = 32  # threads that run in step
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,9 @@ def describe_scatter(op: ir.Operation, sector_bytes: int) -> RowLookup:
     directions = 2 if combines or run * table.bits // 8 < _CACHE_SECTOR_BYTES else 1
     is_atomic = combines and not read_flag(op, "unique_indices")
     has_loop = is_atomic and table.key not in _ATOMIC_TYPES
-    contention = (_LOOP_CONTENTION if has_loop else _ATOMIC_CONTENTION) if is_atomic else 1.0
+    contention = _ATOMIC_CONTENTION if is_atomic else 1.0
+    if has_loop:
+        contention = max(contention, _estimate_loop_contention(updates, table, run))
     return RowLookup(
         count * table.bytes,
         count * _count_sectors_bytes(updates, run, sector_bytes),
@@ -104,6 +107,16 @@ def describe_scatter(op: ir.Operation, sector_bytes: int) -> RowLookup:
         directions,
         contention,
     )
+
+
+def _estimate_loop_contention(updates: BufferSize, table: BufferSize, run: int) -> float:
+    """Return the factor in time if the updates of each element follow each other.
+
+    The threads of a warp that update one element at once take turns. They are no more than an
+    element has updates, on average over the table, and those of a row have elements of their own.
+    """
+    sharing = min(_WARP / run, updates.elements / max(table.elements, 1))
+    return 1.0 + (_LOOP_CONTENTION - 1.0) * max(sharing - 1.0, 0.0) / (_WARP - 1)
 
 
 def count_contiguous_elements(table: BufferSize, sizes: tuple[int, ...]) -> int:

@@ -98,6 +98,13 @@ def test_numbers_without_atomic_addition_take_a_loop(estimate):
     assert "contention" in cost.tag.split()
 
 
+def test_few_updates_of_an_element_or_wide_rows_have_little_contention(estimate):
+    """The gradient of a max pooling adds at most four numbers to each; rows spread over threads."""
+    for rows, width, updates in ((10**7, 1, 10**7), (10**4, 256, 10**6)):
+        added = estimate(render_scatter(rows, width, updates, "f16"), "A40_48GB")
+        assert "contention" in added.tag.split() and added.high_ns < 8 * added.latency_ns
+
+
 def test_contention_is_a_tag_with_its_range(estimate):
     """In f32, sorted indices take half as long again as random ones (jax-ml/jax#26227)."""
     added = estimate(render_scatter(10**6, 1, 10**7))
