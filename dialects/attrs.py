@@ -114,12 +114,26 @@ class Cost(AttrRecord):
     leakage_nj: float | None = declare_field(
         "part of energy_nj: what the chip draws while nothing switches", default=None
     )
+    integer_product_flops: int | None = declare_field(
+        "part of flops: matrix products and convolutions of integers; absent if there are none, "
+        "and on sums",
+        default=None,
+    )
     digest: str | None = declare_field(
         "content hash of the op or region that was estimated; a cost whose digest differs from "
         "that of its op is stale; absent on sums, which follow from the costs of their ops",
         default=None,
         compare=False,
     )
+
+    @property
+    def executed_flops(self) -> int:
+        """The operations that utilisation counts.
+
+        Of integers, these are the products. Others compute indices and random numbers, which no
+        model counts as its operations.
+        """
+        return (self.integer_product_flops or 0) if self.dtype.startswith("i") else self.flops
 
     def find_inconsistency(self) -> str:
         if (self.low_ns is None) != (self.high_ns is None):

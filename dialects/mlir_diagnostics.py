@@ -109,7 +109,7 @@ def to_hespas_error(
     source = f"from {dialect} " if dialect else ""
     remedy = (
         f"lower the program {source}to StableHLO first{lowering}; "
-        "hespas-opt --allow-unregistered-dialect reads its generic form, without costs"
+        "or read its generic form with --allow-unregistered-dialect, and declare its costs"
     )
     result = HespasError(message, where=where, remedy=remedy)
     result.notes = list_attached_diagnostics(error, context)

@@ -152,7 +152,8 @@ FREE_CALL_TARGETS = (
 
 # Custom calls of libraries, as regular expressions that match a whole target.
 CUBLAS_GEMM_CALL = r"__cublas\$(gemm|lt\$matmul(\$f8)?)"
-GEMM_CALL = rf"{CUBLAS_GEMM_CALL}|__(onednn|cublas)\$matmul.*"
+BLOCK_SCALED_CALL = r"__op\$block_scaled_dot|__cudnn\$blockScaledDot"  # jax.nn.scaled_matmul
+GEMM_CALL = rf"{CUBLAS_GEMM_CALL}|__(onednn|cublas)\$matmul.*|{BLOCK_SCALED_CALL}"
 CONVOLUTION_CALL = r"__cudnn\$conv.*"
 ATTENTION_CALL = r"__cudnn\$fmha.*"
 NORM_CALL_TARGET = "__cudnn$norm"

@@ -233,6 +233,7 @@ def build_work_cost(
         trips=work.trips if trips is None else trips,
         energy_nj=energy_nj,
         gap=work.gap,
+        integer_product_flops=work.integer_product_flops or None,
     )
 
 

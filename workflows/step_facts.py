@@ -127,16 +127,20 @@ class StepFacts:
 
     @functools.cached_property
     def flops_by_dtype(self) -> Mapping[str, int]:
-        """The operations on one device that utilisation counts, by element type."""
+        """The operations on one device that utilisation counts, by element type.
+
+        Of integers these are the products only: indices and random numbers are no operations of a
+        model.
+        """
         return {
-            name: row["flops"]
+            name: row["executed_flops"]
             for name, row in self.stats["dtypes"].items()
-            if row["flops"] and not name.startswith("i")
+            if row["executed_flops"]
         }
 
     @property
     def executed_flops(self) -> int:
-        """The operations that all devices execute."""
+        """Floating-point operations, and products of integers, on all devices."""
         return self.devices * sum(self.flops_by_dtype.values())
 
     @property

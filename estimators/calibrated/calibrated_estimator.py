@@ -20,6 +20,8 @@ from typing import ClassVar
 from hespas.configs.kernel_families import find_kernel_family
 from hespas.configs.node_spec import NodeSpec
 from hespas.dialects.attrs import CompilerEstimateAttr, Cost
+from hespas.dialects.mlir import get_call_target, ir
+from hespas.dialects.op_kinds import CUSTOM_CALLS
 from hespas.estimators.base import (
     CompilerEstimateConfig,
     CostItem,
@@ -32,6 +34,7 @@ from hespas.estimators.calibrated.attention_library import CUDNN, AttentionLibra
 from hespas.estimators.calibrated.data_passes import MEASURED_KINDS, get_compute_share
 from hespas.estimators.calibrated.device_constants import (
     ASSUMED,
+    CONTENTION,
     EXTRAPOLATED,
     ROOFLINE_FIT,
     TRANSFERRED,
@@ -49,14 +52,19 @@ from hespas.estimators.calibrated.kernel_times import (
     estimate_shapeless_s,
     estimate_stream_time,
 )
+from hespas.estimators.calibrated.linalg_steps import BAND_FACTOR
+from hespas.estimators.calibrated.row_lookups import CACHE_SPEEDUP
 from hespas.estimators.calibrated.slowest_device import SlowestDevice
 from hespas.estimators.roofline import RooflineConfig, RooflineEstimator
+from hespas.estimators.rules.custom_calls import find_kernel_name
 from hespas.estimators.work import OpWork
 
+_SHOWN_KERNELS = 3  # in a warning
 # XLA:TPU expects up to twice the measured time of streams; large products agree within 15 %.
 _COMPILER_BAND = (0.5, 1.15)
 TAG_MEANINGS = {
     ASSUMED: "kernels of this class were not measured, the band is wider",
+    CONTENTION: "atomic updates may hit the same rows, the upper end is for sorted indices",
     EXTRAPOLATED: "beyond the measured sizes, the band is wider",
     TRANSFERRED: "with constants of another device or type, the band is wider",
 }
@@ -104,6 +112,7 @@ class CalibratedEstimator(Estimator):
         self.constants = DeviceConstants.from_node(config.node)
         self.slowest_device = _find_slowest_device(self.constants, config.job_devices)
         self.tag_counts: Counter[str] = Counter()
+        self.shapeless_kernels: set[str] = set()
 
     def estimate(self, item: CostItem) -> Cost:
         work = item.work
@@ -141,6 +150,8 @@ class CalibratedEstimator(Estimator):
                 self.constants, attention, moved, self.attention_library
             )
             return self._delay_kernel(timed, attention.dtype, attention.flops, moved)
+        if content.shapeless_flops:
+            self.shapeless_kernels.add(_name_kernel(item.op))
         vector_s = self._compute_vector_s(content)
         if content.traits.products:
             timed = self._estimate_products(content, moved, work.kind)
@@ -152,11 +163,16 @@ class CalibratedEstimator(Estimator):
         """Return the time in which the lanes issue the instructions of a kernel.
 
         Without an issue rate of the device, it is that of the operations, as in the roofline.
+        Operations in double precision have lanes of their own, few on some devices.
         """
-        flops: float = content.vector_flops
+        flops: float = sum(content.vector_flops.values())
+        double_flops = content.vector_flops.get("f64", 0)
         if self.constants.issue_per_flop:
             flops = (flops + content.traits.slots) / self.constants.issue_per_flop
-        return flops / self.node.find_peak_rate("vector", "f32").flops_per_s if flops else 0.0
+        issue_s = flops / self.node.find_peak_rate("vector", "f32").flops_per_s if flops else 0.0
+        if not double_flops:
+            return issue_s
+        return max(issue_s, double_flops / self.node.find_peak_rate("vector", "f64").flops_per_s)
 
     def describe_provenance(self) -> str:
         text = f"{self.node.describe_provenance()}, {self.constants.provenance}"
@@ -206,6 +222,18 @@ class CalibratedEstimator(Estimator):
             for tag, count in sorted(self.tag_counts.items())
         ]
 
+    def list_warnings(self) -> list[str]:
+        """Name the kernels whose operations are known by their number only."""
+        names = sorted(self.shapeless_kernels)
+        if not names:
+            return []
+        more = f" and {len(names) - _SHOWN_KERNELS} more" if len(names) > _SHOWN_KERNELS else ""
+        return [
+            f"the operations of {', '.join(names[:_SHOWN_KERNELS])}{more} are declared without the "
+            "shapes of their products: they count at the rate of large products, so the time is a "
+            "lower bound"
+        ]
+
     def _estimate_products(self, content: KernelContent, moved: int, kind: str) -> KernelTime:
         """Return the time of the products of one kernel, as one product with the largest shape."""
         shapes = content.traits.products
@@ -220,6 +248,7 @@ class CalibratedEstimator(Estimator):
                 moved,
                 self.quantise,
                 refetched_bytes=content.refetched_bytes,
+                compiled=content.compiled,
             )
         return self._delay_kernel(timed, shape.dtype, shape.flops, moved)
 
@@ -236,18 +265,29 @@ class CalibratedEstimator(Estimator):
         kind, traits = work.kind, content.traits
         moved = work.read_bytes + work.write_bytes
         if traits.rows is not None:
-            return estimate_row_time(self.constants, *traits.rows, moved)
+            timed = estimate_row_time(self.constants, *traits.rows, moved)
+            # The measured rows are those of a softmax alone, without mask and in f32.
+            tags = (ASSUMED,) if traits.has_scores else ()
+            return replace(timed, fit=timed.fit.with_tags(*tags))
         fit = self.constants.fits["stream.reduce" if kind == "reduction" else "stream.loop"]
-        if kind not in MEASURED_KINDS or content.shapeless_flops:
+        if content.passes.serial_s:
+            fit = fit.with_range(1 / BAND_FACTOR, BAND_FACTOR).with_covered_tags(ASSUMED)
+        elif kind not in MEASURED_KINDS or content.shapeless_flops or traits.has_scores:
             fit = fit.with_tags(ASSUMED)
+        if content.passes.least_bytes is not None:
+            fit = fit.with_range(content.passes.least_bytes / content.passes.moved_bytes, 1.0)
+        contention = max((each.contention for each in traits.lookups), default=1.0)
+        if contention > 1:
+            fit = fit.with_range(1.0, contention).with_covered_tags(CONTENTION)
         shapeless_s = estimate_shapeless_s(self.constants, content.shapeless_flops)
         return estimate_stream_time(
             self.constants,
             fit,
-            content.passes * moved + traits.wasted_bytes,
+            _count_memory_bytes(content, self.constants.cache_bytes),
             vector_s / get_compute_share(kind) + shapeless_s,
             blocks=traits.blocks,
-            launches=max(content.pass_launches, traits.launches),
+            launches=max(content.passes.launches, traits.launches),
+            serial_s=content.passes.serial_s,
         )
 
     def _build_roofline_cost(self, base: Cost) -> Cost:
@@ -285,6 +325,21 @@ class CalibratedEstimator(Estimator):
             shared_high_ns=latency_ns * band.shared_high,
             slowest_device=timed.slowest_device if timed.slowest_device != 1.0 else None,
         )
+
+
+def _name_kernel(op: ir.Operation) -> str:
+    target = get_call_target(op) if op.name in CUSTOM_CALLS else ""
+    return find_kernel_name(op) or target or op.name
+
+
+def _count_memory_bytes(content: KernelContent, cache_capacity_bytes: int) -> float:
+    """Return the bytes that a kernel moves, or those of the cache if these take longer."""
+    moved_bytes = content.passes.moved_bytes + content.traits.wasted_bytes
+    extra = [each.count_extra_bytes(cache_capacity_bytes) for each in content.traits.lookups]
+    return max(
+        moved_bytes + sum(memory_bytes for memory_bytes, _ in extra),
+        (moved_bytes + sum(cache_bytes for _, cache_bytes in extra)) / CACHE_SPEEDUP,
+    )
 
 
 def _find_slowest_device(constants: DeviceConstants, devices: int) -> SlowestDevice | None:

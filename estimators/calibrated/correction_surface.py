@@ -46,6 +46,10 @@ class CorrectionSurface:
                 total += weight * self.values[index]
         return total
 
+    def list_knots(self, axis: int) -> list[int]:
+        """Return the sizes at the knots of an axis."""
+        return [round(2**knot) for knot in self.knots[axis]]
+
     def list_axes_outside(self, *point: float) -> list[str]:
         """Return the axes on which a point lies outside the knots."""
         return [

@@ -21,6 +21,7 @@ from hespas.estimators.calibrated.board_power import BoardPower, MeasuredBoard
 from hespas.estimators.calibrated.correction_surface import CorrectionSurface
 from hespas.estimators.power_limit import check_idle_power
 
+CONTENTION = "contention"  # depends on how many updates hit one row
 TRANSFERRED = "transferred"  # from another device or type, scaled by its data sheet
 ASSUMED = "assumed"  # without a table for the class; as in XLA's cost model
 EXTRAPOLATED = "extrapolated"  # outside the measured shapes
@@ -28,6 +29,7 @@ NO_CONSTANTS = "no constants: rates of the data sheet, as the roofline"
 SAME_CHIP: ErrorCause = "same chip"
 SUSTAINED = "_sustained"  # suffix of the class of products at the power limit of the board
 BATCHED = "_batched"  # suffix of the class of several products in one kernel
+COMPILED = "_xla"  # suffix of the class of products in kernels that XLA chose
 
 _EQUAL_LIMITS_SHARE = 0.01  # power limits that differ by less are the same
 
@@ -79,7 +81,8 @@ class KernelFit:
         fixed_s + ((F / (efficiency P))^p + (B / (bandwidth W))^p + (k s_per_k)^p)^(1/p)
 
     for F operations and B bytes at the node's peak rate P and bandwidth W, and k sequential steps.
-    The result is multiplied by the exponential of ``residual`` at the sizes of the kernel.
+    The result is multiplied by the exponential of ``residual`` at the sizes of the kernel; of
+    eager kernels, without ``fixed_s``.
 
     Attributes:
         backward: Of fused attention: the logarithm of the time of a backward call over that of a
@@ -148,6 +151,14 @@ class KernelFit:
             board=board,
         )
 
+    @property
+    def is_eager(self) -> bool:
+        """Whether the measurements contain eager launches, so that the correction leaves them out.
+
+        The launch that replaces them was not measured with these kernels.
+        """
+        return self.eager_s > 0
+
     def compute_busy_s(self, compute_s: float, memory_s: float, steps: float = 0.0) -> float:
         """Return the time without the fixed time and the correction, from times at peak rates."""
         p = self.power
@@ -162,7 +173,9 @@ class KernelFit:
         if self.residual is None:
             return time_s, False
         outside = bool(self.residual.list_axes_outside(*point))
-        return time_s * math.exp(self.residual.interpolate_at(*point)), outside
+        launch_s = self.fixed_s if self.is_eager else 0.0
+        factor = math.exp(self.residual.interpolate_at(*point))
+        return launch_s + (time_s - launch_s) * factor, outside
 
     def without_correction(self) -> Self:
         """Return a copy for sizes of another kind of kernel, which the correction is not for."""
@@ -175,10 +188,22 @@ class KernelFit:
             return self
         return replace(self, backward=other.backward, backward_tags=other.tags)
 
+    def with_range(self, least: float, most: float) -> Self:
+        """Return a copy whose band also contains kernels of ``least`` to ``most`` of the time."""
+        steps = tuple(
+            (up_to, low + math.log(least), high + math.log(most))
+            for up_to, low, high in self.band.steps
+        )
+        return replace(self, band=ErrorBand(steps))
+
     def with_tags(self, *tags: str) -> Self:
         """Return a copy with more tags."""
         burst = self.burst and self.burst.with_tags(*tags)
         return replace(self, tags=self.tags | set(tags), burst=burst)
+
+    def with_covered_tags(self, *tags: str) -> Self:
+        """Return a copy with more tags whose errors its band contains already."""
+        return replace(self, covered_tags=self.covered_tags | set(tags))
 
     def with_cause(self, cause: ErrorCause) -> Self:
         """Return a copy with one more cause of errors."""
@@ -198,6 +223,7 @@ class DeviceConstants:
         launch_s: The least time from one kernel to the next in a stream, in seconds; 0 if unknown.
         core_bandwidth_bytes_per_s: The bytes per second that one core can move; 0 if unknown.
         sector_bytes: The bytes that are read from memory at once; 0 if unknown.
+        cache_bytes: The capacity of the last-level cache; 0 if unknown.
         is_measured: Whether any constant is known; otherwise all estimates are the roofline's.
         issue_per_flop: Instructions that all lanes issue for each operation of the f32 peak rate; 0
             if the instruction counts of ``kernel_traits`` do not apply.
@@ -211,6 +237,7 @@ class DeviceConstants:
     launch_s: float
     core_bandwidth_bytes_per_s: float
     sector_bytes: int
+    cache_bytes: int
     is_measured: bool
     issue_per_flop: float
     power: BoardPower | None
@@ -236,7 +263,7 @@ class DeviceConstants:
             for key, fit in _build_donor_fits(donors[number:]).items():
                 if key in fits:
                     fits[key] = fits[key].with_backward_of(fit)
-                elif key.removesuffix(SUSTAINED).removesuffix(BATCHED) not in measured:
+                elif strip_variant(key) not in measured:
                     fits[key] = fit
             numbers = {key: donor.data[key] for key in _NUMBERS if key in donor.data} | numbers
             if number and (len(fits), len(numbers)) != before:
@@ -250,6 +277,7 @@ class DeviceConstants:
             numbers.get("launch_s", 0.0),
             numbers.get("core_bandwidth_bytes_per_s", 0.0),
             numbers.get("sector_bytes", 0),
+            next((each.node.l2_bytes for each in donors if each.node.l2_bytes), 0),
             bool(fits or numbers),
             numbers.get("issue_per_flop", 0.0),
             _find_board_power(donors),
@@ -370,6 +398,13 @@ def _find_board_power(donors: Sequence[_Donor]) -> BoardPower | None:
     return BoardPower.from_preset(power_data, node.tdp_w, power_tags)
 
 
+def strip_variant(name: str) -> str:
+    """Return the name of a class of products, or of its type, without the suffix of a variant."""
+    for suffix in (SUSTAINED, BATCHED, COMPILED):
+        name = name.removesuffix(suffix)
+    return name
+
+
 def complete_classes(fits: Mapping[str, KernelFit]) -> dict[str, KernelFit]:
     """Return the fits with one for each required class.
 
@@ -378,6 +413,10 @@ def complete_classes(fits: Mapping[str, KernelFit]) -> dict[str, KernelFit]:
     Corrections over sizes hold for the measured class only, and are left out.
     """
     completed = dict(fits)
+    eager, graphed = fits.get("product.f32"), fits.get("product.bf16")
+    if eager is not None and graphed is not None and eager.eager_s:
+        # The launch that replaces that of an eager product is shorter than its shortest kernel.
+        completed["product.f32"] = replace(eager, fixed_s=max(eager.fixed_s, graphed.fixed_s))
     for key, relatives in _RELATED_CLASSES.items():
         if key in completed:
             continue

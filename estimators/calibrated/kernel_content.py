@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hespas.dialects.attrs import CompilerEstimateAttr
+from hespas.dialects.mlir import get_call_target, ir
+from hespas.dialects.op_kinds import CUSTOM_CALLS, FUSION
 from hespas.estimators.base import CostItem
 from hespas.estimators.calibrated.attention_shape import AttentionShape, read_attention_shape
-from hespas.estimators.calibrated.data_passes import count_data_passes
+from hespas.estimators.calibrated.data_passes import DataPasses, count_data_passes
 from hespas.estimators.calibrated.kernel_traits import KernelTraits, collect_traits
 from hespas.estimators.product_shapes import count_other_flops
 
@@ -20,20 +22,20 @@ class KernelContent:
     Attributes:
         traits: Its traits.
         attention: The shape of an attention call; None for other kernels.
-        vector_flops: The operations on the vector unit.
+        vector_flops: The operations on the vector unit, by type.
         shapeless_flops: The operations on the matrix unit that are in no product, by type.
-        passes: How often the bytes of the work are moved.
-        pass_launches: The launches of these passes.
+        passes: The bytes that all its passes over the data move, and their launches.
         refetched_bytes: The bytes that a product reads again; None if they are not known.
+        compiled: Whether XLA chose the kernel of a product.
     """
 
     traits: KernelTraits
     attention: AttentionShape | None
-    vector_flops: int
+    vector_flops: Mapping[str, int]
     shapeless_flops: Mapping[str, int]
-    passes: float
-    pass_launches: int
+    passes: DataPasses
     refetched_bytes: int | None
+    compiled: bool
 
 
 def read_kernel(item: CostItem, sector_bytes: int) -> KernelContent:
@@ -44,8 +46,19 @@ def read_kernel(item: CostItem, sector_bytes: int) -> KernelContent:
     return KernelContent(
         traits,
         read_attention_shape(op, work) if work.kind == "attention" else None,
-        sum(count_other_flops(work, traits.products, "vector").values()),
+        count_other_flops(work, traits.products, "vector"),
         count_other_flops(work, traits.products),
-        *count_data_passes(op, work),
+        count_data_passes(op, work, is_gpu=sector_bytes > 0),
         compiled.refetched_bytes if compiled is not None else None,
+        bool(traits.products) and _is_kernel_of_xla(op),
     )
+
+
+def _is_kernel_of_xla(op: ir.Operation) -> bool:
+    """Return whether a product is one of XLA's kernels: a fusion of Triton, or a call of cuBLAS.
+
+    The fusions that hespas makes of products have the kind ``kOutput``.
+    """
+    if op.name == FUSION:
+        return "kCustom" in str(op.attributes["fusion_kind"])
+    return op.name in CUSTOM_CALLS and get_call_target(op).startswith("__cublas")

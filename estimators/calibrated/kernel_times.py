@@ -14,6 +14,7 @@ from hespas.estimators.calibrated.attention_shape import AttentionShape
 from hespas.estimators.calibrated.device_constants import (
     ASSUMED,
     BATCHED,
+    COMPILED,
     EXTRAPOLATED,
     SUSTAINED,
     TRANSFERRED,
@@ -26,10 +27,17 @@ QUANTISED = "f8_quantised"  # the class of 8-bit products that quantise their le
 QUANTISE_BYTES = 4  # per element: two bytes are read for the scale, and again to convert
 COMPILER: ErrorCause = "compiler"  # constants from a compiler's estimates
 OVERLAP = 0.95  # kMemoryComputeParallelism of XLA's gpu_performance_model_base
+_LEAST_TILE = 32  # columns and inner elements of a tile: fewer of them take as long
 _BITS = {  # bits of an element
     "f64": 64, "f32": 32, "tf32": 32, "bf16": 16, "f16": 16, "f8": 8, "f6": 6, "f4": 4,
     "i64": 64, "i32": 32, "i16": 16, "i8": 8, "i4": 4, "i2": 2, "i1": 8,
 }  # fmt: skip
+# The elements whose multiples the rows of a product have after XLA's pass GemmPad.
+_ALIGNED_ELEMENTS = {"bf16": 8, "f16": 8, "f8": 16, "i8": 4}
+# Convolutions with one channel for each group reach this share of the bandwidth of others: 32
+# channels of 512 x 512 in f32 take 1.02 ms on a Titan Xp, of 547 GB/s (pytorch/pytorch#18631). The
+# share of more channels is assumed to grow with this power of their number.
+_DEPTHWISE_SHARE, _DEPTHWISE_POWER = 0.28, 0.61
 # The types that bound the time of others; the chains end at bf16, which has a table.
 _AT_MOST = {
     "f4": "f6", "f6": "f8", "f8": "bf16", "f16": "bf16",
@@ -37,6 +45,7 @@ _AT_MOST = {
 }  # fmt: skip
 _AT_LEAST = {"f64": "f32", "f32": "tf32", "tf32": "bf16"}
 _NEXT_TYPES = {**_AT_MOST, **_AT_LEAST}
+_BELOW_F32 = frozenset(("tf32", "bf16", "f16"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +100,16 @@ class KernelTime:
         return replace(self, time_s=time_s, fit=fit, power_slowdown=slowdown)
 
 
+@dataclass(frozen=True, slots=True)
+class _ProductConditions:
+    """What the time of a product depends on besides its shape, as ``estimate_product_time``."""
+
+    quantise: bool = False
+    sustained: bool = True
+    compiled: bool = False
+    refetched_bytes: int | None = None
+
+
 def estimate_product_time(
     constants: DeviceConstants,
     shape: MatrixProduct,
@@ -99,6 +118,7 @@ def estimate_product_time(
     *,
     sustained: bool = True,
     refetched_bytes: int | None = None,
+    compiled: bool = False,
 ) -> KernelTime:
     """Return the time of the kernel of a matrix product.
 
@@ -112,13 +132,50 @@ def estimate_product_time(
         sustained: Whether the board is at its power limit, as in a training step, where this was
             measured; otherwise the kernel runs alone.
         refetched_bytes: The bytes that the kernel reads again besides; None if they are not known.
+        compiled: Whether XLA chose the kernel; otherwise a library does, as in an eager framework.
     """
 
     def find_rate(node: NodeSpec) -> float:
         return node.find_peak_rate("matrix", shape.dtype).flops_per_s
 
-    return _estimate_at_rate(
-        constants, shape, moved_bytes, find_rate, quantise, sustained, refetched_bytes
+    conditions = _ProductConditions(quantise, sustained, compiled, refetched_bytes)
+    time = _estimate_at_rate(constants, shape, moved_bytes, find_rate, conditions)
+    return _add_alignment_copies(constants, shape, time)
+
+
+def _add_alignment_copies(
+    constants: DeviceConstants, shape: MatrixProduct, time: KernelTime
+) -> KernelTime:
+    """Add the copies that align the rows of operands and result, where these are not aligned.
+
+    The fast kernels of cuBLAS need rows of whole multiples of 16 bytes. XLA pads the operands of
+    narrow types, and slices the result (its pass GemmPad, to the multiples of
+    ``_ALIGNED_ELEMENTS``), unless a kernel without padding is faster, so this is an upper limit. On
+    Hopper a product with 588 inner elements takes 3.5 times as long as one with 592 without padding
+    (m87-labs/kestrel pull request 143); NVIDIA's guide to linear layers names 1.3 to 4 times.
+    Products narrower than a tile have no copies: memory bounds them, and their rows fill no tile
+    anyway, so the kernel without padding wins (assumed).
+    """
+    elements = _ALIGNED_ELEMENTS.get(_resolve_rate(constants.node, shape.dtype)[1])
+    if elements is None or not constants.sector_bytes:  # XLA pads for GPUs
+        return time
+    if min(shape.m, shape.n) < _LEAST_TILE:
+        return time
+    lhs, rhs, result = shape.m * shape.k, shape.k * shape.n, shape.m * shape.n
+    bits = shape.in_bits or _BITS[shape.dtype]
+    copies = []
+    if shape.k % elements and shape.k >= elements:
+        copies = [lhs * bits, rhs * bits]
+    if shape.n % elements:
+        copies = [*copies[:1], rhs * bits, result * (shape.out_bits or bits)]
+    if not copies:
+        return time
+    # Each is read and written, by the kernels before and after the product.
+    moved_bytes = 2 * shape.count * sum(copies) / 8
+    stream = constants.fits["stream.loop"]
+    bandwidth = stream.bandwidth * constants.node.memory_bandwidth_bytes_per_s
+    return replace(
+        time, time_s=time.time_s + moved_bytes / bandwidth, fit=time.fit.with_tags(ASSUMED)
     )
 
 
@@ -127,45 +184,84 @@ def _estimate_at_rate(
     shape: MatrixProduct,
     moved_bytes: float,
     find_rate: Callable[[NodeSpec], float],
-    quantise: bool,
-    sustained: bool,
-    refetched_bytes: int | None,
+    conditions: _ProductConditions,
 ) -> KernelTime:
     """Return the time of a product at the peak rate that ``find_rate`` returns for a node.
 
     A type in ``_AT_MOST`` takes at most the time of the next one at the lower of both rates. One in
-    ``_AT_LEAST`` takes at least that at the higher of both. Time thus never grows with a rate.
+    ``_AT_LEAST`` takes at least that at the higher of both. Time thus never grows with a rate. One
+    in ``_BELOW_F32`` takes at most the time of the f32 product, where that was measured, here or
+    on the board whose constants it has.
     """
     node = constants.node
     unit, key = _resolve_rate(node, shape.dtype)
-    variants = _list_variants(shape.count, sustained)
-    fit, bits = _select_product_fit(constants.fits, unit, key, quantise, variants)
+    time = _estimate_type_time(constants, shape, moved_bytes, find_rate, conditions)
+    next_key = _NEXT_TYPES.get(key, "")
+    while next_key and _resolve_rate(node, next_key) == (unit, key):
+        next_key = _NEXT_TYPES.get(next_key, "")
+    if conditions.quantise or time.tags.isdisjoint((TRANSFERRED, EXTRAPOLATED)):
+        return time
+    time_s = time.time_s
+    if key in _BELOW_F32 and ASSUMED not in constants.fits["product.f32"].tags:
+
+        def find_f32_rate(node: NodeSpec) -> float:
+            return min(find_rate(node), node.find_peak_rate("matrix", "f32").flops_per_s)
+
+        f32_time = _estimate_type_time(
+            constants,
+            replace(shape, dtype="f32"),
+            moved_bytes,
+            find_f32_rate,
+            replace(conditions, refetched_bytes=None),
+        )
+        time_s = min(time_s, f32_time.time_s)
+    if not next_key:
+        return replace(time, time_s=time_s)
+    choose = max if key in _AT_LEAST else min
+
+    def find_next_rate(node: NodeSpec) -> float:
+        return choose(find_rate(node), node.find_peak_rate("matrix", next_key).flops_per_s)
+
+    if choose is min:  # with the bytes of the wider operands, as the times of the type are measured
+        wider_bits = max(_BITS[next_key] - _BITS[key], 0)
+        moved_bytes += shape.count * shape.k * (shape.m + shape.n) * wider_bits / 8
+    shape = replace(shape, dtype=next_key)
+    other = _estimate_at_rate(constants, shape, moved_bytes, find_next_rate, conditions)
+    return replace(time, time_s=choose(time_s, other.time_s))
+
+
+def _estimate_type_time(
+    constants: DeviceConstants,
+    shape: MatrixProduct,
+    moved_bytes: float,
+    find_rate: Callable[[NodeSpec], float],
+    conditions: _ProductConditions,
+) -> KernelTime:
+    """Return the time of a product by the constants of its type alone."""
+    node = constants.node
+    unit, key = _resolve_rate(node, shape.dtype)
+    sustained, refetched_bytes = conditions.sustained, conditions.refetched_bytes
+    variants = _list_variants(shape.count, conditions)
+    fit, bits = _select_product_fit(constants.fits, unit, key, conditions.quantise, variants)
     k = shape.k * _BITS[key] / bits
+    padding = 1.0
+    if fit.residual is not None:  # a kernel of a GPU, with tiles
+        padded = replace(shape, n=max(shape.n, _LEAST_TILE), k=max(shape.k, _LEAST_TILE))
+        moved_bytes += _count_operand_bytes(padded, key) - _count_operand_bytes(shape, key)
+        padding = padded.n * padded.k / (shape.n * shape.k)
+        k *= padded.k / shape.k
     if fit.name.endswith(QUANTISED):
         moved_bytes += QUANTISE_BYTES * shape.count * shape.m * shape.k
     read_bytes = moved_bytes
     if refetched_bytes is not None and fit.windowed_efficiency is not None:
         fit = replace(fit, efficiency=fit.windowed_efficiency)
         read_bytes += refetched_bytes
-    timed = _TimedProduct(shape, k, moved_bytes, read_bytes, find_rate)
-    time = (
+    timed = _TimedProduct(
+        shape, k, moved_bytes, read_bytes, find_rate, padding, constants.cache_bytes
+    )
+    return (
         _limit_power(constants, fit, timed, key, bits) if sustained else timed.estimate(node, fit)
     )
-    next_key = _NEXT_TYPES.get(key, "")
-    while next_key and _resolve_rate(node, next_key) == (unit, key):
-        next_key = _NEXT_TYPES.get(next_key, "")
-    if not next_key or quantise or time.tags.isdisjoint((TRANSFERRED, EXTRAPOLATED)):
-        return time
-    choose = max if key in _AT_LEAST else min
-
-    def find_next_rate(node: NodeSpec) -> float:
-        return choose(find_rate(node), node.find_peak_rate("matrix", next_key).flops_per_s)
-
-    shape = replace(shape, dtype=next_key)
-    other = _estimate_at_rate(
-        constants, shape, moved_bytes, find_next_rate, False, sustained, refetched_bytes
-    )
-    return replace(time, time_s=choose(time.time_s, other.time_s))
 
 
 def estimate_convolution_time(
@@ -174,14 +270,18 @@ def estimate_convolution_time(
     """Return the time of a convolution, as that of its implicit product.
 
     The correction table, which contains linear layers, is not applied. The tag is ``assumed``,
-    because convolutions were not measured.
+    because convolutions were not measured. Grouped ones of few channels, such as depthwise ones,
+    waste most of each access on GPUs.
     """
 
     def find_rate(node: NodeSpec) -> float:
         return node.find_peak_rate("matrix", shape.dtype).flops_per_s
 
     fit, bits = _select_product_fit(constants.fits, *_resolve_rate(constants.node, shape.dtype))
-    timed = _TimedProduct(shape, shape.k, moved_bytes, moved_bytes, find_rate)
+    read_bytes = moved_bytes
+    if shape.count > 1 and constants.sector_bytes:
+        read_bytes /= min(_DEPTHWISE_SHARE * shape.n**_DEPTHWISE_POWER, 1.0)
+    timed = _TimedProduct(shape, shape.k, moved_bytes, read_bytes, find_rate)
     time = _limit_power(constants, fit.without_correction(), timed, shape.dtype, bits)
     return replace(time, fit=time.fit.with_tags(ASSUMED))
 
@@ -196,6 +296,8 @@ class _TimedProduct:
         moved_bytes: The bytes that it reads and writes.
         read_bytes: The same with those that it reads again.
         find_rate: Finds the peak rate on a node.
+        padding: The operations of the kernel over those of the product.
+        cache_bytes: The capacity of the last-level cache; 0 if unknown.
     """
 
     shape: MatrixProduct
@@ -203,13 +305,18 @@ class _TimedProduct:
     moved_bytes: float
     read_bytes: float
     find_rate: Callable[[NodeSpec], float]
+    padding: float = 1.0
+    cache_bytes: int = 0
 
     def estimate(self, node: NodeSpec, fit: KernelFit) -> KernelTime:
         """Return the time on a board with the shares of its rates that the fit reaches."""
         compute_s = self.shape.flops / self.find_rate(node)
         memory_s = self.read_bytes / node.memory_bandwidth_bytes_per_s
-        time_s = fit.fixed_s + fit.compute_busy_s(compute_s, memory_s, self.k)
+        time_s = fit.fixed_s + fit.compute_busy_s(self.padding * compute_s, memory_s, self.k)
         time_s, outside = fit.apply_correction(time_s, *_locate_in_table(fit, self.shape, self.k))
+        if outside and fit.name.endswith(COMPILED) and self.read_bytes > self.cache_bytes:
+            # The operands of the measured products are partly in the cache.
+            time_s = max(time_s, fit.fixed_s + memory_s / fit.bandwidth)
         return _build_kernel_time(fit, time_s, compute_s, memory_s, outside)
 
     def is_equal_on(self, node: NodeSpec, other: NodeSpec) -> bool:
@@ -306,32 +413,32 @@ def _mark_power_limit(fit: KernelFit, tags: frozenset[str], slowdown: float) -> 
     return fit if slowdown == 1.0 else replace(fit, covered_tags=fit.covered_tags | tags)
 
 
-def _list_variants(count: int, sustained: bool) -> tuple[str, ...]:
+def _list_variants(count: int, conditions: _ProductConditions) -> tuple[str, ...]:
     """Return the suffixes of the classes of a product, the most specific one first."""
+    compiled = (COMPILED,) if conditions.compiled else ()
     batched = (BATCHED,) if count > 1 else ()
-    return (*batched, SUSTAINED, "") if sustained else (*batched, "")
+    sustained = (SUSTAINED,) if conditions.sustained else ()
+    return (*compiled, *batched, *sustained, "")
+
+
+def _count_operand_bytes(shape: MatrixProduct, key: str) -> float:
+    """Count the bytes of the operands and results of a product, as far as padding changes them."""
+    bits = _BITS[key]
+    elements = shape.k * (shape.m + shape.n) + shape.m * shape.n
+    return shape.count * elements * (shape.in_bits or bits) / 8
 
 
 def _locate_in_table(fit: KernelFit, shape: MatrixProduct, k: float) -> tuple[float, float, float]:
     """Return the sizes (m, n, k) at which the correction table is read for a product.
 
-    A batch counts as rows. If n is below the table and m is not, they are exchanged: the transposed
-    product has the same tiles, and so takes the same time. If m or n exceeds the table, half of the
-    excess, in the logarithm, is moved to the other, because the number of tiles depends on m n. Of
-    batched products, n is the one of both that is in the table.
+    A batch counts as rows. If m or n exceeds the table, half of the excess, in the logarithm, is
+    moved to the other, because the number of tiles depends on m n. Fewer columns than the table has
+    are those of its edge: the transposed product was measured, but takes up to 1.6 times as long.
     """
     m, n = shape.count * shape.m, shape.n
-    if fit.residual is None:
+    if fit.residual is None or fit.name.endswith(BATCHED):
         return m, n, k
-    (low_m, *_, high_m), (low_n, *_, high_n) = (
-        [2**knot for knot in knots] for knots in fit.residual.knots[:2]
-    )
-    if fit.name.endswith(BATCHED):
-        if not low_n <= n <= high_n and low_n <= shape.m <= high_n:
-            m, n = shape.count * n, shape.m
-        return m, n, k
-    if n < low_n <= m and n >= low_m:
-        m, n = n, m
+    high_m, high_n = (2 ** knots[-1] for knots in fit.residual.knots[:2])
     if m > high_m:
         n = max(n, min(n * math.sqrt(m / high_m), high_n))
     elif n > high_n:
@@ -387,8 +494,10 @@ def estimate_attention_time(
 ) -> KernelTime:
     """Return the time of one fused attention call of a library; None: cuDNN.
 
-    A backward call takes as long as a forward call of as many operations, times the factor of the
-    fit. Its tag is ``transferred`` without such a factor, and in types other than 16-bit ones, and
+    A backward call takes as long as a forward call of as many operations, but for the launch times
+    the factor of the fit. It takes no less than one of the next smaller heads that were measured:
+    where the time hardly grows with the heads, a smaller factor of larger ones does not count. Its
+    tag is ``transferred`` without such a factor, and in types other than 16-bit ones, and
     ``extrapolated`` for other sizes than those of the factor.
     Calls with one query for each sequence, which decode, have a class of their own.
     """
@@ -396,25 +505,12 @@ def estimate_attention_time(
     if library is not None and not is_decoding:
         return _estimate_library_attention(constants, shape, moved_bytes, library)
     fit = constants.fits["decode_attention" if is_decoding else "attention"]
-    point = (
-        (shape.streams, shape.keys, shape.head_size)
-        if is_decoding
-        else (shape.heads, shape.queries, shape.head_size)
-    )
-
-    backward_log, outside = 0.0, False
-    if shape.backward and fit.backward is not None:
-        sizes = (shape.queries, shape.head_size)
-        backward_log = fit.backward.interpolate_at(*sizes)
-        outside = bool(fit.backward.list_axes_outside(*sizes))
 
     def estimate_on(node: NodeSpec) -> KernelTime:
         compute_s = shape.flops / node.find_peak_rate("matrix", shape.dtype).flops_per_s
         memory_s = moved_bytes / node.memory_bandwidth_bytes_per_s
-        busy_s = fit.compute_busy_s(compute_s, memory_s)
-        time_s, is_beyond = fit.apply_correction(fit.fixed_s + busy_s, *point)
-        time_s *= math.exp(backward_log)
-        return _build_kernel_time(fit, time_s, compute_s, memory_s, outside or is_beyond)
+        time_s, outside = _estimate_attention_s(fit, shape, compute_s, memory_s)
+        return _build_kernel_time(fit, time_s, compute_s, memory_s, outside)
 
     time = estimate_on(constants.node)
     power, board = constants.power, fit.board
@@ -433,6 +529,40 @@ def estimate_attention_time(
     if shape.backward and (fit.backward is None or shape.dtype not in ("bf16", "f16")):
         fit = fit.with_tags(TRANSFERRED)
     return replace(time, fit=fit)
+
+
+def _estimate_attention_s(
+    fit: KernelFit, shape: AttentionShape, compute_s: float, memory_s: float
+) -> tuple[float, bool]:
+    """Return the seconds of a call at full clock, and whether its sizes lie outside the tables."""
+    time_s, outside = _estimate_forward_s(fit, shape, compute_s, memory_s)
+    backward = fit.backward
+    if not shape.backward or backward is None:
+        return time_s, outside
+    sizes = (shape.queries, shape.head_size)
+    launch_s = min(fit.fixed_s, time_s)
+    time_s = launch_s + (time_s - launch_s) * math.exp(backward.interpolate_at(*sizes))
+    for smaller in [size for size in backward.list_knots(1) if size < shape.head_size]:
+        part = smaller / shape.head_size
+        alike = replace(shape, head_size=smaller, flops=round(part * shape.flops))
+        least_s, _ = _estimate_forward_s(fit, alike, part * compute_s, part * memory_s)
+        factor = math.exp(backward.interpolate_at(shape.queries, smaller))
+        time_s = max(time_s, launch_s + (least_s - launch_s) * factor)
+    return time_s, outside or bool(backward.list_axes_outside(*sizes))
+
+
+def _estimate_forward_s(
+    fit: KernelFit, shape: AttentionShape, compute_s: float, memory_s: float
+) -> tuple[float, bool]:
+    """Return the seconds of a forward call of as many operations, and whether it is outside."""
+    is_decoding = fit.name.endswith("decode_attention")
+    point = (
+        (shape.streams, shape.keys, shape.head_size)
+        if is_decoding
+        else (shape.heads, shape.queries, shape.head_size)
+    )
+    busy_s = fit.compute_busy_s(compute_s, memory_s)
+    return fit.apply_correction(fit.fixed_s + busy_s, *point)
 
 
 def _estimate_library_attention(
@@ -477,6 +607,7 @@ def estimate_stream_time(
     *,
     blocks: int | None = None,
     launches: int = 1,
+    serial_s: float = 0.0,
 ) -> KernelTime:
     """Return the time of a kernel that streams data, from its launches, memory and compute.
 
@@ -485,11 +616,13 @@ def estimate_stream_time(
     Args:
         blocks: How many blocks run at the same time, each on one core; None if all cores are used.
             It counts if the bandwidth of a core is known.
+        launches: The number of kernels.
+        serial_s: The seconds of steps that depend on each other, beside the launches.
     """
     bandwidth = constants.node.memory_bandwidth_bytes_per_s * fit.bandwidth
     if blocks is not None and constants.core_bandwidth_bytes_per_s:
         bandwidth = min(bandwidth, blocks * constants.core_bandwidth_bytes_per_s)
     memory_s = moved_bytes / bandwidth
-    launch_s = launches * constants.launch_s
+    launch_s = launches * constants.launch_s + serial_s
     busy_s = memory_s + compute_s - OVERLAP * min(memory_s, compute_s)
     return KernelTime(launch_s + busy_s, compute_s, memory_s, launch_s, fit)

@@ -18,10 +18,15 @@ from dataclasses import dataclass, field
 
 from hespas.dialects.mlir import get_call_target, get_defining_op, ir
 from hespas.dialects.op_kinds import CUSTOM_CALLS, FUSION, NORM_CALL_TARGET
+from hespas.estimators.calibrated.row_lookups import (
+    RowLookup,
+    count_contiguous_elements,
+    describe_gather,
+    describe_scatter,
+)
 from hespas.estimators.product_shapes import PRODUCT_OPS, MatrixProduct, derive_matrix_product
 from hespas.estimators.rules.base import (
     BufferSize,
-    parse_number_fields,
     read_integer_list,
     to_buffer_size,
 )
@@ -46,6 +51,7 @@ _TILE, _SMALL_TILE, _SMALL_TILE_ELEMENTS = 16, 8, 8192
 # A block of XLA's column reduction covers this many columns, and a tree at most this many rows.
 _BLOCK_COLUMNS, _TREE_ROWS = 32, 4096
 _TREE_COLUMNS = 16384  # elements of a row that one pass reduces
+_SCORES = 128  # queries and keys from which an array counts as scores
 
 
 @dataclass(slots=True)
@@ -62,6 +68,9 @@ class KernelTraits:
         rows: (``softmax`` or ``layer_norm``, columns, rows) of a kernel that reduces rows and then
             reads them again.
         products: The matrix products.
+        lookups: The rows of tables that gathers and scatters move.
+        has_scores: Whether the rows of scores of an attention that is not fused are reduced, or
+            combined with a number for each row.
     """
 
     sector_bytes: int = SECTOR_BYTES
@@ -72,6 +81,8 @@ class KernelTraits:
     launches: int = 1
     rows: tuple[str, int, int] | None = None
     products: list[MatrixProduct] = field(default_factory=list)
+    lookups: list[RowLookup] = field(default_factory=list)
+    has_scores: bool = False
 
 
 def collect_traits(
@@ -215,6 +226,7 @@ def _add_transpose_waste(op: ir.Operation, kernel_traits: KernelTraits) -> None:
 def _add_reduction_blocks(op: ir.Operation, kernel_traits: KernelTraits) -> None:
     size = to_buffer_size(op.operands[0].type)
     kernel_traits.elements = max(kernel_traits.elements, size.elements)
+    kernel_traits.has_scores |= _has_scores_shape(size) and _is_row_reduction(op, size)
     reduced = set(read_integer_list(op, "dimensions", ()))
     shape = [(extent, d in reduced) for d, extent in enumerate(size.shape) if extent > 1]
     if not any(flag for _, flag in shape):
@@ -239,56 +251,51 @@ def _add_reduction_blocks(op: ir.Operation, kernel_traits: KernelTraits) -> None
     kernel_traits.blocks = max(blocks, kernel_traits.blocks or 0)
 
 
+def _add_row_broadcast(op: ir.Operation, kernel_traits: KernelTraits) -> None:
+    out = to_buffer_size(op.results[0].type)
+    if _has_scores_shape(out):
+        rows = tuple(range(len(out.shape) - 1))
+        kernel_traits.has_scores |= read_integer_list(op, "broadcast_dimensions", ()) == rows
+
+
+def _has_scores_shape(size: BufferSize) -> bool:
+    """Return whether an array may be scores: [..., heads, queries, keys].
+
+    With three dimensions, which activations have too, there must be as many queries as keys.
+    """
+    shape = size.shape
+    if len(shape) < 3 or min(shape[-2:]) < _SCORES:
+        return False
+    return len(shape) > 3 or shape[-2] == shape[-1]
+
+
 def _add_slice_waste(op: ir.Operation, kernel_traits: KernelTraits) -> None:
     size, out = to_buffer_size(op.operands[0].type), to_buffer_size(op.results[0].type)
     if out.elements != size.elements:
         kernel_traits.wasted_bytes += _count_wasted_bytes(
             out,
-            _count_contiguous_elements(size, out.shape) * out.bits / 8,
+            count_contiguous_elements(size, out.shape) * out.bits / 8,
             kernel_traits.sector_bytes,
         )
 
 
-def _add_gather_waste(op: ir.Operation, kernel_traits: KernelTraits) -> None:
-    table, out = to_buffer_size(op.operands[0].type), to_buffer_size(op.results[0].type)
-    kernel_traits.wasted_bytes += _count_wasted_bytes(
-        out,
-        _count_contiguous_elements(table, read_integer_list(op, "slice_sizes", ()))
-        * table.bits
-        / 8,
-        kernel_traits.sector_bytes,
-    )
+def _add_gather(op: ir.Operation, kernel_traits: KernelTraits) -> None:
+    if kernel_traits.sector_bytes:
+        kernel_traits.lookups.append(describe_gather(op, kernel_traits.sector_bytes))
 
 
-def _count_contiguous_elements(table: BufferSize, sizes: tuple[int, ...]) -> int:
-    """Return the number of contiguous elements of a slice with these sizes."""
-    run = 1
-    for extent, part in zip(reversed(table.shape), reversed(sizes), strict=False):
-        run *= part
-        if part != extent:
-            break
-    return run
-
-
-def _add_scatter_waste(op: ir.Operation, kernel_traits: KernelTraits) -> None:
-    count = len(op.results)
-    table = to_buffer_size(op.operands[0].type)
-    updates = to_buffer_size(op.operands[count + 1].type)
-    dimension_fields = parse_number_fields(op.attributes["scatter_dimension_numbers"])
-    window = dimension_fields.get("update_window_dims", ())
-    run = updates.shape[-1] if window and window[-1] == len(updates.shape) - 1 else 1
-    # Old values are read and new values are written by whole sectors.
-    kernel_traits.wasted_bytes += 2 * _count_wasted_bytes(
-        updates, min(run, table.elements) * table.bits / 8, kernel_traits.sector_bytes
-    )
+def _add_scatter(op: ir.Operation, kernel_traits: KernelTraits) -> None:
+    if kernel_traits.sector_bytes:
+        kernel_traits.lookups.append(describe_scatter(op, kernel_traits.sector_bytes))
 
 
 _TRAIT_COLLECTORS = {
     "transpose": _add_transpose_waste,
     "reduce": _add_reduction_blocks,
+    "broadcast_in_dim": _add_row_broadcast,
     "slice": _add_slice_waste,
     "dynamic_slice": _add_slice_waste,
-    "gather": _add_gather_waste,
-    "dynamic_gather": _add_gather_waste,
-    "scatter": _add_scatter_waste,
+    "gather": _add_gather,
+    "dynamic_gather": _add_gather,
+    "scatter": _add_scatter,
 }

@@ -105,6 +105,20 @@ class OpWork:
         return max(self.parts, key=lambda part: part.flops).dtype if self.parts else "none"
 
     @property
+    def integer_product_flops(self) -> int:
+        """The operations of matrix products and convolutions of integers.
+
+        Integers that matrix units do not multiply are in a part on the vector units.
+        """
+        integers = [part for part in self.parts if part.dtype.startswith("i")]
+        if not integers:
+            return 0
+        on_matrix_unit = sum(part.flops for part in integers if part.unit == "matrix")
+        if on_matrix_unit or self.kind not in ("gemm", "conv"):
+            return on_matrix_unit
+        return sum(part.flops for part in integers)
+
+    @property
     def is_free(self) -> bool:
         """Whether the op computes nothing and moves no bytes."""
         return not (self.parts or self.transcendentals or self.read_bytes or self.write_bytes)
@@ -200,6 +214,11 @@ def get_attribute(op: ir.Operation, name: str) -> Any:
 def read_integer_list(op: ir.Operation, name: str, default: Iterable[int]) -> tuple[int, ...]:
     """Return an array or dense attribute of integers, or the default if the op lacks it."""
     return tuple(get_attribute(op, name) if name in op.attributes else default)
+
+
+def read_flag(op: ir.Operation, name: str) -> bool:
+    """Read an attribute that is true or false; false if it is absent."""
+    return name in op.attributes and ir.BoolAttr(op.attributes[name]).value
 
 
 def read_integer(op: ir.Operation, name: str, default: int) -> int:

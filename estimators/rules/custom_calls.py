@@ -6,11 +6,13 @@ a cost that the call declares. Any other target is an error, never a cost of 0.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import functools
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hespas.dialects import op_kinds
@@ -30,6 +32,7 @@ from hespas.estimators.rules.base import (
     NotALeaf,
     OpWork,
     UnknownCost,
+    WorkPart,
     build_matrix_parts,
     build_vector_parts,
     count_read_bytes,
@@ -50,7 +53,8 @@ def _compute_custom_call_work(op: ir.Operation) -> OpWork:
         raise NotALeaf(f"@{target} is a collective: simulate it")
     user_cost = KernelCostAttr.read_from_op(op)
     if user_cost is not None:
-        return build_declared_work(op, user_cost, count_output_bytes(op))
+        work = build_declared_work(op, user_cost, count_output_bytes(op))
+        return replace(work, parts=_build_declared_parts(op, user_cost.flops))
     if re.fullmatch(op_kinds.HOST_CALL, target):
         return _build_host_call_work(op, target)
     config = read_backend_config(op)
@@ -143,18 +147,50 @@ def _parse_json_config(text: str) -> CallConfig:
     return value if isinstance(value, dict) else {}
 
 
+# Ops of a kernel that multiply matrices: of Triton, of Mosaic on TPUs, and of Mosaic on GPUs.
+_PRODUCT_WORDS = (b"dot", b"matmul", b"contract", b"mma")
+
+
+def has_matrix_products(op: ir.Operation) -> bool | None:
+    """Return whether the kernel of a custom call multiplies matrices; None if it is not known.
+
+    Pallas writes the kernel into the configuration of the call, as MLIR bytecode, whose names of
+    ops are legible. A name of something else that contains one of the words counts as a product.
+    """
+    config = read_backend_config(op)
+    body = next((config[key] for key in ("ir", "module") if key in config), None)
+    if body is None:
+        body = find_config_value(config, "body")
+        if isinstance(body, str):
+            try:
+                body = base64.b64decode(body, validate=True)
+            except binascii.Error:
+                body = None
+    if isinstance(body, str):
+        body = body.encode(errors="replace")
+    return any(word in body for word in _PRODUCT_WORDS) if isinstance(body, bytes) else None
+
+
+def _build_declared_parts(op: ir.Operation, flops: int) -> tuple[WorkPart, ...]:
+    """Build the operations of a kernel of which only their number is declared.
+
+    They run at the matrix rate, so that the time is a lower bound, or at the rate of the vector
+    units if the kernel has no products.
+    """
+    if has_matrix_products(op) is False:
+        return build_vector_parts("f32", flops)
+    return build_matrix_parts(_get_first_operand_key(op), flops)
+
+
 def _get_first_operand_key(op: ir.Operation) -> str:
     return to_buffer_size(op.operands[0].type).key if len(op.operands) else "f32"
 
 
 def _build_declared_work(op: ir.Operation, estimate: Mapping[str, Any]) -> OpWork:
-    """Build the work that the author of a Pallas kernel declared.
-
-    The operations count at the matrix rate, so that the time is a lower bound.
-    """
+    """Build the work that the author of a Pallas kernel declared."""
     write = count_output_bytes(op)
     read = max(int(estimate.get("bytes_accessed", 0)) - write, 0) or count_read_bytes(op)
-    parts = build_matrix_parts(_get_first_operand_key(op), int(estimate.get("flops", 0)))
+    parts = _build_declared_parts(op, int(estimate.get("flops", 0)))
     return OpWork("custom", read, write, parts, int(estimate.get("transcendentals", 0)))
 
 
@@ -216,7 +252,8 @@ class _CallFamily:
 _CALL_FAMILIES = (
     _CallFamily(
         op_kinds.GEMM_CALL, library_calls.compute_gemm_work,
-        "`__cublas$gemm`, `__cublas$lt$matmul`, `__cublas$lt$matmul$f8`, `__onednn$matmul`",
+        "`__cublas$gemm`, `__cublas$lt$matmul`, `__cublas$lt$matmul$f8`, `__onednn$matmul`, "
+        "`__op$block_scaled_dot`, `__cudnn$blockScaledDot`",
         "2 x result x contracted size; bias 1, ReLU 1, GELU 8 and 1 transcendental per element",
         "operands; results without workspace",
     ),
@@ -269,7 +306,8 @@ def list_documented_calls() -> list[tuple[str, str, str]]:
         *((family.targets, family.flops, family.bytes) for family in _CALL_FAMILIES),
         (
             "any target with the option `kernel-cost`",
-            "as declared, at the matrix rate of the first operand's type",
+            "as declared, at the matrix rate of the first operand's type; at the f32 rate of the "
+            "vector units if the kernel is known to have no products",
             "as declared",
         ),
         (
@@ -281,7 +319,8 @@ def list_documented_calls() -> list[tuple[str, str, str]]:
         ("any target that an installed package has a rule for", "by that rule", "by that rule"),
         (
             "with a `cost_estimate` in the configuration (Pallas)",
-            "as declared, at the matrix rate of the first operand's type",
+            "as declared, at the matrix rate of the first operand's type; at the f32 rate of the "
+            "vector units if the kernel is known to have no products",
             "as declared",
         ),
         ("`Sharding`, `SPMDFullToShardShape`, `xla.sdy.*`, `shape_assertion` ...", "0", "0"),

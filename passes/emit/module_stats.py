@@ -140,7 +140,7 @@ def _summarise_costs(ops: list[ExecutedOp], target: TargetAttr, messages: StatsR
         },
         "utilisation": _compute_utilisation(ops, _load_node(target)),
         "kinds": _group_costs(ops, lambda name, cost: name),
-        "dtypes": _group_costs(ops, lambda name, cost: cost.dtype),
+        "dtypes": _group_by_dtype(ops),
         "bounds": _group_costs(ops, lambda name, cost: cost.bound),
         "classes": _group_costs(ops, lambda name, cost: cost.kernel_class or NO_CLASS),
     }
@@ -267,6 +267,15 @@ def _group_costs(ops: list[ExecutedOp], key: Callable[[str, Cost], str]) -> dict
         groups.setdefault(key(name, cost), []).append((cost, count))
     rows = {name: _sum_costs(costs) for name, costs in groups.items()}
     return dict(sorted(rows.items(), key=lambda item: (-item[1]["time_ns"], item[0])))
+
+
+def _group_by_dtype(ops: list[ExecutedOp]) -> dict[str, StatsRow]:
+    """Sum the costs by element type, with the operations that utilisation counts."""
+    executed: Counter[str] = Counter()
+    for _, cost, count in ops:
+        executed[cost.dtype] += cost.executed_flops * count
+    rows = _group_costs(ops, lambda name, cost: cost.dtype)
+    return {dtype: row | {"executed_flops": executed[dtype]} for dtype, row in rows.items()}
 
 
 def _compute_time_band(ops: list[ExecutedOp]) -> StatsRow:

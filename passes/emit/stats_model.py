@@ -29,6 +29,15 @@ class CostSums(_OpenModel):
     write_bytes: Count
 
 
+class DtypeSums(CostSums):
+    """Sums over the ops of an element type; ``executed_flops`` are those that utilisation counts.
+
+    Of integers, these are the operations of matrix products and convolutions.
+    """
+
+    executed_flops: Count
+
+
 class CostTotals(CostSums):
     """Sums over all ops; ``low_ns`` and ``high_ns`` are the 80 % band of the time."""
 
@@ -138,7 +147,7 @@ class ModuleStats(_OpenModel):
     totals: CostTotals
     utilisation: UtilisationStats | None
     kinds: dict[str, CostSums]
-    dtypes: dict[str, CostSums]
+    dtypes: dict[str, DtypeSums]
     bounds: dict[str, CostSums]
     classes: dict[str, CostSums] = Field(default_factory=dict)
     regions: list[RegionStats]

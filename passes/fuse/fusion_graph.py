@@ -21,6 +21,7 @@ from hespas.estimators.rules.base import (
     to_buffer_size,
 )
 from hespas.estimators.rules.body_tally import uses_first_arguments
+from hespas.estimators.rules.movement import is_unit_broadcast
 from hespas.estimators.work import find_cost_rule, is_free_op
 from hespas.passes.fuse.op_builder import has_static_shape
 
@@ -205,7 +206,7 @@ class FusionGraph:
             return "constant"
         if not self._can_fuse(op, name, short):
             return "opaque"
-        if short == "broadcast_in_dim" and _is_unit_broadcast(op):
+        if short == "broadcast_in_dim" and is_unit_broadcast(op):
             return "view"
         return short if short in STRUCTURAL else "elementwise"
 
@@ -308,13 +309,6 @@ def _has_same_bytes(op: ir.Operation) -> bool:
     if not (has_static_shape(source) and has_static_shape(result)):
         return False
     return to_buffer_size(source).bytes == to_buffer_size(result).bytes
-
-
-def _is_unit_broadcast(op: ir.Operation) -> bool:
-    """Return whether a broadcast only adds dimensions of size 1, in order."""
-    source, result = to_buffer_size(op.operands[0].type), to_buffer_size(op.results[0].type)
-    dims = read_integer_list(op, "broadcast_dimensions", ())
-    return source.elements == result.elements and list(dims) == sorted(dims)
 
 
 def _is_reshaped_to_matrices(dot: ir.Operation) -> bool:

@@ -20,6 +20,7 @@ from hespas.estimators.rules.base import to_buffer_size
 from hespas.estimators.work import find_cost_rule
 
 TRANSPOSE = "stablehlo.transpose"
+BROADCAST = "stablehlo.broadcast_in_dim"
 _UPDATES = frozenset(("stablehlo.dynamic_update_slice", "mhlo.dynamic_update_slice"))
 PAIRWISE = frozenset(  # result i may be written over operand i
     qualify_op_names("stablehlo", "scatter sort all_reduce collective_broadcast")

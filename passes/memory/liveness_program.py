@@ -22,7 +22,7 @@ from hespas.passes.memory.host_values import find_host_values
 from hespas.support.errors import HespasError
 
 _PLAIN, _VIEW, _TUPLE, _TUPLE_ELEMENT, _BARRIER, _CONSTANT, _NO_MEMORY = range(7)
-_CALL, _LOOP, _BRANCH, _TERMINATOR, _TRANSPOSE, _COLLECTIVE = range(7, 13)
+_CALL, _LOOP, _BRANCH, _TERMINATOR, _MAYBE_VIEW, _COLLECTIVE = range(7, 13)
 
 
 @dataclass(slots=True)
@@ -144,8 +144,8 @@ class LivenessProgramReader:
             if kind is None:
                 kind = _kind_by_op_name[name] = _classify_op(name)
             operands = [known[value] for value in op.operands]
-            if kind == _TRANSPOSE:
-                kind = _VIEW if "result_layout" in op.attributes and is_free_op(op) else _PLAIN
+            if kind == _MAYBE_VIEW:
+                kind = _VIEW if is_free_op(op) else _PLAIN
             if kind in (_PLAIN, _COLLECTIVE):
                 result_numbers = self._number_results(op, known)
                 body.items.append(
@@ -350,7 +350,7 @@ def _classify_op(name: str) -> int:
         (op_kinds.CONSTANTS, _CONSTANT),
         (op_kinds.TUPLES, _TUPLE),
         (op_kinds.TUPLE_ELEMENTS, _TUPLE_ELEMENT),
-        ((buffer_sharing.TRANSPOSE,), _TRANSPOSE),
+        ((buffer_sharing.TRANSPOSE, buffer_sharing.BROADCAST), _MAYBE_VIEW),
     )
     return next((kind for members, kind in table if name in members), _PLAIN)
 

@@ -4,8 +4,8 @@
 time between two sizes is a power of the size (a line in a double logarithmic plot), and likewise
 between two numbers of devices. Larger groups are not extrapolated: the network model times them. On
 a system with another bandwidth within the host the curves are scaled, with a tag. Sizes outside the
-measured range have a tag too: smaller ones take as long as the smallest, larger ones have the
-bandwidth of the largest.
+measured range have a tag too: smaller ones take as long as the smallest, and what a message has
+beyond the largest is sent at the bandwidth between the two largest, which contains no latency.
 """
 
 from __future__ import annotations
@@ -54,9 +54,17 @@ class CollectiveCurve:
         if whole_bytes <= sizes[0]:
             return times[0]
         if whole_bytes >= sizes[-1]:
-            return times[-1] * whole_bytes / sizes[-1]
+            return times[-1] + self._find_last_ns_per_byte() * (whole_bytes - sizes[-1])
         at = bisect_left(sizes, whole_bytes)
         return interpolate_power(whole_bytes, sizes[at - 1], times[at - 1], sizes[at], times[at])
+
+    def _find_last_ns_per_byte(self) -> float:
+        """Return the time of a byte between the two largest sizes; of the largest if it is 0."""
+        sizes, times = self.sizes_bytes, self.times_ns
+        ns_per_byte = times[-1] / sizes[-1]
+        if len(sizes) > 1 and times[-1] > times[-2]:
+            ns_per_byte = (times[-1] - times[-2]) / (sizes[-1] - sizes[-2])
+        return ns_per_byte
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,8 @@ RULES = {
     **dict.fromkeys(ADDED, "sum"), **dict.fromkeys(ENERGIES, "sum of those known"),
     "latency_ns": "time", "low_ns": "band", "high_ns": "band", "shared_low_ns": "band",
     "shared_high_ns": "band", "tag": "count", "gap": "count",
-    "kernel_class": "of one kernel", "slowest_device": "of one kernel", "digest": "of one kernel",
+    "kernel_class": "of one kernel", "integer_product_flops": "of one kernel",
+    "slowest_device": "of one kernel", "digest": "of one kernel",
 }  # fmt: skip
 SPLITS = st.sampled_from(("linear", "individual", "individual-merge"))
 SEEDS = st.integers(0, 99)

@@ -170,7 +170,7 @@ MODULES: dict[str, tuple[str | bytes | Callable[[], bytes], str]] = {
     "unregistered op": (
         TEXT.replace(DOT, '"tosa.matmul"(%x, %x)'),
         "^f:3:23: error: 'tosa.matmul' is of a dialect that hespas does not read; lower the "
-        "program from tosa to StableHLO first; hespas-opt --allow-unregistered-dialect reads",
+        "program from tosa to StableHLO first; or read its generic form with",
     ),
     "unregistered attribute": (
         TEXT.replace("mhlo.num_partitions = 4 : i32", "foo.bar = #foo.baz<1>"),

@@ -12,8 +12,9 @@ from hespas.configs.node_spec import NodeSpec
 from hespas.dialects.attr_codec import read_program_facts, write_program_facts
 from hespas.support.errors import HespasError
 from hespas.tools import hespas
-from hespas.workflows import step_energy
+from hespas.workflows import api, step_energy
 from hespas.workflows.figures import compute_figures
+from hespas.workflows.run_summary import to_summary_json
 from hespas.workflows.step_facts import (
     StepFacts,
     StepWork,
@@ -28,10 +29,10 @@ STATS = {
     "program": {"devices": 4},
     "totals": {"time_ns": 5e8, "energy_nj": None, "comm_ops": 3},
     "dtypes": {
-        "bf16": {"flops": 500_000_000_000},
-        "f32": {"flops": 100_000_000_000},
-        "i32": {"flops": 7_000_000_000_000},
-        "none": {"flops": 0},
+        "bf16": {"executed_flops": 500_000_000_000},
+        "f32": {"executed_flops": 100_000_000_000},
+        "i32": {"executed_flops": 0},
+        "none": {"executed_flops": 0},
     },
 }
 WORK = StepWork(1.2e12, 2000, None, 3.6)
@@ -64,7 +65,10 @@ def test_faster_types_count_at_their_own_rate():
     """A step at the peak rates of its types has an HFU of 1, whichever type prevails."""
     node = replace(NODE, peaks_flops={"matrix": {"bf16": 1e12, "f8": 2e12, "f32": 1e11}})
     for bf16, f8 in ((6e11, 4e11), (5e11, 5.1e11), (1e12, 1e6)):
-        stats = {**STATS, "dtypes": {"bf16": {"flops": int(bf16)}, "f8": {"flops": int(f8)}}}
+        stats = {
+            **STATS,
+            "dtypes": {"bf16": {"executed_flops": int(bf16)}, "f8": {"executed_flops": int(f8)}},
+        }
         least_s = bf16 / 1e12 + f8 / 2e12
         figures = derive(stats, least_s, node, StepWork())
         assert figures.hfu is not None and figures.hfu <= 1 + 1e-9
@@ -175,6 +179,67 @@ def run(tmp_path, capsys, monkeypatch):
         return code, captured.out, captured.err
 
     return go
+
+
+QUANTISED_LAYER = """
+module attributes {hespas.facts = {flops_per_step = 17179869184 : i64}} {
+  func.func public @main(%x: tensor<2048x2048xi8>, %w: tensor<2048x2048xi8>,
+                         %s: tensor<2048x2048xf32>) -> tensor<2048x2048xi8> {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+      : (tensor<2048x2048xi8>, tensor<2048x2048xi8>) -> tensor<2048x2048xi32>
+    %1 = stablehlo.convert %0 : (tensor<2048x2048xi32>) -> tensor<2048x2048xf32>
+    %2 = stablehlo.divide %1, %s : tensor<2048x2048xf32>
+    %3 = stablehlo.maximum %2, %s : tensor<2048x2048xf32>
+    %4 = stablehlo.convert %3 : (tensor<2048x2048xf32>) -> tensor<2048x2048xi8>
+    return %4 : tensor<2048x2048xi8>
+  }
+}
+"""
+
+
+def estimate_figures(text, node, tmp_path, **settings):
+    """Run a program on a node; return what it derives, and its warnings."""
+    path = tmp_path / "quantised.mlir"
+    path.write_text(text)
+    summary = api.run(mlir=str(path), node=node, output=str(tmp_path / "out"), **settings)
+    return to_summary_json(summary)["derived"], summary.warnings
+
+
+@pytest.mark.parametrize("form", ["as-is", "fuse"])
+def test_products_of_integers_are_executed_operations(form, tmp_path):
+    """Of a layer in 8 bits the product counts, at the peak rate of its type: 17.2 GOP."""
+    figures, warnings = estimate_figures(QUANTISED_LAYER, "A100_SXM_40GB", tmp_path, form=form)
+    assert figures["peak_dtype"] == "i8" and figures["peak_flops_per_s"] == 624e12
+    assert figures["executed_flops"] == pytest.approx(17.18e9, rel=5e-3)
+    assert 0.1 < figures["mfu"] < 0.7 and figures["hfu"] == pytest.approx(figures["mfu"], rel=5e-3)
+    assert not [text for text in warnings if "MFU" in text]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "node"),
+    [("i4", "A100_SXM_40GB"), ("i32", "A100_SXM_40GB"), ("ui8", "H100_80GB"), ("i8", "TPUv5e"),
+     ("f8E4M3FN", "H100_80GB"), ("f8E4M3FN", "A100_SXM_40GB"), ("f4E2M1FN", "B200_180GB")],
+)  # fmt: skip
+def test_products_of_every_type_are_executed_operations(dtype, node, tmp_path):
+    operands = f"tensor<512x512x{dtype}>"
+    text = f"""module attributes {{hespas.facts = {{flops_per_step = 268435456 : i64}}}} {{
+      func.func public @main(%x: {operands}, %y: {operands}) -> tensor<512x512xi32> {{
+        %0 = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0]
+          : ({operands}, {operands}) -> tensor<512x512xRESULT>
+        %1 = stablehlo.convert %0 : (tensor<512x512xRESULT>) -> tensor<512x512xi32>
+        return %1 : tensor<512x512xi32> }} }}"""
+    text = text.replace("RESULT", "i32" if "i" in dtype else "f32")
+    figures, _ = estimate_figures(text, node, tmp_path, form="as-is")
+    assert figures["executed_flops"] == pytest.approx(268435456, rel=2e-3)
+    assert figures["hfu"] == pytest.approx(figures["mfu"], rel=2e-3)
+
+
+def test_integers_of_indices_and_random_numbers_are_not_executed(tmp_path):
+    text = """func.func public @main(%i: tensor<4096xi32>) -> tensor<4096xi32> {
+      %0 = stablehlo.multiply %i, %i : tensor<4096xi32>
+      return %0 : tensor<4096xi32> }"""
+    figures, _ = estimate_figures(text, "H100_80GB", tmp_path, form="as-is")
+    assert figures["executed_flops"] == 0 and figures["hfu"] is None
 
 
 def test_a_program_that_does_not_fit_is_said_first(run):

@@ -52,7 +52,10 @@ def test_measured_points_are_met():
 def test_between_sizes_is_a_power_of_the_size():
     curve = curves.CollectiveCurve(4, (100, 400), (10.0, 30.0), 0.1)
     assert curve.interpolate_ns(200) == pytest.approx(math.sqrt(10 * 30))
-    assert (curve.interpolate_ns(50), curve.interpolate_ns(800)) == (10.0, 60.0)
+    assert curve.interpolate_ns(50) == 10.0
+    assert curve.interpolate_ns(800) == pytest.approx(30 + 400 * 20 / 300)
+    for flat in (((400,), (30.0,)), ((100, 400), (30.0, 30.0))):
+        assert curves.CollectiveCurve(4, *flat, 0.1).interpolate_ns(800) == 60.0
 
 
 @pytest.mark.parametrize("kind", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all"])
@@ -92,6 +95,26 @@ def test_beyond_measured_bytes_is_tagged():
     assert not data.has_measured_group("all_reduce", 16) and not data.has_measured_group(
         "broadcast", 4
     )
+
+
+def test_a_large_all_reduce_runs_at_the_rate_of_floats():
+    """1 GiB between 8 H100 runs at 470 GB/s, which users measure with nccl-tests; 351 of bytes.
+
+    What lies beyond the table is sent at the rate of its end, without its latency.
+    """
+    (time_ns, tag), (double_ns, _) = (
+        curves.load_curves("H100_SXM").interpolate_collective("all_reduce", size, 8)
+        for size in (1 << 30, 1 << 31)
+    )
+    assert 2 * 7 / 8 * (1 << 30) / time_ns == pytest.approx(470, rel=0.05)
+    assert tag == CurveTag.BEYOND and double_ns < 2 * time_ns
+
+
+@pytest.mark.parametrize("device", curves.list_devices())
+def test_collectives_take_no_less_time_with_more_bytes(device):
+    for group in curves.load_curves(device).curves.values():
+        for curve in group:
+            assert list(curve.times_ns) == sorted(curve.times_ns)
 
 
 def test_unknown_device_suggests():

@@ -48,6 +48,24 @@ def generated(dialect: str) -> set[str]:
     return set(re.findall(r'OPERATION_NAME = "([^"]+)"', text))
 
 
+@pytest.mark.parametrize(
+    ("body", "is_free"),
+    [
+        ("%0 = stablehlo.broadcast_in_dim %a, dims = [0, 1] : (A) -> tensor<4x8x1xf32>", True),
+        ("%0 = stablehlo.broadcast_in_dim %a, dims = [1, 2] : (A) -> tensor<1x4x8xf32>", True),
+        ("%0 = stablehlo.broadcast_in_dim %a, dims = [1, 0] : (A) -> tensor<8x4xf32>", False),
+        ("%0 = stablehlo.broadcast_in_dim %a, dims = [0, 1] : (A) -> tensor<4x8x2xf32>", False),
+        ("%0 = stablehlo.transpose %a, dims = [1, 0] : (A) -> tensor<8x4xf32>", False),
+        ("%0 = stablehlo.transpose %b, dims = [1, 0, 2] : (B) -> tensor<1x4x8xf32>", True),
+        ("%0 = stablehlo.transpose %b, dims = [2, 1, 0] : (B) -> tensor<8x1x4xf32>", False),
+    ],
+)
+def test_what_only_moves_dimensions_of_size_1_is_a_view(first, body, is_free):
+    a, b = "tensor<4x8xf32>", "tensor<4x1x8xf32>"
+    op = first(f"%a: {a}, %b: {b}", body.replace("(A)", f"({a})").replace("(B)", f"({b})"))
+    assert compute_op_work(op).is_free == is_free
+
+
 # Of jaxlib 0.12, a reduction to one device of each group.
 REFUSED = {"stablehlo.collective_reduce", "mhlo.collective_reduce"}
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from hespas.estimators.calibrated.attention_shape import AttentionShape
 from hespas.estimators.calibrated.device_constants import (
-    BATCHED,
+    COMPILED,
     SUSTAINED,
     DeviceConstants,
+    strip_variant,
 )
 from hespas.estimators.calibrated.kernel_times import (
     QUANTISED,
@@ -62,10 +63,15 @@ def estimate_measured_kernel(
     if family == "product":
         batch, m, n, k = measurement.sizes
         quantise = kind == QUANTISED
-        dtype = "f8" if quantise else kind.removesuffix(SUSTAINED).removesuffix(BATCHED)
+        dtype = "f8" if quantise else strip_variant(kind)
         shape = MatrixProduct(m, k, n, batch, dtype, round(measurement.flops))
         return estimate_product_time(
-            constants, shape, measurement.bytes, quantise, sustained=kind.endswith(SUSTAINED)
+            constants,
+            shape,
+            measurement.bytes,
+            quantise,
+            sustained=kind.endswith(SUSTAINED),
+            compiled=kind.endswith(COMPILED),
         )
     if family == "attention":
         heads, queries, size = measurement.sizes
@@ -90,11 +96,12 @@ def score_measurements(
     ),
 ) -> list[FitScore]:
     """Score each class on the selected measurements; by default those held out of fits."""
+    node = constants.node
     by_kind: dict[str, list[tuple[float, bool | None]]] = {}
     for measurement in rows:
         if not is_scored(measurement) or measurement.time_s <= LEAST_S:
             continue
-        if is_cached_stream(measurement, constants.node.l2_bytes):
+        if is_cached_stream(measurement, node.l2_bytes, node.memory_bandwidth_bytes_per_s):
             continue
         kernel_time = estimate_measured_kernel(constants, measurement)
         eager_s = kernel_time.fit.eager_s if measurement.eager else 0.0

@@ -9,8 +9,9 @@ error of the fit, half of them the width of the band, and the other half test th
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from hespas.workflows.calibration.measurement_tables import (
     LEAST_S,
     TRAIN,
     KernelMeasurement,
+    describe_kernel,
     is_cached_stream,
 )
 
@@ -44,6 +46,16 @@ _KNOTS_BY_CLASS: dict[str, dict[str, tuple[int, ...]]] = {
     f"product.bf16{BATCHED}": {"m": (16, 128, 1024, 4096, 16384, 65536, 262144, 1048576)}
 }
 _SMOOTH, _SMALL = 0.3, 0.03  # weights of second differences and of values in the correction
+# vLLM's layers in 8 bits take less time with more rows in 5 % of neighbouring rows of its tables,
+# by up to 49 % (H100: 257 x 51200 x 7168 in 541 us, 512 x 51200 x 7168 in 276 us): they may fall.
+_MEASURED_TO_FALL = QUANTISED
+_PROJECTIONS, _CONVERGED = 300, 1e-5  # of the correction to one with which no time falls
+# Classes that other boards and types use too: with these shares of the times of operations and of
+# bytes, and of the bytes. Boards with L4's table are faster than it, and products in bf16 on V100's
+# vector units have half of the bytes.
+_BORROWED = {"product.f32": ((0.25, 1.0), (1.0, 0.5))}
+_PARTS = 8  # of an interval of knots, whose flattest one limits how fast a correction falls
+_TOLERANCE = 0.002  # by which the logarithm of a time may fall in an interval
 _ROUNDS, _LEAST_RESIDUAL = 6, 0.02  # of reweighting; smaller residuals get equal weights
 _BAND_STEPS_S = (3e-6, 1e-5, 3e-5, 1e-4, 1e-3)  # upper ends of the steps of the band
 _BAND_POINTS = 40  # a step with fewer points is merged into the next
@@ -68,7 +80,7 @@ class _FitSample:
             for row in rows
             if row.time_s > LEAST_S
             and row.flops <= _FASTER_THAN_PEAK * peak_flops * row.time_s
-            and not is_cached_stream(row, l2_bytes)
+            and not is_cached_stream(row, l2_bytes, bandwidth)
         ]
         self.dropped = len(rows) - len(usable_rows)
         self.kind = usable_rows[0].kind
@@ -110,6 +122,7 @@ def fit_kernel_class(
     launch_s: float | None = None,
     l2_bytes: int | None = None,
     efficiency: float | None = None,
+    most_bandwidth: float = 1.0,
 ) -> dict[str, Any]:
     """Fit one class of kernels.
 
@@ -122,13 +135,14 @@ def fit_kernel_class(
             eager measurement.
         l2_bytes: The last-level cache of the device, whose streams are left out.
         efficiency: The efficiency, if it is not to be fitted.
+        most_bandwidth: The largest share of the bandwidth that the class may reach.
 
     Returns:
         The object of the class in ``calibration.fits``, see ``configs.calibration.FitFile``.
     """
     sample = _FitSample(rows, peak_flops, bandwidth, l2_bytes)
     train = sample.split_position < TRAIN
-    x = _fit_constants(sample, train, efficiency)
+    x = _fit_constants(sample, train, efficiency, most_bandwidth)
     data = _name_constants(sample.kind, x)
     eager_s = 0.0
     if sample.is_eager and launch_s is not None:
@@ -136,15 +150,30 @@ def fit_kernel_class(
         data["fixed_s"] = _round_significant(min(data["fixed_s"], launch_s))
         data["eager_s"] = _round_significant(eager_s)
     base = _evaluate_time_model(x, sample.compute_s, sample.memory_s, sample.serial_steps) - eager_s
+    peaks = (peak_flops, bandwidth)
     if sample.kind not in ("stream.loop", "stream.reduce"):
         names = AXES[sample.kind.partition(".")[0]]
         axes = [
             _choose_axis_knots(_KNOTS_BY_CLASS.get(sample.kind, {}).get(name, _KNOTS[name]), column)
             for name, column in zip(names, sample.points.T, strict=True)
         ]
+        # The correction of eager kernels leaves the launch out, see ``KernelFit.is_eager``.
+        launch_part_s = data["fixed_s"] if eager_s else 0.0
         kernel_s = np.maximum(sample.time_s - eager_s, _LEAST_KERNEL * sample.time_s)
-        permille, factor = _fit_correction(sample.points, np.log(kernel_s / base), axes, train)
-        base = base * factor
+        busy_s = np.maximum(kernel_s - launch_part_s, _LEAST_KERNEL * kernel_s)
+
+        def compute_log_base(points: Any) -> Any:
+            base_s = _evaluate_at_sizes(sample.kind, x, points, peaks) - eager_s
+            return np.log(base_s - launch_part_s)
+
+        permille, factor = _fit_correction(
+            sample.points,
+            np.log(busy_s / (base - launch_part_s)),
+            axes,
+            train,
+            None if sample.kind.endswith(_MEASURED_TO_FALL) else compute_log_base,
+        )
+        base = launch_part_s + (base - launch_part_s) * factor
         data["residual"] = dict(zip(names, axes, strict=True)) | {"permille": permille}
     estimate = base + eager_s
     data["band"] = _fit_band(estimate, sample)
@@ -158,8 +187,27 @@ def _evaluate_time_model(x: Sequence[float], compute_s: Any, memory_s: Any, step
     return fixed + (parts + (steps * s_per_k) ** power) ** (1 / power)
 
 
+def _evaluate_at_sizes(
+    kind: str, x: Sequence[float], points: Any, peaks: tuple[float, float]
+) -> Any:
+    """Return the time of kernels at sizes of the correction table, before the correction.
+
+    There is a row for each use of the class: that of ``_BORROWED`` besides its own.
+    """
+    kernels = [describe_kernel(kind, point) for point in points]
+    compute_s = np.array([kernel.flops for kernel in kernels]) / peaks[0]
+    memory_s = np.array([_count_moved_bytes(kernel) for kernel in kernels]) / peaks[1]
+    steps = points[:, 2] if kind.startswith("product") else np.zeros(len(points))
+    return np.stack(
+        [
+            _evaluate_time_model(x, time * compute_s, share * time * memory_s, steps)
+            for time, share in ((1.0, 1.0), *_BORROWED.get(kind, ()))
+        ]
+    )
+
+
 def _fit_constants(
-    sample: _FitSample, train: Any, efficiency: float | None = None
+    sample: _FitSample, train: Any, efficiency: float | None, most_bandwidth: float
 ) -> tuple[float, float, float, float, float]:
     """Return the best (fixed_s, efficiency, bandwidth, power, s_per_k)."""
     from scipy.optimize import minimize
@@ -177,7 +225,7 @@ def _fit_constants(
 
     def compute_loss(x: Any) -> float:
         values = unpack_constants(x)
-        above = max(values[1] - 1, 0) + max(values[2] - 1, 0)
+        above = max(values[1] - 1, 0) + max(values[2] - most_bandwidth, 0)
         if sample.is_eager:
             above += max(values[0] / _MOST_EAGER_S - 1, 0)
         estimate = _evaluate_time_model(values, compute_s, memory_s, steps)
@@ -241,15 +289,21 @@ def _build_interpolation_matrix(points: Any, axes: Sequence[Sequence[float]]) ->
 
 
 def _fit_correction(
-    points: Any, log_factors: Any, axes: Sequence[Sequence[float]], train: Any
+    points: Any,
+    log_factors: Any,
+    axes: Sequence[Sequence[float]],
+    train: Any,
+    compute_log_base: Callable[[Any], Any] | None,
 ) -> tuple[list[int], Any]:
-    """Fit the correction table.
+    """Fit the correction table, with which no time falls where a size grows.
 
     Args:
         points: The coordinates of each measurement.
         log_factors: The logarithm of measured over estimated time.
         axes: The knots of each axis.
         train: Selects the measurements to fit.
+        compute_log_base: Returns the logarithm of the time without the correction at sizes; None
+            if the time may fall.
 
     Returns:
         The logarithms at the knots in thousandths, and the factor at each point.
@@ -266,6 +320,7 @@ def _fit_correction(
     zeros = np.zeros(regulariser.shape[0])
     weight = np.ones(int(train.sum()))
     values = np.zeros(matrix.shape[1])
+    system: Any = None
     for _ in range(_ROUNDS):  # least squares, reweighted to minimise absolute residuals
         system = csr_matrix(vstack([diags(weight) @ matrix[train], regulariser]))
         target = np.concatenate([weight * log_factors[train], zeros])
@@ -273,8 +328,121 @@ def _fit_correction(
         residual = np.abs(log_factors[train] - matrix[train] @ values)
         weight = 1 / np.sqrt(np.maximum(residual, _LEAST_RESIDUAL))
         weight /= weight.mean()
+    if compute_log_base is None:
+        permille = np.round(1000 * values).astype(int)
+        return permille.tolist(), np.exp(matrix @ permille / 1000)
+    growth = [_sum_least_growth(axes, at, compute_log_base) for at in range(len(axes))]
+    weights = np.asarray(system.multiply(system).sum(axis=0)).ravel()
+    values = project_monotone(values, growth, weights)
     permille = np.round(1000 * values).astype(int)
     return permille.tolist(), np.exp(matrix @ permille / 1000)
+
+
+def make_class_monotone(
+    kind: str, fit: Mapping[str, Any], peaks: tuple[float, float]
+) -> dict[str, Any]:
+    """Return the correction table of a class without measurements, made monotone.
+
+    Args:
+        fit: The object of the class in ``calibration.fits``.
+        peaks: The peak rate in FLOP/s and the memory bandwidth in bytes/s.
+    """
+    residual = fit["residual"]
+    names = AXES[kind.partition(".")[0]]
+    axes = [residual[name] for name in names]
+    x = [fit["fixed_s"], fit.get("efficiency", 1.0), fit["bandwidth"], fit.get("power", 1.0),
+         fit.get("s_per_k", 0.0)]  # fmt: skip
+    growth = [
+        _sum_least_growth(
+            axes,
+            at,
+            lambda sizes: np.log(_evaluate_at_sizes(kind, x, sizes, peaks)),
+            is_sparse=True,
+        )
+        for at in range(len(axes))
+    ]
+    values = np.array(residual["permille"]) / 1000
+    monotone = project_monotone(values, growth, np.ones(len(values)))
+    return dict(residual) | {"permille": np.round(1000 * monotone).astype(int).tolist()}
+
+
+def project_monotone(values: Any, growth: Sequence[Any], weights: Any) -> Any:
+    """Return the nearest correction with which no time falls from knot to knot of an axis.
+
+    Between two knots the correction is linear in the logarithm of the size, so that the time does
+    not fall if the correction falls nowhere faster than the time without it grows. Along each line
+    of knots that is an isotonic regression; Dykstra's algorithm finds the nearest point of all
+    lines (Boyle and Dykstra, 1986).
+
+    Args:
+        values: The correction at the knots, with the last axis fastest.
+        growth: For each axis, the least growth of the time up to each knot.
+        weights: The weight of each value.
+    """
+    from scipy.optimize import isotonic_regression
+
+    shape = growth[0].shape
+    table, weight = values.reshape(shape), weights.reshape(shape)
+    excess = [np.zeros(shape) for _ in growth]
+    for _ in range(_PROJECTIONS):
+        before = table
+        for at, least in enumerate(growth):
+            start = table - excess[at]
+            lines = np.moveaxis(start + least, at, -1)
+            line_weights = np.moveaxis(weight, at, -1)
+            falling = (np.diff(lines, axis=-1) < 0).any(axis=-1)
+            fitted = lines.copy()
+            for index in zip(*np.nonzero(falling), strict=True):
+                line = isotonic_regression(lines[index], weights=line_weights[index])
+                fitted[index] = line.x
+            table = np.moveaxis(fitted, -1, at) - least
+            excess[at] = table - start
+        if float(np.abs(table - before).max()) < _CONVERGED:
+            break
+    return table.ravel()
+
+
+def _sum_least_growth(
+    axes: Sequence[Sequence[float]],
+    at: int,
+    compute_log_base: Callable[[Any], Any],
+    *,
+    is_sparse: bool = False,
+) -> Any:
+    """Return, along an axis, the sum of the least growth of the time in each interval of knots.
+
+    The growth is that of the logarithm for the whole interval, at the rate of its flattest part.
+
+    Args:
+        axes: The knots.
+        at: The axis.
+        compute_log_base: Returns the logarithm of the time without the correction at sizes.
+        is_sparse: Whether the knots are so far apart that each line of knots also has to stand for
+            those halfway to the knots below, where the time grows less.
+    """
+    fine = [
+        low * (high / low) ** (part / _PARTS)
+        for low, high in itertools.pairwise(axes[at])
+        for part in range(_PARTS)
+    ]
+    choices = [
+        [[*fine, axis[-1]]] if i == at else [axis, _list_sizes_below(axis)] if is_sparse else [axis]
+        for i, axis in enumerate(axes)
+    ]
+    least: Any = None
+    for lines in itertools.product(*choices):
+        grids = np.meshgrid(*lines, indexing="ij")
+        points = np.stack([grid.ravel() for grid in grids], 1)
+        for row in compute_log_base(points):
+            steps = np.moveaxis(np.diff(row.reshape(grids[0].shape), axis=at), at, -1)
+            growth = _TOLERANCE + _PARTS * steps.reshape(*steps.shape[:-1], -1, _PARTS).min(axis=-1)
+            least = growth if least is None else np.minimum(least, growth)
+    total = np.concatenate([np.zeros((*least.shape[:-1], 1)), np.cumsum(least, axis=-1)], axis=-1)
+    return np.moveaxis(total, -1, at)
+
+
+def _list_sizes_below(axis: Sequence[float]) -> list[float]:
+    return [axis[0], *(math.sqrt(low * high) for low, high in itertools.pairwise(axis))]
 
 
 def _build_second_differences(sizes: Sequence[int]) -> list[Any]:

@@ -12,12 +12,17 @@ import io
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hespas.configs.calibration import CLASSES
-from hespas.estimators.calibrated.device_constants import BATCHED, SUSTAINED
+from hespas.estimators.calibrated.device_constants import (
+    BATCHED,
+    COMPILED,
+    SUSTAINED,
+    strip_variant,
+)
 from hespas.estimators.calibrated.kernel_times import QUANTISED
 from hespas.support.data_files import read_file_text
 from hespas.support.errors import HespasError
@@ -25,9 +30,10 @@ from hespas.support.errors import HespasError
 # Positions of shapes, by their hash: below TRAIN they are fitted, up to BANDS they calibrate the
 # bands, above they test the bands.
 TRAIN, BANDS = 0.6, 0.8
-# Streams of fewer bytes run from the last-level cache on every GPU of the tables. Of the GPUs with
-# a larger cache and GDDR memory, whose preset has ``l2_bytes``, so do those below this multiple.
+# Streams of fewer bytes run from the last-level cache on every GPU of the tables. Where the cache
+# is at least as large and memory is GDDR, which is slower, so do those below a multiple of it.
 CACHED_BYTES, _CACHE_MULTIPLE = 96e6, 2
+_GDDR_BYTES_PER_S = 2e12  # no GPU with GDDR memory has this bandwidth
 LEAST_S = 1e-6  # a shorter time is an error of the table: no clock resolves it
 
 _MAX_SIZE = 1 << 53
@@ -88,10 +94,13 @@ class MeasurementTable:
     left_out: Counter[str]
 
 
-def is_cached_stream(measurement: KernelMeasurement, l2_bytes: int | None) -> bool:
+def is_cached_stream(
+    measurement: KernelMeasurement, l2_bytes: int | None, bandwidth_bytes_per_s: float
+) -> bool:
     """Return whether a stream is too small for the rate of device memory to show."""
-    is_stream = measurement.kind.startswith("stream")
-    return is_stream and measurement.bytes < _CACHE_MULTIPLE * (l2_bytes or 0)
+    if not measurement.kind.startswith("stream") or bandwidth_bytes_per_s >= _GDDR_BYTES_PER_S:
+        return False
+    return (l2_bytes or 0) >= CACHED_BYTES and measurement.bytes < _CACHE_MULTIPLE * (l2_bytes or 0)
 
 
 _CsvRow = Mapping[str, str]
@@ -184,14 +193,37 @@ def _select_device_rows(
     return [row for row in rows if row[column] == selected_device]
 
 
+def describe_kernel(kind: str, point: Sequence[float]) -> KernelMeasurement:
+    """Return the work of a kernel of a class at sizes of its correction table, without a time."""
+    family, _, name = kind.partition(".")
+    if family == "product":
+        m, n, k = point
+        key = strip_variant(name)
+        return replace(_build_product_measurement(key, 1, m, n, k, 0.0, eager=False), kind=kind)
+    if family in ("attention", "decode_attention"):
+        heads, length, size = point
+        queries = length if family == "attention" else 1
+        pairs = queries * (queries + 1) / 2 if family == "attention" else length
+        moved = 2.0 * 2 * heads * size * (length + queries)
+        flops = 4.0 * heads * pairs * size
+    else:
+        flops, moved = 0.0, 4.0 * 2 * point[0] * point[1]
+    return KernelMeasurement(kind, tuple(map(round, point)), flops, moved, 0.0, False)
+
+
 def _build_product_measurement(
-    key: str, batch: int, m: int, n: int, k: int, time_s: float, *, eager: bool
+    key: str, batch: int, m: float, n: float, k: float, time_s: float, *, eager: bool
 ) -> KernelMeasurement:
     size = {QUANTISED: 1, "f8": 1, "i8": 1, "f32": 4, "tf32": 4, "f64": 8}.get(key, 2)
     result = max(size, 2)
     moved = batch * (size * (m * k + k * n) + result * m * n)
     return KernelMeasurement(
-        f"product.{key}", (batch, m, n, k), 2.0 * batch * m * n * k, moved, time_s, eager
+        f"product.{key}",
+        (batch, round(m), round(n), round(k)),
+        2.0 * batch * m * n * k,
+        moved,
+        time_s,
+        eager,
     )
 
 
@@ -228,6 +260,16 @@ def _parse_latent_attention_row(row: _CsvRow) -> KernelMeasurement | str:
         eager=False,
     )
     return replace(measurement, kind=measurement.kind + BATCHED)
+
+
+def _parse_compiled_product_row(row: _CsvRow) -> KernelMeasurement | str:
+    """Parse a product of the table in XLA (its GemmPerfTable), launched by itself."""
+    if row["types"] != "bf16xbf16->bf16":
+        return f"XLA's products of {row['types']}: no model"
+    batch, m, n, k = (int(row[name]) for name in "bmnk")
+    time_s = 2 * batch * m * n * k / float(row["flops_per_s"])
+    measurement = _build_product_measurement("bf16", batch, m, n, k, time_s, eager=True)
+    return replace(measurement, kind=measurement.kind + COMPILED)
 
 
 def _parse_eager_product_row(row: _CsvRow) -> KernelMeasurement | str:
@@ -307,6 +349,7 @@ _FORMS: tuple[tuple[frozenset[str], Callable[[_CsvRow], KernelMeasurement | str]
     (frozenset(("kernel", "sizes", "flops", "bytes", "time_s")), _parse_own_row),
     (frozenset(("gemm_dtype", "m", "n", "k", "latency_ms", "power_w")), _parse_sustained_gemm_row),
     (frozenset(("gemm_dtype", "m", "n", "k", "latency_ms")), _parse_gemm_row),
+    (frozenset(("types", "b", "m", "n", "k", "flops_per_s")), _parse_compiled_product_row),
     (frozenset(("B", "M", "N", "K", "latency_ms")), _parse_eager_product_row),
     (
         frozenset(("op_name", "bmm_dtype", "num_tokens", "num_heads", "latency_ms")),

@@ -8,7 +8,11 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from hespas.configs.node_spec import NodeSpec
-from hespas.estimators.calibrated.device_constants import BATCHED, SUSTAINED
+from hespas.estimators.calibrated.device_constants import (
+    BATCHED,
+    COMPILED,
+    strip_variant,
+)
 from hespas.support.errors import HespasError
 from hespas.workflows.calibration.measurement_tables import (
     LEAST_S,
@@ -67,7 +71,7 @@ def calibrate_node(
         if len(rows) < LEAST_POINTS:
             skipped[kind] = len(rows)
             continue
-        peak_flops = _look_up_peak_flops(node, kind)
+        peak_flops = look_up_peak_flops(node, kind)
         fits[kind] = fit_kernel_class(
             rows,
             peak_flops,
@@ -75,7 +79,8 @@ def calibrate_node(
             sources[kind],
             launch_s=data.get("launch_s") or _get_inherited_launch_s(node),
             l2_bytes=node.l2_bytes,
-            efficiency=_get_batched_efficiency(kind, fits),
+            efficiency=_get_large_efficiency(kind, fits),
+            most_bandwidth=_get_most_bandwidth(kind, fits),
         )
         fitted.append(kind)
     if not fitted:
@@ -116,22 +121,33 @@ def _is_single_pass_softmax(row: KernelMeasurement) -> bool:
     return columns <= _SINGLE_PASS_COLUMNS and columns % _ALIGNED_COLUMNS == 0
 
 
-def _look_up_peak_flops(node: NodeSpec, kind: str) -> float:
+def look_up_peak_flops(node: NodeSpec, kind: str) -> float:
+    """Return the peak rate that the efficiency of a class refers to, in FLOP/s."""
     if kind.startswith("stream"):
         return node.find_peak_rate("vector", "f32").flops_per_s
     _, _, key = kind.partition(".")
-    key = (key or "bf16").removesuffix("_quantised").removesuffix(SUSTAINED).removesuffix(BATCHED)
+    key = strip_variant((key or "bf16").removesuffix("_quantised"))
     return node.find_peak_rate("matrix", key).flops_per_s
 
 
-def _get_batched_efficiency(kind: str, fits: Mapping[str, Any]) -> float | None:
-    """Return the efficiency of a class of batched products: large ones reach that of single ones.
+def _get_large_efficiency(kind: str, fits: Mapping[str, Any]) -> float | None:
+    """Return the efficiency of large products of a class: those of variants reach that of others.
 
     Their tables hold small products, which do not show it.
     """
-    if not kind.endswith(BATCHED):
+    if not kind.endswith((BATCHED, COMPILED)):
         return None
-    return fits.get(kind.removesuffix(BATCHED), {}).get("efficiency")
+    return fits.get(strip_variant(kind), {}).get("efficiency")
+
+
+def _get_most_bandwidth(kind: str, fits: Mapping[str, Any]) -> float:
+    """Return the share of the bandwidth that a class can reach.
+
+    The products of XLA's table find part of their operands in the cache, which larger ones do not.
+    """
+    if not kind.endswith(COMPILED):
+        return 1.0
+    return fits.get(strip_variant(kind), {}).get("bandwidth", 1.0)
 
 
 def _get_inherited_launch_s(node: NodeSpec) -> float:
@@ -168,12 +184,12 @@ def render_node_file(node: NodeSpec, calibration: Mapping[str, Any], name: str) 
     data["sources"] = sources
     return (
         "{\n"
-        + ",\n".join(_format_json_lines(key, value, 1) for key, value in data.items())
+        + ",\n".join(format_json_lines(key, value, 1) for key, value in data.items())
         + "\n}\n"
     )
 
 
-def _format_json_lines(name: str, value: Any, depth: int) -> str:
+def format_json_lines(name: str, value: Any, depth: int) -> str:
     """Format a key and its value as indented JSON, with a list or a row of a table on one line."""
     pad = "  " * depth
     if name == "residual":
@@ -181,7 +197,7 @@ def _format_json_lines(name: str, value: Any, depth: int) -> str:
     if isinstance(value, Mapping):
         if not value:
             return f"{pad}{json.dumps(name)}: {{}}"
-        inner = ",\n".join(_format_json_lines(key, item, depth + 1) for key, item in value.items())
+        inner = ",\n".join(format_json_lines(key, item, depth + 1) for key, item in value.items())
         return f"{pad}{json.dumps(name)}: {{\n{inner}\n{pad}}}"
     return f"{pad}{json.dumps(name)}: {_format_plain_value(value)}"
 

@@ -104,7 +104,7 @@ def _collect_step_facts(
     known_energy = [count * energy for energy, count in energies if energy is not None]
     stats = {
         "program": {"devices": len(estimate.result.devices)},
-        "dtypes": {dtype: {"flops": number / ranks} for dtype, number in flops.items()},
+        "dtypes": {dtype: {"executed_flops": number / ranks} for dtype, number in flops.items()},
         "totals": {
             "time_ns": sum(count * program.compute_ns for program, count in runs) / ranks,
             "energy_nj": sum(known_energy) / ranks if len(known_energy) == len(energies) else None,

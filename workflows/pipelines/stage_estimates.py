@@ -60,7 +60,7 @@ class StageProgramEstimate:
         peak_bytes: The peak memory.
         warnings: What makes the estimate less certain.
         facts: What the exporter wrote about the program: tokens and FLOPs of the model.
-        dtype_flops: The operations of a device by element type.
+        dtype_flops: The operations of a device that utilisation counts, by element type.
         energy_nj: The energy of the compute of a device; None if it is unknown.
     """
 
@@ -194,7 +194,7 @@ def estimate_stage_program(path: str, target: StageTarget) -> StageProgramEstima
         peak_bytes=memory.peak_bytes,
         warnings=tuple(outcome.run.warnings),
         facts=read_program_facts(outcome.module),
-        dtype_flops={name: row["flops"] for name, row in emitted.stats["dtypes"].items()},
+        dtype_flops={name: row["executed_flops"] for name, row in emitted.stats["dtypes"].items()},
         energy_nj=totals["energy_nj"],
     )
 

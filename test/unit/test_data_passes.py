@@ -1,0 +1,121 @@
+"""Kernels that pass over their data several times: sorts and selections, whole or in a fusion."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hespas import configs
+from hespas.dialects.mlir import collect_functions
+from hespas.estimators.base import CostItem
+from hespas.estimators.calibrated.calibrated_estimator import CalibratedConfig, CalibratedEstimator
+
+A100 = configs.load_node("A100_SXM_80GB")
+# The board of jax-ml/jax#34912, an A100-SXM of 64 GB: 1.64 TB/s (Leonardo, arXiv 2307.16885).
+A100_64GB = replace(A100, memory_bandwidth_bytes_per_s=1.64e12)
+
+DIRECT = """^bb0(%x: tensor<KEY>, %y: tensor<KEY>, %i: tensor<POSITION>, %j: tensor<POSITION>):
+  %lt = stablehlo.compare LT, %x, %y : (tensor<KEY>, tensor<KEY>) -> tensor<i1>
+  stablehlo.return %lt : tensor<i1>"""
+STABLE = """^bb0(%x: tensor<KEY>, %y: tensor<KEY>, %i: tensor<POSITION>, %j: tensor<POSITION>):
+  %first = stablehlo.compare LT, %i, %j : (tensor<POSITION>, tensor<POSITION>) -> tensor<i1>
+  %gt = stablehlo.compare LT, %y, %x : (tensor<KEY>, tensor<KEY>) -> tensor<i1>
+  %lt = stablehlo.compare LT, %x, %y : (tensor<KEY>, tensor<KEY>) -> tensor<i1>
+  %equal = stablehlo.compare EQ, %lt, %gt : (tensor<i1>, tensor<i1>) -> tensor<i1>
+  %r = stablehlo.select %equal, %first, %lt : tensor<i1>, tensor<i1>
+  stablehlo.return %r : tensor<i1>"""
+
+
+def render_argsort(shape, key, position="i32", comparator=DIRECT):
+    text = f"""%0:2 = "stablehlo.sort"(%a, %b) <{{dimension = {shape.count("x")} : i64}}> ({{
+    {comparator.replace("KEY", key).replace("POSITION", position)}
+    }}) : (tensor<{shape}x{key}>, tensor<{shape}x{position}>)
+      -> (tensor<{shape}x{key}>, tensor<{shape}x{position}>)"""
+    return f"%a: tensor<{shape}x{key}>, %b: tensor<{shape}x{position}>", text
+
+
+def render_fused_argsort(shape, key):
+    _, sort = render_argsort(shape, key, comparator=STABLE)
+    both = f"(tensor<{shape}x{key}>, tensor<{shape}xi32>)"
+    text = f"""%1:2 = "mhlo.fusion"(%values) <{{fusion_kind = #mhlo<fusion_kind kCustom>}}> ({{
+    ^bb0(%a: tensor<{shape}x{key}>):
+      %b = stablehlo.iota dim = {shape.count("x")} : tensor<{shape}xi32>
+      {sort}
+      mhlo.return %0#0, %0#1 : tensor<{shape}x{key}>, tensor<{shape}xi32>
+    }}) : (tensor<{shape}x{key}>) -> {both}"""
+    return f"%values: tensor<{shape}x{key}>", text
+
+
+@pytest.fixture
+def estimate(parse):
+    def estimate_first_op(program, node=A100):
+        signature, body = program
+        module = parse(f"func.func @main({signature}) {{\n{body}\nreturn\n}}")
+        op = collect_functions(module)["main"].regions[0].blocks[0].operations[0].operation
+        return CalibratedEstimator(CalibratedConfig(node)).estimate(CostItem(op))
+
+    return estimate_first_op
+
+
+def count_passes(cost, moved_bytes, node=A100):
+    """Return how often the bytes are moved at the bandwidth of streams."""
+    return 1e-9 * cost.latency_ns * 0.87 * node.memory_bandwidth_bytes_per_s / moved_bytes
+
+
+def test_a_sort_in_a_fusion_counts_its_passes(estimate):
+    """2**24 elements: 13 doublings beyond the tile of 2**11, 1 + 13 * 14 / 2 + 13 = 105 passes."""
+    fused = estimate(render_fused_argsort("16777216", "f32"))
+    plain = estimate(render_argsort("16777216", "f32", comparator=STABLE))
+    assert count_passes(fused, 2 * 2**24 * 8) == pytest.approx(105, rel=0.05)
+    assert fused.latency_ns == pytest.approx(plain.latency_ns, rel=0.01)
+    assert fused.tag == "assumed"
+
+
+def test_rows_that_fit_in_shared_memory_take_one_pass(estimate):
+    short = estimate(render_fused_argsort("8192x2048", "f32"))
+    assert count_passes(short, 2 * 2**24 * 8) < 1.2
+
+
+@pytest.mark.parametrize("program", [render_argsort, render_fused_argsort])
+def test_integers_compared_directly_take_the_radix_sort(estimate, program):
+    """Argsort of 2**30 integers of 32 bits takes 0.062 s, with the positions (jax-ml/jax#34912)."""
+    cost = estimate(program(str(2**30), "i32"), A100_64GB)
+    assert 1e-9 * cost.latency_ns == pytest.approx(0.062, rel=0.1)
+
+
+def test_wide_integers_with_positions_take_the_bitonic_sort(estimate):
+    """The same of 64 bits takes 5.304 s: XLA has no radix sort of such pairs."""
+    cost = estimate(render_argsort(str(2**30), "i64", "i64"), A100_64GB)
+    assert 1e-9 * cost.latency_ns == pytest.approx(5.304, rel=0.1)
+    assert cost.low_ns > 1e9
+
+
+@pytest.mark.parametrize("shape", ["4096", "8x65536", "1x8x32768"])
+def test_short_sorts_are_not_given_to_the_radix_sort(estimate, shape):
+    """XLA's measurements of both: rows of one array from 2**15 keys, many rows from 2**14."""
+    keys = estimate(render_argsort(shape, "i32"))
+    others = estimate(render_argsort(shape, "i32", comparator=STABLE.replace("LT, %y", "GE, %y")))
+    assert keys.latency_ns == pytest.approx(others.latency_ns, rel=0.2)
+
+
+def test_the_band_holds_both_sorts_where_the_choice_was_not_measured(estimate):
+    """XLA gives unsigned keys to CUB on a device, and cannot when it compiles without one."""
+    cost = estimate(render_argsort(str(2**25), "ui32"))
+    radix = estimate(render_argsort(str(2**25), "i32"))
+    assert cost.low_ns <= radix.latency_ns < 0.1 * cost.latency_ns
+
+
+def render_top_k(length, k):
+    results = f"tensor<{k}xf32>, tensor<{k}xi32>"
+    return f"%x: tensor<{length}xf32>", (
+        f"%v, %i = chlo.top_k(%x, k = {k}) : tensor<{length}xf32> -> ({results})"
+    )
+
+
+def test_a_selection_of_many_sorts_the_whole_row(estimate):
+    """XLA sorts all 1e9 numbers with their positions (openxla/xla#25487): 210 passes."""
+    cost = estimate(render_top_k(10**9, 100))
+    assert count_passes(cost, 2 * 10**9 * 8) == pytest.approx(210, rel=0.05)
+    few = estimate(render_top_k(10**9, 8))
+    assert count_passes(few, 4 * 10**9) < 1.2  # XLA's kernel for k up to 16
