@@ -95,9 +95,9 @@ def run_program(
     emit = find_emit_step(plan)
     assert emit is not None
     destination = choose_trace_folder(emit.output, module, run.input_name)
-    if not emit.output and not needs_trace_files(plan):
+    writes_traces = bool(emit.output) or needs_trace_files(plan)
+    if not writes_traces:
         plan = _replace_step(plan, emit, CollectTracesPass())
-        run.note(f"run: the result is in {destination}; --output FOLDER writes traces too")
     with open_output_folder(destination, RUN_FILES, clean=emit.clean) as folder:
         staged_plan = _place_outputs(plan, destination, folder)
         try:
@@ -115,6 +115,8 @@ def run_program(
                 progress("sensitivity")
             summary = replace(summary, sensitivity=_analyse_sensitivity(plan, outcome))
         _write_result(folder, plan, outcome, summary)
+    if not writes_traces:
+        run.note(f"run: the result is in {destination}; --output FOLDER writes traces too")
     return summary
 
 
