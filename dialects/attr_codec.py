@@ -9,7 +9,7 @@ from dataclasses import MISSING, dataclass
 from typing import Any, TypeVar
 
 from hespas.dialects.attr_schema import AttrField, AttrRecord, list_attr_fields
-from hespas.dialects.attrs import COMMUNICATORS, FACTS, TRIPS
+from hespas.dialects.attrs import BRANCH, BRANCH_FOUND, COMMUNICATORS, FACTS, TRIPS
 from hespas.dialects.mlir import (
     decode_string_attr,
     ir,
@@ -155,6 +155,51 @@ def read_trip_count(op: ir.Operation, name: str = TRIPS) -> int | None:
     Raises:
         HespasError: The attribute is not an i64.
     """
+    return _read_integer(op, name)
+
+
+def read_branch_number(op: ir.Operation, name: str = BRANCH) -> int | None:
+    """Return the number of the branch of an ``if`` or ``case`` that runs, or None if it has none.
+
+    Args:
+        op: The op.
+        name: ``hespas.branch``, or ``hespas.branch_found``.
+
+    Raises:
+        HespasError: The attribute is not an i64, or there is no such branch.
+    """
+    number = _read_integer(op, name)
+    if number is not None and not 0 <= number < len(op.regions):
+        raise HespasError(f"{name} is {number}, of {len(op.regions)} branches", op=op)
+    return number
+
+
+def require_branch_number(op: ir.Operation) -> int:
+    """Return the number of the branch that every estimate and trace assumes to run.
+
+    Raises:
+        HespasError: ``prepare`` has not chosen one.
+    """
+    number = read_branch_number(op)
+    if number is None:
+        raise HespasError("the branch that runs is not known", op=op, remedy="run prepare first")
+    return number
+
+
+def select_branch(op: ir.Operation) -> ir.Region:
+    """Return the branch that runs, see `require_branch_number`."""
+    return op.regions[require_branch_number(op)]
+
+
+def write_branch_number(op: ir.Operation, number: int) -> None:
+    """Write the branch that runs; one that ``prepare`` found before and that holds is found."""
+    is_stated = read_branch_number(op) not in (None, read_branch_number(op, BRANCH_FOUND))
+    op.attributes[BRANCH] = to_i64_attr(number, op.context)
+    if not is_stated:
+        op.attributes[BRANCH_FOUND] = op.attributes[BRANCH]
+
+
+def _read_integer(op: ir.Operation, name: str) -> int | None:
     if name not in op.attributes:
         return None
     attr = op.attributes[name]

@@ -454,6 +454,8 @@ class PlainAttr:
 TRIPS = "hespas.trips"
 TRIPS_FOUND = "hespas.trips_found"
 TRIPS_NOTE = "hespas.trips_note"
+BRANCH = "hespas.branch"
+BRANCH_FOUND = "hespas.branch_found"
 WAIT = "hespas.wait"
 COMMUNICATORS = "hespas.communicators"
 FACTS = "hespas.facts"
@@ -470,6 +472,16 @@ PLAIN: dict[str, PlainAttr] = {
         "stablehlo.while",
         "why the trip count is not the one that the ops of the loop determine, a string: it is "
         "assumed, or stated by the module or an option",
+    ),
+    BRANCH: PlainAttr(
+        "stablehlo.case, stablehlo.if",
+        "number of the branch that every estimate and trace assumes to run, an i64: the one that "
+        "sends most bytes, then the one with most work",
+    ),
+    BRANCH_FOUND: PlainAttr(
+        "stablehlo.case, stablehlo.if",
+        "number of the branch that `prepare` chose, an i64; another `hespas.branch` beside it was "
+        "stated by somebody, and holds",
     ),
     WAIT: PlainAttr(
         "stablehlo.optimization_barrier",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hespas.dialects.attr_codec import read_trip_count
 from hespas.dialects.attrs import CommAttr
 from hespas.dialects.mlir import collect_functions, get_call_target, has_private_symbol, ir
 from hespas.support.errors import HespasError
@@ -235,24 +234,3 @@ def contains_op(root: ir.Operation, is_wanted: Callable[[ir.Operation], bool]) -
 def has_fusions(module: ir.Module) -> bool:
     """Return whether a module contains fusions."""
     return contains_op(module.operation, lambda op: op.name == FUSION)
-
-
-def sum_sent_bytes(region: ir.Region) -> int:
-    """Sum the operand bytes of the collectives that one execution of a body runs.
-
-    The body of a loop counts once per trip; of several branches, the one that sends most counts.
-    """
-    total = 0
-    for block in region.blocks:
-        for view in block.operations:
-            op = view.operation
-            name = op.name
-            if name in BRANCHES:
-                total += max(map(sum_sent_bytes, op.regions))
-            elif name in LOOPS:
-                trips = read_trip_count(op)
-                total += sum(map(sum_sent_bytes, op.regions)) * (1 if trips is None else trips)
-            elif name in MAYBE_COLLECTIVE:
-                comm = CommAttr.read_from_op(op)
-                total += comm.sent_bytes if comm is not None else 0
-    return total

@@ -13,9 +13,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from hespas.dialects.attr_codec import read_communicators, read_program_facts
+from hespas.dialects.attr_codec import (
+    read_branch_number,
+    read_communicators,
+    read_program_facts,
+)
 from hespas.dialects.attr_schema import AttrRecord
 from hespas.dialects.attrs import (
+    BRANCH,
+    BRANCH_FOUND,
     BY_NAME,
     COMMUNICATORS,
     FACTS,
@@ -32,11 +38,15 @@ from hespas.dialects.attrs import (
     TargetAttr,
 )
 from hespas.dialects.mlir import ir
-from hespas.dialects.op_kinds import LOOPS, MAYBE_COLLECTIVE, is_collective
+from hespas.dialects.op_kinds import BRANCHES, LOOPS, MAYBE_COLLECTIVE, is_collective
 from hespas.support.errors import HespasError
 
 MODULE_ATTRS = (TargetAttr.NAME, SplitAttr.NAME, MemoryAttr.NAME, COMMUNICATORS, FACTS)
 MAX_RANKS_SHOWN = 8
+_HOLDERS = {
+    **dict.fromkeys((TRIPS, TRIPS_FOUND, TRIPS_NOTE), LOOPS),
+    **dict.fromkeys((BRANCH, BRANCH_FOUND), BRANCHES),
+}
 
 
 def verify_attributes(module: ir.Module) -> None:
@@ -156,10 +166,13 @@ class _AttributeVerifier:
                 raise _build_holder_error(name, op)
             return
         attr = op.attributes[name]
-        if name in (TRIPS, TRIPS_FOUND, TRIPS_NOTE) and op_name not in LOOPS:
+        holders = _HOLDERS.get(name)
+        if holders is not None and op_name not in holders:
             if self.device_count is None:
                 raise _build_holder_error(name, op)
             return
+        if name in (BRANCH, BRANCH_FOUND):
+            read_branch_number(op, name)
         if name in (TRIPS, TRIPS_FOUND) and (
             not isinstance(attr, ir.IntegerAttr) or str(attr.type) != "i64" or attr.value < 0
         ):

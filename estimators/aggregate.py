@@ -79,19 +79,6 @@ def repeat_cost(cost: Cost, trips: int, gap: str | None = None) -> Cost:
     )
 
 
-def select_dearest_branch(costs: Sequence[Cost], sent_bytes: Sequence[int] = ()) -> Cost:
-    """Return the cost of the branch that sends the most bytes.
-
-    Ties are resolved by time, then by operations. Sent bytes come first because their time is not
-    known here; the trace contains the same branch. The gaps of all branches are kept, because a
-    branch with a gap might be the longest.
-    """
-    sent = sent_bytes or [0] * len(costs)
-    ranked = zip(sent, costs, strict=True)
-    _, dearest_cost = max(ranked, key=lambda pair: (pair[0], pair[1].latency_ns, pair[1].flops))
-    return replace(dearest_cost, gap=_join_gap_reasons(costs))
-
-
 def sum_energies(costs: Iterable[tuple[Cost, int]]) -> dict[str, Any]:
     """Return the sums of the energies of costs and their counts, None where no cost has one."""
     costs = list(costs)

@@ -18,12 +18,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
-from hespas.dialects.attrs import TRIPS, CompilerEstimateAttr, KernelCostAttr
+from hespas.dialects.attrs import BRANCH, TRIPS, CompilerEstimateAttr, KernelCostAttr, OnChipAttr
 from hespas.dialects.mlir import find_attribute, ir, list_dictionary_entries
 from hespas.dialects.op_kinds import CONSTANTS, CUSTOM_CALLS, LOOPS
 from hespas.estimators.work import find_cost_rule
 
-COST_INPUTS = frozenset((TRIPS, KernelCostAttr.NAME, CompilerEstimateAttr.NAME))
+COST_INPUTS = frozenset(
+    (TRIPS, BRANCH, KernelCostAttr.NAME, CompilerEstimateAttr.NAME, OnChipAttr.NAME)
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_type_hints
 
-from hespas.dialects.attrs import TRIPS, CommAttr, Cost, MemoryAttr, RegionAttr
+from hespas.dialects.attrs import BRANCH, TRIPS, CommAttr, Cost, MemoryAttr, RegionAttr
 from hespas.support.errors import UsageError
 from hespas.support.settings import setting as option
 from hespas.support.suggestions import suggest_nearest
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["FACTS", "Pass", "PassRun", "build_pass", "ignore_note", "option", "print_note"]
 
 # The attributes that describe ops, so that a pass which changes ops can make them untrue.
-FACTS = frozenset((Cost.NAME, RegionAttr.NAME, CommAttr.NAME, TRIPS, MemoryAttr.NAME))
+FACTS = frozenset((Cost.NAME, RegionAttr.NAME, CommAttr.NAME, TRIPS, BRANCH, MemoryAttr.NAME))
 
 MAX_NUMBER = 2**63 - 1  # options end up in i64 attributes
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from hespas.dialects.attr_codec import read_trip_count
+from hespas.dialects.attr_codec import read_trip_count, select_branch
 from hespas.dialects.attrs import Cost, KernelAttr, RegionAttr, TargetAttr
 from hespas.dialects.mlir import collect_functions, get_attribute, ir
 from hespas.dialects.op_kinds import (
@@ -22,7 +21,6 @@ from hespas.dialects.op_kinds import (
     TERMINATORS,
     find_entry_function,
     is_marked_collective,
-    sum_sent_bytes,
 )
 from hespas.estimators.work import compute_op_work, find_cost_rule
 from hespas.passes.annotate.cost_walk import is_estimated_whole
@@ -277,7 +275,7 @@ def _iterate_executed_bodies(
 
     Invariant: each function is visited once; afterwards counts are propagated from callers to
     callees in topological order. The ops in a loop are counted once for each trip, and of a branch
-    only the body that its cost is of. A function, loop or branch that was estimated as a whole is
+    only the one that runs. A function, loop or branch that was estimated as a whole is
     a leaf itself.
     """
     table = collect_functions(module)
@@ -346,19 +344,7 @@ class ExecutedBody:
             trips = read_trip_count(op)
             self.collect_regions(op.regions, times * (1 if trips is None else trips))
         else:
-            self.collect_regions([max(op.regions, key=weigh_branch)], times)
-
-
-def weigh_branch(region: ir.Region) -> tuple[int, float, int]:
-    """Return the key by which the costliest branch is chosen, as ``estimators.aggregate`` does."""
-    costs = [
-        Cost.from_dictionary_attr(view.operation.attributes[Cost.NAME])
-        for block in region.blocks
-        for view in block.operations
-        if Cost.NAME in view.operation.attributes
-    ]
-    flops = sum(cost.flops for cost in costs)
-    return sum_sent_bytes(region), math.fsum(cost.latency_ns for cost in costs), flops
+            self.collect_regions([select_branch(op)], times)
 
 
 def extract_layer(name: str, depth: int) -> str:

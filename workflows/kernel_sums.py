@@ -6,12 +6,11 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 
-from hespas.dialects.attr_codec import read_trip_count
+from hespas.dialects.attr_codec import read_trip_count, select_branch
 from hespas.dialects.attrs import Cost, RegionAttr
 from hespas.dialects.mlir import collect_functions, get_attribute, ir
 from hespas.dialects.op_kinds import BRANCHES, CALLEE, LOOPS, is_marked_collective
 from hespas.passes.annotate.cost_walk import is_estimated_whole
-from hespas.workflows.kernel_rows import weigh_branch
 
 
 class KernelSums:
@@ -62,7 +61,7 @@ class KernelSums:
                 terms = self._list_body_terms(op.regions)
                 return (~self._add_sum(terms, read_trip_count(op) or 0),)
             if op.name in BRANCHES:
-                return self._list_body_terms([max(op.regions, key=weigh_branch)])
+                return self._list_body_terms([select_branch(op)])
         if Cost.NAME not in op.attributes:  # a free op, or the end of a block
             return ()
         return (self._number_kernel(op),)

@@ -3,8 +3,8 @@
 A node changes the costs of the kernels, and nothing else about a program. Thus a replay estimates
 each distinct kernel again, adds the costs up as the annotation did, and gives the times of the
 trace and the statistics to the bit. Where more may change, there is no replay: in programs with
-branches, of which the costs choose one; with ops without a cost; with copies to the host, whose
-trace depends on the node; and for estimators of regions.
+ops without a cost; with copies to the host, whose trace depends on the node; and for estimators of
+regions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Any
 from hespas.chakra.trace_steps import FS_PER_NS, ComputeContent, HostCopyContent
 from hespas.dialects.attrs import Cost, TargetAttr
 from hespas.dialects.mlir import ir
-from hespas.dialects.op_kinds import BRANCHES
 from hespas.estimators.base import FREE_COST, CostItem, Estimator
 from hespas.estimators.work import UnknownCost
 from hespas.passes.annotate.traverse import Annotation
@@ -110,20 +109,12 @@ class ProgramReplay:
         return module_stats.replace_costs(self.statistics, ops, target)
 
 
-def can_replay(module: ir.Module, annotation: Annotation, traced: TraceProgram) -> bool:
+def can_replay(annotation: Annotation, traced: TraceProgram) -> bool:
     """Return whether nothing but the costs of the kernels of a program depends on the node."""
-    names: set[str] = set()
-
-    def collect_name(op: ir.Operation) -> ir.WalkResult:
-        names.add(op.name)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(collect_name)
     has_host_copies = any(isinstance(step.content, HostCopyContent) for step in traced.trace.steps)
     return (
         annotation.total.gap is None
         and annotation.measured is None
         and not annotation.has_whole_regions
-        and not names & BRANCHES
         and not has_host_copies
     )

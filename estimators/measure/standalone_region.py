@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hespas.dialects.attr_codec import require_branch_number, select_branch
 from hespas.dialects.attrs import ASSUMED, TRIPS_NOTE
 from hespas.dialects.mlir import (
     collect_functions,
@@ -89,7 +90,7 @@ class _RegionWorkSums:
             for region in op.regions:
                 self.add_body(region, times * trips)
         elif name in BRANCHES:
-            self.add_body(op.regions[_find_costliest_alternative(op)], times)
+            self.add_body(select_branch(op), times)
         elif name not in TERMINATORS:
             work = compute_op_work(op)
             self.read_bytes += times * work.read_bytes
@@ -101,20 +102,6 @@ class _RegionWorkSums:
     def add_body(self, region: ir.Region, times: int) -> None:
         for view in region.blocks[0].operations:
             self.add_op(view.operation, times)
-
-
-def _find_costliest_alternative(branch: ir.Operation) -> int:
-    """Return the number of the alternative that moves most bytes.
-
-    If several do, the number of operations decides.
-    """
-
-    def rank_alternative(number: int) -> tuple[int, int, int]:
-        sums = _RegionWorkSums()
-        sums.add_body(branch.regions[number], 1)
-        return sums.read_bytes + sums.write_bytes, sums.tally.sum_operations(), -number
-
-    return max(range(len(branch.regions)), key=rank_alternative)
 
 
 def _clone_as_main(function: ir.Operation, module: ir.Module) -> ir.Operation:
@@ -211,7 +198,7 @@ def _fix_control_flow(function: ir.Operation) -> None:
         if op.name in LOOPS:
             loops.append((op, require_trip_count(op)))
         elif op.name in BRANCHES:
-            branches.append((op, _find_costliest_alternative(op)))
+            branches.append((op, require_branch_number(op)))
         return ir.WalkResult.ADVANCE
 
     def strip_attributes(op: ir.Operation) -> ir.WalkResult:

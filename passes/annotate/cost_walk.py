@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hespas.dialects.attr_codec import read_trip_count
+from hespas.dialects.attr_codec import read_trip_count, require_branch_number
 from hespas.dialects.attrs import ASSUMED, TRIPS_NOTE, Cost, RegionAttr, TargetAttr
 from hespas.dialects.mlir import collect_functions, ir
 from hespas.dialects.op_kinds import (
@@ -26,9 +26,8 @@ from hespas.dialects.op_kinds import (
     find_entry_function,
     is_collective,
     is_marked_collective,
-    sum_sent_bytes,
 )
-from hespas.estimators.aggregate import aggregate_costs, repeat_cost, select_dearest_branch
+from hespas.estimators.aggregate import aggregate_costs, repeat_cost
 from hespas.estimators.op_content import OpContent
 from hespas.estimators.work import is_free_op_name
 from hespas.passes.base import PassRun
@@ -157,11 +156,8 @@ class CostWalk(ABC):
                 cost = self._cost_loop(op)
             else:
                 assert name in BRANCHES
-                branches = list(op.regions)
-                cost = select_dearest_branch(
-                    [self._sum_body(branch) for branch in branches],
-                    list(map(sum_sent_bytes, branches)),
-                )
+                costs = [self._sum_body(branch) for branch in op.regions]  # all have costs
+                cost = costs[require_branch_number(op)]
             self.write_sum(op, cost)
         return cost
 

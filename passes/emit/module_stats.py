@@ -16,7 +16,7 @@ from typing import Any
 from hespas.chakra.trace_steps import FS_PER_NS, HostCopyContent
 from hespas.configs.node_overrides import load_target_node
 from hespas.configs.node_spec import NodeSpec
-from hespas.dialects.attr_codec import read_trip_count
+from hespas.dialects.attr_codec import read_trip_count, select_branch
 from hespas.dialects.attrs import (
     ASSUMED,
     HOST_LINK,
@@ -189,7 +189,7 @@ class _LeafCounter:
         if name in LOOPS:
             return self._count_loop(op)
         if name in BRANCHES:
-            return self._count_branch(op)
+            return self._count_blocks([select_branch(op)])
         attributes = op.attributes
         if Cost.NAME in attributes:
             return Counter({(name, attributes[Cost.NAME]): 1})
@@ -204,17 +204,6 @@ class _LeafCounter:
         if trips is None or has_assumed_trips(loop):
             leaves[self.make_gap_leaf(loop)] += 1
         return leaves
-
-    def _count_branch(self, op: ir.Operation) -> Counter[LeafCost]:
-        """Count the most expensive branch; if only another branch has a gap, count the gap too."""
-        dearest = max(
-            (self._count_blocks([region]) for region in op.regions), key=self._weigh_leaves
-        )
-        attributes = op.attributes
-        missing = Cost.NAME in attributes and self.read_cost_attr(attributes[Cost.NAME]).gap
-        if missing and not any(self.read_cost_attr(attr).gap for _, attr in dearest):
-            dearest[self.make_gap_leaf(op)] += 1
-        return dearest
 
     def make_gap_leaf(self, op: ir.Operation) -> LeafCost:
         """Build a zero cost with the gap of control flow, whose body is counted by its ops."""
@@ -242,11 +231,6 @@ class _LeafCounter:
                 for view in block.operations:
                     leaves.update(self.count_leaves(view.operation))
         return leaves
-
-    def _weigh_leaves(self, leaves: Counter[LeafCost]) -> tuple[float, int]:
-        costs = [(self.read_cost_attr(attr), count) for (_, attr), count in leaves.items()]
-        time_ns = math.fsum(cost.latency_ns * count for cost, count in costs)
-        return time_ns, sum(cost.flops * count for cost, count in costs)
 
 
 def _sum_costs(costs: Iterable[tuple[Cost, int]]) -> StatsRow:

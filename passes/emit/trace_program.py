@@ -11,7 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hespas.chakra.trace_steps import ComputeContent, ProgramTrace
-from hespas.dialects.attr_codec import read_communicators, read_trip_count
+from hespas.dialects.attr_codec import (
+    read_communicators,
+    read_trip_count,
+    require_branch_number,
+)
 from hespas.dialects.attrs import WAIT, SplitAttr, TargetAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import (
@@ -181,40 +185,16 @@ class _BlockReader:
         return item
 
     def _read_branch_op(self, op: ir.Operation) -> _BlockOp:
-        branches = [self.read_block(region.blocks[0]) for region in op.regions]
-        number = max(range(len(branches)), key=lambda i: _weigh_block(branches[i]))
+        number = require_branch_number(op)
         self.run.warn(
             f"{op.name} contains collectives and selects its branch at run time: "
-            "the trace contains "
-            f"branch {number}, which communicates most"
+            f"the trace contains branch {number}"
         )
         return _BlockOp(
             self._number_values(op.operands),
             self._number_values(op.results),
-            body=[branches[number]],
+            body=[self.read_block(op.regions[number].blocks[0])],
         )
-
-
-def _weigh_block(block: _ProgramBlock) -> tuple[int, float, int]:
-    """Return the bytes sent, the compute time in ns and the operations of one run of a block.
-
-    The branch with the largest weight is chosen, as ``select_dearest_branch`` does for costs.
-    """
-    sent, time_ns, flops = 0, 0.0, 0
-    for item in block.items:
-        if item.task is not None:
-            if item.task.comm is not None:
-                sent += item.task.comm.sent_bytes
-            elif item.task.cost is not None:
-                time_ns += item.task.cost.latency_ns
-                flops += item.task.cost.flops
-        for inner in item.body or ():
-            inner_sent, inner_ns, inner_flops = _weigh_block(inner)
-            runs = item.trips if item.trips >= 0 else 1  # a branch runs once
-            sent += inner_sent * runs
-            time_ns += inner_ns * runs
-            flops += inner_flops * runs
-    return sent, time_ns, flops
 
 
 def _expand_block(

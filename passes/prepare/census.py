@@ -17,6 +17,7 @@ from hespas.dialects.mlir import (
 )
 from hespas.dialects.op_kinds import (
     ASYNC,
+    BRANCHES,
     CALLEE,
     CROSS_REPLICA_SUMS,
     CUSTOM_CALLS,
@@ -28,7 +29,9 @@ from hespas.dialects.op_kinds import (
 )
 
 REFERENCE = "func.constant"  # its value is the name of a function
-RELEVANT_OPS = MAYBE_COLLECTIVE | CROSS_REPLICA_SUMS | ASYNC | LOOPS | CALLEE.keys() | {REFERENCE}
+RELEVANT_OPS = (
+    MAYBE_COLLECTIVE | CROSS_REPLICA_SUMS | ASYNC | LOOPS | BRANCHES | CALLEE.keys() | {REFERENCE}
+)
 PLAIN_DIALECTS = ("stablehlo.", "mhlo.", "func.", "builtin.")
 
 

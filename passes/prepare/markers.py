@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from hespas.dialects.attrs import TRIPS, TRIPS_FOUND, TRIPS_NOTE, CommAttr
+from hespas.dialects.attrs import BRANCH, BRANCH_FOUND, TRIPS, TRIPS_FOUND, TRIPS_NOTE, CommAttr
 from hespas.dialects.mlir import get_call_target, ir, walk_operations
 from hespas.dialects.op_kinds import (
+    BRANCHES,
     CHECK_CALL_TARGETS,
     CUSTOM_CALLS,
     FORWARDING_CALL_TARGETS,
@@ -17,6 +18,8 @@ HOLDERS_BY_FACT = {
     TRIPS: LOOPS,
     TRIPS_FOUND: LOOPS,
     TRIPS_NOTE: LOOPS,
+    BRANCH: BRANCHES,
+    BRANCH_FOUND: BRANCHES,
     CommAttr.NAME: MAYBE_COLLECTIVE,
 }
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from hespas.dialects.attrs import TRIPS, CommAttr, TargetAttr
+from hespas.dialects.attrs import BRANCH, TRIPS, CommAttr, TargetAttr
 from hespas.dialects.mlir import collect_functions, ir
 from hespas.passes.base import Pass, PassRun, option
+from hespas.passes.prepare.branch_choice import write_branches
 from hespas.passes.prepare.call_inlining import inline_calls, warn_of_unfused_composites
 from hespas.passes.prepare.census import collect_census
 from hespas.passes.prepare.communicators import annotate_collectives, replicate_program
@@ -33,12 +34,12 @@ class PreparePass(Pass):
     The steps, each of which does nothing if the census of the module shows no work for it: set the
     sizes of symbolic dimensions, partition global shapes by their shardings, legalise chlo,
     shape and deprecated ops, remove markers, inline calls that communicate or occur once, replace
-    async pairs by a collective and a wait, write the trip counts of loops, and resolve the devices
-    of collectives. The pass is idempotent.
+    async pairs by a collective and a wait, write the trip counts of loops, resolve the devices of
+    collectives, and choose the branches that run. The pass is idempotent.
     """
 
     name: ClassVar[str] = "prepare"
-    keeps: ClassVar[frozenset[str]] = frozenset((CommAttr.NAME, TRIPS))
+    keeps: ClassVar[frozenset[str]] = frozenset((CommAttr.NAME, TRIPS, BRANCH))
 
     dims: str = option(
         "",
@@ -106,7 +107,8 @@ class PreparePass(Pass):
         target = _change_devices(old, grid)
         if target != old:
             target.write_to_op(module.operation)
-        run.mark_current(CommAttr.NAME, TRIPS)
+        write_branches(census, run, is_prepared=old is not None)
+        run.mark_current(CommAttr.NAME, TRIPS, BRANCH)
 
     def _check_options(self) -> None:
         if self.trip_count not in ("", "error") and not self.trip_count.isdecimal():
@@ -142,5 +144,5 @@ def refresh_preparation(module: ir.Module, run: PassRun) -> None:
         HespasError: Another pass has left something that ``prepare`` refuses.
     """
     is_prepared = TargetAttr.NAME in module.operation.attributes
-    if is_prepared and not (run.is_current(CommAttr.NAME) and run.is_current(TRIPS)):
+    if is_prepared and not all(map(run.is_current, (CommAttr.NAME, TRIPS, BRANCH))):
         PreparePass().prepare_module(module, run, inlines_single_calls=False)

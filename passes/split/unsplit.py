@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hespas.dialects.attrs import TRIPS, CommAttr
+from hespas.dialects.attrs import BRANCH, TRIPS, CommAttr
 from hespas.dialects.mlir import ir
 from hespas.passes.base import Pass, PassRun
 from hespas.passes.prepare.call_inlining import inline_region_calls
@@ -21,7 +21,7 @@ class UnsplitPass(Pass):
     """
 
     name: ClassVar[str] = "unsplit"
-    keeps: ClassVar[frozenset[str]] = frozenset((CommAttr.NAME, TRIPS))
+    keeps: ClassVar[frozenset[str]] = frozenset((CommAttr.NAME, TRIPS, BRANCH))
 
     def apply(self, module: ir.Module, run: PassRun) -> None:
         inline_region_calls(module)

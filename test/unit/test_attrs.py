@@ -23,6 +23,7 @@ from hespas.dialects.attrs import (
     Cost,
     KernelAttr,
     MemoryAttr,
+    OnChipAttr,
     RegionAttr,
     TargetAttr,
 )
@@ -65,6 +66,11 @@ def records(draw: st.DrawFn) -> AttrRecord:
             values["groups"], values["pairs"] = (), values["pairs"] * 2
         elif values["kind"] != "broadcast":
             values["pairs"] = ()
+    elif cls is OnChipAttr:
+        rows = draw(st.lists(st.tuples(I64, I64, I64), max_size=4))
+        columns = [[row[k] for row in rows] for k in range(3)]
+        names = ("sram_bytes", "read_bytes", "write_bytes")
+        values = {name: tuple(sorted(column)) for name, column in zip(names, columns, strict=True)}
     elif cls is TargetAttr:
         values["replicas"], values["partitions"] = draw(st.tuples(I31, I31))
         values["devices"] = values["replicas"] * values["partitions"]

@@ -179,6 +179,7 @@ def test_an_op_takes_what_it_captures(parse):
       }}) : (tensor<i1>) -> {X}
       return %1 : {X}
     }}""")
+    passes.run_pipeline(module, "prepare")
     alone = build_standalone_module(op(module, "stablehlo.if"))
     alone.operation.verify()
     assert f"@main(%arg0: tensor<i1>, %arg1: {X}, %arg2: {X}) -> {X}" in str(alone)

@@ -139,7 +139,7 @@ def test_drawn_accelerators_are_those_of_the_annotation(programs, monkeypatch, p
 @pytest.mark.parametrize("estimator", ["roofline", "calibrated"])
 def test_presets_are_those_of_the_annotation(programs, monkeypatch, estimator):
     keys = {
-        "mlir": "loops.mlir", "estimator": estimator,
+        "mlir": "loops.mlir", "estimator": estimator, "form": "as-is",
         "node": ["A100_SXM_40GB", "H100_80GB", "TPUv4", "MI300X"],
         "system": ["A100_SXM_40GB_4GPU", "MI300X_4"],
     }  # fmt: skip

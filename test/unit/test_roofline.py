@@ -17,7 +17,6 @@ from hespas.estimators.aggregate import (
     find_main_bound,
     find_main_dtype,
     repeat_cost,
-    select_dearest_branch,
 )
 from hespas.estimators.roofline import RooflineConfig, RooflineEstimator
 from hespas.estimators.work import OpWork, WorkPart
@@ -159,13 +158,11 @@ def test_the_main_bound_has_the_most_time_and_the_main_type_the_most_operations(
     assert find_main_bound([]) == "none"
 
 
-def test_repeated_and_dearest():
+def test_repeated():
     a = Cost("e", 10, 1, 2, 5.0, "compute", "bf16", energy_nj=3.0)
     three = repeat_cost(a, 3, "assumed")
     assert three == Cost("e", 30, 3, 6, 15.0, "compute", "bf16", 3, 9.0, "assumed")
     assert repeat_cost(a, 0).latency_ns == 0.0
-    b = Cost("e", 1, 1, 1, 1.0, "memory", "f32", gap="part missing")
-    assert select_dearest_branch([a, b]) == replace(a, gap="part missing")
 
 
 def test_the_band_of_a_sum_is_the_sum_of_the_bands():

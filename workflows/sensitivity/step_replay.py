@@ -2,7 +2,7 @@
 
 The program is read once. An evaluation estimates each distinct kernel again with a changed node,
 adds the times up for each node of the trace, and simulates the trace in memory. It gives what a run
-with these rates would give, except that branches stay those that the annotation chose.
+with these rates would give.
 """
 
 from __future__ import annotations

@@ -296,7 +296,7 @@ def _estimate_program(
     statistics = module_stats.collect_stats(stage.module, built)
     warn_of_gaps(statistics, stage.run)
     programs, annotation = InMemoryPrograms(built.trace), stage.run.find_artefact(Annotation)
-    if step and annotation and can_replay(stage.module, annotation, built):
+    if step and annotation and can_replay(annotation, built):
         replay = ProgramReplay(stage.module, annotation.items, built, statistics)
         _replayed.store(key, _ReplayedProgram(replay, programs))
     return _finish_estimate(stage, stage.compile_target, programs, statistics)
