@@ -130,16 +130,17 @@ FORWARDING_CALL_TARGETS = PARTITIONER_CALL_TARGETS | frozenset(  # results are t
 )
 PLACEMENT_CALL_TARGETS = frozenset(("annotate_device_placement", "MoveToDevice", "MoveToHost"))
 CHECK_CALL_TARGETS = frozenset(("shape_assertion",))  # without results
+ALLOCATION_TARGET = "AllocateBuffer"  # memory without contents
 ZERO_PADDING_TARGET = "ZeroCrop"  # clears the padding of a buffer of XLA:TPU in its place
 FREE_CALL_TARGETS = (
     FORWARDING_CALL_TARGETS
-    | {ZERO_PADDING_TARGET}
+    | {ALLOCATION_TARGET, ZERO_PADDING_TARGET}
     | CHECK_CALL_TARGETS
     | frozenset(
         qualify_op_names(
             "",
             """
-            AllocateBuffer PinToDevice PinToDeviceSram Unpin AssumeGatherIndicesInBound
+            PinToDevice PinToDeviceSram Unpin AssumeGatherIndicesInBound
             xla.sdy.PropagationBarrier xla.sdy.ShardingGroup X64Combine X64SplitHigh X64SplitLow
             GatherScatterIndicesBitpacked GetDimensionSize SetDimensionSize IntegerToSharding
             NopReturn PrepareAsyncCallStart PrepareAsyncCallDone SliceId

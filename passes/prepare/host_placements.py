@@ -19,6 +19,7 @@ from hespas.dialects.mlir import (
     walk_operations,
 )
 from hespas.dialects.op_kinds import (
+    ALLOCATION_TARGET,
     BARRIERS,
     CUSTOM_CALLS,
     FETCH_CALL_TARGET,
@@ -184,7 +185,7 @@ def _allocate_host_arrays(module: ir.Module) -> None:
             loop, number = use.owner.operation, use.operand_number
             start = get_defining_op(value)
             if loop.name in LOOPS and start is not None and start.name.endswith("broadcast_in_dim"):
-                call = _build_call(loop, "AllocateBuffer", [], value.type, copied=start)
+                call = _build_call(loop, ALLOCATION_TARGET, [], value.type, copied=start)
                 loop.operands[number] = call.results[0]
                 if not list(value.uses):
                     start.erase()

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.slow
 
 EXAMPLES, SEEDS = ROOT / "docs" / "examples", ROOT / "test" / "seeds"
 PLACES = ("program", "output", "timeline", "warnings")  # where a run was, and texts that name it
+TPU = ("TPUv3_core", "TPUv3_4_2")
 H100, A100 = ("H100_80GB", "H100_80GB_4GPU"), ("A100_SXM_40GB", "A100_SXM_40GB_4GPU")
 
 
@@ -31,7 +32,7 @@ def list_run_cases() -> dict[str, list[str]]:
     cases = {}
     for path in sorted(EXAMPLES.rglob("*.mlir.xz")):
         name = path.name.removesuffix(".mlir.xz")
-        node, system = H100 if "h100" in name else A100
+        node, system = H100 if "h100" in name else TPU if "8_devices" in name else A100
         form = "as-is" if "-opt-" in name else "fuse"
         flags = ["--mlir", str(path), "--node", node, "--system", system]
         cases[f"{name}, {form}"] = [*flags, "--form", form]
@@ -52,7 +53,10 @@ def list_run_cases() -> dict[str, list[str]]:
 
 CASES = list_run_cases()
 # `make test` leaves these out, because others are like them and smaller.
-LARGE = ("llama3-1b, fuse", "llama3-500m, fuse", "llama3-500m-opt-h100, as-is")
+LARGE = (
+    "llama3-1b, fuse", "llama3-500m, fuse", "llama3-500m-opt-h100, as-is",
+    "llama3-500m_8_devices, fuse", "resnet101_train_4_devices, fuse",
+)  # fmt: skip
 ZOO = (
     "adamw_update", "allgather_matmul", "bert_embedding_mlm_loss", "collectives_all",
     "control_flow", "conv_block_grad", "conv_variants_spatial", "decode_step", "elementwise_all",

@@ -182,7 +182,7 @@ def test_notes_spell_options_as_the_tool_does(tmp_path, monkeypatch, capsys):
     assert hespas.main(["run", "--mlir", "in.mlir"]) == 0
     notes = capsys.readouterr().err
     assert "(the default; --node NAME chooses another)" in notes
-    assert "traces in in (--output FOLDER chooses another)" in notes
+    assert "the result is in in; --output FOLDER writes traces too" in notes
     run = ["run", "--mlir", "in.mlir", "--estimator", "roofline", "--setting"]
     with pytest.raises(UsageError, match="roofline has no setting 'tdq'; did you mean 'tdp'"):
         hespas.main([*run, "tdq=1"])

@@ -87,7 +87,7 @@ def test_results_and_tables_of_sweeps_are_taken_as_they_are(place, capsys):
     out = compared(capsys, folder, "cells.csv", "--json")[1]
     data = json.loads(out)
     assert data["measure"] == "compute_s" and len(data["results"]) == 3
-    assert data["results"][0]["speed_up"] == data["results"][1]["speed_up"] == 1
+    assert data["results"][0]["speed_up"] == 1
     assert not is_table_file("step.mlir") and not is_table_file(str(Path(folder, "run.json")))
 
 

@@ -272,7 +272,7 @@ def test_an_upstream_op_without_a_cost_says_that_it_can_be_lowered() -> None:
     text = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
     text += "%0 = arith.addf %x, %x : tensor<4xf32>\nreturn %0 : tensor<4xf32>\n}"
     module = frontends.parse_module(text.encode(), "f", make_context())
-    with pytest.raises(HespasError, match=r"no cost rule.*; lower it to StableHLO, or use --keep"):
+    with pytest.raises(HespasError, match=r"no cost rule.*; lower it to StableHLO, or declare"):
         run_pipeline(module, "roofline-annotate{node=H100_80GB}")
 
 

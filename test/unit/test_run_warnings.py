@@ -274,7 +274,8 @@ def test_a_ragged_product_that_xla_has_not_seen(place, capsys):
           return %0 : tensor<64x64xf32>
         }"""
     )
-    for form in ("fuse", "as-is"):
-        warnings = collect_warnings(capsys, "--node", "B200_180GB", "--form", form)
-        assert warnings[0].startswith("1 x ragged_dot is estimated as a product of its groups")
+    warnings = collect_warnings(capsys, "--node", "B200_180GB", "--form", "as-is")
+    assert warnings[0].startswith("1 x ragged_dot is estimated as a product of its groups")
+    # Fusion makes of it what XLA makes.
+    assert collect_warnings(capsys, "--node", "B200_180GB", "--form", "fuse") == []
     assert collect_warnings(capsys, "--node", "TPUv5p", "--form", "fuse") == []

@@ -79,7 +79,7 @@ def run_with_network(folder: Path, key: str, factor: float) -> float:
     """Return the step time on the system with a factor on a number of network.yml."""
     system = folder / f"{key}-{factor}"
     shutil.copytree(Path(configs.__file__).parent / "systems" / SYSTEM, system)
-    file = system / "network.yml"
+    file = system / "astra-sim" / "network.yml"
     lines = []
     for line in file.read_text().splitlines():
         name, _, value = line.partition(":")

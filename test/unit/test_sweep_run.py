@@ -465,7 +465,10 @@ def test_a_family_scales(place, capsys):
     assert cli(*argv, "--keep-going") == 0
     out = capsys.readouterr().out
     rows = [line.split() for line in out.partition("Scaling")[2].splitlines()[2:4]]
-    assert [row[:3] for row in rows] == [["H100_80GB_4GPU", "4", "4"], ["HGX_H100_8", "8", "8"]]
+    assert [row[:3] for row in rows] == [
+        ["H100_80GB_4GPU", "astra", "4"],
+        ["HGX_H100_8", "flows", "8"],
+    ]
     assert rows[0][-3:] == ["1.00", "100.0", "%"]
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import hespas
 from hespas.passes import run_pipeline
+from hespas.passes.base import PassRun, print_note
 from hespas.support.errors import HespasError
 from hespas.tools import hespas as hespas_tool
 from hespas.tools.console_scripts import run_tool_main
@@ -71,7 +72,7 @@ def test_a_warning_names_the_option_of_its_command(command, option, capsys) -> N
 
 
 def test_a_pipeline_names_the_option_of_prepare(capsys) -> None:
-    run_pipeline(hespas.read("step.mlir"), "prepare")
+    run_pipeline(hespas.read("step.mlir"), "prepare", PassRun(note=print_note))
     assert 'set them with hespas-opt --prepare=dims="b=8,s=1024", or' in capsys.readouterr().err
 
 
