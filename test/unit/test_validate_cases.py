@@ -767,16 +767,17 @@ def test_networks(tmp_path):
 @pytest.mark.parametrize(
     ("node", "chips", "network", "counts", "gb_s"),
     [
-        ("TPUv5e", 512, "ICI; DCN between 2 slices", (16, 16, 2), (90, 90, 3.125)),
-        ("TPUv6e", 1024, "ICI", (16, 16, 4), (180, 180, 4.1)),
+        ("TPUv5e", 512, "ICI; DCN between 2 slices", (16, 16, 2), (45, 45, 3.125)),
+        ("TPUv6e", 1024, "ICI", (16, 16, 4), (90, 90, 4.1)),
         ("TPUv6e", 32, "ICI torus", (8, 4), (90, 90)),
-        ("TPUv5p", 1024, "ICI; DCN between 2 slices", (8, 8, 8, 2), (180, 180, 180, 6.25)),
-        ("TPUv4", 192, "ICI", (12, 4, 4), (90, 90, 90)),
-        ("TPU7x", 256, "ICI", (8, 8, 4), (180, 180, 180)),
-        ("TPU7x_core", 512, "ICI", (2, 8, 8, 4), (600, 90, 90, 90)),
+        ("TPUv5p", 1024, "ICI; DCN between 2 slices", (8, 8, 8, 2), (90, 90, 90, 6.25)),
+        ("TPUv4", 192, "ICI", (12, 4, 4), (45, 45, 45)),
+        ("TPU7x", 256, "ICI", (8, 8, 4), (90, 90, 90)),
+        ("TPU7x_core", 512, "ICI", (2, 8, 8, 4), (600, 45, 45, 45)),
     ],
 )
 def test_slices_of_tpu_chips(tmp_path, node, chips, network, counts, gb_s):
+    """A device has the bandwidth in each of both directions of a closed ring."""
     chosen = case_systems.choose_case_system(node, chips, network)
     assert "shape of a slice assumed" in chosen.assumption
     assert ("network between slices assumed" in chosen.assumption) == ("DCN" in chosen.title)
