@@ -23,7 +23,7 @@ class ThrowAwayTree:
 
     Attributes:
         root: Its folder.
-        changed: The files that have been changed or added, relative to the root.
+        changed: The files that have been changed, relative to the root, without those added.
     """
 
     def __init__(self, root: Path) -> None:
@@ -41,11 +41,26 @@ class ThrowAwayTree:
         file.write_text(text.replace(old, new))
         self.changed.add(path)
 
+    def insert(self, path: str, text: str, *, before: str) -> None:
+        """Insert lines before a line whose beginning a file contains once."""
+        self.replace(path, f"\n{before}", f"\n{text}\n{before}")
+
     def add(self, path: str, text: str) -> None:
         """Add a file."""
         self._copy_folder(Path(path).parent)
+        (self.root / path).parent.mkdir(exist_ok=True)
         (self.root / path).write_text(text)
+
+    def generate(self, path: str) -> str:
+        """Generate a page of ``make generate``, and return its text."""
+        program = (
+            "import sys; from hespas.tools.generate_pages import render_page; "
+            "sys.stdout.write(render_page(sys.argv[1]))"
+        )
+        text = self.run_python(program, path)
+        self._copy_file(path).write_text(text)
         self.changed.add(path)
+        return text
 
     def run_python(self, program: str, *words: str) -> str:
         """Run a program with the packages of the copy; returns what it prints."""
@@ -63,7 +78,8 @@ class ThrowAwayTree:
 
     def _run(self, words: list[str]) -> subprocess.CompletedProcess[str]:
         paths = os.pathsep.join(str(self.root / name) for name in (".pkg", "test", ""))
-        environment = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
+        # The working directory is no place of modules: it has a package ``support``, too.
+        environment = {**os.environ, "PYTHONPATH": paths, "PYTHONSAFEPATH": "1"}
         environment.pop("PYTEST_CURRENT_TEST", None)
         return subprocess.run(
             [sys.executable, *words], cwd=self.root, env=environment, text=True,
