@@ -21,6 +21,7 @@ from hespas.passes.emit import stats_model
 from hespas.simulators.embedded.algorithms import ALGORITHMS
 
 PAGE = ROOT / "docs" / "reference" / "maintaining.md"
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 ITEM = re.compile(
     r"^\d+\. (.+?): (.+?\*Left out:\* .+?)(?=^\d+\. |^\S|\Z)", re.MULTILINE | re.DOTALL
 )
@@ -116,6 +117,14 @@ def test_all_modules_that_read_the_time_of_a_cost_are_named() -> None:
         if reader.search(path.read_text())
     }
     assert readers == set(re.findall(r"^- `(\S+)`$", PAGE.read_text(), re.MULTILINE))
+
+
+def test_good_code_of_contributing_is_from_this_tree() -> None:
+    blocks = re.findall(r"^```py\n# ([^\n]*)\n(.*?)^```$", CONTRIBUTING.read_text(), re.M | re.S)
+    good = [(place, code) for place, code in blocks if not place.startswith("Bad (")]
+    assert good and len(blocks) > len(good)
+    for place, code in good:
+        assert code in (ROOT / place).read_text(), f"{place} has no longer\n{code}"
 
 
 # Facts that stand in two places.
@@ -329,13 +338,15 @@ def test_an_op(tree: ThrowAwayTree) -> None:
     tree.replace(rules, "sinh tan zeta", "sinh zeta")
     program = '''
 import hespas
+from hespas.plugin import collect_functions, compute_op_work
 text = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = chlo.tan %x : tensor<4xf32> -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }"""
+module = hespas.read(text)
+block = collect_functions(module)["main"].regions[0].blocks[0]
 try:
-    estimate = hespas.estimate(hespas.read(text), node="H100_80GB", estimator="roofline")
-    print(estimate.to_run_result().figures["flops"])
+    print(compute_op_work(block.operations[0].operation).flops)
 except hespas.HespasError as error:
     print(error.message)
 '''
