@@ -13,6 +13,7 @@ import re
 from pathlib import Path
 
 import pytest
+from support.budgets import thin_out
 from support.paths import ROOT
 from support.throw_away_tree import ThrowAwayTree
 
@@ -213,6 +214,59 @@ def test_a_cost_field(tree: ThrowAwayTree) -> None:
     tree.replace("docs/reference/module-stats.md", "`leakage_nj`", "`leakage_nj`, `cooling_nj`")
     assert tree.find_failures(described) == set()
     assert "`cooling_nj`" in tree.generate("docs/reference/dialect.md")
+    check_changes(tree, "A cost field")
+
+
+# The places of an amount of a cost: the lines to insert, and the lines before which they stand.
+# `make nightly` leaves each of them out, and `make test` one.
+AMOUNT = {
+    "estimators/aggregate.py": (
+        ("        spilled_bytes=sum(cost.spilled_bytes for cost in costs),",
+         "        latency_ns=math.fsum("),
+        ("        spilled_bytes=cost.spilled_bytes * trips,", "        latency_ns=cost.l"),
+    ),
+    "passes/emit/module_stats.py": (
+        ('        "spilled_bytes": sum(cost.spilled_bytes * count for cost, count in costs),',
+         '        "write_bytes": sum('),
+        ('                "spilled_bytes": cost.spilled_bytes,',
+         '                "write_bytes": cost.write_bytes'),
+    ),
+    "passes/emit/stats_model.py": (
+        ("    spilled_bytes: Count", "    write_bytes: Count\n\n\nclass DtypeSums"),
+        ("    spilled_bytes: Count", "    write_bytes: Count\n    bound"),
+    ),
+    "passes/emit/trace_tasks.py": (
+        ('_SPILLED = IntAttrEncoder("spilled_bytes", "int64")', "_READ, _WRITE"),
+        ("                + _SPILLED(cost.spilled_bytes)", "                + _WRITE("),
+    ),
+    "workflows/program_explanation.py": (
+        ('        "spilled_bytes": cost.spilled_bytes,', '        "write_bytes": cost'),
+    ),
+    "workflows/figures.py": (
+        ('    Figure("spilled_bytes", "spilled", "B", "sum", "spilled", _sum("spilled_bytes")),',
+         '    Figure(\n        "gaps"'),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("left_out", ["", *thin_out(list(AMOUNT), 6)])
+def test_an_amount_of_a_cost(left_out: str, tree: ThrowAwayTree) -> None:
+    field = '    spilled_bytes: int = declare_field("bytes spilled", default=0)'
+    tree.insert("dialects/attrs.py", field, before="    integer_product_flops: int")
+    tree.replace(
+        "test/support/law_cases.py", 'ADDED = ("flops",', 'ADDED = ("flops", "spilled_bytes",'
+    )
+    for file, lines in AMOUNT.items():
+        for line, before in lines if file != left_out else ():
+            tree.insert(file, line, before=before)
+    statistics = f"{GENERATED}::test_module_stats_fit_the_schema"
+    sums = "test/laws/test_sums.py::test_a_whole_program_agrees"
+    failing = tree.find_failures(f"{sums}[linear]", statistics)
+    if left_out in ("passes/emit/module_stats.py", "passes/emit/stats_model.py"):
+        assert statistics in failing
+    else:
+        assert failing == ({f"{sums}[linear]"} if left_out else set())
     check_changes(tree, "A cost field")
 
 
