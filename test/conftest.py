@@ -35,7 +35,8 @@ LONGEST = (
 # Their tests share no fixtures: each test, or each parametrised function, may run on any worker.
 SPREAD_BY_TEST = {
     "test_docs", "test_export", "test_fuse", "test_playbooks", "test_prepare_partition",
-    "test_record", "test_split", "test_sweep_run", "test_validate_cases", "test_workloads", "test_xla_optimize",
+    "test_record", "test_split", "test_sweep_run", "test_validate_cases", "test_workloads",
+    "test_xla_optimize",
 }  # fmt: skip
 SPREAD_BY_FUNCTION = {"test_recipes_run"}
 
