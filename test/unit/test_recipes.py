@@ -420,6 +420,11 @@ SMALL = {
     "resnet": {"depth": 18, "mesh": {"data": 4}, "image": 32, "batch": 2},
     "t5": {"model": "tiny-t5", "mesh": {"fsdp": 2, "tensor": 2}, "sequence": 32, "targets": 16},
 }
+TESTED_ALONE = {"maxtext", "stage"}  # by test_maxtext and test_recipe_stages
+
+
+def test_every_recipe_is_tested():
+    assert {*SMALL, *TESTED_ALONE} == set(RECIPES)
 
 
 EXTRA = {"scan": {"scan": True}, "auto": {"partitioning": "auto"}}

@@ -1,0 +1,470 @@
+"""The page "Where do I change ...": its places exist, and changes that follow it arrive everywhere.
+
+Changes are carried out in a throw-away copy of the repository. With a place left out, the test that
+the page names for it must fail.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+import re
+from pathlib import Path
+
+import pytest
+from support.budgets import thin_out
+from support.paths import ROOT
+from support.throw_away_tree import ThrowAwayTree
+
+from hespas.configs.collective_algorithms import ALGORITHM_LIMITS
+from hespas.passes.emit import stats_model
+from hespas.simulators.embedded.algorithms import ALGORITHMS
+
+PAGE = ROOT / "docs" / "reference" / "maintaining.md"
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+ITEM = re.compile(
+    r"^\d+\. (.+?): (.+?\*Left out:\* .+?)(?=^\d+\. |^\S|\Z)", re.MULTILINE | re.DOTALL
+)
+PLACE = re.compile(r"`([^`]+)`(?: \(((?:`[^`]+`(?:, )?)+)\))?")
+TEST = re.compile(r"`(test/\S+?\.py)::(\w+)`")
+FILE = re.compile(r"`([a-z_]+/[\w./-]+|[A-Za-z_.]+\.(?:md|py))`")
+KINDS = (
+    "A figure", "An option of an estimate", "A cost field", "An algorithm of collectives", "A pass",
+    "The cost of an op", "An estimator", "A preset", "A recipe", "A published run",
+)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class PlaybookItem:
+    """A numbered item of a playbook: the files with their names, and what happens without it."""
+
+    places: dict[str, list[str]]
+    text: str
+
+    @property
+    def left_out(self) -> str:
+        return self.text.partition("*Left out:*")[2]
+
+
+def read_playbooks() -> dict[str, list[PlaybookItem]]:
+    """Read the items of each section."""
+    sections = re.split(r"^## ", PAGE.read_text(), flags=re.MULTILINE)[1:]
+    return {
+        section.partition("\n")[0]: [
+            PlaybookItem(
+                {file: re.findall(r"`([^`]+)`", names) for file, names in PLACE.findall(head)},
+                text,
+            )
+            for head, text in ITEM.findall(section)
+        ]
+        for section in sections
+    }
+
+
+def list_files(name: str) -> set[str]:
+    """List the files that a playbook names, also in the text of its items."""
+    return {
+        file
+        for item in read_playbooks()[name]
+        for file in [*item.places, *FILE.findall(item.text)]
+        if not re.search("NAME|PHASE|FAMILY", file)  # a file of the new thing
+    }
+
+
+@functools.cache
+def list_names(file: str) -> set[str]:
+    """List the names that a module defines or imports at its top level."""
+    names: set[str] = set()
+    for node in ast.parse((ROOT / file).read_text()).body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                names.add(name)
+            case ast.Assign() | ast.AnnAssign():
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                parts = (part for target in targets for part in ast.walk(target))
+                names |= {part.id for part in parts if isinstance(part, ast.Name)}
+    return names
+
+
+# The page itself.
+
+
+def test_each_kind_of_change_has_a_playbook() -> None:
+    playbooks = read_playbooks()
+    assert tuple(playbooks) == KINDS
+    numbered = re.findall(r"^\d+\. ", PAGE.read_text(), re.MULTILINE)
+    assert len(numbered) == sum(map(len, playbooks.values()))  # each item was read
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_places_of_a_playbook_exist(kind: str) -> None:
+    missing = [file for file in list_files(kind) if not (ROOT / file).exists()]
+    for item in read_playbooks()[kind]:
+        for file, names in item.places.items():
+            if names:
+                missing += [f"{file}: {name}" for name in {*names} - list_names(file)]
+        tests = TEST.findall(item.left_out)
+        missing += [f"{file}::{name}" for file, name in tests if name not in list_names(file)]
+    assert not missing, f"bring {PAGE.name} up to date: {missing}"
+
+
+def test_all_modules_that_read_the_time_of_a_cost_are_named() -> None:
+    reader = re.compile(r"(cost|old|base|regions|\))\.latency_ns")
+    readers = {
+        path.relative_to(ROOT).as_posix()
+        for room in ("dialects", "estimators", "passes", "tools", "workflows")
+        for path in (ROOT / room).rglob("*.py")
+        if reader.search(path.read_text())
+    }
+    assert readers == set(re.findall(r"^- `(\S+)`$", PAGE.read_text(), re.MULTILINE))
+
+
+def test_good_code_of_contributing_is_from_this_tree() -> None:
+    blocks = re.findall(r"^```py\n# ([^\n]*)\n(.*?)^```$", CONTRIBUTING.read_text(), re.M | re.S)
+    good = [(place, code) for place, code in blocks if not place.startswith("Bad (")]
+    assert good and len(blocks) > len(good)
+    for place, code in good:
+        assert code in (ROOT / place).read_text(), f"{place} has no longer\n{code}"
+
+
+# Facts that stand in two places.
+
+
+def test_every_algorithm_has_limits() -> None:
+    assert set(ALGORITHMS) == set(ALGORITHM_LIMITS)
+
+
+def test_every_algorithm_is_documented() -> None:
+    page = (ROOT / "docs" / "how-to" / "systems.md").read_text()
+    (row,) = (line for line in page.splitlines() if line.startswith("| `--algorithm`"))
+    assert set(ALGORITHMS) <= set(re.findall(r"`(\w+)`", row))
+
+
+def test_every_total_is_described() -> None:
+    page = (ROOT / "docs" / "reference" / "module-stats.md").read_text()
+    described = set(re.findall(r"`(\w+)`", page))
+    assert set(stats_model.CostTotals.model_fields) <= described
+
+
+# Changes.
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> ThrowAwayTree:
+    return ThrowAwayTree(tmp_path / "tree")
+
+
+def check_changes(tree: ThrowAwayTree, kind: str) -> None:
+    """Check that all files that a change has touched are in its playbook."""
+    assert tree.changed <= list_files(kind), tree.changed - list_files(kind)
+
+
+LAWS_OF_FIGURES = "test/laws/test_figures.py"
+GENERATED = "test/unit/test_generated.py"
+CURRENT = f"{GENERATED}::test_generated_page_is_current"
+CONVENTION = "test/unit/test_conventions.py::test_a_pass_its_file_and_its_tests_share_a_name"
+
+
+@pytest.mark.slow
+def test_a_figure(tree: ThrowAwayTree) -> None:
+    figure = """    Figure(
+        "derived.flops_per_byte", "intensity of reads", "count", "ratio", "`flops` by `read_bytes`",
+        lambda facts: divide(facts.totals["flops"], facts.totals["read_bytes"]), places=EVERYWHERE,
+    ),"""
+    tree.insert("workflows/figures.py", figure, before='    Figure(\n        "gaps"')
+    tree.add(
+        "test/laws/test_throw_away.py",
+        """from test_figures import PRINTERS, case, make_study_row, sweep_one_cell
+
+def test_shown(case, tmp_path):
+    assert case.result.figures["derived"]["flops_per_byte"] > 0
+    assert sweep_one_cell(tmp_path)["derived.flops_per_byte"] > 0
+    assert make_study_row(case)["flops_per_byte"] > 0
+    for place in sorted({*PRINTERS} - {"show", "study"}):
+        labels = [label for label in PRINTERS[place](case) if "ntensity of reads" in label]
+        assert len(labels) == 1, place
+""",
+    )
+    tests = (LAWS_OF_FIGURES, "test/laws/test_throw_away.py", "-k", "names or labels or shown")
+    assert tree.find_failures(*tests) == {f"{LAWS_OF_FIGURES}::test_names_of_runs"}
+    assert "`flops_per_byte`" in tree.generate("docs/reference/figures.md").replace("derived.", "")
+    assert tree.find_failures(*tests) == set()
+    check_changes(tree, "A figure")
+
+
+@pytest.mark.slow
+def test_a_cost_field(tree: ThrowAwayTree) -> None:
+    """A part of the energy."""
+    rule = "test/laws/test_sums.py::test_every_field_of_a_cost_has_a_rule"
+    sums = "test/laws/test_sums.py::test_a_whole_program_agrees"
+    statistics = f"{GENERATED}::test_module_stats_fit_the_schema"
+    described = "test/unit/test_playbooks.py::test_every_total_is_described"
+    tests = (rule, sums, statistics, described)
+    field = '    cooling_nj: float | None = declare_field("part of energy_nj: fans", default=None)'
+    tree.insert("dialects/attrs.py", field, before="    integer_product_flops: int")
+    assert tree.find_failures(*tests) == {rule}
+    tree.replace("test/support/law_cases.py", '"leakage_nj")', '"leakage_nj", "cooling_nj")')
+    assert f"{sums}[linear]" in tree.find_failures(sums)  # the statistics lack it
+    tree.replace("dialects/attrs.py", '"leakage_nj")', '"leakage_nj", "cooling_nj")')
+    assert tree.find_failures(*tests) == {statistics}
+    total = "    cooling_nj: Time | None = None"
+    tree.insert("passes/emit/stats_model.py", total, before="    leakage_nj: Time")
+    assert tree.find_failures(*tests) == {described}
+    tree.replace("docs/reference/module-stats.md", "`leakage_nj`", "`leakage_nj`, `cooling_nj`")
+    assert tree.find_failures(described) == set()
+    assert "`cooling_nj`" in tree.generate("docs/reference/dialect.md")
+    check_changes(tree, "A cost field")
+
+
+# The places of an amount of a cost: the lines to insert, and the lines before which they stand.
+# `make nightly` leaves each of them out, and `make test` one.
+AMOUNT = {
+    "estimators/aggregate.py": (
+        ("        spilled_bytes=sum(cost.spilled_bytes for cost in costs),",
+         "        latency_ns=math.fsum("),
+        ("        spilled_bytes=cost.spilled_bytes * trips,", "        latency_ns=cost.l"),
+    ),
+    "passes/emit/module_stats.py": (
+        ('        "spilled_bytes": sum(cost.spilled_bytes * count for cost, count in costs),',
+         '        "write_bytes": sum('),
+        ('                "spilled_bytes": cost.spilled_bytes,',
+         '                "write_bytes": cost.write_bytes'),
+    ),
+    "passes/emit/stats_model.py": (
+        ("    spilled_bytes: Count", "    write_bytes: Count\n\n\nclass DtypeSums"),
+        ("    spilled_bytes: Count", "    write_bytes: Count\n    bound"),
+    ),
+    "passes/emit/trace_tasks.py": (
+        ('_SPILLED = IntAttrEncoder("spilled_bytes", "int64")', "_READ, _WRITE"),
+        ("                + _SPILLED(cost.spilled_bytes)", "                + _WRITE("),
+    ),
+    "workflows/program_explanation.py": (
+        ('        "spilled_bytes": cost.spilled_bytes,', '        "write_bytes": cost'),
+    ),
+    "workflows/figures.py": (
+        ('    Figure("spilled_bytes", "spilled", "B", "sum", "spilled", _sum("spilled_bytes")),',
+         '    Figure(\n        "gaps"'),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("left_out", ["", *thin_out(list(AMOUNT), 6)])
+def test_an_amount_of_a_cost(left_out: str, tree: ThrowAwayTree) -> None:
+    field = '    spilled_bytes: int = declare_field("bytes spilled", default=0)'
+    tree.insert("dialects/attrs.py", field, before="    integer_product_flops: int")
+    tree.replace(
+        "test/support/law_cases.py", 'ADDED = ("flops",', 'ADDED = ("flops", "spilled_bytes",'
+    )
+    for file, lines in AMOUNT.items():
+        for line, before in lines if file != left_out else ():
+            tree.insert(file, line, before=before)
+    statistics = f"{GENERATED}::test_module_stats_fit_the_schema"
+    sums = "test/laws/test_sums.py::test_a_whole_program_agrees"
+    failing = tree.find_failures(f"{sums}[linear]", statistics)
+    if left_out in ("passes/emit/module_stats.py", "passes/emit/stats_model.py"):
+        assert statistics in failing
+    else:
+        assert failing == ({f"{sums}[linear]"} if left_out else set())
+    check_changes(tree, "A cost field")
+
+
+@pytest.mark.slow
+def test_an_option(tree: ThrowAwayTree, tmp_path: Path) -> None:
+    """One that every way to an estimate accepts, and that nothing uses."""
+    option = '    spare: Annotated[int, Flag("N")] = Field(default=3, description="spare devices")'
+    tree.insert("workflows/run_config.py", option, before="    memory: Annotated[bool")
+    program = """
+import sys
+from pathlib import Path
+sys.path.insert(0, "test/laws")
+import test_options
+cases = [case for case in test_options.list_cases() if case.option == "spare"]
+assert [case.title for case in cases] == ["spare=128"]
+test_options.list_cases = lambda: cases
+test_options.NO_EFFECT = {}
+test_options.test_ways_to_an_estimate_agree(Path(sys.argv[1]))
+try:
+    test_options.test_options_have_an_effect(Path(sys.argv[1]))
+except AssertionError:
+    print("without effect")
+"""
+    assert tree.run_python(program, str(tmp_path)) == "without effect\n"
+    for page in ("docs/reference/run-config.md", "docs/reference/cli.md"):
+        assert "--spare" in tree.generate(page)
+    check_changes(tree, "An option of an estimate")
+
+
+@pytest.mark.slow
+def test_an_algorithm(tree: ThrowAwayTree) -> None:
+    folder = "simulators/embedded/algorithms"
+    tree.add(
+        f"{folder}/twice_round.py",
+        '''"""Twice around a ring."""
+
+from dataclasses import replace
+from typing import ClassVar
+
+from .ring import RingAlgorithm
+
+
+class TwiceRoundAlgorithm(RingAlgorithm):
+    name: ClassVar[str] = "twiceRound"
+
+    def list_rounds(self, kind, count, both_ways):
+        rounds = super().list_rounds(kind, count, both_ways)
+        return [replace(each, repeats=2 * each.repeats) for each in rounds]
+''',
+    )
+    registry = f"{folder}/__init__.py"
+    imported = "from .twice_round import TwiceRoundAlgorithm"
+    tree.insert(registry, imported, before="from .ring import")
+    tree.insert(registry, "        TwiceRoundAlgorithm(),", before="        RingAlgorithm(),")
+    here = "test/unit/test_playbooks.py"
+    tests = (
+        f"{here}::test_every_algorithm_has_limits",
+        f"{here}::test_every_algorithm_is_documented",
+    )
+    assert tree.find_failures(*tests) == {*tests}
+    limits = '    "twiceRound": AlgorithmLimits(_REDUCE_AND_GATHER),'
+    tree.insert("configs/collective_algorithms.py", limits, before='    "direct": AlgorithmLimits(')
+    tree.replace("docs/how-to/systems.md", "`halvingDoubling`,", "`halvingDoubling`, `twiceRound`,")
+    assert tree.find_failures(*tests) == set()
+    program = """
+from dataclasses import replace
+from support.flow_cases import load_network, time_collectives
+from hespas.tools.schemas import format_schema_files
+ring = load_network("ring:9,links=2")
+for name in ("ring", "twiceRound"):
+    system = replace(ring, implementations={"all-reduce": (name,)})
+    print(time_collectives(system, "all_reduce", 1 << 30, [range(9)]))
+assert "|twiceRound|" in format_schema_files()["system.json"]
+"""
+    ring, twice = map(float, tree.run_python(program).split())
+    assert twice == pytest.approx(2 * ring, rel=0.01)
+    assert "twiceRound" in tree.generate("docs/reference/cli.md")
+    check_changes(tree, "An algorithm of collectives")
+
+
+@pytest.mark.slow
+def test_a_pass(tree: ThrowAwayTree) -> None:
+    tree.add(
+        "passes/split/count_kernels.py",
+        '''from dataclasses import dataclass
+from typing import ClassVar
+
+from hespas.passes.base import Pass
+
+
+@dataclass(frozen=True)
+class CountKernelsPass(Pass):
+    """Count kernels."""
+
+    name: ClassVar[str] = "count-kernels"
+
+    def apply(self, module, run):
+        run.warn("there are 7 kernels")
+''',
+    )
+    place = '    "count-kernels": "hespas.passes.split.count_kernels:CountKernelsPass",'
+    tree.insert("passes/registry.py", place, before='    "emit-chakra":')
+    page = f"{CURRENT}[docs/reference/passes.md]"
+    assert tree.find_failures(page, CONVENTION) == {page, CONVENTION}
+    tree.add("test/lit/count-kernels/count.mlir", "// RUN: hespas-opt %s --count-kernels\n")
+    assert "## count-kernels" in tree.generate("docs/reference/passes.md")
+    assert tree.find_failures(page, CONVENTION) == set()
+    program = """
+import contextlib, io, sys
+from hespas.tools import hespas_opt
+with contextlib.redirect_stderr(io.StringIO()) as printed:
+    hespas_opt.main(["docs/examples/llama3-100m.mlir.xz", "--count-kernels", "-o", "/dev/null"])
+print(printed.getvalue())
+"""
+    assert "there are 7 kernels" in tree.run_python(program)
+    check_changes(tree, "A pass")
+
+
+@pytest.mark.slow
+def test_an_op(tree: ThrowAwayTree) -> None:
+    """An op whose rule has been removed gets another one."""
+    rules = "estimators/rules/elementwise.py"
+    tree.replace(rules, "sinh tan zeta", "sinh zeta")
+    program = '''
+import hespas
+from hespas.plugin import collect_functions, compute_op_work
+text = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = chlo.tan %x : tensor<4xf32> -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}"""
+module = hespas.read(text)
+block = collect_functions(module)["main"].regions[0].blocks[0]
+try:
+    print(compute_op_work(block.operations[0].operation).flops)
+except hespas.HespasError as error:
+    print(error.message)
+'''
+    assert "there is no cost rule for this op" in tree.run_python(program)
+    page = f"{CURRENT}[docs/reference/op-costs.md]"
+    every_op = "test/unit/test_work.py::test_every_op_has_a_rule"
+    assert tree.find_failures(page, every_op) == {page, f"{every_op}[chlo]"}
+    row = '    _build_arithmetic_rule("chlo.tan"),'
+    tree.insert(rules, row, before="    CostRule(\n        _compute_transcendental_work")
+    assert tree.run_python(program) == "4\n"
+    assert "`tan`" in tree.generate("docs/reference/op-costs.md")
+    assert tree.find_failures(page, every_op) == set()
+    tree.changed.remove(rules)  # the file of the family, which the page cannot name
+    check_changes(tree, "The cost of an op")
+
+
+@pytest.mark.slow
+def test_an_estimator(tree: ThrowAwayTree) -> None:
+    tree.add(
+        "estimators/flat.py",
+        '''from dataclasses import dataclass
+from typing import ClassVar
+
+from hespas.dialects.attrs import Cost
+from hespas.estimators.base import Estimator
+from hespas.support.settings import setting
+
+
+@dataclass(frozen=True)
+class FlatConfig:
+    time_ns: float = setting(7.0, "time of an op")
+
+
+class FlatEstimator(Estimator):
+    """Take one time for each op."""
+
+    name: ClassVar[str] = "flat"
+    version: ClassVar[str] = "1"
+    Config: ClassVar[type] = FlatConfig
+
+    def __init__(self, config):
+        self.config = config
+
+    def estimate(self, item):
+        return Cost("flat", 0, 0, 0, self.config.time_ns, "latency")
+''',
+    )
+    place = '    "flat": "hespas.estimators.flat:FlatEstimator",'
+    tree.insert("estimators/registry.py", place, before='    "iree":')
+    page = f"{CURRENT}[docs/reference/passes.md]"
+    assert tree.find_failures(page, CONVENTION) == {page, CONVENTION}
+    tree.add("test/lit/flat-annotate/flat.mlir", "// RUN: hespas-opt %s --flat-annotate\n")
+    assert "## flat-annotate" in tree.generate("docs/reference/passes.md")
+    assert tree.find_failures(page, CONVENTION) == set()
+    program = """
+import hespas
+text = '''func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = stablehlo.tanh %x : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}'''
+for settings in ({}, {"time-ns": 9.0}):
+    module = hespas.read(text)
+    estimate = hespas.estimate(module, node="H100_80GB", estimator="flat", setting=settings)
+    print(estimate.to_run_result().figures["compute_s"])
+"""
+    assert [float(line) for line in tree.run_python(program).split()] == pytest.approx([7e-9, 9e-9])
+    check_changes(tree, "An estimator")
