@@ -137,20 +137,18 @@ def format_hybrid_mesh(candidate: LayoutCandidate) -> str:
 def _compare_rows(
     plan: LayoutPlan, winner: LayoutRow, second: LayoutRow, estimator: str
 ) -> list[LayoutDifference]:
-    """Compare the parts of the steps of two layouts, in the form that both have."""
-    both_compiled = winner.compiled is not None and second.compiled is not None
-    pair = (winner.compiled, second.compiled) if both_compiled else (winner.fused, second.fused)
+    """Compare the parts of the steps of two layouts with ranks, which have figures of one form."""
     has_pipeline = is_pipeline(winner.candidate) or is_pipeline(second.candidate)
     first_parts, second_parts = (
         _time_coarse_parts(figures) if has_pipeline else _time_step_parts(plan, figures, estimator)
-        for figures in pair
+        for figures in (winner.figures, second.figures)
         if figures is not None
     )
     differences = [
         LayoutDifference(part, first_parts.get(part, 0.0), second_parts.get(part, 0.0))
         for part in first_parts | second_parts
     ]
-    step_s = winner.fused.step_time_s if winner.fused else 0.0
+    step_s = winner.figures.step_time_s if winner.figures else 0.0
     differences = [d for d in differences if abs(d.next_s - d.winner_s) > MIN_DIFFERENCE * step_s]
     return sorted(differences, key=lambda d: -abs(d.next_s - d.winner_s))
 
