@@ -271,7 +271,12 @@ def rank_rows(rows: Sequence[LayoutRow]) -> list[LayoutRow]:
         row.rank = rank
     order = list(STATUSES)
     others = [row for row in rows if row.status != "estimated"]
-    others.sort(key=lambda row: (order.index(row.status), _get_bound_s(row)))
+    # Those that came nearest to a rank are the first.
+    others.sort(
+        key=lambda row: (
+            order.index(row.status), row.compiled is None, row.fused is None, _get_bound_s(row)
+        )
+    )  # fmt: skip
     return [*compiled, *fused, *others]
 
 
