@@ -237,7 +237,7 @@ def select_option_values(
         )
     stated = {SEQUENCE: interface.defaults.get(SEQUENCE, ""), ATTENTION: request.attention}
     known = {**OPEN_OPTIONS, **{name: (value,) for name, value in stated.items() if value}}
-    attentions = {*requested.get(ATTENTION, known.get(ATTENTION, ()))} - {PLAIN_ATTENTION, ""}
+    attentions = {*requested.get(ATTENTION, (request.attention,))} - {PLAIN_ATTENTION, ""}
     if ATTENTION in interface.defaults and attentions:
         first, *others = OPEN_OPTIONS[REMAT]
         known[REMAT] = (first, FUSED_REMAT, *others)
