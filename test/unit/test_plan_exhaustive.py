@@ -50,7 +50,7 @@ def test_the_compiled_winner_is_that_of_compiling_everything(name: str, tmp_path
     complete = hespas.plan(program, **request, exhaustive=True, compile_count=1000)
     assert searched.winner is not None and complete.winner is not None
     assert searched.winner.candidate == complete.winner.candidate
-    assert searched.verdict.startswith("rank 1 is the fastest") and not searched.contenders
+    assert searched.verdict.startswith("Rank 1 is the fastest: ") and not searched.contenders
     possible = [row for row in complete.rows if row.status in ("estimated", "too large")]
     assert len(possible) >= 4 and all(row.compiled for row in possible)
     for row in possible:  # what the search relies on

@@ -125,7 +125,7 @@ def test_a_layout_whose_communication_is_hidden_wins() -> None:
     plan = made_up.search()
     assert get_number(plan.winner) == 0 and not plan.contenders
     assert [get_number(row) for row in plan.ranked] == [0, 1, 2, 5]
-    assert plan.verdict.startswith("rank 1 is the fastest")
+    assert plan.verdict.startswith("Rank 1 is the fastest: ")
     assert sorted(made_up.compiled) == [*range(6)]
     # Two of the fastest fused programs do not tell: one does not fit, the other is slower.
     assert get_number(MadeUpPlan(LLAMA_70B).search(1).winner) == 1
@@ -199,13 +199,16 @@ def test_the_order_is_unknown_only_when_the_time_has_passed(
     monkeypatch.setattr(plan_search.time, "monotonic", lambda: 60.0 * len(made_up.compiled))
     plan = made_up.search()
     assert len(made_up.compiled) == 3 and plan.contenders
-    assert plan.verdict.startswith("the order of the rest is unknown: ")
+    assert "the order of the rest is unknown: " in plan.verdict
     assert "the 3 minutes for compiling have passed" in plan.verdict
     assert plan.to_json()["contenders"] == len(plan.contenders)
     made_up = MadeUpPlan(LLAMA_70B, PlanOptions(top=1, compile_minutes=7))
     assert "unknown" not in made_up.search().verdict
     counted = MadeUpPlan(LLAMA_70B, PlanOptions(top=3, compile_minutes=0)).search(1)
-    assert "only a stated number of layouts was compiled" in counted.verdict
+    assert "only a stated number of layouts is compiled" in counted.verdict
+    none = MadeUpPlan(LLAMA_70B, PlanOptions(top=3, compile_minutes=0)).search()
+    assert none.winner is not None and none.winner.compiled is None
+    assert none.verdict.startswith("No layout that fits is compiled yet, and the order of all is")
 
 
 def test_one_table_has_figures_of_one_form() -> None:

@@ -122,6 +122,8 @@ def main(argv: Sequence[str]) -> int:
         print(json.dumps(plan.to_json(), indent=1))
     else:
         text_tables.print_tables(plan_tables.build_plan_tables(plan))
+        if plan.verdict:
+            print(f"\n{plan.verdict}")
     if plan.winner is None:
         print_to_stderr("no layout fits")
     return 0 if plan.winner else 1

@@ -72,7 +72,7 @@ def _draw_layouts(
     )
     lead = SCATTER_LEAD.format(count=len(points), form=FORMS[rows[0].compiled is not None])
     if rows[0].rank and plan.verdict:
-        lead += f" {plan.verdict[0].upper()}{plan.verdict[1:]}."
+        lead += f" {plan.verdict}"
     chart = draw_scatter_chart("Step time and memory of each layout", points, axes)
     return [PageSection(name, title, chart, lead)]
 

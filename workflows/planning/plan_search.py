@@ -150,12 +150,9 @@ def plan_layouts(
         warnings = [*programs.list_warnings(), *search.warnings]
         for warning in warnings:
             note(f"warning: {warning}")
-        verdict = search.judge_rest(rows)
-        if verdict:
-            note(verdict)
         plan = LayoutPlan(
             request.node, system, request.devices, rank_rows(rows), node.memory_bytes,
-            warnings=warnings, verdict=verdict,
+            warnings=warnings, verdict=search.judge_rest(rows),
         )  # fmt: skip
         if explain:
             plan = plan_explanation.explain_plan(plan, request, options.estimator, programs)
@@ -343,7 +340,7 @@ class LayoutSearch:
     def _select_next(self, rows: Sequence[LayoutRow], count: int | None) -> list[LayoutRow]:
         """Select the layouts to estimate or to compile next: the fastest that are of interest."""
         compiled_count = len(list_compiled(rows))
-        if not compiled_count and len(_list_refused(rows)) >= MAX_FAILURES:
+        if not _has_compiled(rows) and len(_list_refused(rows)) >= MAX_FAILURES:
             return []
         size = self.options.jobs
         if count is None and compiled_count >= LEAST_COMPILED:
@@ -361,7 +358,7 @@ class LayoutSearch:
     def _readmit_refused(self, rows: Sequence[LayoutRow]) -> None:
         """Rank layouts that XLA refused as fused programs, if it refused all that it tried."""
         refused = _list_refused(rows)
-        if not refused or list_compiled(rows):
+        if not refused or _has_compiled(rows):
             return
         self.warnings.append(
             f"XLA compiled none of the {format_count(len(refused), 'layout')} that it tried, so "
@@ -374,11 +371,18 @@ class LayoutSearch:
         """Give each layout that is not compiled its reason; returns whether one of them may win.
 
         Returns:
-            A sentence; "" if no layout is compiled.
+            A sentence; "" if no layout was to be compiled, or XLA compiles none.
         """
         compiled = list_compiled(rows)
+        minutes = f"the {self.options.compile_minutes:g} minutes for compiling have passed"
+        resume = "The same command with more --compile-minutes continues."
         if not compiled:
-            return ""
+            if not self._has_ended:
+                return ""
+            return (
+                f"No layout that fits is compiled yet, and the order of all is unknown: {minutes}. "
+                f"{resume}"
+            )
         best_s = min(row.best_case_s for row in compiled)
         contenders = list_contenders(rows)
         for row in rows:
@@ -386,16 +390,18 @@ class LayoutSearch:
                 row.reason = self._describe_best_case(row, best_s)
         if not contenders:
             return (
-                f"rank 1 is the fastest: no other layout that fits takes less than "
-                f"{format_seconds(best_s)}, even if compute hid all of its communication"
+                "Rank 1 is the fastest: no other layout that fits takes less than "
+                f"{format_seconds(best_s)}, even if compute hid all of its communication."
             )
-        could = f"{format_count(len(contenders), 'layout')} could still be faster than rank 1"
-        if not self._has_ended:
-            return f"{could}, because only a stated number of layouts was compiled"
+        could = f"{format_count(len(contenders), 'other')} could still be faster"
+        if self._has_ended:
+            return (
+                "Rank 1 is the fastest that is compiled, and the order of the rest is unknown: "
+                f"{could}, because {minutes}. {resume}"
+            )
         return (
-            f"the order of the rest is unknown: {could}, because the "
-            f"{self.options.compile_minutes:g} minutes for compiling have passed; the same command "
-            "with more --compile-minutes continues"
+            f"Rank 1 is the fastest that is compiled: {could}, because only a stated number of "
+            "layouts is compiled."
         )
 
     def _describe_best_case(self, row: LayoutRow, best_s: float) -> str:
@@ -492,6 +498,11 @@ def _may_beat(row: LayoutRow, limit_s: float) -> bool:
 def _list_refused(rows: Sequence[LayoutRow]) -> list[LayoutRow]:
     """List the layouts that have an estimate, and that XLA could not compile."""
     return [row for row in rows if row.status == "failed" and row.fused is not None]
+
+
+def _has_compiled(rows: Sequence[LayoutRow]) -> bool:
+    """Return whether XLA has compiled a layout, even if it does not fit the memory."""
+    return any(row.compiled is not None for row in rows)
 
 
 def _get_known_step_s(row: LayoutRow) -> float:
