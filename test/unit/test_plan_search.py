@@ -13,7 +13,12 @@ from hypothesis import strategies as st
 from hespas import configs
 from hespas.support.errors import HespasError, UsageError
 from hespas.tools.report.plan_page import render_plan_page
-from hespas.workflows.planning import layout_space, plan_search, plan_tables
+from hespas.workflows.planning import (
+    layout_space,
+    plan_explanation,
+    plan_search,
+    plan_tables,
+)
 from hespas.workflows.planning.layout_space import (
     LayoutCandidate,
     LayoutRequest,
@@ -283,3 +288,21 @@ def test_fused_attention_adds_the_policy_that_keeps_its_results() -> None:
 def test_minutes_below_none_are_an_error() -> None:
     with pytest.raises(UsageError, match="less than 0"):
         plan_search.plan_layouts(REQUEST, PlanOptions(compile_minutes=-1), lambda text: None)
+
+
+def test_the_keys_of_maxtext_name_attention_and_products() -> None:
+    def list_keys(**options: str) -> list[str]:
+        row = LayoutRow(LayoutCandidate({"data": 8}, options), "estimated")
+        return plan_explanation.list_maxtext_flags(REQUEST, row)
+
+    size = ["ici_data_parallelism=8", "per_device_batch_size=2"]
+    assert list_keys() == [*size, "attention=dot_product"]
+    assert list_keys(attention="splash", products="none") == [*size, "attention=flash"]
+    keys = list_keys(attention="cudnn", products="fp8_delayed", remat="full")
+    assert keys == [
+        *size, "remat_policy=full", "attention=cudnn_flash_jax", "quantization=fp8",
+    ]  # fmt: skip
+    static = list_keys(products="fp8_static")
+    assert "quantization=fp8_full" in static
+    assert "act_quantization_calibration_method=fixed,-224,224" in static
+    assert list_keys(products="fp8") == []  # MaxText has no scales from the values themselves

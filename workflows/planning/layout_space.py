@@ -18,7 +18,7 @@ from hespas.support.suggestions import suggest_nearest
 from hespas.support.text_tables import format_count
 
 BATCH, ACCUMULATE, SEQUENCE, ATTENTION = "batch", "accumulate", "sequence", "attention"
-LAYERS, REMAT = "layers", "remat"
+LAYERS, REMAT, PRODUCTS = "layers", "remat", "products"
 PLAIN_ATTENTION = "dot_product"  # the attention of recipes that no kernel fuses
 DERIVED_OPTIONS = (BATCH, ACCUMULATE)  # they follow from the global batch and the mesh
 # The values of options that a request leaves open; those with several values are searched.
