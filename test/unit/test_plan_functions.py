@@ -306,7 +306,9 @@ def test_rules_a_function_of_the_mesh_and_a_file_give_one_answer(tmp_path: Path)
     )
     (warning,) = by_rules.warnings
     assert "no array has the logical axis 'heads'" in warning and warning in str(by_rules)
-    assert by_rules.winner and by_rules.winner.figures and by_rules.winner.figures.get("samples_per_s")
+    assert (
+        by_rules.winner and by_rules.winner.figures and by_rules.winner.figures.get("samples_per_s")
+    )
     assert by_rules.logical_axes.keys() == rules.keys() and by_rules.export_command == ""
     assert by_rules.partition_specs["params.up"] == "P('fsdp', 'tensor')"
 
