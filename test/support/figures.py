@@ -17,7 +17,7 @@ FACTS = (
 # What is no figure of a row of a plan or of a study; and figures that compare rows.
 ROW_FACTS = (
     "rank", "status", "reason", "on_front", "form", "program", "node", "devices", "mesh", "system",
-    "error", "estimator", "bound_s", "fused_step_time_s", "efficiency",
+    "error", "estimator", "bound_s", "best_case_s", "fused_step_time_s", "efficiency",
 )  # fmt: skip
 # Labels of figures that a place prints in rows of its own, beside those of its loop, by place.
 OWN_LABELS: Mapping[str, Mapping[str, str]] = {
@@ -57,8 +57,8 @@ FACT_LABELS: Mapping[str, frozenset[str]] = {
     "compare": frozenset(("of first", "speed-up")),
     "changes": frozenset(),
     "sweep": frozenset(("Program", "Of shortest", "80 % band")),
-    "plan": frozenset(("rank", "margin", "form")),
-    "plan page": frozenset(("rank", "bound", "status", "reason")),
+    "plan": frozenset(("rank", "margin", "at best", "form")),
+    "plan page": frozenset(("rank", "bound", "at best", "form", "status", "reason")),
     "study": frozenset(),
 }  # fmt: skip
 PLACES = tuple(FACT_LABELS)

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Find the fastest layout of a program on a machine: the mesh, what the backward pass computes again,
 and the microbatches, at a fixed global batch. Every layout has a lower bound; those that may be
-among the best are estimated, and XLA compiles the very best. Layouts that do not fit are rows with
-the reason. Programs, bounds and estimates are kept, so repeating a command continues it.
+among the best are estimated, and XLA compiles them until no other could win. Layouts that do not
+fit are rows with the reason. Programs, bounds and estimates are kept, so repeating a command
+continues it.
 
   hespas plan llama --set model=8b --node H100_80GB --devices 64 --global-batch 512 \\
     --mesh tensor=1,2,4,8 --set remat=minimal,full --csv layouts.csv
@@ -61,18 +62,22 @@ def build_parser() -> CommandParser:
     )  # fmt: skip
     add(
         "--set", nargs="+", action="extend", default=[], metavar="KEY=VALUE[,VALUE...]",
-        help="values to try of an option of the program; default: four policies of remat, every "
+        help="values to try of an option of the program; default: five policies of remat, every "
         "split of the batch, layers in a loop, the node's fused attention",
     )  # fmt: skip
     add("--estimator", default="calibrated", help="the estimator of the regions")
     add(
         "--top", type=parse_count, default=3, metavar="N",
-        help="how many of the best layouts to find for certain; default: 3",
+        help="how many of the best layouts to find for certain before XLA compiles; default: 3",
     )  # fmt: skip
     add(
         "--compile", type=int, metavar="N",
-        help="how many of the best layouts XLA compiles for the node; default: 2, or 0 where its "
-        "compiler is not installed",
+        help="how many of the best layouts XLA compiles for the node; default: until no other "
+        "could win, or 0 where its compiler is not installed",
+    )  # fmt: skip
+    add(
+        "--compile-minutes", type=float, metavar="M",
+        help="minutes after which XLA compiles no other layout; default: 10",
     )  # fmt: skip
     add("--exhaustive", action="store_true", help="estimate every layout that fits, without bounds")
     add_jobs_flag(parser)
@@ -90,8 +95,11 @@ def main(argv: Sequence[str]) -> int:
     command_line = build_parser().parse_args(argv)
     if command_line.dask and command_line.jobs:
         raise UsageError("--jobs does not go with --dask: the cluster has its own workers")
-    if command_line.compile is not None and command_line.compile < 0:
-        raise UsageError("--compile is negative")
+    for flag in ("compile", "compile_minutes"):
+        if (getattr(command_line, flag) or 0) < 0:
+            raise UsageError(f"--{flag.replace('_', '-')} is negative")
+    if None not in (command_line.compile, command_line.compile_minutes):
+        raise UsageError("--compile-minutes does not go with --compile, which states the number")
     request, options = _read_request(command_line), _read_options(command_line)
 
     from hespas.support import output_file, text_tables
@@ -114,6 +122,8 @@ def main(argv: Sequence[str]) -> int:
         print(json.dumps(plan.to_json(), indent=1))
     else:
         text_tables.print_tables(plan_tables.build_plan_tables(plan))
+        if plan.verdict:
+            print(f"\n{plan.verdict}")
     if plan.winner is None:
         print_to_stderr("no layout fits")
     return 0 if plan.winner else 1
@@ -137,13 +147,15 @@ def _read_request(command_line: Any) -> LayoutRequest:
 
 def _read_options(command_line: Any) -> PlanOptions:
     from hespas.estimators.measure import host
-    from hespas.workflows.planning.plan_search import PlanOptions
+    from hespas.workflows.planning.plan_search import DEFAULT_COMPILE_MINUTES, PlanOptions
 
+    minutes = command_line.compile_minutes
     return PlanOptions(
         systems=command_line.system or (),
         estimator=command_line.estimator,
         top=command_line.top,
         compile_count=command_line.compile,
+        compile_minutes=DEFAULT_COMPILE_MINUTES if minutes is None else minutes,
         exhaustive=command_line.exhaustive,
         jobs=command_line.jobs or host.count_usable_cores(),
         work_dir=command_line.work_dir,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hespas.support.text_tables import TextTable, format_scaled, format_seconds
 from hespas.tools.report.html_table import (
     TableCell,
@@ -17,18 +19,26 @@ from hespas.tools.report.page_frame import PageSection, render_page
 from hespas.tools.report.scatter_chart import ScatterAxis, ScatterPoint, draw_scatter_chart
 from hespas.workflows.figures import list_figures
 from hespas.workflows.planning import plan_tables
-from hespas.workflows.planning.plan_result import LayoutPlan, LayoutRow, list_label_names
+from hespas.workflows.planning.plan_result import (
+    LayoutFigures,
+    LayoutPlan,
+    LayoutRow,
+    list_label_names,
+)
 
 SCATTER_LEAD = (
-    "Each point is an estimated layout that fits, as hespas fuses it. No other layout is better in "
-    "both time and memory than those on the line."
+    "Each point is a layout of {count} that fit, {form}. No other of these layouts is better in "
+    "time, memory and cost than those on the line."
 )
+BEST_CASE_HELP = "the step time if compute hid all communication, unless it is compiled"
+FORMS = {True: "as XLA compiles it", False: "as hespas fuses it, with every collective exposed"}
 
 
 def render_plan_page(plan: LayoutPlan, title: str) -> bytes:
     """Render the page of a plan."""
     sections = [
-        PageSection("scatter", "Time and memory", _draw_layouts(plan), SCATTER_LEAD),
+        *_draw_layouts(plan, "scatter", "Time and memory", plan.ranked),
+        *_draw_layouts(plan, "fused-scatter", "Layouts that are not compiled", plan.fused_only),
         *(
             PageSection(f"part{number}", table.title, _render_text_table(f"t{number}", table))
             for number, table in enumerate(plan_tables.list_explanation_tables(plan))
@@ -36,35 +46,41 @@ def render_plan_page(plan: LayoutPlan, title: str) -> bytes:
         ),
         PageSection("layouts", "All layouts", _render_layouts(plan)),
     ]
-    if not plan.ranked:
-        sections = sections[1:]
     subtitle = ", ".join(filter(None, (plan.node, f"{plan.devices} devices", plan.system)))
     return render_page(title, subtitle, sections)
 
 
-def _draw_layouts(plan: LayoutPlan) -> Markup:
+def _draw_layouts(
+    plan: LayoutPlan, name: str, title: str, rows: Sequence[LayoutRow]
+) -> list[PageSection]:
+    """Draw the time and the memory of layouts whose figures are of one form, if they have both."""
     points = [
         ScatterPoint(
-            row.fused.step_time_s, row.fused.get("peak_bytes"), row.on_front, _describe(plan, row)
+            row.figures.step_time_s,
+            row.figures.get("peak_bytes"),
+            row.on_front,
+            _describe(plan, row, row.figures),
         )
-        for row in plan.ranked
-        if row.fused and row.fused.get("peak_bytes") is not None
+        for row in rows
+        if row.figures and row.figures.get("peak_bytes") is not None
     ]
+    if not points:
+        return []
     axes = (
         ScatterAxis("step time", format_seconds),
         ScatterAxis("memory of a device", lambda value: format_scaled(value, "B")),
     )
-    return (
-        draw_scatter_chart("Step time and memory of each layout", points, axes)
-        if points
-        else Markup()
-    )
+    lead = SCATTER_LEAD.format(count=len(points), form=FORMS[rows[0].compiled is not None])
+    if rows[0].rank and plan.verdict:
+        lead += f" {plan.verdict}"
+    chart = draw_scatter_chart("Step time and memory of each layout", points, axes)
+    return [PageSection(name, title, chart, lead)]
 
 
-def _describe(plan: LayoutPlan, row: LayoutRow) -> str:
-    assert row.fused is not None
+def _describe(plan: LayoutPlan, row: LayoutRow, figures: LayoutFigures) -> str:
+    rank = f"rank {row.rank}: " if row.rank else ""
     layout = plan_tables.describe_layout(plan, row)
-    return f"rank {row.rank}: {layout}\n{format_seconds(row.fused.step_time_s)}"
+    return f"{rank}{layout}\n{format_seconds(figures.step_time_s)}"
 
 
 def _render_text_table(name: str, table: TextTable) -> Markup:
@@ -83,6 +99,8 @@ def _render_layouts(plan: LayoutPlan) -> Markup:
         *(TableColumn(name, name, "text") for name in options),
         TableColumn("bound", "bound"),
         *(TableColumn(f.row_names[0], f.column_title, help=f.help) for f in list_figures("plan")),
+        TableColumn("best_case", "at best", help=BEST_CASE_HELP),
+        TableColumn("form", "form", "text"),
         TableColumn("status", "status", "text"),
         TableColumn("reason", "reason", "text"),
     ]
@@ -101,6 +119,8 @@ def _list_cells(row: LayoutRow, axes: list[str], options: list[str]) -> list[Tab
             format_figure_cell(figure, plan_tables.get_value(row.figures, figure))
             for figure in list_figures("plan")
         ),
+        format_time_cell(row.best_case_s or None),
+        format_text_cell(row.figures.form if row.figures else None),
         format_text_cell(row.status),
         format_text_cell(row.reason),
     ]

@@ -18,15 +18,17 @@ from hespas.support.suggestions import suggest_nearest
 from hespas.support.text_tables import format_count
 
 BATCH, ACCUMULATE, SEQUENCE, ATTENTION = "batch", "accumulate", "sequence", "attention"
-LAYERS = "layers"
+LAYERS, REMAT, PRODUCTS = "layers", "remat", "products"
+PLAIN_ATTENTION = "dot_product"  # the attention of recipes that no kernel fuses
 DERIVED_OPTIONS = (BATCH, ACCUMULATE)  # they follow from the global batch and the mesh
 # The values of options that a request leaves open; those with several values are searched.
 # Sequence parallelism changes nothing without tensor parallelism, and takes less memory with it.
 OPEN_OPTIONS: Mapping[str, tuple[str, ...]] = {
-    "remat": ("none", "minimal", "save_qkv_proj", "full"),
+    REMAT: ("none", "minimal", "save_qkv_proj", "full"),
     "scan": ("true",),
     "sequence_parallel": ("true",),
 }
+FUSED_REMAT = "minimal_flash"  # keeps what a kernel of fused attention hands to its gradient
 OPEN_AXES: Mapping[str, tuple[int, ...]] = {"context": (1,)}
 """The sizes of mesh axes that a request leaves open; other axes take every divisor. The kernels of
 fused attention need whole sequences, so that ``context`` is searched only if it is requested."""
@@ -235,6 +237,10 @@ def select_option_values(
         )
     stated = {SEQUENCE: interface.defaults.get(SEQUENCE, ""), ATTENTION: request.attention}
     known = {**OPEN_OPTIONS, **{name: (value,) for name, value in stated.items() if value}}
+    attentions = {*requested.get(ATTENTION, (request.attention,))} - {PLAIN_ATTENTION, ""}
+    if ATTENTION in interface.defaults and attentions:
+        first, *others = OPEN_OPTIONS[REMAT]
+        known[REMAT] = (first, FUSED_REMAT, *others)
     values = {name: tried for name, tried in known.items() if name in interface.defaults}
     return {n: tried for n, tried in (values | requested).items() if n not in DERIVED_OPTIONS}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from hespas.frontends.export.slice_mesh import is_in_device_order
@@ -11,6 +12,9 @@ from hespas.workflows.planning.function_programs import FunctionPrograms
 from hespas.workflows.planning.layout_programs import LayoutPrograms
 from hespas.workflows.planning.layout_space import (
     ACCUMULATE,
+    ATTENTION,
+    PLAIN_ATTENTION,
+    PRODUCTS,
     SEQUENCE,
     LayoutCandidate,
     LayoutRequest,
@@ -39,6 +43,20 @@ MAXTEXT_RECIPES = ("llama", "gpt", "gemma", "moe")
 MAXTEXT_KEYS = {
     "remat": "remat_policy", "scan": "scan_layers", ACCUMULATE: "gradient_accumulation_steps",
     SEQUENCE: "max_target_length",
+}  # fmt: skip
+# MaxText's key "attention", whose default leaves the kernel to MaxText, see docs/how-to/maxtext.md.
+MAXTEXT_ATTENTION = {PLAIN_ATTENTION: "dot_product", "cudnn": "cudnn_flash_jax", "splash": "flash"}
+# MaxText's keys of products in 8 bits, see frontends.recipes.quantised_products. MaxText has none
+# of a scale for an array or for each row from the values themselves.
+MAXTEXT_PRODUCTS: Mapping[str, Sequence[str]] = {
+    "none": (),
+    "int8": ("quantization=int8",),
+    "fp8_delayed": ("quantization=fp8",),
+    "fp8_static": (
+        "quantization=fp8_full", "use_qwix_quantization=true",
+        "weight_quantization_calibration_method=fixed,-224,224",
+        "act_quantization_calibration_method=fixed,-224,224",
+    ),
 }  # fmt: skip
 
 
@@ -90,7 +108,9 @@ def list_maxtext_flags(request: LayoutRequest, row: LayoutRow) -> list[str]:
     MaxText states the sizes of axes within a slice (ici) and between slices (dcn).
     """
     options = row.candidate.options
-    if request.program not in MAXTEXT_RECIPES:
+    attention = MAXTEXT_ATTENTION.get(options.get(ATTENTION, PLAIN_ATTENTION))
+    products = MAXTEXT_PRODUCTS.get(options.get(PRODUCTS, "none"))
+    if request.program not in MAXTEXT_RECIPES or attention is None or products is None:
         return []
     flags = []  # MaxText's own default gives fsdp the devices that are left
     parts = divide_axes(row.candidate, request.devices // request.slices)
@@ -103,7 +123,8 @@ def list_maxtext_flags(request: LayoutRequest, row: LayoutRow) -> list[str]:
     step_samples = request.count_samples(options.get(SEQUENCE))
     samples = step_samples / request.devices / int(options.get(ACCUMULATE, "1"))
     flags.append(f"per_device_batch_size={samples:g}")
-    return flags + [f"{key}={options[n]}" for n, key in MAXTEXT_KEYS.items() if n in options]
+    flags += [f"{key}={options[n]}" for n, key in MAXTEXT_KEYS.items() if n in options]
+    return [*flags, f"attention={attention}", *products]
 
 
 def divide_axes(candidate: LayoutCandidate, slice_devices: int) -> dict[str, tuple[int, int]]:
@@ -137,20 +158,18 @@ def format_hybrid_mesh(candidate: LayoutCandidate) -> str:
 def _compare_rows(
     plan: LayoutPlan, winner: LayoutRow, second: LayoutRow, estimator: str
 ) -> list[LayoutDifference]:
-    """Compare the parts of the steps of two layouts, in the form that both have."""
-    both_compiled = winner.compiled is not None and second.compiled is not None
-    pair = (winner.compiled, second.compiled) if both_compiled else (winner.fused, second.fused)
+    """Compare the parts of the steps of two layouts with ranks, which have figures of one form."""
     has_pipeline = is_pipeline(winner.candidate) or is_pipeline(second.candidate)
     first_parts, second_parts = (
         _time_coarse_parts(figures) if has_pipeline else _time_step_parts(plan, figures, estimator)
-        for figures in pair
+        for figures in (winner.figures, second.figures)
         if figures is not None
     )
     differences = [
         LayoutDifference(part, first_parts.get(part, 0.0), second_parts.get(part, 0.0))
         for part in first_parts | second_parts
     ]
-    step_s = winner.fused.step_time_s if winner.fused else 0.0
+    step_s = winner.figures.step_time_s if winner.figures else 0.0
     differences = [d for d in differences if abs(d.next_s - d.winner_s) > MIN_DIFFERENCE * step_s]
     return sorted(differences, key=lambda d: -abs(d.next_s - d.winner_s))
 

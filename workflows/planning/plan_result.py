@@ -30,17 +30,22 @@ class LayoutFigures:
         form: ``fused`` or ``scheduled``, see ``studies.program_forms``.
         values: The figures of ``figures.ROW_FIGURES`` by their names; None for those unknown.
         program: The file of the program.
+        bubble_s: The part of ``exposed_comm_s`` in which a device waits for stages of a pipeline,
+            which no order of a program hides.
     """
 
     form: str
     values: Mapping[str, Any]
     program: str = ""
+    bubble_s: float = 0.0
 
     @classmethod
-    def from_row(cls, form: str, row: Mapping[str, Any], program: str = "") -> LayoutFigures:
+    def from_row(
+        cls, form: str, row: Mapping[str, Any], program: str = "", bubble_s: float = 0.0
+    ) -> LayoutFigures:
         """Take the figures from a row that may have more."""
         names = [name for figure in ROW_FIGURES for name in figure.row_names]
-        return cls(form, {name: row.get(name) for name in names}, program)
+        return cls(form, {name: row.get(name) for name in names}, program, bubble_s)
 
     @property
     def step_time_s(self) -> float:
@@ -56,6 +61,11 @@ class LayoutFigures:
         low_s, high_s = self.get("step_time_low_s"), self.get("step_time_high_s")
         return None if low_s is None or high_s is None else (low_s, high_s)
 
+    @property
+    def overlapped_step_s(self) -> float:
+        """The step time if compute hid all communication: without what is exposed of it."""
+        return self.step_time_s - (self.get("exposed_comm_s") or 0.0) + self.bubble_s
+
 
 @dataclass
 class LayoutRow:
@@ -68,8 +78,10 @@ class LayoutRow:
         bound: The lower bound of its step; None if there is none.
         fused: The figures of the program as hespas fuses it.
         compiled: The figures of the program as XLA compiles it, for the best layouts.
-        rank: The rank by step time, from 1; 0 without one. Compiled layouts rank before others.
-        on_front: Whether no other layout is better in time, memory and cost.
+        rank: The rank by step time, from 1; 0 without one. If XLA has compiled layouts, these alone
+            have ranks, because collectives of fused programs are all exposed.
+        on_front: Whether no other layout is better in time, memory and cost, of those that are
+            compiled as well, or are not either.
     """
 
     candidate: LayoutCandidate
@@ -86,6 +98,19 @@ class LayoutRow:
         """The figures of the layout, as compiled if it was."""
         return self.compiled or self.fused
 
+    @property
+    def best_case_s(self) -> float:
+        """The step time that the layout may have at best, in seconds.
+
+        That of the compiled program; without one, that of the fused program if compute hid all
+        communication; without one, the bound of its compute, or 0 if there is none.
+        """
+        if self.compiled is not None:
+            return self.compiled.step_time_s
+        if self.fused is not None:
+            return self.fused.overlapped_step_s
+        return self.bound.compute_s if self.bound else 0.0
+
     def to_json(self) -> dict[str, Any]:
         """Return the row as plain data."""
         figures = self.figures
@@ -98,6 +123,7 @@ class LayoutRow:
             "reason": self.reason or None,
             "on_front": self.on_front,
             "bound_s": self.bound.step_time_s if self.bound else None,
+            "best_case_s": self.best_case_s or None,
             "fused_step_time_s": self.fused.step_time_s if self.fused else None,
             **(figures.values if figures else {}),
             **({"form": figures.form, "program": figures.program} if figures else {}),
@@ -127,14 +153,16 @@ class LayoutPlan:
         node: The node.
         system: The system; None for one device.
         devices: The number of devices.
-        rows: The layouts: those with a rank first, then the others.
+        rows: The layouts: those with a rank first, then those that only hespas has fused, then
+            those without a step time.
         node_bytes: The memory of a device; None if unknown.
         differences: Why the winner is faster than the next layout, largest first.
         export_command: The command that exports the winner, or studies its pipeline.
         maxtext_flags: The keys of MaxText that make the same layout; () if it has none.
         partition_specs: The PartitionSpec of each argument of the winner.
         logical_axes: Over which axes of the winner each logical axis is divided; {} without rules.
-        warnings: What is doubtful about the request, one line each.
+        warnings: What is doubtful about the request and the winner, one line each.
+        verdict: Whether another layout may be faster than rank 1; "" if no layout is compiled.
         hybrid_mesh: The call of JAX that makes the mesh of the winner's devices; "" if they are in
             the order of their ids.
     """
@@ -151,6 +179,7 @@ class LayoutPlan:
     logical_axes: Mapping[str, str] = field(default_factory=dict)
     warnings: Sequence[str] = ()
     hybrid_mesh: str = ""
+    verdict: str = ""
 
     @property
     def winner(self) -> LayoutRow | None:
@@ -163,9 +192,19 @@ class LayoutPlan:
         return [row for row in self.rows if row.rank]
 
     @property
+    def fused_only(self) -> list[LayoutRow]:
+        """The layouts that fit and have no rank, because XLA has compiled others; fastest first."""
+        return [row for row in self.rows if row.status == "estimated" and not row.rank]
+
+    @property
     def front(self) -> list[LayoutRow]:
-        """The layouts on the Pareto front of time, memory and cost, fastest first."""
-        return [row for row in self.rows if row.on_front]
+        """The ranked layouts on the Pareto front of time, memory and cost, fastest first."""
+        return [row for row in self.ranked if row.on_front]
+
+    @property
+    def contenders(self) -> list[LayoutRow]:
+        """The layouts that XLA has not compiled, and that may be faster than a compiled winner."""
+        return list_contenders(self.rows)
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as plain data."""
@@ -174,6 +213,8 @@ class LayoutPlan:
             "system": self.system,
             "devices": self.devices,
             "node_bytes": self.node_bytes,
+            "verdict": self.verdict or None,
+            "contenders": len(self.contenders),
             "warnings": list(self.warnings),
             "differences": [vars(difference) for difference in self.differences],
             "export_command": self.export_command,
@@ -191,23 +232,52 @@ class LayoutPlan:
         # pyright sees this module under two paths and treats its classes as different.
         tables = build_plan_tables(self)  # pyright: ignore[reportArgumentType]
         warnings = [f"warning: {text}" for text in self.warnings]
-        return "\n\n".join([*map(format_plain_table, tables), *warnings])
+        verdict = [self.verdict] if self.verdict else []
+        return "\n\n".join([*map(format_plain_table, tables), *verdict, *warnings])
+
+
+def list_compiled(rows: Sequence[LayoutRow]) -> list[LayoutRow]:
+    """List the layouts that XLA has compiled and that fit the memory."""
+    return [row for row in rows if row.status == "estimated" and row.compiled is not None]
+
+
+def list_contenders(rows: Sequence[LayoutRow]) -> list[LayoutRow]:
+    """List the layouts whose best case is faster than the best compiled one; [] without one."""
+    compiled = list_compiled(rows)
+    best_s = min((row.best_case_s for row in compiled), default=0.0)
+    return [
+        row
+        for row in rows
+        if row.status in ("estimated", "pruned")
+        and row.compiled is None
+        and row.best_case_s < best_s
+    ]
 
 
 def rank_rows(rows: Sequence[LayoutRow]) -> list[LayoutRow]:
-    """Rank the estimated rows, mark the front, and sort: ranked rows, then others by bound."""
+    """Rank the rows, mark the fronts, and sort: ranked rows, fused ones, then others by bound.
+
+    Ranks compare figures of one form: of compiled programs if there are any, else of fused ones.
+    """
     estimated = [row for row in rows if row.status == "estimated"]
-    estimated.sort(key=lambda row: (row.compiled is None, _get_step_time_s(row)))
-    for rank, row in enumerate(estimated, 1):
+    compiled = list_compiled(rows)
+    fused = [row for row in estimated if row.compiled is None]
+    for group in (compiled, fused):
+        group.sort(key=_get_step_time_s)
+        points = [_list_front_values(row) for row in group]
+        for row, is_best in zip(group, find_front(points), strict=True):
+            row.on_front = is_best
+    for rank, row in enumerate(compiled or fused, 1):
         row.rank = rank
-    for row, is_best in zip(
-        estimated, find_front(list(map(_list_front_values, estimated))), strict=True
-    ):
-        row.on_front = is_best
     order = list(STATUSES)
     others = [row for row in rows if row.status != "estimated"]
-    others.sort(key=lambda row: (order.index(row.status), _get_bound_s(row)))
-    return [*estimated, *others]
+    # Those that came nearest to a rank are the first.
+    others.sort(
+        key=lambda row: (
+            order.index(row.status), row.compiled is None, row.fused is None, _get_bound_s(row)
+        )
+    )  # fmt: skip
+    return [*compiled, *fused, *others]
 
 
 def find_front(points: Sequence[Sequence[float]]) -> list[bool]:
@@ -230,9 +300,9 @@ def list_label_names(rows: Sequence[LayoutRow]) -> tuple[list[str], list[str]]:
 
 
 def _list_front_values(row: LayoutRow) -> list[float]:
-    """List the values of a row that a better one must not exceed, in the fused form of all."""
-    assert row.fused is not None
-    values = [row.fused.get(name) for name in FRONT_FIGURES]
+    """List the values of a row that a better one must not exceed."""
+    assert row.figures is not None
+    values = [row.figures.get(name) for name in FRONT_FIGURES]
     return [math.inf if value is None else value for value in values]
 
 

@@ -3,14 +3,19 @@
 Invariant: layouts are estimated in the order of their bounds, and no bound is above the estimate of
 its layout. So when the lowest bound that is left exceeds the N-th best step time, the N best
 layouts are known, and the others are pruned.
+
+XLA hides communication behind compute, which the estimates of fused programs do not. So layouts are
+compiled until no other could win: the best compiled step is at most that of each other layout
+without its exposed communication.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +42,8 @@ from hespas.workflows.planning.plan_result import (
     LayoutFigures,
     LayoutPlan,
     LayoutRow,
+    list_compiled,
+    list_contenders,
     rank_rows,
 )
 from hespas.workflows.planning.step_bounds import CommBounds, ComputeBounds, StepBound
@@ -54,19 +61,26 @@ Note = Callable[[str], None]
 FUSED = "fused"
 SPLIT = "linear"  # of a GPU, which runs kernels and synchronous collectives in program order
 BOUNDED_ESTIMATORS = ("calibrated", "roofline")  # whose times bounds are known not to exceed
-DEFAULT_COMPILE_COUNT = 2
+LEAST_COMPILED = 2  # so that the explanation of the winner compares compiled programs
+DEFAULT_COMPILE_MINUTES = 10.0
+REFUSED = "XLA does not compile it"
+MAX_FAILURES = 8  # layouts that XLA refuses, none compiled, after which no other is tried
 FIRST_BATCH = 4  # layouts of each worker that are estimated before the bounds are consulted again
 
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """How a plan is made; only ``estimator``, ``top`` and ``compile_count`` change its result.
+    """How a plan is made.
+
+    Only ``estimator``, ``top``, ``compile_count`` and ``compile_minutes`` change its result.
 
     Attributes:
         systems: System presets, patterns or folders to choose from; empty for the node's presets.
         estimator: The name of the estimator.
-        top: How many of the best layouts are found for certain.
-        compile_count: How many of the best layouts XLA compiles; None for 2 if it is installed.
+        top: How many of the best layouts are found for certain, of fused programs.
+        compile_count: How many of the best layouts XLA compiles; None for as many as tell which
+            one wins, if it is installed.
+        compile_minutes: The minutes after which XLA compiles no other layout, without a count.
         exhaustive: Whether every layout is estimated, whatever its bound.
         jobs: The number of worker processes.
         work_dir: The folder that keeps programs and sketches; "" for the default one.
@@ -78,6 +92,7 @@ class PlanOptions:
     estimator: str = "calibrated"
     top: int = 3
     compile_count: int | None = None
+    compile_minutes: float = DEFAULT_COMPILE_MINUTES
     exhaustive: bool = False
     jobs: int = 1
     work_dir: str = ""
@@ -107,6 +122,8 @@ def plan_layouts(
     """
     if options.top < 1:
         raise UsageError(f"the number of best layouts is {options.top}, less than 1")
+    if options.compile_minutes < 0:
+        raise UsageError(f"the minutes for compiling are {options.compile_minutes:g}, less than 0")
     node = configs.load_node(request.node)
     system = program_forms.choose_system(request.node, request.devices, options.systems)
     compile_count = count_compiles(options, request.node, note)
@@ -130,13 +147,13 @@ def plan_layouts(
         rows = search.bound_layouts(space)
         search.estimate_best(rows)
         search.compile_best(rows, compile_count)
-        ranked = rank_rows(rows)
-        warnings = programs.list_warnings()
+        warnings = [*programs.list_warnings(), *search.warnings]
         for warning in warnings:
             note(f"warning: {warning}")
         plan = LayoutPlan(
-            request.node, system, request.devices, ranked, node.memory_bytes, warnings=warnings
-        )
+            request.node, system, request.devices, rank_rows(rows), node.memory_bytes,
+            warnings=warnings, verdict=search.judge_rest(rows),
+        )  # fmt: skip
         if explain:
             plan = plan_explanation.explain_plan(plan, request, options.estimator, programs)
         return plan
@@ -195,8 +212,8 @@ def _enumerate_layouts(
     return layout_space.build_layout_space(request, interface, meshes, facts)
 
 
-def count_compiles(options: PlanOptions, node: str, note: Note) -> int:
-    """Return how many layouts XLA compiles.
+def count_compiles(options: PlanOptions, node: str, note: Note) -> int | None:
+    """Return how many layouts XLA compiles; None for as many as tell which one wins.
 
     Raises:
         HespasError: The number is requested, and XLA cannot compile for the node.
@@ -210,7 +227,7 @@ def count_compiles(options: PlanOptions, node: str, note: Note) -> int:
             raise HespasError(error.message, remedy="leave --compile out") from None
         note(f"note: no layout is compiled: {error.message}")
         return 0
-    return DEFAULT_COMPILE_COUNT if options.compile_count is None else options.compile_count
+    return options.compile_count
 
 
 @dataclass
@@ -223,6 +240,8 @@ class LayoutSearch:
     system: str | None
     programs: LayoutPrograms
     note: Note
+    warnings: list[str] = field(default_factory=list)
+    _has_ended: bool = False  # whether the time for compiling has
 
     def bound_layouts(self, space: LayoutSpace) -> list[LayoutRow]:
         """Bound the step and the memory of each layout, and return the rows."""
@@ -295,13 +314,105 @@ class LayoutSearch:
             return math.inf
         return heapq.nsmallest(self.options.top, times_s)[-1]
 
-    def compile_best(self, rows: Sequence[LayoutRow], count: int) -> None:
-        """Compile the best layouts by XLA, and estimate what it makes of them."""
-        estimated = [row for row in rows if row.status == "estimated" and row.fused]
-        best = heapq.nsmallest(count, estimated, key=lambda row: row.fused.step_time_s)  # type: ignore[union-attr]
-        if best:
-            self.note(f"XLA compiles the {format_count(len(best), 'best layout')}")
-            self.estimate_rows(best, program_forms.SCHEDULED)
+    def compile_best(self, rows: Sequence[LayoutRow], count: int | None) -> None:
+        """Compile the best layouts by XLA, and estimate what it makes of them.
+
+        Args:
+            rows: The layouts after ``estimate_best``.
+            count: How many layouts; None for all that may win, until the time for it has passed.
+        """
+        if count == 0:
+            return
+        if count is None:
+            limit = f"{self.options.compile_minutes:g} minutes"
+            self.note(f"XLA compiles layouts until no other could win, or {limit} have passed")
+        else:
+            self.note(f"XLA compiles the {format_count(count, 'best layout')}")
+        end_s = time.monotonic() + 60 * self.options.compile_minutes
+        while batch := self._select_next(rows, count):
+            if count is None and time.monotonic() >= end_s:
+                self._has_ended = True
+                break
+            form = FUSED if batch[0].fused is None else program_forms.SCHEDULED
+            self.estimate_rows(batch, form)
+        self._readmit_refused(rows)
+
+    def _select_next(self, rows: Sequence[LayoutRow], count: int | None) -> list[LayoutRow]:
+        """Select the layouts to estimate or to compile next: the fastest that are of interest."""
+        compiled_count = len(list_compiled(rows))
+        if not _has_compiled(rows) and len(_list_refused(rows)) >= MAX_FAILURES:
+            return []
+        size = self.options.jobs
+        if count is None and compiled_count >= LEAST_COMPILED:
+            left = list_contenders(rows)
+        else:
+            left = [row for row in rows if row.status == "estimated" and row.compiled is None]
+            left = left or [row for row in rows if row.status == "pruned"]
+        if count is not None:
+            size = min(size, count - compiled_count)
+        left.sort(key=_get_known_step_s)
+        if left and left[0].fused is None:
+            return [row for row in left if row.fused is None][: FIRST_BATCH * size]
+        return [row for row in left if row.fused is not None][:size]
+
+    def _readmit_refused(self, rows: Sequence[LayoutRow]) -> None:
+        """Rank layouts that XLA refused as fused programs, if it refused all that it tried."""
+        refused = _list_refused(rows)
+        if not refused or _has_compiled(rows):
+            return
+        self.warnings.append(
+            f"XLA compiled none of the {format_count(len(refused), 'layout')} that it tried, so "
+            f"that ranks are those of fused programs; {refused[0].reason}"
+        )
+        for row in refused:
+            row.status, row.reason = "estimated", ""
+
+    def judge_rest(self, rows: Sequence[LayoutRow]) -> str:
+        """Give each layout that is not compiled its reason; returns whether one of them may win.
+
+        Returns:
+            A sentence; "" if no layout was to be compiled, or XLA compiles none.
+        """
+        compiled = list_compiled(rows)
+        minutes = f"the {self.options.compile_minutes:g} minutes for compiling have passed"
+        resume = "The same command with more --compile-minutes continues."
+        if not compiled:
+            if not self._has_ended:
+                return ""
+            return (
+                f"No layout that fits is compiled yet, and the order of all is unknown: {minutes}. "
+                f"{resume}"
+            )
+        best_s = min(row.best_case_s for row in compiled)
+        contenders = list_contenders(rows)
+        for row in rows:
+            if row.status in ("estimated", "pruned") and row.compiled is None:
+                row.reason = self._describe_best_case(row, best_s)
+        if not contenders:
+            return (
+                "Rank 1 is the fastest: no other layout that fits takes less than "
+                f"{format_seconds(best_s)}, even if compute hid all of its communication."
+            )
+        could = f"{format_count(len(contenders), 'other')} could still be faster"
+        if self._has_ended:
+            return (
+                "Rank 1 is the fastest that is compiled, and the order of the rest is unknown: "
+                f"{could}, because {minutes}. {resume}"
+            )
+        return (
+            f"Rank 1 is the fastest that is compiled: {could}, because only a stated number of "
+            "layouts is compiled."
+        )
+
+    def _describe_best_case(self, row: LayoutRow, best_s: float) -> str:
+        """Describe what a layout that is not compiled may take at best."""
+        lacking = "not compiled" if row.fused else "not estimated"
+        may_win = row.best_case_s < best_s
+        relation = "less than" if may_win else "not less than"
+        return (
+            f"{lacking}; at best {format_seconds(row.best_case_s)}, without exposed "
+            f"communication, {relation} the {format_seconds(best_s)} of rank 1"
+        )
 
     def estimate_rows(self, rows: Sequence[LayoutRow], form: str) -> None:
         """Estimate layouts in a form, and set their status."""
@@ -326,11 +437,7 @@ class LayoutSearch:
             if isinstance(answer, HespasError):
                 self._record_failure(row, answer, form)
                 continue
-            figures = _read_pipeline_figures(answer, form)
-            if form == FUSED:
-                self._record_fused(row, figures, fits=answer["fits"])
-            else:
-                row.compiled = figures
+            self._record_figures(row, _read_pipeline_figures(answer, form), fits=answer["fits"])
 
     def _estimate_single_programs(self, rows: Sequence[LayoutRow], form: str) -> None:
         cells = [self._make_cell(row.candidate, form) for row in rows]
@@ -343,25 +450,24 @@ class LayoutSearch:
         for row, cell in zip(rows, cells, strict=True):
             if cell.error is not None:
                 self._record_failure(row, cell.error, form)
-            elif form == FUSED:
-                fits = cell.answer.get("memory.fits")
-                self._record_fused(row, _read_figures(cell, FUSED), fits=fits)
             else:
-                row.compiled = _read_figures(cell, form)
+                fits = cell.answer.get("memory.fits")
+                self._record_figures(row, _read_figures(cell, form), fits=fits)
 
     def _record_failure(self, row: LayoutRow, error: HespasError, form: str) -> None:
-        if form != FUSED:
-            self.note(f"note: not compiled: {error.message}")
-            return
         row.status = "failed"
-        row.reason = error.reason
+        row.reason = error.reason if form == FUSED else f"{REFUSED}: {error.reason}"
 
-    def _record_fused(self, row: LayoutRow, figures: LayoutFigures, *, fits: bool | None) -> None:
-        row.fused = figures
-        row.status = "estimated"
+    def _record_figures(self, row: LayoutRow, figures: LayoutFigures, *, fits: bool | None) -> None:
+        form = "as XLA compiles it, "
+        if figures.form == FUSED:
+            row.fused, form = figures, ""
+        else:
+            row.compiled = figures
+        row.status, row.reason = "estimated", ""
         if fits is False:
             row.status = "too large"
-            row.reason = self._describe_memory(figures.get("peak_bytes") or 0)
+            row.reason = form + self._describe_memory(figures.get("peak_bytes") or 0)
 
     def _make_cell(self, candidate: LayoutCandidate, form: str) -> StudyCell:
         request, per_host = self.request, 1
@@ -389,6 +495,23 @@ def _may_beat(row: LayoutRow, limit_s: float) -> bool:
     return row.bound is None or row.bound.step_time_s < limit_s
 
 
+def _list_refused(rows: Sequence[LayoutRow]) -> list[LayoutRow]:
+    """List the layouts that have an estimate, and that XLA could not compile."""
+    return [row for row in rows if row.status == "failed" and row.fused is not None]
+
+
+def _has_compiled(rows: Sequence[LayoutRow]) -> bool:
+    """Return whether XLA has compiled a layout, even if it does not fit the memory."""
+    return any(row.compiled is not None for row in rows)
+
+
+def _get_known_step_s(row: LayoutRow) -> float:
+    """Return the step time of the fused program, or its bound."""
+    if row.fused is not None:
+        return row.fused.step_time_s
+    return row.bound.step_time_s if row.bound else 0.0
+
+
 def _read_figures(cell: StudyCell, form: str) -> LayoutFigures:
     """Read the figures of a cell that has run."""
     return LayoutFigures.from_row(form, study_runner.make_figure_row(cell, form), cell.path)
@@ -396,5 +519,9 @@ def _read_figures(cell: StudyCell, form: str) -> LayoutFigures:
 
 def _read_pipeline_figures(answer: Figures, form: str) -> LayoutFigures:
     """Read the figures of a pipeline; the time of a device without compute includes its bubble."""
-    exposed_s = answer["step_time_s"] - answer["compute_s"]
-    return LayoutFigures.from_row(form, {**answer, "exposed_comm_s": exposed_s})
+    step_s, compute_s = answer["step_time_s"], answer["compute_s"]
+    # Without communication in its tasks, the whole schedule is shorter in this proportion.
+    overlapped_s = step_s * compute_s / (compute_s + answer["exposed_comm_s"])
+    exposed_s = step_s - compute_s
+    row = {**answer, "exposed_comm_s": exposed_s}
+    return LayoutFigures.from_row(form, row, bubble_s=overlapped_s - compute_s)

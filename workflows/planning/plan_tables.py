@@ -17,6 +17,8 @@ from hespas.workflows.planning.plan_result import (
 )
 
 SHOWN_ROWS = 10  # of each table
+COMPILED = ", as XLA compiles them"
+FUSED_ONLY = ", not compiled: every collective exposed"
 MAX_REASONS = 3  # examples of each status
 BAND = "step_time_band_s"  # the figure whose two ends rows have
 PARAMETERS = "params"  # the arrays of recipes that are listed
@@ -24,9 +26,14 @@ PARAMETERS = "params"  # the arrays of recipes that are listed
 
 def build_plan_tables(plan: LayoutPlan, shown: int = SHOWN_ROWS) -> list[TextTable]:
     """Build the tables of a plan; those without rows are left out."""
+    by_time, best = "Layouts by step time", "Best in time, memory and cost"
+    kind = COMPILED if plan.fused_only else ""
+    fused_front = [row for row in plan.fused_only if row.on_front]
     tables = [
-        _tabulate_ranked(plan, plan.ranked[:shown], "Layouts by step time"),
-        _tabulate_ranked(plan, plan.front, "Best in time, memory and cost"),
+        _tabulate_figures(plan, plan.ranked[:shown], by_time + kind),
+        _tabulate_figures(plan, plan.front, best + kind),
+        _tabulate_figures(plan, plan.fused_only[:shown], by_time + FUSED_ONLY),
+        _tabulate_figures(plan, fused_front[:shown], best + FUSED_ONLY),
         *list_explanation_tables(plan),
     ]
     return [table for table in tables if table.rows]
@@ -37,7 +44,7 @@ def list_explanation_tables(plan: LayoutPlan) -> list[TextTable]:
     return [_tabulate_differences(plan), _tabulate_excluded(plan), _tabulate_recipe(plan)]
 
 
-def _tabulate_ranked(plan: LayoutPlan, rows: Sequence[LayoutRow], title: str) -> TextTable:
+def _tabulate_figures(plan: LayoutPlan, rows: Sequence[LayoutRow], title: str) -> TextTable:
     """Tabulate rows with figures: what distinguishes them, and the figures that are known."""
     axes, options = list_label_names(plan.rows)
     columns = [
@@ -45,20 +52,23 @@ def _tabulate_ranked(plan: LayoutPlan, rows: Sequence[LayoutRow], title: str) ->
         for figure in list_figures("plan")
         if any(get_value(row.figures, figure) is not None for row in rows)
     ]
+    shows_best_case = not any(row.rank for row in rows)
     lines = [
         [
-            str(row.rank),
+            str(row.rank or "-"),
             *(row.candidate.format_axis(name) for name in axes),
             *(row.candidate.options.get(name, "-") for name in options),
             *(figure.format_cell(get_value(row.figures, figure)) for figure in columns),
             _format_margin(plan, row.figures),
+            *([format_seconds(row.best_case_s)] if shows_best_case else []),
             row.figures.form if row.figures else "",
         ]
         for row in rows
     ]
     where = ", ".join(filter(None, (title, plan.node, f"{plan.devices} devices", plan.system)))
     headers = [figure.column_title for figure in columns]
-    names = ["rank", *axes, *options, *headers, "margin", "form"]
+    best_case = ["at best"] if shows_best_case else []
+    names = ["rank", *axes, *options, *headers, "margin", *best_case, "form"]
     return TextTable(where, lines, names, 0)
 
 
@@ -96,17 +106,17 @@ def _format_signed(time_s: float, plus: str = "") -> str:
 
 
 def _tabulate_excluded(plan: LayoutPlan) -> TextTable:
-    """Tabulate the layouts without a rank: their number by status, and some reasons."""
+    """Tabulate the layouts without a step time that counts: some of each status, and reasons."""
     lines = []
     groups: dict[RowStatus, list[LayoutRow]] = {}
     for row in plan.rows:
-        if not row.rank:
+        if row.status != "estimated":
             groups.setdefault(row.status, []).append(row)
     for status, rows in groups.items():
         lines += [[status, describe_layout(plan, row), row.reason] for row in rows[:MAX_REASONS]]
         if len(rows) > MAX_REASONS:
             lines.append([status, f"and {len(rows) - MAX_REASONS} more", ""])
-    return TextTable("Layouts without a rank", lines, ["status", "layout", "reason"], 3)
+    return TextTable("Layouts that are left out", lines, ["status", "layout", "reason"], 3)
 
 
 def describe_layout(plan: LayoutPlan, row: LayoutRow) -> str:
