@@ -331,10 +331,10 @@ def _build_compiled_form(request: FormRequest) -> ProgramForm:
     options |= collect_compile_options(request)
     order = "scheduled" if options["stage"] == "scheduled" else "not scheduled"
     kind = "asynchronous" if options[ASYNC_OPTION] == "keep" else "serial"
-    given = f"; xla-optimize: {request.xla_options}" if request.xla_options else ""
+    option_text = f"; xla-optimize: {request.xla_options}" if request.xla_options else ""
     return ProgramForm(
         (_build_step(XlaOptimizePass.name, options),),
-        f"compiled by XLA for {name}: {order}, with {kind} collectives{given}",
+        f"compiled by XLA for {name}: {order}, with {kind} collectives{option_text}",
     )
 
 

@@ -70,7 +70,7 @@ def build_parser() -> CommandParser:
         "--overlap", choices=("xla", "none"),
         help="as in hespas run, for programs that XLA compiles: the start default, or training "
         "cases in the form scheduled. xla: collectives alongside compute as XLA plans them "
-        "(default); none: every collective is serial",
+        "(default); none: serial collectives",
     )  # fmt: skip
     add(
         "--xla-optimize", metavar="OPTIONS",
