@@ -69,8 +69,8 @@ def build_parser() -> CommandParser:
     add(
         "--overlap", choices=("xla", "none"),
         help="as in hespas run, for programs that XLA compiles: the start default, or training "
-        "cases in the form scheduled. xla: collectives alongside compute as XLA plans them "
-        "(default); none: serial collectives",
+        "cases in the form scheduled. With xla (default), collectives run alongside compute as XLA "
+        "plans them; with none, they are serial",
     )  # fmt: skip
     add(
         "--xla-optimize", metavar="OPTIONS",
