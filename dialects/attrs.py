@@ -494,7 +494,8 @@ PLAIN: dict[str, PlainAttr] = {
         "module",
         "dictionary of figures that the exporter knows, summed over all devices: parameters, "
         "tokens_per_step, images_per_step, flops_per_step (each an i64 or f64); and strings, such "
-        "as optimised_for, the target of xla-optimize, and flops_per_step_source, how the "
+        "as optimised_for, the target of xla-optimize, scheduler, which scheduler of XLA:GPU made "
+        "the order of the program (latency-hiding, or memory), and flops_per_step_source, how the "
         "operations of the model were found",
     ),
 }

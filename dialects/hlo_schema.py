@@ -128,6 +128,7 @@ MESSAGES = {
         MessageField(3, "string", "source_file"),
         MessageField(4, "int32", "source_line"),
         MessageField(15, "int32", "stack_frame_id"),
+        MessageField(16, "string", "scheduling_name"),
         MessageField(18, "int32", "source_column"),
     ),
     "Window": (_many(1, "WindowDimension", "dimensions"),),

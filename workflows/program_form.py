@@ -9,7 +9,7 @@ program has been read.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from hespas import configs
@@ -23,15 +23,19 @@ from hespas.passes import registry
 from hespas.passes.base import Pass, build_pass
 from hespas.passes.compile.compiler_process import DEVICES_PER_HOST
 from hespas.passes.compile.hlo_origin import PARTITIONED_BY, SCHEDULED_BY
-from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR
+from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR, XlaOptimizePass
+from hespas.passes.pipeline import parse_options
 from hespas.passes.prepare.census import collect_census
 from hespas.passes.prepare.input_check import check_input_form
 from hespas.support.errors import HespasError, UsageError
 from hespas.workflows.fusible_ops import has_fusible_pair, list_rewritten_ops
 
 XLA, FUSE, AS_IS = "xla", "fuse", "as-is"
-SCHEDULED_OPTIONS = {"stage": "scheduled", "async-collectives": "keep"}
+ASYNC_OPTION = "async-collectives"
+SCHEDULED_OPTIONS = {"stage": "scheduled", ASYNC_OPTION: "keep"}
 """The options of ``xla-optimize`` for the program that runs, with the overlap that XLA plans."""
+OVERLAP_OPTIONS = {"xla": {ASYNC_OPTION: "keep"}, "none": {ASYNC_OPTION: "remove"}}
+"""The options of ``xla-optimize`` by the overlap that a run asks for."""
 _FUSED_INSTEAD = (
     "hespas fuses the program, and what XLA would add is missing: its order of kernels, "
     "collectives alongside compute, combined collectives, and calls of libraries"
@@ -50,6 +54,8 @@ class FormRequest:
         estimates_real_times: Whether the estimator predicts real times.
         host_devices: The maximum number of devices of a host.
         otherwise: The form by default where XLA is not asked; ``fuse`` or ``as-is``.
+        xla_options: Options of ``xla-optimize`` as text; None if there are none.
+        overlap: A key of ``OVERLAP_OPTIONS``; None for the default.
     """
 
     form: str | None = AS_IS
@@ -57,6 +63,14 @@ class FormRequest:
     estimates_real_times: bool = False
     host_devices: int = DEVICES_PER_HOST
     otherwise: str = AS_IS
+    xla_options: str | None = None
+    overlap: str | None = None
+
+    @property
+    def compile_flags(self) -> str:
+        """The options of a run that concern XLA, as a message names them; "" if there are none."""
+        flags = {"'xla_optimize'": self.xla_options, "'overlap'": self.overlap}
+        return " and ".join(name for name, value in flags.items() if value is not None)
 
     @functools.cached_property
     def target_node(self) -> NodeSpec:
@@ -126,7 +140,32 @@ def inspect_program(module: ir.Module) -> ProgramState:
 
 
 def choose_program_form(state: ProgramState, request: FormRequest) -> ProgramForm:
-    """Choose the form of a program."""
+    """Choose the form of a program.
+
+    Raises:
+        UsageError: There are options for XLA, and XLA does not compile the program.
+        HespasError: There is no such node.
+    """
+    form = _choose_form(state, request)
+    if not request.compile_flags:
+        return form
+    if not isinstance(next(iter(form.steps), None), XlaOptimizePass):
+        if form.warning and not state.optimisation:  # the compiler is missing
+            return _build_compiled_form(request)
+        raise UsageError(
+            f"{request.compile_flags}: this is for a program that XLA compiles, and this one is "
+            f"taken {form.description}",
+            remedy="" if state.optimisation else _suggest_compiled_form(request),
+        )
+    return replace(form, fallback=None)
+
+
+def _suggest_compiled_form(request: FormRequest) -> str:
+    is_known = request.target_node.vendor in _COMPILERS
+    return "the form xla compiles it" if is_known else ""
+
+
+def _choose_form(state: ProgramState, request: FormRequest) -> ProgramForm:
     if request.form == XLA:
         return _build_as_is_form(state) if state.optimisation else _build_compiled_form(request)
     if request.form == FUSE:
@@ -134,6 +173,38 @@ def choose_program_form(state: ProgramState, request: FormRequest) -> ProgramFor
     if request.form == AS_IS or not state.is_raw:
         return _build_as_is_form(state)
     return _choose_default_form(state, request)
+
+
+def check_compile_options(request: FormRequest) -> None:
+    """Check the options for XLA before the program is read.
+
+    Raises:
+        UsageError: The form does not compile, or an option of ``xla-optimize`` is wrong.
+    """
+    if not request.compile_flags:
+        return
+    if request.form in (FUSE, AS_IS):
+        raise UsageError(
+            f"{request.compile_flags}: this is for a program that XLA compiles, and 'form' is "
+            f"{request.form}",
+            remedy=_suggest_compiled_form(request),
+        )
+    _build_step(XlaOptimizePass.name, collect_compile_options(request))
+
+
+def collect_compile_options(request: FormRequest) -> dict[str, str | bool]:
+    """Return the options of ``xla-optimize`` that a run asks for; raises UsageError."""
+    options = parse_options(request.xla_options or "")
+    overlap = OVERLAP_OPTIONS[request.overlap] if request.overlap else {}
+    for name, value in overlap.items():
+        if options.get(name, value) != value:
+            raise UsageError(
+                f"'overlap' {request.overlap} is {name}={value}, but 'xla_optimize' has "
+                f"{name}={options[name]}"
+            )
+    if "target" in options:
+        raise UsageError("'xla_optimize' has a target, which is that of the node")
+    return {**options, **overlap}
 
 
 def describe_optimisation(module: ir.Module) -> str:
@@ -247,7 +318,7 @@ def _build_compiled_form(request: FormRequest) -> ProgramForm:
 
     node = request.target_node
     target = compile_targets.find_node_target(node) or node.name
-    options = {"target": target, **SCHEDULED_OPTIONS}
+    options: dict[str, str | bool] = {"target": target, **SCHEDULED_OPTIONS}
     if target in compile_targets.list_target_presets():
         nearest = compile_targets.load_compile_target(target).nearest
     else:
@@ -257,11 +328,15 @@ def _build_compiled_form(request: FormRequest) -> ProgramForm:
     name = target if target == node.name else f"{target}, the nearest target to {node.name}"
     if nearest:
         name += f" (XLA has no description of it; the nearest is that of {nearest})"
+    options |= collect_compile_options(request)
+    order = "scheduled" if options["stage"] == "scheduled" else "not scheduled"
+    kind = "asynchronous" if options[ASYNC_OPTION] == "keep" else "serial"
+    option_text = f"; xla-optimize: {request.xla_options}" if request.xla_options else ""
     return ProgramForm(
-        (_build_step("xla-optimize", options),),
-        f"compiled by XLA for {name}: scheduled, with asynchronous collectives",
+        (_build_step(XlaOptimizePass.name, options),),
+        f"compiled by XLA for {name}: {order}, with {kind} collectives{option_text}",
     )
 
 
-def _build_step(name: str, options: dict[str, str]) -> Pass:
+def _build_step(name: str, options: Mapping[str, str | bool]) -> Pass:
     return build_pass(registry.load_pass_class(name), dict(options))

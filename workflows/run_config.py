@@ -137,6 +137,18 @@ class RunConfig(BaseModel):
         "(calibrated) use xla for NVIDIA GPUs, TPUs and programs that XLA has not optimised; where "
         "XLA cannot compile for the node fuse, or as-is for TPUs, with a warning; otherwise as-is",
     )
+    overlap: Literal["xla", "none"] | None = Field(
+        default=None,
+        description="collectives alongside compute in a program that XLA compiles: xla, as XLA "
+        "plans it (by default); none disables XLA's latency-hiding scheduler and asynchronous "
+        "collectives, so that every collective is serial (the option async-collectives=remove of "
+        "xla-optimize, with the split linear; a TPU keeps the order of its compiler)",
+    )
+    xla_optimize: Annotated[str | None, Flag("OPTIONS", separator=" ")] = Field(
+        default=None,
+        description="options of the pass xla-optimize for a program that XLA compiles, such as "
+        "preset=NAME, disable=PASS or flags='--xla_...', separated by spaces",
+    )
     fuse: bool = Field(default=False, description="the same as --form fuse")
     estimator: Annotated[str, Flag("NAME")] = Field(
         default="calibrated", description="the estimator of the regions, such as roofline"

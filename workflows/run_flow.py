@@ -22,6 +22,7 @@ from hespas.passes import pipeline
 from hespas.passes.annotate.traverse import Annotation
 from hespas.passes.base import Pass, PassRun
 from hespas.passes.compile.compiler_estimates import MEMORY_FACT
+from hespas.passes.compile.hlo_origin import SCHEDULER
 from hespas.passes.emit.emit_chakra import (
     EmitChakraPass,
     EmittedTraces,
@@ -288,6 +289,7 @@ def summarise_run(
         system=plan.system,
         network_settings=plan.network_settings,
         form=outcome.form,
+        scheduler=str(facts.get(SCHEDULER, "")),
         split=split.strategy + ("-merge" if split.merge else ""),
         emitted=emitted,
         warnings=[],

@@ -26,9 +26,10 @@ from hespas.support.folder_manifest import OutputSet
 from hespas.support.output_file import check_writable_file
 from hespas.support.output_folder import check_writable_folder
 from hespas.workflows.network_settings import NetworkSettings
-from hespas.workflows.program_form import FUSE, FormRequest
+from hespas.workflows.program_form import FUSE, FormRequest, check_compile_options
 from hespas.workflows.run_config import MEASURING, STEP, RunConfig
 
+LINEAR = "linear"
 # The traces and results of a run. They are the same set as the traces of ``emit-chakra`` alone, so
 # that new traces never lie beside the results of old ones.
 RUN_FILES = OutputSet(
@@ -144,12 +145,16 @@ def request_program_form(config: RunConfig) -> FormRequest:
     if config.fuse and config.form not in (None, FUSE):
         raise UsageError(f"'fuse' is the form fuse, but 'form' is {config.form}")
     system = load_system(config.system)
-    return FormRequest(
+    request = FormRequest(
         FUSE if config.fuse else config.form,
         config.node,
         _estimates_real_times(config),
         system.npus_count[0] if system else DEVICES_PER_HOST,
+        xla_options=config.xla_optimize,
+        overlap=config.overlap,
     )
+    check_compile_options(request)
+    return request
 
 
 def check_run_folder(output: str, timeline: str | None = None) -> None:
@@ -182,11 +187,22 @@ def select_split(config: RunConfig) -> str:
     """Return the configured split, or the one that suits the estimator.
 
     A GPU runs its kernels and its synchronous collectives in program order, which is ``linear``.
-    Lower bounds use ``individual-merge``, the best that the data dependencies allow.
+    Lower bounds use ``individual-merge``, the best that the data dependencies allow, unless
+    collectives are to be serial.
+
+    Raises:
+        UsageError: Collectives are to be serial, and the split takes them out of their order.
     """
+    is_serial = config.overlap == "none"
+    if is_serial and config.split not in (None, LINEAR):
+        raise UsageError(
+            f"'overlap' none keeps collectives in the order of the program, but 'split' is "
+            f"{config.split}",
+            remedy=f"the split {LINEAR} does so",
+        )
     if config.split is not None:
         return config.split
-    return "linear" if _estimates_real_times(config) else "individual-merge"
+    return LINEAR if is_serial or _estimates_real_times(config) else "individual-merge"
 
 
 def _estimates_real_times(config: RunConfig) -> bool:

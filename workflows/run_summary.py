@@ -35,6 +35,7 @@ class RunSummary:
         target: The node, the number of devices, and the provenance of the constants.
         system: The network; None if there is none.
         form: The form of the program: compiled by XLA, fused by hespas, or as it was read.
+        scheduler: The scheduler of XLA:GPU that ordered the program; "" if it is not known.
         split: The split strategy.
         emitted: The traces and statistics.
         warnings: Everything that makes the result less certain.
@@ -61,6 +62,7 @@ class RunSummary:
     timeline: str | None = None
     measured: MeasureStatistics | None = None
     memory: MemoryAttr | None = None
+    scheduler: str = ""
     memory_plan: Mapping[str, int] = field(default_factory=dict)
     node: NodeSpec | None = None
     work: StepWork = field(default_factory=StepWork)
@@ -218,6 +220,7 @@ def to_summary_json(summary: RunSummary) -> dict[str, Any]:
         "system": summary.system.name if summary.system else None,
         "network": summary.network_settings.model_dump(),
         "form": summary.form,
+        "scheduler": summary.scheduler or None,
         "split": summary.split,
         "output": str(summary.emitted.folder),
         "compute_s_by": {

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from hespas.configs.system_spec import SystemSpec
 from hespas.dialects.attrs import TargetAttr
+from hespas.passes.compile.hlo_origin import IN_MEMORY_ORDER, LATENCY_HIDING
 from hespas.support.text_tables import (
     TextRow,
     TextTable,
@@ -18,6 +19,10 @@ from hespas.workflows.figures import COMPUTE, STEP, get_figure, list_figures
 from hespas.workflows.run_summary import TABLES, RunSummary, sum_collectives, to_summary_json
 
 SHOWN = 8  # rows of a table
+_SCHEDULERS = {
+    LATENCY_HIDING: "XLA's latency-hiding scheduler",
+    IN_MEMORY_ORDER: "XLA's schedule, made without its latency-hiding scheduler",
+}
 
 
 def build_summary_tables(summary: RunSummary, *, show_files: bool = True) -> list[TextTable]:
@@ -177,6 +182,9 @@ def _build_serial_rows(summary: RunSummary) -> list[TextRow]:
     if not summary.hidden_s:
         return []
     scheduler = "XLA's scheduler" if "XLA" in summary.form else "the order of the program"
+    scheduler = _SCHEDULERS.get(summary.scheduler, scheduler)
+    if summary.split != "linear":  # regions run as soon as their operands are there
+        scheduler = f"what data dependencies allow (split {summary.split})"
     hidden = f"{format_seconds(summary.hidden_s)} of communication are hidden by {scheduler}"
     return [("serial", f"{format_seconds(summary.figures['serial_step_s'])}: {hidden}")]
 

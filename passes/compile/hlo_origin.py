@@ -9,6 +9,8 @@ from hespas.passes.compile.hlo_program import HloInstruction, HloProgram, Shape
 
 SCHEDULED_BY = "scheduled_by"  # the fact that names the compiler whose schedule a program has
 PARTITIONED_BY = "partitioned_by"  # the fact of a program that XLA has partitioned, not scheduled
+SCHEDULER = "scheduler"  # the fact that names the scheduler of XLA:GPU that made the schedule
+LATENCY_HIDING, IN_MEMORY_ORDER = "latency-hiding", "memory"
 TPU, GPU, CPU, UNKNOWN = "XLA:TPU", "XLA:GPU", "XLA:CPU", "XLA"
 _PARTITIONED_NAME = re.compile(r"_spmd(\.\d+)*$")  # of the entry, by XLA's partitioner
 # Fields of the configurations that a compiler attaches to instructions.
@@ -25,6 +27,15 @@ def find_compiler(program: HloProgram) -> str:
         if any(field in one.backend_config for one in instructions for field in fields):
             return compiler
     return UNKNOWN
+
+
+def has_latency_hiding_schedule(program: HloProgram) -> bool:
+    """Return whether XLA:GPU's latency-hiding scheduler has ordered a program.
+
+    The passes of that scheduler end with one that writes the name of each instruction into its
+    metadata; no other pass does.
+    """
+    return any(one.metadata.scheduling_name for one in program.iterate_instructions())
 
 
 def is_partitioned(program: HloProgram) -> bool:

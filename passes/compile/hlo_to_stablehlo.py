@@ -39,7 +39,12 @@ def convert_hlo_to_stablehlo(proto: bytes, *, scheduled: bool = False) -> bytes:
     """
     program = HloProgram(proto)
     replace_async_collectives(program)
-    return _encode_module(_import_program(program, make_context(), keep_schedule=scheduled))
+    module = _import_program(program, make_context(), keep_schedule=scheduled)
+    if scheduled and hlo_origin.find_compiler(program) == hlo_origin.GPU:
+        hides_latency = hlo_origin.has_latency_hiding_schedule(program)
+        scheduler = hlo_origin.LATENCY_HIDING if hides_latency else hlo_origin.IN_MEMORY_ORDER
+        write_program_facts(module, {hlo_origin.SCHEDULER: scheduler})
+    return _encode_module(module)
 
 
 def import_hlo(proto: bytes, context: ir.Context) -> ir.Module:
@@ -76,7 +81,11 @@ def import_hlo(proto: bytes, context: ir.Context) -> ir.Module:
             write_stated_count(module, name, count)
     if is_partitioned:
         fact = hlo_origin.SCHEDULED_BY if program.is_scheduled else hlo_origin.PARTITIONED_BY
-        write_program_facts(module, {**read_program_facts(module), fact: compiler})
+        facts = {**read_program_facts(module), fact: compiler}
+        if program.is_scheduled and hlo_origin.has_latency_hiding_schedule(program):
+            # An older XLA leaves no trace of its scheduler, so that its absence says nothing.
+            facts[hlo_origin.SCHEDULER] = hlo_origin.LATENCY_HIDING
+        write_program_facts(module, facts)
     return module
 
 

@@ -16,6 +16,8 @@ INEXPRESSIBLE = ("gpu-reduce-scatter-combiner", "collective-permute-combiner", "
 # depends on its choices: tile sizes, and algorithms of libraries.
 AUTOTUNER = "autotuner"
 ASYNC_PASS = "async-collective-conversion"
+LATENCY_HIDING_PASS = "latency-hiding-scheduler"
+LATENCY_HIDING_FLAG = "--xla_gpu_enable_latency_hiding_scheduler"
 PARTITIONER = ("spmd-partitioning", "spmd-partitioner", "spmd_partitioner")
 
 
@@ -45,6 +47,12 @@ def split_xla_flags(text: str) -> list[str]:
         if not flag.startswith("--"):
             raise UsageError(f"xla-optimize: '{flag}' is not an XLA flag: these start with --xla_")
     return flags
+
+
+def is_flag_off(flags: list[str], name: str) -> bool:
+    """Return whether flags turn one off; XLA uses the last of each."""
+    values = [value for flag, _, value in (one.partition("=") for one in flags) if flag == name]
+    return bool(values) and values[-1].lower() in ("false", "0")
 
 
 def join_xla_flags(flags: list[str], disabled: list[str]) -> str:

@@ -27,6 +27,7 @@ from hespas.passes.compile.compiler_process import (
     CompileRequest,
     compile_module,
 )
+from hespas.passes.compile.hlo_origin import LATENCY_HIDING, SCHEDULER
 from hespas.passes.optimize import xla_flags as xla
 from hespas.passes.optimize.compiler_input import prepare_for_compiler
 from hespas.passes.prepare.call_inlining import warn_of_unfused_composites
@@ -70,7 +71,11 @@ class XlaOptimizePass(Pass):
         "hlo",
         "hlo: optimised, not scheduled; scheduled: every kernel in its order (TPUs: always)",
     )
-    async_collectives: str = option("remove", "keep or remove asynchronous collectives")
+    async_collectives: str = option(
+        "remove",
+        "keep: asynchronous collectives as XLA plans them; remove: every collective is serial, and "
+        "XLA's latency-hiding scheduler is disabled on GPUs",
+    )
     triton_gemm: bool = option(True, "use Triton for matrix products; false: cuBLAS where possible")
     autotune: bool = option(False, "let XLA choose kernels by its tables; it cannot measure")
     disable: str = option("", "passes of XLA to disable, separated by commas")
@@ -107,7 +112,9 @@ class XlaOptimizePass(Pass):
         if target.tpu is not None:
             attach_compiler_estimates(module, target.tpu.clock_ghz)
         plan = name_memory_facts(answer.memory_plan)
-        write_program_facts(module, {**facts, **plan, OPTIMISED_FOR: target.name})
+        schedule = read_program_facts(answer.module)
+        self._warn_of_ignored_flag(schedule.get(SCHEDULER), run)
+        write_program_facts(module, {**facts, **schedule, **plan, OPTIMISED_FOR: target.name})
         if self.keep_hlo:
             self._write_hlo_text(answer)
         return XlaOptimization(target.name, compilation.device_count, time.monotonic() - start)
@@ -167,13 +174,8 @@ class XlaOptimizePass(Pass):
 
         Those of a TPU are libtpu's, which disable no passes.
         """
-        from hespas.configs import compile_targets
-
         disabled = [name.strip() for name in self.disable.split(",")]
-        user_flags = [
-            *(compile_targets.read_xla_flags(self.preset) if self.preset else []),
-            *xla.split_xla_flags(self.flags),
-        ]
+        user_flags = self._list_user_flags()
         if target.tpu is not None:
             if any(disabled):
                 raise UsageError("xla-optimize: option 'disable' is not for TPUs")
@@ -191,9 +193,30 @@ class XlaOptimizePass(Pass):
         disabled += xla.INEXPRESSIBLE
         if self.async_collectives == "remove":
             hespas_flags.append("--xla_gpu_disable_async_collectives=ALLCOLLECTIVES")
-            hespas_flags.append("--xla_gpu_enable_latency_hiding_scheduler=false")
-            disabled.append(xla.ASYNC_PASS)
+            disabled += [xla.ASYNC_PASS, xla.LATENCY_HIDING_PASS]
         return xla.join_xla_flags([*hespas_flags, *user_flags], disabled)
+
+    def _list_user_flags(self) -> list[str]:
+        """List the flags of the preset, then those of the option ``flags``."""
+        from hespas.configs import compile_targets
+
+        preset_flags = compile_targets.read_xla_flags(self.preset) if self.preset else []
+        return [*preset_flags, *xla.split_xla_flags(self.flags)]
+
+    def _warn_of_ignored_flag(self, scheduler: object, run: PassRun) -> None:
+        """Warn if the latency-hiding scheduler has run although its flag is off.
+
+        XLA:GPU runs it from Hopper on whatever the flag says.
+        """
+        if scheduler == LATENCY_HIDING and xla.is_flag_off(
+            self._list_user_flags(), xla.LATENCY_HIDING_FLAG
+        ):
+            run.warn(
+                f"the flag {xla.LATENCY_HIDING_FLAG.removeprefix('--')}=false has no effect: this "
+                "XLA has used its latency-hiding scheduler all the same; it is disabled by "
+                f"disable={xla.LATENCY_HIDING_PASS}, or by async-collectives=remove (--overlap "
+                "none of hespas run), which keeps every collective serial too"
+            )
 
     def _to_compile_error(
         self, module: ir.Module, target: str, why: str, *, uses_gpu_plugin: bool

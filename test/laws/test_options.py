@@ -56,6 +56,7 @@ VALUES: Mapping[str, tuple[Any, ...]] = {
     "roofline.hbm_power_share": (0.5,),
     "roofline.tdp": (300.0,),
     "calibrated.attention": ("flash-attention-2",),
+    "xla_optimize": ("async-collectives=remove",),
     "systolic.array": ("TPUv6e",),
     "systolic.rows": (64,),
     "systolic.columns": (64,),
@@ -64,6 +65,9 @@ VALUES: Mapping[str, tuple[Any, ...]] = {
 MORE: Mapping[str, Values] = {  # what an option or a setting needs beside it
     "estimator=systolic": {"node": "TPUv5e"},
     "fuse=True": {"form": None},
+    "overlap=xla": {"form": "xla"},
+    "overlap=none": {"form": "xla"},
+    "xla_optimize=async-collectives=remove": {"form": "xla"},
     "roofline.tdp": {"hbm-power-share": 0.4},
 }
 # What is not of the estimate: settings of a cell, and files of a result.
@@ -82,10 +86,13 @@ BODY = [
 ]  # fmt: skip
 FUNCTIONS = [[("op", "dot_general"), ("op", "maximum")]]
 GAP_OPTIONS = ("keep_going", "kernel_cost")  # they concern ops without a cost
-FORM_OPTIONS = ("form", "fuse")  # XLA's compiler reads no asynchronous ops of StableHLO
+COMPILE_OPTIONS = ("overlap", "xla_optimize")  # they need the form xla
+# XLA's compiler reads no asynchronous ops of StableHLO.
+FORM_OPTIONS = ("form", "fuse", *COMPILE_OPTIONS)
 # Values that change nothing here, although the option is handed on.
 NO_EFFECT = {
     "split=linear": "the default of estimators of real times",
+    "overlap=xla": "the default",
     "network_model=flows": "as above",
     "between_hosts=nccl": "as above",
     "roofline.compiler_estimates=True": "it needs a program that XLA:TPU has compiled",
@@ -228,7 +235,8 @@ def test_options_have_an_effect(tmp_path: Path) -> None:
     without_effect = []
     for case in list_cases():
         others = [name for name in case.options if name not in (case.option, "setting")]
-        options = {name: case.options[name] for name in others} if "." in case.option else BASE
+        is_nested = "." in case.option or case.option in COMPILE_OPTIONS
+        options = {name: case.options[name] for name in others} if is_nested else BASE
         default = OptionCase(case.option, "", dict(options))
         run = run_by_command(case, tmp_path)
         assert "error" not in run, (case.title, run)

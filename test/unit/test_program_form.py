@@ -14,6 +14,7 @@ from hespas import configs
 from hespas.dialects import xla
 from hespas.dialects.attr_codec import write_program_facts
 from hespas.dialects.xla import find_gpu_library
+from hespas.passes.optimize.xla_optimize import XlaOptimizePass
 from hespas.support.errors import UsageError
 from hespas.tools import hespas
 from hespas.tools.console_scripts import run_tool_main
@@ -254,6 +255,117 @@ def test_fuse_is_a_form():
     assert build_run_plan(RunConfig(mlir="p.mlir", fuse=True)).form.form == "fuse"
     with pytest.raises(UsageError, match="'form' is xla"):
         build_run_plan(RunConfig(mlir="p.mlir", fuse=True, form="xla"))
+
+
+@pytest.mark.usefixtures("compiler")
+def test_the_compiler_gets_the_options_of_a_run():
+    options = 'disable="dot-merger,b" triton-gemm=false'
+    config = RunConfig(mlir="p.mlir", node="H100_80GB", overlap="none", xla_optimize=options)
+    form = choose_program_form(RAW, build_run_plan(config).form)
+    (step,) = form.steps
+    assert isinstance(step, XlaOptimizePass)
+    assert (step.async_collectives, step.stage) == ("remove", "scheduled")
+    assert (step.disable, step.triton_gemm) == ("dot-merger,b", False)
+    assert "with serial collectives; xla-optimize: disable=" in form.description
+    assert form.fallback is None
+
+
+@pytest.mark.parametrize("values", [{"overlap": "none"}, {"overlap": "xla"}, {"xla_optimize": ""}])
+def test_options_for_xla_need_a_form_that_compiles(values, monkeypatch):
+    monkeypatch.setattr(xla, "find_gpu_library", lambda: None)
+    for form in ({"form": "fuse"}, {"form": "as-is"}, {"fuse": True}):
+        with pytest.raises(UsageError, match="a program that XLA compiles, and 'form' is"):
+            build_run_plan(RunConfig(mlir="p.mlir", node="H100_80GB", **form, **values))
+
+    def choose(state: ProgramState, **options: str):
+        config = RunConfig(mlir="p.mlir", **{"node": "H100_80GB", **options}, **values)
+        return choose_program_form(state, build_run_plan(config).form)
+
+    optimised = ProgramState("optimised by XLA for A100_SXM_40GB", False, False)
+    for state, options in (
+        (optimised, {}), (optimised, {"form": "xla"}), (RAW, {"estimator": "roofline"}),
+        (RAW, {"node": "MI300X"}),
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match="this one is taken as it is"):
+            choose(state, **options)
+    # Without its compiler there is an error too, and no second best form.
+    assert [step.name for step in choose(RAW).steps] == ["xla-optimize"]
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"xla_optimize": "dissable=x"}, "did you mean 'disable'"),
+        ({"xla_optimize": "target=cpu"}, "that of the node"),
+        ({"xla_optimize": "async-collectives=keep", "overlap": "none"}, "is async-collectives="),
+        ({"overlap": "none", "split": "individual"}, "'split' is individual"),
+    ],
+)
+def test_wrong_options_for_xla_are_found_before_the_program_is_read(values, words):
+    with pytest.raises(UsageError) as raised:
+        build_run_plan(RunConfig(mlir="missing.mlir", node="H100_80GB", **values))
+    assert words in str(raised.value)
+
+
+def test_serial_collectives_keep_their_order():
+    config = RunConfig(mlir="p.mlir", estimator="roofline", form="xla", overlap="none")
+    assert "split-linear" in [step.name for step in build_run_plan(config).steps]
+
+
+OVERLAPPING = """
+module attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 4 : i32} {
+  func.func @main(%x: tensor<1024x1024xf32>, %y: tensor<1024x1024xf32>)
+      -> (tensor<1024x1024xf32>, tensor<1024x1024xf32>) {
+    %0 = "stablehlo.all_reduce"(%x) <{replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<1024x1024xf32>) -> tensor<1024x1024xf32>
+    %1 = stablehlo.dot_general %y, %y, contracting_dims = [1] x [0]
+      : (tensor<1024x1024xf32>, tensor<1024x1024xf32>) -> tensor<1024x1024xf32>
+    %2 = stablehlo.add %0, %1 : tensor<1024x1024xf32>
+    return %2, %1 : tensor<1024x1024xf32>, tensor<1024x1024xf32>
+  }
+}
+"""
+CELLS = """workload,devices,node,system,measured_s,uncertainty_s,source
+sum,4,H100_80GB,H100_80GB_4GPU,1,0.1,none: this test compares predictions
+"""
+
+
+@NEEDS_PLUGIN
+@pytest.mark.slow
+def test_one_program_has_one_prediction(tmp_path, monkeypatch, capsys):
+    """A run, an estimate in Python and a validation agree to the digit, with each option."""
+    monkeypatch.chdir(tmp_path)
+    Path("sum.mlir").write_text(OVERLAPPING)
+    Path("cells.csv").write_text(CELLS)
+    device = {"node": "H100_80GB", "system": "H100_80GB_4GPU"}
+
+    def predict(**options: str) -> dict:
+        flags = [word for name, value in options.items()
+                 for word in (f"--{name.replace('_', '-')}", value)]  # fmt: skip
+        assert run_tool_main(hespas.main, ["run", "--mlir", "sum.mlir", "--node", device["node"],
+                             "--system", device["system"], "--json", *flags]) == 0  # fmt: skip
+        figures = json.loads(capsys.readouterr().out)
+        estimate = hespas_api.estimate("sum.mlir", **device, **options)
+        assert estimate.step_time_s == figures["step_time_s"]
+        assert run_tool_main(hespas.main, ["validate", "cells.csv", "--programs", ".", "--start",
+                             "default", "--no-baselines", "--json", *flags]) == 0  # fmt: skip
+        (flow,) = json.loads(capsys.readouterr().out)["flows"].values()
+        assert flow["cells"][0]["predicted_s"] == figures["step_time_s"]
+        return figures
+
+    default, serial = predict(), predict(overlap="none")
+    assert predict(overlap="xla")["step_time_s"] == default["step_time_s"] < serial["step_time_s"]
+    assert (default["scheduler"], serial["scheduler"]) == ("latency-hiding", "memory")
+    assert default["serial_step_s"] > default["step_time_s"]
+    disabled = predict(xla_optimize="disable=latency-hiding-scheduler")
+    assert disabled["scheduler"] == "memory"
+    ignored = predict(xla_optimize="flags=--xla_gpu_enable_latency_hiding_scheduler=false")
+    assert ignored["step_time_s"] == default["step_time_s"]
+    (warning,) = ignored["warnings"]
+    assert "disable=latency-hiding-scheduler" in warning and "--overlap none" in warning
 
 
 @NEEDS_PLUGIN

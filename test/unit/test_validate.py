@@ -17,7 +17,11 @@ from hespas.workflows.validation.prediction_scores import (
     compute_pair_order,
     score_predictions,
 )
-from hespas.workflows.validation.step_predictions import scale_by_bandwidth
+from hespas.workflows.validation.step_predictions import (
+    PredictionFlow,
+    ValidationRequest,
+    scale_by_bandwidth,
+)
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 HEADER = ",".join(c.COLUMNS) + "\n"
@@ -180,3 +184,20 @@ def test_the_default_flow_is_that_of_a_run(tmp_path, capsys):
     figures = json.loads((folder / "run.json").read_text())
     assert cell["predicted_s"] == figures["step_time_s"]
     assert [cell["low_s"], cell["high_s"]] == figures["step_time_band_s"]
+
+
+def test_options_for_xla_need_programs_that_xla_compiles(tmp_path, capsys):
+    path = tmp_path / "m.csv"
+    path.write_text(HEADER + "w,4,H100_80GB,H100_80GB_4GPU,0.001,0,x\n")
+    for flags in (("--overlap", "none"), ("--xla-optimize", "preset=paxml")):
+        command = [str(path), "--programs", str(tmp_path), "--start", "both", *flags]
+        assert run(*command) == 2
+        assert "--start default compiles them" in capsys.readouterr().err
+
+
+def test_options_for_xla_are_not_those_of_a_baseline():
+    request = ValidationRequest("m.csv", ["."], starts=("default",), overlap="none")
+    (flow,) = request.flows
+    assert request.select_compile_options(flow)["overlap"] == "none"
+    assert request.select_compile_options(PredictionFlow("roofline", "default")) == {}
+    assert request.select_compile_options(PredictionFlow("calibrated", "optimised")) == {}

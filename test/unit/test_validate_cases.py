@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hespas.dialects.xla import find_gpu_library
+from hespas.passes.pipeline import parse_options
 from hespas.support.errors import HespasError
 from hespas.tools import hespas
 from hespas.tools.console_scripts import run_tool_main
@@ -866,6 +867,14 @@ def test_a_defect_in_the_plan_of_a_row_does_not_end_the_run(monkeypatch, tmp_pat
     assert outcome.reasons == {"internal": "internal error: KeyError: 'emb'"}
 
 
+@pytest.mark.parametrize(("overlap", "word"), [(None, "keep"), ("xla", "keep"), ("none", "remove")])
+def test_programs_of_cases_have_the_overlap_that_is_asked_for(overlap, word):
+    outcome = case_runner._plan_case(make_case(), CaseOptions(overlap=overlap))
+    assert outcome.program is not None
+    pass_options = parse_options(outcome.program.format_pass_options())
+    assert pass_options["async-collectives"] == word
+
+
 def test_a_damaged_cache_is_found_before_programs_are_made(monkeypatch, tmp_path):
     monkeypatch.setattr(case_runner, "_make_programs", lambda *_: pytest.fail("too late"))
     (tmp_path / "cache").write_text("no database")
@@ -960,6 +969,9 @@ def test_a_table_of_refused_rows_has_their_reasons(write_table, capsys, tmp_path
         (("--no-baselines",), "--no-baselines needs a table of program files"),
         (("--set", "remat"), "--set: 'remat' is not KEY=VALUE"),
         (("--rows", "7"), "no row has the id '7'"),
+        (("--form", "fused", "--overlap", "none"), "--overlap has no use for --form fused"),
+        (("--form", "optimised", "--overlap", "none"), "it needs --form scheduled"),
+        (("--form", "fused", "--xla-optimize", "x"), "--xla-optimize has no use for --form fused"),
     ],
 )
 def test_wrong_flags(write_table, capsys, flags, error):

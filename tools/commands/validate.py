@@ -67,6 +67,16 @@ def build_parser() -> CommandParser:
         "unoptimised programs after --fuse, the last two, or all (default)",
     )  # fmt: skip
     add(
+        "--overlap", choices=("xla", "none"),
+        help="as in hespas run, for programs that XLA compiles: the start default, or training "
+        "cases in the form scheduled. With xla (default), collectives run alongside compute as XLA "
+        "plans them; with none, they are serial",
+    )  # fmt: skip
+    add(
+        "--xla-optimize", metavar="OPTIONS",
+        help="more options of that pass, for the same programs, as in hespas run",
+    )  # fmt: skip
+    add(
         "--at-least",
         type=parse_non_negative,
         default=0.1,
@@ -116,7 +126,6 @@ def _add_case_flags(parser: CommandParser) -> None:
         "--set", action="append", default=[], metavar="KEY=VALUE",
         help="an option of the recipe for all rows, such as remat=full; may be repeated",
     )  # fmt: skip
-    add("--xla-optimize", default="", metavar="OPTIONS", help="more options of that pass")
     add(
         "--all-layers", action="store_true",
         help="compile programs whose operators run one by one with all their layers, not two with "
@@ -154,6 +163,8 @@ def main(argv: Sequence[str]) -> int:
         _STARTS_BY_WORD.get(options.start or "all", (options.start,)),
         options.baselines,
         options.at_least,
+        options.xla_optimize,
+        options.overlap,
     )
     with show_progress() as progress:
         result = validate_estimator(request, note=print_to_stderr, progress=progress)

@@ -11,7 +11,7 @@ from hespas.support.errors import UsageError
 from hespas.tools.commands.shared_flags import parse_key_values
 
 CASE_FLAGS = (
-    "rows", "form", "set", "xla_optimize", "all_layers", "work_dir", "cache", "jobs", "csv", "page",
+    "rows", "form", "set", "all_layers", "work_dir", "cache", "jobs", "csv", "page",
 )  # fmt: skip
 CELL_FLAGS = ("programs", "start", "baselines")
 
@@ -28,6 +28,16 @@ def check_flags_of_table(options: argparse.Namespace, *, is_case_table: bool) ->
     if not is_case_table and not options.programs:
         raise UsageError(
             "--programs is missing", remedy="name the folder with the programs of the table"
+        )
+
+
+def check_compile_flags(options: argparse.Namespace, form: str) -> None:
+    """Raise UsageError for options of a compilation that has no use for them."""
+    if options.xla_optimize and form == "fused":
+        raise UsageError("--xla-optimize has no use for --form fused")
+    if options.overlap and form != "scheduled":
+        raise UsageError(
+            f"--overlap has no use for --form {form}", remedy="it needs --form scheduled"
         )
 
 
@@ -49,11 +59,13 @@ def validate_cases(options: argparse.Namespace) -> int:
         check_writable_file(path)
     ids = [name.strip() for text in options.rows for name in text.split(",") if name.strip()]
     cases = training_cases.select_cases(training_cases.read_training_cases(options.cells), ids)
+    check_compile_flags(options, options.form or FORMS[0])
     case_options = CaseOptions(
         form=options.form or FORMS[0],
         estimator=options.estimator,
         changes=parse_key_values(options.set, "--set"),
-        xla_options=options.xla_optimize,
+        xla_options=options.xla_optimize or "",
+        overlap=options.overlap,
         all_layers=options.all_layers,
         jobs=options.jobs or host.count_usable_cores(),
         work_dir=options.work_dir,

@@ -331,7 +331,7 @@ def build_published_plan(
             ),
             run_plan.build_pass_step("emit-chakra", emit),
         ),
-        form=form if form.form == XLA else FormRequest(),
+        form=form if form.form == XLA or form.compile_flags else FormRequest(),
         system=run_plan.load_system(run_flags.system),
         devices=config_file.num_npus,
         keep_going=run_flags.keep_going,

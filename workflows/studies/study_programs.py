@@ -20,6 +20,7 @@ from hespas.estimators.measure.processes import LocalWorkerPool, WorkerSpec
 from hespas.estimators.measure.progress import ProgressCounter, open_progress_display
 from hespas.frontends.export.export_worker import PRELOADED as EXPORT_MODULES
 from hespas.frontends.export.slice_mesh import is_in_device_order
+from hespas.passes.pipeline import parse_options
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.supervised_process import open_temporary_folder
 from hespas.workflows.program_form import SCHEDULED_OPTIONS
@@ -86,7 +87,8 @@ class StudyProgram:
         """Format the options of the pass xla-optimize."""
         stage_options = SCHEDULED_OPTIONS if self.form == SCHEDULED else {}
         pass_options = {**stage_options, "devices-per-host": self.devices_per_host}
-        texts = [f"{name}={value}" for name, value in pass_options.items()]
+        replaced = parse_options(self.xla_options)
+        texts = [f"{name}={value}" for name, value in pass_options.items() if name not in replaced]
         return ",".join(filter(None, (*texts, self.xla_options)))
 
     def name_final_file(self) -> str:

@@ -28,6 +28,7 @@ class CaseOptions:
         estimator: The estimator.
         changes: Options of the recipe that replace those of every row.
         xla_options: More options of the pass xla-optimize.
+        overlap: A key of ``program_form.OVERLAP_OPTIONS``; None for the default.
         all_layers: Whether unrolled programs are compiled with all their layers, not extended
             from programs with a few.
         jobs: The number of worker processes.
@@ -39,6 +40,7 @@ class CaseOptions:
     estimator: str = "calibrated"
     changes: Mapping[str, str] = field(default_factory=dict)
     xla_options: str = ""
+    overlap: str | None = None
     all_layers: bool = False
     jobs: int = 1
     work_dir: str = ""

@@ -21,7 +21,7 @@ from hespas.support.errors import HespasError
 from hespas.workflows.pipelines.schedules import FORWARD
 from hespas.workflows.pipelines.stage_estimates import StageTarget
 from hespas.workflows.pipelines.stage_program_files import make_stage_files
-from hespas.workflows.program_form import AS_IS, FUSE
+from hespas.workflows.program_form import AS_IS, FUSE, OVERLAP_OPTIONS
 from hespas.workflows.step_band import add_network_error
 from hespas.workflows.studies import program_forms, study_programs
 from hespas.workflows.studies.layer_extension import extend_row
@@ -164,7 +164,9 @@ def _plan_case(case: TrainingCase, options: CaseOptions) -> CaseOutcome:
     if is_fused and compiler == "gpu" and options.estimator == CalibratedEstimator.name:
         outcome.attention = choose_attention_library(case, node, plan.assumptions)
     per_host = _count_host_devices(outcome.system)
-    xla_options = ",".join(filter(None, (plan.xla_options, options.xla_options)))
+    overlap = OVERLAP_OPTIONS[options.overlap] if options.overlap else {}
+    overlap_texts = [f"{name}={value}" for name, value in overlap.items()]
+    xla_options = ",".join(filter(None, (plan.xla_options, options.xla_options, *overlap_texts)))
 
     def make_program(workload: StudyWorkload) -> StudyProgram:
         return StudyProgram(workload, options.form, target, per_host, xla_options if target else "")

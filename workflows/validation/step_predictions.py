@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from hespas import configs, frontends
 from hespas.dialects.mlir import clone_module, ir, make_context
 from hespas.passes.base import PassRun
 from hespas.passes.pipeline import run_pipeline
-from hespas.support.errors import HespasError
+from hespas.support.errors import HespasError, UsageError
 from hespas.support.supervised_process import open_temporary_folder
 from hespas.workflows import run_flow
 from hespas.workflows.run_config import RunConfig
@@ -90,6 +90,8 @@ class ValidationRequest:
         starts: Which programs to start from, of ``measured_cells.STARTS``.
         baselines: Whether to add the pure roofline and the ratio of memory bandwidths.
         at_least_s: The shortest measured time, in seconds, that the scores count.
+        xla_optimize: Options of ``xla-optimize`` for the start ``default``; None for none.
+        overlap: The option of a run, for the start ``default``; None for its default.
     """
 
     cells: str
@@ -98,11 +100,29 @@ class ValidationRequest:
     starts: Sequence[str] = STARTS
     baselines: bool = True
     at_least_s: float = 0.1
+    xla_optimize: str | None = None
+    overlap: str | None = None
 
     @property
     def flows(self) -> list[PredictionFlow]:
         """The flows to validate, without the baselines."""
         return [PredictionFlow(self.estimator, start) for start in self.starts]
+
+    def select_compile_options(self, flow: PredictionFlow) -> dict[str, Any]:
+        """Return the options of a run that concern XLA; a baseline has none."""
+        if flow.start != DEFAULT or flow not in self.flows:
+            return {}
+        return {"xla_optimize": self.xla_optimize, "overlap": self.overlap}
+
+    def check_compile_options(self) -> None:
+        """Raise UsageError if there are options for XLA, and no flow compiles."""
+        if DEFAULT in self.starts or (self.xla_optimize is None and self.overlap is None):
+            return
+        raise UsageError(
+            f"--xla-optimize and --overlap have no use for the start {' and '.join(self.starts)}, "
+            "whose programs hespas does not compile",
+            remedy=f"--start {DEFAULT} compiles them",
+        )
 
 
 @dataclass(frozen=True)
@@ -128,6 +148,7 @@ def validate_estimator(
         HespasError: The file of measurements is wrong, or a program is missing or cannot be
             estimated.
     """
+    request.check_compile_options()
     cells = read_measured_cells(request.cells)
     flows = request.flows
     if request.baselines:
@@ -149,7 +170,9 @@ def validate_estimator(
             if progress is not None:
                 count = f"{len(by_task) + 1} of {len(tasks)}"
                 progress(f"{count}: {cell.workload} on {cell.node}, {flow.name}")
-            by_task[flow.name, cell.line] = _predict_task(task, clone_module(prepared), note_once)
+            by_task[flow.name, cell.line] = _predict_task(
+                task, request, clone_module(prepared), note_once
+            )
     predictions = {
         flow.name: [p for cell in cells if (p := by_task.get((flow.name, cell.line))) is not None]
         for flow in flows
@@ -210,7 +233,9 @@ def _prepare_program(program: str, preparation: str, note: TextFunction) -> ir.M
     return module
 
 
-def _predict_task(task: _CellTask, module: ir.Module, note: TextFunction) -> StepPrediction:
+def _predict_task(
+    task: _CellTask, request: ValidationRequest, module: ir.Module, note: TextFunction
+) -> StepPrediction:
     """Estimate and simulate one prepared program as ``hespas run`` does; raises HespasError."""
     cell, program = task.cell, task.program
     with open_temporary_folder() as folder:
@@ -222,6 +247,7 @@ def _predict_task(task: _CellTask, module: ir.Module, note: TextFunction) -> Ste
             form=task.flow.form,
             memory=False,
             output=folder,
+            **request.select_compile_options(task.flow),
         )
         plan = build_run_plan(config)
         outcome = run_flow.execute_plan(plan, note, module=module)
