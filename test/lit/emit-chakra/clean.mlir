@@ -4,9 +4,9 @@
 /// The other results of hespas in the folder are removed only on request.
 
 // CHECK: dev.0.et
-// CHECK: .txt
+// CHECK: hlo.hlo
 // CLEAN: dev.0.et
-// CLEAN-NOT: .txt
+// CLEAN-NOT: hlo.hlo
 func.func @main(%x: tensor<64xf32>) -> tensor<64xf32> {
   %0 = stablehlo.tanh %x : tensor<64xf32>
   return %0 : tensor<64xf32>
