@@ -128,6 +128,8 @@ class SiblingFusion:
             return False
         if a.reductions + b.reductions > MAX_REDUCTIONS:
             return False
+        if len(a.members.keys() | b.members.keys()) > self.limits.ops:
+            return False
         if a.shared_bytes + b.shared_bytes > MAX_SHARED_BYTES:
             return False
         outputs = len(a.outputs) + len(b.outputs)
