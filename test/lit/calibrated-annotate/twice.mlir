@@ -1,10 +1,10 @@
-// RUN: hespas-opt %s --calibrated-annotate=node=H100_80GB --calibrated-annotate | filecheck %s
-// RUN: hespas-opt %s --split-linear --calibrated-annotate=node=H100_80GB | filecheck %s --check-prefix=REGION
+// RUN: hespas-opt %s --calibrated-annotate=node=B200_180GB --calibrated-annotate | filecheck %s
+// RUN: hespas-opt %s --split-linear --calibrated-annotate=node=B200_180GB | filecheck %s --check-prefix=REGION
 
 /// The second time the node is that of the module, and the costs are the same; a region's cost is the
 /// sum, band included.
 
-// CHECK: estimator = "calibrated {{[0-9]+}}", {{.*}}node = "H100_80GB"
+// CHECK: estimator = "calibrated {{[0-9]+}}", {{.*}}node = "B200_180GB"
 // CHECK: stablehlo.tanh {{.*}}latency_ns = [[T:[0-9.]+]]
 // CHECK: stablehlo.tanh {{.*}}latency_ns = [[T]]
 // REGION: call @region_0({{.*}}hespas.cost = {estimator = "calibrated", {{.*}}high_ns = {{.*}}low_ns =
