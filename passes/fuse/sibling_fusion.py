@@ -68,13 +68,22 @@ class SiblingFusion:
                     readers.append(other)
 
     def _join_producer(self, producer: FusionKernel) -> None:
-        """Join a producer that other kernels read too with the reader that saves most time."""
+        """Join a producer that other kernels read too with the reader that saves most time.
+
+        As in XLA, an only reader that has one result is not joined: ``PriorityFusion`` has decided
+        against that. In an only reader with more results, the producer is no result.
+        """
         if len(producer.outputs) > 1 or producer.emitter != "loop":
             return
         value = producer.outputs[0]
+        stored = self.graph.values[value]
+        is_read_outside = stored.is_read_by_opaque or stored.is_viewed_by_opaque
+        has_only_reader = not is_read_outside and len(self.fused.users.get(value, ())) == 1
         best_gain_s, best_consumer = 0.0, None
         for reader in sorted(self.fused.users.get(value, ())):
             consumer = self.fused.kernels[reader]
+            if has_only_reader and len(consumer.outputs) == 1:
+                continue
             if not self._can_have_several_results(consumer) or not self._can_share_loop(
                 producer, consumer
             ):
@@ -87,6 +96,8 @@ class SiblingFusion:
         if best_consumer is not None:
             self.fused.users[value].discard(best_consumer.index)
             self.fused.model.fuse_producer(producer, best_consumer)
+            if has_only_reader:
+                producer.outputs, producer.write_s = [], 0.0
             self._join_kernels(best_consumer, producer)
 
     def _has_indirect_path(self, producer: FusionKernel, consumer: FusionKernel) -> bool:
@@ -127,6 +138,8 @@ class SiblingFusion:
         elif a.elements != b.elements:
             return False
         if a.reductions + b.reductions > MAX_REDUCTIONS:
+            return False
+        if len(a.members.keys() | b.members.keys()) > self.limits.ops:
             return False
         if a.shared_bytes + b.shared_bytes > MAX_SHARED_BYTES:
             return False

@@ -1,0 +1,94 @@
+// RUN: hespas-opt %s --fuse --split-input-file | filecheck %s
+
+/// One reduction is not computed in the kernel of another.
+
+// CHECK-LABEL: module @reductions
+module @reductions {
+  // CHECK: %[[R:.*]] = stablehlo.reduce(%arg0
+  // CHECK: stablehlo.reduce(%[[R]]
+  // CHECK-NOT: mhlo.fusion
+  func.func @main(%x: tensor<128x256x64xf32>) -> tensor<64xf32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<128x256x64xf32>, tensor<f32>) -> tensor<128x64xf32>
+    %1 = stablehlo.reduce(%0 init: %low) applies stablehlo.maximum across dimensions = [0] : (tensor<128x64xf32>, tensor<f32>) -> tensor<64xf32>
+    return %1 : tensor<64xf32>
+  }
+}
+
+// -----
+
+/// A reduction takes along what reads it alone, and not a step with another operand.
+
+// CHECK-LABEL: module @after
+module @after {
+  // CHECK: %[[R:.*]] = "mhlo.fusion"(%arg0)
+  // CHECK: stablehlo.reduce
+  // CHECK: stablehlo.rsqrt
+  // CHECK: {hespas.kernel = {kind = "reduction"}}
+  // CHECK: stablehlo.multiply %[[R]], %arg1
+  func.func @main(%x: tensor<4096x256xf32>, %y: tensor<256xf32>) -> tensor<256xf32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<4096x256xf32>, tensor<f32>) -> tensor<256xf32>
+    %1 = stablehlo.rsqrt %0 : tensor<256xf32>
+    %2 = stablehlo.multiply %1, %y : tensor<256xf32>
+    return %2 : tensor<256xf32>
+  }
+}
+
+// -----
+
+/// Nothing is fused into a call, or after it.
+
+// CHECK-LABEL: module @opaque
+module @opaque {
+  // CHECK: %[[N:.*]] = stablehlo.negate %arg0
+  // CHECK-NEXT: %[[C:.*]] = stablehlo.custom_call @kernel(%[[N]])
+  // CHECK-NEXT: stablehlo.tanh %[[C]]
+  // CHECK-NOT: mhlo.fusion
+  func.func @main(%x: tensor<1024xf32>) -> tensor<1024xf32> {
+    %0 = stablehlo.negate %x : tensor<1024xf32>
+    %1 = stablehlo.custom_call @kernel(%0) : (tensor<1024xf32>) -> tensor<1024xf32>
+    %2 = stablehlo.tanh %1 : tensor<1024xf32>
+    return %2 : tensor<1024xf32>
+  }
+}
+
+// -----
+
+/// A view costs nothing: what is before and after it is one kernel, and the view is in it.
+
+// CHECK-LABEL: module @view
+module @view {
+  // CHECK: "mhlo.fusion"(%arg0)
+  // CHECK: stablehlo.negate
+  // CHECK: stablehlo.reshape
+  // CHECK: stablehlo.tanh
+  // CHECK: {hespas.kernel = {kind = "loop"}}
+  func.func @main(%x: tensor<32x32xf32>) -> tensor<1024xf32> {
+    %0 = stablehlo.negate %x : tensor<32x32xf32>
+    %1 = stablehlo.reshape %0 : (tensor<32x32xf32>) -> tensor<1024xf32>
+    %2 = stablehlo.tanh %1 : tensor<1024xf32>
+    return %2 : tensor<1024xf32>
+  }
+}
+
+// -----
+
+/// A kernel is named for what orders its accesses: a transpose, or the loop over its result.
+
+// CHECK-LABEL: module @kinds
+module @kinds {
+  // CHECK: stablehlo.transpose
+  // CHECK: hespas.kernel = {kind = "transpose"}
+  // CHECK: stablehlo.concatenate
+  // CHECK: hespas.kernel = {kind = "loop"}
+  func.func @main(%x: tensor<512x256xf32>, %y: tensor<256x512xf32>) -> (tensor<256x512xf32>, tensor<512x512xf32>) {
+    %0 = stablehlo.negate %x : tensor<512x256xf32>
+    %1 = stablehlo.transpose %0, dims = [1, 0] : (tensor<512x256xf32>) -> tensor<256x512xf32>
+    %2 = stablehlo.tanh %y : tensor<256x512xf32>
+    %3 = stablehlo.cosine %y : tensor<256x512xf32>
+    %4 = stablehlo.concatenate %2, %3, dim = 0 : (tensor<256x512xf32>, tensor<256x512xf32>) -> tensor<512x512xf32>
+    return %1, %4 : tensor<256x512xf32>, tensor<512x512xf32>
+  }
+}

@@ -1,0 +1,19 @@
+// RUN: hespas-opt %s --split-individual=merge --split-individual=merge | filecheck %s
+// RUN: not hespas-opt %s --split-individual=merge --split-individual 2>&1 | filecheck %s --check-prefix=OTHER
+// RUN: hespas-opt %s --split-individual --split-individual=merge | filecheck %s --check-prefix=UNMARKED
+
+/// An equal split again changes nothing; a module with functions of regions is not split otherwise.
+
+// CHECK: hespas.split = {merge = true, strategy = "individual"}
+// CHECK: call @region_0(
+// CHECK-NOT: call
+// CHECK: func.func private @region_0(
+// CHECK-NOT: func.func
+// OTHER: error: 'builtin.module': split-individual: the module is already split by split-individual; run unsplit first
+/// Without functions of regions there is nothing to undo.
+// UNMARKED: call @region_0({{.*}}ops = 2
+func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = stablehlo.tanh %x : tensor<8xf32>
+  %1 = stablehlo.negate %0 : tensor<8xf32>
+  return %1 : tensor<8xf32>
+}

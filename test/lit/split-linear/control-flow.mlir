@@ -1,0 +1,71 @@
+// RUN: hespas-opt %s --split-linear --split-input-file | filecheck %s
+
+/// The body of a loop with a collective is split, and the loop ends a region.
+
+// CHECK-LABEL: module @communicates
+module @communicates attributes {mhlo.num_replicas = 2 : i32} {
+  // CHECK: stablehlo.negate {{.*}}id = 3 : i64, ops = 1
+  // CHECK: stablehlo.while
+  // CHECK-NOT: hespas.region
+  // CHECK: cond
+  // CHECK: stablehlo.compare {{.*}}id = 0
+  // CHECK: do {
+  // CHECK: call @[[B:region_[0-9]+]]({{.*}}id = 1 : i64, ops = 2
+  // CHECK: stablehlo.all_reduce
+  // CHECK: stablehlo.tanh {{.*}}id = 2 : i64, ops = 1
+  // CHECK: stablehlo.return
+  // CHECK: stablehlo.sine {{.*}}id = 4 : i64, ops = 1
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %n = stablehlo.negate %x : tensor<8xf32>
+    %0:2 = stablehlo.while(%i = %zero, %v = %n) : tensor<i32>, tensor<8xf32>
+     cond {
+      %four = stablehlo.constant dense<4> : tensor<i32>
+      %lt = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %lt : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %j = stablehlo.add %i, %one : tensor<i32>
+      %c = stablehlo.cosine %v : tensor<8xf32>
+      %r = "stablehlo.all_reduce"(%c) <{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> ({
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %s = stablehlo.add %a, %b : tensor<f32>
+        stablehlo.return %s : tensor<f32>
+      }) : (tensor<8xf32>) -> tensor<8xf32>
+      %t = stablehlo.tanh %r : tensor<8xf32>
+      stablehlo.return %j, %t : tensor<i32>, tensor<8xf32>
+    }
+    %1 = stablehlo.sine %0#1 : tensor<8xf32>
+    return %1 : tensor<8xf32>
+  }
+}
+
+// -----
+
+/// A loop without one is an op of its region like any other, and what it captures is an argument.
+
+// CHECK-LABEL: module @computes
+module @computes {
+  // CHECK: func.func @main(%[[X:.*]]: tensor<8xf32>, %[[Y:.*]]: tensor<8xf32>)
+  // CHECK: call @region_0(%[[X]], %[[Y]]) {hespas.region = {{.*}}ops = 3
+  // CHECK: func.func private @region_0(%{{.*}}: tensor<8xf32>, %[[C:.*]]: tensor<8xf32>)
+  // CHECK: stablehlo.while
+  // CHECK: stablehlo.add %{{.*}}, %[[C]]
+  func.func @main(%x: tensor<8xf32>, %y: tensor<8xf32>) -> tensor<8xf32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %n = stablehlo.negate %x : tensor<8xf32>
+    %0:2 = stablehlo.while(%i = %zero, %v = %n) : tensor<i32>, tensor<8xf32>
+     cond {
+      %four = stablehlo.constant dense<4> : tensor<i32>
+      %lt = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %lt : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %j = stablehlo.add %i, %one : tensor<i32>
+      %c = stablehlo.add %v, %y : tensor<8xf32>
+      stablehlo.return %j, %c : tensor<i32>, tensor<8xf32>
+    }
+    %1 = stablehlo.sine %0#1 : tensor<8xf32>
+    return %1 : tensor<8xf32>
+  }
+}
