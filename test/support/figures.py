@@ -10,7 +10,8 @@ from hespas.workflows.figures import BY_NAME, FIGURES, Figure, list_figures
 # that follow.
 FACTS = (
     "estimator", "warnings", "simulator", "curves", "between_hosts", "network_model", "timeline",
-    "program", "node", "node_overrides", "constants", "system", "network.", "form", "split",
+    "program", "node", "node_overrides", "constants", "system", "network.", "form", "scheduler",
+    "split",
     "output", "tags.", "compute_s_by.", "collectives", "measured", "memory.op", "memory.location",
     "memory.timeline", "derived.energy_model", "derived.peak_dtype", "derived.model_flops_source",
 )  # fmt: skip

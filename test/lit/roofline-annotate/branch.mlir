@@ -1,10 +1,10 @@
 // RUN: hespas-opt %s --roofline-annotate="memory-bandwidth=1e12 peak-flops=1e12" | filecheck %s
 
-/// An op with branches costs its dearest one; a call costs its function, and a fusion its operands,
+/// An op with branches costs the one that runs; a call costs its function, and a fusion its operands,
 /// results and inner operations.
 
 // CHECK: "stablehlo.if"
-// CHECK: }) {hespas.cost = {{{.*}}latency_ns = 8.192000e+00 : f64, read_bytes = 4096
+// CHECK: }) {hespas.branch = 0 : i64, {{.*}}hespas.cost = {{{.*}}latency_ns = 8.192000e+00 : f64, read_bytes = 4096
 // CHECK: "mhlo.fusion"
 // CHECK: }) {hespas.cost = {{{.*}}flops = 2048 : i64, {{.*}}read_bytes = 4096 : i64, write_bytes = 4096
 // CHECK: call @twice({{.*}}hespas.cost = {{{.*}}latency_ns = 1.638400e+01
