@@ -39,6 +39,7 @@ class OnnximEstimator(ExternalSimulatorEstimator):
     def __init__(self, config: OnnximConfig) -> None:
         super().__init__(config)
         self.simulator_settings["config"] = config.config
+        self.simulates_node = not config.config
 
     def build_product_payload(self, product: MatrixProduct) -> tuple[Payload, float]:
         payload: Payload = {

@@ -86,6 +86,9 @@ class SimulatingEstimator(MeasuringEstimator):
         self.simulator_alone = config.simulator_alone
         self.machine = AcceleratorMachine(config, has_equal_rates=config.simulator_alone)
         self.shapeless = 0
+        # False if a description of the simulator's own replaces the arrays of the node: its
+        # products are not compared with the vector unit of another chip.
+        self.simulates_node = True
 
     @abstractmethod
     def build_product_payload(self, product: MatrixProduct) -> tuple[Payload, float]:
@@ -135,8 +138,9 @@ class SimulatingEstimator(MeasuringEstimator):
             if energy is not None:
                 cost = replace(cost, **energy)
             if not self.simulator_alone:
-                on_lanes = units.find_faster_on_lanes(cost, work, products, other_flops)
-                cost = on_lanes or cost
+                if self.simulates_node:
+                    on_lanes = units.find_faster_on_lanes(cost, work, products, other_flops)
+                    cost = on_lanes or cost
             elif products and not other_flops and _is_matrix_work(work):
                 ideal_s = self.machine.compute_full_rate_time_s(sum_flops(on_arrays))
                 memory_s = units.compute_memory_s(work, traffic)

@@ -70,6 +70,7 @@ class ZigzagEstimator(ArraySimulatingEstimator):
             if config.loops == "any":
                 self.zigzag_settings["loops"] = config.loops
         self.element_bits = config.element_bits
+        self.simulates_node = not config.accelerator
 
     def collect_settings(self) -> Payload:
         return {}

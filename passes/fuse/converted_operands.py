@@ -42,7 +42,7 @@ def fuse_converted_operands(block: ir.Block, conversions: str) -> None:
             continue
         inner = [new for number in (0, 1) for new in _copy_operand_ops(op, number, conversions)]
         if inner:
-            fuse_ops([*inner, op, *_collect_output_ops(op)], "kCustom", "gemm")
+            fuse_ops([*inner, op, *_collect_output_ops(op)], "kCustom", "gemm", op)
 
 
 def is_widened(value: ir.Value, conversions: str) -> bool:

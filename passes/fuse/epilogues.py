@@ -43,7 +43,7 @@ def fuse_epilogues(block: ir.Block) -> None:
         if to_buffer_size(op.results[0].type).key in TYPES:
             tail = _collect_epilogue(op, HEROES[op.name])
             if len(tail) > 1:
-                fuse_ops(tail, "kOutput", HEROES[op.name])
+                fuse_ops(tail, "kOutput", HEROES[op.name], tail[0])
 
 
 def _collect_epilogue(hero: ir.Operation, kind: str) -> list[ir.Operation]:

@@ -177,10 +177,13 @@ def create_fusion(
     return op, block
 
 
-def fuse_ops(ops: Sequence[ir.Operation], kind: str, kernel: str) -> None:
+def fuse_ops(ops: Sequence[ir.Operation], kind: str, kernel: str, main: ir.Operation) -> None:
     """Replace ops by a fusion. Only the results of the last op may be read by other ops.
 
     Small constants and broadcasts that the ops read are copied into the fusion.
+
+    Args:
+        main: The one of the ops that has the location, and so the layer, of the fusion.
     """
     inside = {result for op in ops for result in op.results}
     copied: dict[ir.Value, ir.Operation] = {}
@@ -206,7 +209,7 @@ def fuse_ops(ops: Sequence[ir.Operation], kind: str, kernel: str) -> None:
             add_input(value)
     last = ops[-1]
     results = [result.type for result in last.results]
-    new, block = create_fusion(last, kind, kernel, list(inputs), results, ops[0].location)
+    new, block = create_fusion(last, kind, kernel, list(inputs), results, main.location)
     values: dict[ir.Value, ir.Value] = dict(zip(inputs, block.arguments, strict=True))
     point = ir.InsertionPoint(block)
     for op in [*copied.values(), *ops]:

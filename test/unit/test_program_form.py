@@ -133,8 +133,8 @@ def test_real_times_of_raw_programs_are_of_what_xla_makes():
 def test_without_the_compiler_a_program_that_xla_would_not_change_is_as_it_is(monkeypatch):
     monkeypatch.setattr(xla, "find_gpu_library", lambda: None)
     monkeypatch.setattr(xla, "find_tpu_library", lambda: None)
-    assert list_steps(LONE) == list_steps(RAW, node="TPUv5p") == []
-    assert list_steps(RAW) == ["fuse"]
+    assert list_steps(LONE) == list_steps(LONE, node="TPUv5p") == []
+    assert list_steps(RAW) == list_steps(RAW, node="TPUv5p") == ["fuse"]
     state = ProgramState("", False, False, ("1 x ragged_dot (one dense product)",))
     for node, step in (("H100_80GB", ["fuse"]), ("TPUv5p", [])):
         form = choose_program_form(state, FormRequest(None, node, True))

@@ -12,6 +12,7 @@ from support.simulator_programs import matmul_module, read_costs
 from support.zigzag_traffic import search_least_traffic
 
 from hespas import passes
+from hespas.dialects.mlir import ir, make_context
 from hespas.estimators.accelerators import dataflow as flow
 from hespas.estimators.accelerators import scalesim_worker, zigzag_worker
 from hespas.estimators.accelerators.external_program import LIMIT_VARIABLE
@@ -92,6 +93,22 @@ def test_zigzags_own_accelerator():
         zigzag_worker.simulate_product({**product, "accelerator": {"name": "tpuv3_like"}})
     with pytest.raises(UnsupportedError, match="ZigZag fails: "):
         zigzag_worker.simulate_product({**product, "accelerator": {"text": "name: nothing"}})
+
+
+@needs_zigzag
+def test_products_of_an_own_accelerator_stay_there(tmp_path):
+    """The vector unit of the node, which is another chip, would be faster."""
+    options = f"node=TPUv3_core accelerator=tpu_like sum-bits=16 cache={tmp_path / 'cache'}"
+    operand, result = "tensor<256x256xi8>", "tensor<256x256xi32>"
+    program = ir.Module.parse(
+        f"func.func @main(%x: {operand}) {{ %0 = stablehlo.dot_general %x, %x, contracting_dims = "
+        f"[1] x [0] : ({operand}, {operand}) -> {result}\nreturn }}",
+        make_context(),
+    )
+    passes.run_pipeline(program, f"zigzag-annotate{{{options}}}")
+    [cost] = read_costs(program)
+    assert cost.energy_nj == pytest.approx(41_390, rel=1e-3)  # that of ZigZag's own interface
+    assert cost.bound != "vector"
 
 
 @needs_zigzag

@@ -1,6 +1,7 @@
 // RUN: hespas-opt %s --fuse --split-input-file | filecheck %s
 // RUN: hespas-opt %s --fuse=conversions=no-f8E4M3 --split-input-file | filecheck %s --check-prefix=AMPERE
 // RUN: hespas-opt %s --fuse=conversions=none --split-input-file | filecheck %s --check-prefix=VOLTA
+// RUN: hespas-opt %s --fuse --split-input-file --mlir-print-debuginfo --mlir-print-local-scope | filecheck %s --check-prefix=PLACE
 // RUN: not hespas-opt %s --fuse=conversions=some --split-input-file 2>&1 | filecheck %s --check-prefix=NAME
 
 // NAME: fuse: no conversions are called 'some'
@@ -74,5 +75,21 @@ module @narrowed {
     %0 = stablehlo.convert %w : (tensor<1024x256xf32>) -> tensor<1024x256xbf16>
     %1 = stablehlo.dot_general %x, %0, contracting_dims = [1] x [0] : (tensor<16x1024xbf16>, tensor<1024x256xbf16>) -> tensor<16x256xbf16>
     return %1 : tensor<16x256xbf16>
+  }
+}
+
+// -----
+
+/// The kernel is at the place of the product, whose layer it belongs to, and not at that of the
+/// conversion, which another layer may have made.
+
+// CHECK-LABEL: module @place
+// PLACE-LABEL: module @place
+module @place {
+  // PLACE: }) {hespas.kernel = {kind = "gemm"}} {{.*}} loc("mlp/dot_general")
+  func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xf32>) -> tensor<16x256xf32> {
+    %0 = stablehlo.convert %x : (tensor<16x1024xbf16>) -> tensor<16x1024xf32> loc("norm/convert")
+    %1 = stablehlo.dot_general %0, %w, contracting_dims = [1] x [0] : (tensor<16x1024xf32>, tensor<1024x256xf32>) -> tensor<16x256xf32> loc("mlp/dot_general")
+    return %1 : tensor<16x256xf32>
   }
 }
