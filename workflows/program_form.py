@@ -222,7 +222,7 @@ def _choose_default_form(state: ProgramState, request: FormRequest) -> ProgramFo
 
     Estimators of real times take what XLA makes of it, where XLA can compile for the node. If it
     cannot, the fusion of hespas is second best: ops that no compiler has fused take several times
-    as long on TPUs too.
+    as long, on TPUs too.
     """
     plain = _build_fused_form(request) if request.otherwise == FUSE else _build_as_is_form(state)
     compiler = _COMPILERS.get(request.target_node.vendor)
