@@ -135,7 +135,7 @@ class RunConfig(BaseModel):
         description="the program to estimate: xla compiles it for the node, fuse groups ops into "
         "kernels as XLA would, as-is takes its ops. By default, estimators of real times "
         "(calibrated) use xla for NVIDIA GPUs, TPUs and programs that XLA has not optimised; where "
-        "XLA cannot compile for the node fuse, or as-is for TPUs, with a warning; otherwise as-is",
+        "XLA cannot compile for the node fuse, with a warning; otherwise as-is",
     )
     overlap: Literal["xla", "none"] | None = Field(
         default=None,
