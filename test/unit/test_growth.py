@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.budgets import PROFILE
 
 from hespas import frontends
 from hespas.dialects.mlir import make_context
@@ -216,6 +217,7 @@ def measure_passes(
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(PROFILE != "nightly", reason="CPU times of minutes, which other jobs disturb")
 @pytest.mark.parametrize("build", BUILDERS, ids=lambda build: build.__name__)
 def test_every_pass_is_linear(build: Callable[[int], list[str]], tmp_path: Path) -> None:
     exponents: dict[str, float] = {}
