@@ -15,7 +15,7 @@
 // RETRIES: error: {{.*}}retries
 // MEMORY: error: {{.*}}memory-limit
 // JOBS: error: jobs is less than 1
-// DASK: error: {{.*}}here
+// DASK: error: {{.*here|running on a Dask cluster needs the package 'distributed'}}
 // NODE: error: no node preset is named 'H100'
 func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
   %0 = stablehlo.tanh %x : tensor<8xf32>
