@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 from pathlib import Path
+from types import ModuleType
 
 from hespas.estimators.rules.base import CostRule
 from hespas.estimators.rules.registry import replace_file_rules
@@ -22,11 +22,11 @@ def load_rule_file(path: str) -> None:
             package or another file has rules for.
     """
     try:
-        digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
-        spec = importlib.util.spec_from_file_location(f"hespas_cost_rules_{digest}", path)
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+        source = Path(path).read_bytes()
+        module = ModuleType(f"hespas_cost_rules_{hashlib.sha256(source).hexdigest()[:16]}")
+        module.__file__ = path
+        # An import would write __pycache__ into the folder of the user.
+        exec(compile(source, path, "exec"), vars(module))
     except Exception as error:
         reason = f"{type(error).__name__}: {extract_first_line(str(error))}"
         raise HespasError(f"the cost rules cannot be imported: {reason}", where=path) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,10 @@ IS_LOADED = "print('numpy._core' in sys.modules or 'numpy.core' in sys.modules)\
 
 def run_python(code: str) -> list[str]:
     command = [sys.executable, "-c", f"import os, sys\n{code}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    environment = {k: v for k, v in os.environ.items() if k != "OPENBLAS_NUM_THREADS"}
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, cwd=ROOT, env=environment
+    )
     return done.stdout.splitlines()
 
 

@@ -84,7 +84,7 @@ def test_examples_run(page, tmp_path, monkeypatch):
 MEASURED_PAGES = ("calibrate.md", "own-estimator.md", "profile.md", "simulator-zigzag.md")
 # What differs between two runs: times and memory of the work itself, and places.
 VOLATILE = re.compile(
-    r"lowered in .*|(?<=computed) .*|(?<=devices, )[0-9.]+ s:|\"lower_\w+\": .*|"
+    r"lowered in .*|Testing Time: .*|(?<=computed) .*|(?<=devices, )[0-9.]+ s:|\"lower_\w+\": .*|"
     r"- \d+ programs.*|[Tt]ook .*|estimating \S+|"
     r"=+ \d+ (passed|failed).*|\S*/pytest-\S*|0x[0-9a-f]+|"
     r"\d+ min left.*|File \".*|is not installed in .*|\S*es_run_docs\S*"
