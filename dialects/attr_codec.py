@@ -174,6 +174,12 @@ def read_branch_number(op: ir.Operation, name: str = BRANCH) -> int | None:
     return number
 
 
+def read_stated_branch(op: ir.Operation) -> int | None:
+    """Return the number that somebody has stated for a branch; None for one that was found."""
+    number = read_branch_number(op)
+    return None if number == read_branch_number(op, BRANCH_FOUND) else number
+
+
 def require_branch_number(op: ir.Operation) -> int:
     """Return the number of the branch that every estimate and trace assumes to run.
 
@@ -193,9 +199,9 @@ def select_branch(op: ir.Operation) -> ir.Region:
 
 def write_branch_number(op: ir.Operation, number: int) -> None:
     """Write the branch that runs; one that ``prepare`` found before and that holds is found."""
-    is_stated = read_branch_number(op) not in (None, read_branch_number(op, BRANCH_FOUND))
+    is_found = read_stated_branch(op) is None
     op.attributes[BRANCH] = to_i64_attr(number, op.context)
-    if not is_stated:
+    if is_found:
         op.attributes[BRANCH_FOUND] = op.attributes[BRANCH]
 
 

@@ -10,8 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from hespas.dialects.attr_codec import read_branch_number, read_trip_count, write_branch_number
-from hespas.dialects.attrs import BRANCH, BRANCH_FOUND, CommAttr
+from hespas.dialects.attr_codec import (
+    read_branch_number,
+    read_stated_branch,
+    read_trip_count,
+    write_branch_number,
+)
+from hespas.dialects.attrs import BRANCH, CommAttr
 from hespas.dialects.mlir import get_attribute, ir
 from hespas.dialects.op_kinds import BRANCHES, CALLEE, LOOPS, MAYBE_COLLECTIVE, TERMINATORS
 from hespas.passes.base import PassRun
@@ -75,11 +80,9 @@ class _BranchChooser:
     def choose_branch(self, op: ir.Operation) -> int:
         """Return the number of the branch that somebody has stated, else of the heaviest one."""
         if op not in self._numbers:
-            stated = read_branch_number(op)
-            is_found = stated is None or stated == read_branch_number(op, BRANCH_FOUND)
-            weights = self._weigh_branches(op)
-            heaviest = max(range(len(weights)), key=lambda number: weights[number])
-            self._numbers[op] = heaviest if is_found or stated is None else stated
+            weights, stated = self._weigh_branches(op), read_stated_branch(op)
+            heaviest = max(range(len(weights)), key=weights.__getitem__)
+            self._numbers[op] = heaviest if stated is None else stated
         return self._numbers[op]
 
     def _weigh_branches(self, op: ir.Operation) -> list[_Weight]:
