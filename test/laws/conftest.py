@@ -10,9 +10,9 @@ from support.random_costs import install_random_estimator
 from hespas.estimators import registry
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True, scope="module")
 def random_estimator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The estimator of random costs is known by its name, also to workers."""
+    """The estimator of random costs is known by its name, also to workers, in the laws alone."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         install_random_estimator(tmp_path_factory.mktemp("package"), monkeypatch)
         yield
