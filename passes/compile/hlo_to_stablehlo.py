@@ -23,6 +23,7 @@ from hespas.passes.compile.hlo_program import HloProgram
 from hespas.passes.compile.named_shardings import replace_named_shardings
 from hespas.passes.compile.tpu_hlo import rewrite_tpu_hlo
 from hespas.passes.prepare.device_grid import write_stated_count
+from hespas.passes.prepare.partition import state_partitions
 
 Place = tuple[str, int, int]  # file, line and column
 
@@ -79,7 +80,9 @@ def import_hlo(proto: bytes, context: ir.Context) -> ir.Module:
     for name, count in counts.items():
         if count and math.prod(counts.values()) > 1:
             write_stated_count(module, name, count)
-    if is_partitioned:
+    if not is_partitioned:
+        state_partitions(module)
+    else:
         fact = hlo_origin.SCHEDULED_BY if program.is_scheduled else hlo_origin.PARTITIONED_BY
         facts = {**read_program_facts(module), fact: compiler}
         if program.is_scheduled and hlo_origin.has_latency_hiding_schedule(program):

@@ -29,9 +29,14 @@ class CompileStage:
     wanted: str
 
 
-# hlo: what RunHloPasses leaves, before what is left unfused is wrapped in a kernel of its own.
+# hlo: what RunHloPasses leaves, before what is left unfused is wrapped in a kernel of its own. That
+# is the first of two dumps: the autotuner's pipeline starts with the first wrapper; without it, the
+# first wrapper follows on the insertion of copies, which is not part of RunHloPasses.
 STAGES = {
-    "hlo": CompileStage("fusion-wrapper", r"after_pipeline-start\.before_fusion-wrapper"),
+    "hlo": CompileStage(
+        "fusion-wrapper|propagate-call-metadata",
+        r"after_pipeline-start\.before_(fusion-wrapper|propagate-call-metadata)",
+    ),
     "scheduled": CompileStage("^$", r"gpu_after_optimizations\.hlo\.pb$"),
 }
 CPU_STAGE = CompileStage("^$", r"cpu_after_optimizations\.hlo\.pb$")

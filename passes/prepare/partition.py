@@ -230,7 +230,7 @@ def has_global_shapes(module: ir.Module, census: ModuleCensus) -> bool:
     for call in census.select_ops_by_name(*CUSTOM_CALLS):
         if get_call_target(call) in PARTITIONER_CALL_TARGETS:
             return True
-    if HLO_IMPORT in attributes and NUM_PARTITIONS not in attributes and _is_per_device(census):
+    if HLO_IMPORT in attributes and NUM_PARTITIONS not in attributes:
         return False  # The partitioner left the argument shardings behind.
     if any(_is_dividing_sharding(text) for text in _collect_boundary_shardings(census.entry)):
         return True
@@ -288,11 +288,7 @@ def _has_sharded_op(census: ModuleCensus) -> bool:
 
 def _count_partitions(module: ir.Module, census: ModuleCensus) -> int:
     """Count the devices that the shapes are divided over; raises HespasError."""
-    implied = max(
-        1,
-        count_mesh_devices(module),
-        *map(count_sharding_devices, _collect_boundary_shardings(census.entry)),
-    )
+    implied = max(count_mesh_devices(module), _count_boundary_devices(census.entry))
     partitions = read_stated_count(module, NUM_PARTITIONS) or implied
     if implied > partitions:
         raise HespasError(
@@ -300,6 +296,22 @@ def _count_partitions(module: ir.Module, census: ModuleCensus) -> int:
             op=module.operation,
         )
     return partitions
+
+
+def _count_boundary_devices(entry: ir.Operation) -> int:
+    """Count the devices that the shardings of the entry's arguments and results name; at least 1."""
+    return max((1, *map(count_sharding_devices, _collect_boundary_shardings(entry))))
+
+
+def state_partitions(module: ir.Module) -> None:
+    """Write how many partitions an imported program before partitioning has, if it does not state it.
+
+    Without the number, shardings in a program from XLA's importer are those that the partitioner
+    has left behind (:func:`has_global_shapes`).
+    """
+    partitions = _count_boundary_devices(find_entry_function(module))
+    if partitions > 1 and NUM_PARTITIONS not in module.operation.attributes:
+        write_stated_count(module, NUM_PARTITIONS, partitions)
 
 
 def _run_partitioner(module: ir.Module, compilation: CompilationSettings, target: str) -> ir.Module:

@@ -292,9 +292,21 @@ def test_shardings_divide_a_program_whose_header_has_no_counts():
     """As JAX prints ``lowered.as_text("hlo")``."""
     text = fill(PARTITIONED, {"HEADER": "", "NAME": "main", "OP": TUPLE})
     module = read_text(text.replace(",  num_partitions=4", ""))
-    assert NUM_PARTITIONS not in module.operation.attributes
-    assert [attr.kind for attr in list_comm_attrs(module)] == ["all_gather"]
     assert ir.IntegerAttr(module.operation.attributes[NUM_PARTITIONS]).value == 4
+    assert [attr.kind for attr in list_comm_attrs(module)] == ["all_gather"]
+
+
+def test_shardings_that_the_partitioner_left_divide_nothing():
+    """As XLA's importer writes a partitioned program: without a number, also without collectives."""
+    text = """module @m attributes {mhlo.is_dynamic = false} {
+      func.func @main(%x: tensor<64x8xf32> {mhlo.sharding = "{devices=[8,1]<=[8]}"})
+          -> tensor<64x8xf32> {
+        %0 = stablehlo.tanh %x : tensor<64x8xf32>
+        return %0 : tensor<64x8xf32>
+      } }"""
+    module = ir.Module.parse(text, make_context())
+    passes.run_pipeline(module, "prepare", PassRun(note=lambda _: None))
+    assert "tensor<8x8xf32>" not in str(module)
 
 
 # XLA of jax 0.12 writes the first in its dumps of what JAX 0.12 lowers to the second.
