@@ -49,6 +49,7 @@ class AttrField:
         default: ``MISSING`` for a field without one; ``None`` for one that is absent when unset.
         choices: The permitted words; empty if every value is permitted.
         is_derived: Whether the field is absent if its value follows from the op.
+        adds: How the field of a cost adds up; see ``dialects/attrs.py``.
     """
 
     name: str
@@ -57,6 +58,7 @@ class AttrField:
     default: Any
     choices: tuple[str, ...]
     is_derived: bool
+    adds: str = ""
 
     @property
     def is_required(self) -> bool:
@@ -71,6 +73,7 @@ def declare_field(
     choices: tuple[str, ...] = (),
     compare: bool = True,
     derived: bool = False,
+    adds: str = "",
 ) -> Any:
     """Declare a field of a record.
 
@@ -80,8 +83,9 @@ def declare_field(
         choices: The permitted words; empty if every value is permitted.
         compare: Whether records that differ in this field only are different.
         derived: Whether the field is not written if ``derive_fields`` finds its value in the op.
+        adds: How the field of a cost adds up.
     """
-    metadata = {"doc": text, "choices": choices, "derived": derived}
+    metadata = {"doc": text, "choices": choices, "derived": derived, "adds": adds}
     return field(default=default, compare=compare, metadata=metadata)
 
 
@@ -184,6 +188,7 @@ def list_attr_fields(record_class: type[AttrRecord]) -> tuple[AttrField, ...]:
                 entry.default,
                 entry.metadata["choices"],
                 entry.metadata["derived"],
+                entry.metadata["adds"],
             )
         )
     return tuple(declared)

@@ -10,7 +10,7 @@ imports no MLIR bindings.
 from __future__ import annotations
 
 import bisect
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hespas.dialects.attr_schema import AttrRecord, declare_field
@@ -18,7 +18,11 @@ from hespas.dialects.attr_schema import AttrRecord, declare_field
 if TYPE_CHECKING:
     from hespas.dialects.mlir import ir
 
-ENERGY_FIELDS = ("energy_nj", "compute_nj", "sram_nj", "memory_nj", "leakage_nj")
+# How a field of a cost adds up over the kernels of a program (``estimators/aggregate.py``).
+SUM = "sum"  # an amount; an absent one counts as 0
+TIME = "part of the time"  # an amount that ``Cost.time_ns`` contains
+OWN_RULE = "rule of its own"
+ONE_KERNEL = "of one kernel"  # absent on sums
 LIMITS = {  # what may limit the time of a kernel, with its meaning
     "compute": "operations at the full rate of their units; of estimators that model the units of "
     "an accelerator, those of the arrays",
@@ -59,72 +63,101 @@ class Cost(AttrRecord):
         "reshape, has none"
     )
 
-    estimator: str = declare_field("name of the estimator that wrote the cost")
-    flops: int = declare_field("number of floating-point or integer operations")
-    read_bytes: int = declare_field("bytes read from device memory")
-    write_bytes: int = declare_field("bytes written to device memory")
-    latency_ns: float = declare_field("time in nanoseconds")
+    estimator: str = declare_field("name of the estimator that wrote the cost", adds=OWN_RULE)
+    flops: int = declare_field("number of floating-point or integer operations", adds=SUM)
+    read_bytes: int = declare_field("bytes read from device memory", adds=SUM)
+    write_bytes: int = declare_field("bytes written to device memory", adds=SUM)
+    latency_ns: float = declare_field("time in nanoseconds", adds=TIME)
     bound: str = declare_field(
         "what limits the time; `none` on sums, and if it takes none",
         choices=tuple(BOUNDS),
         default="none",
+        adds=OWN_RULE,
     )
     dtype: str = declare_field(
         "element type whose peak rate applies; `none` on sums, and if there are no operations",
         default="none",
+        adds=OWN_RULE,
     )
-    trips: int = declare_field("number of times the body runs; 1 except on loops", default=1)
+    trips: int = declare_field(
+        "number of times the body runs; 1 except on loops", default=1, adds=OWN_RULE
+    )
     energy_nj: float | None = declare_field(
-        "energy in nanojoules, if a power model is set", default=None
+        "energy in nanojoules, if a power model is set", default=None, adds=SUM
     )
     gap: str | None = declare_field(
-        "why a part could not be estimated; the time of that part is missing", default=None
+        "why a part could not be estimated; the time of that part is missing",
+        default=None,
+        adds=OWN_RULE,
     )
     low_ns: float | None = declare_field(
         "lower end, in nanoseconds, of the band that contains the time with a probability of 80 %; "
         "the band of a sum is the sum of the bands",
         default=None,
+        adds=OWN_RULE,
     )
-    high_ns: float | None = declare_field("upper end of the band in nanoseconds", default=None)
+    high_ns: float | None = declare_field(
+        "upper end of the band in nanoseconds", default=None, adds=OWN_RULE
+    )
     tag: str | None = declare_field(
         "what is uncertain about the constants: `extrapolated`, `transferred`, `assumed`, "
         "separated by blanks",
         default=None,
+        adds=OWN_RULE,
     )
     kernel_class: str | None = declare_field(
         "class of kernels of the estimator, such as `product.bf16` or `stream.loop`; absent on "
         "sums",
         default=None,
+        adds=ONE_KERNEL,
     )
     shared_low_ns: float | None = declare_field(
         "lower end of the part of the band that all kernels of the family share; absent on sums",
         default=None,
+        adds=ONE_KERNEL,
     )
-    shared_high_ns: float | None = declare_field("upper end of that part", default=None)
+    shared_high_ns: float | None = declare_field(
+        "upper end of that part", default=None, adds=ONE_KERNEL
+    )
     slowest_device: float | None = declare_field(
         "factor in the time of matrix operations for the slowest device of the job, because chips "
         "differ at the power limit; absent on sums",
         default=None,
+        adds=ONE_KERNEL,
     )
     compute_nj: float | None = declare_field(
-        "part of energy_nj: operations, if the energy is known by level", default=None
+        "part of energy_nj: operations, if the energy is known by level", default=None, adds=SUM
     )
-    sram_nj: float | None = declare_field("part of energy_nj: on-chip memory", default=None)
-    memory_nj: float | None = declare_field("part of energy_nj: device memory", default=None)
+    sram_nj: float | None = declare_field(
+        "part of energy_nj: on-chip memory", default=None, adds=SUM
+    )
+    memory_nj: float | None = declare_field(
+        "part of energy_nj: device memory", default=None, adds=SUM
+    )
     leakage_nj: float | None = declare_field(
-        "part of energy_nj: what the chip draws while nothing switches", default=None
+        "part of energy_nj: what the chip draws while nothing switches", default=None, adds=SUM
     )
     integer_product_flops: int | None = declare_field(
         "part of flops: matrix products and convolutions of integers; absent if there are none, "
         "and on sums",
         default=None,
+        adds=ONE_KERNEL,
     )
     digest: str | None = declare_field(
         "content hash of the op or region that was estimated; a cost whose digest differs from "
         "that of its op is stale; absent on sums, which follow from the costs of their ops",
         default=None,
         compare=False,
+        adds=ONE_KERNEL,
     )
+
+    @property
+    def time_ns(self) -> float:
+        """The time in nanoseconds: ``latency_ns`` and the other parts."""
+        time_ns = self.latency_ns
+        for name in _OTHER_TIMES:
+            time_ns += getattr(self, name) or 0.0
+        return time_ns
 
     @property
     def executed_flops(self) -> int:
@@ -143,6 +176,16 @@ class Cost(AttrRecord):
         if (self.shared_low_ns is None) != (self.shared_high_ns is None):
             return "shared_low_ns and shared_high_ns come together"
         return ""
+
+
+AMOUNTS = tuple(one.name for one in fields(Cost) if one.metadata["adds"] in (SUM, TIME))
+COUNTS = tuple(one.name for one in fields(Cost) if one.name in AMOUNTS and one.type == "int")
+"""The amounts that every cost has, beside its latency."""
+OTHER_AMOUNTS = tuple(name for name in AMOUNTS if name not in (*COUNTS, "latency_ns"))
+"""Amounts that a sum has if one of its costs has them."""
+_OTHER_TIMES = tuple(
+    one.name for one in fields(Cost) if one.metadata["adds"] == TIME and one.name != "latency_ns"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
-from hespas.dialects.attrs import ENERGY_FIELDS, Cost
+from hespas.dialects.attrs import AMOUNTS, COUNTS, Cost
 
 _SHOWN_GAPS = 3
 
@@ -30,11 +31,7 @@ def aggregate_costs(costs: Iterable[Cost], estimator: str = "") -> Cost:
     low_ns, high_ns = _sum_bands(costs)
     return Cost(
         estimator="+".join(sorted({cost.estimator for cost in costs})) or estimator,
-        flops=sum(cost.flops for cost in costs),
-        read_bytes=sum(cost.read_bytes for cost in costs),
-        write_bytes=sum(cost.write_bytes for cost in costs),
-        latency_ns=math.fsum(cost.latency_ns for cost in costs),
-        **sum_energies((cost, 1) for cost in costs),
+        **sum_amounts([(cost, 1) for cost in costs]),
         gap=_join_gap_reasons(costs),
         low_ns=low_ns,
         high_ns=high_ns,
@@ -48,8 +45,8 @@ def find_main_bound(costs: Iterable[tuple[Cost, int]]) -> str:
     has_gap = False
     for cost, count in costs:
         has_gap |= bool(cost.gap)
-        if cost.latency_ns:
-            time_ns.setdefault(cost.bound, []).append(cost.latency_ns * count)
+        if cost.time_ns:
+            time_ns.setdefault(cost.bound, []).append(cost.time_ns * count)
     idle = "unknown" if has_gap else "none"
     return max(time_ns, key=lambda b: (math.fsum(time_ns[b]), b)) if time_ns else idle
 
@@ -67,11 +64,7 @@ def repeat_cost(cost: Cost, trips: int, gap: str | None = None) -> Cost:
     """Return the cost of a loop that executes ``cost`` ``trips`` times; ``gap`` joins its gap."""
     return replace(
         cost,
-        flops=cost.flops * trips,
-        read_bytes=cost.read_bytes * trips,
-        write_bytes=cost.write_bytes * trips,
-        latency_ns=cost.latency_ns * trips,
-        **sum_energies([(cost, trips)]),
+        **sum_amounts([(cost, trips)]),
         low_ns=None if cost.low_ns is None else cost.low_ns * trips,
         high_ns=None if cost.high_ns is None else cost.high_ns * trips,
         trips=trips,
@@ -79,14 +72,22 @@ def repeat_cost(cost: Cost, trips: int, gap: str | None = None) -> Cost:
     )
 
 
-def sum_energies(costs: Iterable[tuple[Cost, int]]) -> dict[str, Any]:
-    """Return the sums of the energies of costs and their counts, None where no cost has one."""
-    costs = list(costs)
+def sum_amounts(
+    costs: Sequence[tuple[Cost, int]], names: Iterable[str] = AMOUNTS
+) -> dict[str, Any]:
+    """Return the sums of amounts of costs and their counts, by name.
+
+    Counts are added as integers, and others exactly, rounded once. An amount that no cost has is
+    None, but the latency of no costs is 0.
+    """
     sums: dict[str, Any] = {}
-    for name in ENERGY_FIELDS:
-        energies = [(getattr(cost, name), count) for cost, count in costs]
-        known_nj = [energy_nj * count for energy_nj, count in energies if energy_nj is not None]
-        sums[name] = math.fsum(known_nj) if known_nj else None
+    for name in names:
+        read = attrgetter(name)
+        parts = [amount * count for cost, count in costs if (amount := read(cost)) is not None]
+        if name in COUNTS:
+            sums[name] = sum(parts)
+        else:
+            sums[name] = math.fsum(parts) if parts or name == "latency_ns" else None
     return sums
 
 
@@ -98,8 +99,8 @@ def _sum_bands(costs: Sequence[Cost]) -> tuple[float | None, float | None]:
     if all(cost.low_ns is None or cost.high_ns is None for cost in costs):
         return None, None
     return (
-        math.fsum(cost.latency_ns if cost.low_ns is None else cost.low_ns for cost in costs),
-        math.fsum(cost.latency_ns if cost.high_ns is None else cost.high_ns for cost in costs),
+        math.fsum(cost.time_ns if cost.low_ns is None else cost.low_ns for cost in costs),
+        math.fsum(cost.time_ns if cost.high_ns is None else cost.high_ns for cost in costs),
     )
 
 

@@ -153,7 +153,7 @@ class Estimator(ABC):
 
         Many nodes are tried for one item; an estimator may leave the rest of the cost out.
         """
-        return self.estimate(item).latency_ns
+        return self.estimate(item).time_ns
 
     def describe_provenance(self) -> str:
         """Describe in one line where the constants of the estimates so far come from.

@@ -74,7 +74,7 @@ class KernelRow:
     @property
     def time_ns(self) -> float:
         """The time of all executions in nanoseconds."""
-        return self.count * self.cost.latency_ns
+        return self.count * self.cost.time_ns
 
     @property
     def kind_title(self) -> str:
@@ -122,7 +122,7 @@ def collect_kernel_rows(module: ir.Module, depth: int = 2) -> list[KernelRow]:
     table = []
     for key, op in first.items():
         name, _, shapes, cost, layer, is_recomputed = key
-        if count[key] and (cost.latency_ns or cost.gap):
+        if count[key] and (cost.time_ns or cost.gap):
             place = format_source_position(op.location)
             framework_op = find_framework_name(op.location).rpartition("/")[2]
             table.append(
@@ -194,9 +194,9 @@ def sum_time_by_line(module: ir.Module) -> list[tuple[str, float, int]]:
             continue
         cost = Cost.from_dictionary_attr(op.attributes[Cost.NAME])
         runs = sum(sites.values())
-        if runs and cost.latency_ns:
+        if runs and cost.time_ns:
             line = format_source_position(op.location).rpartition(":")[0] or "no source line"
-            time_ns[line] = time_ns.get(line, 0.0) + runs * cost.latency_ns
+            time_ns[line] = time_ns.get(line, 0.0) + runs * cost.time_ns
             count[line] += runs
     return [(line, ns, count[line]) for line, ns in sorted(time_ns.items(), key=lambda x: -x[1])]
 

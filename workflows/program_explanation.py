@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hespas.configs.node_spec import NodeSpec
-from hespas.dialects.attrs import TargetAttr
+from hespas.dialects.attrs import COUNTS, TargetAttr
 from hespas.passes.annotate.traverse import require_target
 from hespas.support.errors import fill_in_file_name
 from hespas.workflows import kernel_rows
@@ -85,9 +85,9 @@ def compute_peak_shares(row: KernelRow, node: NodeSpec | None) -> tuple[float | 
 
     Each is None if it is unknown.
     """
-    if node is None or not row.cost.latency_ns:
+    if node is None or not row.cost.time_ns:
         return None, None
-    time_s = row.cost.latency_ns * 1e-9
+    time_s = row.cost.time_ns * 1e-9
     moved_bytes = row.cost.read_bytes + row.cost.write_bytes
     bandwidth_share = moved_bytes / time_s / node.memory_bandwidth_bytes_per_s
     peaks = [
@@ -124,13 +124,11 @@ def _to_kernel_json(row: KernelRow, node: NodeSpec | None) -> dict[str, Any]:
         "kind": row.kind,
         "shapes": row.shapes,
         "count": row.count,
-        "time_s": cost.latency_ns * 1e-9,
+        "time_s": cost.time_ns * 1e-9,
         "low_s": None if cost.low_ns is None else cost.low_ns * 1e-9,
         "high_s": None if cost.high_ns is None else cost.high_ns * 1e-9,
         "total_s": row.time_ns * 1e-9,
-        "flops": cost.flops,
-        "read_bytes": cost.read_bytes,
-        "write_bytes": cost.write_bytes,
+        **{name: getattr(cost, name) for name in COUNTS},
         "dtype": cost.dtype,
         "bound": cost.bound,
         "of_peak": peak_share,

@@ -83,7 +83,7 @@ class ProgramReplay:
             costs = [estimator.estimate(item) for item in self.items]
         except UnknownCost:
             return None
-        times_ns = self._sums.compute_sums([cost.latency_ns for cost in costs])
+        times_ns = self._sums.compute_sums([cost.time_ns for cost in costs])
         latencies_fs = [round(time_ns * FS_PER_NS) for time_ns in times_ns]
         is_same_trace = all(latencies_fs[n] for n in self._steps) and not any(
             latencies_fs[n] for n in self._untimed

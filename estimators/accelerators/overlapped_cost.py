@@ -78,7 +78,7 @@ class OverlappedUnits:
         """
         other_flops = count_other_flops(work, [each.on_arrays for each in products])
         costs = [self.compute_cost(work, load, other_flops) for load in loads]
-        fastest = min(costs, key=lambda cost: cost.latency_ns)
+        fastest = min(costs, key=lambda cost: cost.time_ns)
         return self.find_faster_on_lanes(fastest, work, products, other_flops, traffic) or fastest
 
     def find_faster_on_lanes(
@@ -101,11 +101,11 @@ class OverlappedUnits:
         if not products:
             return None
         vector_s = compute_vector_time_s(_place_on_lanes(work, products), self.machine.unit)
-        if 1e9 * vector_s >= cost.latency_ns:
+        if 1e9 * vector_s >= cost.time_ns:
             return None
         on_lanes = UnitLoad(traffic=traffic, on_lanes=products)
         moved = self.compute_cost(work, on_lanes, other_flops)
-        return moved if moved.latency_ns < cost.latency_ns else None
+        return moved if moved.time_ns < cost.time_ns else None
 
     def compute_cost(self, work: OpWork, load: UnitLoad, other_flops: dict[str, int]) -> Cost:
         """Return the cost of an op whose products the units compute as ``load`` says.

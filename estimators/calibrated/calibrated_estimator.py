@@ -127,15 +127,13 @@ class CalibratedEstimator(Estimator):
         if not work.is_free and timed is None:
             return self._build_roofline_cost(base)
         if timed is None:
-            return replace(
-                base, estimator=self.name, low_ns=base.latency_ns, high_ns=base.latency_ns
-            )
+            return replace(base, estimator=self.name, low_ns=base.time_ns, high_ns=base.time_ns)
         self.tag_counts.update(timed.tags)
         return self._build_cost(base, timed, work.kind)
 
     def estimate_time_ns(self, item: CostItem) -> float:
         if item.work.is_free or self.uses_compiler_estimates or not self.constants.is_measured:
-            return self.estimate(item).latency_ns
+            return self.estimate(item).time_ns
         with raise_as_unknown_cost(item.op):
             self.roofline.check_rates(item.work)
             return 1e9 * self.estimate_kernel_time(item).time_s

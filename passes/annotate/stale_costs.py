@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from hespas.configs import is_preset_name
 from hespas.configs.kernel_costs import list_named_files
 from hespas.dialects.attr_codec import read_trip_count
-from hespas.dialects.attrs import Cost, MemoryAttr, TargetAttr
+from hespas.dialects.attrs import AMOUNTS, Cost, MemoryAttr, TargetAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import CALLEE, LOOPS
 from hespas.estimators import registry as estimators
@@ -239,13 +239,15 @@ def _has_costs(function: ir.Operation) -> bool:
 
 
 def _are_sums_equal(old: Cost, new: Cost) -> bool:
-    return (
-        old.flops == new.flops
-        and old.read_bytes == new.read_bytes
-        and old.write_bytes == new.write_bytes
-        and old.gap == new.gap
-        and math.isclose(old.latency_ns, new.latency_ns, rel_tol=RELATIVE_TOLERANCE)
+    return old.gap == new.gap and all(
+        _are_amounts_equal(getattr(old, name), getattr(new, name)) for name in AMOUNTS
     )
+
+
+def _are_amounts_equal(old: float | None, new: float | None) -> bool:
+    if old is None or new is None or isinstance(new, int):
+        return old == new
+    return math.isclose(old, new, rel_tol=RELATIVE_TOLERANCE)
 
 
 def _split_estimator(target: TargetAttr | None) -> tuple[str, str]:

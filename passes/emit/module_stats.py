@@ -10,7 +10,7 @@ import contextlib
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from hespas.chakra.trace_steps import FS_PER_NS, HostCopyContent
@@ -19,7 +19,9 @@ from hespas.configs.node_spec import NodeSpec
 from hespas.dialects.attr_codec import read_trip_count, select_branch
 from hespas.dialects.attrs import (
     ASSUMED,
+    COUNTS,
     HOST_LINK,
+    OTHER_AMOUNTS,
     CommAttr,
     Cost,
     RegionAttr,
@@ -28,7 +30,7 @@ from hespas.dialects.attrs import (
 )
 from hespas.dialects.mlir import collect_functions, get_attribute, ir
 from hespas.dialects.op_kinds import BRANCHES, CALLEE, CONTROL, LOOPS
-from hespas.estimators.aggregate import find_main_bound, find_main_dtype, sum_energies
+from hespas.estimators.aggregate import find_main_bound, find_main_dtype, sum_amounts
 from hespas.estimators.base import FREE_COST
 from hespas.estimators.work import is_free_op_name
 from hespas.passes.annotate.cost_walk import is_estimated_whole
@@ -130,11 +132,12 @@ def _describe_estimates(target: TargetAttr) -> StatsRow:
 
 def _summarise_costs(ops: list[ExecutedOp], target: TargetAttr, messages: StatsRow) -> StatsRow:
     """Sum the costs of all ops, and by each of their properties."""
+    costs = [(cost, count) for _, cost, count in ops]
     return {
         "totals": {
-            **_sum_costs((cost, count) for _, cost, count in ops),
+            **_sum_costs(costs),
             **messages,
-            **sum_energies((cost, count) for _, cost, count in ops),
+            **sum_amounts(costs, OTHER_AMOUNTS),
             **_compute_time_band(ops),
             "gaps": sum(count for _, cost, count in ops if cost.gap),
         },
@@ -233,14 +236,12 @@ class _LeafCounter:
         return leaves
 
 
-def _sum_costs(costs: Iterable[tuple[Cost, int]]) -> StatsRow:
-    costs = list(costs)
+def _sum_costs(costs: Sequence[tuple[Cost, int]]) -> StatsRow:
+    """Sum what each row has: executions, time, and the amounts that every cost has."""
     return {
         "count": sum(count for _, count in costs),
-        "time_ns": math.fsum(cost.latency_ns * count for cost, count in costs),
-        "flops": sum(cost.flops * count for cost, count in costs),
-        "read_bytes": sum(cost.read_bytes * count for cost, count in costs),
-        "write_bytes": sum(cost.write_bytes * count for cost, count in costs),
+        "time_ns": math.fsum(cost.time_ns * count for cost, count in costs),
+        **{name: sum(getattr(cost, name) * count for cost, count in costs) for name in COUNTS},
     }
 
 
@@ -284,7 +285,7 @@ def _compute_utilisation(ops: list[ExecutedOp], node: NodeSpec | None) -> StatsR
 
     The operations of an op count at the peak rate of its element type.
     """
-    time_ns = math.fsum(cost.latency_ns * count for _, cost, count in ops)
+    time_ns = math.fsum(cost.time_ns * count for _, cost, count in ops)
     if node is None or not time_ns:
         return None
     busy_ns, bytes_moved = [], 0
@@ -295,7 +296,7 @@ def _compute_utilisation(ops: list[ExecutedOp], node: NodeSpec | None) -> StatsR
                 rates.append(node.find_peak_rate(unit, cost.dtype).flops_per_s)
         if cost.flops and max(rates):
             # A fusion of several types has only one here; it is busy for its own time at most.
-            busy_ns.append(min(cost.flops / max(rates) * 1e9, cost.latency_ns) * count)
+            busy_ns.append(min(cost.flops / max(rates) * 1e9, cost.time_ns) * count)
         bytes_moved += (cost.read_bytes + cost.write_bytes) * count
     memory_ns = bytes_moved / node.memory_bandwidth_bytes_per_s * 1e9
     return {"flops": math.fsum(busy_ns) / time_ns, "bandwidth": min(1.0, memory_ns / time_ns)}
@@ -321,10 +322,8 @@ def _collect_regions(executed: list[TraceTask], counter: _LeafCounter) -> list[S
                 "ops": region.ops,
                 "regions": 0,
                 "runs": 0,
-                "time_ns": cost.latency_ns,
-                "flops": cost.flops,
-                "read_bytes": cost.read_bytes,
-                "write_bytes": cost.write_bytes,
+                "time_ns": cost.time_ns,
+                **{name: getattr(cost, name) for name in COUNTS},
                 "bound": find_main_bound(leaves),
                 "dtype": find_main_dtype(leaves),
                 "gap": cost.gap,

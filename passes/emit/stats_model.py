@@ -6,9 +6,11 @@ readers must accept unknown keys.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from hespas.dialects.attrs import COUNTS, OTHER_AMOUNTS
 
 Count = Annotated[int, Field(ge=0)]
 Time = Annotated[float, Field(ge=0)]
@@ -19,14 +21,19 @@ class _OpenModel(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
-class CostSums(_OpenModel):
+_COUNT_FIELDS: dict[str, Any] = dict.fromkeys(COUNTS, (Count, ...))
+_OTHER_FIELDS: dict[str, Any] = dict.fromkeys(OTHER_AMOUNTS, (Time | None, None))
+
+
+class _Counts(create_model("_Counts", __base__=_OpenModel, **_COUNT_FIELDS)):
+    """The amounts that every cost has."""
+
+
+class CostSums(_Counts):
     """Sums over executed ops: time in ns, sizes in bytes."""
 
     count: Count
     time_ns: Time
-    flops: Count
-    read_bytes: Count
-    write_bytes: Count
 
 
 class DtypeSums(CostSums):
@@ -38,16 +45,15 @@ class DtypeSums(CostSums):
     executed_flops: Count
 
 
-class CostTotals(CostSums):
+class _OtherAmounts(create_model("_OtherAmounts", __base__=CostSums, **_OTHER_FIELDS)):
+    """The amounts of costs that only totals have; None if no cost has one."""
+
+
+class CostTotals(_OtherAmounts):
     """Sums over all ops; ``low_ns`` and ``high_ns`` are the 80 % band of the time."""
 
     comm_ops: Count
     comm_operand_bytes: Count
-    energy_nj: Time | None
-    compute_nj: Time | None = None
-    sram_nj: Time | None = None
-    memory_nj: Time | None = None
-    leakage_nj: Time | None = None
     low_ns: Time | None
     high_ns: Time | None
     tags: dict[str, Count]
@@ -79,7 +85,7 @@ class UtilisationStats(_OpenModel):
     bandwidth: Share
 
 
-class RegionStats(_OpenModel):
+class RegionStats(_Counts):
     """A distinct region; times and sizes are those of one execution."""
 
     id: int
@@ -89,9 +95,6 @@ class RegionStats(_OpenModel):
     regions: Count
     runs: Count
     time_ns: Time
-    flops: Count
-    read_bytes: Count
-    write_bytes: Count
     bound: str
     dtype: str
     gap: str | None

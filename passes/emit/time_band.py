@@ -25,7 +25,7 @@ def combine_bands(costs: Iterable[tuple[Cost, int]]) -> tuple[float, float] | No
     counted = [(cost, count) for cost, count in costs if count]
     if all(cost.low_ns is None for cost, _ in counted):
         return None
-    total_ns = math.fsum(cost.latency_ns * count for cost, count in counted)
+    total_ns = math.fsum(cost.time_ns * count for cost, count in counted)
     below, above = (_combine_deviations(counted, side) for side in ("low", "high"))
     return max(total_ns - below, 0.0), total_ns + above
 
@@ -36,22 +36,22 @@ def _combine_deviations(costs: Iterable[tuple[Cost, int]], side: str) -> float:
     own_squares = 0.0
     for cost, count in costs:
         end_ns = getattr(cost, f"{side}_ns")
-        if end_ns is None or not cost.latency_ns:
+        if end_ns is None or not cost.time_ns:
             continue
         shared_end_ns = getattr(cost, f"shared_{side}_ns")
         if cost.kernel_class is None or shared_end_ns is None:
-            shared_ns[cost.estimator] += count * abs(end_ns - cost.latency_ns)
+            shared_ns[cost.estimator] += count * abs(end_ns - cost.time_ns)
             continue
         family = find_kernel_family(cost.kernel_class)
-        shared_ns[family] += count * abs(shared_end_ns - cost.latency_ns)
-        own_squares += (count * _find_own_deviation(cost.latency_ns, end_ns, shared_end_ns)) ** 2
+        shared_ns[family] += count * abs(shared_end_ns - cost.time_ns)
+        own_squares += (count * _find_own_deviation(cost.time_ns, end_ns, shared_end_ns)) ** 2
     return math.sqrt(math.fsum(value**2 for value in shared_ns.values()) + own_squares)
 
 
-def _find_own_deviation(latency_ns: float, end_ns: float, shared_end_ns: float) -> float:
+def _find_own_deviation(time_ns: float, end_ns: float, shared_end_ns: float) -> float:
     """Return the deviation in nanoseconds without the shared error, which is independent of it."""
     if not (end_ns > 0 and shared_end_ns > 0):
-        return abs(end_ns - latency_ns)
-    whole, shared = math.log(end_ns / latency_ns), math.log(shared_end_ns / latency_ns)
+        return abs(end_ns - time_ns)
+    whole, shared = math.log(end_ns / time_ns), math.log(shared_end_ns / time_ns)
     own = math.sqrt(max(whole**2 - shared**2, 0.0))
-    return abs(latency_ns * math.expm1(math.copysign(own, whole)))
+    return abs(time_ns * math.expm1(math.copysign(own, whole)))

@@ -16,7 +16,15 @@ from hespas.chakra.trace_steps import (
     StepContent,
     TransferContent,
 )
-from hespas.dialects.attrs import ASSUMED, HOST_LINK, TRIPS_NOTE, CommAttr, Cost, RegionAttr
+from hespas.dialects.attrs import (
+    ASSUMED,
+    COUNTS,
+    HOST_LINK,
+    TRIPS_NOTE,
+    CommAttr,
+    Cost,
+    RegionAttr,
+)
 from hespas.dialects.mlir import collect_functions, ir
 from hespas.estimators.base import FREE_COST
 from hespas.estimators.work import is_free_op_name
@@ -36,8 +44,8 @@ COMM_TYPES = {
     "reduce_scatter": CollectiveCommType.REDUCE_SCATTER,
     "all_to_all": CollectiveCommType.ALL_TO_ALL,
 }
-_FLOPS, _REGION = IntAttrEncoder("flops", "int64"), IntAttrEncoder("region", "int64")
-_READ, _WRITE = IntAttrEncoder("read_bytes", "int64"), IntAttrEncoder("write_bytes", "int64")
+_REGION = IntAttrEncoder("region", "int64")
+_COUNTS = [(name, IntAttrEncoder(name, "int64")) for name in COUNTS]
 
 
 @dataclass(slots=True, eq=False)
@@ -202,15 +210,12 @@ class TraceTaskBuilder:
         cached = self._costs.get(attr)
         if cached is None:
             cost = Cost.from_dictionary_attr(attr, op)
-            if not math.isfinite(cost.latency_ns):
-                raise HespasError(f"{Cost.NAME}: latency_ns is {cost.latency_ns}", op=op)
-            attrs = (
-                _FLOPS(cost.flops)
-                + _READ(cost.read_bytes)
-                + _WRITE(cost.write_bytes)
-                + encode_text_attr("estimator", cost.estimator)
-            )
-            cached = self._costs[attr] = (cost, round(cost.latency_ns * FS_PER_NS), attrs)
+            if not math.isfinite(cost.time_ns):
+                raise HespasError(f"{Cost.NAME}: the time is {cost.time_ns} ns", op=op)
+            attrs = b"".join(
+                encode(getattr(cost, name)) for name, encode in _COUNTS
+            ) + encode_text_attr("estimator", cost.estimator)
+            cached = self._costs[attr] = (cost, round(cost.time_ns * FS_PER_NS), attrs)
         return cached
 
     def _format_location(self, location: ir.Location) -> str:

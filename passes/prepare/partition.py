@@ -299,12 +299,12 @@ def _count_partitions(module: ir.Module, census: ModuleCensus) -> int:
 
 
 def _count_boundary_devices(entry: ir.Operation) -> int:
-    """Count the devices that the shardings of the entry's arguments and results name; at least 1."""
+    """Count the devices that shardings of arguments and results name; at least 1."""
     return max((1, *map(count_sharding_devices, _collect_boundary_shardings(entry))))
 
 
 def state_partitions(module: ir.Module) -> None:
-    """Write how many partitions an imported program before partitioning has, if it does not state it.
+    """Write the number of partitions of an imported program before partitioning, if it has none.
 
     Without the number, shardings in a program from XLA's importer are those that the partitioner
     has left behind (:func:`has_global_shapes`).

@@ -33,8 +33,6 @@ from support.tool_commands import ToolCommand, run_command
 NODE = "A100_SXM_40GB"
 SYSTEM = "ring:2,links=2,link_gb_s=50,latency_ns=500,local_mem_gb_s=1000"
 ALL = "1000000"  # rows of a table
-ADDED = ("flops", "read_bytes", "write_bytes")
-ENERGIES = ("energy_nj", "compute_nj", "sram_nj", "memory_nj", "leakage_nj")
 
 Figures = Iterator[tuple[str, float | None]]
 """Names of places, and the figure that each shows."""
@@ -126,7 +124,7 @@ def list_times_ns(case: LawCase) -> Figures:
     """Yield the compute time of a device, in nanoseconds."""
     stats, figures = case.stats, case.result.figures
     yield "module_stats.json", stats["totals"]["time_ns"]
-    yield "costs on the entry function", case.entry_sum.latency_ns
+    yield "costs on the entry function", case.entry_sum.time_ns
     yield "kernel rows", math.fsum(row.time_ns for row in case.rows)
     for table in ("kinds", "dtypes", "bounds", "classes"):
         yield (
@@ -173,8 +171,8 @@ def list_simulated_times_ns(case: LawCase) -> Figures:
     )
 
 
-def list_amounts(case: LawCase, field: str) -> Figures:
-    """Yield the sum of a field of the costs of a device that adds up, such as ``flops``."""
+def list_counts(case: LawCase, field: str) -> Figures:
+    """Yield the sum of an amount that every cost has, such as ``flops``."""
     stats, figures = case.stats, case.result.figures
     yield "module_stats.json", stats["totals"][field]
     yield "costs on the entry function", getattr(case.entry_sum, field)
@@ -195,12 +193,12 @@ def list_amounts(case: LawCase, field: str) -> Figures:
         yield "gate", sum(row.count * row.flops for row in case.profile.kernels)
 
 
-def list_energies_nj(case: LawCase, field: str) -> Figures:
-    """Yield the sum of an energy of the costs of a device."""
+def list_other_amounts(case: LawCase, field: str) -> Figures:
+    """Yield the sum of an amount that some costs have, such as an energy."""
     yield "module_stats.json", case.stats["totals"][field] or 0.0
     yield "costs on the entry function", getattr(case.entry_sum, field) or 0.0
-    energies = (row.count * (getattr(row.cost, field) or 0.0) for row in case.rows)
-    yield "kernel rows", math.fsum(energies)
+    amounts = (row.count * (getattr(row.cost, field) or 0.0) for row in case.rows)
+    yield "kernel rows", math.fsum(amounts)
     if field == "energy_nj":
         yield "run.json", 1e9 * (case.result.figures["energy_j"] or 0.0)
 

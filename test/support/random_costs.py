@@ -67,11 +67,12 @@ def draw_cost(source: random.Random, scale: float = 1.0) -> Cost:
     }
     times = [name for name in values if name.endswith("_ns")]
     values |= {name: values[name] / scale for name in times}
+    time_ns = Cost(estimator=NAME, **values).time_ns
     for low, high in (("low_ns", "high_ns"), ("shared_low_ns", "shared_high_ns")):
         # The ends of a band lie around the time, and its shared part lies inside.
         inside = 0.5 if low.startswith("shared") else 1.0
-        values[low] = values["latency_ns"] * (1 - 0.3 * inside * source.random())
-        values[high] = values["latency_ns"] * (1 + 0.3 * inside * source.random())
+        values[low] = time_ns * (1 - 0.3 * inside * source.random())
+        values[high] = time_ns * (1 + 0.3 * inside * source.random())
     # The parts of an energy add up to it.
     parts = [name for name in values if name.endswith("_nj") and name != "energy_nj"]
     values["energy_nj"] = math.fsum(values[name] for name in parts)

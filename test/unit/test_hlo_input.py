@@ -297,7 +297,7 @@ def test_shardings_divide_a_program_whose_header_has_no_counts():
 
 
 def test_shardings_that_the_partitioner_left_divide_nothing():
-    """As XLA's importer writes a partitioned program: without a number, also without collectives."""
+    """As XLA's importer writes a partitioned program without collectives: it has no number."""
     text = """module @m attributes {mhlo.is_dynamic = false} {
       func.func @main(%x: tensor<64x8xf32> {mhlo.sharding = "{devices=[8,1]<=[8]}"})
           -> tensor<64x8xf32> {

@@ -190,8 +190,8 @@ def _format_kernel_row(row: KernelRow, node: NodeSpec | None, total_ns: float) -
     cost = row.cost
     peak_shares = compute_peak_shares(row, node)
     band = "-"
-    if cost.low_ns is not None and cost.high_ns is not None and cost.latency_ns:
-        low, high = (100 * (end / cost.latency_ns - 1) for end in (cost.low_ns, cost.high_ns))
+    if cost.low_ns is not None and cost.high_ns is not None and cost.time_ns:
+        low, high = (100 * (end / cost.time_ns - 1) for end in (cost.low_ns, cost.high_ns))
         band = f"{low:+.0f} to {high:+.0f} %"
     return (
         row.kind_title,
@@ -200,7 +200,7 @@ def _format_kernel_row(row: KernelRow, node: NodeSpec | None, total_ns: float) -
         NO_ESTIMATE if cost.gap else cost.tag or "-",
         row.place or row.layer or "-",
         str(row.count),
-        format_seconds(cost.latency_ns * 1e-9),
+        format_seconds(cost.time_ns * 1e-9),
         band,
         *("-" if share is None else format_percent(share) for share in peak_shares),
         format_seconds(row.time_ns * 1e-9),

@@ -67,8 +67,8 @@ def _make_kernel_row(
     cost = row.cost
     unsure = NO_ESTIMATE if cost.gap else cost.tag
     band = TableCell("-", more=unsure)
-    if cost.low_ns is not None and cost.high_ns is not None and cost.latency_ns:
-        down, up = (100 * (end / cost.latency_ns - 1) for end in (cost.low_ns, cost.high_ns))
+    if cost.low_ns is not None and cost.high_ns is not None and cost.time_ns:
+        down, up = (100 * (end / cost.time_ns - 1) for end in (cost.low_ns, cost.high_ns))
         width_s = 1e-9 * row.count * (cost.high_ns - cost.low_ns)
         band = TableCell(f"{down:+.0f} to {up:+.0f} %", width_s, more=unsure)
     place = (
@@ -80,7 +80,7 @@ def _make_kernel_row(
         html_table.format_time_cell(1e-9 * row.time_ns),
         html_table.format_share_cell(row.time_ns / total_ns, bar=True),
         html_table.format_number_cell(row.count),
-        html_table.format_time_cell(1e-9 * cost.latency_ns),
+        html_table.format_time_cell(1e-9 * cost.time_ns),
         band,
         html_table.format_share_cell(compute),
         html_table.format_share_cell(bandwidth),

@@ -215,7 +215,7 @@ def _draw_point(
     description = (
         f"{row.kind_title} {row.shapes}\n"
         f"{format_scaled(point.rate, 'op/s')} at {point.intensity:.3g} op/B\n"
-        f"{row.count} runs of {format_seconds(1e-9 * row.cost.latency_ns)}, "
+        f"{row.count} runs of {format_seconds(1e-9 * row.cost.time_ns)}, "
         f"{format_percent(point.share)}"
     )
     drawn = draw_shape(

@@ -121,7 +121,7 @@ def build_roofline_plot(rows: Sequence[KernelRow], node: NodeSpec | None) -> Roo
     drawn = [
         RooflinePoint(
             row.cost.flops / _count_moved_bytes(row),
-            row.cost.flops / (1e-9 * row.cost.latency_ns),
+            row.cost.flops / (1e-9 * row.cost.time_ns),
             row.time_ns / total_ns,
             i,
             row,

@@ -208,7 +208,7 @@ def _profile_kernels(rows: Iterable[KernelRow]) -> list[KernelProfile]:
             shapes=row.shapes,
             is_recomputed=row.is_recomputed,
             flops=row.cost.flops,
-            time_s=1e-9 * row.cost.latency_ns,
+            time_s=1e-9 * row.cost.time_ns,
             low_s=None if row.cost.low_ns is None else 1e-9 * row.cost.low_ns,
             high_s=None if row.cost.high_ns is None else 1e-9 * row.cost.high_ns,
         )

@@ -192,7 +192,7 @@ def _summarise_round(
 ) -> ComparisonRound:
     return ComparisonRound(
         _get_answer(measuring, local.whole),
-        1e-9 * regions.latency_ns,
+        1e-9 * regions.time_ns,
         _sum_times(measuring, local.stand_ins, "median_s"),
         1e-9 * (regions.low_ns or 0.0) + _sum_times(measuring, local.stand_ins, "low_s"),
     )

@@ -98,7 +98,7 @@ class StepReplay:
             if key not in numbers:
                 numbers[key] = len(self.items)
                 self.items.append(CostItem(op))
-                self._base_ns.append(cost.latency_ns)
+                self._base_ns.append(cost.time_ns)
             return numbers[key]
 
         self._sums = KernelSums(self.module, number_kernel)

@@ -156,7 +156,7 @@ def _estimate_products(
         except UnknownCost as error:
             yield OperatorRow(spelled, m, k, n, dtype, flops, None, None, None, error.message)
         else:
-            time_s = cost.latency_ns * 1e-9
+            time_s = cost.time_ns * 1e-9
             yield OperatorRow(
                 spelled, m, k, n, dtype, flops, time_s, flops / time_s, cost.bound, None
             )
