@@ -44,7 +44,7 @@ from hespas.passes.prepare.census import ModuleCensus, collect_census
 from hespas.passes.prepare.device_grid import read_stated_count
 from hespas.passes.prepare.partition import has_global_shapes, lift_inlined_meshes
 from hespas.passes.prepare.scalars import ScalarEvaluator
-from hespas.passes.prepare.trip_counts import find_trip_count
+from hespas.passes.prepare.write_trip_counts import find_trip_count
 from hespas.support.errors import HespasError, find_framework_name
 
 MODEL_FLOPS = "flops_per_step"

@@ -6,8 +6,8 @@ import dataclasses
 import functools
 import re
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_type_hints
 
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from hespas.dialects.mlir import ir
     from hespas.estimators.op_content import OpContent
 
-__all__ = ["FACTS", "Pass", "PassRun", "build_pass", "ignore_note", "option", "print_note"]
+__all__ = [
+    "FACTS", "Pass", "PassRun", "build_pass", "check_choice", "check_minimum", "ignore_note",
+    "option", "print_note",
+]  # fmt: skip
 
 # The attributes that describe ops, so that a pass which changes ops can make them untrue.
 FACTS = frozenset((Cost.NAME, RegionAttr.NAME, CommAttr.NAME, TRIPS, BRANCH, MemoryAttr.NAME))
@@ -62,6 +65,7 @@ class PassRun:
         trusted: Those of ``FACTS`` that the running pass keeps; none outside a pass.
         progress: Shows a line that the next one replaces, if the tool can.
         spell_option: Spells a pass option and its value as the user of the tool writes them.
+        observe: Returns the context in which each pass of a list runs; None if nobody looks.
     """
 
     input_name: str = "-"
@@ -74,6 +78,7 @@ class PassRun:
     trusted: frozenset[str] = frozenset()
     progress: Callable[[str], None] | None = None
     spell_option: Callable[[str, str], str] = _spell_pass_option
+    observe: Callable[[Pass], AbstractContextManager[None]] | None = None
 
     @contextmanager
     def keep_facts(self, names: frozenset[str]) -> Iterator[None]:
@@ -172,6 +177,19 @@ class Pass:
                 quoted = f'"{text}"' if any(c in text for c in ' ,{}"') else text
                 parts.append(spelled if value is True else f"{spelled}={quoted}")
         return f"{self.name}{{{' '.join(parts)}}}" if parts else self.name
+
+
+def check_choice(owner: str, noun: str, value: str, known: Iterable[str]) -> None:
+    """Raise UsageError if the value of an option is not a known one."""
+    if value not in known:
+        remedy = suggest_nearest(value, list(known))
+        raise UsageError(f"{owner}: no {noun} called '{value}'", remedy=remedy)
+
+
+def check_minimum(owner: str, spelling: str, value: int, minimum: int) -> None:
+    """Raise UsageError if the value of an option is too small."""
+    if value < minimum:
+        raise UsageError(f"{owner}: {spelling} is {value}, less than {minimum}")
 
 
 def build_pass(

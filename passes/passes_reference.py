@@ -8,6 +8,7 @@ from typing import get_args, get_type_hints
 
 from hespas.passes import registry
 from hespas.passes.base import Pass
+from hespas.passes.pass_list import PassList
 
 HEAD = """# Passes
 
@@ -43,6 +44,12 @@ def _render_section(cls: type[Pass]) -> str:
     parts = [f"\n## {cls.name}\n\n{inspect.cleandoc(cls.__doc__ or '').replace('``', '`')}\n"]
     if cls.prepares:
         parts.append("\n`prepare` runs before this pass, unless it has run.\n")
+    if issubclass(cls, PassList):
+        parts.append("\n| pass of the list | why it stands there |\n|---|---|\n")
+        parts += [
+            f"| [`{step.name}`](#{step.name}) | {_escape_cell(reason)} |\n"
+            for step, reason in cls().list_entries()
+        ]
     if cls.only_marks:
         parts.append("\nThis pass only adds or changes `hespas.*` attributes.\n")
     if cls.list_spelled_options():

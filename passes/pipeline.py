@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +24,7 @@ from hespas.dialects.verify_attrs import verify_attributes
 from hespas.passes import registry
 from hespas.passes.base import Pass, PassRun, build_pass
 from hespas.passes.native_passes import MODULE, NAMES, add_native_pass
+from hespas.passes.pass_list import PassList
 from hespas.support.errors import (
     HespasError,
     UsageError,
@@ -61,6 +63,7 @@ class NativePass:
 
 
 PipelineStep = Pass | NativePass
+LIST_INDENT = "  "  # before the names of the passes of a list in tables of times
 PLACE = re.compile(r"([^\s()][^()]*?):(\d+):(\d+)")
 
 
@@ -97,7 +100,8 @@ def run_pipeline(
         pipeline: Text, such as ``"split-linear{block-limit=64},cse"``, or parsed steps.
         run: Where passes report to; a new one by default.
         instrumentation: Called before and after each step.
-        timings: Collects the text of each step and its time in seconds.
+        timings: Collects the text of each step and its time in seconds. Those of the passes of a
+            list follow it, and are indented.
         is_continued: Whether the ops are as the last pipeline of ``run`` left them.
         verify_each: Verify the module after each pass. Otherwise passes of hespas itself are
             verified together, before a pass that only reads, and before one of another origin.
@@ -131,29 +135,60 @@ def _run_steps(
     # Our own passes are verified together: a verification takes as long as a pass.
     unverified: PipelineStep | None = None
     for step in steps:
-        start = time.perf_counter()
+        start, first = time.perf_counter(), len(timings or ())
         is_builtin = isinstance(step, Pass) and step.is_builtin
         if unverified is not None and not (is_builtin and not _only_marks(step)):
             _verify_step(module, unverified, run, instrumentation, with_attributes=False)
             unverified = None
         for one in instrumentation:
             one.run_before_pass(module, step)
+        if isinstance(step, PassList):
+            run.observe = functools.partial(
+                _observe_listed_pass, module, run, instrumentation, timings, verify_each
+            )
         try:
             _run_pipeline_step(module, step, run)
         except Exception:
             for one in instrumentation:
                 one.run_after_pass_failed(module, step)
             raise
+        finally:
+            run.observe = None
         if verify_each or not is_builtin:
             _verify_step(module, step, run, instrumentation, with_attributes=True)
         elif not _only_marks(step):
             unverified = step
         if timings is not None:
-            timings.append((step.to_pipeline_text(), time.perf_counter() - start))
+            timings.insert(first, (step.to_pipeline_text(), time.perf_counter() - start))
         for one in instrumentation:
             one.run_after_pass(module, step)
     if unverified is not None:
         _verify_step(module, unverified, run, instrumentation, with_attributes=False)
+
+
+@contextlib.contextmanager
+def _observe_listed_pass(
+    module: ir.Module,
+    run: PassRun,
+    instrumentation: Sequence[PassInstrumentation],
+    timings: list[tuple[str, float]] | None,
+    verify_each: bool,
+    step: Pass,
+) -> Iterator[None]:
+    """Do around a pass of a list what is done around a pass of a pipeline.
+
+    Its time is indented, because that of the list contains it. If it fails, the list fails.
+    """
+    for one in instrumentation:
+        one.run_before_pass(module, step)
+    start = time.perf_counter()
+    yield
+    if timings is not None:
+        timings.append((LIST_INDENT + step.to_pipeline_text(), time.perf_counter() - start))
+    if verify_each:
+        _verify_step(module, step, run, instrumentation, with_attributes=True)
+    for one in instrumentation:
+        one.run_after_pass(module, step)
 
 
 def resolve_native_passes(

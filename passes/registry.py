@@ -14,21 +14,45 @@ from hespas.support.entry_points import collect_entry_points, load_subclass
 from hespas.support.errors import UsageError
 from hespas.support.suggestions import suggest_nearest
 
-PASSES = {
-    "annotate": "hespas.passes.annotate.annotate:AnnotatePass",
-    "emit-chakra": "hespas.passes.emit.emit_chakra:EmitChakraPass",
-    "fuse": "hespas.passes.fuse.fuse:FusePass",
-    "memory-annotate": "hespas.passes.memory.memory_annotate:MemoryAnnotatePass",
-    "on-chip-annotate": "hespas.passes.memory.on_chip_annotate:OnChipAnnotatePass",
-    "op-stats": "hespas.passes.emit.op_stats:OpStatsPass",
-    "prepare": "hespas.passes.prepare.prepare:PreparePass",
-    "refresh-costs": "hespas.passes.annotate.refresh_costs:RefreshCostsPass",
-    "split-individual": "hespas.passes.split.split_individual:SplitIndividualPass",
-    "split-linear": "hespas.passes.split.split_linear:SplitLinearPass",
-    "strip-costs": "hespas.passes.annotate.strip_costs:StripCostsPass",
-    "unsplit": "hespas.passes.split.unsplit:UnsplitPass",
-    "xla-optimize": "hespas.passes.optimize.xla_optimize:XlaOptimizePass",
-}
+# The passes of each folder. The pass split-linear is SplitLinearPass in split_linear.py.
+FOLDERS = {
+    "annotate": (
+        "annotate", "refresh-costs", "strip-costs",
+    ),
+    "emit": (
+        "emit-chakra", "op-stats",
+    ),
+    "fuse": (
+        "combine-collectives", "expand-ragged-products", "expand-selections", "fold-transposes",
+        "form-kernels", "fuse", "fuse-converted-operands", "fuse-epilogues", "inline-all-calls",
+        "merge-products", "scatter-reductions", "simplify", "sink-constants", "split-reductions",
+        "transpose-collectives",
+    ),
+    "memory": (
+        "memory-annotate", "on-chip-annotate",
+    ),
+    "optimize": (
+        "xla-optimize",
+    ),
+    "prepare": (
+        "annotate-collectives", "check-input", "choose-branches", "inline-calls", "legalise",
+        "partition", "prepare", "remove-markers", "remove-misplaced-facts",
+        "remove-uncalled-functions", "replace-cross-replica-sums", "replace-host-placements",
+        "replace-host-transfers", "set-dimension-sizes", "write-trip-counts",
+    ),
+    "split": (
+        "split-individual", "split-linear", "unsplit",
+    ),
+}  # fmt: skip
+
+
+def _locate_pass(folder: str, name: str) -> str:
+    """Return the import path of a pass of hespas, which follows from its name."""
+    class_name = "".join(word.capitalize() for word in name.split("-"))
+    return f"hespas.passes.{folder}.{name.replace('-', '_')}:{class_name}Pass"
+
+
+PASSES = {name: _locate_pass(folder, name) for folder, names in FOLDERS.items() for name in names}
 _ESTIMATOR_SUFFIX = "-annotate"
 
 

@@ -271,14 +271,18 @@ def _format_pass_list() -> str:
     from hespas.dialects.mlir import make_context
     from hespas.passes import registry
     from hespas.passes.native_passes import MODULE, list_native_passes
+    from hespas.passes.pass_list import PassList
 
     lines = ["passes of hespas and of installed packages:"]
     for name in registry.list_pass_names():
         try:
-            summary = registry.load_pass_class(name).get_help_summary()
+            cls = registry.load_pass_class(name)
         except HespasError as error:  # a package is incomplete
-            summary = f"({error.message})"
-        lines.append(f"  --{name:32} {summary}")
+            lines.append(f"  --{name:32} ({error.message})")
+            continue
+        lines.append(f"  --{name:32} {cls.get_help_summary()}")
+        if issubclass(cls, PassList):
+            lines.append(f"{'':37}{cls().to_entries_text()}")
     lines.append("passes of MLIR, StableHLO, mhlo and Shardy:")
     for name, anchor in list_native_passes(make_context()):
         lines.append(f"  --{name}" if anchor == MODULE else f"  --{name:32} on {anchor}")
@@ -460,7 +464,10 @@ def _format_pipeline_dump(steps: Sequence[PipelineStep]) -> str:
 
 def _print_timings(timings: Sequence[tuple[str, float]], total_s: float) -> None:
     """Print the seconds and the share of each step; the rest is imports and verification."""
-    rest_s = total_s - sum(seconds for _, seconds in timings)
+    from hespas.passes import pipeline
+
+    steps = (s for name, s in timings if not name.startswith(pipeline.LIST_INDENT))
+    rest_s = total_s - sum(steps)
     for name, seconds in [*timings, ("rest", rest_s), ("total", total_s)]:
         print(f"{seconds:10.4f} s {100 * seconds / total_s:5.1f} %  {name}", file=sys.stderr)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -83,14 +83,14 @@ class IrPrinting(PassInstrumentation):
     after_all: bool = False
     only_changes: bool = False
     after_failure: bool = False
-    _digest_before: bytes = field(default=b"", init=False)
+    _digests: list[bytes] = field(default_factory=list, init=False)
 
     @classmethod
     def from_arguments(
         cls, options: argparse.Namespace, steps: Sequence[PipelineStep]
     ) -> IrPrinting:
         """Build the printing of the flags; raises UsageError for a pass that does not run."""
-        names = {step.name for step in steps} | {"prepare"}
+        names = set(_list_names(steps))
         by_flag = {}
         for when in ("before", "after"):
             flag = f"--mlir-print-ir-{when}"
@@ -113,11 +113,12 @@ class IrPrinting(PassInstrumentation):
         if self.before_all or step.name in self.before:
             self._print_module("Before", step, module)
         if self.only_changes:
-            self._digest_before = _digest_module(module)
+            self._digests.append(_digest_module(module))
 
     def run_after_pass(self, module: ir.Module, step: PipelineStep) -> None:
+        before = self._digests.pop() if self.only_changes else None
         if self.after_all or step.name in self.after:
-            if self.only_changes and _digest_module(module) == self._digest_before:
+            if self.only_changes and _digest_module(module) == before:
                 return
             self._print_module("After", step, module)
 
@@ -130,6 +131,17 @@ class IrPrinting(PassInstrumentation):
     ) -> None:
         title = DUMP.format(when=when, name=step.to_pipeline_text() + outcome)
         print(title, self.form.render(module).decode(errors="replace"), sep="\n", file=sys.stderr)
+
+
+def _list_names(steps: Sequence[PipelineStep]) -> Iterator[str]:
+    """List the names of passes, of prepare, and of the passes of lists."""
+    from hespas.passes import registry
+    from hespas.passes.pass_list import PassList
+
+    for step in (registry.load_pass_class("prepare")(), *steps):
+        yield step.name
+        if isinstance(step, PassList):
+            yield from (one.name for one, _ in step.list_entries())
 
 
 def _digest_module(module: ir.Module) -> bytes:

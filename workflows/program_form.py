@@ -26,7 +26,7 @@ from hespas.passes.compile.hlo_origin import PARTITIONED_BY, SCHEDULED_BY
 from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR, XlaOptimizePass
 from hespas.passes.pipeline import parse_options
 from hespas.passes.prepare.census import collect_census
-from hespas.passes.prepare.input_check import check_input_form
+from hespas.passes.prepare.check_input import check_input_form
 from hespas.support.errors import HespasError, UsageError
 from hespas.workflows.fusible_ops import has_fusible_pair, list_rewritten_ops
 

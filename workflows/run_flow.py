@@ -32,7 +32,7 @@ from hespas.passes.emit.emit_chakra import (
 from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR, XlaOptimizePass
 from hespas.passes.prepare.census import collect_census
 from hespas.passes.prepare.device_grid import read_stated_count
-from hespas.passes.prepare.symbolic_dims import set_dimension_sizes
+from hespas.passes.prepare.set_dimension_sizes import set_dimension_sizes
 from hespas.support.errors import HespasError
 from hespas.support.output_folder import open_output_folder
 from hespas.support.text_tables import format_count, format_scaled

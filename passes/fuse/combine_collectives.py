@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from hespas.dialects.attrs import CommAttr
 from hespas.dialects.mlir import ir
 from hespas.estimators.rules.base import to_buffer_size
+from hespas.passes.base import check_minimum, option
+from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.dependency_order import DependencyOrder, order_topologically
 from hespas.passes.fuse.fusion_graph import has_side_effect
 from hespas.passes.fuse.op_builder import OpBuilder, get_element_type, get_static_shape
@@ -25,6 +28,19 @@ KEY_ATTRIBUTES = ("all_gather_dim", "replica_groups", "use_global_device_ids")
 COMMUTATIVE = tuple(
     f"stablehlo.{n}" for n in ("add", "and", "maximum", "minimum", "multiply", "or")
 )
+
+
+@dataclass(frozen=True)
+class CombineCollectivesPass(BlockPass):
+    """Combine small collectives of the same kind."""
+
+    name: ClassVar[str] = "combine-collectives"
+
+    limit: int = option((30 << 20) + 7, "maximum bytes of a combined collective")
+
+    def rewrite_block(self, block: ir.Block) -> None:
+        check_minimum(self.name, "limit", self.limit, 0)
+        CollectiveCombiner(block, self.limit).combine_collectives()
 
 
 @dataclass(slots=True)

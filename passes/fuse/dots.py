@@ -8,21 +8,14 @@ and results become part of the product.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
-from hespas.dialects.mlir import get_attribute, get_defining_op, ir
-from hespas.estimators.rules.base import parse_number_fields, read_integer_list, to_buffer_size
-from hespas.passes.fuse.algebraic_simplifier import LAYOUT
+from hespas.dialects.mlir import ir
+from hespas.estimators.rules.base import parse_number_fields, to_buffer_size
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
-    find_named_ops,
     get_element_type,
-    get_static_shape,
-    sort_in_block_order,
 )
-from hespas.passes.split.blocks import list_read_values
 
 DOT = "stablehlo.dot_general"
 DIMENSIONS = "dot_dimension_numbers"
@@ -35,7 +28,7 @@ Dims = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _DotOperand:
+class DotOperand:
     """The shape of one operand, and its dimensions by role."""
 
     shape: Dims
@@ -44,7 +37,7 @@ class _DotOperand:
     free: Dims
 
     @property
-    def flat_operand(self) -> _DotOperand | None:
+    def flat_operand(self) -> DotOperand | None:
         """This operand with its free dimensions as one; None if they are not adjacent."""
         if not self.free or self.free != tuple(range(self.free[0], self.free[-1] + 1)):
             return None
@@ -58,7 +51,7 @@ class _DotOperand:
             math.prod(self.free_sizes),
             *self.shape[self.free[-1] + 1 :],
         )
-        return _DotOperand(
+        return DotOperand(
             shape, shift_dims(self.batch), shift_dims(self.contracting), self.free[:1]
         )
 
@@ -68,14 +61,14 @@ class _DotOperand:
 
 
 @dataclass(frozen=True, slots=True)
-class _DotGeneral:
+class DotGeneral:
     """A ``dot_general`` op and its operands."""
 
     op: ir.Operation
-    sides: tuple[_DotOperand, _DotOperand]
+    sides: tuple[DotOperand, DotOperand]
 
     @classmethod
-    def from_op(cls, op: ir.Operation) -> _DotGeneral:
+    def from_op(cls, op: ir.Operation) -> DotGeneral:
         fields = parse_number_fields(op.attributes[DIMENSIONS])
         sides = []
         for name, value in zip(SIDES, op.operands, strict=True):
@@ -83,7 +76,7 @@ class _DotGeneral:
             contracting = fields.get(f"{name}_contracting_dimensions", ())
             shape = to_buffer_size(value.type).shape
             free = tuple(d for d in range(len(shape)) if d not in batch and d not in contracting)
-            sides.append(_DotOperand(shape, batch, contracting, free))
+            sides.append(DotOperand(shape, batch, contracting, free))
         return cls(op, (sides[0], sides[1]))
 
     @property
@@ -121,323 +114,8 @@ class _DotGeneral:
         return builder.create_reshape(self.op.operands[side], flat.shape)
 
 
-def fold_transposes(block: ir.Block) -> None:
-    """Fold transposes of operands, and transposes that swap the sides of the result, into products.
-
-    Dimensions of size 1 may be anywhere; a reshape of the result restores their places.
-    """
-    for op in find_named_ops(block, (DOT,)):
-        dot = op
-        for side in (0, 1):
-            dot = _fold_operand_transpose(dot, side)
-        _fold_result_transpose(dot)
-
-
-def _read_plain_permutation(op: ir.Operation | None) -> Dims | None:
-    """Return the permutation of a transpose that moves data, or None."""
-    if op is None or op.name != "stablehlo.transpose" or LAYOUT in op.attributes:
-        return None
-    return read_integer_list(op, "permutation", ())
-
-
-def _drop_unit_dims(dims: Dims, shape: Sequence[int]) -> Dims:
-    """Drop the dimensions of size 1, whose order does not matter."""
-    return tuple(d for d in dims if shape[d] != 1)
-
-
-def _fold_operand_transpose(op: ir.Operation, side: int) -> ir.Operation:
-    """Fold the transpose of an operand into the product if possible; return the current product."""
-    transpose = get_defining_op(op.operands[side])
-    order = _read_plain_permutation(transpose)
-    if transpose is None or order is None:
-        return op
-    sides = list(_DotGeneral.from_op(op).sides)
-    old = sides[side]
-    shape = tuple(get_static_shape(transpose.operands[0]))
-    free = tuple(order[d] for d in old.free)
-    wide = _drop_unit_dims(free, shape)
-    if wide != tuple(sorted(wide)):
-        return op
-    sides[side] = _DotOperand(
-        shape,
-        tuple(order[d] for d in old.batch),
-        tuple(order[d] for d in old.contracting),
-        tuple(sorted(free)),
-    )
-    operands = list(op.operands)
-    operands[side] = transpose.operands[0]
-    product = _create_product(op, op.results[0], operands, (sides[0], sides[1]))
-    op.erase()
-    return product
-
-
-def _fold_result_transpose(op: ir.Operation) -> None:
-    users = [use.owner.operation for use in op.results[0].uses]
-    order = _read_plain_permutation(users[0]) if len(users) == 1 else None
-    if order is None:
-        return
-    lhs, rhs = _DotGeneral.from_op(op).sides
-    batch, left = len(lhs.batch), len(lhs.free)
-    rank = len(order)
-    swapped = (*range(batch), *range(batch + left, rank), *range(batch, batch + left))
-    shape = get_static_shape(op.results[0])
-    if _drop_unit_dims(order, shape) != _drop_unit_dims(swapped, shape):
-        return
-    product = _create_product(op, users[0].results[0], [op.operands[1], op.operands[0]], (rhs, lhs))
-    if PRECISION in op.attributes:  # It has one entry for each operand.
-        precisions = list(get_attribute(op, PRECISION))
-        product.attributes[PRECISION] = ir.ArrayAttr.get(precisions[::-1], op.context)
-    users[0].erase()
-    op.erase()
-
-
-def _create_product(
-    op: ir.Operation,
-    value: ir.Value,
-    operands: Sequence[ir.Value],
-    sides: tuple[_DotOperand, _DotOperand],
-) -> ir.Operation:
-    """Create a product like ``op``, and replace ``value`` by it with a reshape if necessary."""
-    lhs, rhs = sides
-    shape = [*(lhs.shape[d] for d in lhs.batch), *lhs.free_sizes, *rhs.free_sizes]
-    attributes = {name: op.attributes[name] for name in op.attributes}
-    attributes[DIMENSIONS] = _make_dimension_numbers(sides, op.context)
-    builder = OpBuilder(op)
-    product = builder.create_op(DOT, operands, [builder.make_tensor_type(shape, value)], attributes)
-    value.replace_all_uses_with(builder.create_reshape(product.results[0], get_static_shape(value)))
-    return product
-
-
-def merge_dots(block: ir.Block, is_joinable: Callable[[ir.Value], bool]) -> None:
-    """Merge the products of a block that share an operand, if their others can be joined.
-
-    The first product of a class is merged with each later one, in the order of the block, that
-    depends on no member of the group so far; the same is then done with those that are left.
-    """
-    for shared in (0, 1):
-        classes: dict[object, list[_DotGeneral]] = {}
-        for dot in map(_DotGeneral.from_op, find_named_ops(block, (DOT,))):
-            key = dot.make_merge_key(shared)
-            if key is not None and is_joinable(dot.op.operands[1 - shared]):
-                classes.setdefault(key, []).append(dot)
-        candidates = [dots for dots in classes.values() if len(dots) > 1]
-        for ordered in _order_by_dependence(block, candidates):
-            _merge_class(ordered, shared)
-
-
-@dataclass(slots=True, eq=False)
-class _OrderedDot:
-    """A product of a class, and which other ones it depended on before any merge.
-
-    A merge only adds dependences, so that what is recorded here stays true.
-
-    Attributes:
-        dot: The product.
-        bit: The bit of the product in masks of its class.
-        ancestors: The mask of the products that it depends on, directly or not.
-        number: The number of the product in the class, in the order of the block before any merge.
-        last_independent: The number of the last product of the class that does not depend on this
-            one: all with higher numbers do.
-    """
-
-    dot: _DotGeneral
-    bit: int
-    ancestors: int
-    number: int
-    last_independent: int
-
-
-def _order_by_dependence(
-    block: ir.Block, classes: Sequence[Sequence[_DotGeneral]]
-) -> list[list[_OrderedDot]]:
-    """Find the dependences between the products of each class, in one walk over the block."""
-    if not classes:
-        return []
-    # The products have consecutive bits class by class, so that those of a class can be cut out.
-    bits = {
-        dot.op.results[0]: bit for bit, dot in enumerate(dot for dots in classes for dot in dots)
-    }
-    masks = _collect_ancestor_masks(block, bits)
-    ordered, offset = [], 0
-    for dots in classes:
-        all_bits = (1 << len(dots)) - 1
-        ancestors = [(masks[dot.op.results[0]] >> offset) & all_bits for dot in dots]
-        last_independent = list(range(len(dots)))
-        common = all_bits  # the products that all later ones depend on
-        for number in reversed(range(len(dots))):
-            new = common & ~ancestors[number]
-            common ^= new
-            while new:
-                bit = new & -new
-                new ^= bit
-                position = bit.bit_length() - 1
-                if position < number:
-                    last_independent[position] = number
-        ordered.append(
-            [
-                _OrderedDot(dot, 1 << k, ancestors[k], k, last_independent[k])
-                for k, dot in enumerate(dots)
-            ]
-        )
-        offset += len(dots)
-    return ordered
-
-
-def _collect_ancestor_masks(block: ir.Block, bits: Mapping[ir.Value, int]) -> dict[ir.Value, int]:
-    """Return the mask of the products that each product depends on, by its result.
-
-    Args:
-        block: The block.
-        bits: The number of the bit of each product, by its result.
-    """
-    ops = [view.operation for view in block.operations]
-    reads = [list_read_values(op) for op in ops]
-    last_read: list[list[ir.Value]] = [[] for _ in ops]  # values that no later op reads
-    seen: set[ir.Value] = set()
-    for values, last in zip(reversed(reads), reversed(last_read), strict=True):
-        for value in values:
-            if value not in seen:
-                seen.add(value)
-                last.append(value)
-    products: dict[ir.Value, int] = {}
-    masks: dict[ir.Value, int] = {}  # of the values that a later op reads: masks can be long
-    for op, values, last in zip(ops, reads, last_read, strict=True):
-        mask = 0
-        for value in values:
-            mask |= masks.get(value, 0)
-        for value in last:
-            masks.pop(value, None)
-        for result in op.results:
-            if result in bits:
-                products[result] = mask
-                masks[result] = mask | 1 << bits[result]
-            elif mask and result in seen:
-                masks[result] = mask
-    return products
-
-
-def _merge_class(dots: list[_OrderedDot], shared: int) -> None:
-    """Merge the products of one class."""
-    must_sort, is_ascending = True, False  # the merges of other classes have moved ops
-    start = 0
-    while len(dots) - start > 1:
-        if must_sort:
-            dots = sort_in_block_order(dots[start:], lambda ordered: ordered.dot.op)
-            is_ascending = all(a.number < b.number for a, b in pairwise(dots))
-            start, must_sort = 0, False
-        if is_ascending and dots[start].number == dots[start].last_independent:
-            start += 1  # all others depend on it, as in a recurrence
-            continue
-        group, dots, must_sort = _collect_mergeable(dots[start:], shared)
-        start = 0
-        if len(group) > 1:
-            _merge_group(group, shared)
-
-
-def _collect_mergeable(
-    dots: list[_OrderedDot], shared: int
-) -> tuple[list[_DotGeneral], list[_OrderedDot], bool]:
-    """Split products into the first with those that can be merged with it, and the others.
-
-    Moves what the mergeable products depend on before the first product.
-
-    Returns:
-        The mergeable products, the others, and whether the order of these may have changed.
-    """
-    first = dots[0].dot
-    group, left, size = [first], [], first.total_bytes
-    group_bits, results = dots[0].bit, {first.op.results[0]}
-    class_results = {ordered.dot.op.results[0] for ordered in dots}
-    is_reordered = False
-    for ordered in dots[1:]:
-        if ordered.number > dots[0].last_independent:
-            left.append(ordered)
-            continue
-        dot = ordered.dot
-        needed = None
-        if not ordered.ancestors & group_bits and (
-            size <= MERGE_BYTES or dot.total_bytes <= MERGE_BYTES
-        ):
-            needed = _collect_ops_between(first.op, results, dot.op)
-        if needed is None:
-            left.append(ordered)
-            continue
-        for op in needed:
-            op.move_before(first.op)
-            is_reordered |= op.results[0] in class_results
-        group.append(dot)
-        group_bits |= ordered.bit
-        results.add(dot.op.results[0])
-        size += dot.total_bytes - to_buffer_size(dot.op.operands[shared].type).bytes
-    return group, left, is_reordered
-
-
-def _collect_ops_between(
-    first: ir.Operation, results: Collection[ir.Value], last: ir.Operation
-) -> list[ir.Operation] | None:
-    """Collect the ops after ``first`` that ``last`` depends on, in order.
-
-    Returns None if ``last`` depends on one of ``results``.
-    """
-    block = first.block
-    visited: set[ir.Value] = set()
-    order: list[ir.Operation] = []
-    stack = [(last, iter(list_read_values(last)))]
-    while stack:
-        op, values = stack[-1]
-        value = next(values, None)
-        if value is None:
-            stack.pop()
-            if op != last:
-                order.append(op)
-            continue
-        if value in results:
-            return None
-        source_op = get_defining_op(value)
-        if source_op is None or source_op.block != block or source_op.is_before_in_block(first):
-            continue
-        mark = source_op.results[0]
-        if mark not in visited:
-            visited.add(mark)
-            stack.append((source_op, iter(list_read_values(source_op))))
-    return order
-
-
-def _merge_group(group: list[_DotGeneral], shared: int) -> None:
-    """Replace products by slices of one product."""
-    first = group[0]
-    builder = OpBuilder(first.op)
-    shared_operand, flat_other = first.sides[shared], first.sides[1 - shared].flat_operand
-    assert flat_other is not None
-    (axis,) = flat_other.free
-    parts = [dot.flatten_operand(1 - shared, builder) for dot in group]
-    widths = [get_static_shape(part)[axis] for part in parts]
-    joined, common = builder.create_concatenate(parts, axis), first.op.operands[shared]
-    batch = [shared_operand.shape[d] for d in shared_operand.batch]
-    free = (
-        [*shared_operand.free_sizes, sum(widths)]
-        if shared == 0
-        else [sum(widths), *shared_operand.free_sizes]
-    )
-    kind = builder.make_tensor_type(batch + free, first.op.results[0])
-    sides = (shared_operand, flat_other) if shared == 0 else (flat_other, shared_operand)
-    operands = (common, joined) if shared == 0 else (joined, common)
-    attributes = {n: first.op.attributes[n] for n in KEPT_ATTRIBUTES if n in first.op.attributes}
-    attributes[DIMENSIONS] = _make_dimension_numbers(sides, first.op.context)
-    result = builder.create_op(DOT, operands, [kind], attributes).results[0]
-    column = len(batch) + (len(shared_operand.free_sizes) if shared == 0 else 0)
-    start = 0
-    for dot, width in zip(group, widths, strict=True):
-        old = dot.op.results[0]
-        part = builder.create_slice(result, column, start, start + width)
-        old.replace_all_uses_with(builder.create_reshape(part, get_static_shape(old)))
-        start += width
-    for dot in group:
-        dot.op.erase()
-
-
-def _make_dimension_numbers(
-    sides: tuple[_DotOperand, _DotOperand], context: ir.Context
+def make_dimension_numbers(
+    sides: tuple[DotOperand, DotOperand], context: ir.Context
 ) -> ir.Attribute:
     """Make the attribute with the batch and contracting dimensions."""
     fields = [

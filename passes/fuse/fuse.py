@@ -7,37 +7,30 @@ from typing import ClassVar
 
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import has_fusions
-from hespas.passes.annotate.traverse import require_target
-from hespas.passes.base import Pass, PassRun, option
+from hespas.passes.base import PassRun, check_choice, check_minimum, option
 from hespas.passes.fuse import KernelFusion
-from hespas.passes.fuse.algebraic_simplifier import simplify_module
-from hespas.passes.fuse.collective_rewrites import (
-    scatter_reductions,
-    transpose_collectives_to_major,
-)
-from hespas.passes.fuse.combine_collectives import CollectiveCombiner
-from hespas.passes.fuse.constant_sinking import sink_constants
-from hespas.passes.fuse.converted_operands import CONVERSIONS, fuse_converted_operands, is_widened
-from hespas.passes.fuse.dots import fold_transposes, merge_dots
-from hespas.passes.fuse.epilogues import fuse_epilogues
-from hespas.passes.fuse.fusion_builder import FusionBuilder
-from hespas.passes.fuse.fusion_graph import FusionGraph
-from hespas.passes.fuse.priority_fusion import KernelLimits, PriorityFusion
-from hespas.passes.fuse.ragged_products import EXPANSIONS, expand_ragged_dots
-from hespas.passes.fuse.row_normalisations import DiamondFinder
-from hespas.passes.fuse.select_and_scatter import expand_selections
-from hespas.passes.fuse.sibling_fusion import SiblingFusion
-from hespas.passes.fuse.tree_reductions import split_reductions
-from hespas.passes.prepare.call_inlining import inline_all_calls
+from hespas.passes.fuse.combine_collectives import CombineCollectivesPass
+from hespas.passes.fuse.expand_ragged_products import EXPANSIONS, ExpandRaggedProductsPass
+from hespas.passes.fuse.expand_selections import ExpandSelectionsPass
+from hespas.passes.fuse.fold_transposes import FoldTransposesPass
+from hespas.passes.fuse.form_kernels import KERNEL_MODELS, FormKernelsPass
+from hespas.passes.fuse.fuse_converted_operands import CONVERSIONS, FuseConvertedOperandsPass
+from hespas.passes.fuse.fuse_epilogues import FuseEpiloguesPass
+from hespas.passes.fuse.inline_all_calls import InlineAllCallsPass
+from hespas.passes.fuse.merge_products import MergeProductsPass
+from hespas.passes.fuse.scatter_reductions import ScatterReductionsPass
+from hespas.passes.fuse.simplify import SimplifyPass
+from hespas.passes.fuse.sink_constants import SinkConstantsPass
+from hespas.passes.fuse.split_reductions import SplitReductionsPass
+from hespas.passes.fuse.transpose_collectives import TransposeCollectivesPass
+from hespas.passes.pass_list import ListEntry, PassList, run_entries
 from hespas.passes.split.blocks import check_not_split
-from hespas.support.errors import UsageError
-from hespas.support.suggestions import suggest_nearest
 
-MODELS = ("xla", "elementwise", "none")
+MODELS = (*KERNEL_MODELS, "none")
 
 
 @dataclass(frozen=True)
-class FusePass(Pass):
+class FusePass(PassList):
     """Group ops into the kernels that XLA's GPU compiler would launch."""
 
     name: ClassVar[str] = "fuse"
@@ -62,65 +55,54 @@ class FusePass(Pass):
 
     def apply(self, module: ir.Module, run: PassRun) -> KernelFusion:
         check_not_split(module, self.name)
-        for noun, value, known in (
-            ("model is", self.model, MODELS),
-            ("conversions are", self.conversions, CONVERSIONS),
-            ("ragged products are", self.ragged, EXPANSIONS),
-        ):
-            if value not in known:
-                raise UsageError(
-                    f"{self.name}: no {noun} called '{value}'",
-                    remedy=suggest_nearest(value, list(known)),
-                )
-        self._check_limits()
+        self._check_options()
         if has_fusions(module):
             run.warn(f"{self.name}: the module already has fusions and is not changed")
-            return KernelFusion(self.model)
-        limits = KernelLimits(self.max_buffers, self.max_ops)
-        inline_all_calls(module)
-        blocks = simplify_module(module)
-        if self.model == "xla":
-            target = require_target(module)
-            for block in blocks:
-                expand_selections(block)
-                if self.ragged == "dense":
-                    expand_ragged_dots(block)
-                scatter_reductions(block, target)
-                fold_transposes(block)
-                merge_dots(block, lambda value: not is_widened(value, self.conversions))
-                transpose_collectives_to_major(block)
-                fold_transposes(block)
-                split_reductions(block)
-            blocks = simplify_module(module)
-        # CSE would move the copies out again.
-        sink_constants(blocks)
-        if self.model == "xla":
-            for block in blocks:
-                fuse_converted_operands(block, self.conversions)
-                fuse_epilogues(block)
-        for block in blocks:
-            self._fuse_block(block, limits)
-        if self.model == "xla" and self.combine:
-            for block in blocks:
-                CollectiveCombiner(block, self.combine).combine_collectives()
+        else:
+            run_entries(self.list_entries(), module, run)
         return KernelFusion(self.model)
 
-    def _check_limits(self) -> None:
-        for spelling, value, minimum in (
-            ("max-buffers", self.max_buffers, 2),
-            ("max-ops", self.max_ops, 1),
-            ("combine", self.combine, 0),
-        ):
-            if value < minimum:
-                raise UsageError(f"{self.name}: {spelling} is {value}, less than {minimum}")
+    def list_entries(self) -> list[ListEntry]:
+        is_xla = self.model == "xla"
+        kernels = FormKernelsPass(
+            self.model if self.model in KERNEL_MODELS else "xla", self.max_buffers, self.max_ops
+        )
+        entries = [
+            (True, InlineAllCallsPass(), "kernels are formed across functions"),
+            (True, SimplifyPass(), "the patterns below match simplified ops"),
+            (is_xla, ExpandSelectionsPass(), "its search and its scatter are kernels"),
+            (
+                is_xla and self.ragged == "dense",
+                ExpandRaggedProductsPass(),
+                "its products are products like others",
+            ),
+            (is_xla, ScatterReductionsPass(), "slices by rank must not be fused before"),
+            (is_xla, FoldTransposesPass(), "transposes must not hide a shared operand"),
+            (is_xla, MergeProductsPass(self.conversions), "products are merged without transposes"),
+            (is_xla, TransposeCollectivesPass(), "products are what reads the transposes"),
+            (is_xla, FoldTransposesPass(), "those of the pass before are folded into products"),
+            (is_xla, SplitReductionsPass(), "each part may be fused with what it reads"),
+            (is_xla, SimplifyPass(), "the rewrites leave reshapes, and ops without users"),
+            (True, SinkConstantsPass(), "the merging of equal ops would move the copies out again"),
+            (
+                is_xla,
+                FuseConvertedOperandsPass(self.conversions),
+                "a product takes its conversions before other kernels do",
+            ),
+            (is_xla, FuseEpiloguesPass(), "a product takes its epilogue before other kernels do"),
+            (self.model != "none", kernels, "the ops that are left become kernels"),
+            (
+                is_xla and self.combine > 0,
+                CombineCollectivesPass(self.combine),
+                "which collectives depend on each other is known when the kernels are",
+            ),
+        ]
+        return [ListEntry(step, reason) for is_run, step, reason in entries if is_run]
 
-    def _fuse_block(self, block: ir.Block, limits: KernelLimits) -> None:
-        if self.model == "none":
-            return
-        graph = FusionGraph(block, elementwise_only=self.model == "elementwise")
-        groups = DiamondFinder(graph).find_diamonds() if self.model == "xla" else []
-        fusion = PriorityFusion(graph, limits, groups)
-        fusion.fuse_producers()
-        if self.model == "xla":
-            SiblingFusion(fusion).fuse_siblings()
-        FusionBuilder(graph, fusion.kernels, fusion.collect_dependencies()).build_fusions()
+    def _check_options(self) -> None:
+        check_choice(self.name, "model is", self.model, MODELS)
+        check_choice(self.name, "conversions are", self.conversions, CONVERSIONS)
+        check_choice(self.name, "ragged products are", self.ragged, EXPANSIONS)
+        check_minimum(self.name, "max-buffers", self.max_buffers, 2)
+        check_minimum(self.name, "max-ops", self.max_ops, 1)
+        check_minimum(self.name, "combine", self.combine, 0)

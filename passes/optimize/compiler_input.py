@@ -10,12 +10,11 @@ from hespas.dialects.xla import CompilationSettings
 from hespas.passes.base import PassRun
 from hespas.passes.compile.hlo_origin import SCHEDULED_BY
 from hespas.passes.prepare.census import ModuleCensus, collect_census
+from hespas.passes.prepare.check_input import check_input_form
 from hespas.passes.prepare.communicators import infer_grid_and_groups
 from hespas.passes.prepare.device_grid import drop_boundary_attrs
-from hespas.passes.prepare.input_check import check_input_form
 from hespas.passes.prepare.legalise import (
     legalise_dialects,
-    replace_cross_replica_sums,
     split_variadic_collectives,
 )
 from hespas.passes.prepare.partition import (
@@ -26,8 +25,9 @@ from hespas.passes.prepare.partition import (
     name_entry_main,
     remove_sharding_copy,
 )
+from hespas.passes.prepare.replace_cross_replica_sums import replace_cross_replica_sums
+from hespas.passes.prepare.set_dimension_sizes import set_dimension_sizes
 from hespas.passes.prepare.single_partition import remove_shardings
-from hespas.passes.prepare.symbolic_dims import set_dimension_sizes
 from hespas.support.errors import HespasError, extract_first_diagnostic
 
 OPTIMISED_OPS = {FUSION, "mhlo.bitcast"} | ASYNC_STARTS  # only XLA makes them

@@ -30,9 +30,9 @@ from hespas.passes.compile.compiler_process import (
 from hespas.passes.compile.hlo_origin import LATENCY_HIDING, SCHEDULER
 from hespas.passes.optimize import xla_flags as xla
 from hespas.passes.optimize.compiler_input import prepare_for_compiler
-from hespas.passes.prepare.call_inlining import warn_of_unfused_composites
-from hespas.passes.prepare.host_placements import count_host_placements, warn_of_lost_copies
+from hespas.passes.prepare.inline_calls import warn_of_unfused_composites
 from hespas.passes.prepare.partition import check_arguments_divided, replace_program
+from hespas.passes.prepare.replace_host_placements import count_host_placements, warn_of_lost_copies
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.suggestions import suggest_nearest
 

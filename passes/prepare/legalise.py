@@ -1,24 +1,33 @@
-"""Conversion of chlo, shape and deprecated ops to StableHLO or mhlo."""
+"""Conversion of chlo and shape ops to StableHLO or mhlo."""
 
 from __future__ import annotations
 
-from hespas.dialects.mlir import PassManager, get_attribute, ir, register_passes
-from hespas.dialects.op_kinds import CROSS_REPLICA_SUMS
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hespas.dialects.mlir import PassManager, ir, register_passes
+from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import ModuleCensus
 from hespas.passes.prepare.device_grid import get_channel_id
+from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.support.errors import HespasError, extract_first_diagnostic
 
 # The first pass converts ops such as chlo.erf and chlo.top_k to the one HLO op that XLA compiles.
 # The second pass expands the others to the StableHLO ops that XLA would expand them to.
 CHLO = "func.func(chlo-legalize-to-high-level-mhlo,chlo-legalize-to-stablehlo)"
 SHAPE = "func.func(shape-legalize-to-stablehlo)"
-HOST_CALL_BY_TRANSFER = {
-    f"{dialect}.{op}": call
-    for dialect in ("stablehlo", "mhlo")
-    for op, call in (("send", "SendToHost"), ("recv", "RecvFromHost"))
-}
 VARIADIC = ("stablehlo.all_reduce", "stablehlo.all_to_all")
 CHANNEL = "channel_handle"
+
+
+@dataclass(frozen=True)
+class LegalisePass(PrepareStep):
+    """Convert chlo and shape ops to StableHLO or mhlo."""
+
+    name: ClassVar[str] = "legalise"
+
+    def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
+        return legalise_dialects(module, view.census)
 
 
 def legalise_dialects(module: ir.Module, census: ModuleCensus) -> bool:
@@ -38,42 +47,6 @@ def legalise_dialects(module: ir.Module, census: ModuleCensus) -> bool:
         why = extract_first_diagnostic(error)
         raise HespasError(f"cannot legalise the module: {why}", op=module.operation) from None
     return True
-
-
-def replace_host_transfers(census: ModuleCensus) -> bool:
-    """Replace each send to or receive from the host by a call, and return whether there were any.
-
-    JAX lowers callbacks for TPUs to them. Nothing crosses the network, and what the host does
-    takes a time that is not known, as with the calls that are callbacks on other devices.
-    """
-    transfers = [
-        op
-        for op in census.select_ops_by_name(*HOST_CALL_BY_TRANSFER)
-        if "is_host_transfer" in op.attributes and get_attribute(op, "is_host_transfer").value
-    ]
-    for op in transfers:
-        target = ir.StringAttr.get(HOST_CALL_BY_TRANSFER[op.name], op.context)
-        kind = ir.BoolAttr.get(True, op.context)
-        call = ir.Operation.create(
-            "stablehlo.custom_call",
-            results=[result.type for result in op.results],
-            operands=list(op.operands),
-            attributes={"call_target_name": target, "has_side_effect": kind},
-            loc=op.location,
-            ip=ir.InsertionPoint(op),
-        )
-        for old, new in zip(op.results, call.results, strict=True):
-            old.replace_all_uses_with(new)
-        op.erase()
-    return bool(transfers)
-
-
-def replace_cross_replica_sums(census: ModuleCensus) -> bool:
-    """Replace each cross-replica-sum by an all_reduce, and return whether there were any."""
-    sums = census.select_ops_by_name(*CROSS_REPLICA_SUMS)
-    for op in sums:
-        _replace_cross_replica_sum(op)
-    return bool(sums)
 
 
 def split_variadic_collectives(census: ModuleCensus) -> bool:
@@ -109,27 +82,3 @@ def _split_by_operand(op: ir.Operation, channel: int) -> int:
         result.replace_all_uses_with(single.results[0])
     op.erase()
     return channel
-
-
-def _replace_cross_replica_sum(op: ir.Operation) -> None:
-    """Replace the op by an all_reduce that adds."""
-    value = op.operands[0]
-    element: ir.Type = value.type.element_type  # type: ignore[attr-defined]
-    scalar = ir.RankedTensorType.get([], element, loc=op.location)
-    reduction = ir.Operation.create(
-        "stablehlo.all_reduce",
-        results=[op.results[0].type],
-        operands=[value],
-        attributes={"replica_groups": op.attributes["replica_groups"]},
-        regions=1,
-        loc=op.location,
-        ip=ir.InsertionPoint(op),
-    )
-    body = reduction.regions[0].blocks.append(scalar, scalar, arg_locs=[op.location] * 2)
-    end = ir.InsertionPoint(body)
-    sum_op = ir.Operation.create(
-        "stablehlo.add", results=[scalar], operands=list(body.arguments), loc=op.location, ip=end
-    )
-    ir.Operation.create("stablehlo.return", operands=sum_op.results, loc=op.location, ip=end)
-    op.results[0].replace_all_uses_with(reduction.results[0])
-    op.erase()

@@ -6,6 +6,8 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
 
 from hespas.dialects.attrs import TargetAttr
 from hespas.dialects.mlir import (
@@ -44,9 +46,10 @@ from hespas.passes.prepare.device_grid import (
     read_stated_count,
     write_stated_count,
 )
-from hespas.passes.prepare.host_placements import use_internal_placements
 from hespas.passes.prepare.manual_computation import inline_manual_computation
 from hespas.passes.prepare.mesh_axes import count_mesh_devices
+from hespas.passes.prepare.preparation import Preparation, PrepareStep
+from hespas.passes.prepare.replace_host_placements import use_internal_placements
 from hespas.passes.prepare.single_partition import drop_op_shardings, remove_shardings
 from hespas.support.errors import HespasError
 
@@ -61,6 +64,16 @@ CPU_DUMPS = ("spmd-partitioning|control-dep-rewriter", "after_spmd-partitioning"
 GPU_DUMPS = ("ragged_dot_rewriter", r"after_spmd_partitioner\.")
 HLO_IMPORT = "mhlo.is_dynamic"  # XLA's importer writes it on modules from XLA's pipeline
 EXPORT = "export the module after SPMD partitioning (XLA's dump after_spmd-partitioning)"
+
+
+@dataclass(frozen=True)
+class PartitionPass(PrepareStep):
+    """Convert global shapes to those of one device by their shardings, with XLA's partitioner."""
+
+    name: ClassVar[str] = "partition"
+
+    def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
+        return partition_module(module, view.census, run)
 
 
 def partition_module(

@@ -8,7 +8,7 @@ from typing import ClassVar
 from hespas.dialects.attrs import BRANCH, TRIPS, CommAttr
 from hespas.dialects.mlir import ir
 from hespas.passes.base import Pass, PassRun
-from hespas.passes.prepare.call_inlining import inline_region_calls
+from hespas.passes.prepare.inline_calls import inline_region_calls
 from hespas.passes.split.blocks import remove_split_marks
 
 

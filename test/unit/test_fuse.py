@@ -22,7 +22,7 @@ from hespas.dialects.op_kinds import find_entry_function
 from hespas.estimators.work import compute_op_work, find_cost_rule
 from hespas.passes.base import PassRun
 from hespas.passes.fuse.dependency_order import DependencyOrder, order_topologically
-from hespas.passes.fuse.tree_reductions import choose_part_count
+from hespas.passes.fuse.split_reductions import choose_part_count
 
 PROGRAMS = [
     "adamw_update", "collectives_all", "control_flow", "conv_variants_spatial", "elementwise_all",

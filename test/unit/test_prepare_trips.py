@@ -15,7 +15,7 @@ from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import collect_census
 from hespas.passes.prepare.prepare import PreparePass
 from hespas.passes.prepare.scalars import ScalarEvaluator
-from hespas.passes.prepare.trip_counts import find_trip_count
+from hespas.passes.prepare.write_trip_counts import find_trip_count
 from hespas.support.errors import HespasError
 
 Parse = Callable[[str], ir.Module]

@@ -26,8 +26,8 @@ from hespas.passes.annotate.stale_costs import refresh_costs
 from hespas.passes.annotate.traverse import Annotation, annotate_module
 from hespas.passes.base import PassRun
 from hespas.passes.emit.emit_chakra import EmitChakraPass, EmittedTraces
+from hespas.passes.fuse.inline_all_calls import inline_all_calls
 from hespas.passes.pipeline import run_pipeline
-from hespas.passes.prepare.call_inlining import inline_all_calls
 from hespas.support.errors import HespasError
 from hespas.workflows.program_explanation import explain_program
 

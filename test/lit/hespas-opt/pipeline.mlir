@@ -1,6 +1,7 @@
 // RUN: hespas-opt %s --cse --split-linear=block-limit=2 --print-pipeline --disable-output 2>&1 | filecheck %s --check-prefix=ORDER
 // RUN: hespas-opt %s -p "builtin.module(cse, split-linear{block-limit=2})" --print-pipeline --disable-output 2>&1 | filecheck %s --check-prefix=ORDER
 // RUN: hespas-opt %s --cse --mlir-print-ir-after=cse --disable-output 2>&1 | filecheck %s --check-prefix=AFTER
+// RUN: hespas-opt %s --prepare --mlir-print-ir-after=annotate-collectives --disable-output 2>&1 | filecheck %s --check-prefix=LISTED
 // RUN: hespas-opt %s --split-linear --timing --disable-output 2>&1 | filecheck %s --check-prefix=TIME
 // RUN: hespas-opt %s --mlir-print-op-generic | filecheck %s --check-prefix=GENERIC
 // RUN: hespas-opt %s --mlir-print-debuginfo | filecheck %s --check-prefix=LOC
@@ -16,8 +17,12 @@
 // ORDER: cse,split-linear{block-limit=2}
 // AFTER: IR Dump After cse
 // AFTER: stablehlo.add
+// LISTED: IR Dump After annotate-collectives
+// LISTED: hespas.target
 // TIME: s {{.*}} %  read
 // TIME-NEXT: s {{.*}} %  prepare
+// TIME-NEXT: s {{.*}} %    check-input
+// TIME: s {{.*}} %    choose-branches
 // TIME-NEXT: s {{.*}} %  split-linear
 // TIME-NEXT: s {{.*}} %  print
 // TIME-NEXT: s {{.*}} %  rest

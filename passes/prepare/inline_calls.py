@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 from hespas.dialects.attrs import WAIT, RegionAttr
 from hespas.dialects.mlir import (
     collect_func_calls,
     collect_functions,
     get_attribute,
-    get_symbol_name,
     ir,
 )
 from hespas.dialects.op_bodies import splice_block_before
@@ -21,55 +22,64 @@ from hespas.dialects.op_kinds import (
     ASYNC_UPDATES,
     CALLEE,
     COMPOSITES,
-    find_entry_function,
     is_collective,
 )
-from hespas.passes.base import PassRun
+from hespas.passes.base import PassRun, option
 from hespas.passes.prepare.census import ModuleCensus
+from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.support.errors import HespasError
 
 ATTENTION_NAME = re.compile(r"attention|attn|sdpa|fmha", re.I)
 ASYNC_MARK = "hespas.async"  # unit attribute on the collectives of async pairs, only in prepare
 
 
-def inline_calls(census: ModuleCensus, *, with_single_calls: bool = True) -> bool:
-    """Inline calls, and return whether anything changed. Raises HespasError for recursion.
+@dataclass(frozen=True)
+class InlineCallsPass(PrepareStep):
+    """Inline calls of functions that communicate or are called once.
 
-    A function is inlined if it communicates or is called once. The other functions remain: each is
-    a part of the program that repeats. Callees are processed before their callers, so that one
-    traversal of the call graph is enough.
-
-    Args:
-        census: The census of the module.
-        with_single_calls: Whether functions that are called once are inlined.
+    The other functions remain: each is a part of the program that repeats. Callees are processed
+    before their callers, so that one traversal of the call graph is enough. Composites and the
+    computations of asynchronous ops are inlined, too.
     """
-    changed = False
-    uses = _count_calls(census)
-    communicates: set[str] = set()
-    for name in _order_callees_first(census):
-        contents = census.functions[name]
-        is_communicating = bool(contents.list_collectives())
-        for callee, call in contents.callees:
-            body = census.functions.get(callee)
-            if body is None:
-                continue
-            callee_communicates = callee in communicates
-            is_communicating |= callee_communicates
-            kind = call.name
-            if RegionAttr.NAME in body.function.attributes:
-                continue  # A region function of a module that is already split.
-            is_single = uses[callee] == 1 and with_single_calls
-            should_inline = callee_communicates or is_single or kind != "func.call"
-            if kind not in CALLEE or not should_inline or not len(body.function.regions[0].blocks):
-                continue
-            _inline_call(call, body.function, last=uses[callee] == 1)
-            changed = True
-        for start in contents.select_ops_by_name("stablehlo.async_start"):
-            _replace_with_block(start, start.regions[0].blocks[0])
-            changed = True
-        if is_communicating:
-            communicates.add(name)
-    return changed
+
+    name: ClassVar[str] = "inline-calls"
+
+    single: bool = option(
+        True, "inline functions that are called once; false: another tool may have written costs"
+    )
+
+    def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
+        changed, census = False, view.census
+        uses = _count_calls(census)
+        communicates: set[str] = set()
+        for name in _order_callees_first(census):
+            contents = census.functions[name]
+            is_communicating = bool(contents.list_collectives())
+            for callee, call in contents.callees:
+                body = census.functions.get(callee)
+                if body is None:
+                    continue
+                callee_communicates = callee in communicates
+                is_communicating |= callee_communicates
+                kind = call.name
+                if RegionAttr.NAME in body.function.attributes:
+                    continue  # A region function of a module that is already split.
+                is_single = uses[callee] == 1 and self.single
+                should_inline = callee_communicates or is_single or kind != "func.call"
+                if (
+                    kind not in CALLEE
+                    or not should_inline
+                    or not len(body.function.regions[0].blocks)
+                ):
+                    continue
+                inline_call(call, body.function, last=uses[callee] == 1)
+                changed = True
+            for start in contents.select_ops_by_name("stablehlo.async_start"):
+                _replace_with_block(start, start.regions[0].blocks[0])
+                changed = True
+            if is_communicating:
+                communicates.add(name)
+        return changed
 
 
 def warn_of_unfused_composites(module: ir.Module, run: PassRun) -> None:
@@ -95,35 +105,6 @@ def warn_of_unfused_composites(module: ir.Module, run: PassRun) -> None:
         )
 
 
-def inline_all_calls(module: ir.Module) -> None:
-    """Inline all calls from the entry function, callees first, and erase the called functions.
-
-    Raises HespasError for recursion.
-    """
-    functions = collect_functions(module)
-    entry = get_symbol_name(find_entry_function(module))
-    done: set[str] = set()
-    open_calls: list[str] = []
-
-    def inline_callees(name: str) -> None:
-        if name in done:
-            return
-        open_calls.append(name)
-        for call in list(collect_func_calls(functions[name])):
-            callee = get_attribute(call, "callee").value
-            if callee in open_calls:
-                raise HespasError(f"the function @{callee} calls itself", op=call)
-            if callee in functions and len(functions[callee].regions[0].blocks):
-                inline_callees(callee)
-                _inline_call(call, functions[callee], last=False)
-        open_calls.pop()
-        done.add(name)
-
-    inline_callees(entry)
-    for name in done - {entry}:
-        functions[name].erase()
-
-
 def inline_region_calls(module: ir.Module) -> None:
     """Inline the calls of the functions of regions, and erase these functions."""
     functions = collect_functions(module)
@@ -131,12 +112,12 @@ def inline_region_calls(module: ir.Module) -> None:
     for call in list(collect_func_calls(module.operation)):
         callee = get_attribute(call, "callee").value
         if callee in regions:
-            _inline_call(call, functions[callee], last=False)
+            inline_call(call, functions[callee], last=False)
     for name in regions:
         functions[name].erase()
 
 
-def _inline_call(call: ir.Operation, function: ir.Operation, last: bool) -> None:
+def inline_call(call: ir.Operation, function: ir.Operation, last: bool) -> None:
     """Replace a call by the function's body, or by a copy of it unless this is the last call."""
     source = function if last else function.clone().operation
     _replace_with_block(call, source.regions[0].blocks[0])

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from hespas.dialects.attr_codec import read_trip_count
 from hespas.dialects.attrs import ASSUMED, TRIPS, TRIPS_FOUND, TRIPS_NOTE
 from hespas.dialects.mlir import decode_string_attr, get_defining_op, ir, to_i64_attr
 from hespas.dialects.op_kinds import BARRIERS, LOOPS
-from hespas.passes.base import PassRun
-from hespas.passes.prepare.census import ModuleCensus
+from hespas.passes.base import PassRun, option
+from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.passes.prepare.scalars import (
     Number,
     ScalarEvaluator,
@@ -22,6 +23,7 @@ from hespas.passes.prepare.scalars import (
 )
 from hespas.support.errors import (
     HespasError,
+    UsageError,
     find_framework_name,
     format_op_place,
     format_some_places,
@@ -34,42 +36,49 @@ STATED_NOTE = "trip count from the module"
 MAX_CARRIED_VALUES = 16  # values that the condition of such a loop may depend on
 
 
-def write_trip_counts(
-    census: ModuleCensus, run: PassRun, unknown: str, is_prepared: bool = False
-) -> None:
-    """Write ``hespas.trips`` on every loop.
+@dataclass(frozen=True)
+class WriteTripCountsPass(PrepareStep):
+    """Write hespas.trips on every loop.
 
     The count is the one that somebody has stated, else the one that the ops of the loop determine,
     else a default. A count is a statement if it differs from the one that ``prepare`` found before,
     or if ``prepare`` did not find it.
-
-    Args:
-        census: The census of the module.
-        run: Receives warnings, and notes of counts that changed.
-        unknown: The trip count of loops that depend on data: a number, "" for 1 with a warning and
-            a note on the loop, or "error".
-        is_prepared: Whether ``prepare`` has written the counts of the module before. A count
-            without a note was then found by it.
-
-    Raises:
-        HespasError: A trip count depends on data and ``unknown`` is "error".
     """
-    callers: dict[str, list[ir.Operation]] = {}
-    for contents in census.functions.values():
-        for callee, op in contents.callees:
-            callers.setdefault(callee, []).append(op)
-    table = {name: contents.function for name, contents in census.functions.items()}
-    scalars = ScalarEvaluator(table, callers)
-    changed: list[str] = []
-    for loop in census.select_ops_by_name(*LOOPS):
-        known = read_trip_count(loop)
-        count = _determine_count(loop, find_trip_count(loop, scalars), run, unknown, is_prepared)
-        if is_prepared and count.trips != known:
-            change = f"{known} to {count.trips}" if known is not None else f"{count.trips}"
-            changed.append(f"{format_op_place(loop, run.input_name)}: {change}")
-        count.write_to_loop(loop)
-    if changed:
-        run.note(f"{TRIPS} is brought up to date: {format_some_places(changed)}")
+
+    name: ClassVar[str] = "write-trip-counts"
+
+    trip_count: str = option(
+        "", "trip count of loops that depend on data, or 'error'; default: 1 with a warning"
+    )
+
+    def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
+        check_trip_count(self.name, self.trip_count)
+        callers: dict[str, list[ir.Operation]] = {}
+        for contents in view.census.functions.values():
+            for callee, op in contents.callees:
+                callers.setdefault(callee, []).append(op)
+        table = {name: contents.function for name, contents in view.census.functions.items()}
+        scalars = ScalarEvaluator(table, callers)
+        changed: list[str] = []
+        for loop in view.census.select_ops_by_name(*LOOPS):
+            known = read_trip_count(loop)
+            count = _determine_count(
+                loop, find_trip_count(loop, scalars), run, self.trip_count, view.was_prepared
+            )
+            if view.was_prepared and count.trips != known:
+                change = f"{known} to {count.trips}" if known is not None else f"{count.trips}"
+                changed.append(f"{format_op_place(loop, run.input_name)}: {change}")
+            count.write_to_loop(loop)
+        if changed:
+            run.note(f"{TRIPS} is brought up to date: {format_some_places(changed)}")
+        return False
+
+
+def check_trip_count(owner: str, text: str) -> None:
+    """Raise UsageError if the option ``trip-count`` of a pass is neither a number nor 'error'."""
+    if text not in ("", "error") and not text.isdecimal():
+        message = f"takes a whole number or 'error', not '{text}'"
+        raise UsageError(f"{owner}: option 'trip-count' {message}")
 
 
 @dataclass(frozen=True, slots=True)

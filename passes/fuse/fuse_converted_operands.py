@@ -8,10 +8,15 @@ more than it makes, such as a conversion to a narrower type, stays outside.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 from hespas.dialects.mlir import get_defining_op, ir
 from hespas.estimators.rules.base import to_buffer_size
+from hespas.passes.base import check_choice, option
+from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.dots import DOT
-from hespas.passes.fuse.epilogues import FUNCTIONS, TYPES, VIEW
+from hespas.passes.fuse.fuse_epilogues import FUNCTIONS, TYPES, VIEW
 from hespas.passes.fuse.op_builder import find_named_ops, fuse_ops, get_element_type
 
 CONVERSIONS = {
@@ -31,18 +36,28 @@ _OUTPUTS = frozenset(FUNCTIONS) - {VIEW} | frozenset(
 )
 
 
-def fuse_converted_operands(block: ir.Block, conversions: str) -> None:
-    """Fuse the products of a block with the conversions of their operands.
+@dataclass(frozen=True)
+class FuseConvertedOperandsPass(BlockPass):
+    """Fuse products with the conversions of their operands to wider types."""
 
-    Args:
-        conversions: A key of ``CONVERSIONS``.
-    """
-    for op in find_named_ops(block, (DOT,)):
-        if to_buffer_size(op.results[0].type).key not in TYPES:
-            continue
-        inner = [new for number in (0, 1) for new in _copy_operand_ops(op, number, conversions)]
-        if inner:
-            fuse_ops([*inner, op, *_collect_output_ops(op)], "kCustom", "gemm", op)
+    name: ClassVar[str] = "fuse-converted-operands"
+
+    conversions: str = option(
+        "all",
+        "types that products convert to wider ones while they read them: "
+        + "; ".join(f"{name}: {text}" for name, text in CONVERSIONS.items()),
+    )
+
+    def rewrite_block(self, block: ir.Block) -> None:
+        check_choice(self.name, "conversions are", self.conversions, CONVERSIONS)
+        for op in find_named_ops(block, (DOT,)):
+            if to_buffer_size(op.results[0].type).key not in TYPES:
+                continue
+            inner = [
+                new for number in (0, 1) for new in _copy_operand_ops(op, number, self.conversions)
+            ]
+            if inner:
+                fuse_ops([*inner, op, *_collect_output_ops(op)], "kCustom", "gemm", op)
 
 
 def is_widened(value: ir.Value, conversions: str) -> bool:

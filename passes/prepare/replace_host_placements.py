@@ -9,6 +9,8 @@ so that a copy is an op with its bytes: ``hespas_offload`` and ``hespas_fetch``.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 from hespas.dialects.mlir import (
     FRONTEND,
@@ -32,6 +34,7 @@ from hespas.dialects.op_kinds import (
 from hespas.passes.base import PassRun
 from hespas.passes.memory.host_values import find_host_values, is_host_memory
 from hespas.passes.prepare.census import ModuleCensus
+from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.support.text_tables import format_count
 
 # Views of a slice: what lies between it and the array of all layers.
@@ -90,35 +93,41 @@ def use_internal_placements(census: ModuleCensus) -> None:
                     del op.attributes[name]
 
 
-def replace_host_placements(census: ModuleCensus) -> bool:
-    """Replace placements by copies of whole values, and return whether there were any.
+@dataclass(frozen=True)
+class ReplaceHostPlacementsPass(PrepareStep):
+    """Replace placements in a memory by copies, of slices where only a slice is moved.
 
     A placement on the device is a copy if the value comes from the host, which is not known here;
     programs place nothing on the device that is there already.
     """
-    placements = [
-        op
-        for op in census.select_ops_by_name(*CUSTOM_CALLS)
-        if get_call_target(op) in PLACEMENT_CALL_TARGETS
-    ]
-    for op in placements:
-        if _places_on_host(op):
-            target = OFFLOAD_CALL_TARGET
-        elif get_call_target(op) == "MoveToDevice" or _read_memory(op):
-            target = FETCH_CALL_TARGET
-        else:  # names no memory
-            op.results[0].replace_all_uses_with(op.operands[0])
-            op.erase()
-            continue
-        _replace_op(op, _build_call(op, target, list(op.operands), op.results[0].type))
-    return bool(placements)
+
+    name: ClassVar[str] = "replace-host-placements"
+
+    def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
+        placements = [
+            op
+            for op in view.census.select_ops_by_name(*CUSTOM_CALLS)
+            if get_call_target(op) in PLACEMENT_CALL_TARGETS
+        ]
+        for op in placements:
+            if _places_on_host(op):
+                target = OFFLOAD_CALL_TARGET
+            elif get_call_target(op) == "MoveToDevice" or _read_memory(op):
+                target = FETCH_CALL_TARGET
+            else:  # names no memory
+                op.results[0].replace_all_uses_with(op.operands[0])
+                op.erase()
+                continue
+            _replace_op(op, _build_call(op, target, list(op.operands), op.results[0].type))
+        if placements:
+            merge_slice_copies(module)
+        return bool(placements)
 
 
-def merge_slice_copies(module: ir.Module) -> bool:
+def merge_slice_copies(module: ir.Module) -> None:
     """Copy only the slices of the host's arrays that are written and read.
 
-    Returns whether there were any. An array of the host that a loop fills is allocated, not
-    computed on the device.
+    An array of the host that a loop fills is allocated, not computed on the device.
     """
     copies: list[ir.Operation] = []
 
@@ -135,7 +144,6 @@ def merge_slice_copies(module: ir.Module) -> bool:
             _merge_with_slice(copy)
     if copies:
         _allocate_host_arrays(module)
-    return bool(copies)
 
 
 def _list_users(value: ir.Value) -> list[ir.Operation]:

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 from hespas.dialects.mlir import ir
 from hespas.estimators.rules.base import read_integer_list
+from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.kernel_cost_model import group_reduced_dims, is_tiled_reduction
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
@@ -27,11 +30,16 @@ MAX_COLUMN_ELEMENTS = 32 * 128
 MAX_BATCH_ROWS = 8  # rows that one thread block reduces to one row
 
 
-def split_reductions(block: ir.Block) -> None:
-    """Split the long reductions of a block."""
-    for op in find_named_ops(block, (REDUCE,)):
-        if len(op.results) == 1:
-            _split_reduction(op)
+@dataclass(frozen=True)
+class SplitReductionsPass(BlockPass):
+    """Split long reductions into two kernels."""
+
+    name: ClassVar[str] = "split-reductions"
+
+    def rewrite_block(self, block: ir.Block) -> None:
+        for op in find_named_ops(block, (REDUCE,)):
+            if len(op.results) == 1:
+                _split_reduction(op)
 
 
 def _split_reduction(op: ir.Operation) -> None:

@@ -6,7 +6,11 @@ them (xla/service/select_and_scatter_expander.cc).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 from hespas.dialects.mlir import ir
+from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.op_builder import (
     find_named_ops,
     format_tensor_type,
@@ -19,15 +23,23 @@ from hespas.passes.prepare.scalars import get_op_kind
 SELECT_AND_SCATTER = "stablehlo.select_and_scatter"
 
 
-def expand_selections(block: ir.Block) -> None:
-    """Expand the ops that select by one comparison and scatter by addition."""
-    for op in find_named_ops(block, (SELECT_AND_SCATTER,)):
-        bodies = [
-            [inner.operation for inner in region.blocks[0].operations] for region in op.regions
-        ]
-        select, scatter = ([get_op_kind(inner) for inner in body] for body in bodies)
-        if select == ["compare", "return"] and scatter == ["add", "return"]:
-            _expand_selection(op, bodies[0][0])
+@dataclass(frozen=True)
+class ExpandSelectionsPass(BlockPass):
+    """Expand select_and_scatter, the gradient of max pooling, into a search and a scatter.
+
+    Ops that select by one comparison and scatter by addition are expanded.
+    """
+
+    name: ClassVar[str] = "expand-selections"
+
+    def rewrite_block(self, block: ir.Block) -> None:
+        for op in find_named_ops(block, (SELECT_AND_SCATTER,)):
+            bodies = [
+                [inner.operation for inner in region.blocks[0].operations] for region in op.regions
+            ]
+            select, scatter = ([get_op_kind(inner) for inner in body] for body in bodies)
+            if select == ["compare", "return"] and scatter == ["add", "return"]:
+                _expand_selection(op, bodies[0][0])
 
 
 def _expand_selection(op: ir.Operation, compare: ir.Operation) -> None:

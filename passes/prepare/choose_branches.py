@@ -8,7 +8,7 @@ needs an estimator, so that the choice is the same for all of them.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from hespas.dialects.attr_codec import (
     read_branch_number,
@@ -20,7 +20,7 @@ from hespas.dialects.attrs import BRANCH, CommAttr
 from hespas.dialects.mlir import get_attribute, ir
 from hespas.dialects.op_kinds import BRANCHES, CALLEE, LOOPS, MAYBE_COLLECTIVE, TERMINATORS
 from hespas.passes.base import PassRun
-from hespas.passes.prepare.census import ModuleCensus
+from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.support.errors import format_op_place, format_some_places
 
 # Operations for each byte of memory traffic that take as long as the byte. Accelerators have 40 to
@@ -28,32 +28,33 @@ from hespas.support.errors import format_op_place, format_some_places
 FLOPS_PER_BYTE = 100
 
 
-def write_branches(census: ModuleCensus, run: PassRun, *, is_prepared: bool) -> None:
-    """Write ``hespas.branch`` on every ``if`` and ``case``.
+@dataclass(frozen=True)
+class ChooseBranchesPass(PrepareStep):
+    """Write hespas.branch on every if and case.
 
     The number is the one that somebody has stated, else that of the heaviest branch. A number is a
     statement if it differs from the one that ``prepare`` found before.
-
-    Args:
-        census: The census of the module.
-        run: Receives notes of numbers that changed.
-        is_prepared: Whether ``prepare`` has written the numbers of the module before.
     """
-    ops = census.select_ops_by_name(*BRANCHES)
-    if not ops:
-        return
-    chooser = _BranchChooser(
-        {name: contents.function for name, contents in census.functions.items()}
-    )
-    changed: list[str] = []
-    for op in ops:
-        known, number = read_branch_number(op), chooser.choose_branch(op)
-        if is_prepared and known != number:
-            change = f"{known} to {number}" if known is not None else f"{number}"
-            changed.append(f"{format_op_place(op, run.input_name)}: {change}")
-        write_branch_number(op, number)
-    if changed:
-        run.note(f"{BRANCH} is brought up to date: {format_some_places(changed)}")
+
+    name: ClassVar[str] = "choose-branches"
+
+    def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
+        ops = view.census.select_ops_by_name(*BRANCHES)
+        if not ops:
+            return False
+        chooser = _BranchChooser(
+            {name: contents.function for name, contents in view.census.functions.items()}
+        )
+        changed: list[str] = []
+        for op in ops:
+            known, number = read_branch_number(op), chooser.choose_branch(op)
+            if view.was_prepared and known != number:
+                change = f"{known} to {number}" if known is not None else f"{number}"
+                changed.append(f"{format_op_place(op, run.input_name)}: {change}")
+            write_branch_number(op, number)
+        if changed:
+            run.note(f"{BRANCH} is brought up to date: {format_some_places(changed)}")
+        return False
 
 
 class _Weight(NamedTuple):

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
 
 from hespas.dialects.mlir import PassManager, get_defining_op, ir, register_passes
 from hespas.estimators.rules.base import read_integer, read_integer_list, to_buffer_size
+from hespas.passes.base import PassRun
+from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
-    collect_blocks,
     find_named_ops,
     get_element_type,
     make_i64_array,
@@ -23,19 +26,21 @@ Rewrite = Callable[[ir.Operation], "ir.Value | None"]
 LAYOUT = "result_layout"  # XLA writes it on transposes that may change only the layout
 
 
-def simplify_module(module: ir.Module) -> list[ir.Block]:
-    """Simplify ops in program order, merge equal ops, and remove unused ops.
+@dataclass(frozen=True)
+class SimplifyPass(BlockPass):
+    """Simplify algebra, merge equal ops, and remove unused ops, loops and branches."""
 
-    Returns the remaining blocks, because unused loops and branches are removed too.
-    """
-    for block in collect_blocks(module):
-        for op in find_named_ops(block, REWRITES):
-            new = REWRITES[op.name](op)
-            if new is not None:
-                op.results[0].replace_all_uses_with(new)
-    register_passes()
-    PassManager.parse("builtin.module(cse)", module.context).run(module.operation)
-    return collect_blocks(module)
+    name: ClassVar[str] = "simplify"
+
+    def rewrite(self, module: ir.Module, view: list[ir.Block], run: PassRun) -> bool:
+        for block in view:
+            for op in find_named_ops(block, REWRITES):
+                new = REWRITES[op.name](op)
+                if new is not None:
+                    op.results[0].replace_all_uses_with(new)
+        register_passes()
+        PassManager.parse("builtin.module(cse)", module.context).run(module.operation)
+        return True
 
 
 def _forward_operand(op: ir.Operation) -> ir.Value | None:

@@ -6,6 +6,8 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 from hespas.dialects.mlir import (
     capture_native_stderr,
@@ -16,8 +18,9 @@ from hespas.dialects.mlir import (
     replace_module_body,
 )
 from hespas.dialects.mlir_diagnostics import ADVICE
-from hespas.passes.base import PassRun
+from hespas.passes.base import PassRun, option
 from hespas.passes.prepare.census import ModuleCensus, collect_census
+from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.support.errors import HespasError
 
 DEFAULT_SIZE = 128  # size of a dimension that neither the user nor a bound in its type sets
@@ -28,6 +31,22 @@ COMPUTED_REMEDY = (
 EXAMPLES = "b=8,s=1024", "arg0=8x1024x64"
 PLACE = re.compile(r"(\S+:\d+:\d+): error: (.*)")
 SPECIFICATION = re.compile(r"\.shape = \(([^)]*)\)")  # JAX writes: args[0].shape = (b, s, 64)
+
+
+@dataclass(frozen=True)
+class SetDimensionSizesPass(PrepareStep):
+    """Set the sizes of symbolic dimensions, which makes all shapes static."""
+
+    name: ClassVar[str] = "set-dimension-sizes"
+
+    dims: str = option(
+        "",
+        "sizes of symbolic dimensions, such as b=8,s=1024 or arg0=8x1024x64; "
+        "default: the bound in the type, or 128",
+    )
+
+    def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
+        return set_dimension_sizes(module, view.census, self.dims, run)
 
 
 def set_dimension_sizes(module: ir.Module, census: ModuleCensus, dims: str, run: PassRun) -> bool:

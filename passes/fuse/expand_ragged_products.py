@@ -7,9 +7,12 @@ and zeroes the rows of other groups first (xla/service/gpu/transforms/ragged_dot
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from typing import ClassVar
 
 from hespas.dialects.mlir import find_attribute, ir
 from hespas.estimators.rules.base import parse_number_fields
+from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.op_builder import (
     find_named_ops,
     format_tensor_type,
@@ -23,11 +26,19 @@ EXPANSIONS = {"dense": "by every group", "grouped": "by their own, in one kernel
 """What the rows of a ``ragged_dot`` are multiplied by, by name."""
 
 
-def expand_ragged_dots(block: ir.Block) -> None:
-    """Expand the products of a block whose groups are known by one list of sizes."""
-    for op in find_named_ops(block, RAGGED_DOTS):
-        if len(get_static_shape(op.operands[2])) == 1:
-            _expand_ragged_dot(op)
+@dataclass(frozen=True)
+class ExpandRaggedProductsPass(BlockPass):
+    """Expand products of unequal groups of rows into products with every group.
+
+    Products whose groups are known by one list of sizes are expanded.
+    """
+
+    name: ClassVar[str] = "expand-ragged-products"
+
+    def rewrite_block(self, block: ir.Block) -> None:
+        for op in find_named_ops(block, RAGGED_DOTS):
+            if len(get_static_shape(op.operands[2])) == 1:
+                _expand_ragged_dot(op)
 
 
 def _expand_ragged_dot(op: ir.Operation) -> None:

@@ -1,17 +1,19 @@
-"""Rewriting of collectives to the form in which XLA:GPU runs them.
+"""All-reduces whose result every device slices by its rank, as reduce-scatters.
 
-An all-reduce whose result is sliced by rank becomes a reduce-scatter
-(xla/service/reduce_scatter_creator.cc); all-gathers and reduce-scatters run along the major
-dimension in memory (xla/service/gpu/transforms/layout_assignment.cc).
+(xla/service/reduce_scatter_creator.cc.)
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
-from hespas.dialects.attrs import CommAttr, TargetAttr
+from hespas.dialects.attrs import CommAttr
 from hespas.dialects.mlir import get_defining_op, ir, to_i64_attr
-from hespas.estimators.rules.base import read_integer, to_buffer_size
+from hespas.estimators.rules.base import to_buffer_size
+from hespas.passes.annotate.traverse import require_target
+from hespas.passes.base import PassRun
+from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.op_builder import OpBuilder, find_named_ops, get_static_shape
 from hespas.passes.prepare.communicators import get_groups_attr
 from hespas.passes.prepare.device_grid import (
@@ -24,18 +26,24 @@ from hespas.passes.prepare.device_grid import (
 from hespas.passes.prepare.scalars import Number, ScalarEvaluator
 
 ALL_REDUCE, REDUCE_SCATTER = "stablehlo.all_reduce", "stablehlo.reduce_scatter"
-ALL_GATHER = "stablehlo.all_gather"
 SCATTER_DIM = "scatter_dimension"
-DIM_ATTRIBUTES = {ALL_GATHER: "all_gather_dim", REDUCE_SCATTER: SCATTER_DIM}
 MAX_INDEX_OPS = 32  # ops that compute the start index of a slice
 
 
-def scatter_reductions(block: ir.Block, target: TargetAttr) -> None:
-    """Replace each all_reduce whose result every device slices by its rank by a reduce_scatter."""
-    grid = DeviceGrid(target.replicas, target.partitions)
-    for op in find_named_ops(block, (ALL_REDUCE,)):
-        if len(op.results) == 1 and CommAttr.NAME in op.attributes:
-            _replace_by_reduce_scatter(op, grid)
+@dataclass(frozen=True)
+class ScatterReductionsPass(BlockPass):
+    """Replace all-reduces that every device slices by its rank by reduce-scatters."""
+
+    name: ClassVar[str] = "scatter-reductions"
+
+    def rewrite(self, module: ir.Module, view: list[ir.Block], run: PassRun) -> bool:
+        target = require_target(module)
+        grid = DeviceGrid(target.replicas, target.partitions)
+        for block in view:
+            for op in find_named_ops(block, (ALL_REDUCE,)):
+                if len(op.results) == 1 and CommAttr.NAME in op.attributes:
+                    _replace_by_reduce_scatter(op, grid)
+        return False
 
 
 def _replace_by_reduce_scatter(op: ir.Operation, grid: DeviceGrid) -> None:
@@ -122,30 +130,3 @@ def _collect_device_lookups(
 
     visit_producer(value)
     return ids, tables
-
-
-def transpose_collectives_to_major(block: ir.Block) -> None:
-    """Make all-gathers and reduce-scatters run along the first dimension, between transposes."""
-    for op in find_named_ops(block, DIM_ATTRIBUTES):
-        _transpose_collective_to_major(op, DIM_ATTRIBUTES[op.name])
-
-
-def _transpose_collective_to_major(op: ir.Operation, dim_attribute: str) -> None:
-    dim = read_integer(op, dim_attribute, 0)
-    if len(op.operands) != 1:
-        return
-    result = op.results[0]
-    shape, result_shape = get_static_shape(op.operands[0]), get_static_shape(result)
-    if all(size == 1 for size in result_shape[:dim]):
-        return
-    builder = OpBuilder(op)
-    first = [dim, *(d for d in range(len(shape)) if d != dim)]
-    operand = builder.create_transpose(op.operands[0], first)
-    attributes = {name: op.attributes[name] for name in op.attributes}
-    attributes[dim_attribute] = to_i64_attr(0, op.context)
-    body = op if len(op.regions) else None
-    kind = builder.make_tensor_type([result_shape[d] for d in first], result)
-    new = builder.create_op(op.name, [operand], [kind], attributes, body=body)
-    back = [first.index(d) for d in range(len(first))]
-    result.replace_all_uses_with(builder.create_transpose(new.results[0], back))
-    op.erase()

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
 
 from hespas.dialects.mlir import get_defining_op, ir
 from hespas.estimators.rules.base import read_integer_list, to_buffer_size
-from hespas.passes.fuse.algebraic_simplifier import read_uniform_constant
+from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.op_builder import find_named_ops, fuse_ops, sort_in_block_order
+from hespas.passes.fuse.simplify import read_uniform_constant
 
 HEROES = {"stablehlo.dot_general": "gemm", "stablehlo.convolution": "conv"}
 TYPES = ("bf16", "f16", "f32")
@@ -37,13 +40,18 @@ FUNCTIONS: dict[str, Callable[..., float]] = {
 }
 
 
-def fuse_epilogues(block: ir.Block) -> None:
-    """Fuse the products and convolutions of a block with their epilogues."""
-    for op in find_named_ops(block, HEROES):
-        if to_buffer_size(op.results[0].type).key in TYPES:
-            tail = _collect_epilogue(op, HEROES[op.name])
-            if len(tail) > 1:
-                fuse_ops(tail, "kOutput", HEROES[op.name], tail[0])
+@dataclass(frozen=True)
+class FuseEpiloguesPass(BlockPass):
+    """Fuse products and convolutions with what a library applies to their results."""
+
+    name: ClassVar[str] = "fuse-epilogues"
+
+    def rewrite_block(self, block: ir.Block) -> None:
+        for op in find_named_ops(block, HEROES):
+            if to_buffer_size(op.results[0].type).key in TYPES:
+                tail = _collect_epilogue(op, HEROES[op.name])
+                if len(tail) > 1:
+                    fuse_ops(tail, "kOutput", HEROES[op.name], tail[0])
 
 
 def _collect_epilogue(hero: ir.Operation, kind: str) -> list[ir.Operation]:

@@ -6,20 +6,26 @@ kernel.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 from hespas.dialects.mlir import get_defining_op, ir
+from hespas.passes.fuse.block_pass import BlockPass
 
 _WHILE = "stablehlo.while"
 
 
-def sink_constants(blocks: Sequence[ir.Block]) -> None:
+@dataclass(frozen=True)
+class SinkConstantsPass(BlockPass):
     """Copy broadcasts of constants into the loop bodies and branches that read them.
 
     A value is read in a block if an op of the block captures it, or if it is a loop operand that
     the body returns unchanged.
     """
-    for block in blocks:
+
+    name: ClassVar[str] = "sink-constants"
+
+    def rewrite_block(self, block: ir.Block) -> None:
         copies: dict[ir.Value, ir.Value] = {}
         for argument, initial in _list_invariant_arguments(block):
             if _is_broadcast_of_constant(initial):

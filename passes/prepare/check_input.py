@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 from hespas.dialects.mlir import get_attribute, get_symbol_name, ir
-from hespas.dialects.op_kinds import ASYNC
+from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import ModuleCensus
+from hespas.passes.prepare.inline_calls import warn_of_unfused_composites
+from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.support.errors import HespasError
+
+
+@dataclass(frozen=True)
+class CheckInputPass(PrepareStep):
+    """Check that the module has a form that can be estimated, and warn of unfused attention."""
+
+    name: ClassVar[str] = "check-input"
+
+    def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
+        check_input_form(view.census)
+        warn_of_unfused_composites(module, run)
+        return False
 
 
 def check_input_form(census: ModuleCensus) -> None:
@@ -14,16 +31,6 @@ def check_input_form(census: ModuleCensus) -> None:
     _check_ranked_boundary(census.entry)
     _check_function_bodies(census)
     _check_recursion(census)
-
-
-def check_async_pairs(census: ModuleCensus) -> None:
-    """Raise HespasError for an end of an async pair that no op in its block starts."""
-    for op in census.select_ops_by_name(*ASYNC):
-        raise HespasError(
-            "no async_start in its block starts what it waits for",
-            op=op,
-            remedy="compile without collective pipelining (--xla_gpu_enable_pipelined_*=false)",
-        )
 
 
 def _check_single_mesh_program(census: ModuleCensus) -> None:

@@ -1,0 +1,35 @@
+"""The passes of the list of ``fuse``, which rewrite one block after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hespas.dialects.mlir import ir
+from hespas.passes.base import PassRun
+from hespas.passes.fuse.op_builder import collect_blocks
+from hespas.passes.pass_list import ListedPass
+from hespas.passes.split.blocks import check_not_split
+
+
+@dataclass(frozen=True)
+class BlockPass(ListedPass[list[ir.Block]]):
+    """A pass that rewrites each block of a prepared module by itself, inner blocks first."""
+
+    prepares: ClassVar[bool] = True
+
+    def apply(self, module: ir.Module, run: PassRun) -> None:
+        check_not_split(module, self.name)
+        super().apply(module, run)
+
+    def collect_view(self, module: ir.Module) -> list[ir.Block]:
+        return collect_blocks(module)
+
+    def rewrite(self, module: ir.Module, view: list[ir.Block], run: PassRun) -> bool:
+        for block in view:
+            self.rewrite_block(block)
+        return False
+
+    def rewrite_block(self, block: ir.Block) -> None:
+        """Rewrite the ops of a block, without those of its inner blocks."""
+        raise TypeError(f"{type(self).__name__} does not define rewrite_block")

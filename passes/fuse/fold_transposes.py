@@ -1,0 +1,118 @@
+"""Transposes of operands and results as part of products, like XLA's TransposeFolding.
+
+(xla/service/transpose_folding.cc.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hespas.dialects.mlir import get_attribute, get_defining_op, ir
+from hespas.estimators.rules.base import read_integer_list
+from hespas.passes.fuse.block_pass import BlockPass
+from hespas.passes.fuse.dots import (
+    DIMENSIONS,
+    DOT,
+    PRECISION,
+    Dims,
+    DotGeneral,
+    DotOperand,
+    make_dimension_numbers,
+)
+from hespas.passes.fuse.op_builder import OpBuilder, find_named_ops, get_static_shape
+from hespas.passes.fuse.simplify import LAYOUT
+
+
+@dataclass(frozen=True)
+class FoldTransposesPass(BlockPass):
+    """Fold transposes of operands and results into products.
+
+    Dimensions of size 1 may be anywhere; a reshape of the result restores their places. A transpose
+    of the result is folded if it swaps the sides of the product.
+    """
+
+    name: ClassVar[str] = "fold-transposes"
+
+    def rewrite_block(self, block: ir.Block) -> None:
+        for op in find_named_ops(block, (DOT,)):
+            dot = op
+            for side in (0, 1):
+                dot = _fold_operand_transpose(dot, side)
+            _fold_result_transpose(dot)
+
+
+def _read_plain_permutation(op: ir.Operation | None) -> Dims | None:
+    """Return the permutation of a transpose that moves data, or None."""
+    if op is None or op.name != "stablehlo.transpose" or LAYOUT in op.attributes:
+        return None
+    return read_integer_list(op, "permutation", ())
+
+
+def _drop_unit_dims(dims: Dims, shape: Sequence[int]) -> Dims:
+    """Drop the dimensions of size 1, whose order does not matter."""
+    return tuple(d for d in dims if shape[d] != 1)
+
+
+def _fold_operand_transpose(op: ir.Operation, side: int) -> ir.Operation:
+    """Fold the transpose of an operand into the product if possible; return the current product."""
+    transpose = get_defining_op(op.operands[side])
+    order = _read_plain_permutation(transpose)
+    if transpose is None or order is None:
+        return op
+    sides = list(DotGeneral.from_op(op).sides)
+    old = sides[side]
+    shape = tuple(get_static_shape(transpose.operands[0]))
+    free = tuple(order[d] for d in old.free)
+    wide = _drop_unit_dims(free, shape)
+    if wide != tuple(sorted(wide)):
+        return op
+    sides[side] = DotOperand(
+        shape,
+        tuple(order[d] for d in old.batch),
+        tuple(order[d] for d in old.contracting),
+        tuple(sorted(free)),
+    )
+    operands = list(op.operands)
+    operands[side] = transpose.operands[0]
+    product = _create_product(op, op.results[0], operands, (sides[0], sides[1]))
+    op.erase()
+    return product
+
+
+def _fold_result_transpose(op: ir.Operation) -> None:
+    users = [use.owner.operation for use in op.results[0].uses]
+    order = _read_plain_permutation(users[0]) if len(users) == 1 else None
+    if order is None:
+        return
+    lhs, rhs = DotGeneral.from_op(op).sides
+    batch, left = len(lhs.batch), len(lhs.free)
+    rank = len(order)
+    swapped = (*range(batch), *range(batch + left, rank), *range(batch, batch + left))
+    shape = get_static_shape(op.results[0])
+    if _drop_unit_dims(order, shape) != _drop_unit_dims(swapped, shape):
+        return
+    product = _create_product(op, users[0].results[0], [op.operands[1], op.operands[0]], (rhs, lhs))
+    if PRECISION in op.attributes:  # It has one entry for each operand.
+        precisions = list(get_attribute(op, PRECISION))
+        product.attributes[PRECISION] = ir.ArrayAttr.get(precisions[::-1], op.context)
+    users[0].erase()
+    op.erase()
+
+
+def _create_product(
+    op: ir.Operation,
+    value: ir.Value,
+    operands: Sequence[ir.Value],
+    sides: tuple[DotOperand, DotOperand],
+) -> ir.Operation:
+    """Create a product like ``op``, and replace ``value`` by it with a reshape if necessary."""
+    lhs, rhs = sides
+    shape = [*(lhs.shape[d] for d in lhs.batch), *lhs.free_sizes, *rhs.free_sizes]
+    attributes = {name: op.attributes[name] for name in op.attributes}
+    attributes[DIMENSIONS] = make_dimension_numbers(sides, op.context)
+    builder = OpBuilder(op)
+    product = builder.create_op(DOT, operands, [builder.make_tensor_type(shape, value)], attributes)
+    value.replace_all_uses_with(builder.create_reshape(product.results[0], get_static_shape(value)))
+    return product

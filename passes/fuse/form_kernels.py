@@ -1,0 +1,55 @@
+"""Forming of kernels: which ops of a block become one ``mhlo.fusion``.
+
+The parts share the kernels in memory: producers are fused by priority, then siblings, and the
+fusions are built at the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hespas.dialects.mlir import ir
+from hespas.dialects.op_kinds import has_fusions
+from hespas.passes.base import PassRun, check_choice, check_minimum, option
+from hespas.passes.fuse.block_pass import BlockPass
+from hespas.passes.fuse.fusion_builder import FusionBuilder
+from hespas.passes.fuse.fusion_graph import FusionGraph
+from hespas.passes.fuse.priority_fusion import KernelLimits, PriorityFusion
+from hespas.passes.fuse.row_normalisations import DiamondFinder
+from hespas.passes.fuse.sibling_fusion import SiblingFusion
+
+KERNEL_MODELS = ("xla", "elementwise")
+
+
+@dataclass(frozen=True)
+class FormKernelsPass(BlockPass):
+    """Group the ops of a block into kernels that write as little as possible to memory."""
+
+    name: ClassVar[str] = "form-kernels"
+
+    model: str = option("xla", f"model of the compiler's fusion: {', '.join(KERNEL_MODELS)}")
+    max_buffers: int = option(96, "maximum number of operands and results of a kernel")
+    max_ops: int = option(10000, "maximum number of ops in a kernel")
+
+    def apply(self, module: ir.Module, run: PassRun) -> None:
+        if has_fusions(module):
+            run.warn(f"{self.name}: the module already has fusions and is not changed")
+        else:
+            super().apply(module, run)
+
+    def rewrite_block(self, block: ir.Block) -> None:
+        self.check_options()
+        graph = FusionGraph(block, elementwise_only=self.model == "elementwise")
+        groups = DiamondFinder(graph).find_diamonds() if self.model == "xla" else []
+        fusion = PriorityFusion(graph, KernelLimits(self.max_buffers, self.max_ops), groups)
+        fusion.fuse_producers()
+        if self.model == "xla":
+            SiblingFusion(fusion).fuse_siblings()
+        FusionBuilder(graph, fusion.kernels, fusion.collect_dependencies()).build_fusions()
+
+    def check_options(self) -> None:
+        """Raise UsageError for a wrong option."""
+        check_choice(self.name, "model is", self.model, KERNEL_MODELS)
+        check_minimum(self.name, "max-buffers", self.max_buffers, 2)
+        check_minimum(self.name, "max-ops", self.max_ops, 1)

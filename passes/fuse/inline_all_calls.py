@@ -1,0 +1,59 @@
+"""Inlining of all calls, so that kernels are formed across functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hespas.dialects.mlir import (
+    collect_func_calls,
+    collect_functions,
+    get_attribute,
+    get_symbol_name,
+    ir,
+)
+from hespas.dialects.op_kinds import find_entry_function
+from hespas.passes.base import PassRun
+from hespas.passes.fuse.block_pass import BlockPass
+from hespas.passes.prepare.inline_calls import inline_call
+from hespas.support.errors import HespasError
+
+
+@dataclass(frozen=True)
+class InlineAllCallsPass(BlockPass):
+    """Inline all calls from the entry function, and erase the called functions."""
+
+    name: ClassVar[str] = "inline-all-calls"
+
+    def rewrite(self, module: ir.Module, view: list[ir.Block], run: PassRun) -> bool:
+        inline_all_calls(module)
+        return True
+
+
+def inline_all_calls(module: ir.Module) -> None:
+    """Inline all calls from the entry function, callees first, and erase the called functions.
+
+    Raises HespasError for recursion.
+    """
+    functions = collect_functions(module)
+    entry = get_symbol_name(find_entry_function(module))
+    done: set[str] = set()
+    open_calls: list[str] = []
+
+    def inline_callees(name: str) -> None:
+        if name in done:
+            return
+        open_calls.append(name)
+        for call in list(collect_func_calls(functions[name])):
+            callee = get_attribute(call, "callee").value
+            if callee in open_calls:
+                raise HespasError(f"the function @{callee} calls itself", op=call)
+            if callee in functions and len(functions[callee].regions[0].blocks):
+                inline_callees(callee)
+                inline_call(call, functions[callee], last=False)
+        open_calls.pop()
+        done.add(name)
+
+    inline_callees(entry)
+    for name in done - {entry}:
+        functions[name].erase()

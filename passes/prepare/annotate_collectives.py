@@ -1,0 +1,270 @@
+"""Writing ``hespas.comm`` on every collective and ``hespas.communicators`` on the module."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+from hespas.dialects.attr_codec import read_communicators, write_communicators
+from hespas.dialects.attrs import COMMUNICATORS, HOST_LINK, CommAttr, Cost, RegionAttr, TargetAttr
+from hespas.dialects.buffer_sizes import DynamicShape
+from hespas.dialects.collective_sizes import compute_comm_bytes
+from hespas.dialects.mlir import ir, read_frontend_text
+from hespas.dialects.op_kinds import (
+    ASYNC,
+    COMBINED_PERMUTE_TARGET,
+    COMM_KIND_BY_NAME,
+    HOST_COPY_CALL_TARGETS,
+    NETWORK_MARK,
+    NUM_REPLICAS,
+    RAGGED_CALL_TARGETS,
+    get_collective_name,
+)
+from hespas.passes.base import PassRun, option
+from hespas.passes.prepare.census import ModuleCensus
+from hespas.passes.prepare.communicators import get_groups_attr, infer_grid_and_groups
+from hespas.passes.prepare.device_grid import (
+    DeviceGrid,
+    Groups,
+    get_channel_id,
+    get_group_mode,
+    make_groups_attr,
+    resolve_groups,
+    write_stated_count,
+)
+from hespas.passes.prepare.inline_calls import ASYNC_MARK
+from hespas.passes.prepare.preparation import Preparation, PrepareStep
+from hespas.support.errors import HespasError, UsageError, format_op_place, format_some_places
+
+RECEIVE_NOTE = "the matching send accounts for the time"
+RAGGED_NOTE = "upper bound: sizes are known only at run time, so the whole operand is counted"
+
+
+@dataclass(frozen=True)
+class AnnotateCollectivesPass(PrepareStep):
+    """Write hespas.comm on every collective, and the devices of the module.
+
+    What another tool has written on a custom call that hespas does not know as a collective stays.
+    """
+
+    name: ClassVar[str] = "annotate-collectives"
+
+    devices: int = option(0, "required number of devices; 0: as in the module")
+    replicas: int = option(
+        0,
+        "number of devices that each run a program of one device, without communication; "
+        "0: as in the module",
+    )
+
+    def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
+        self.check_options(self.name)
+        _check_async_pairs(view.census)
+        grid = self._write_comm_attrs(module, view, run)
+        if self.replicas > 1 and grid.devices == 1:
+            _replicate_program(module, view.census, self.replicas)
+            grid = DeviceGrid(self.replicas, 1)
+            devices = f"{self.replicas} devices"
+            run.note(f"note: {devices} run the program of one device without communication")
+        old = TargetAttr.read_from_op(module.operation)
+        target = _change_devices(old, grid)
+        if target != old:
+            target.write_to_op(module.operation)
+        return False
+
+    def check_options(self, owner: str) -> None:
+        """Raise UsageError for a negative number."""
+        for name, count in (("devices", self.devices), ("replicas", self.replicas)):
+            if count < 0:
+                raise UsageError(f"{owner}: option '{name}' is {count}, less than 0")
+
+    def _write_comm_attrs(self, module: ir.Module, view: Preparation, run: PassRun) -> DeviceGrid:
+        """Write ``hespas.comm`` and ``hespas.communicators``, and return the devices.
+
+        Warns once of each kind of new approximation, and notes which collectives have changed
+        since they were annotated.
+        """
+        census = view.census
+        old_ranks = read_communicators(module)
+        grid, rows = infer_grid_and_groups(module, census, self.devices)
+        ids = _CommunicatorIds()
+        inexact: Counter[str] = Counter()
+        changed: list[str] = []
+        for op in census.list_collectives():
+            old = CommAttr.read_from_op(op)
+            comm = _build_comm_attr(op, grid, rows, ids)
+            if comm != old:
+                comm.write_to_op(op)
+            old_groups = [old_ranks.get(number) for number in old.groups] if old else []
+            new_groups = [ids.ranks_by_id[number] for number in comm.groups]
+            if old_groups != new_groups or old != replace(comm, groups=old.groups if old else ()):
+                changed.append(format_op_place(op, run.input_name))
+                if comm.note == RAGGED_NOTE:
+                    inexact[f"{op.name}: {comm.note}"] += 1
+            for name in (ASYNC_MARK, Cost.NAME, RegionAttr.NAME):
+                if name in op.attributes:  # a cost or region of the op that it replaces
+                    del op.attributes[name]
+        for op in census.list_stated_collectives():
+            _renumber_stated_groups(op, old_ranks, ids)
+        for approximation, count in inexact.items():
+            run.warn(f"{count} x {approximation}")
+        if view.was_prepared and changed:
+            places = format_some_places(changed)
+            run.note(f"{places} changed after prepare: {CommAttr.NAME} is written again")
+        if ids.ranks_by_id != old_ranks or not view.was_prepared:
+            write_communicators(module, ids.ranks_by_id)
+        return grid
+
+
+@dataclass(slots=True)
+class _CommunicatorIds:
+    """Assigns ids from 1 to sets of ranks, in order of first use.
+
+    ``ids_by_attr`` caches the ids by replica groups attribute and group mode.
+    """
+
+    ids_by_ranks: dict[tuple[int, ...], int] = field(default_factory=dict)
+    ranks_by_id: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    ids_by_attr: dict[tuple[ir.Attribute | None, str], tuple[int, ...]] = field(
+        default_factory=dict
+    )
+
+    def assign_communicator_ids(self, groups: Groups) -> tuple[int, ...]:
+        ids = []
+        for group in groups:
+            ranks = tuple(sorted(set(group)))
+            if len(ranks) > 1:
+                number = self.ids_by_ranks.setdefault(ranks, len(self.ids_by_ranks) + 1)
+                self.ranks_by_id[number] = ranks
+                ids.append(number)
+        return tuple(ids)
+
+
+def _change_devices(old: TargetAttr | None, grid: DeviceGrid) -> TargetAttr:
+    """Return a target with the devices of ``grid`` that keeps what costs were estimated with."""
+    new = TargetAttr(grid.devices, grid.replicas, grid.partitions)
+    if old is None:
+        return new
+    return replace(
+        old,
+        devices=new.devices,
+        replicas=new.replicas,
+        partitions=new.partitions,
+        # Costs that depend on the number of devices become stale with it.
+        job_devices=None if old.job_devices is None else new.devices,
+    )
+
+
+def _renumber_stated_groups(
+    op: ir.Operation, old_ranks: Mapping[int, tuple[int, ...]], ids: _CommunicatorIds
+) -> None:
+    """Give the communicators of a call that states its ``hespas.comm`` their new ids."""
+    comm = CommAttr.read_from_op(op)
+    assert comm is not None
+    unknown = set(comm.groups) - old_ranks.keys()
+    if unknown:
+        message = f"{CommAttr.NAME}: communicator {min(unknown)} is not in {COMMUNICATORS}"
+        raise HespasError(message, op=op)
+    groups = ids.assign_communicator_ids(tuple(old_ranks[number] for number in comm.groups))
+    if groups != comm.groups:
+        replace(comm, groups=groups).write_to_op(op)
+
+
+def _replicate_program(module: ir.Module, census: ModuleCensus, replicas: int) -> None:
+    """Make a program of one device that of several replicas, each of which communicates alone."""
+    write_stated_count(module, NUM_REPLICAS, replicas)
+    groups = make_groups_attr(tuple((replica,) for replica in range(replicas)), module.context)
+    for op in census.list_collectives():
+        if "replica_groups" in op.attributes:
+            op.attributes["replica_groups"] = groups
+
+
+def _check_async_pairs(census: ModuleCensus) -> None:
+    """Raise HespasError for an end of an async pair that no op in its block starts."""
+    for op in census.select_ops_by_name(*ASYNC):
+        raise HespasError(
+            "no async_start in its block starts what it waits for",
+            op=op,
+            remedy="compile without collective pipelining (--xla_gpu_enable_pipelined_*=false)",
+        )
+
+
+def _build_comm_attr(
+    op: ir.Operation, grid: DeviceGrid, rows: dict[ir.Attribute, Groups], ids: _CommunicatorIds
+) -> CommAttr:
+    name = get_collective_name(op)
+    try:
+        sizes = compute_comm_bytes(op)
+    except DynamicShape as kind:
+        remedy = "set the sizes of symbolic dimensions with --prepare=dims=..."
+        raise HespasError(f"the size of {kind} is not known", op=op, remedy=remedy) from None
+    is_async = ASYNC_MARK in op.attributes or _is_marked_async(op)
+    attr = get_groups_attr(op)
+    groups = rows[attr] if attr is not None else ()
+    if name in HOST_COPY_CALL_TARGETS:
+        return CommAttr("permute", *sizes, is_async=is_async, network=HOST_LINK)
+    if name in ("send", "recv"):
+        return _build_transfer_comm(op, name, sizes, groups, grid)
+    if name in ("collective_permute", COMBINED_PERMUTE_TARGET):
+        pairs = _resolve_pairs(groups, get_group_mode(op), grid)
+        return CommAttr("permute", *sizes, (), pairs, is_async)
+    key = (attr, get_group_mode(op))
+    if key not in ids.ids_by_attr:
+        ids.ids_by_attr[key] = ids.assign_communicator_ids(resolve_groups(groups, key[1], grid))
+    note = RAGGED_NOTE if name in RAGGED_CALL_TARGETS else None
+    pairs = (
+        _find_moved_sources(resolve_groups(groups, key[1], grid))
+        if name == "collective_broadcast"
+        else ()
+    )
+    return CommAttr(
+        COMM_KIND_BY_NAME[name],
+        *sizes,
+        ids.ids_by_attr[key],
+        pairs,
+        is_async,
+        note,
+        read_frontend_text(op, NETWORK_MARK) or None,
+    )
+
+
+def _is_marked_async(op: ir.Operation) -> bool:
+    """Return whether ``hespas.comm`` says that the collective is asynchronous."""
+    old = CommAttr.read_from_op(op)
+    return old is not None and old.is_async
+
+
+def _find_moved_sources(groups: Groups) -> tuple[int, ...]:
+    """Find the groups whose source is not the lowest rank, as source, lowest rank, source ...
+
+    The source of a broadcast is the first member of its group.
+    """
+    return tuple(device for g in groups if g and g[0] != min(g) for device in (g[0], min(g)))
+
+
+def _build_transfer_comm(
+    op: ir.Operation, name: str, sizes: tuple[int, int], pairs: Groups, grid: DeviceGrid
+) -> CommAttr:
+    """Build the attribute of a send or recv. Only the send counts the message."""
+    if not pairs:
+        raise HespasError(
+            f"{name} on channel {get_channel_id(op)} does not name source and target devices",
+            op=op,
+            remedy="add source_target_pairs to the op, or use collective_permute",
+        )
+    if name == "recv":
+        return CommAttr("permute", *sizes, note=RECEIVE_NOTE)
+    return CommAttr("permute", *sizes, (), _resolve_pairs(pairs, get_group_mode(op), grid))
+
+
+def _resolve_pairs(groups: Groups, mode: str, grid: DeviceGrid) -> tuple[int, ...]:
+    """Resolve pairs to device ids: source, target, source ..., without pairs of equal devices."""
+    if not groups:
+        return ()
+    return tuple(
+        device
+        for source, target in resolve_groups(groups, mode, grid)
+        if source != target
+        for device in (source, target)
+    )

@@ -1,0 +1,47 @@
+"""Removal of custom calls that only mark something for the compiler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hespas.dialects.mlir import get_call_target, ir
+from hespas.dialects.op_kinds import (
+    CHECK_CALL_TARGETS,
+    CUSTOM_CALLS,
+    FORWARDING_CALL_TARGETS,
+)
+from hespas.passes.base import PassRun
+from hespas.passes.prepare.preparation import Preparation, PrepareStep
+
+
+@dataclass(frozen=True)
+class RemoveMarkersPass(PrepareStep):
+    """Remove custom calls that only mark something for the compiler.
+
+    A marker that changes a type remains, and a later pass reports it as an unknown custom call.
+    """
+
+    name: ClassVar[str] = "remove-markers"
+
+    def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
+        removed = False
+        for call in view.census.select_ops_by_name(*CUSTOM_CALLS):
+            target = get_call_target(call)
+            if target in CHECK_CALL_TARGETS and not len(call.results):
+                call.erase()
+            elif target in FORWARDING_CALL_TARGETS and _forwards_operands(call):
+                for result, operand in zip(call.results, call.operands, strict=True):
+                    result.replace_all_uses_with(operand)
+                call.erase()
+            else:
+                continue
+            removed = True
+        return removed
+
+
+def _forwards_operands(call: ir.Operation) -> bool:
+    operands, results = call.operands, call.results
+    return len(operands) == len(results) and all(
+        operand.type == result.type for operand, result in zip(operands, results, strict=True)
+    )

@@ -1,0 +1,42 @@
+"""Removal of facts of ``prepare`` from ops that cannot have them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hespas.dialects.attrs import BRANCH, BRANCH_FOUND, TRIPS, TRIPS_FOUND, TRIPS_NOTE, CommAttr
+from hespas.dialects.mlir import ir, walk_operations
+from hespas.dialects.op_kinds import BRANCHES, LOOPS, MAYBE_COLLECTIVE
+from hespas.passes.base import PassRun
+from hespas.passes.prepare.preparation import Preparation, PrepareStep
+
+HOLDERS_BY_FACT = {
+    TRIPS: LOOPS,
+    TRIPS_FOUND: LOOPS,
+    TRIPS_NOTE: LOOPS,
+    BRANCH: BRANCHES,
+    BRANCH_FOUND: BRANCHES,
+    CommAttr.NAME: MAYBE_COLLECTIVE,
+}
+
+
+@dataclass(frozen=True)
+class RemoveMisplacedFactsPass(PrepareStep):
+    """Remove what another pass has copied from a loop or collective to an op of another kind."""
+
+    name: ClassVar[str] = "remove-misplaced-facts"
+
+    def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
+        if not view.was_prepared:
+            return False
+
+        def remove_from_op(op: ir.Operation) -> ir.WalkResult:
+            attributes = op.attributes
+            for name in [name for name in attributes if name in HOLDERS_BY_FACT]:
+                if op.name not in HOLDERS_BY_FACT[name]:
+                    del attributes[name]
+            return ir.WalkResult.ADVANCE
+
+        walk_operations(module.operation, remove_from_op)
+        return False
