@@ -82,6 +82,12 @@ class PassInstrumentation:
     def run_after_pass_failed(self, module: ir.Module, step: PipelineStep) -> None:
         """Called after a pass that raised an error, or that left an invalid module."""
 
+    def run_before_listed_pass(self, module: ir.Module, step: Pass) -> None:
+        """Called before each pass of a list, such as ``prepare``."""
+
+    def run_after_listed_pass(self, module: ir.Module, step: Pass) -> None:
+        """Called after each pass of a list that has raised no error."""
+
 
 def run_pipeline(
     module: ir.Module,
@@ -117,78 +123,139 @@ def run_pipeline(
     steps = resolve_native_passes(steps, module.context)
     if not is_continued:
         run.forget_facts()
+    execution = _PipelineExecution(module, run, instrumentation, timings, verify_each)
     with forward_diagnostics(module, run):
-        _run_steps(
-            module, insert_prepare(module, steps), run, instrumentation, timings, verify_each
-        )
+        for step in insert_prepare(module, steps):
+            execution.run_step(step)
+        execution.verify_unverified()
     return run
 
 
-def _run_steps(
-    module: ir.Module,
-    steps: Sequence[PipelineStep],
-    run: PassRun,
-    instrumentation: Sequence[PassInstrumentation],
-    timings: list[tuple[str, float]] | None,
-    verify_each: bool,
-) -> None:
-    # Our own passes are verified together: a verification takes as long as a pass.
+@dataclass
+class _PipelineExecution:
+    """Runs the steps of a pipeline, and does what the caller asked for around each.
+
+    Passes of hespas itself are verified together, because a verification takes as long as a pass.
+
+    Attributes:
+        unverified: The last of those that have not been verified.
+    """
+
+    module: ir.Module
+    run: PassRun
+    instrumentation: Sequence[PassInstrumentation]
+    timings: list[tuple[str, float]] | None
+    verify_each: bool
     unverified: PipelineStep | None = None
-    for step in steps:
-        start, first = time.perf_counter(), len(timings or ())
+
+    def run_step(self, step: PipelineStep) -> None:
+        """Run a step by a pass manager of MLIR. Raises HespasError."""
+        start, first = time.perf_counter(), len(self.timings or ())
         is_builtin = isinstance(step, Pass) and step.is_builtin
-        if unverified is not None and not (is_builtin and not _only_marks(step)):
-            _verify_step(module, unverified, run, instrumentation, with_attributes=False)
-            unverified = None
-        for one in instrumentation:
-            one.run_before_pass(module, step)
-        if isinstance(step, PassList):
-            run.observe = functools.partial(
-                _observe_listed_pass, module, run, instrumentation, timings, verify_each
-            )
+        if not is_builtin or _only_marks(step):
+            self.verify_unverified()
+        for one in self.instrumentation:
+            one.run_before_pass(self.module, step)
+        with self.module.context as context, self._report_failure(step, context):
+            manager = PassManager(MODULE, context)
+            # MLIR's manager skips its verifier after a pass that reports no change; each pass that
+            # is not of hespas itself is verified here.
+            manager.enable_verifier(False)
+            if isinstance(step, Pass):
+                # MLIR cannot schedule a Python pass that is restricted to an op.
+                apply = functools.partial(_apply_python_pass, step, self.module, self.run)
+                manager.add(apply, step.name)
+            else:
+                _add_native_pass(manager, step)
+            manager.run(self.module.operation)
+        if self.verify_each or not is_builtin:
+            self.verify_step(step)
+        elif not _only_marks(step):
+            self.unverified = step
+        if self.timings is not None:
+            self.timings.insert(first, (step.to_pipeline_text(), time.perf_counter() - start))
+        for one in self.instrumentation:
+            one.run_after_pass(self.module, step)
+
+    @contextlib.contextmanager
+    def _report_failure(self, step: PipelineStep, context: ir.Context) -> Iterator[None]:
+        """Report a failure of a step, also if native code ends the process; keep its facts."""
+        activity = f"{self.run.input_name}: error: pass '{step.name}'"
+        contain = describe_activity if isinstance(step, Pass) else run_native_code
+        keeps = step.keeps if isinstance(step, Pass) else frozenset()
+        self.run.observe = self.observe_listed_pass if isinstance(step, PassList) else None
         try:
-            _run_pipeline_step(module, step, run)
-        except Exception:
-            for one in instrumentation:
-                one.run_after_pass_failed(module, step)
+            with contain(activity), self.run.keep_facts(keeps):
+                yield
+        except Exception as error:
+            for one in self.instrumentation:
+                one.run_after_pass_failed(self.module, step)
+            if isinstance(error, ir.MLIRError):
+                raise _to_hespas_error(error, step, self.run, context) from None
             raise
         finally:
-            run.observe = None
-        if verify_each or not is_builtin:
-            _verify_step(module, step, run, instrumentation, with_attributes=True)
-        elif not _only_marks(step):
-            unverified = step
-        if timings is not None:
-            timings.insert(first, (step.to_pipeline_text(), time.perf_counter() - start))
-        for one in instrumentation:
-            one.run_after_pass(module, step)
-    if unverified is not None:
-        _verify_step(module, unverified, run, instrumentation, with_attributes=False)
+            self.run.observe = None
 
+    @contextlib.contextmanager
+    def observe_listed_pass(self, step: Pass) -> Iterator[None]:
+        """Do around a pass of a list what is done around a pass of a pipeline.
 
-@contextlib.contextmanager
-def _observe_listed_pass(
-    module: ir.Module,
-    run: PassRun,
-    instrumentation: Sequence[PassInstrumentation],
-    timings: list[tuple[str, float]] | None,
-    verify_each: bool,
-    step: Pass,
-) -> Iterator[None]:
-    """Do around a pass of a list what is done around a pass of a pipeline.
+        Its time is indented, because that of the list contains it. If it fails, the list fails.
+        """
+        for one in self.instrumentation:
+            one.run_before_listed_pass(self.module, step)
+        start = time.perf_counter()
+        yield
+        if self.timings is not None:
+            text = LIST_INDENT + step.to_pipeline_text()
+            self.timings.append((text, time.perf_counter() - start))
+        if self.verify_each:
+            self.verify_step(step)
+        for one in self.instrumentation:
+            one.run_after_listed_pass(self.module, step)
 
-    Its time is indented, because that of the list contains it. If it fails, the list fails.
-    """
-    for one in instrumentation:
-        one.run_before_pass(module, step)
-    start = time.perf_counter()
-    yield
-    if timings is not None:
-        timings.append((LIST_INDENT + step.to_pipeline_text(), time.perf_counter() - start))
-    if verify_each:
-        _verify_step(module, step, run, instrumentation, with_attributes=True)
-    for one in instrumentation:
-        one.run_after_pass(module, step)
+    def verify_unverified(self) -> None:
+        """Verify the passes of hespas that have not been verified. Raises HespasError."""
+        if self.unverified is not None:
+            step, self.unverified = self.unverified, None
+            self.verify_step(step, with_attributes=False)
+
+    def verify_step(self, step: PipelineStep, *, with_attributes: bool = True) -> None:
+        """Verify the module, and its ``hespas`` attributes if asked, after a pass.
+
+        Raises:
+            HespasError: The module is invalid; the message names the pass.
+        """
+        module, run = self.module, self.run
+        is_builtin = isinstance(step, Pass) and step.is_builtin
+        producer = "the passes up to " if is_builtin else "pass "
+        remedy = (
+            "" if isinstance(step, NativePass) else f"report it to the authors of '{step.name}'"
+        )
+        try:
+            with describe_activity(
+                f"{run.input_name}: error: the verification after '{step.name}'"
+            ):
+                module.operation.verify()
+                if with_attributes:
+                    verify_attributes(module)
+            return
+        except ir.MLIRError as error:
+            where = find_error_position(error, module.context)
+            reason = extract_first_diagnostic(error)
+            notes = list_attached_diagnostics(error, module.context)
+        except HespasError as error:
+            where, notes = error.where, []
+            reason = f"'{error.op_name}': {error.reason}" if error.op_name else error.reason
+        for one in self.instrumentation:
+            one.run_after_pass_failed(module, step)
+        problem = HespasError(
+            f"{producer}'{step.name}' left an invalid module: {reason}",
+            where=fill_in_file_name(where, run.input_name),
+            remedy=remedy,
+        )
+        problem.notes = notes
+        raise problem
 
 
 def resolve_native_passes(
@@ -231,67 +298,6 @@ def insert_prepare(module: ir.Module, steps: Sequence[PipelineStep]) -> list[Pip
             prepared = True
         result.append(step)
     return result
-
-
-def _run_pipeline_step(module: ir.Module, step: PipelineStep, run: PassRun) -> None:
-    with module.context as context:
-        manager = PassManager(MODULE, context)
-        # MLIR's manager skips its verifier after a pass that reports no change; run_pipeline
-        # verifies each pass that is not of hespas itself.
-        manager.enable_verifier(False)
-        if isinstance(step, Pass):
-            # MLIR cannot schedule a Python pass that is restricted to an op.
-            manager.add(lambda _op, _pass: _apply_python_pass(step, module, run), step.name)
-        else:
-            _add_native_pass(manager, step)
-        activity = f"{run.input_name}: error: pass '{step.name}'"
-        contain = describe_activity if isinstance(step, Pass) else run_native_code
-        try:
-            keeps = step.keeps if isinstance(step, Pass) else frozenset()
-            with contain(activity), run.keep_facts(keeps):
-                manager.run(module.operation)
-        except ir.MLIRError as error:
-            raise _to_hespas_error(error, step, run, context) from None
-
-
-def _verify_step(
-    module: ir.Module,
-    step: PipelineStep,
-    run: PassRun,
-    instrumentation: Sequence[PassInstrumentation],
-    *,
-    with_attributes: bool,
-) -> None:
-    """Verify the module, and its ``hespas`` attributes if asked, after a pass.
-
-    Raises:
-        HespasError: The module is invalid; the message names the pass.
-    """
-    is_builtin = isinstance(step, Pass) and step.is_builtin
-    producer = "the passes up to " if is_builtin else "pass "
-    remedy = "" if isinstance(step, NativePass) else f"report it to the authors of '{step.name}'"
-    try:
-        with describe_activity(f"{run.input_name}: error: the verification after '{step.name}'"):
-            module.operation.verify()
-            if with_attributes:
-                verify_attributes(module)
-        return
-    except ir.MLIRError as error:
-        where = find_error_position(error, module.context)
-        reason = extract_first_diagnostic(error)
-        notes = list_attached_diagnostics(error, module.context)
-    except HespasError as error:
-        where, notes = error.where, []
-        reason = f"'{error.op_name}': {error.reason}" if error.op_name else error.reason
-    for one in instrumentation:
-        one.run_after_pass_failed(module, step)
-    problem = HespasError(
-        f"{producer}'{step.name}' left an invalid module: {reason}",
-        where=fill_in_file_name(where, run.input_name),
-        remedy=remedy,
-    )
-    problem.notes = notes
-    raise problem
 
 
 def _add_native_pass(manager: PassManager, step: NativePass, options: Sequence[str] = ()) -> str:
@@ -432,7 +438,7 @@ def _make_pass_callback(step: Pass, run: PassRun) -> Callable[[ir.Operation, Any
     return apply_to_op
 
 
-def _apply_python_pass(step: Pass, module: ir.Module, run: PassRun) -> None:
+def _apply_python_pass(step: Pass, module: ir.Module, run: PassRun, *_of_mlir: object) -> None:
     try:
         if step.prepares:
             from hespas.passes.annotate.stale_costs import refresh_facts  # slow to import

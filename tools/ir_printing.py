@@ -122,6 +122,9 @@ class IrPrinting(PassInstrumentation):
                 return
             self._print_module("After", step, module)
 
+    run_before_listed_pass = run_before_pass
+    run_after_listed_pass = run_after_pass
+
     def run_after_pass_failed(self, module: ir.Module, step: PipelineStep) -> None:
         if self.after_failure or self.after_all or step.name in self.after:
             self._print_module("After", step, module, " Failed")

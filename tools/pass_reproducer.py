@@ -46,8 +46,6 @@ class ReproducerWriting(PassInstrumentation):
     remaining: list[PipelineStep]
 
     def run_before_pass(self, module: ir.Module, step: PipelineStep) -> None:
-        if step != self.remaining[0]:
-            return
         from hespas.passes.pipeline import format_pipeline
         from hespas.tools.ir_printing import PrintOptions
 
@@ -56,8 +54,6 @@ class ReproducerWriting(PassInstrumentation):
         output_file.write_atomically(self.path, text + RESOURCE.format(pipeline=pipeline).encode())
 
     def run_after_pass(self, module: ir.Module, step: PipelineStep) -> None:
-        if step != self.remaining[0]:  # a pass of a list, which is repeated whole
-            return
         self.remaining.pop(0)
         if not self.remaining:
             os.unlink(self.path)

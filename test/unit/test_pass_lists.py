@@ -54,6 +54,8 @@ class Recorder(PassInstrumentation):
     def run_after_pass(self, module, step):
         self.after.append(step.name)
 
+    run_before_listed_pass, run_after_listed_pass = run_before_pass, run_after_pass
+
 
 def test_a_tool_sees_each_pass_of_a_list():
     module = frontends.read_module(str(SEEDS[0]), make_context())
