@@ -89,6 +89,7 @@ VOLATILE = re.compile(
     r"lowered in .*|Testing Time: .*|(?<=computed) .*|(?<=devices, )[0-9.]+ s:|\"lower_\w+\": .*|"
     r"- \d+ programs.*|[Tt]ook .*|estimating \S+|"
     r"=+ \d+ (passed|failed).*|\S*/pytest-\S*|0x[0-9a-f]+|"
+    r"\"output_bytes\": \d+|"  # with the length of the path, in locations
     r"\d+ min left.*|File \".*|is not installed in .*|\S*es_run_docs\S*"
 )
 # In the examples and outputs of what is of this machine.
