@@ -48,11 +48,6 @@ class TimeChange:
         return (self.b_s or 0.0) - (self.a_s or 0.0)
 
     @property
-    def time_ratio(self) -> float | None:
-        """The time in B over the time in A; None if A takes no time or B has no time."""
-        return self.b_s / self.a_s if self.a_s and self.b_s is not None else None
-
-    @property
     def only_in(self) -> str | None:
         """``a`` or ``b`` if only that result has it, else None."""
         if self.a_count is None or self.b_count is None:

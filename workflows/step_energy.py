@@ -38,17 +38,6 @@ class StepEnergy:
     energy_network_j: float | None = None
     energy_leakage_j: float | None = None
 
-    def list_energy_levels(self) -> list[tuple[str, float]]:
-        """List the known levels and their joules."""
-        levels = {
-            "operations": self.energy_compute_j,
-            "on-chip memory": self.energy_sram_j,
-            "device memory": self.energy_memory_j,
-            "network": self.energy_network_j,
-            "leakage": self.energy_leakage_j,
-        }
-        return [(name, joules) for name, joules in levels.items() if joules is not None]
-
 
 def estimate_step_energy(
     stats: Mapping[str, Any], seconds: float | None, node: NodeSpec | None

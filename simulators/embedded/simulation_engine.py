@@ -318,10 +318,6 @@ class SimulationEngine(ABC):
             self._communicators[key] = entry
         return entry
 
-    def list_communicators(self) -> list[Communicator]:
-        """List the communicators that were used so far."""
-        return [communicator for communicator, _ in self._communicators.values()]
-
     def is_part(self, group: int) -> bool:
         """Return whether a communicator has only some of the devices of the system."""
         return len(self.inputs.groups[group]) < len(self.inputs.devices)
