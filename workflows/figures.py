@@ -395,8 +395,8 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         "derived.mfu", "MFU", "share", "ratio",
-        "`model_flops` over the product of peak rate, devices and step time; above `hfu` if the model's "
-        "operations include masked scores that a fused attention does not compute",
+        "`model_flops` over the product of peak rate, devices and step time; above `hfu` if the "
+        "model's operations include masked scores that a fused attention does not compute",
         lambda facts: facts.compute_utilisation(facts.work.model_flops),
         explain=_explain_utilisation("model_flops", "of the model"), places=(*EVERYWHERE, "study"),
     ),
