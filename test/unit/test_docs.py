@@ -16,17 +16,20 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from support.paths import ROOT
-from support.record import check_record, hide_places
+from support.record import WRITES, check_record, hide_places
 from support.tool_commands import ToolOutput, parse_pipe, run_command
 from support.versions import JAXLIB
 
 DOCUMENTED_JAXLIB = (0, 10)
 FIGURE = re.compile(r"[-+]?\d[\d,.]*(?:e-\d+)?|\b(?:[num]?s|[kMGT]?(?:B|FLOP))\b")
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
+IMAGES = ROOT / "docs" / "images"
+PICTURE = re.compile(r"!\[[^\]]*\]\((?:\.\./)?images/([\w-]+\.svg)\)")
 BLOCK = re.compile(r"^```(\w[^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -78,8 +81,28 @@ def test_examples_run(page, tmp_path, monkeypatch):
             sys.modules.pop(file.stem if file.suffix == ".py" else "", None)
         elif kind == "text" and output:
             assert matches(text, output), f"expected\n{text}\nbut\n{output}"
+    check_pictures(page, tmp_path)
     if page.name not in MEASURED_PAGES:
         check_record("documentation", name_page(page), printed)
+
+
+def check_pictures(page: Path, folder: Path) -> None:
+    """Compare the pictures of a page with those that its examples have drawn, or write them.
+
+    They are compared by what is drawn: versions of the plotting library round differently.
+    """
+    for name in PICTURE.findall(page.read_text()):
+        drawn = sorted(folder.glob(f"**/{name}"))
+        if drawn and WRITES:
+            (IMAGES / name).write_bytes(drawn[-1].read_bytes())
+        elif drawn and JAXLIB == DOCUMENTED_JAXLIB:
+            shown = [count_shapes(path.read_text()) for path in (IMAGES / name, drawn[-1])]
+            assert shown[0] == shown[1], f"docs/images/{name} is old: run make record-write"
+
+
+def count_shapes(svg: str) -> Counter[str]:
+    """Count the elements of a picture by their name, and its texts."""
+    return Counter(re.findall(r"<(\w+)|<!-- ([^>]*) -->", svg))
 
 
 # Their examples measure on this machine, or print what depends on its packages.
