@@ -51,6 +51,7 @@ class InlineCallsPass(PrepareStep):
     def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
         changed, census = False, view.census
         uses = _count_calls(census)
+        left = dict(uses)
         communicates: set[str] = set()
         for name in _order_callees_first(census):
             contents = census.functions[name]
@@ -69,10 +70,11 @@ class InlineCallsPass(PrepareStep):
                 if (
                     kind not in CALLEE
                     or not should_inline
-                    or not len(body.function.regions[0].blocks)
+                    or len(body.function.regions[0].blocks) != 1
                 ):
                     continue
-                inline_call(call, body.function, last=uses[callee] == 1)
+                left[callee] -= 1
+                inline_call(call, body.function, last=not left[callee])
                 changed = True
             for start in contents.select_ops_by_name("stablehlo.async_start"):
                 _replace_with_block(start, start.regions[0].blocks[0])
@@ -174,7 +176,7 @@ def _replace_async_ends(
 
 def _count_calls(census: ModuleCensus) -> dict[str, int]:
     uses: dict[str, int] = {}
-    for contents in census.functions.values():
+    for contents in [*census.functions.values(), *census.uncalled.values()]:
         for callee, _ in contents.callees:
             uses[callee] = uses.get(callee, 0) + 1
     return uses

@@ -20,6 +20,7 @@ from hespas.dialects.mlir import (
 from hespas.dialects.mlir_diagnostics import ADVICE
 from hespas.passes.base import PassRun, option
 from hespas.passes.prepare.census import ModuleCensus, collect_census
+from hespas.passes.prepare.check_input import check_ranked_boundary
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.support.errors import HespasError
 
@@ -62,6 +63,7 @@ def set_dimension_sizes(module: ir.Module, census: ModuleCensus, dims: str, run:
     Raises:
         HespasError: ``dims`` is wrong, or the module does not allow these sizes.
     """
+    check_ranked_boundary(census.entry)
     is_bounded = _apply_bounds(module, run)
     if is_bounded:
         census = collect_census(module)

@@ -1,4 +1,5 @@
-// RUN: hespas-opt %s --prepare --split-input-file 2>&1 | filecheck %s
+// RUN: hespas-opt %s --set-dimension-sizes --split-input-file 2>&1 | filecheck %s
+// RUN: hespas-opt %s --set-dimension-sizes --set-dimension-sizes --split-input-file 2>&1 | filecheck %s
 
 /// Dimensions whose size the program sets while it runs have the bound of their type.
 
@@ -27,5 +28,21 @@ module @complex {
     %d = stablehlo.set_dimension_size %x, %n, dim = 1 : (tensor<?x4xcomplex<f32>, #stablehlo.bounds<8, ?>>, tensor<i32>) -> tensor<?x?xcomplex<f32>, #stablehlo.bounds<8, 4>>
     %y = stablehlo.negate %d : tensor<?x?xcomplex<f32>, #stablehlo.bounds<8, 4>>
     return %y : tensor<?x?xcomplex<f32>, #stablehlo.bounds<8, 4>>
+  }
+}
+
+// -----
+
+/// By MHLO's op, of one of several dimensions, while an argument has a symbolic one.
+
+// CHECK-LABEL: module @mhlo
+// CHECK: func.func @main(%[[X:.*]]: tensor<8x4xf32>, %{{.*}}: tensor<i32>, %[[Y:.*]]: tensor<4x128xf32>) -> (tensor<8x4xf32>, tensor<4x128xf32>)
+// CHECK-NEXT: %[[T:.*]] = stablehlo.tanh %[[Y]] : tensor<4x128xf32>
+// CHECK-NEXT: return %[[X]], %[[T]]
+module @mhlo {
+  func.func @main(%x: tensor<8x4xf32>, %n: tensor<i32>, %y: tensor<4x?xf32>) -> (tensor<?x4xf32, #stablehlo.bounds<8, ?>>, tensor<4x?xf32>) {
+    %d = "mhlo.set_dimension_size"(%x, %n) <{dimension = 0 : i64}> : (tensor<8x4xf32>, tensor<i32>) -> tensor<?x4xf32, #stablehlo.bounds<8, ?>>
+    %t = stablehlo.tanh %y : tensor<4x?xf32>
+    return %d, %t : tensor<?x4xf32, #stablehlo.bounds<8, ?>>, tensor<4x?xf32>
   }
 }
