@@ -1,4 +1,4 @@
-// RUN: not hespas-opt %s --prepare 2>&1 | filecheck %s
+// RUN: not hespas-opt %s --choose-branches 2>&1 | filecheck %s
 
 /// A branch that is not there is an error.
 

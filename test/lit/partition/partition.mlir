@@ -1,9 +1,9 @@
-// RUN: hespas-opt %s --prepare --split-input-file | filecheck %s
+// RUN: hespas-opt %s --partition --split-input-file | filecheck %s
+// RUN: hespas-opt %s --partition --partition --split-input-file | filecheck %s
 
 /// Shardy: the manual body is one device's program; argument shapes become local.
 
 // CHECK-LABEL: module @manual
-// CHECK-SAME: hespas.target = {devices = 4 : i64, partitions = 4 : i64, replicas = 1 : i64}
 // CHECK: func.func public @main(%[[X:.*]]: tensor<2x8xf32>) -> (tensor<2x8xf32> {jax.result_info = "result"}) {
 // CHECK-NEXT: "stablehlo.all_reduce"(%[[X]])
 // CHECK-NOT: sdy
@@ -104,7 +104,6 @@ module @gspmd attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 :
 /// What XLA's importer wrote after partitioning keeps its shapes: the shardings are left over.
 
 // CHECK-LABEL: module @partitioned
-// CHECK-SAME: hespas.target = {devices = 4 : i64, partitions = 4 : i64, replicas = 1 : i64}
 // CHECK: func.func @main({{.*}}tensor<2x8xf32> {mhlo.sharding = "{devices=[4,1]<=[4]}"})
 // CHECK: stablehlo.all_gather
 module @partitioned attributes {mhlo.is_dynamic = false, mhlo.use_auto_spmd_partitioning = false} {
@@ -119,7 +118,7 @@ module @partitioned attributes {mhlo.is_dynamic = false, mhlo.use_auto_spmd_part
 /// XLA wants the entry to be named main, and only the meshes that are used count.
 
 // CHECK-LABEL: module @entry
-// CHECK-SAME: hespas.target = {devices = 8 : i64, partitions = 8 : i64, replicas = 1 : i64}
+// CHECK-SAME: mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32
 // CHECK: func.func @main({{.*}}: tensor<8x2xf32>) -> tensor<8x2xf32>
 // CHECK-COUNT-2: stablehlo.tanh %{{.*}} : tensor<8x2xf32>
 module @entry {
@@ -141,10 +140,9 @@ module @entry {
 /// Shardings may hold their mesh themselves, in some places or in all.
 
 // CHECK-LABEL: module @inlined
-// CHECK-SAME: devices = 2
 // CHECK: func.func @main(%[[X:.*]]: tensor<8x32xf32>, %[[Y:.*]]: tensor<8x32xf32>)
 // CHECK-NEXT: stablehlo.add %[[X]], %[[Y]]
-// CHECK-NOT: sdy
+// CHECK-NOT: sdy.manual
 module @inlined {
   sdy.mesh @mesh = <["x"=2]>
   func.func @main(%a: tensor<16x32xf32>, %b: tensor<16x32xf32>) -> tensor<16x32xf32> {
@@ -161,7 +159,7 @@ module @inlined {
 /// XLA's partitioner gets the mesh of an argument's sharding too.
 
 // CHECK-LABEL: module @inlined_argument
-// CHECK-SAME: devices = 2
+// CHECK-SAME: mhlo.num_partitions = 2 : i32
 // CHECK: func.func @main(%[[X:.*]]: tensor<8xf32>)
 // CHECK-NEXT: stablehlo.negate %[[X]] : tensor<8xf32>
 module @inlined_argument {

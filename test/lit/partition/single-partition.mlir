@@ -1,4 +1,5 @@
-// RUN: hespas-opt %s --prepare --split-input-file | filecheck %s
+// RUN: hespas-opt %s --partition --split-input-file | filecheck %s
+// RUN: hespas-opt %s --partition --partition --split-input-file | filecheck %s
 // RUN: hespas-opt %s --xla-optimize=target=cpu --split-input-file | filecheck %s --check-prefix=OPT
 
 /// A mesh of one device: global shapes are local ones, so that only the shardings are removed.
@@ -6,14 +7,12 @@
 // CHECK-LABEL: module @one
 // OPT-LABEL: module @one
 // OPT: func.func @main({{.*}}: tensor<8x8xf32> {jax.arg_info = "x"}) -> tensor<8x8xf32>
-// CHECK-SAME: hespas.target = {devices = 1 : i64, partitions = 1 : i64, replicas = 1 : i64}
 // CHECK-NOT: sdy
 // CHECK: func.func public @main(%[[X:.*]]: tensor<8x8xf32> {jax.arg_info = "x"}) -> tensor<8x8xf32> {
 // CHECK-NEXT: %[[ZERO:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<8x8xf32>
 // CHECK-NEXT: %[[SUM:.*]] = stablehlo.add %[[X]], %[[ZERO]] : tensor<8x8xf32>
 // CHECK-NEXT: %[[ALL:.*]] = "stablehlo.all_reduce"(%[[SUM]])
 // CHECK-SAME: replica_groups = dense<0> : tensor<1x1xi64>
-// CHECK: hespas.comm = {}
 // CHECK: return %[[ALL]] : tensor<8x8xf32>
 module @one attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
   sdy.mesh @mesh = <["x"=1, "y"=1]>
@@ -41,9 +40,9 @@ module @one attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i
 // CHECK-LABEL: module @replicas
 // OPT-LABEL: module @replicas
 // OPT: "stablehlo.all_reduce"
-// CHECK-SAME: hespas.target = {devices = 2 : i64, partitions = 1 : i64, replicas = 2 : i64}
 // CHECK: func.func public @main(%[[X:.*]]: tensor<8x8xf32>) -> tensor<8x8xf32> {
-// CHECK-NEXT: "stablehlo.all_reduce"(%[[X]])
+// CHECK-NEXT: %[[S:.*]] = stablehlo.custom_call @Sharding(%[[X]]) : (tensor<8x8xf32>)
+// CHECK-NEXT: "stablehlo.all_reduce"(%[[S]])
 // CHECK-NOT: sharding
 module @replicas attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 2 : i32} {
   func.func public @main(%x: tensor<8x8xf32> {mhlo.sharding = "{devices=[1,1]<=[1]}"}) -> (tensor<8x8xf32>) {
