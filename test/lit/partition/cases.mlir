@@ -141,3 +141,17 @@ module @divided attributes {mhlo.num_partitions = 2 : i32} {
     return %z : tensor<16x16xf32>
   }
 }
+
+// -----
+
+/// An attribute that the bindings cannot represent, such as complex elements, is no obstacle.
+
+// CHECK-LABEL: module @complex
+// CHECK: func.func @main(%{{.*}}: tensor<4xf32>
+// CHECK: arith.constant dense<(1.000000e+00,0.000000e+00)>
+module @complex {
+  func.func @main(%x: tensor<4xf32> {mhlo.note = dense<(1.0,2.0)> : tensor<2xcomplex<f32>>, mhlo.sharding = "{devices=[1]<=[1]}"}) -> tensor<complex<f32>> {
+    %0 = arith.constant dense<(1.0, 0.0)> : tensor<complex<f32>>
+    return %0 : tensor<complex<f32>>
+  }
+}

@@ -1,4 +1,5 @@
-// RUN: hespas-opt %s --prepare | filecheck %s
+// RUN: hespas-opt %s --annotate-collectives | filecheck %s
+// RUN: hespas-opt %s --annotate-collectives --annotate-collectives | filecheck %s
 
 /// Devices are numbered replica by replica: each mode of groups names its devices, equal groups are one
 /// communicator, and the pairs of a permute are those of devices.
