@@ -186,9 +186,9 @@ def _parse_dims_option(
     shapes: dict[int, list[int]] = {}
     sizes: dict[str, int] = {}
     for item in filter(None, re.split(r"[,\s]+", dims)):
-        name, equals, text = item.partition("=")
+        name, _, text = item.partition("=")
         argument = re.fullmatch(r"arg(\d+)", name)
-        if not equals or not re.fullmatch(r"\d+(x\d+)*", text):
+        if not re.fullmatch(r"\d+(x\d+)*", text):
             raise HespasError(f"prepare: cannot read '{item}' in dims", remedy=remedy)
         if argument:
             if int(argument[1]) not in dynamic:

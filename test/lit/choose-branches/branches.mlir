@@ -161,6 +161,30 @@ module @no_trips {
 
 // -----
 
+// CHECK-LABEL: module @unknown_trips
+// CHECK: }) {hespas.branch = 1 : i64, hespas.branch_found = 1 : i64} :
+module @unknown_trips {
+  func.func @main(%i: tensor<i32>, %p: tensor<i1>, %x: tensor<256xf32>) -> tensor<256xf32> {
+    %0 = "stablehlo.case"(%i) ({
+      %t0 = stablehlo.tanh %x : tensor<256xf32>
+      stablehlo.return %t0 : tensor<256xf32>
+    }, {
+      %r:2 = stablehlo.while(%q = %p, %v = %x) : tensor<i1>, tensor<256xf32>
+      cond {
+        stablehlo.return %q : tensor<i1>
+      } do {
+        %t = stablehlo.tanh %v : tensor<256xf32>
+        %u = stablehlo.tanh %t : tensor<256xf32>
+        stablehlo.return %q, %u : tensor<i1>, tensor<256xf32>
+      }
+      stablehlo.return %r#1 : tensor<256xf32>
+    }) : (tensor<i32>) -> tensor<256xf32>
+    return %0 : tensor<256xf32>
+  }
+}
+
+// -----
+
 // CHECK-LABEL: module @never
 // CHECK: }) {hespas.branch = 1 : i64, hespas.branch_found = 1 : i64} :
 module @never {
@@ -319,27 +343,96 @@ module @nested_stated {
 
 // -----
 
-/// Operations count as bytes, 100 for each.
+/// Operations count as bytes, 100 for each: the product moves 49,152 bytes and has 524,288 operations, as much as 54,395 bytes; negations move 51,200 and 56,320 bytes.
 
 // CHECK-LABEL: module @flops
-// CHECK: }) {hespas.branch = 0 : i64, hespas.branch_found = 0 : i64} :
+// CHECK: }) {hespas.branch = 1 : i64, hespas.branch_found = 1 : i64} :
 module @flops {
   func.func @main(%i: tensor<i32>, %p: tensor<i1>, %x: tensor<256xf32>) -> tensor<256xf32> {
     %0 = "stablehlo.case"(%i) ({
+      %a = stablehlo.constant dense<1.0> : tensor<64x100xf32>
+      %b = stablehlo.negate %a : tensor<64x100xf32>
+      stablehlo.return %x : tensor<256xf32>
+    }, {
+      %a = stablehlo.constant dense<1.0> : tensor<64x64xf32>
+      %b = stablehlo.dot_general %a, %a, contracting_dims = [1] x [0] : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+      stablehlo.return %x : tensor<256xf32>
+    }) : (tensor<i32>) -> tensor<256xf32>
+    return %0 : tensor<256xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @fewer_flops
+// CHECK: }) {hespas.branch = 1 : i64, hespas.branch_found = 1 : i64} :
+module @fewer_flops {
+  func.func @main(%i: tensor<i32>, %p: tensor<i1>, %x: tensor<256xf32>) -> tensor<256xf32> {
+    %0 = "stablehlo.case"(%i) ({
+      %a = stablehlo.constant dense<1.0> : tensor<64x64xf32>
+      %b = stablehlo.dot_general %a, %a, contracting_dims = [1] x [0] : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+      stablehlo.return %x : tensor<256xf32>
+    }, {
+      %a = stablehlo.constant dense<1.0> : tensor<64x110xf32>
+      %b = stablehlo.negate %a : tensor<64x110xf32>
+      stablehlo.return %x : tensor<256xf32>
+    }) : (tensor<i32>) -> tensor<256xf32>
+    return %0 : tensor<256xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @transcendentals
+// CHECK: }) {hespas.branch = 1 : i64, hespas.branch_found = 1 : i64} :
+module @transcendentals {
+  func.func @main(%i: tensor<i32>, %p: tensor<i1>, %x: tensor<256xf32>) -> tensor<256xf32> {
+    %0 = "stablehlo.case"(%i) ({
+      %a = stablehlo.reverse %x, dims = [0] : tensor<256xf32>
+      stablehlo.return %a : tensor<256xf32>
+    }, {
       %t0 = stablehlo.tanh %x : tensor<256xf32>
-      %t1 = stablehlo.tanh %t0 : tensor<256xf32>
-      %t2 = stablehlo.tanh %t1 : tensor<256xf32>
-      stablehlo.return %t2 : tensor<256xf32>
+      stablehlo.return %t0 : tensor<256xf32>
+    }) : (tensor<i32>) -> tensor<256xf32>
+    return %0 : tensor<256xf32>
+  }
+}
+
+// -----
+
+/// Bytes are those read and those written: a sum reads 32,768 bytes, and the numbers of 9,000 elements write 36,000.
+
+// CHECK-LABEL: module @written
+// CHECK: }) {hespas.branch = 1 : i64, hespas.branch_found = 1 : i64} :
+module @written {
+  func.func @main(%i: tensor<i32>, %p: tensor<i1>, %x: tensor<256xf32>) -> tensor<256xf32> {
+    %0 = "stablehlo.case"(%i) ({
+      %a = stablehlo.constant dense<1.0> : tensor<8192xf32>
+      %z = stablehlo.constant dense<1.0> : tensor<f32>
+      %b = stablehlo.reduce(%a init: %z) applies stablehlo.add across dimensions = [0] : (tensor<8192xf32>, tensor<f32>) -> tensor<f32>
+      stablehlo.return %x : tensor<256xf32>
     }, {
-      %a = stablehlo.reshape %x : (tensor<256xf32>) -> tensor<16x16xf32>
-      %b = stablehlo.dot_general %a, %a, contracting_dims = [1] x [0] : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
-      %c = stablehlo.reshape %b : (tensor<16x16xf32>) -> tensor<256xf32>
-      stablehlo.return %c : tensor<256xf32>
+      %a = stablehlo.iota dim = 0 : tensor<9000xf32>
+      stablehlo.return %x : tensor<256xf32>
+    }) : (tensor<i32>) -> tensor<256xf32>
+    return %0 : tensor<256xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @read
+// CHECK: }) {hespas.branch = 1 : i64, hespas.branch_found = 1 : i64} :
+module @read {
+  func.func @main(%i: tensor<i32>, %p: tensor<i1>, %x: tensor<256xf32>) -> tensor<256xf32> {
+    %0 = "stablehlo.case"(%i) ({
+      %a = stablehlo.iota dim = 0 : tensor<7000xf32>
+      stablehlo.return %x : tensor<256xf32>
     }, {
-      %a = stablehlo.reshape %x : (tensor<256xf32>) -> tensor<16x16xf32>
-      %b = stablehlo.concatenate %a, %a, %a, dim = 0 : (tensor<16x16xf32>, tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<48x16xf32>
-      %c = stablehlo.slice %x [0:256] : (tensor<256xf32>) -> tensor<256xf32>
-      stablehlo.return %c : tensor<256xf32>
+      %a = stablehlo.constant dense<1.0> : tensor<8192xf32>
+      %z = stablehlo.constant dense<1.0> : tensor<f32>
+      %b = stablehlo.reduce(%a init: %z) applies stablehlo.add across dimensions = [0] : (tensor<8192xf32>, tensor<f32>) -> tensor<f32>
+      stablehlo.return %x : tensor<256xf32>
     }) : (tensor<i32>) -> tensor<256xf32>
     return %0 : tensor<256xf32>
   }

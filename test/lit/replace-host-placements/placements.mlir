@@ -117,7 +117,7 @@ module @two {
 // -----
 
 /// A value is copied as a whole if something else reads it too, if it is the array and not the slice of an update,
-/// or if it comes from another op than a slice.
+/// if nothing reads it, or if it comes from another op than a slice.
 
 // CHECK-LABEL: module @kept
 // CHECK: %[[A:.*]] = stablehlo.custom_call @hespas_offload(%{{[a-z0-9]*}}) : (tensor<1x16xf32>)
@@ -127,6 +127,7 @@ module @two {
 // CHECK-NEXT: stablehlo.dynamic_update_slice %[[B]],
 // CHECK-NEXT: %[[T:.*]] = stablehlo.tanh
 // CHECK-NEXT: stablehlo.custom_call @hespas_fetch(%[[T]]) :
+// CHECK-NEXT: stablehlo.custom_call @hespas_offload(%[[T]]) :
 module @kept {
   func.func @main(%x: tensor<1x16xf32>, %y: tensor<8x16xf32>) -> (tensor<8x16xf32>, tensor<1x16xf32>, tensor<8x16xf32>, tensor<1x16xf32>) {
     %i = stablehlo.constant dense<0> : tensor<i32>
@@ -137,6 +138,30 @@ module @kept {
     %4 = stablehlo.dynamic_update_slice %3, %x, %i, %i : (tensor<8x16xf32>, tensor<1x16xf32>, tensor<i32>, tensor<i32>) -> tensor<8x16xf32>
     %5 = stablehlo.tanh %x : tensor<1x16xf32>
     %6 = stablehlo.custom_call @MoveToDevice(%5) : (tensor<1x16xf32>) -> tensor<1x16xf32>
+    %7 = stablehlo.custom_call @MoveToHost(%5) : (tensor<1x16xf32>) -> tensor<1x16xf32>
     return %1, %2, %4, %6 : tensor<8x16xf32>, tensor<1x16xf32>, tensor<8x16xf32>, tensor<1x16xf32>
+  }
+}
+
+// -----
+
+/// Only an array of one number is allocated: one that is computed is needed.
+
+// CHECK-LABEL: module @computed
+// CHECK: %[[START:.*]] = stablehlo.tanh
+// CHECK-NEXT: stablehlo.while(%{{.*}} = %{{.*}}, %{{.*}} = %[[START]])
+module @computed {
+  func.func @main(%x: tensor<1x16xf32>, %y: tensor<8x16xf32>, %p: tensor<i1>) -> tensor<8x16xf32> {
+    %i = stablehlo.constant dense<0> : tensor<i32>
+    %start = stablehlo.tanh %y : tensor<8x16xf32>
+    %w:2 = stablehlo.while(%q = %p, %a = %start) : tensor<i1>, tensor<8x16xf32>
+    cond {
+      stablehlo.return %q : tensor<i1>
+    } do {
+      %host = stablehlo.custom_call @MoveToHost(%x) : (tensor<1x16xf32>) -> tensor<1x16xf32>
+      %new = stablehlo.dynamic_update_slice %a, %host, %i, %i : (tensor<8x16xf32>, tensor<1x16xf32>, tensor<i32>, tensor<i32>) -> tensor<8x16xf32>
+      stablehlo.return %q, %new : tensor<i1>, tensor<8x16xf32>
+    }
+    return %w#1 : tensor<8x16xf32>
   }
 }
