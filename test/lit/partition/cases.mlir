@@ -110,10 +110,12 @@ module @op_not {
 
 // -----
 
-/// Names of kernels stay through XLA; attributes of other dialects that XLA drops are counted, other than JAX's own.
+/// Names of kernels stay through XLA, on the kernels alone; attributes of other dialects that XLA drops are counted, other than JAX's own.
 
 // CHECK-LABEL: module @foreign
-// CHECK: stablehlo.custom_call @kernel({{.*}}kernel_name = "attention"
+// CHECK: use_global_device_ids}> : (tensor<4x8xf32>) -> tensor<8x8xf32>
+// CHECK-NEXT: stablehlo.custom_call @kernel({{.*}}kernel_name = "attention"
+// CHECK-NEXT: stablehlo.constant dense<[0, 4]>
 module @foreign attributes {mhlo.num_partitions = 2 : i32} {
   func.func @main(%x: tensor<8x8xf32> {mhlo.sharding = "{devices=[2,1]<=[2]}"}) -> (tensor<8x8xf32> {mhlo.sharding = "{devices=[2,1]<=[2]}"}) {
     %0 = stablehlo.tanh %x {acme.note = 1 : i64, jax.note = 1 : i64} : tensor<8x8xf32>
