@@ -4,7 +4,7 @@
 // RUN: hespas-opt %s --write-trip-counts --split-input-file --disable-output 2>&1 | filecheck %s --check-prefix=WARNING
 
 // WARNING: stated.mlir:{{.*}}: the loop runs 4 times, and hespas.trips states 7, which is used
-// WARNING-NOT: {{warning|note}}
+// WARNING-NOT: {{warning|date}}
 
 /// A stated count that the ops determine too.
 

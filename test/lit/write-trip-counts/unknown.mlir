@@ -101,7 +101,8 @@ module @endless {
 module @many {
   func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
     %s = stablehlo.constant dense<0> : tensor<i32>
-    %w:17 = stablehlo.while(%a0 = %s, %a1 = %s, %a2 = %s, %a3 = %s, %a4 = %s, %a5 = %s, %a6 = %s, %a7 = %s, %a8 = %s, %a9 = %s, %a10 = %s, %a11 = %s, %a12 = %s, %a13 = %s, %a14 = %s, %a15 = %s, %a16 = %s) : tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>
+    %e = stablehlo.constant dense<10> : tensor<i32>
+    %w:17 = stablehlo.while(%a0 = %s, %a1 = %s, %a2 = %s, %a3 = %s, %a4 = %s, %a5 = %s, %a6 = %s, %a7 = %s, %a8 = %s, %a9 = %s, %a10 = %s, %a11 = %s, %a12 = %s, %a13 = %s, %a14 = %s, %a15 = %s, %a16 = %e) : tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>
     cond {
       %ten = stablehlo.constant dense<10> : tensor<i32>
       %c = stablehlo.compare LT, %a0, %ten : (tensor<i32>, tensor<i32>) -> tensor<i1>
