@@ -4,7 +4,7 @@
 /// Without any sign of devices there is one.
 
 // CHECK-LABEL: module @one
-// CHECK-SAME: hespas.target = {devices = 1 : i64, partitions = 1 : i64, replicas = 1 : i64}
+// CHECK-SAME: hespas.communicators = {}, hespas.target = {devices = 1 : i64, partitions = 1 : i64, replicas = 1 : i64}
 module @one {
   func.func @main(%x: tensor<4xf32>) {
     return

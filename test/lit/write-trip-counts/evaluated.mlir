@@ -191,3 +191,36 @@ module @inside {
     return %j, %e : tensor<i32>, tensor<i32>
   }
 }
+
+// -----
+
+/// What a loop carries unchanged is its result.
+
+// CHECK-LABEL: module @result
+// CHECK: stablehlo.while
+// CHECK: stablehlo.while
+// CHECK-SAME: hespas.trips = 6 : i64, hespas.trips_found = 6 : i64}
+module @result {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %six = stablehlo.constant dense<6> : tensor<i32>
+    %v:2 = stablehlo.while(%i = %zero, %n = %six) : tensor<i32>, tensor<i32>
+    cond {
+      %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %j = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %j, %n : tensor<i32>, tensor<i32>
+    }
+    %w = stablehlo.while(%i = %zero) : tensor<i32>
+    cond {
+      %c = stablehlo.compare LT, %i, %v#1 : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %j = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %j : tensor<i32>
+    }
+    return %x : tensor<8xf32>
+  }
+}

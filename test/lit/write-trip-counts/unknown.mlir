@@ -2,7 +2,7 @@
 // RUN: hespas-opt %s --write-trip-counts --write-trip-counts --split-input-file | filecheck %s
 // RUN: hespas-opt %s --write-trip-counts --split-input-file --disable-output 2>&1 | filecheck %s --check-prefix=WARNING
 
-// WARNING-COUNT-7: the trip count of the loop depends on data: 1 is assumed; set it with --prepare=trip-count=N
+// WARNING-COUNT-8: the trip count of the loop depends on data: 1 is assumed; set it with --prepare=trip-count=N
 // WARNING-NOT: warning
 
 /// A bound that is an argument of the program.
@@ -163,6 +163,30 @@ module @named {
     } do {
       %one = stablehlo.constant dense<1> : tensor<i32>
       %j = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %j : tensor<i32>
+    }
+    return %x : tensor<8xf32>
+  }
+}
+
+// -----
+
+/// A counter that is set to the same number again and again.
+
+// CHECK-LABEL: module @set
+// CHECK: hespas.trips = 1 : i64, hespas.trips_note = "trip count 1 assumed: it depends on data"}
+module @set {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %s = stablehlo.constant dense<0> : tensor<i32>
+    %five = stablehlo.constant dense<5> : tensor<i32>
+    %w = stablehlo.while(%i = %s) : tensor<i32>
+    cond {
+      %ten = stablehlo.constant dense<10> : tensor<i32>
+      %c = stablehlo.compare LT, %i, %ten : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %j = stablehlo.add %five, %one : tensor<i32>
       stablehlo.return %j : tensor<i32>
     }
     return %x : tensor<8xf32>
