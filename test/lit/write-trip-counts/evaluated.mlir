@@ -224,3 +224,27 @@ module @result {
     return %x : tensor<8xf32>
   }
 }
+
+// -----
+
+/// A bound that is swapped with another value changes.
+
+// CHECK-LABEL: module @swapped
+// CHECK: hespas.trips = 6 : i64, hespas.trips_found = 6 : i64}
+module @swapped {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %five = stablehlo.constant dense<5> : tensor<i32>
+    %far = stablehlo.constant dense<100> : tensor<i32>
+    %w:3 = stablehlo.while(%i = %zero, %n = %five, %m = %far) : tensor<i32>, tensor<i32>, tensor<i32>
+    cond {
+      %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %j = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %j, %m, %n : tensor<i32>, tensor<i32>, tensor<i32>
+    }
+    return %x : tensor<8xf32>
+  }
+}
