@@ -137,6 +137,27 @@ module @ne {
 
 // -----
 
+// CHECK-LABEL: module @ne_down
+// CHECK: attributes {hespas.trips = 10000000 : i64, hespas.trips_found = 10000000 : i64}
+module @ne_down {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %start = stablehlo.constant dense<100000000> : tensor<i32>
+    %0:2 = stablehlo.while(%i = %start, %v = %x) : tensor<i32>, tensor<8xf32>
+    cond {
+      %bound = stablehlo.constant dense<0> : tensor<i32>
+      %c = stablehlo.compare NE, %i, %bound : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %step = stablehlo.constant dense<-10> : tensor<i32>
+      %j = stablehlo.add %i, %step : tensor<i32>
+      stablehlo.return %j, %v : tensor<i32>, tensor<8xf32>
+    }
+    return %0#1 : tensor<8xf32>
+  }
+}
+
+// -----
+
 /// While it has one value.
 
 // CHECK-LABEL: module @eq
@@ -187,7 +208,7 @@ module @eq_not {
 // CHECK: attributes {hespas.trips = 0 : i64, hespas.trips_found = 0 : i64}
 module @never {
   func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
-    %start = stablehlo.constant dense<10> : tensor<i32>
+    %start = stablehlo.constant dense<20> : tensor<i32>
     %0:2 = stablehlo.while(%i = %start, %v = %x) : tensor<i32>, tensor<8xf32>
     cond {
       %bound = stablehlo.constant dense<10> : tensor<i32>
