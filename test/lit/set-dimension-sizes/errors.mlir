@@ -57,6 +57,17 @@ module {
 
 // -----
 
+// CHECK: error: prepare: cannot evaluate the dimension 'ceil(b, 2)' of argument 0;
+module {
+  func.func public @main(%x: tensor<?xf32>) {
+    %true = stablehlo.constant dense<true> : tensor<i1>
+    stablehlo.custom_call @shape_assertion(%true) {error_message = "args[0].shape = (ceil(b, 2))"} : (tensor<i1>) -> ()
+    return
+  }
+}
+
+// -----
+
 /// Sizes that the program does not allow, by its own assertion or because an op has no other size.
 
 // CHECK: errors.mlir: error: the module does not allow these sizes: b must be 7; set them with hespas-opt --prepare=dims=

@@ -12,3 +12,16 @@ module {
     return
   }
 }
+
+// -----
+
+/// JAX writes functions, and powers with a caret.
+
+// CHECK: @main(%{{.*}}: tensor<7x3x1xf32>, %{{.*}}: tensor<7x2x98x4xf32>)
+module {
+  func.func public @main(%x: tensor<?x?x?xf32>, %y: tensor<?x?x?x4xf32>) {
+    %true = stablehlo.constant dense<true> : tensor<i1>
+    stablehlo.custom_call @shape_assertion(%true) {error_message = "args[0].shape = (a, floordiv(a, b), mod(a, floordiv(a, 2))), args[1].shape = (max(a, 5), min(a, b), 2*a^2, 4). Obtained dimension variables"} : (tensor<i1>) -> ()
+    return
+  }
+}
