@@ -101,6 +101,7 @@ module @op attributes {mhlo.num_partitions = 4 : i32} {
 
 // CHECK-LABEL: module @op_not
 // CHECK: @main(%{{.*}}: tensor<8x8xf32>) -> tensor<8x8xf32>
+// CHECK-NEXT: stablehlo.tanh %{{.*}} {mhlo.sharding
 module @op_not {
   func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
     %0 = stablehlo.tanh %x {mhlo.sharding = "{devices=[4,1]<=[4]}"} : tensor<8x8xf32>
@@ -155,5 +156,36 @@ module @complex {
   func.func @main(%x: tensor<4xf32> {mhlo.note = dense<(1.0,2.0)> : tensor<2xcomplex<f32>>, mhlo.sharding = "{devices=[1]<=[1]}"}) -> tensor<complex<f32>> {
     %0 = arith.constant dense<(1.0, 0.0)> : tensor<complex<f32>>
     return %0 : tensor<complex<f32>>
+  }
+}
+
+// -----
+
+/// The calls of a manual computation show that a program is not partitioned, although nothing is divided.
+
+// CHECK-LABEL: module @manual
+// CHECK: func.func @main(%[[X:.*]]: tensor<8xf32>)
+// CHECK-NEXT: %[[T:.*]] = stablehlo.tanh %[[X]]
+// CHECK-NEXT: return %[[T]]
+module @manual attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %0 = stablehlo.custom_call @SPMDFullToShardShape(%x) {mhlo.sharding = "{manual}"} : (tensor<8xf32>) -> tensor<8xf32>
+    %1 = stablehlo.tanh %0 : tensor<8xf32>
+    %2 = stablehlo.custom_call @SPMDShardToFullShape(%1) {mhlo.sharding = "{replicated}"} : (tensor<8xf32>) -> tensor<8xf32>
+    return %2 : tensor<8xf32>
+  }
+}
+
+// -----
+
+/// Shardings by no axis of a mesh divide nothing.
+
+// CHECK-LABEL: module @no_axis
+// CHECK: func.func @main(%{{.*}}: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}]>})
+module @no_axis attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32} {
+  sdy.mesh @mesh = <["x"=2]>
+  func.func @main(%x: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}]>}) -> tensor<8xf32> {
+    %0 = stablehlo.tanh %x : tensor<8xf32>
+    return %0 : tensor<8xf32>
   }
 }
