@@ -37,8 +37,10 @@ def restore_kernel_names(module: ir.Module) -> None:
     def restore_name(op: ir.Operation) -> ir.WalkResult:
         items = read_frontend_items(op)
         if CARRIER in items:
-            op.attributes[KERNEL_NAME] = items.pop(CARRIER)
+            name = items.pop(CARRIER)
             write_frontend_items(op, items)
+            if op.name in CUSTOM_CALLS:  # XLA copies the attributes to what it makes for a call
+                op.attributes[KERNEL_NAME] = name
         return ir.WalkResult.ADVANCE
 
     walk_operations(module.operation, restore_name)

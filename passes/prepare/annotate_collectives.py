@@ -34,7 +34,6 @@ from hespas.passes.prepare.device_grid import (
     resolve_groups,
     write_stated_count,
 )
-from hespas.passes.prepare.inline_calls import ASYNC_MARK
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.support.errors import HespasError, UsageError, format_op_place, format_some_places
 
@@ -102,7 +101,7 @@ class AnnotateCollectivesPass(PrepareStep):
                 changed.append(format_op_place(op, run.input_name))
                 if comm.note == RAGGED_NOTE:
                     inexact[f"{op.name}: {comm.note}"] += 1
-            for name in (ASYNC_MARK, Cost.NAME, RegionAttr.NAME):
+            for name in (Cost.NAME, RegionAttr.NAME):
                 if name in op.attributes:  # a cost or region of the op that it replaces
                     del op.attributes[name]
         for op in census.list_stated_collectives():
@@ -199,7 +198,7 @@ def _build_comm_attr(
     except DynamicShape as kind:
         remedy = "set the sizes of symbolic dimensions with --prepare=dims=..."
         raise HespasError(f"the size of {kind} is not known", op=op, remedy=remedy) from None
-    is_async = ASYNC_MARK in op.attributes or _is_marked_async(op)
+    is_async = _is_marked_async(op)
     attr = get_groups_attr(op)
     groups = rows[attr] if attr is not None else ()
     if name in HOST_COPY_CALL_TARGETS:

@@ -56,10 +56,17 @@ class FunctionContents:
 
 @dataclass(slots=True)
 class ModuleCensus:
-    """The entry function and the contents of all functions that it reaches, the entry first."""
+    """The functions of a module.
+
+    Attributes:
+        entry: The entry function.
+        functions: The contents of all functions that it reaches, its own first.
+        uncalled: The contents of those that only other public functions reach.
+    """
 
     entry: ir.Operation
     functions: dict[str, FunctionContents]
+    uncalled: dict[str, FunctionContents] = field(default_factory=dict)
 
     def select_ops_by_name(self, *names: str) -> list[ir.Operation]:
         return [
@@ -93,11 +100,16 @@ def collect_census(module: ir.Module) -> ModuleCensus:
     table = collect_functions(module)
     reached = _collect_reached_functions(table, [get_symbol_name(main)])
     others = [name for name in table.keys() - reached.keys() if not has_private_symbol(table[name])]
-    used = reached.keys() | _collect_reached_functions(table, others).keys() if others else reached
+    used_by_others = _collect_reached_functions(table, others)
+    uncalled: dict[str, FunctionContents] = {}
     for name, function in table.items():
-        if name not in used:
+        if name in reached:
+            continue
+        if name in used_by_others:
+            uncalled[name] = used_by_others[name]
+        else:
             function.erase()
-    return ModuleCensus(main, reached)
+    return ModuleCensus(main, reached, uncalled)
 
 
 def _collect_reached_functions(

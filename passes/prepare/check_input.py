@@ -28,7 +28,7 @@ class CheckInputPass(PrepareStep):
 def check_input_form(census: ModuleCensus) -> None:
     """Raise HespasError for several meshes, unranked arguments, jumps, no body, and recursion."""
     _check_single_mesh_program(census)
-    _check_ranked_boundary(census.entry)
+    check_ranked_boundary(census.entry)
     _check_function_bodies(census)
     _check_recursion(census)
 
@@ -46,7 +46,8 @@ def _check_single_mesh_program(census: ModuleCensus) -> None:
         raise HespasError(message, op=census.entry, remedy=remedy)
 
 
-def _check_ranked_boundary(entry: ir.Operation) -> None:
+def check_ranked_boundary(entry: ir.Operation) -> None:
+    """Raise HespasError for an argument or result of the entry function without a rank."""
     kind = get_attribute(entry, "function_type").value
     for noun, types in (("argument", kind.inputs), ("result", kind.results)):
         for number, type_ in enumerate(types):

@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hespas.dialects.attrs import WAIT, RegionAttr
+from hespas.dialects.attrs import WAIT, CommAttr, RegionAttr
 from hespas.dialects.mlir import (
     collect_func_calls,
     collect_functions,
+    find_attribute,
     get_attribute,
     ir,
+    list_dictionary_entries,
 )
 from hespas.dialects.op_bodies import splice_block_before
 from hespas.dialects.op_kinds import (
@@ -30,7 +32,6 @@ from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.support.errors import HespasError
 
 ATTENTION_NAME = re.compile(r"attention|attn|sdpa|fmha", re.I)
-ASYNC_MARK = "hespas.async"  # unit attribute on the collectives of async pairs, only in prepare
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class InlineCallsPass(PrepareStep):
     def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
         changed, census = False, view.census
         uses = _count_calls(census)
+        left = dict(uses)
         communicates: set[str] = set()
         for name in _order_callees_first(census):
             contents = census.functions[name]
@@ -69,10 +71,11 @@ class InlineCallsPass(PrepareStep):
                 if (
                     kind not in CALLEE
                     or not should_inline
-                    or not len(body.function.regions[0].blocks)
+                    or len(body.function.regions[0].blocks) != 1
                 ):
                     continue
-                inline_call(call, body.function, last=uses[callee] == 1)
+                left[callee] -= 1
+                inline_call(call, body.function, last=not left[callee])
                 changed = True
             for start in contents.select_ops_by_name("stablehlo.async_start"):
                 _replace_with_block(start, start.regions[0].blocks[0])
@@ -131,12 +134,21 @@ def _replace_with_block(op: ir.Operation, block: ir.Block) -> None:
     if op.name in ASYNC_STARTS:
         collectives = [inner for inner in moved if is_collective(inner)]
         for collective in collectives:
-            collective.attributes[ASYNC_MARK] = ir.UnitAttr.get(op.context)
+            _mark_async(collective)
         _replace_async_ends(op, op.results[0], values, wait=bool(collectives))
     else:
         for result, value in zip(op.results, values, strict=True):
             result.replace_all_uses_with(value)
     op.erase()
+
+
+def _mark_async(collective: ir.Operation) -> None:
+    """Write in ``hespas.comm`` that a collective is asynchronous; its other fields come later."""
+    old = find_attribute(collective, CommAttr.NAME)
+    entries = list_dictionary_entries(old) if isinstance(old, ir.DictAttr) else []
+    fields = {name: value for name, value in entries if value is not None}
+    fields["is_async"] = ir.BoolAttr.get(True, collective.context)
+    collective.attributes[CommAttr.NAME] = ir.DictAttr.get(fields, collective.context)
 
 
 def _replace_async_ends(
@@ -174,7 +186,7 @@ def _replace_async_ends(
 
 def _count_calls(census: ModuleCensus) -> dict[str, int]:
     uses: dict[str, int] = {}
-    for contents in census.functions.values():
+    for contents in [*census.functions.values(), *census.uncalled.values()]:
         for callee, _ in contents.callees:
             uses[callee] = uses.get(callee, 0) + 1
     return uses

@@ -32,13 +32,11 @@ class LegalisePass(PrepareStep):
 
 def legalise_dialects(module: ir.Module, census: ModuleCensus) -> bool:
     """Convert chlo and shape ops, and return whether there were any. Raises HespasError."""
-    steps = [
-        text
-        for prefix, text in (("chlo.", CHLO), ("shape.", SHAPE))
-        if census.has_op_with_prefix(prefix)
-    ]
-    if not steps:
+    has_chlo = census.has_op_with_prefix("chlo.")
+    if not has_chlo and not census.has_op_with_prefix("shape."):
         return False
+    # A chlo op on symbolic dimensions becomes shape ops.
+    steps = [CHLO, SHAPE] if has_chlo else [SHAPE]
     register_passes()
     manager = PassManager.parse(f"builtin.module({','.join(steps)})", module.context)
     try:

@@ -5,20 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hespas.dialects.mlir import collect_functions, ir
+from hespas.dialects.mlir import ir
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 
 
 @dataclass(frozen=True)
 class RemoveUncalledFunctionsPass(PrepareStep):
-    """Remove public functions that the entry function does not call, with a warning."""
+    """Remove public functions that the entry function does not call, with a warning.
+
+    Private functions that nothing calls are removed by every pass of ``prepare``, without one.
+    """
 
     name: ClassVar[str] = "remove-uncalled-functions"
 
     def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
-        for name, function in collect_functions(module).items():
-            if name not in view.census.functions:
-                run.warn(f"the function @{name} is not called from the entry function: removed")
-                function.erase()
-        return False
+        uncalled = view.census.uncalled
+        for name, contents in uncalled.items():
+            run.warn(f"the function @{name} is not called from the entry function: removed")
+            contents.function.erase()
+        return bool(uncalled)

@@ -36,7 +36,7 @@ class ReplaceHostTransfersPass(PrepareStep):
             target = ir.StringAttr.get(HOST_CALL_BY_TRANSFER[op.name], op.context)
             kind = ir.BoolAttr.get(True, op.context)
             call = ir.Operation.create(
-                "stablehlo.custom_call",
+                f"{op.name.partition('.')[0]}.custom_call",  # tokens of MHLO are of another type
                 results=[result.type for result in op.results],
                 operands=list(op.operands),
                 attributes={"call_target_name": target, "has_side_effect": kind},

@@ -20,6 +20,7 @@ from hespas.dialects.mlir import (
 from hespas.dialects.mlir_diagnostics import ADVICE
 from hespas.passes.base import PassRun, option
 from hespas.passes.prepare.census import ModuleCensus, collect_census
+from hespas.passes.prepare.check_input import check_ranked_boundary
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.support.errors import HespasError
 
@@ -30,7 +31,7 @@ COMPUTED_REMEDY = (
 )
 EXAMPLES = "b=8,s=1024", "arg0=8x1024x64"
 PLACE = re.compile(r"(\S+:\d+:\d+): error: (.*)")
-SPECIFICATION = re.compile(r"\.shape = \(([^)]*)\)")  # JAX writes: args[0].shape = (b, s, 64)
+SPECIFICATION = ".shape = ("  # JAX writes: args[0].shape = (b, floordiv(s, 2), 64)
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ def set_dimension_sizes(module: ir.Module, census: ModuleCensus, dims: str, run:
     Raises:
         HespasError: ``dims`` is wrong, or the module does not allow these sizes.
     """
+    check_ranked_boundary(census.entry)
     is_bounded = _apply_bounds(module, run)
     if is_bounded:
         census = collect_census(module)
@@ -184,9 +186,9 @@ def _parse_dims_option(
     shapes: dict[int, list[int]] = {}
     sizes: dict[str, int] = {}
     for item in filter(None, re.split(r"[,\s]+", dims)):
-        name, equals, text = item.partition("=")
+        name, _, text = item.partition("=")
         argument = re.fullmatch(r"arg(\d+)", name)
-        if not equals or not re.fullmatch(r"\d+(x\d+)*", text):
+        if not re.fullmatch(r"\d+(x\d+)*", text):
             raise HespasError(f"prepare: cannot read '{item}' in dims", remedy=remedy)
         if argument:
             if int(argument[1]) not in dynamic:
@@ -204,17 +206,17 @@ def _find_dimension_names(
     module: ir.Module, kinds: Sequence[ir.Type], dynamic: Sequence[int]
 ) -> dict[int, list[str]]:
     """Find the names that JAX gives to dimensions, by argument number; otherwise ``argN_dimK``."""
-    specifications: list[str] = []
+    rows: list[list[str]] = []
 
     def find_specification(op: ir.Operation) -> ir.WalkResult:
         if op.name == "stablehlo.custom_call" and "error_message" in op.attributes:
             text = decode_string_attr(op.attributes["error_message"])
-            specifications[:] = SPECIFICATION.findall(text.partition("Obtained dimension")[0])
-            return ir.WalkResult.INTERRUPT if specifications else ir.WalkResult.ADVANCE
+            parts = text.partition("Obtained dimension")[0].split(SPECIFICATION)
+            rows[:] = [_read_dimensions(part) for part in parts[1:]]
+            return ir.WalkResult.INTERRUPT if rows else ir.WalkResult.ADVANCE
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(find_specification)
-    rows = [[name.strip() for name in row.split(",") if name.strip()] for row in specifications]
     result = {
         i: [str(size) if size >= 0 else f"arg{i}_dim{k}" for k, size in enumerate(kinds[i].shape)]  # type: ignore[attr-defined]
         for i in dynamic
@@ -224,8 +226,23 @@ def _find_dimension_names(
     return result
 
 
+def _read_dimensions(text: str) -> list[str]:
+    """Split a text at its commas, up to the bracket that closes it and outside inner brackets."""
+    depth, names = 0, [""]
+    for char in text:
+        depth += (char == "(") - (char == ")")
+        if depth < 0:
+            break
+        if char == "," and not depth:
+            names.append("")
+        else:
+            names[-1] += char
+    return [name.strip() for name in names if name.strip()]
+
+
 def _find_identifiers(row: Sequence[str]) -> list[str]:
-    return [word for name in row for word in re.findall(r"[A-Za-z_]\w*", name)]
+    """Find the symbols in dimensions, without the names of functions."""
+    return [word for name in row for word in re.findall(r"\b[A-Za-z_]\w*\b(?!\()", name)]
 
 
 def _size_argument(
@@ -242,9 +259,8 @@ def _size_argument(
             if word not in sizes:
                 assumed.setdefault(word, bounds[k] if bounds else DEFAULT_SIZE)
         try:
-            shape.append(
-                _evaluate_expression(ast.parse(name, mode="eval").body, {**assumed, **sizes})
-            )
+            expression = ast.parse(name.replace("^", "**"), mode="eval").body  # JAX's powers
+            shape.append(_evaluate_expression(expression, {**assumed, **sizes}))
         except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
             message = f"prepare: cannot evaluate the dimension '{name}' of argument {number}"
             raise HespasError(message, remedy=f'set dims="arg{number}=AxBx..."') from None
@@ -292,6 +308,13 @@ _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Pow: _raise_to_power,
 }
 
+_FUNCTIONS: dict[str, Callable[[int, int], int]] = {
+    "floordiv": operator.floordiv,
+    "max": max,
+    "min": min,
+    "mod": operator.mod,
+}
+
 
 def _evaluate_expression(node: ast.expr, sizes: dict[str, int]) -> int:
     """Evaluate an integer expression over names; raises ValueError if it is not one."""
@@ -302,6 +325,10 @@ def _evaluate_expression(node: ast.expr, sizes: dict[str, int]) -> int:
             return sizes[name]
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
             return _OPERATORS[type(op)](
+                _evaluate_expression(left, sizes), _evaluate_expression(right, sizes)
+            )
+        case ast.Call(func=ast.Name(id=name), args=[left, right]) if name in _FUNCTIONS:
+            return _FUNCTIONS[name](
                 _evaluate_expression(left, sizes), _evaluate_expression(right, sizes)
             )
         case ast.UnaryOp(op=ast.USub(), operand=inner):

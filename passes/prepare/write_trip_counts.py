@@ -186,11 +186,15 @@ def find_trip_count(loop: ir.Operation, scalars: ScalarEvaluator) -> int | None:
         if not continues:
             return count
         bindings = {body.arguments[i]: v for i, v in state.items()}
+        next_state: dict[int, Number] = {}
         for number in carried:
             new = scalars.evaluate_with_bindings(steps[number], bindings)
             if new is None:
                 return None
-            state[number] = new
+            next_state[number] = new
+        if next_state == state:
+            return None  # it never ends
+        state = next_state
     return None
 
 

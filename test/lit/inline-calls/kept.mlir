@@ -1,0 +1,82 @@
+// RUN: hespas-opt %s --inline-calls --split-input-file | filecheck %s
+// RUN: hespas-opt %s --inline-calls --inline-calls --split-input-file | filecheck %s
+
+/// The function of a region stays, because a cost belongs to it.
+
+// CHECK-LABEL: module @region
+// CHECK: call @region_0
+// CHECK: func.func private @region_0
+module @region {
+  func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = call @region_0(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+  func.func private @region_0(%x: tensor<4xf32>) -> tensor<4xf32> attributes {hespas.region = {digest = "d", id = 0 : i64, ops = 1 : i64}} {
+    %0 = stablehlo.tanh %x : tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}
+
+// -----
+
+/// So does one that an uncalled function calls as well, one that a custom call names, and one that is elsewhere or
+/// jumps, which other passes report.
+
+// CHECK-LABEL: module @others
+// CHECK: func.func public @main
+// CHECK-NEXT: call @shared
+// CHECK-NEXT: stablehlo.custom_call @kernel
+// CHECK-NEXT: call @elsewhere
+// CHECK-NEXT: call @jumps
+// CHECK: func.func public @uncalled
+// CHECK-NEXT: call @shared
+// CHECK: func.func private @shared
+// CHECK: func.func private @body
+// CHECK: func.func private @elsewhere
+// CHECK: func.func private @jumps
+module @others {
+  func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = call @shared(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    %1 = stablehlo.custom_call @kernel(%0) {called_computations = [@body]} : (tensor<4xf32>) -> tensor<4xf32>
+    %2 = call @elsewhere(%1) : (tensor<4xf32>) -> tensor<4xf32>
+    %3 = call @jumps(%2) : (tensor<4xf32>) -> tensor<4xf32>
+    return %3 : tensor<4xf32>
+  }
+  func.func public @uncalled(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = call @shared(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+  func.func private @shared(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }
+  func.func private @body(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }
+  func.func private @elsewhere(%x: tensor<4xf32>) -> tensor<4xf32>
+  func.func private @jumps(%x: tensor<4xf32>) -> tensor<4xf32> {
+    cf.br ^bb1(%x : tensor<4xf32>)
+  ^bb1(%y: tensor<4xf32>):
+    return %y : tensor<4xf32>
+  }
+}
+
+// -----
+
+/// A function that communicates is copied where an uncalled function still calls it.
+
+// CHECK-LABEL: module @copied
+// CHECK: func.func public @main
+// CHECK-NEXT: "stablehlo.all_gather"
+// CHECK: func.func public @uncalled
+// CHECK-NEXT: call @gather
+// CHECK: func.func private @gather
+module @copied {
+  func.func public @main(%x: tensor<4xf32>) -> tensor<8xf32> {
+    %0 = call @gather(%x) : (tensor<4xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+  func.func public @uncalled(%x: tensor<4xf32>) -> tensor<8xf32> {
+    %0 = call @gather(%x) : (tensor<4xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+  func.func private @gather(%x: tensor<4xf32>) -> tensor<8xf32> {
+    %0 = "stablehlo.all_gather"(%x) <{all_gather_dim = 0 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> : (tensor<4xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+}

@@ -1,0 +1,71 @@
+// RUN: hespas-opt %s --legalise --split-input-file | filecheck %s
+// RUN: hespas-opt %s --legalise --legalise --split-input-file | filecheck %s
+
+/// What XLA has an op for becomes it; the rest of chlo is expanded.
+
+// CHECK-LABEL: module @chlo
+// CHECK: func.func public @main(%[[X:.*]]: tensor<4x8xf32>)
+// CHECK-NEXT: %[[E:.*]] = mhlo.erf %[[X]]
+// CHECK-NEXT: %[[S:.*]] = stablehlo.multiply %[[E]], %[[E]]
+// CHECK-NEXT: %[[V:.*]], %[[I:.*]] = mhlo.topk(%[[S]], k = 2)
+// CHECK-NEXT: return %[[V]], %[[I]]
+module @chlo {
+  func.func public @main(%x: tensor<4x8xf32>) -> (tensor<4x2xf32>, tensor<4x2xi32>) {
+    %0 = chlo.erf %x : tensor<4x8xf32> -> tensor<4x8xf32>
+    %1 = chlo.square %0 : tensor<4x8xf32> -> tensor<4x8xf32>
+    %2:2 = chlo.top_k(%1, k=2) : tensor<4x8xf32> -> (tensor<4x2xf32>, tensor<4x2xi32>)
+    return %2#0, %2#1 : tensor<4x2xf32>, tensor<4x2xi32>
+  }
+}
+
+// -----
+
+/// Ops of the dialect shape, also in a called function.
+
+// CHECK-LABEL: module @shape
+// CHECK: func.func private @like(%[[X:.*]]: tensor<?xf32>
+// CHECK-NEXT: stablehlo.get_dimension_size %[[X]], dim = 0
+// CHECK-NOT: shape.
+module @shape {
+  func.func @main(%x: tensor<?xf32>, %y: tensor<1xf32>) -> tensor<?xf32> {
+    %0 = call @like(%x, %y) : (tensor<?xf32>, tensor<1xf32>) -> tensor<?xf32>
+    return %0 : tensor<?xf32>
+  }
+  func.func private @like(%x: tensor<?xf32>, %y: tensor<1xf32>) -> tensor<?xf32> {
+    %0 = shape.shape_of %x : tensor<?xf32> -> tensor<1xindex>
+    %1 = stablehlo.dynamic_broadcast_in_dim %y, %0, dims = [0] : (tensor<1xf32>, tensor<1xindex>) -> tensor<?xf32>
+    return %1 : tensor<?xf32>
+  }
+}
+
+// -----
+
+/// An op of chlo on a symbolic dimension becomes ops of shape, which are converted too.
+
+// CHECK-LABEL: module @symbolic
+// CHECK: stablehlo.get_dimension_size
+// CHECK: stablehlo.multiply
+// CHECK-NOT: {{shape\.|chlo\.}}
+module @symbolic {
+  func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
+    %0 = chlo.acos %x : tensor<?xf32> -> tensor<?xf32>
+    return %0 : tensor<?xf32>
+  }
+}
+
+// -----
+
+/// Other dialects stay.
+
+// CHECK-LABEL: module @others
+// CHECK-NEXT: func.func @main(%[[X:.*]]: tensor<4xf32>)
+// CHECK-NEXT: %[[E:.*]] = mhlo.erf %[[X]]
+// CHECK-NEXT: %[[C:.*]] = arith.negf %[[E]]
+// CHECK-NEXT: return %[[C]]
+module @others {
+  func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = mhlo.erf %x : tensor<4xf32>
+    %1 = arith.negf %0 : tensor<4xf32>
+    return %1 : tensor<4xf32>
+  }
+}

@@ -1,0 +1,23 @@
+// RUN: hespas-opt %s --remove-uncalled-functions --split-input-file --verify-diagnostics
+
+/// Without an entry nobody knows what is called.
+
+// expected-error @+1 {{the module has several public functions and none is 'main'; name one 'main'}}
+module {
+  func.func @a() { return }
+  func.func @b() { return }
+}
+
+// -----
+
+// expected-error @+1 {{the module has no public function; name one 'main'}}
+module {
+  func.func private @a() { return }
+}
+
+// -----
+
+// expected-error @+1 {{the entry function has no body}}
+func.func private @main()
+func.func @a() { return }
+func.func @b() { return }

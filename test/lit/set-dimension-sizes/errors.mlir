@@ -1,0 +1,103 @@
+// RUN: not hespas-opt %s --set-dimension-sizes --split-input-file 2>&1 | filecheck %s
+
+/// Expressions that give no size: an operator of no whole numbers, a division by zero, powers that are no size, no expression.
+
+// CHECK: error: prepare: cannot evaluate the dimension 'b / 2' of argument 0; set dims="arg0=AxBx..."
+module {
+  func.func public @main(%x: tensor<?xf32>) {
+    %true = stablehlo.constant dense<true> : tensor<i1>
+    stablehlo.custom_call @shape_assertion(%true) {error_message = "args[0].shape = (b / 2)"} : (tensor<i1>) -> ()
+    return
+  }
+}
+
+// -----
+
+// CHECK: error: prepare: cannot evaluate the dimension 'b // 0' of argument 0;
+module {
+  func.func public @main(%x: tensor<?xf32>) {
+    %true = stablehlo.constant dense<true> : tensor<i1>
+    stablehlo.custom_call @shape_assertion(%true) {error_message = "args[0].shape = (b // 0)"} : (tensor<i1>) -> ()
+    return
+  }
+}
+
+// -----
+
+// CHECK: error: prepare: cannot evaluate the dimension '2**b' of argument 0;
+module {
+  func.func public @main(%x: tensor<?xf32>) {
+    %true = stablehlo.constant dense<true> : tensor<i1>
+    stablehlo.custom_call @shape_assertion(%true) {error_message = "args[0].shape = (2**b)"} : (tensor<i1>) -> ()
+    return
+  }
+}
+
+// -----
+
+// CHECK: error: prepare: cannot evaluate the dimension '2**-b' of argument 0;
+module {
+  func.func public @main(%x: tensor<?xf32>) {
+    %true = stablehlo.constant dense<true> : tensor<i1>
+    stablehlo.custom_call @shape_assertion(%true) {error_message = "args[0].shape = (2**-b)"} : (tensor<i1>) -> ()
+    return
+  }
+}
+
+// -----
+
+// CHECK: error: prepare: cannot evaluate the dimension 'b b' of argument 0;
+module {
+  func.func public @main(%x: tensor<?xf32>) {
+    %true = stablehlo.constant dense<true> : tensor<i1>
+    stablehlo.custom_call @shape_assertion(%true) {error_message = "args[0].shape = (b b)"} : (tensor<i1>) -> ()
+    return
+  }
+}
+
+// -----
+
+// CHECK: error: prepare: cannot evaluate the dimension 'ceil(b, 2)' of argument 0;
+module {
+  func.func public @main(%x: tensor<?xf32>) {
+    %true = stablehlo.constant dense<true> : tensor<i1>
+    stablehlo.custom_call @shape_assertion(%true) {error_message = "args[0].shape = (ceil(b, 2))"} : (tensor<i1>) -> ()
+    return
+  }
+}
+
+// -----
+
+/// Sizes that the program does not allow, by its own assertion or because an op has no other size.
+
+// CHECK: errors.mlir: error: the module does not allow these sizes: b must be 7; set them with hespas-opt --prepare=dims=
+module {
+  func.func public @main(%x: tensor<?xf32>) -> tensor<?xf32> {
+    %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32>
+    %c = stablehlo.constant dense<7> : tensor<i32>
+    %ok = stablehlo.compare EQ, %n, %c : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.custom_call @shape_assertion(%ok) {error_message = "b must be 7", has_side_effect = true} : (tensor<i1>) -> ()
+    return %x : tensor<?xf32>
+  }
+}
+
+// -----
+
+// CHECK: errors.mlir: error: the module does not allow these sizes: number of output elements (3) doesn't match expected number of elements (128); set them
+module {
+  func.func public @main(%x: tensor<?xf32>) -> tensor<3xf32> {
+    %0 = stablehlo.reshape %x : (tensor<?xf32>) -> tensor<3xf32>
+    return %0 : tensor<3xf32>
+  }
+}
+
+// -----
+
+/// An argument without a rank has no dimensions to set.
+
+// CHECK: errors.mlir:{{[0-9]+}}:3: error: 'func.func': argument 0 of the entry function has the type tensor<*xf32> without a rank
+module {
+  func.func public @main(%x: tensor<*xf32>) {
+    return
+  }
+}
