@@ -101,8 +101,9 @@ module @results {
     %0 = stablehlo.dot_general %a, %b, contracting_dims = [2] x [0] : (tensor<8x4x16xf32>, tensor<16x32xf32>) -> tensor<8x4x32xf32>
     %1 = stablehlo.transpose %0, dims = [1, 0, 2] : (tensor<8x4x32xf32>) -> tensor<4x8x32xf32>
     %2 = stablehlo.dot_general %b, %c, contracting_dims = [1] x [0] : (tensor<16x32xf32>, tensor<32x4xf32>) -> tensor<16x4xf32>
+    %4 = stablehlo.tanh %2 : tensor<16x4xf32>
     %3 = stablehlo.transpose %2, dims = [1, 0] : (tensor<16x4xf32>) -> tensor<4x16xf32>
-    return %1, %3, %2 : tensor<4x8x32xf32>, tensor<4x16xf32>, tensor<16x4xf32>
+    return %1, %3, %4 : tensor<4x8x32xf32>, tensor<4x16xf32>, tensor<16x4xf32>
   }
 }
 
