@@ -2,7 +2,7 @@
 // RUN: hespas-opt %s --split-reductions --split-reductions --split-input-file | filecheck %s
 
 /// A row of more than 16,384 elements is reduced in parts, padded with the initial value if they do not
-/// divide it; one element less is a single kernel.
+/// divide it; one of 16,384 is a single kernel.
 
 // CHECK-LABEL: module @row
 module @row {
@@ -262,5 +262,17 @@ module @four_runs {
     %zero = stablehlo.constant dense<0.0> : tensor<f32>
     %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [0, 2] : (tensor<32768x2x32768x2xf32>, tensor<f32>) -> tensor<2x2xf32>
     return %0 : tensor<2x2xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @row_more
+module @row_more {
+  // CHECK-COUNT-2: stablehlo.reduce(
+  func.func @main(%x: tensor<16385xf32>) -> tensor<f32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<16385xf32>, tensor<f32>) -> tensor<f32>
+    return %0 : tensor<f32>
   }
 }

@@ -1,4 +1,4 @@
-// RUN: hespas-opt %s --fuse --split-input-file | filecheck %s
+// RUN: hespas-opt %s --form-kernels --split-input-file | filecheck %s
 
 /// Kernels that read one value share a loop and have a result each; they do not if one needs the other
 /// by way of a third, if the loops differ, or if they read different parts.
