@@ -224,3 +224,34 @@ module @effects attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1
     return %1, %3 : tensor<4xf32>, tensor<16xf32>
   }
 }
+
+// -----
+
+/// So does one that needs another member of the group than the first.
+
+// CHECK-LABEL: module @needs_second
+module @needs_second attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
+  // CHECK: %[[C:.*]] = stablehlo.concatenate %arg0, %arg1
+  // CHECK-NEXT: "stablehlo.all_reduce"(%[[C]])
+  // CHECK: %[[T:.*]] = stablehlo.tanh
+  // CHECK: "stablehlo.all_reduce"(%[[T]])
+  func.func @main(%x: tensor<8xf32>, %y: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+    %0 = "stablehlo.all_reduce"(%x) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> ({
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %s = stablehlo.add %p, %q : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<8xf32>) -> tensor<8xf32>
+    %1 = "stablehlo.all_reduce"(%y) <{channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> ({
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %s = stablehlo.add %p, %q : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<8xf32>) -> tensor<8xf32>
+    %t = stablehlo.tanh %1 : tensor<8xf32>
+    %2 = "stablehlo.all_reduce"(%t) <{channel_handle = #stablehlo.channel_handle<handle = 3, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> ({
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %s = stablehlo.add %p, %q : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<8xf32>) -> tensor<8xf32>
+    return %0, %2 : tensor<8xf32>, tensor<8xf32>
+  }
+}

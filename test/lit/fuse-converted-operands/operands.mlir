@@ -97,7 +97,9 @@ module @further {
 module @narrower {
   // CHECK-NOT: mhlo.fusion
   // CHECK: stablehlo.convert
+  // CHECK-NOT: mhlo.fusion
   // CHECK: stablehlo.convert
+  // CHECK-NOT: mhlo.fusion
   // CHECK: stablehlo.dot_general
   // CHECK-NOT: mhlo.fusion
   func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xi8>) -> (tensor<16x256xbf16>) {
@@ -116,6 +118,7 @@ module @narrower {
 module @same_size {
   // CHECK-NOT: mhlo.fusion
   // CHECK: stablehlo.convert
+  // CHECK-NOT: mhlo.fusion
   // CHECK: stablehlo.dot_general
   // CHECK-NOT: mhlo.fusion
   func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xf16>) -> (tensor<16x256xbf16>) {
@@ -133,6 +136,7 @@ module @same_size {
 module @doubles {
   // CHECK-NOT: mhlo.fusion
   // CHECK: stablehlo.convert
+  // CHECK-NOT: mhlo.fusion
   // CHECK: stablehlo.dot_general
   // CHECK-NOT: mhlo.fusion
   func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<256x64xf32>, %v: tensor<64x16xf64>) -> (tensor<256x16xf64>) {
@@ -185,7 +189,9 @@ module @functions {
 module @function_after {
   // CHECK-NOT: mhlo.fusion
   // CHECK: stablehlo.convert
+  // CHECK-NOT: mhlo.fusion
   // CHECK: stablehlo.tanh
+  // CHECK-NOT: mhlo.fusion
   // CHECK: stablehlo.dot_general
   // CHECK-NOT: mhlo.fusion
   func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xi8>) -> (tensor<16x256xbf16>) {
@@ -301,7 +307,9 @@ module @scaled_constant {
 module @scaled_whole {
   // CHECK-NOT: mhlo.fusion
   // CHECK: stablehlo.convert
+  // CHECK-NOT: mhlo.fusion
   // CHECK: stablehlo.multiply
+  // CHECK-NOT: mhlo.fusion
   // CHECK: stablehlo.dot_general
   // CHECK-NOT: mhlo.fusion
   func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xi8>, %s: tensor<1024x256xbf16>) -> (tensor<16x256xbf16>) {
@@ -318,7 +326,9 @@ module @scaled_whole {
 module @scaled_twice {
   // CHECK-NOT: mhlo.fusion
   // CHECK: stablehlo.convert
+  // CHECK-NOT: mhlo.fusion
   // CHECK: stablehlo.multiply
+  // CHECK-NOT: mhlo.fusion
   // CHECK: stablehlo.dot_general
   // CHECK-NOT: mhlo.fusion
   func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xi8>, %s: tensor<256xbf16>) -> (tensor<16x256xbf16>, tensor<1024x256xbf16>) {

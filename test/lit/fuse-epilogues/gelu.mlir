@@ -264,3 +264,67 @@ module @long {
     return %7 : tensor<64x256xf32>
   }
 }
+
+// -----
+
+/// It may be computed in a wider type, and divide by two.
+
+// CHECK-LABEL: module @wider
+module @wider {
+  // CHECK: %[[F:.*]] = "mhlo.fusion"({{.*}} kOutput
+  // CHECK: stablehlo.tanh
+  // CHECK: {hespas.kernel = {kind = "gemm"}}
+  // CHECK-NEXT: return %[[F]]
+  func.func @main(%a: tensor<64x128xbf16>, %w: tensor<128x256xbf16>) -> (tensor<64x256xf32>) {
+    %half = stablehlo.constant dense<0.5> : tensor<64x256xf32>
+    %one = stablehlo.constant dense<1.0> : tensor<64x256xf32>
+    %c = stablehlo.constant dense<0.044715> : tensor<64x256xf32>
+    %s = stablehlo.constant dense<0.797884583> : tensor<64x256xf32>
+    %three = stablehlo.constant dense<3.0> : tensor<64x256xf32>
+    %two = stablehlo.constant dense<2.0> : tensor<64x256xf32>
+    %d = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0] : (tensor<64x128xbf16>, tensor<128x256xbf16>) -> tensor<64x256xbf16>
+    %x = stablehlo.convert %d : (tensor<64x256xbf16>) -> tensor<64x256xf32>
+    %0 = stablehlo.power %x, %three : tensor<64x256xf32>
+    %1 = stablehlo.multiply %0, %c : tensor<64x256xf32>
+    %2 = stablehlo.add %x, %1 : tensor<64x256xf32>
+    %3 = stablehlo.multiply %2, %s : tensor<64x256xf32>
+    %4 = stablehlo.tanh %3 : tensor<64x256xf32>
+    %5 = stablehlo.add %4, %one : tensor<64x256xf32>
+    %6 = stablehlo.divide %5, %two : tensor<64x256xf32>
+    %7 = stablehlo.multiply %x, %6 : tensor<64x256xf32>
+    return %7 : tensor<64x256xf32>
+  }
+}
+
+// -----
+
+/// A branch or loop computes its own.
+
+// CHECK-LABEL: module @branch
+module @branch {
+  // CHECK-NOT: mhlo.fusion
+  // CHECK: return
+  func.func @main(%a: tensor<64x128xf32>, %w: tensor<128x256xf32>, %p: tensor<i1>) -> (tensor<64x256xf32>) {
+    %half = stablehlo.constant dense<0.5> : tensor<64x256xf32>
+    %one = stablehlo.constant dense<1.0> : tensor<64x256xf32>
+    %c = stablehlo.constant dense<0.044715> : tensor<64x256xf32>
+    %s = stablehlo.constant dense<0.797884583> : tensor<64x256xf32>
+    %three = stablehlo.constant dense<3.0> : tensor<64x256xf32>
+    %two = stablehlo.constant dense<2.0> : tensor<64x256xf32>
+    %d = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0] : (tensor<64x128xf32>, tensor<128x256xf32>) -> tensor<64x256xf32>
+    %r = "stablehlo.if"(%p) ({
+      %0 = stablehlo.power %d, %three : tensor<64x256xf32>
+      %1 = stablehlo.multiply %0, %c : tensor<64x256xf32>
+      %2 = stablehlo.add %d, %1 : tensor<64x256xf32>
+      %3 = stablehlo.multiply %2, %s : tensor<64x256xf32>
+      %4 = stablehlo.tanh %3 : tensor<64x256xf32>
+      %5 = stablehlo.add %4, %one : tensor<64x256xf32>
+      %6 = stablehlo.divide %5, %two : tensor<64x256xf32>
+      %7 = stablehlo.multiply %d, %6 : tensor<64x256xf32>
+      stablehlo.return %7 : tensor<64x256xf32>
+    }, {
+      stablehlo.return %one : tensor<64x256xf32>
+    }) : (tensor<i1>) -> tensor<64x256xf32>
+    return %r : tensor<64x256xf32>
+  }
+}

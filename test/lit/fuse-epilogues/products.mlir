@@ -272,3 +272,19 @@ module @type_bf16 {
     return %0 : tensor<64x256xbf16>
   }
 }
+
+// -----
+
+/// An op that is no step of an epilogue and no reshape may not lie between.
+
+// CHECK-LABEL: module @between
+module @between {
+  // CHECK-NOT: mhlo.fusion
+  // CHECK: return
+  func.func @main(%a: tensor<64x128xf32>, %w: tensor<128x256xf32>, %m: tensor<64x256xf32>) -> (tensor<64x256xf32>) {
+    %d = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0] : (tensor<64x128xf32>, tensor<128x256xf32>) -> tensor<64x256xf32>
+    %0 = stablehlo.tanh %d : tensor<64x256xf32>
+    %1 = stablehlo.add %0, %m : tensor<64x256xf32>
+    return %1 : tensor<64x256xf32>
+  }
+}

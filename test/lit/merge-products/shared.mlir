@@ -144,3 +144,74 @@ module @sum {
     return %0, %1, %2 : tensor<8192x2048xbf16>, tensor<8192x2048xbf16>, tensor<8192x4096xbf16>
   }
 }
+
+// -----
+
+/// Products that all need the first one are merged with each other.
+
+// CHECK-LABEL: module @recurrence
+module @recurrence {
+  // CHECK: stablehlo.dot_general %arg0, %arg1
+  // CHECK: stablehlo.dot_general %arg0, {{.*}} -> tensor<16x32xf32>
+  // CHECK-NOT: stablehlo.dot_general
+  func.func @main(%x: tensor<16x16xf32>, %w: tensor<16x16xf32>) -> (tensor<16x16xf32>, tensor<16x16xf32>) {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
+    %1 = stablehlo.tanh %0 : tensor<16x16xf32>
+    %2 = stablehlo.cosine %0 : tensor<16x16xf32>
+    %3 = stablehlo.dot_general %x, %1, contracting_dims = [1] x [0] : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
+    %4 = stablehlo.dot_general %x, %2, contracting_dims = [1] x [0] : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
+    return %3, %4 : tensor<16x16xf32>, tensor<16x16xf32>
+  }
+}
+
+// -----
+
+/// Each side keeps its dimensions; those behind free ones that become one have other numbers.
+
+// CHECK-LABEL: module @sides
+module @sides {
+  // CHECK: stablehlo.dot_general %{{.*}}, %arg2, contracting_dims = [1] x [0] : (tensor<24x32xf32>, tensor<32x64xf32>) -> tensor<24x64xf32>
+  func.func @main(%a: tensor<8x32xf32>, %b: tensor<16x32xf32>, %w: tensor<32x64xf32>) -> (tensor<8x64xf32>, tensor<16x64xf32>) {
+    %0 = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0] : (tensor<8x32xf32>, tensor<32x64xf32>) -> tensor<8x64xf32>
+    %1 = stablehlo.dot_general %b, %w, contracting_dims = [1] x [0] : (tensor<16x32xf32>, tensor<32x64xf32>) -> tensor<16x64xf32>
+    return %0, %1 : tensor<8x64xf32>, tensor<16x64xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @behind
+module @behind {
+  // CHECK: stablehlo.dot_general %arg0, %{{.*}}, contracting_dims = [1] x [1] : (tensor<8x32xf32>, tensor<32x32xf32>) -> tensor<8x32xf32>
+  func.func @main(%x: tensor<8x32xf32>, %a: tensor<3x4x32xf32>, %b: tensor<5x4x32xf32>) -> (tensor<8x3x4xf32>, tensor<8x5x4xf32>) {
+    %0 = stablehlo.dot_general %x, %a, contracting_dims = [1] x [2] : (tensor<8x32xf32>, tensor<3x4x32xf32>) -> tensor<8x3x4xf32>
+    %1 = stablehlo.dot_general %x, %b, contracting_dims = [1] x [2] : (tensor<8x32xf32>, tensor<5x4x32xf32>) -> tensor<8x5x4xf32>
+    return %0, %1 : tensor<8x3x4xf32>, tensor<8x5x4xf32>
+  }
+}
+
+// -----
+
+/// One of the two that are merged must have at most 64 MiB: the first, here of 63.6 MiB, or the second.
+
+// CHECK-LABEL: module @below
+module @below {
+  // CHECK: stablehlo.dot_general %arg0, {{.*}} -> tensor<8192x8128xbf16>
+  func.func @main(%x: tensor<8192x8xbf16>, %a: tensor<8x4064xbf16>, %b: tensor<8x4064xbf16>) -> (tensor<8192x4064xbf16>, tensor<8192x4064xbf16>) {
+    %0 = stablehlo.dot_general %x, %a, contracting_dims = [1] x [0] : (tensor<8192x8xbf16>, tensor<8x4064xbf16>) -> tensor<8192x4064xbf16>
+    %1 = stablehlo.dot_general %x, %b, contracting_dims = [1] x [0] : (tensor<8192x8xbf16>, tensor<8x4064xbf16>) -> tensor<8192x4064xbf16>
+    return %0, %1 : tensor<8192x4064xbf16>, tensor<8192x4064xbf16>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @small_first
+module @small_first {
+  // CHECK: stablehlo.dot_general %arg0, {{.*}} -> tensor<8192x4104xbf16>
+  func.func @main(%x: tensor<8192x8xbf16>, %a: tensor<8x8xbf16>, %b: tensor<8x4096xbf16>) -> (tensor<8192x8xbf16>, tensor<8192x4096xbf16>) {
+    %0 = stablehlo.dot_general %x, %a, contracting_dims = [1] x [0] : (tensor<8192x8xbf16>, tensor<8x8xbf16>) -> tensor<8192x8xbf16>
+    %1 = stablehlo.dot_general %x, %b, contracting_dims = [1] x [0] : (tensor<8192x8xbf16>, tensor<8x4096xbf16>) -> tensor<8192x4096xbf16>
+    return %0, %1 : tensor<8192x8xbf16>, tensor<8192x4096xbf16>
+  }
+}

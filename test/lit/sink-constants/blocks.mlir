@@ -83,10 +83,10 @@ module @condition {
   // CHECK-NOT: stablehlo.broadcast_in_dim
   // CHECK: return
   func.func @main() -> tensor<1xi32> {
-    %zero = stablehlo.constant dense<0> : tensor<1xi32>
+    %first = stablehlo.constant dense<1> : tensor<1xi32>
     %ten = stablehlo.constant dense<10> : tensor<i32>
     %tens = stablehlo.broadcast_in_dim %ten, dims = [] : (tensor<i32>) -> tensor<1xi32>
-    %0:2 = stablehlo.while(%i = %zero, %n = %tens) : tensor<1xi32>, tensor<1xi32>
+    %0:2 = stablehlo.while(%i = %first, %n = %tens) : tensor<1xi32>, tensor<1xi32>
      cond {
       %lt = stablehlo.compare LT, %i, %n, SIGNED : (tensor<1xi32>, tensor<1xi32>) -> tensor<1xi1>
       %s = stablehlo.reshape %lt : (tensor<1xi1>) -> tensor<i1>

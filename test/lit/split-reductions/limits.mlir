@@ -225,33 +225,7 @@ module @huge {
 
 // -----
 
-/// Columns too narrow, and more than three runs of dimensions, have no tiles and are not split.
-
-// CHECK-LABEL: module @slow
-module @slow {
-  // CHECK: across dimensions = [1] : (tensor<{{[0-9]+}}x{{[0-9]+}}x3xf32>
-  func.func @main(%x: tensor<32768x3xf32>) -> tensor<3xf32> {
-    %zero = stablehlo.constant dense<0.0> : tensor<f32>
-    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<32768x3xf32>, tensor<f32>) -> tensor<3xf32>
-    return %0 : tensor<3xf32>
-  }
-}
-
-// -----
-
-// CHECK-LABEL: module @short_columns
-module @short_columns {
-  // CHECK-NOT: stablehlo.reshape
-  // CHECK: stablehlo.reduce(%arg0
-  // CHECK-NOT: stablehlo.reduce
-  func.func @main(%x: tensor<16x65536xf32>) -> tensor<65536xf32> {
-    %zero = stablehlo.constant dense<0.0> : tensor<f32>
-    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<16x65536xf32>, tensor<f32>) -> tensor<65536xf32>
-    return %0 : tensor<65536xf32>
-  }
-}
-
-// -----
+/// More than three runs of dimensions, or rows that no warp can share, have no tiles and are not split.
 
 // CHECK-LABEL: module @four_runs
 module @four_runs {
@@ -273,6 +247,34 @@ module @row_more {
   func.func @main(%x: tensor<16385xf32>) -> tensor<f32> {
     %zero = stablehlo.constant dense<0.0> : tensor<f32>
     %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<16385xf32>, tensor<f32>) -> tensor<f32>
+    return %0 : tensor<f32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @short_rows
+module @short_rows {
+  // CHECK-NOT: stablehlo.reshape
+  // CHECK: stablehlo.reduce(%arg0
+  // CHECK-NOT: stablehlo.reduce
+  func.func @main(%x: tensor<16x32x24xf32>) -> tensor<32xf32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [0, 2] : (tensor<16x32x24xf32>, tensor<f32>) -> tensor<32xf32>
+    return %0 : tensor<32xf32>
+  }
+}
+
+// -----
+
+/// A power of two is preferred to a larger number of parts that needs no padding either.
+
+// CHECK-LABEL: module @third
+module @third {
+  // CHECK: stablehlo.reshape %arg0 : {{.*}} -> tensor<256x768xf32>
+  func.func @main(%x: tensor<196608xf32>) -> tensor<f32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<196608xf32>, tensor<f32>) -> tensor<f32>
     return %0 : tensor<f32>
   }
 }
