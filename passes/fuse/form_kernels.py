@@ -41,7 +41,7 @@ class FormKernelsPass(BlockPass):
     def rewrite_block(self, block: ir.Block) -> None:
         self.check_options()
         graph = FusionGraph(block, elementwise_only=self.model == "elementwise")
-        groups = DiamondFinder(graph).find_diamonds() if self.model == "xla" else []
+        groups = DiamondFinder(graph).find_diamonds()
         fusion = PriorityFusion(graph, KernelLimits(self.max_buffers, self.max_ops), groups)
         fusion.fuse_producers()
         if self.model == "xla":

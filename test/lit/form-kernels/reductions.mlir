@@ -156,3 +156,110 @@ module @of_constants {
     return %0, %3 : tensor<3xui8>, tensor<4x128xf32>
   }
 }
+
+// -----
+
+/// A row of more than 16,384 elements is no normalisation in one kernel;
+
+// CHECK-LABEL: module @longer_rows
+module @longer_rows {
+  // CHECK: %[[R:.*]] = stablehlo.reduce(%arg0
+  // CHECK: "mhlo.fusion"
+  func.func @main(%x: tensor<64x16385xf32>) -> (tensor<64x16385xf32>) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<64x16385xf32>, tensor<f32>) -> tensor<64xf32>
+    %1 = stablehlo.broadcast_in_dim %0, dims = [0] : (tensor<64xf32>) -> tensor<64x16385xf32>
+    %2 = stablehlo.subtract %x, %1 : tensor<64x16385xf32>
+    return %2 : tensor<64x16385xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @longest_rows
+module @longest_rows {
+  // CHECK: "mhlo.fusion"(%arg0)
+  // CHECK: stablehlo.reduce
+  // CHECK: stablehlo.subtract
+  func.func @main(%x: tensor<64x16384xf32>) -> (tensor<64x16384xf32>) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<64x16384xf32>, tensor<f32>) -> tensor<64xf32>
+    %1 = stablehlo.broadcast_in_dim %0, dims = [0] : (tensor<64xf32>) -> tensor<64x16384xf32>
+    %2 = stablehlo.subtract %x, %1 : tensor<64x16384xf32>
+    return %2 : tensor<64x16384xf32>
+  }
+}
+
+// -----
+
+/// nor is one of another value,
+
+// CHECK-LABEL: module @other_value
+module @other_value {
+  // CHECK: stablehlo.reduce(%arg1
+  // CHECK: "mhlo.fusion"
+  func.func @main(%x: tensor<64x1024xf32>, %y: tensor<64x1024xf32>) -> (tensor<64x1024xf32>) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%y init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<64x1024xf32>, tensor<f32>) -> tensor<64xf32>
+    %1 = stablehlo.broadcast_in_dim %0, dims = [0] : (tensor<64xf32>) -> tensor<64x1024xf32>
+    %2 = stablehlo.subtract %x, %1 : tensor<64x1024xf32>
+    return %2 : tensor<64x1024xf32>
+  }
+}
+
+// -----
+
+/// with a step of two operands between,
+
+// CHECK-LABEL: module @other_step
+module @other_step {
+  // CHECK: stablehlo.reduce(%arg0
+  // CHECK: "mhlo.fusion"
+  func.func @main(%x: tensor<64x1024xf32>, %v: tensor<64xf32>) -> (tensor<64x1024xf32>) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<64x1024xf32>, tensor<f32>) -> tensor<64xf32>
+    %s = stablehlo.multiply %0, %v : tensor<64xf32>
+    %1 = stablehlo.broadcast_in_dim %s, dims = [0] : (tensor<64xf32>) -> tensor<64x1024xf32>
+    %2 = stablehlo.subtract %x, %1 : tensor<64x1024xf32>
+    return %2 : tensor<64x1024xf32>
+  }
+}
+
+// -----
+
+/// or with a reduction of two values.
+
+// CHECK-LABEL: module @two_values
+module @two_values {
+  // CHECK: stablehlo.reduce(%arg0
+  // CHECK: "mhlo.fusion"
+  func.func @main(%x: tensor<64x1024xf32>, %y: tensor<64x1024xf32>) -> (tensor<64x1024xf32>, tensor<64xf32>) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0:2 = stablehlo.reduce(%x init: %zero), (%y init: %zero) across dimensions = [1] : (tensor<64x1024xf32>, tensor<64x1024xf32>, tensor<f32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>)
+     reducer(%a: tensor<f32>, %b: tensor<f32>) (%c: tensor<f32>, %d: tensor<f32>) {
+      %s = stablehlo.add %a, %b : tensor<f32>
+      %t = stablehlo.maximum %c, %d : tensor<f32>
+      stablehlo.return %s, %t : tensor<f32>, tensor<f32>
+    }
+    %1 = stablehlo.broadcast_in_dim %0#0, dims = [0] : (tensor<64xf32>) -> tensor<64x1024xf32>
+    %2 = stablehlo.subtract %x, %1 : tensor<64x1024xf32>
+    return %2, %0#1 : tensor<64x1024xf32>, tensor<64xf32>
+  }
+}
+
+// -----
+
+/// The op that ends it reads the value and the broadcast, and nothing else.
+
+// CHECK-LABEL: module @three_readers
+module @three_readers {
+  // CHECK: stablehlo.reduce(%arg0
+  // CHECK: "mhlo.fusion"
+  func.func @main(%x: tensor<64x1024xf32>, %y: tensor<64x1024xf32>) -> (tensor<64x1024xf32>) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<64x1024xf32>, tensor<f32>) -> tensor<64xf32>
+    %1 = stablehlo.broadcast_in_dim %0, dims = [0] : (tensor<64xf32>) -> tensor<64x1024xf32>
+    %2 = stablehlo.clamp %x, %1, %y : tensor<64x1024xf32>
+    return %2 : tensor<64x1024xf32>
+  }
+}

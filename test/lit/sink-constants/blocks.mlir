@@ -135,7 +135,8 @@ module @branches {
 // CHECK-LABEL: module @outside
 module @outside {
   // CHECK: %[[C:.*]] = stablehlo.constant dense<3.000000e+00> : tensor<8xf32>
-  // CHECK: %[[V:.*]] = stablehlo.broadcast_in_dim %arg0
+  // CHECK: %[[U:.*]] = stablehlo.tanh %arg0
+  // CHECK: %[[V:.*]] = stablehlo.broadcast_in_dim %[[U]]
   // CHECK: %[[S:.*]] = stablehlo.broadcast_in_dim
   // CHECK: stablehlo.while(%{{.*}} = %{{.*}}, %[[X:.*]] = %[[S]])
   // CHECK: do {
@@ -146,7 +147,8 @@ module @outside {
     %zero = stablehlo.constant dense<0> : tensor<i32>
     %none = stablehlo.constant dense<0.0> : tensor<f32>
     %c = stablehlo.constant dense<3.0> : tensor<8xf32>
-    %vs = stablehlo.broadcast_in_dim %v, dims = [] : (tensor<f32>) -> tensor<8xf32>
+    %u = stablehlo.tanh %v : tensor<f32>
+    %vs = stablehlo.broadcast_in_dim %u, dims = [] : (tensor<f32>) -> tensor<8xf32>
     %nones = stablehlo.broadcast_in_dim %none, dims = [] : (tensor<f32>) -> tensor<8xf32>
     %0:2 = stablehlo.while(%i = %zero, %x = %nones) : tensor<i32>, tensor<8xf32>
      cond {
@@ -202,6 +204,32 @@ module @nested {
         stablehlo.return %after, %2, %limit : tensor<i32>, tensor<8xf32>, tensor<8xf32>
       }
       stablehlo.return %next, %1#1, %most : tensor<i32>, tensor<8xf32>, tensor<8xf32>
+    }
+    return %0#1 : tensor<8xf32>
+  }
+}
+
+// -----
+
+/// An operand that the body does not change stays if it is no broadcast of a constant.
+
+// CHECK-LABEL: module @argument
+module @argument {
+  // CHECK: stablehlo.while({{.*}}, %[[W:.*]] = %arg0)
+  // CHECK: do {
+  // CHECK: stablehlo.multiply %{{.*}}, %[[W]]
+  func.func @main(%w: tensor<8xf32>) -> tensor<8xf32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %0:3 = stablehlo.while(%i = %zero, %x = %w, %v = %w) : tensor<i32>, tensor<8xf32>, tensor<8xf32>
+     cond {
+      %ten = stablehlo.constant dense<10> : tensor<i32>
+      %lt = stablehlo.compare LT, %i, %ten, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %lt : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %next = stablehlo.add %i, %one : tensor<i32>
+      %1 = stablehlo.multiply %x, %v : tensor<8xf32>
+      stablehlo.return %next, %1, %v : tensor<i32>, tensor<8xf32>, tensor<8xf32>
     }
     return %0#1 : tensor<8xf32>
   }
