@@ -160,20 +160,3 @@ module @concatenated {
     return %1 : tensor<2048xf32>
   }
 }
-
-// -----
-
-/// What a call reads through a view is computed for the call, and again in the kernel of another reader.
-
-// CHECK-LABEL: module @viewed
-module @viewed {
-  // CHECK-DAG: stablehlo.reshape %[[N:.*]] :
-  // CHECK: stablehlo.custom_call
-  func.func @main(%x: tensor<1048576xf32>) -> (tensor<1048576xf32>, tensor<1048576xf32>) {
-    %0 = stablehlo.negate %x : tensor<1048576xf32>
-    %1 = stablehlo.abs %0 : tensor<1048576xf32>
-    %2 = stablehlo.reshape %0 : (tensor<1048576xf32>) -> tensor<1024x1024xf32>
-    %3 = stablehlo.custom_call @kernel(%2) : (tensor<1024x1024xf32>) -> tensor<1048576xf32>
-    return %1, %3 : tensor<1048576xf32>, tensor<1048576xf32>
-  }
-}
