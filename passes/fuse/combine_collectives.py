@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from hespas.dialects.attrs import CommAttr
 from hespas.dialects.mlir import ir
-from hespas.estimators.rules.base import to_buffer_size
+from hespas.estimators.rules.base import read_integer, to_buffer_size
 from hespas.passes.base import check_minimum, option
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.dependency_order import DependencyOrder, order_topologically
@@ -24,7 +24,6 @@ from hespas.passes.split.blocks import list_read_values
 ALL_GATHER, ALL_REDUCE = "stablehlo.all_gather", "stablehlo.all_reduce"
 COMBINED = (ALL_GATHER, ALL_REDUCE)
 MAX_GROUP_SIZE = 2048  # collectives that are combined into one
-KEY_ATTRIBUTES = ("all_gather_dim", "replica_groups", "use_global_device_ids")
 COMMUTATIVE = tuple(
     f"stablehlo.{n}" for n in ("add", "and", "maximum", "minimum", "multiply", "or")
 )
@@ -166,16 +165,9 @@ class CollectiveCombiner:
 
 def _make_combination_key(op: ir.Operation, comm: CommAttr) -> object:
     """Make a key that is equal for collectives that may be combined with each other."""
-    attributes = op.attributes
-    attribute_texts = [str(attributes[n]) for n in sorted(attributes) if n in KEY_ATTRIBUTES]
-    shared_key = (
-        op.name,
-        str(get_element_type(op.operands[0])),
-        comm.groups,
-        tuple(attribute_texts),
-    )
+    shared_key = (op.name, str(get_element_type(op.operands[0])), comm.groups)
     if op.name == ALL_GATHER:
-        return shared_key
+        return (*shared_key, read_integer(op, "all_gather_dim", 0))
     body = [view.operation.name for view in op.regions[0].blocks[0].operations]
     return (
         (*shared_key, body[0])

@@ -91,7 +91,6 @@ class DotGeneral:
         shared_operand, flat_other = self.sides[shared], self.sides[1 - shared].flat_operand
         if flat_other is None:
             return None
-        fixed = tuple(size for d, size in enumerate(flat_other.shape) if d != flat_other.free[0])
         attributes = self.op.attributes
         attribute_values = tuple(attributes[name] for name in KEPT_ATTRIBUTES if name in attributes)
         return (
@@ -100,8 +99,6 @@ class DotGeneral:
             shared_operand.contracting,
             flat_other.batch,
             flat_other.contracting,
-            flat_other.free,
-            fixed,
             get_element_type(self.op.operands[1 - shared]),
             get_element_type(self.op.results[0]),
             attribute_values,

@@ -6,7 +6,6 @@ and zeroes the rows of other groups first (xla/service/gpu/transforms/ragged_dot
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -21,7 +20,7 @@ from hespas.passes.fuse.op_builder import (
     replace_op_by_function,
 )
 
-RAGGED_DOTS = ("chlo.ragged_dot", "mhlo.ragged_dot")
+RAGGED_DOT = "mhlo.ragged_dot"  # prepare converts chlo.ragged_dot to it
 EXPANSIONS = {"dense": "by every group", "grouped": "by their own, in one kernel"}
 """What the rows of a ``ragged_dot`` are multiplied by, by name."""
 
@@ -36,7 +35,7 @@ class ExpandRaggedProductsPass(BlockPass):
     name: ClassVar[str] = "expand-ragged-products"
 
     def rewrite_block(self, block: ir.Block) -> None:
-        for op in find_named_ops(block, RAGGED_DOTS):
+        for op in find_named_ops(block, (RAGGED_DOT,)):
             if len(get_static_shape(op.operands[2])) == 1:
                 _expand_ragged_dot(op)
 
@@ -45,7 +44,7 @@ def _expand_ragged_dot(op: ir.Operation) -> None:
     precision = find_attribute(op, "precision_config")
     *_, product = replace_op_by_function(op, _format_expansion(op))
     if precision is not None:
-        text = re.sub("#(chlo|mhlo)<", "#stablehlo<", str(precision))
+        text = str(precision).replace("#mhlo<", "#stablehlo<")
         product.attributes["precision_config"] = ir.Attribute.parse(text, product.context)
 
 
@@ -132,8 +131,10 @@ def _format_product(
     batches: list[list[int]],
     contracting: list[list[int]],
 ) -> str:
-    batching = f"batching_dims = {batches[0]} x {batches[1]}, " if batches[0] else ""
+    dims = (
+        f"batching_dims = {batches[0]} x {batches[1]}, "
+        f"contracting_dims = {contracting[0]} x {contracting[1]}"
+    )
     return (
-        f"%product = stablehlo.dot_general {lhs}, {rhs}, {batching}contracting_dims = "
-        f"{contracting[0]} x {contracting[1]} : ({lhs_type}, {rhs_type}) -> {out}"
+        f"%product = stablehlo.dot_general {lhs}, {rhs}, {dims} : ({lhs_type}, {rhs_type}) -> {out}"
     )

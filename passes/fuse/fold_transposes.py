@@ -39,8 +39,8 @@ class FoldTransposesPass(BlockPass):
         for op in find_named_ops(block, (DOT,)):
             dot = op
             for side in (0, 1):
-                dot = _fold_operand_transpose(dot, side)
-            _fold_result_transpose(dot)
+                dot = _fold_operand_transposes(dot, side)
+            _fold_result_transposes(dot)
 
 
 def _read_plain_permutation(op: ir.Operation | None) -> Dims | None:
@@ -55,8 +55,8 @@ def _drop_unit_dims(dims: Dims, shape: Sequence[int]) -> Dims:
     return tuple(d for d in dims if shape[d] != 1)
 
 
-def _fold_operand_transpose(op: ir.Operation, side: int) -> ir.Operation:
-    """Fold the transpose of an operand into the product if possible; return the current product."""
+def _fold_operand_transposes(op: ir.Operation, side: int) -> ir.Operation:
+    """Fold the transposes of an operand into the product; return the current product."""
     transpose = get_defining_op(op.operands[side])
     order = _read_plain_permutation(transpose)
     if transpose is None or order is None:
@@ -78,10 +78,11 @@ def _fold_operand_transpose(op: ir.Operation, side: int) -> ir.Operation:
     operands[side] = transpose.operands[0]
     product = _create_product(op, op.results[0], operands, (sides[0], sides[1]))
     op.erase()
-    return product
+    return _fold_operand_transposes(product, side)
 
 
-def _fold_result_transpose(op: ir.Operation) -> None:
+def _fold_result_transposes(op: ir.Operation) -> None:
+    """Fold the transposes of the result that swap the sides of the product."""
     users = [use.owner.operation for use in op.results[0].uses]
     order = _read_plain_permutation(users[0]) if len(users) == 1 else None
     if order is None:
@@ -99,6 +100,7 @@ def _fold_result_transpose(op: ir.Operation) -> None:
         product.attributes[PRECISION] = ir.ArrayAttr.get(precisions[::-1], op.context)
     users[0].erase()
     op.erase()
+    _fold_result_transposes(product)
 
 
 def _create_product(

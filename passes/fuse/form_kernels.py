@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import ir
-from hespas.dialects.op_kinds import has_fusions
+from hespas.dialects.op_kinds import FUSION, contains_op
 from hespas.passes.base import PassRun, check_choice, check_minimum, option
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.fusion_builder import FusionBuilder
@@ -33,15 +33,15 @@ class FormKernelsPass(BlockPass):
     max_ops: int = option(10000, "maximum number of ops in a kernel")
 
     def apply(self, module: ir.Module, run: PassRun) -> None:
-        if has_fusions(module):
-            run.warn(f"{self.name}: the module already has fusions and is not changed")
+        if contains_op(module.operation, _is_formed_kernel):
+            run.warn(f"{self.name}: the module already has kernels and is not changed")
         else:
             super().apply(module, run)
 
     def rewrite_block(self, block: ir.Block) -> None:
         self.check_options()
         graph = FusionGraph(block, elementwise_only=self.model == "elementwise")
-        groups = DiamondFinder(graph).find_diamonds() if self.model == "xla" else []
+        groups = DiamondFinder(graph).find_diamonds()
         fusion = PriorityFusion(graph, KernelLimits(self.max_buffers, self.max_ops), groups)
         fusion.fuse_producers()
         if self.model == "xla":
@@ -53,3 +53,9 @@ class FormKernelsPass(BlockPass):
         check_choice(self.name, "model is", self.model, KERNEL_MODELS)
         check_minimum(self.name, "max-buffers", self.max_buffers, 2)
         check_minimum(self.name, "max-ops", self.max_ops, 1)
+
+
+def _is_formed_kernel(op: ir.Operation) -> bool:
+    """Return whether an op is a fusion, but not of a product, which other passes make."""
+    kind = str(op.attributes["fusion_kind"]) if "fusion_kind" in op.attributes else ""
+    return op.name == FUSION and "kCustom" not in kind and "kOutput" not in kind

@@ -165,8 +165,10 @@ def _evaluate_steps(steps: list[ir.Operation], start: ir.Value, x: float) -> lis
             result = None if None in inputs else FUNCTIONS[op.name](*inputs)
         except (ArithmeticError, ValueError):
             result = None
-        known[op.results[0]] = result
-        results.append(result if isinstance(result, float | int) else None)
+        # The root of a negative number is complex in Python.
+        number = result if isinstance(result, float | int) else None
+        known[op.results[0]] = number
+        results.append(number)
     return results
 
 

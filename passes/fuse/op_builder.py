@@ -36,6 +36,11 @@ def has_static_shape(kind: ir.Type) -> bool:
     return isinstance(kind, ir.RankedTensorType) and kind.has_static_shape
 
 
+def has_static_values(op: ir.Operation) -> bool:
+    """Return whether the operands and results of an op are ranked tensors with static shapes."""
+    return all(has_static_shape(value.type) for value in (*op.operands, *op.results))
+
+
 def format_tensor_type(shape: Sequence[int], kind: str) -> str:
     """Format the type of a tensor of a shape and an element type."""
     return f"tensor<{''.join(f'{size}x' for size in shape)}{kind}>"
@@ -44,11 +49,7 @@ def format_tensor_type(shape: Sequence[int], kind: str) -> str:
 def find_named_ops(block: ir.Block, names: Collection[str]) -> list[ir.Operation]:
     """Find the ops of a block with one of the names and static shapes, in program order."""
     block_ops = [view.operation for view in block.operations]
-    return [
-        op
-        for op in block_ops
-        if op.name in names and all(has_static_shape(v.type) for v in (*op.operands, *op.results))
-    ]
+    return [op for op in block_ops if op.name in names and has_static_values(op)]
 
 
 T = TypeVar("T")

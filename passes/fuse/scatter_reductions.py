@@ -57,7 +57,7 @@ def _replace_by_reduce_scatter(op: ir.Operation, grid: DeviceGrid) -> None:
     )
     full_shape, part_shape = get_static_shape(op.results[0]), get_static_shape(slice_op.results[0])
     dims = [d for d, size in enumerate(full_shape) if size != part_shape[d]]
-    if len(dims) != 1 or not groups:
+    if len(dims) != 1:
         return
     (dim,) = dims
     members = {len(group) for group in groups}

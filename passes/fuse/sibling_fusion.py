@@ -130,8 +130,6 @@ class SiblingFusion:
         emitters = {a.emitter, b.emitter}
         if emitters == {"reduction", "transpose"}:
             return False
-        if not emitters.isdisjoint(SINGLE_RESULT_EMITTERS):
-            return False
         if a.emitter == b.emitter:
             if a.hero != b.hero:
                 return False

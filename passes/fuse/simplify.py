@@ -1,7 +1,8 @@
 """Algebraic simplification before fusion, like XLA's AlgebraicSimplifier.
 
 All rewrites preserve the result bit by bit. Each of them maps an op to the value that replaces its
-result, or to None if it does not apply.
+result, or to None if it does not apply. An op that a rewrite creates is rewritten too, so that a
+rewrite need not see whether it creates one that changes nothing.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from hespas.passes.fuse.op_builder import (
     OpBuilder,
     find_named_ops,
     get_element_type,
+    has_static_values,
     make_i64_array,
 )
 
@@ -33,14 +35,25 @@ class SimplifyPass(BlockPass):
     name: ClassVar[str] = "simplify"
 
     def rewrite(self, module: ir.Module, view: list[ir.Block], run: PassRun) -> bool:
-        for block in view:
+        # Outer blocks come first, so that the ops that inner blocks capture are simple already.
+        for block in reversed(view):
             for op in find_named_ops(block, REWRITES):
-                new = REWRITES[op.name](op)
-                if new is not None:
-                    op.results[0].replace_all_uses_with(new)
+                _simplify_op(op)
         register_passes()
-        PassManager.parse("builtin.module(cse)", module.context).run(module.operation)
+        # By itself, cse removes of a chain of unused ops only the last.
+        PassManager.parse("builtin.module(trivial-dce,cse)", module.context).run(module.operation)
         return True
+
+
+def _simplify_op(op: ir.Operation) -> None:
+    """Replace an op by what its rewrite returns, whose op is rewritten too."""
+    new = REWRITES[op.name](op)
+    while new is not None:
+        op.results[0].replace_all_uses_with(new)
+        next_op = get_defining_op(new)
+        if next_op is None or next_op.name not in REWRITES or not has_static_values(next_op):
+            return
+        op, new = next_op, REWRITES[next_op.name](next_op)
 
 
 def _forward_operand(op: ir.Operation) -> ir.Value | None:
@@ -68,10 +81,7 @@ def _simplify_reshape(op: ir.Operation) -> ir.Value | None:
         return source
     if inner is None:
         return None
-    base = inner.operands[0]
-    return (
-        base if base.type == op.results[0].type else _create_unary_op(op, "stablehlo.reshape", base)
-    )
+    return _create_unary_op(op, "stablehlo.reshape", inner.operands[0])
 
 
 def _simplify_transpose(op: ir.Operation) -> ir.Value | None:
@@ -82,14 +92,10 @@ def _simplify_transpose(op: ir.Operation) -> ir.Value | None:
     if inner is not None and LAYOUT not in inner.attributes:
         before = read_integer_list(inner, "permutation", ())
         order = tuple(before[d] for d in order)
-        if order == tuple(range(len(order))):
-            return inner.operands[0]
         permutation = make_i64_array(order, op.context)
         return _create_unary_op(
             op, "stablehlo.transpose", inner.operands[0], permutation=permutation
         )
-    if order == tuple(range(len(order))):
-        return op.operands[0]
     shape = to_buffer_size(op.operands[0].type).shape
     wide = [d for d in order if shape[d] > 1]
     if wide == sorted(wide):
@@ -132,10 +138,7 @@ def _simplify_convert(op: ir.Operation) -> ir.Value | None:
         get_element_type(op.operands[0]), get_element_type(inner.operands[0])
     ):
         return None
-    base = inner.operands[0]
-    return (
-        base if base.type == op.results[0].type else _create_unary_op(op, "stablehlo.convert", base)
-    )
+    return _create_unary_op(op, "stablehlo.convert", inner.operands[0])
 
 
 def _simplify_reduce_precision(op: ir.Operation) -> ir.Value | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import get_defining_op, ir
+from hespas.passes.base import PassRun
 from hespas.passes.fuse.block_pass import BlockPass
 
 _WHILE = "stablehlo.while"
@@ -25,11 +26,18 @@ class SinkConstantsPass(BlockPass):
 
     name: ClassVar[str] = "sink-constants"
 
+    def rewrite(self, module: ir.Module, view: list[ir.Block], run: PassRun) -> bool:
+        # Outer blocks come first: a copy in a loop body may be an operand of an inner loop.
+        for block in reversed(view):
+            self.rewrite_block(block)
+        return False
+
     def rewrite_block(self, block: ir.Block) -> None:
         copies: dict[ir.Value, ir.Value] = {}
         for argument, initial in _list_invariant_arguments(block):
             if _is_broadcast_of_constant(initial):
-                _replace_reads(block, argument, _copy_into_block(initial, block, copies))
+                for op, position in _list_reads(block, argument):
+                    op.operands[position] = _copy_into_block(initial, block, copies)
         for view in block.operations:
             op = view.operation
             for position, operand in enumerate(op.operands):
@@ -77,10 +85,7 @@ def _copy_into_block(
     return copies[value]
 
 
-def _replace_reads(block: ir.Block, argument: ir.Value, copy: ir.Value) -> None:
-    """Replace an argument in the ops of a block, except in what it returns."""
-    for view in list(block.operations)[:-1]:
-        op = view.operation
-        for position, operand in enumerate(op.operands):
-            if operand == argument:
-                op.operands[position] = copy
+def _list_reads(block: ir.Block, argument: ir.Value) -> list[tuple[ir.Operation, int]]:
+    """List the operands of the ops of a block that are an argument, without what it returns."""
+    ops = [view.operation for view in block.operations][:-1]
+    return [(op, k) for op in ops for k, operand in enumerate(op.operands) if operand == argument]

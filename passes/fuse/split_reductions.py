@@ -1,8 +1,9 @@
-"""Splitting of long reductions into two kernels, like XLA's TreeReductionRewriter.
+"""Splitting of long reductions into several kernels, like XLA's TreeReductionRewriter.
 
 (xla/service/gpu/transforms/tree_reduction_rewriter.cc.) The number of elements that a thread block
 reduces without atomic operations is limited. Longer reductions are computed in parts, and a second
-kernel reduces the parts.
+kernel reduces the parts. As in XLA, which repeats the pass until nothing changes (gpu_compiler.cc),
+what is still too long is split again.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ MAX_BATCH_ROWS = 8  # rows that one thread block reduces to one row
 
 @dataclass(frozen=True)
 class SplitReductionsPass(BlockPass):
-    """Split long reductions into two kernels."""
+    """Split long reductions into several kernels."""
 
     name: ClassVar[str] = "split-reductions"
 
@@ -70,11 +71,13 @@ def _split_reduction(op: ir.Operation) -> None:
         major = [d for d, (reduced, _) in enumerate(groups[:axis]) if reduced]
         part = _create_reduce(builder, op, reshaped, [*major, axis + 1])
         left = [axis - len(major)]
-    result = _create_reduce(builder, op, part, left)
+    last = _create_reduce(builder, op, part.results[0], left)
     op.results[0].replace_all_uses_with(
-        builder.create_reshape(result, get_static_shape(op.results[0]))
+        builder.create_reshape(last.results[0], get_static_shape(op.results[0]))
     )
     op.erase()
+    _split_reduction(part)
+    _split_reduction(last)
 
 
 def choose_part_count(size: int) -> int:
@@ -93,13 +96,11 @@ def choose_part_count(size: int) -> int:
 
 def _create_reduce(
     builder: OpBuilder, op: ir.Operation, source: ir.Value, dims: Sequence[int]
-) -> ir.Value:
+) -> ir.Operation:
     shape = [size for d, size in enumerate(get_static_shape(source)) if d not in dims]
     kind = builder.make_tensor_type(shape, op.results[0])
     attributes = {"dimensions": make_i64_array(dims, op.context)}
-    return builder.create_op(REDUCE, [source, op.operands[1]], [kind], attributes, body=op).results[
-        0
-    ]
+    return builder.create_op(REDUCE, [source, op.operands[1]], [kind], attributes, body=op)
 
 
 def _create_padding(

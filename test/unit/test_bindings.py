@@ -80,7 +80,7 @@ def test_every_dialect_is_there(context):
 
 @pytest.mark.parametrize(
     "name",
-    ["canonicalize", "cse", "symbol-dce", "func.func(chlo-legalize-to-stablehlo)",
+    ["canonicalize", "cse", "trivial-dce", "symbol-dce", "func.func(chlo-legalize-to-stablehlo)",
      "stablehlo-refine-shapes", "sdy-propagation-pipeline", "hlo-legalize-to-stablehlo"],
 )  # fmt: skip
 def test_native_passes_are_registered(name, context):

@@ -31,31 +31,6 @@ module @scatter attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1
 
 // -----
 
-/// Where a device takes another's part, it stays an all_reduce.
-
-// CHECK-LABEL: module @other_part
-// APART-LABEL: module @other_part
-module @other_part attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
-  // CHECK: "stablehlo.all_reduce"
-  // CHECK: stablehlo.dynamic_slice
-  func.func @main(%x: tensor<64x16xf32>) -> tensor<16x16xf32> {
-    %table = stablehlo.constant dense<[16, 0, 32, 48]> : tensor<4xi32>
-    %zero = stablehlo.constant dense<0> : tensor<i32>
-    %id = stablehlo.partition_id : tensor<ui32>
-    %0 = stablehlo.dynamic_slice %table, %id, sizes = [1] : (tensor<4xi32>, tensor<ui32>) -> tensor<1xi32>
-    %start = stablehlo.reshape %0 : (tensor<1xi32>) -> tensor<i32>
-    %1 = "stablehlo.all_reduce"(%x) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> ({
-    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
-      %s = stablehlo.add %a, %b : tensor<f32>
-      stablehlo.return %s : tensor<f32>
-    }) : (tensor<64x16xf32>) -> tensor<64x16xf32>
-    %2 = stablehlo.dynamic_slice %1, %start, %zero, sizes = [16, 16] : (tensor<64x16xf32>, tensor<i32>, tensor<i32>) -> tensor<16x16xf32>
-    return %2 : tensor<16x16xf32>
-  }
-}
-
-// -----
-
 /// Gathers that do not need each other are one op; of one along a minor dimension the shard is
 /// transposed first, and the product takes the result as it comes.
 
@@ -110,24 +85,5 @@ module @reduce attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 
       stablehlo.return %s : tensor<f32>
     }) : (tensor<4x4xf32>) -> tensor<4x4xf32>
     return %2, %3 : tensor<8xf32>, tensor<4x4xf32>
-  }
-}
-
-// -----
-
-/// Calls with side effects keep their order, so these gathers stay apart.
-
-// CHECK-LABEL: module @effects
-module @effects attributes {mhlo.num_replicas = 4 : i32} {
-  // CHECK: stablehlo.all_gather"(%arg0)
-  // CHECK: stablehlo.custom_call @first
-  // CHECK: stablehlo.custom_call @second
-  // CHECK: stablehlo.all_gather
-  func.func @main(%a: tensor<64xf32>, %b: tensor<64xf32>) -> (tensor<64xf32>, tensor<256xf32>) {
-    %0 = "stablehlo.all_gather"(%a) <{all_gather_dim = 0 : i64, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>}> : (tensor<64xf32>) -> tensor<256xf32>
-    %1 = stablehlo.custom_call @first(%0) {has_side_effect = true} : (tensor<256xf32>) -> tensor<64xf32>
-    %2 = stablehlo.custom_call @second(%b) {has_side_effect = true} : (tensor<64xf32>) -> tensor<64xf32>
-    %3 = "stablehlo.all_gather"(%2) <{all_gather_dim = 0 : i64, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>}> : (tensor<64xf32>) -> tensor<256xf32>
-    return %1, %3 : tensor<64xf32>, tensor<256xf32>
   }
 }

@@ -1,5 +1,5 @@
-// RUN: hespas-opt %s --fuse=combine=64 --split-input-file | filecheck %s
-// RUN: hespas-opt %s --fuse=combine=96 --split-input-file | filecheck %s --check-prefix=MORE
+// RUN: hespas-opt %s --fuse=combine=64 | filecheck %s
+// RUN: hespas-opt %s --fuse=combine=96 | filecheck %s --check-prefix=MORE
 
 /// Collectives are combined while their bytes are within the limit.
 
@@ -16,42 +16,5 @@ module @limit attributes {mhlo.num_replicas = 2 : i32} {
     %1 = "stablehlo.all_gather"(%y) <{all_gather_dim = 0 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> : (tensor<4xf32>) -> tensor<8xf32>
     %2 = "stablehlo.all_gather"(%z) <{all_gather_dim = 0 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> : (tensor<4xf32>) -> tensor<8xf32>
     return %0, %1, %2 : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
-  }
-}
-
-// -----
-
-/// Those of other groups stay apart.
-
-// CHECK-LABEL: module @groups
-// MORE-LABEL: module @groups
-// MORE-COUNT-2: "stablehlo.all_gather"({{[^,]*}}) <
-module @groups attributes {mhlo.num_replicas = 4 : i32} {
-  func.func @main(%x: tensor<2x2xf32>, %y: tensor<2x2xf32>) -> (tensor<4x2xf32>, tensor<4x2xf32>) {
-    %0 = "stablehlo.all_gather"(%x) <{all_gather_dim = 0 : i64, replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>}> : (tensor<2x2xf32>) -> tensor<4x2xf32>
-    %1 = "stablehlo.all_gather"(%y) <{all_gather_dim = 0 : i64, replica_groups = dense<[[0, 2], [1, 3]]> : tensor<2x2xi64>}> : (tensor<2x2xf32>) -> tensor<4x2xf32>
-    return %0, %1 : tensor<4x2xf32>, tensor<4x2xf32>
-  }
-}
-
-// -----
-
-/// So do a sum and a maximum.
-
-// MORE-LABEL: module @kinds
-// MORE-COUNT-2: "stablehlo.all_reduce"({{[^,]*}}) <
-module @kinds attributes {mhlo.num_replicas = 2 : i32} {
-  func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
-    %0 = "stablehlo.all_reduce"(%x) <{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> ({
-    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
-      %s = stablehlo.add %a, %b : tensor<f32>
-      stablehlo.return %s : tensor<f32>
-    }) : (tensor<4xf32>) -> tensor<4xf32>
-    %1 = "stablehlo.all_reduce"(%y) <{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> ({
-    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
-      %s = stablehlo.maximum %a, %b : tensor<f32>
-      stablehlo.return %s : tensor<f32>
-    }) : (tensor<4xf32>) -> tensor<4xf32>
-    return %0, %1 : tensor<4xf32>, tensor<4xf32>
   }
 }

@@ -5,6 +5,9 @@
 // RUN: hespas-opt %s --fuse --split-linear --roofline-annotate=node=A100_SXM_40GB | filecheck %s --check-prefix=FLOW
 // RUN: not hespas-opt %s --fuse=model=tpu 2>&1 | filecheck %s --check-prefix=MODEL
 // RUN: not hespas-opt %s --fuse=max-buffers=1 2>&1 | filecheck %s --check-prefix=FEW
+// RUN: not hespas-opt %s --fuse=max-ops=0 2>&1 | filecheck %s --check-prefix=OPS
+// RUN: not hespas-opt %s --fuse=combine=-1 2>&1 | filecheck %s --check-prefix=COMBINE
+// RUN: not hespas-opt %s --fuse=conversions=some 2>&1 | filecheck %s --check-prefix=CONVERSIONS
 // RUN: not hespas-opt %s --split-linear --fuse 2>&1 | filecheck %s --check-prefix=SPLIT
 
 // XLA-COUNT-1: "mhlo.fusion"
@@ -41,6 +44,9 @@
 
 // MODEL: error: fuse: no model is called 'tpu'; known: elementwise, none, xla
 // FEW: error: fuse: max-buffers is 1, less than 2
+// OPS: error: fuse: max-ops is 0, less than 1
+// COMBINE: error: fuse: combine is -1, less than 0
+// CONVERSIONS: error: fuse: no conversions are called 'some'
 // SPLIT: error: 'builtin.module': fuse: the module is already split
 module @m {
   func.func @main(%x: tensor<1024x1024xf32>, %y: tensor<1024x1024xf32>, %z: tensor<1024x1024xf32>) -> tensor<1024xf32> {

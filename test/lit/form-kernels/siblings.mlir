@@ -1,4 +1,4 @@
-// RUN: hespas-opt %s --fuse --split-input-file | filecheck %s
+// RUN: hespas-opt %s --form-kernels --split-input-file | filecheck %s
 
 /// Kernels that read one value share a loop and have a result each; they do not if one needs the other
 /// by way of a third, if the loops differ, or if they read different parts.
@@ -76,5 +76,65 @@ module @producer {
     %0 = stablehlo.reduce(%t init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<1024x512xf32>, tensor<f32>) -> tensor<1024xf32>
     %1 = stablehlo.custom_call @kernel(%t) : (tensor<1024x512xf32>) -> tensor<1024x512xf32>
     return %0, %1 : tensor<1024xf32>, tensor<1024x512xf32>
+  }
+}
+
+// -----
+
+/// A single number is read by each.
+
+// CHECK-LABEL: module @number
+module @number {
+  // CHECK-NOT: mhlo.fusion
+  // CHECK: return
+  func.func @main(%x: tensor<f32>) -> (tensor<f32>, tensor<f32>) {
+    %0 = stablehlo.tanh %x : tensor<f32>
+    %1 = stablehlo.cosine %x : tensor<f32>
+    return %0, %1 : tensor<f32>, tensor<f32>
+  }
+}
+
+// -----
+
+/// A reduction of two values has two results already, and takes no more.
+
+// CHECK-LABEL: module @pairs
+module @pairs {
+  // CHECK-NOT: mhlo.fusion
+  // CHECK: return
+  func.func @main(%x: tensor<1024x512xf32>, %y: tensor<1024x512xf32>) -> (tensor<1024xf32>, tensor<1024xf32>, tensor<1024xf32>) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0:2 = stablehlo.reduce(%x init: %zero), (%y init: %zero) across dimensions = [1] : (tensor<1024x512xf32>, tensor<1024x512xf32>, tensor<f32>, tensor<f32>) -> (tensor<1024xf32>, tensor<1024xf32>)
+     reducer(%a: tensor<f32>, %b: tensor<f32>) (%c: tensor<f32>, %d: tensor<f32>) {
+      %s = stablehlo.add %a, %b : tensor<f32>
+      %t = stablehlo.maximum %c, %d : tensor<f32>
+      stablehlo.return %s, %t : tensor<f32>, tensor<f32>
+    }
+    %1 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<1024x512xf32>, tensor<f32>) -> tensor<1024xf32>
+    return %0#0, %0#1, %1 : tensor<1024xf32>, tensor<1024xf32>, tensor<1024xf32>
+  }
+}
+
+// -----
+
+/// Of ops that are loops by themselves, only elementwise ones can be joined with others.
+
+// CHECK-LABEL: module @windows
+module @windows {
+  // CHECK-NOT: mhlo.fusion
+  // CHECK: return
+  func.func @main(%x: tensor<1024x512xf32>) -> (tensor<1024x510xf32>, tensor<1024x510xf32>) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = "stablehlo.reduce_window"(%x, %zero) <{window_dimensions = array<i64: 1, 3>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<1024x512xf32>, tensor<f32>) -> tensor<1024x510xf32>
+    %1 = "stablehlo.reduce_window"(%x, %zero) <{window_dimensions = array<i64: 1, 3>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.maximum %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<1024x512xf32>, tensor<f32>) -> tensor<1024x510xf32>
+    return %0, %1 : tensor<1024x510xf32>, tensor<1024x510xf32>
   }
 }

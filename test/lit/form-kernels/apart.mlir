@@ -1,4 +1,4 @@
-// RUN: hespas-opt %s --fuse --split-input-file | filecheck %s
+// RUN: hespas-opt %s --form-kernels --split-input-file | filecheck %s
 
 /// Kernels that read different parts of a value share nothing.
 

@@ -1,7 +1,6 @@
-// RUN: hespas-opt %s --fuse=max-ops=3 | filecheck %s
-// RUN: hespas-opt %s --fuse | filecheck %s --check-prefix=FREE
-// RUN: not hespas-opt %s --fuse=max-ops=0 2>&1 | filecheck %s --check-prefix=OPS
-// RUN: not hespas-opt %s --fuse=combine=-1 2>&1 | filecheck %s --check-prefix=COMBINE
+// RUN: hespas-opt %s --form-kernels=max-ops=3 | filecheck %s
+// RUN: hespas-opt %s --form-kernels | filecheck %s --check-prefix=FREE
+// RUN: not hespas-opt %s --form-kernels=max-ops=0 2>&1 | filecheck %s --check-prefix=OPS
 
 /// Kernels have at most so many ops.
 
@@ -9,8 +8,7 @@
 // CHECK: "mhlo.fusion"
 // FREE: "mhlo.fusion"
 // FREE-NOT: "mhlo.fusion"
-// OPS: error: fuse: max-ops is 0, less than 1
-// COMBINE: error: fuse: combine is -1, less than 0
+// OPS: error: form-kernels: max-ops is 0, less than 1
 func.func @main(%x: tensor<1024xf32>) -> tensor<1024xf32> {
   %0 = stablehlo.tanh %x : tensor<1024xf32>
   %1 = stablehlo.negate %0 : tensor<1024xf32>

@@ -1,4 +1,4 @@
-// RUN: hespas-opt %s --fuse --split-input-file | filecheck %s
+// RUN: hespas-opt %s --form-kernels --split-input-file | filecheck %s
 
 /// One reduction is not computed in the kernel of another.
 
@@ -90,5 +90,73 @@ module @kinds {
     %3 = stablehlo.cosine %y : tensor<256x512xf32>
     %4 = stablehlo.concatenate %2, %3, dim = 0 : (tensor<256x512xf32>, tensor<256x512xf32>) -> tensor<512x512xf32>
     return %1, %4 : tensor<256x512xf32>, tensor<512x512xf32>
+  }
+}
+
+// -----
+
+/// A buffer that is updated in place is not computed again in the kernel of its reader.
+
+// CHECK-LABEL: module @updated
+module @updated {
+  // CHECK-NOT: mhlo.fusion
+  // CHECK: return
+  func.func @main(%w: tensor<10x64xf32>, %r: tensor<1x64xf32>, %i: tensor<i32>) -> (tensor<10x64xf32>) {
+    %0 = stablehlo.dynamic_update_slice %w, %r, %i, %i : (tensor<10x64xf32>, tensor<1x64xf32>, tensor<i32>, tensor<i32>) -> tensor<10x64xf32>
+    %1 = stablehlo.negate %0 : tensor<10x64xf32>
+    return %1 : tensor<10x64xf32>
+  }
+}
+
+// -----
+
+/// Nor is what reads the buffer computed in the kernel that updates it.
+
+// CHECK-LABEL: module @read_and_updated
+module @read_and_updated {
+  // CHECK-NOT: mhlo.fusion
+  // CHECK: return
+  func.func @main(%w: tensor<10x64xf32>, %i: tensor<i32>) -> (tensor<10x64xf32>) {
+    %0 = stablehlo.slice %w [0:1, 0:64] : (tensor<10x64xf32>) -> tensor<1x64xf32>
+    %1 = stablehlo.dynamic_update_slice %w, %0, %i, %i : (tensor<10x64xf32>, tensor<1x64xf32>, tensor<i32>, tensor<i32>) -> tensor<10x64xf32>
+    return %1 : tensor<10x64xf32>
+  }
+}
+
+// -----
+
+/// An op of several results is in no other kernel.
+
+// CHECK-LABEL: module @several
+module @several {
+  // CHECK-NOT: mhlo.fusion
+  // CHECK: return
+  func.func @main(%x: tensor<1024x512xf32>, %y: tensor<1024x512xf32>) -> (tensor<1024xf32>, tensor<1024xf32>) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0:2 = stablehlo.reduce(%x init: %zero), (%y init: %zero) across dimensions = [1] : (tensor<1024x512xf32>, tensor<1024x512xf32>, tensor<f32>, tensor<f32>) -> (tensor<1024xf32>, tensor<1024xf32>)
+     reducer(%a: tensor<f32>, %b: tensor<f32>) (%c: tensor<f32>, %d: tensor<f32>) {
+      %s = stablehlo.add %a, %b : tensor<f32>
+      %t = stablehlo.maximum %c, %d : tensor<f32>
+      stablehlo.return %s, %t : tensor<f32>, tensor<f32>
+    }
+    %1 = stablehlo.rsqrt %0#0 : tensor<1024xf32>
+    return %1, %0#1 : tensor<1024xf32>, tensor<1024xf32>
+  }
+}
+
+// -----
+
+/// A reduction may be computed where it is concatenated.
+
+// CHECK-LABEL: module @concatenated
+module @concatenated {
+  // CHECK: "mhlo.fusion"
+  // CHECK: stablehlo.reduce
+  // CHECK: stablehlo.concatenate
+  func.func @main(%x: tensor<1024x512xf32>, %y: tensor<1024xf32>) -> (tensor<2048xf32>) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<1024x512xf32>, tensor<f32>) -> tensor<1024xf32>
+    %1 = stablehlo.concatenate %0, %y, dim = 0 : (tensor<1024xf32>, tensor<1024xf32>) -> tensor<2048xf32>
+    return %1 : tensor<2048xf32>
   }
 }

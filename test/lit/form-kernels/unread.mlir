@@ -1,4 +1,4 @@
-// RUN: hespas-opt %s --fuse | filecheck %s
+// RUN: hespas-opt %s --form-kernels | filecheck %s
 
 /// A producer with one reader is not joined with it to have a result that nothing reads: as XLA has it,
 /// the two reductions are two kernels (multi_output_fusion.cc).

@@ -1,0 +1,146 @@
+// RUN: hespas-opt %s --fuse-converted-operands --split-input-file | filecheck %s
+// RUN: hespas-opt %s --fuse-converted-operands --fuse-converted-operands --split-input-file | filecheck %s
+
+/// Elementwise ops that alone read the result, one after the other, belong to the kernel.
+
+// CHECK-LABEL: module @chain
+module @chain {
+  // CHECK: "mhlo.fusion"({{.*}}) <{fusion_kind = #mhlo<fusion_kind kCustom>}>
+  // CHECK: stablehlo.convert
+  // CHECK: stablehlo.dot_general
+  // CHECK: stablehlo.abs
+  // CHECK: stablehlo.exponential
+  // CHECK: stablehlo.logistic
+  // CHECK: stablehlo.negate
+  // CHECK: stablehlo.rsqrt
+  // CHECK: stablehlo.sqrt
+  // CHECK: stablehlo.tanh
+  // CHECK: stablehlo.add
+  // CHECK: stablehlo.divide
+  // CHECK: stablehlo.maximum
+  // CHECK: stablehlo.minimum
+  // CHECK: stablehlo.multiply
+  // CHECK: stablehlo.power
+  // CHECK: stablehlo.subtract
+  // CHECK-NEXT: mhlo.return
+  func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xi8>, %m: tensor<16x256xbf16>) -> (tensor<16x256xbf16>) {
+    %c = stablehlo.convert %w : (tensor<1024x256xi8>) -> tensor<1024x256xbf16>
+    %d = stablehlo.dot_general %x, %c, contracting_dims = [1] x [0] : (tensor<16x1024xbf16>, tensor<1024x256xbf16>) -> tensor<16x256xbf16>
+    %u0 = stablehlo.abs %d : tensor<16x256xbf16>
+    %u1 = stablehlo.exponential %u0 : tensor<16x256xbf16>
+    %u2 = stablehlo.logistic %u1 : tensor<16x256xbf16>
+    %u3 = stablehlo.negate %u2 : tensor<16x256xbf16>
+    %u4 = stablehlo.rsqrt %u3 : tensor<16x256xbf16>
+    %u5 = stablehlo.sqrt %u4 : tensor<16x256xbf16>
+    %u6 = stablehlo.tanh %u5 : tensor<16x256xbf16>
+    %b0 = stablehlo.add %u6, %m : tensor<16x256xbf16>
+    %b1 = stablehlo.divide %b0, %m : tensor<16x256xbf16>
+    %b2 = stablehlo.maximum %b1, %m : tensor<16x256xbf16>
+    %b3 = stablehlo.minimum %b2, %m : tensor<16x256xbf16>
+    %b4 = stablehlo.multiply %b3, %m : tensor<16x256xbf16>
+    %b5 = stablehlo.power %b4, %m : tensor<16x256xbf16>
+    %b6 = stablehlo.subtract %b5, %m : tensor<16x256xbf16>
+    return %b6 : tensor<16x256xbf16>
+  }
+}
+
+// -----
+
+/// So does a conversion to a narrower type; an op of another kind, here a cosine, does not,
+
+// CHECK-LABEL: module @narrow
+module @narrow {
+  // CHECK: "mhlo.fusion"({{.*}}) <{fusion_kind = #mhlo<fusion_kind kCustom>}>
+  // CHECK: stablehlo.convert
+  // CHECK: stablehlo.dot_general
+  // CHECK: stablehlo.convert
+  // CHECK-NEXT: mhlo.return
+  // CHECK: stablehlo.cosine
+  func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xi8>) -> (tensor<16x256xbf16>) {
+    %c = stablehlo.convert %w : (tensor<1024x256xi8>) -> tensor<1024x256xbf16>
+    %d = stablehlo.dot_general %x, %c, contracting_dims = [1] x [0] : (tensor<16x1024xbf16>, tensor<1024x256xbf16>) -> tensor<16x256xf32>
+    %0 = stablehlo.convert %d : (tensor<16x256xf32>) -> tensor<16x256xbf16>
+    %1 = stablehlo.cosine %0 : tensor<16x256xbf16>
+    return %1 : tensor<16x256xbf16>
+  }
+}
+
+// -----
+
+/// nor does a conversion to a wider type, a reshape,
+
+// CHECK-LABEL: module @wider
+module @wider {
+  // CHECK: "mhlo.fusion"({{.*}}) <{fusion_kind = #mhlo<fusion_kind kCustom>}>
+  // CHECK: stablehlo.convert
+  // CHECK: stablehlo.dot_general
+  // CHECK-NEXT: mhlo.return
+  // CHECK: stablehlo.convert
+  func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xi8>) -> (tensor<16x256xf32>) {
+    %c = stablehlo.convert %w : (tensor<1024x256xi8>) -> tensor<1024x256xbf16>
+    %d = stablehlo.dot_general %x, %c, contracting_dims = [1] x [0] : (tensor<16x1024xbf16>, tensor<1024x256xbf16>) -> tensor<16x256xbf16>
+    %0 = stablehlo.convert %d : (tensor<16x256xbf16>) -> tensor<16x256xf32>
+    return %0 : tensor<16x256xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @view
+module @view {
+  // CHECK: "mhlo.fusion"({{.*}}) <{fusion_kind = #mhlo<fusion_kind kCustom>}>
+  // CHECK: stablehlo.convert
+  // CHECK: stablehlo.dot_general
+  // CHECK-NEXT: mhlo.return
+  // CHECK: stablehlo.reshape
+  func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xi8>) -> (tensor<4096xbf16>) {
+    %c = stablehlo.convert %w : (tensor<1024x256xi8>) -> tensor<1024x256xbf16>
+    %d = stablehlo.dot_general %x, %c, contracting_dims = [1] x [0] : (tensor<16x1024xbf16>, tensor<1024x256xbf16>) -> tensor<16x256xbf16>
+    %0 = stablehlo.reshape %d : (tensor<16x256xbf16>) -> tensor<4096xbf16>
+    return %0 : tensor<4096xbf16>
+  }
+}
+
+// -----
+
+/// what reads the result together with another op, or in a loop.
+
+// CHECK-LABEL: module @two
+module @two {
+  // CHECK: "mhlo.fusion"({{.*}}) <{fusion_kind = #mhlo<fusion_kind kCustom>}>
+  // CHECK: stablehlo.convert
+  // CHECK: stablehlo.dot_general
+  // CHECK-NEXT: mhlo.return
+  // CHECK: stablehlo.tanh
+  // CHECK: stablehlo.abs
+  func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xi8>) -> (tensor<16x256xbf16>, tensor<16x256xbf16>) {
+    %c = stablehlo.convert %w : (tensor<1024x256xi8>) -> tensor<1024x256xbf16>
+    %d = stablehlo.dot_general %x, %c, contracting_dims = [1] x [0] : (tensor<16x1024xbf16>, tensor<1024x256xbf16>) -> tensor<16x256xbf16>
+    %0 = stablehlo.tanh %d : tensor<16x256xbf16>
+    %1 = stablehlo.abs %d : tensor<16x256xbf16>
+    return %0, %1 : tensor<16x256xbf16>, tensor<16x256xbf16>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @branch
+module @branch {
+  // CHECK: "mhlo.fusion"({{.*}}) <{fusion_kind = #mhlo<fusion_kind kCustom>}>
+  // CHECK: stablehlo.convert
+  // CHECK: stablehlo.dot_general
+  // CHECK-NEXT: mhlo.return
+  // CHECK: stablehlo.tanh
+  func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xi8>, %p: tensor<i1>) -> (tensor<16x256xbf16>) {
+    %c = stablehlo.convert %w : (tensor<1024x256xi8>) -> tensor<1024x256xbf16>
+    %d = stablehlo.dot_general %x, %c, contracting_dims = [1] x [0] : (tensor<16x1024xbf16>, tensor<1024x256xbf16>) -> tensor<16x256xbf16>
+    %0 = "stablehlo.if"(%p) ({
+      %1 = stablehlo.tanh %d : tensor<16x256xbf16>
+      stablehlo.return %1 : tensor<16x256xbf16>
+    }, {
+      %1 = stablehlo.constant dense<0.0> : tensor<16x256xbf16>
+      stablehlo.return %1 : tensor<16x256xbf16>
+    }) : (tensor<i1>) -> tensor<16x256xbf16>
+    return %0 : tensor<16x256xbf16>
+  }
+}

@@ -1,0 +1,189 @@
+// RUN: hespas-opt %s --simplify --split-input-file | filecheck %s
+// RUN: hespas-opt %s --simplify --simplify --split-input-file | filecheck %s
+
+/// A conversion to a type that has all numbers of the first one, and on to a third, is one conversion.
+
+// CHECK-LABEL: module @through
+module @through {
+  // CHECK: func.func @main(%[[I:.*]]: tensor<8xi8>, %[[F:.*]]: tensor<8xbf16>, %[[U:.*]]: tensor<8xui8>)
+  // CHECK-NEXT: stablehlo.convert %[[I]] : (tensor<8xi8>) -> tensor<8xf32>
+  // CHECK-NEXT: stablehlo.convert %[[U]] : (tensor<8xui8>) -> tensor<8xf32>
+  // CHECK-NEXT: return %{{.*}}, %[[F]], %{{.*}} :
+  func.func @main(%i: tensor<8xi8>, %f: tensor<8xbf16>, %u: tensor<8xui8>) -> (tensor<8xf32>, tensor<8xbf16>, tensor<8xf32>) {
+    %0 = stablehlo.convert %i : (tensor<8xi8>) -> tensor<8xi32>
+    %1 = stablehlo.convert %0 : (tensor<8xi32>) -> tensor<8xf32>
+    %2 = stablehlo.convert %f : (tensor<8xbf16>) -> tensor<8xf32>
+    %3 = stablehlo.convert %2 : (tensor<8xf32>) -> tensor<8xbf16>
+    %4 = stablehlo.convert %u : (tensor<8xui8>) -> tensor<8xui32>
+    %5 = stablehlo.convert %4 : (tensor<8xui32>) -> tensor<8xf32>
+    return %1, %3, %5 : tensor<8xf32>, tensor<8xbf16>, tensor<8xf32>
+  }
+}
+
+// -----
+
+/// It is two where the type between has not all of them: too few bits in the exponent or the mantissa,
+/// no sign, truth values, or numbers of the other kind.
+
+// CHECK-LABEL: module @between
+module @between {
+  // CHECK-COUNT-12: stablehlo.convert
+  // CHECK-NOT: stablehlo.convert
+  func.func @main(%b: tensor<8xbf16>, %h: tensor<8xf16>, %i: tensor<8xi8>, %p: tensor<8xi1>, %w: tensor<8xi32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xi64>, tensor<8xi64>, tensor<8xi64>, tensor<8xi64>) {
+    %0 = stablehlo.convert %b : (tensor<8xbf16>) -> tensor<8xf16>
+    %1 = stablehlo.convert %0 : (tensor<8xf16>) -> tensor<8xf32>
+    %2 = stablehlo.convert %h : (tensor<8xf16>) -> tensor<8xbf16>
+    %3 = stablehlo.convert %2 : (tensor<8xbf16>) -> tensor<8xf32>
+    %4 = stablehlo.convert %i : (tensor<8xi8>) -> tensor<8xui32>
+    %5 = stablehlo.convert %4 : (tensor<8xui32>) -> tensor<8xi64>
+    %6 = stablehlo.convert %p : (tensor<8xi1>) -> tensor<8xi32>
+    %7 = stablehlo.convert %6 : (tensor<8xi32>) -> tensor<8xi64>
+    %8 = stablehlo.convert %w : (tensor<8xi32>) -> tensor<8xf32>
+    %9 = stablehlo.convert %8 : (tensor<8xf32>) -> tensor<8xi64>
+    %10 = stablehlo.convert %w : (tensor<8xi32>) -> tensor<8xi16>
+    %11 = stablehlo.convert %10 : (tensor<8xi16>) -> tensor<8xi64>
+    return %1, %3, %5, %7, %9, %11 : tensor<8xf32>, tensor<8xf32>, tensor<8xi64>, tensor<8xi64>, tensor<8xi64>, tensor<8xi64>
+  }
+}
+
+// -----
+
+/// A precision of fewer bits in the exponent, or in the mantissa, changes the value; one of as many does
+/// not. What the bits of other types are is not known.
+
+// CHECK-LABEL: module @precision
+module @precision {
+  // CHECK: stablehlo.reduce_precision %arg0, format = e5m23
+  // CHECK-NEXT: stablehlo.reduce_precision %arg0, format = e8m10
+  // CHECK-NEXT: stablehlo.reduce_precision %arg1, format = e8m23
+  // CHECK-NEXT: return %{{.*}}, %{{.*}}, %{{.*}}, %arg2
+  func.func @main(%x: tensor<8xf32>, %y: tensor<8xf8E4M3FN>, %z: tensor<8xbf16>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf8E4M3FN>, tensor<8xbf16>) {
+    %0 = stablehlo.reduce_precision %x, format = e5m23 : tensor<8xf32>
+    %1 = stablehlo.reduce_precision %x, format = e8m10 : tensor<8xf32>
+    %2 = stablehlo.reduce_precision %y, format = e8m23 : tensor<8xf8E4M3FN>
+    %3 = stablehlo.reduce_precision %z, format = e8m7 : tensor<8xbf16>
+    return %0, %1, %2, %3 : tensor<8xf32>, tensor<8xf32>, tensor<8xf8E4M3FN>, tensor<8xbf16>
+  }
+}
+
+// -----
+
+/// Neutral numbers may be a constant or its broadcast, of numbers or of integers, on either side of a
+/// product.
+
+// CHECK-LABEL: module @neutral
+module @neutral {
+  // CHECK: func.func @main(%[[X:.*]]: tensor<8xf32>, %[[I:.*]]: tensor<8xi32>)
+  // CHECK-NEXT: return %[[X]], %[[X]], %[[I]], %[[I]]
+  func.func @main(%x: tensor<8xf32>, %i: tensor<8xi32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xi32>, tensor<8xi32>) {
+    %one = stablehlo.constant dense<1.0> : tensor<f32>
+    %ones = stablehlo.broadcast_in_dim %one, dims = [] : (tensor<f32>) -> tensor<8xf32>
+    %n = stablehlo.constant dense<1> : tensor<8xi32>
+    %z = stablehlo.constant dense<0> : tensor<8xi32>
+    %0 = stablehlo.multiply %x, %ones : tensor<8xf32>
+    %1 = stablehlo.divide %x, %ones : tensor<8xf32>
+    %2 = stablehlo.multiply %n, %i : tensor<8xi32>
+    %3 = stablehlo.subtract %i, %z : tensor<8xi32>
+    return %0, %1, %2, %3 : tensor<8xf32>, tensor<8xf32>, tensor<8xi32>, tensor<8xi32>
+  }
+}
+
+// -----
+
+/// Other numbers are not neutral: those that differ among the elements, another one, a value that is not
+/// known, and a complex one, which is not read.
+
+// CHECK-LABEL: module @not_neutral
+module @not_neutral {
+  // CHECK-COUNT-2: stablehlo.multiply
+  // CHECK-NEXT: stablehlo.divide
+  // CHECK-NEXT: stablehlo.subtract
+  // CHECK: stablehlo.multiply
+  // CHECK-NEXT: stablehlo.multiply
+  // CHECK-NEXT: stablehlo.subtract
+  func.func @main(%x: tensor<2xf32>, %y: tensor<f32>, %c: tensor<2xcomplex<f32>>) -> (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xcomplex<f32>>, tensor<2xf32>) {
+    %several = stablehlo.constant dense<[1.0, 2.0]> : tensor<2xf32>
+    %two = stablehlo.constant dense<2.0> : tensor<2xf32>
+    %one = stablehlo.constant dense<(1.0, 0.0)> : tensor<2xcomplex<f32>>
+    %t = stablehlo.tanh %y : tensor<f32>
+    %b = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<2xf32>
+    %zero = stablehlo.constant dense<0.0> : tensor<2xf32>
+    %0 = stablehlo.multiply %x, %several : tensor<2xf32>
+    %1 = stablehlo.multiply %x, %two : tensor<2xf32>
+    %2 = stablehlo.divide %x, %two : tensor<2xf32>
+    %3 = stablehlo.subtract %x, %two : tensor<2xf32>
+    %4 = stablehlo.multiply %x, %b : tensor<2xf32>
+    %5 = stablehlo.multiply %c, %one : tensor<2xcomplex<f32>>
+    %6 = stablehlo.subtract %zero, %x : tensor<2xf32>
+    return %0, %1, %2, %3, %4, %5, %6 : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xcomplex<f32>>, tensor<2xf32>
+  }
+}
+
+// -----
+
+/// A reduction of dimensions of 1 is a reshape if it begins with what is neutral for its op.
+
+// CHECK-LABEL: module @reductions
+module @reductions {
+  // CHECK: %[[R:.*]] = stablehlo.reshape %arg0 : (tensor<1x8xf32>) -> tensor<8xf32>
+  // CHECK-NEXT: return %[[R]], %[[R]], %[[R]], %[[R]]
+  func.func @main(%x: tensor<1x8xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %one = stablehlo.constant dense<1.0> : tensor<f32>
+    %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %high = stablehlo.constant dense<0x7F800000> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<1x8xf32>, tensor<f32>) -> tensor<8xf32>
+    %1 = stablehlo.reduce(%x init: %one) applies stablehlo.multiply across dimensions = [0] : (tensor<1x8xf32>, tensor<f32>) -> tensor<8xf32>
+    %2 = stablehlo.reduce(%x init: %low) applies stablehlo.maximum across dimensions = [0] : (tensor<1x8xf32>, tensor<f32>) -> tensor<8xf32>
+    %3 = stablehlo.reduce(%x init: %high) applies stablehlo.minimum across dimensions = [0] : (tensor<1x8xf32>, tensor<f32>) -> tensor<8xf32>
+    return %0, %1, %2, %3 : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+  }
+}
+
+// -----
+
+/// It stays if it begins with another number, has another op or several, reduces more than one element,
+/// or reduces two values.
+
+// CHECK-LABEL: module @reductions_stay
+module @reductions_stay {
+  // CHECK: stablehlo.reduce(%arg0 init: %{{.*}}) applies stablehlo.add across dimensions = [0]
+  // CHECK-NEXT: stablehlo.reduce(%arg1 init: %{{.*}}) applies stablehlo.or
+  // CHECK-NEXT: stablehlo.reduce(%arg0 init: %{{.*}}) across dimensions = [0]
+  // CHECK: stablehlo.reduce(%arg0 init: %{{.*}}) applies stablehlo.add across dimensions = [1]
+  // CHECK-NEXT: stablehlo.reduce(%arg0 init: %{{.*}}), (%{{.*}} init:
+  func.func @main(%x: tensor<1x8xf32>, %p: tensor<1x8xi32>) -> (tensor<8xf32>, tensor<8xi32>, tensor<8xf32>, tensor<1xf32>, tensor<8xf32>) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %one = stablehlo.constant dense<1.0> : tensor<f32>
+    %zeros = stablehlo.constant dense<0.0> : tensor<1x8xf32>
+    %none = stablehlo.constant dense<0> : tensor<i32>
+    %0 = stablehlo.reduce(%x init: %one) applies stablehlo.add across dimensions = [0] : (tensor<1x8xf32>, tensor<f32>) -> tensor<8xf32>
+    %1 = stablehlo.reduce(%p init: %none) applies stablehlo.or across dimensions = [0] : (tensor<1x8xi32>, tensor<i32>) -> tensor<8xi32>
+    %2 = stablehlo.reduce(%x init: %zero) across dimensions = [0] : (tensor<1x8xf32>, tensor<f32>) -> tensor<8xf32>
+     reducer(%a: tensor<f32>, %b: tensor<f32>) {
+      %6 = stablehlo.add %a, %b : tensor<f32>
+      %7 = stablehlo.tanh %6 : tensor<f32>
+      stablehlo.return %7 : tensor<f32>
+    }
+    %3 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<1x8xf32>, tensor<f32>) -> tensor<1xf32>
+    %4:2 = stablehlo.reduce(%x init: %zero), (%zeros init: %zero) across dimensions = [0] : (tensor<1x8xf32>, tensor<1x8xf32>, tensor<f32>, tensor<f32>) -> (tensor<8xf32>, tensor<8xf32>)
+     reducer(%a: tensor<f32>, %b: tensor<f32>) (%c: tensor<f32>, %d: tensor<f32>) {
+      %8 = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %8, %d : tensor<f32>, tensor<f32>
+    }
+    return %0, %1, %2, %3, %4#0 : tensor<8xf32>, tensor<8xi32>, tensor<8xf32>, tensor<1xf32>, tensor<8xf32>
+  }
+}
+
+// -----
+
+/// The general form of a product has its precision.
+
+// CHECK-LABEL: module @dot
+module @dot {
+  // CHECK: stablehlo.dot_general %arg0, %arg1, contracting_dims = [0] x [0], precision = [HIGHEST, DEFAULT] : (tensor<8xf32>, tensor<8x4xf32>) -> tensor<4xf32>
+  func.func @main(%x: tensor<8xf32>, %w: tensor<8x4xf32>) -> tensor<4xf32> {
+    %0 = stablehlo.dot %x, %w, precision = [HIGHEST, DEFAULT] : (tensor<8xf32>, tensor<8x4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}
