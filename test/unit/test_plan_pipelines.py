@@ -24,7 +24,6 @@ from hespas.workflows.estimate_source import lower_exportable_module
 from hespas.workflows.pipelines.stage_estimates import (
     UPDATE,
     StagePart,
-    StageTarget,
     estimate_stage_program,
 )
 from hespas.workflows.planning import layout_worker, pipeline_layouts
@@ -36,6 +35,7 @@ from hespas.workflows.planning.layout_space import (
 )
 from hespas.workflows.planning.pipeline_bounds import PipelineBounds
 from hespas.workflows.planning.step_bounds import CommBounds, ComputeBounds
+from hespas.workflows.run_config import RunConfig
 
 INTERFACE = ProgramInterface(
     ("data", "fsdp", "tensor"),
@@ -128,7 +128,7 @@ def test_no_bound_of_a_stage_is_above_its_estimate(
     )  # fmt: skip
     path = tmp_path / "stage.mlir"
     path.write_text(str(lower_exportable_module(program, "cuda")))
-    estimate = estimate_stage_program(str(path), StageTarget("H100_80GB", form="fuse"))
+    estimate = estimate_stage_program(str(path), RunConfig(node="H100_80GB", form="fuse"))
     simulated = simulate_inputs(
         InMemoryPrograms(estimate.trace).place_on_system(system), SimulatorChoice("embedded")
     )
