@@ -270,10 +270,8 @@ class RunConfig(RunOptions, RunInputs):
     )
 
 
-_ORDERED = (
-    "the programs of stages run their kernels in order, and the others are compared with them"
-)
-_ROWS = "--keep-going accepts rows with errors"
+_ORDERED = "stages of a pipeline run their kernels in order, and so do all programs"
+_ROWS = "its `--keep-going` accepts rows with errors"
 EXCLUDED: Mapping[str, Mapping[str, str]] = {
     "hespas plan": {"split": _ORDERED},
     "hespas study": {"keep_going": _ROWS},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import Literal
@@ -100,7 +100,7 @@ class ValidationRequest:
 
     cells: str
     programs: Sequence[str]
-    options: RunOptions = RunOptions()
+    options: RunOptions = field(default_factory=RunOptions)
     starts: Sequence[str] = STARTS
     baselines: bool = True
     at_least_s: float = 0.1
