@@ -322,7 +322,11 @@ def list_flag_words(options: BaseModel, names: Collection[str]) -> list[str]:
         if isinstance(value, bool):
             words.append(flag if value else f"--no-{flag.removeprefix('--')}")
         elif name == "setting":
-            words += [w for key, entry in value.items() for w in (flag, f"{key}={entry}")]
+            texts = [
+                f"{key}={str(entry).lower() if isinstance(entry, bool) else entry}"
+                for key, entry in value.items()
+            ]
+            words += [word for text in texts for word in (flag, text)]
         else:
             text = format_slowdown_shares(value) if name == "slowdown" else str(value)
             words += [flag, text]

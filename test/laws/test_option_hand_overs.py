@@ -153,7 +153,10 @@ def check_entry_points(values: Sequence[RunOptions]) -> None:
 
 def spell_values(options: RunOptions) -> dict[str, Any]:
     """Return the values of options, with settings as text, as a command line has them."""
-    setting = {name: str(value) for name, value in options.setting.items()}
+    setting = {
+        name: str(value).lower() if value is True else str(value)
+        for name, value in options.setting.items()
+    }
     return {**options.model_dump(), "setting": setting}
 
 

@@ -35,9 +35,12 @@ from hespas.workflows.run_config import (
     OUTPUTS,
     RunConfig,
     RunOptions,
+    list_flag_words,
+    list_run_options,
 )
 from hespas.workflows.sweep.sweep_jobs import SweepJobFactory
 from hespas.workflows.sweep.sweep_table import flatten_figures, read_table
+from hespas.workflows.validation.measured_cells import COLUMNS
 
 pytestmark = pytest.mark.slow
 
@@ -254,6 +257,30 @@ def list_option_values() -> Iterator[tuple[OptionCase, RunOptions]]:
         if case.option in RunOptions.model_fields or "." in case.option:
             names = [name for name in case.options if name in RunOptions.model_fields]
             yield case, RunOptions(**{name: case.options[name] for name in names})
+
+
+def predict_by_validation(case: OptionCase, options: RunOptions, folder: Path) -> float:
+    """Predict the step of a program that XLA has optimised as ``hespas validate`` does."""
+    node, system = case.options["node"], case.options["system"]
+    program = case.place_program(folder)
+    program.rename(folder / f"{program.stem}-opt-{node.split('_')[0].lower()}.mlir")
+    table = folder / "measured.csv"
+    table.write_text(f"{','.join(COLUMNS)}\n{program.stem},8,{node},{system},1,0,made up\n")
+    words = ["hespas", "validate", str(table), "--programs", str(folder), "--json"]
+    words += ["--start", "optimised", "--no-baselines"]
+    words += list_flag_words(options, list_run_options("hespas validate"))
+    done = run_command(ToolCommand(words, False, False))
+    assert done.code == 0, (case.title, done.err)
+    (flow,) = json.loads(done.out)["flows"].values()
+    return flow["cells"][0]["predicted_s"]
+
+
+def test_validation_predicts_what_a_run_estimates(tmp_path: Path) -> None:
+    for case, options in thin_out(list_option_values(), 3):
+        if case.option not in ("split", *COMPILE_OPTIONS):  # it optimises no such program
+            run = run_by_command(case, tmp_path)
+            predicted_s = predict_by_validation(case, options, tmp_path)
+            assert predicted_s == run["step_time_s"], case.title
 
 
 # Plans: the search with bounds finds what the search of all layouts finds.

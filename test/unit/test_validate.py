@@ -195,10 +195,12 @@ def test_options_for_xla_need_programs_that_xla_compiles(tmp_path, capsys):
         assert "--start default compiles them" in capsys.readouterr().err
 
 
-def test_options_for_xla_are_not_those_of_a_baseline():
-    options = RunOptions(overlap="none", slowdown=0.5, setting={"attention": "cudnn"})
+def test_options_are_those_of_the_flows_that_have_a_use_for_them():
+    options = RunOptions(
+        overlap="none", slowdown=0.5, setting={"attention": "cudnn"}, keep_going=True
+    )
     request = ValidationRequest("m.csv", ["."], options, starts=("default", "optimised"))
     compiled, optimised = request.flows
     assert compiled.options == options
-    assert optimised.options == RunOptions(slowdown=0.5, setting={"attention": "cudnn"})
-    assert request.baseline.options == RunOptions(slowdown=0.5, estimator="roofline")
+    assert optimised.options == options.model_copy(update={"overlap": None})
+    assert request.baseline.options == RunOptions(estimator="roofline", keep_going=True)

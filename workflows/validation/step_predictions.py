@@ -40,6 +40,7 @@ from hespas.workflows.validation.prediction_scores import (
 )
 
 BASELINE, RATIO = "roofline", "bandwidth ratio"
+BASELINE_OPTIONS = ("keep_going", "kernel_cost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ class ValidationRequest:
     @property
     def flows(self) -> list[PredictionFlow]:
         """The flows to validate, without the baselines."""
-        plain = _reset_options(self.options, COMPILE_OPTIONS)
+        plain = self.options.model_copy(update=dict.fromkeys(COMPILE_OPTIONS))
         return [
             PredictionFlow(self.options if start == DEFAULT else plain, start)
             for start in self.starts
@@ -116,10 +117,10 @@ class ValidationRequest:
 
     @property
     def baseline(self) -> PredictionFlow:
-        """The pure roofline, without what is of the estimator or of the compilation."""
-        plain = _reset_options(self.options, ("setting", *COMPILE_OPTIONS))
+        """The pure roofline, with those options only without which it may have no cost of an op."""
+        needed = {name: getattr(self.options, name) for name in BASELINE_OPTIONS}
         start = OPTIMISED if OPTIMISED in self.starts else self.starts[0]
-        return PredictionFlow(plain.model_copy(update={"estimator": BASELINE}), start)
+        return PredictionFlow(RunOptions(estimator=BASELINE, **needed), start)
 
     def check_compile_options(self) -> None:
         """Raise UsageError if there are options for XLA, and no flow compiles."""
@@ -130,11 +131,6 @@ class ValidationRequest:
             "whose programs hespas does not compile",
             remedy=f"--start {DEFAULT} compiles them",
         )
-
-
-def _reset_options(options: RunOptions, names: Sequence[str]) -> RunOptions:
-    """Return the options with the default of some of them."""
-    return RunOptions(**options.model_dump(exclude_unset=True, exclude=set(names)))
 
 
 @dataclass(frozen=True)
@@ -163,7 +159,8 @@ def validate_estimator(
     request.check_compile_options()
     cells = read_measured_cells(request.cells)
     flows = request.flows
-    if request.baselines:
+    names = [flow.name for flow in flows]
+    if request.baselines and request.baseline.name not in names:
         flows.append(request.baseline)
     noted_texts: set[str] = set()
 
