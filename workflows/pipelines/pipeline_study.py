@@ -10,7 +10,6 @@ from typing import Any
 
 from hespas import configs
 from hespas.configs.node_spec import NodeSpec
-from hespas.estimators import registry
 from hespas.support.errors import HespasError
 from hespas.support.html_tables import PrintedTables
 from hespas.support.text_tables import TextTable, format_count, format_scaled, format_seconds
@@ -154,9 +153,8 @@ def compare_pipelines(request: PipelineRequest, note: Callable[[str], None]) -> 
     """
     start = time.monotonic()
     node = configs.load_node(request.node)
-    registry.load_estimator_class(request.run.estimator)
-    program_forms.check_compile_options(request.run, request.form)
     system = request.choose_system()
+    program_forms.check_run_options(request.run, request.form, request.node, system)
     planned = plan_pipelines(request, system)
     made_count = _make_programs(planned, request, system, note)
     config = program_forms.make_run_config(request.run, request.form, node=request.node)

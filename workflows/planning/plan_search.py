@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 from hespas import configs
 from hespas.configs.node_spec import NodeSpec
 from hespas.configs.system_spec import SystemSpec
-from hespas.estimators import registry
 from hespas.frontends.export.export_spec import read_export_spec
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.text_tables import format_count, format_scaled, format_seconds
@@ -121,12 +120,12 @@ def plan_layouts(
     """
     if options.top < 1:
         raise UsageError(f"the number of best layouts is {options.top}, less than 1")
-    registry.load_estimator_class(options.run.estimator)
     check_compile_options(options)
     if options.compile_minutes < 0:
         raise UsageError(f"the minutes for compiling are {options.compile_minutes:g}, less than 0")
     node = configs.load_node(request.node)
     system = program_forms.choose_system(request.node, request.devices, options.systems)
+    program_forms.check_run_options(options.run, program_forms.SCHEDULED, request.node, system)
     compile_count = count_compiles(options, request.node, note)
     compiler = program_forms.find_compiler(request.node)
     if not request.attention and compiler is not None:
@@ -145,10 +144,10 @@ def plan_layouts(
         space = explore_space(request, programs, note)
         note(space.describe_size())
         search = LayoutSearch(request, options, node, system, programs, note)
-        if unbounded := search.runs.list_unbounded_options():
-            note(
-                f"note: every layout is estimated: none has a bound with {' and '.join(unbounded)}"
-            )
+        unbounded = search.runs.list_unbounded_options()
+        if unbounded and not options.exhaustive:
+            names = ", ".join(unbounded)
+            note(f"note: every layout is estimated, because there are no bounds with: {names}")
         rows = search.bound_layouts(space)
         search.estimate_best(rows)
         search.compile_best(rows, compile_count)
@@ -165,11 +164,10 @@ def plan_layouts(
 
 
 def check_compile_options(options: PlanOptions) -> None:
-    """Raise UsageError for options of a compilation that is not wanted, or that are wrong."""
+    """Raise UsageError for options of a compilation that is not wanted."""
     for name in COMPILE_OPTIONS:
         if getattr(options.run, name) and options.compile_count == 0:
             raise UsageError(f"--{name.replace('_', '-')} has no use for --compile 0")
-    program_forms.check_compile_options(options.run, program_forms.SCHEDULED)
 
 
 def explore_space(request: LayoutRequest, programs: LayoutPrograms, note: Note) -> LayoutSpace:

@@ -60,6 +60,16 @@ def check_compile_options(options: RunOptions, form: str) -> None:
     format_compile_options(options)
 
 
+def check_run_options(
+    options: RunOptions, form: str, node: str | None = None, system: str | None = None
+) -> None:
+    """Check options of estimates before programs are made; raises HespasError."""
+    from hespas.workflows.run_plan import build_run_plan
+
+    check_compile_options(options, form)
+    build_run_plan(make_run_config(options, form, mlir="-", node=node, system=system))
+
+
 def format_compile_options(options: RunOptions, *more: str) -> str:
     """Format the options of the pass xla-optimize, with others before them; raises UsageError."""
     from hespas.workflows.program_form import OVERLAP_OPTIONS, FormRequest, collect_compile_options

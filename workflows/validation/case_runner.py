@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from hespas import configs
-from hespas.estimators import registry
 from hespas.estimators.calibrated.attention_library import CUDNN
 from hespas.estimators.calibrated.calibrated_estimator import CalibratedEstimator
 from hespas.estimators.measure.measurement_cache import MeasurementCache
@@ -63,8 +62,7 @@ def predict_cases(
         HespasError: The estimator is unknown, the folder or the cache cannot be used, or JAX is
             missing.
     """
-    registry.load_estimator_class(options.run.estimator)
-    program_forms.check_compile_options(options.run, options.form)
+    program_forms.check_run_options(options.run, options.form)
     with MeasurementCache(options.cache):
         pass  # a damaged cache is an error before hours of compilation, not after
     outcomes = [_plan_case_or_report(case, options) for case in cases]
