@@ -371,10 +371,7 @@ def test_bounds_have_all_options_of_the_network() -> None:
 
 
 def check_pipelines(values: Sequence[RunOptions], handed_over: HandOvers, folder: Path) -> None:
-    """Check that the stages, the network and the keys of a pipeline have all options.
-
-    The keys of a sweep are made of the same values.
-    """
+    """Check that the stages, the network and the key of a pipeline have all options."""
     schedule = build_schedule("1f1b", 2, 2)
     cell = PipelineCell(schedule, [{FORWARD: str(folder / "w.mlir")}] * 2, SYSTEM)
     keys: dict[str, RunOptions] = {}
@@ -395,6 +392,17 @@ def check_pipelines(values: Sequence[RunOptions], handed_over: HandOvers, folder
 
 def test_pipelines_have_all_options(handed_over: HandOvers, folder: Path) -> None:
     check_pipelines(list_values(), handed_over, folder)
+
+
+def test_keys_of_sweeps_have_all_options(folder: Path) -> None:
+    keys: dict[str, RunConfig] = {}
+    factory = sweep_jobs.SweepJobFactory()
+    for options in list_values():
+        config = program_forms.make_run_config(
+            options, "fused", mlir=str(folder / "w.mlir"), node=NODE, system=SYSTEM
+        )
+        key = factory.make_job(config.model_dump(exclude_unset=True)).key
+        assert key and spell_values(keys.setdefault(key, config)) == spell_values(config)
 
 
 def check_validation(values: Sequence[RunOptions], handed_over: HandOvers) -> None:
