@@ -213,6 +213,11 @@ class RunOptions(_StrictOptions):
         description=f"{NETWORK_MODEL_HELP}; by default astra for a folder of ASTRA-sim's files "
         "with estimators of bounds, and flows otherwise",
     )
+    price_per_hour: Annotated[float | None, Flag("USD", STEP_GROUP)] = Field(
+        default=None,
+        gt=0,
+        description="US dollars for an hour of one device; by default the node's price",
+    )
 
 
 class RunConfig(RunOptions, RunInputs):
@@ -247,11 +252,6 @@ class RunConfig(RunOptions, RunInputs):
     samples_per_step: Annotated[float | None, Flag("N", STEP_GROUP)] = Field(
         default=None, gt=0, description="samples of a step, for samples per second"
     )
-    price_per_hour: Annotated[float | None, Flag("USD", STEP_GROUP)] = Field(
-        default=None,
-        gt=0,
-        description="US dollars for an hour of one device; by default the node's price",
-    )
     jobs: Annotated[int, Flag("N", MEASURING_GROUP)] = Field(
         default=1, ge=1, description="number of worker processes"
     )
@@ -276,7 +276,7 @@ EXCLUDED: Mapping[str, Mapping[str, str]] = {
     "hespas plan": {"split": _ORDERED},
     "hespas study": {"keep_going": _ROWS},
     "hespas study pipeline": {"split": _ORDERED, "keep_going": _ROWS},
-    "hespas validate": {"split": _ORDERED},
+    "hespas validate": {"split": _ORDERED, "price_per_hour": "no prices are compared"},
 }
 """The commands that hand :class:`RunOptions` on: the options that each lacks, with the reason."""
 

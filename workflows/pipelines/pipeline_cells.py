@@ -7,7 +7,7 @@ the system.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +131,8 @@ class PipelineCellEstimator:
 
     @property
     def _node(self) -> NodeSpec:
-        return configs.load_node(self.config.node or configs.DEFAULT_NODE)
+        node = configs.load_node(self.config.node or configs.DEFAULT_NODE)
+        return replace(node, price_per_hour=self.config.price_per_hour or node.price_per_hour)
 
     def _digest_program(self, path: str) -> str:
         if path not in self._digests:

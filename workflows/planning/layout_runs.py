@@ -13,7 +13,7 @@ BOUNDED_ESTIMATORS = ("calibrated", "roofline")  # whose times bounds are known 
 # The options with which they are, too. Others, such as new ones, may make an estimate shorter.
 BOUNDED_OPTIONS = (
     "estimator", "keep_going", "overlap", "xla_optimize", "congestion", "curves", "between_hosts",
-    "slowdown", "network_model",
+    "slowdown", "network_model", "price_per_hour",
 )  # fmt: skip
 
 
