@@ -25,8 +25,8 @@ from hespas.workflows.pipelines.pipeline_cells import PipelineCell, PipelineCell
 from hespas.workflows.pipelines.pipeline_request import PipelineRequest
 from hespas.workflows.pipelines.pipeline_study import compare_pipelines
 from hespas.workflows.pipelines.schedules import FORWARD, build_schedule
-from hespas.workflows.planning.layout_runs import LayoutRuns
-from hespas.workflows.planning.layout_space import LayoutCandidate, LayoutRequest
+from hespas.workflows.planning.layout_runs import BOUNDED_OPTIONS, LayoutRuns
+from hespas.workflows.planning.layout_space import LayoutCandidate, LayoutRequest, LayoutSpace
 from hespas.workflows.planning.plan_explanation import explain_plan
 from hespas.workflows.planning.plan_result import LayoutFigures, LayoutPlan, LayoutRow
 from hespas.workflows.planning.plan_search import LayoutSearch, PlanOptions
@@ -370,6 +370,20 @@ def test_bounds_have_all_options_of_the_network() -> None:
     check_bounds(list_values())
 
 
+def test_layouts_have_no_bounds_with_options_that_no_bound_is_known_for() -> None:
+    """Every layout is estimated then, also with options that are new."""
+    space = LayoutSpace({}, {}, [LayoutCandidate({"data": 8}, {})])
+    unbounded = set()
+    for options in list_values():
+        node, plan = configs.load_node(NODE), LayoutRequest("llama", NODE, 8, 16)
+        programs: Any = None  # no sketch is made
+        search = LayoutSearch(plan, PlanOptions(run=options), node, SYSTEM, programs, print)
+        if names := search.runs.list_unbounded_options():
+            unbounded.update(names)
+            assert [row.bound for row in search.bound_layouts(space)] == [None]
+    assert unbounded == {*RunOptions.model_fields} - {*BOUNDED_OPTIONS} | {"estimator"}
+
+
 def check_pipelines(values: Sequence[RunOptions], handed_over: HandOvers, folder: Path) -> None:
     """Check that the stages, the network and the key of a pipeline have all options."""
     schedule = build_schedule("1f1b", 2, 2)
@@ -385,7 +399,10 @@ def check_pipelines(values: Sequence[RunOptions], handed_over: HandOvers, folder
         if options.between_hosts != "nccl" or options.estimator == "calibrated":
             wanted = run_plan.select_network_settings(config).build_simulator_choice()
             assert pipeline_estimate.choose_pipeline_network(SYSTEM, config).choice == wanted
-        key = PipelineCellEstimator(config, "none", print)._compute_key(cell, "1")
+        estimator = PipelineCellEstimator(config, "none", print)
+        price = options.price_per_hour or configs.load_node(NODE).price_per_hour
+        assert estimator._node.price_per_hour == price
+        key = estimator._compute_key(cell, "1")
         estimated = RunOptions(**config.model_dump(include=set(names)))
         assert keys.setdefault(key, estimated) == estimated
 
