@@ -14,7 +14,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from test_options import list_option_values
+from support.option_cases import list_option_values
 
 import hespas
 from hespas import configs

@@ -283,9 +283,10 @@ from pathlib import Path
 sys.path.insert(0, "test/laws")
 import pytest
 import test_options
-cases = [case for case in test_options.list_cases() if case.option == "launch_ns"]
+from support import option_cases
+cases = [case for case in option_cases.list_cases() if case.option == "launch_ns"]
 assert [case.title for case in cases] == ["launch_ns=100000000000.0"]
-test_options.list_cases = lambda: cases
+test_options.list_cases = option_cases.list_cases = lambda: cases
 test_options.NO_EFFECT = {}
 test_options.test_ways_to_an_estimate_agree(Path(sys.argv[1]))
 try:
