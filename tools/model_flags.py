@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import re
 import types
 from collections.abc import Collection, Sequence
 from typing import Any, Literal, Union, get_args, get_origin
@@ -11,8 +12,10 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from hespas.configs.validation import Model, validate_config
+from hespas.support.errors import HespasError, UsageError
 from hespas.tools.commands.shared_flags import parse_key_values
-from hespas.workflows.run_config import Flag, get_flag
+from hespas.workflows.run_config import EXCLUDED, Flag, RunOptions, get_flag, list_run_options
 
 
 def add_model_flags(
@@ -50,6 +53,30 @@ def add_model_flags(
             groups[flag.group].add_argument(
                 switch, dest=name, action="store_const", const=value, help=argparse.SUPPRESS
             )
+
+
+def add_run_option_flags(parser: argparse.ArgumentParser, command: str) -> None:
+    """Add the flags of the options of an estimate that a command hands on."""
+    add_model_flags(
+        parser, RunOptions, exclude=EXCLUDED[command], title="each estimate, as of hespas run"
+    )
+
+
+def read_run_options(command_line: argparse.Namespace, command: str) -> RunOptions:
+    """Read the flags of ``add_run_option_flags``; raises UsageError."""
+    flags = {name: getattr(command_line, name) for name in list_run_options(command)}
+    return validate_flags(RunOptions, collect_set_flags(flags))
+
+
+def validate_flags(model: type[Model], flags: dict[str, Any]) -> Model:
+    """Check the values of flags, so that a wrong one is a usage error that names the flag."""
+    try:
+        return validate_config(model, flags, "")
+    except HespasError as error:
+        message = re.sub(
+            r"^'(\w+)'", lambda key: f"--{key[1].replace('_', '-')}", error.message
+        )  # the model names the key of a file
+        raise UsageError(message, remedy=error.remedy) from None
 
 
 def collect_set_flags(values: dict[str, Any]) -> dict[str, Any]:

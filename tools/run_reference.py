@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from pydantic.fields import FieldInfo
 
 from hespas.tools.model_flags import spell_flag
-from hespas.workflows.run_config import OUTPUTS, RunConfig, get_flag
+from hespas.workflows.run_config import EXCLUDED, OUTPUTS, RunConfig, get_flag, list_run_options
 
 HEAD = """# Options of a run
 
@@ -21,14 +21,29 @@ keyword argument of `hespas.run` and `hespas.estimate`, and, with the exceptions
 |---|---|---|---|
 """
 
+SHARED = """
+Commands that make and estimate programs of their own have the options that follow, too. Those of
+Python are keyword arguments of `hespas.plan` and `hespas.pipeline`.
+
+| command | options | left out, and why |
+|---|---|---|
+"""
+
 
 def render_markdown() -> str:
     """Render the whole page."""
-    return "".join([HEAD, *_format_rows(), "\nNot in a sweep: ", _list_outputs(), ".\n"])
+    parts = [HEAD, *_format_rows(), f"\nNot in a sweep: {_list_names(OUTPUTS)}.\n", SHARED]
+    return "".join([*parts, *_format_commands()])
 
 
-def _list_outputs() -> str:
-    return ", ".join(f"`{name}`" for name in OUTPUTS)
+def _list_names(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _format_commands() -> Iterator[str]:
+    for command, excluded in EXCLUDED.items():
+        lacking = "; ".join(f"`{name}`: {reason}" for name, reason in excluded.items())
+        yield f"| `{command}` | {_list_names(list_run_options(command))} | {lacking} |\n"
 
 
 def _format_rows() -> Iterator[str]:

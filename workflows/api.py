@@ -15,7 +15,7 @@ from hespas.workflows import result_sources, run_comparison, run_flow, run_plan
 from hespas.workflows.estimate_source import load_program_source, read_program
 from hespas.workflows.program_estimate import ProgramEstimate
 from hespas.workflows.program_form import FUSE
-from hespas.workflows.run_config import OUTPUTS, load_json_object
+from hespas.workflows.run_config import OUTPUTS, load_json_object, take_run_options
 from hespas.workflows.run_flow import TextFunction, ignore_text
 from hespas.workflows.sensitivity.run_sensitivity import analyse_run_folder
 
@@ -310,10 +310,11 @@ def plan(
             those to try, and all of axes left out; by default the first axes lie between them.
         note: Receives notes and progress, one line each.
         spec: The specification of a plain function that ``program`` names.
-        **settings: Fields of ``PlanOptions``, such as ``systems``, ``top``, ``compile_count`` and
-            ``jobs``. For a function with ``*args`` also ``rules``, ``logical_axes`` and
-            ``out_logical_axes``, or ``shardings``, and ``mesh_axes`` and ``donate_argnums``, see
-            docs/how-to/plan.md.
+        **settings: Options of each estimate, such as ``estimator``, see
+            docs/reference/run-config.md, and fields of ``PlanOptions``, such as ``systems``,
+            ``top``, ``compile_count`` and ``jobs``. For a function with ``*args`` also ``rules``,
+            ``logical_axes`` and ``out_logical_axes``, or ``shardings``, and ``mesh_axes`` and
+            ``donate_argnums``, see docs/how-to/plan.md.
 
     Returns:
         A row for each layout, best first, and how to build the winner. ``print`` shows it as
@@ -341,7 +342,8 @@ def plan(
         global_tokens=global_tokens,
         dcn=None if dcn is None else {n: list(_list_values(parts)) for n, parts in dcn.items()},
     )
-    plan_options = plan_search.PlanOptions(**others)
+    run, others = take_run_options("hespas plan", others)
+    plan_options = plan_search.PlanOptions(run=run, **others)
     return plan_search.plan_layouts(request, plan_options, note, builder=builder)
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from hespas import configs
-from hespas.configs.overlap_slowdown import format_slowdown_shares, parse_slowdown_shares
+from hespas.configs.overlap_slowdown import parse_slowdown_shares
 from hespas.configs.system_spec import SystemSpec
 from hespas.configs.validation import SlowdownSetting, validate_config
 from hespas.simulators.astra_program import ENVIRONMENT
@@ -24,6 +24,7 @@ from hespas.workflows.run_config import (
     NETWORK_MODEL_HELP,
     Flag,
     convert_by_dimension,
+    list_flag_words,
 )
 
 FIGURES = "run.json"
@@ -86,17 +87,6 @@ class NetworkSettings(BaseModel):
                 remedy="name it with --system NAME; hespas presets systems lists the presets",
             )
         return configs.load_system(self.system)
-
-    def format_flags(self, names: set[str]) -> str:
-        """Format the named settings as flags of ``hespas simulate``, without its defaults."""
-        flags: list[str] = []
-        for name, field in NetworkSettings.model_fields.items():
-            value = getattr(self, name)
-            if name in names and value != field.default:
-                flag = f"--{name.replace('_', '-')}"
-                text = format_slowdown_shares(value) if name == "slowdown" else str(value)
-                flags += [flag] if value is True else [flag, text]
-        return shlex.join(flags)
 
 
 MODEL_OPTIONS = tuple(
@@ -196,7 +186,7 @@ def resolve_network_settings(
         validate_config(NetworkSettings, values, ""), overrides.get("astra_sim"), source
     )
     names = set(NetworkSettings.model_fields) - set(overrides) - {"astra_sim"}
-    flags = recorded.format_flags(names)
+    flags = shlex.join(list_flag_words(recorded, names))
     return settings, [f"note: as in the run, {source}: {flags}"] if flags else []
 
 

@@ -1,12 +1,13 @@
 """The options of a run, declared once.
 
 The flags of ``hespas run``, the keys of its configuration file, the JSON schema, the keys of a
-sweep and the table in docs/reference/run-config.md are made from :class:`RunConfig`.
+sweep and the table in docs/reference/run-config.md are made from :class:`RunConfig`. Its part
+:class:`RunOptions` travels whole through plans, studies and validations, which have its flags too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -22,12 +23,14 @@ from pydantic.fields import FieldInfo
 
 from hespas.configs import read_json
 from hespas.configs.kernel_costs import DeclaredCosts, convert_cost_mapping
-from hespas.configs.overlap_slowdown import parse_slowdown_shares
-from hespas.configs.validation import SlowdownSetting
-from hespas.support.errors import HespasError
+from hespas.configs.overlap_slowdown import format_slowdown_shares, parse_slowdown_shares
+from hespas.configs.validation import SlowdownSetting, validate_config
+from hespas.support.errors import HespasError, UsageError
 
 STEP_GROUP = "figures of a step, summed over all devices; by default those that hespas export wrote"
 MEASURING_GROUP = "estimators that measure"
+COMPILE_OPTIONS = ("xla_optimize", "overlap")
+"""The options of the compilation, which the run of a program that XLA has compiled cannot take."""
 
 
 @dataclass(frozen=True)
@@ -95,12 +98,12 @@ def _format_cost_mapping(value: Any) -> Any:
     return value
 
 
-class RunConfig(BaseModel):
-    """The configuration file of ``hespas run``."""
-
+class _StrictOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    _convert_by_dimension = model_validator(mode="before")(convert_by_dimension)
+
+class RunInputs(_StrictOptions):
+    """What a run estimates, and for which machine. Plans, studies and validations fill this in."""
 
     mlir: Annotated[str | None, Flag("FILE")] = Field(
         default=None,
@@ -122,6 +125,25 @@ class RunConfig(BaseModel):
         description="sizes of symbolic dimensions, such as b=8,s=1024 or arg0=8x1024x64; by "
         "default the bound in the type, or 128",
     )
+    form: Literal["xla", "fuse", "as-is"] | None = Field(
+        default=None,
+        description="the program to estimate: xla compiles it for the node, fuse groups ops into "
+        "kernels as XLA would, as-is takes its ops. By default, estimators of real times "
+        "(calibrated) use xla for NVIDIA GPUs, TPUs and programs that XLA has not optimised; where "
+        "XLA cannot compile for the node fuse, with a warning; otherwise as-is",
+    )
+    fuse: bool = Field(default=False, description="the same as --form fuse")
+
+
+class RunOptions(_StrictOptions):
+    """The options of an estimate, whatever makes its program.
+
+    Every command that makes estimates has a flag for each of them, but for those of
+    :data:`EXCLUDED`, and hands the whole value on.
+    """
+
+    _convert_by_dimension = model_validator(mode="before")(convert_by_dimension)
+
     split: Literal["linear", "individual", "individual-merge"] | None = Field(
         default=None,
         description="how to divide compute into regions; by default linear with estimators of "
@@ -129,13 +151,6 @@ class RunConfig(BaseModel):
     )
     block_limit: Annotated[int, Flag("N")] = Field(
         default=0, ge=0, description="most ops in a region; 0 for no limit"
-    )
-    form: Literal["xla", "fuse", "as-is"] | None = Field(
-        default=None,
-        description="the program to estimate: xla compiles it for the node, fuse groups ops into "
-        "kernels as XLA would, as-is takes its ops. By default, estimators of real times "
-        "(calibrated) use xla for NVIDIA GPUs, TPUs and programs that XLA has not optimised; where "
-        "XLA cannot compile for the node fuse, with a warning; otherwise as-is",
     )
     overlap: Literal["xla", "none"] | None = Field(
         default=None,
@@ -149,7 +164,6 @@ class RunConfig(BaseModel):
         description="options of the pass xla-optimize for a program that XLA compiles, such as "
         "preset=NAME, disable=PASS or flags='--xla_...', separated by spaces",
     )
-    fuse: bool = Field(default=False, description="the same as --form fuse")
     estimator: Annotated[str, Flag("NAME")] = Field(
         default="calibrated", description="the estimator of the regions, such as roofline"
     )
@@ -169,26 +183,6 @@ class RunConfig(BaseModel):
         description="work of one custom call, or of an op that hespas has no rule for, on one "
         "device, by the name of the kernel, the target or the op; several separated by ; or a JSON "
         "file, an object as in such a file, or a Python file with cost rules",
-    )
-    memory: Annotated[bool, Flag(off_help="do not compute the peak memory of a device")] = Field(
-        default=True, description="compute the peak memory of a device"
-    )
-    simulate: Annotated[
-        bool, Flag(off_help="write the traces without simulating them, also with --system")
-    ] = Field(default=True, description="simulate the traces if there is a system")
-    simulator: Literal["auto", "embedded", "astra-sim", "both", "simgrid"] = Field(
-        default="auto",
-        description="the simulator; auto: the embedded one, or ASTRA-sim if --astra-sim names it",
-    )
-    astra_sim: Annotated[str | None, Flag("PATH")] = Field(
-        default=None, description="the ASTRA-sim executable; by default searched on PATH"
-    )
-    timeline: Annotated[str | None, Flag("FILE", is_output=True)] = Field(
-        default=None, description="write a timeline of the simulation for https://ui.perfetto.dev"
-    )
-    sensitivity: Annotated[bool, Flag(is_output=True)] = Field(
-        default=False,
-        description="also report how much each rate of the node and the network matters",
     )
     congestion: bool = Field(
         default=False,
@@ -219,6 +213,36 @@ class RunConfig(BaseModel):
         description=f"{NETWORK_MODEL_HELP}; by default astra for a folder of ASTRA-sim's files "
         "with estimators of bounds, and flows otherwise",
     )
+    price_per_hour: Annotated[float | None, Flag("USD", STEP_GROUP)] = Field(
+        default=None,
+        gt=0,
+        description="US dollars for an hour of one device; by default the node's price",
+    )
+
+
+class RunConfig(RunOptions, RunInputs):
+    """The configuration file of ``hespas run``."""
+
+    memory: Annotated[bool, Flag(off_help="do not compute the peak memory of a device")] = Field(
+        default=True, description="compute the peak memory of a device"
+    )
+    simulate: Annotated[
+        bool, Flag(off_help="write the traces without simulating them, also with --system")
+    ] = Field(default=True, description="simulate the traces if there is a system")
+    simulator: Literal["auto", "embedded", "astra-sim", "both", "simgrid"] = Field(
+        default="auto",
+        description="the simulator; auto: the embedded one, or ASTRA-sim if --astra-sim names it",
+    )
+    astra_sim: Annotated[str | None, Flag("PATH")] = Field(
+        default=None, description="the ASTRA-sim executable; by default searched on PATH"
+    )
+    timeline: Annotated[str | None, Flag("FILE", is_output=True)] = Field(
+        default=None, description="write a timeline of the simulation for https://ui.perfetto.dev"
+    )
+    sensitivity: Annotated[bool, Flag(is_output=True)] = Field(
+        default=False,
+        description="also report how much each rate of the node and the network matters",
+    )
     model_flops: Annotated[float | None, Flag("N", STEP_GROUP)] = Field(
         default=None, gt=0, description="operations of the model, without recomputation, for MFU"
     )
@@ -227,11 +251,6 @@ class RunConfig(BaseModel):
     )
     samples_per_step: Annotated[float | None, Flag("N", STEP_GROUP)] = Field(
         default=None, gt=0, description="samples of a step, for samples per second"
-    )
-    price_per_hour: Annotated[float | None, Flag("USD", STEP_GROUP)] = Field(
-        default=None,
-        gt=0,
-        description="US dollars for an hour of one device; by default the node's price",
     )
     jobs: Annotated[int, Flag("N", MEASURING_GROUP)] = Field(
         default=1, ge=1, description="number of worker processes"
@@ -249,6 +268,69 @@ class RunConfig(BaseModel):
     memory_limit: Annotated[float | None, Flag("GB", MEASURING_GROUP)] = Field(
         default=None, gt=0, description="memory of one worker in GB; by default no limit"
     )
+
+
+_ORDERED = "stages of a pipeline run their kernels in order, and so do all programs"
+_ROWS = "its `--keep-going` accepts rows with errors"
+EXCLUDED: Mapping[str, Mapping[str, str]] = {
+    "hespas plan": {"split": _ORDERED},
+    "hespas study": {"keep_going": _ROWS},
+    "hespas study pipeline": {"split": _ORDERED, "keep_going": _ROWS},
+    "hespas validate": {"split": _ORDERED, "price_per_hour": "no prices are compared"},
+}
+"""The commands that hand :class:`RunOptions` on: the options that each lacks, with the reason."""
+
+
+def list_run_options(command: str) -> list[str]:
+    """List the options of an estimate that a command has."""
+    return [name for name in RunOptions.model_fields if name not in EXCLUDED[command]]
+
+
+def take_run_options(command: str, values: Mapping[str, Any]) -> tuple[RunOptions, dict[str, Any]]:
+    """Take the options of an estimate from keywords; also returns the other keywords.
+
+    Raises:
+        HespasError: A value is wrong.
+        UsageError: The command lacks the option.
+    """
+    for name, reason in EXCLUDED[command].items():
+        if name in values:
+            raise UsageError(f"{command} has no option '{name}': {reason}")
+    names = list_run_options(command)
+    own = {name: value for name, value in values.items() if name in names}
+    rest = {name: value for name, value in values.items() if name not in names}
+    return validate_config(RunOptions, own, command), rest
+
+
+def list_changed_options(options: BaseModel) -> list[str]:
+    """List the options that have another value than by default."""
+    fields = type(options).model_fields
+    return [
+        n
+        for n, f in fields.items()
+        if getattr(options, n) != f.get_default(call_default_factory=True)
+    ]
+
+
+def list_flag_words(options: BaseModel, names: Collection[str]) -> list[str]:
+    """List the words of the flags that set options, without those that have their default."""
+    words: list[str] = []
+    for name in list_changed_options(options):
+        flag, value = f"--{name.replace('_', '-')}", getattr(options, name)
+        if name not in names:
+            continue
+        if isinstance(value, bool):
+            words.append(flag if value else f"--no-{flag.removeprefix('--')}")
+        elif name == "setting":
+            texts = [
+                f"{key}={str(entry).lower() if isinstance(entry, bool) else entry}"
+                for key, entry in value.items()
+            ]
+            words += [word for text in texts for word in (flag, text)]
+        else:
+            text = format_slowdown_shares(value) if name == "slowdown" else str(value)
+            words += [flag, text]
+    return words
 
 
 def get_flag(option: FieldInfo) -> Flag:

@@ -111,8 +111,10 @@ def pipeline(
     Args:
         folder: The folder of the programs of stages; "" for those of the recipe ``stage``.
         note: Receives notes and progress, one line each.
-        **options: Fields of ``PipelineRequest``, such as ``ranks=4``, ``microbatches=[8, 16]``,
-            ``options={"model": "8b"}``, ``mesh={"data": 2}`` and ``node="H100_80GB"``.
+        **options: Options of each estimate, such as ``estimator="roofline"``, see
+            docs/reference/run-config.md, and fields of ``PipelineRequest``, such as ``ranks=4``,
+            ``microbatches=[8, 16]``, ``options={"model": "8b"}``, ``mesh={"data": 2}`` and
+            ``node="H100_80GB"``.
 
     Returns:
         A row for each schedule and number of microbatches, and the fastest one that fits.
@@ -122,11 +124,14 @@ def pipeline(
     """
     from hespas.workflows.pipelines.pipeline_request import PipelineRequest
     from hespas.workflows.pipelines.pipeline_study import compare_pipelines
+    from hespas.workflows.run_config import list_run_options, take_run_options
 
-    for name in options:
-        if name not in PipelineRequest.__dataclass_fields__:
-            known = [*PipelineRequest.__dataclass_fields__]
+    run, own = take_run_options("hespas study pipeline", options)
+    known = [*PipelineRequest.__dataclass_fields__, *list_run_options("hespas study pipeline")]
+    for name in own:
+        if name not in known:
             raise UsageError(
                 f"a study of pipelines has no option '{name}'", remedy=suggest_nearest(name, known)
             )
-    return compare_pipelines(PipelineRequest(folder=os.fspath(folder), **options), note)
+    request = PipelineRequest(folder=os.fspath(folder), run=run, **own)
+    return compare_pipelines(request, note)

@@ -20,15 +20,17 @@ from hespas.simulators.in_memory_programs import InMemoryPrograms
 from hespas.simulators.simulation_options import SimulationOptions, SimulatorChoice
 from hespas.simulators.simulator_choice import simulate_inputs
 from hespas.support.errors import UsageError
+from hespas.tools.commands.study_pipeline import build_pipeline_parser
+from hespas.tools.model_flags import read_run_options
 from hespas.workflows.estimate_source import lower_exportable_module
 from hespas.workflows.pipelines.stage_estimates import (
     UPDATE,
     StagePart,
-    StageTarget,
     estimate_stage_program,
 )
 from hespas.workflows.planning import layout_worker, pipeline_layouts
 from hespas.workflows.planning.layout_bounds import LayoutBounds
+from hespas.workflows.planning.layout_runs import LayoutRuns
 from hespas.workflows.planning.layout_space import (
     LayoutCandidate,
     LayoutRequest,
@@ -36,6 +38,7 @@ from hespas.workflows.planning.layout_space import (
 )
 from hespas.workflows.planning.pipeline_bounds import PipelineBounds
 from hespas.workflows.planning.step_bounds import CommBounds, ComputeBounds
+from hespas.workflows.run_config import RunConfig, RunOptions
 
 INTERFACE = ProgramInterface(
     ("data", "fsdp", "tensor"),
@@ -48,6 +51,30 @@ REQUEST = LayoutRequest(
 
 def list_layouts(request: LayoutRequest, ranks: int = 2):
     return pipeline_layouts.list_pipeline_candidates(request, INTERFACE, ranks)
+
+
+def test_the_command_that_studies_a_pipeline_has_the_options_of_the_plan() -> None:
+    layout = LayoutCandidate(
+        {"pipeline": 2}, {"schedule": "1f1b", "stages_per_rank": "1", "accumulate": "2"}
+    )
+    options = RunOptions(
+        overlap="none",
+        slowdown={"all_reduce": 0.5, "other": 0.1},
+        setting={"quantise": True, "job-devices": 8},
+    )
+    for form, flag in (("fused", []), ("scheduled", ["--overlap", "none"])):
+        words = pipeline_layouts.list_study_words(
+            LayoutRuns("H100_80GB", None, options), layout, form
+        )
+        flags = words[words.index("H100_80GB") + 1 :]
+        assert flags == [
+            *(["--form", form] if form != "fused" else []), *flag,
+            "--setting", "quantise=true", "--setting", "job-devices=8",
+            "--slowdown", "all_reduce=0.5,other=0.1",
+        ]  # fmt: skip
+        command_line = build_pipeline_parser().parse_args(words[3:])
+        read = read_run_options(command_line, "hespas study pipeline")
+        assert read.slowdown == options.slowdown
 
 
 def test_every_pipeline_does_the_same_step() -> None:
@@ -128,7 +155,7 @@ def test_no_bound_of_a_stage_is_above_its_estimate(
     )  # fmt: skip
     path = tmp_path / "stage.mlir"
     path.write_text(str(lower_exportable_module(program, "cuda")))
-    estimate = estimate_stage_program(str(path), StageTarget("H100_80GB", form="fuse"))
+    estimate = estimate_stage_program(str(path), RunConfig(node="H100_80GB", form="fuse"))
     simulated = simulate_inputs(
         InMemoryPrograms(estimate.trace).place_on_system(system), SimulatorChoice("embedded")
     )

@@ -32,6 +32,7 @@ from hespas.workflows.planning.plan_result import (
 )
 from hespas.workflows.planning.plan_search import MAX_FAILURES, LayoutSearch, PlanOptions
 from hespas.workflows.planning.step_bounds import StepBound
+from hespas.workflows.run_config import RunOptions
 
 REQUEST = LayoutRequest("llama", "H100_80GB", 8, 16)
 NODE = configs.load_node("H100_80GB")
@@ -306,3 +307,13 @@ def test_the_keys_of_maxtext_name_attention_and_products() -> None:
     assert "quantization=fp8_full" in static
     assert "act_quantization_calibration_method=fixed,-224,224" in static
     assert list_keys(products="fp8") == []  # MaxText has no scales from the values themselves
+
+
+def test_options_of_estimates_are_checked_before_anything_is_searched() -> None:
+    for options, error in (
+        (PlanOptions(run=RunOptions(overlap="none"), compile_count=0), "no use for --compile 0"),
+        (PlanOptions(run=RunOptions(setting={"job-device": 8})), "has no setting 'job-device'"),
+        (PlanOptions(run=RunOptions(curves="A99")), "no measured collectives"),
+    ):
+        with pytest.raises(HespasError, match=error):
+            plan_search.plan_layouts(REQUEST, options, lambda text: None)

@@ -235,27 +235,50 @@ def test_a_cost_field_without_a_rule(tree: ThrowAwayTree) -> None:
 
 @pytest.mark.slow
 def test_an_option(tree: ThrowAwayTree, tmp_path: Path) -> None:
-    """One that every way to an estimate accepts, and that nothing uses."""
-    option = '    spare: Annotated[int, Flag("N")] = Field(default=3, description="spare devices")'
-    tree.insert("workflows/run_config.py", option, before="    memory: Annotated[bool")
+    """An option of all estimates, used by one estimator, works in every command."""
+    option = """    launch_ns: float = Field(
+        default=0.0, ge=0, description="time between kernels, in nanoseconds"
+    )"""
+    tree.insert("workflows/run_config.py", option, before="    keep_going: bool")
     program = """
 import sys
 from pathlib import Path
 sys.path.insert(0, "test/laws")
+import pytest
 import test_options
-cases = [case for case in test_options.list_cases() if case.option == "spare"]
-assert [case.title for case in cases] == ["spare=128"]
-test_options.list_cases = lambda: cases
+from support import option_cases
+cases = [case for case in option_cases.list_cases() if case.option == "launch_ns"]
+assert [case.title for case in cases] == ["launch_ns=100000000000.0"]
+test_options.list_cases = option_cases.list_cases = lambda: cases
 test_options.NO_EFFECT = {}
 test_options.test_ways_to_an_estimate_agree(Path(sys.argv[1]))
 try:
     test_options.test_options_have_an_effect(Path(sys.argv[1]))
 except AssertionError:
     print("without effect")
+sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "--no-summary", *sys.argv[2:]]))
 """
-    assert tree.run_python(program, str(tmp_path)) == "without effect\n"
+    hand_overs = "test/laws/test_option_hand_overs.py"
+    words = (str(tmp_path), hand_overs, "-k", "all_options")
+    assert tree.run_python(program, *words).startswith("without effect\n")
+    estimator = "estimators/calibrated/calibrated_estimator.py"
+    field = '    launch_ns: float = setting(0.0, "time between kernels, in nanoseconds")'
+    tree.insert(estimator, field, before="    job_devices: int = setting(")
+    time = "timed.time_s + 1e-9 * self.config.launch_ns"
+    use = f"        timed = replace(timed, time_s={time})"
+    tree.insert(estimator, use, before="        self.tag_counts.update(timed.tags)")
+    settings = '{**config.setting, **({"launch-ns": config.launch_ns} if config.launch_ns else {})}'
+    tree.replace(
+        "workflows/run_plan.py",
+        "config.node, config.setting, collect",
+        f"config.node, {settings}, collect",
+    )
+    assert not tree.run_python(program, *words).startswith("without effect")
+    assert len(tree.changed) == 3
     for page in ("docs/reference/run-config.md", "docs/reference/cli.md"):
-        assert "--spare" in tree.generate(page)
+        assert "--launch-ns" in tree.generate(page)
+    commands = tree.generate("docs/reference/run-config.md").partition("| command |")[2]
+    assert commands.count("`launch_ns`") == 4
     check_changes(tree, "An option of an estimate")
 
 

@@ -30,7 +30,8 @@ from hespas.estimators.power_limit import KernelEnergy, compute_power_slowdown
 from hespas.estimators.product_shapes import MatrixProduct
 from hespas.support.order_statistics import compute_expected_maximum, compute_maximum_quantile
 from hespas.workflows.calibration import board_comparisons
-from hespas.workflows.pipelines.stage_estimates import StageTarget
+from hespas.workflows.pipelines.stage_estimates import add_job_devices
+from hespas.workflows.run_config import RunConfig
 
 POWER = BoardPower(100.0, 1e-12, 4e-11, 1.33, 700.0, 700.0)
 B200 = DeviceConstants.from_node(configs.load_node("B200_180GB"))
@@ -232,12 +233,13 @@ def test_the_devices_are_those_of_the_program_unless_they_are_set():
 
 
 def test_the_ranks_of_a_pipeline_wait_for_each_other():
-    target = StageTarget("H100_80GB")
-    assert target.with_job_devices(32).settings == {"job_devices": 32}
+    config = RunConfig(node="H100_80GB")
+    assert add_job_devices(config, 32).setting == {"job_devices": 32}
     for stated, devices in ((1, 1), ("64", 64), (0, 32)):
-        settings = replace(target, settings={"job-devices": stated}).with_job_devices(32).settings
-        assert settings == {"job_devices": devices}
-    assert StageTarget("H100_80GB", "roofline").with_job_devices(32).settings == {}
+        stating = RunConfig(node="H100_80GB", setting={"job-devices": stated})
+        assert add_job_devices(stating, 32).setting == {"job_devices": devices}
+    roofline = RunConfig(node="H100_80GB", estimator="roofline")
+    assert add_job_devices(roofline, 32).setting == {}
 
 
 def test_the_factor_follows_from_the_deviation():

@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from hespas import configs
 from hespas.support.errors import HespasError, UsageError
 from hespas.tools import hespas
 from hespas.workflows.serving.request_loop import ServedRequest
@@ -103,6 +104,10 @@ def test_from_recipes_to_loads(places, tmp_path, capsys):
     # The cache has what the weights and activations of the tiny model leave, 256 bytes a token:
     # 2 layers, keys and values, 2 heads of 16, 2 bytes.
     assert data["loads"][0]["cache_tokens"] == pytest.approx(0.9 * 80e9 / 256, rel=1e-3)
+    price = configs.load_node("H100_80GB").price_per_hour
+    assert hespas.main([*command, "--json", "--price-per-hour", str(10 * price)]) == 0
+    dear = json.loads(capsys.readouterr().out)["loads"][0]["usd_per_million_tokens"]
+    assert dear == pytest.approx(10 * data["loads"][0]["usd_per_million_tokens"])
 
 
 @pytest.mark.slow

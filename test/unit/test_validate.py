@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hespas.support.errors import HespasError
 from hespas.tools import hespas
 from hespas.tools.console_scripts import run_tool_main
+from hespas.workflows.run_config import RunOptions
 from hespas.workflows.validation import measured_cells as c
 from hespas.workflows.validation.prediction_scores import (
     StepPrediction,
@@ -18,7 +19,6 @@ from hespas.workflows.validation.prediction_scores import (
     score_predictions,
 )
 from hespas.workflows.validation.step_predictions import (
-    PredictionFlow,
     ValidationRequest,
     scale_by_bandwidth,
 )
@@ -195,9 +195,12 @@ def test_options_for_xla_need_programs_that_xla_compiles(tmp_path, capsys):
         assert "--start default compiles them" in capsys.readouterr().err
 
 
-def test_options_for_xla_are_not_those_of_a_baseline():
-    request = ValidationRequest("m.csv", ["."], starts=("default",), overlap="none")
-    (flow,) = request.flows
-    assert request.select_compile_options(flow)["overlap"] == "none"
-    assert request.select_compile_options(PredictionFlow("roofline", "default")) == {}
-    assert request.select_compile_options(PredictionFlow("calibrated", "optimised")) == {}
+def test_options_are_those_of_the_flows_that_have_a_use_for_them():
+    options = RunOptions(
+        overlap="none", slowdown=0.5, setting={"attention": "cudnn"}, keep_going=True
+    )
+    request = ValidationRequest("m.csv", ["."], options, starts=("default", "optimised"))
+    compiled, optimised = request.flows
+    assert compiled.options == options
+    assert optimised.options == options.model_copy(update={"overlap": None})
+    assert request.baseline.options == RunOptions(estimator="roofline", keep_going=True)

@@ -15,6 +15,7 @@ from hespas.passes.pipeline import parse_options
 from hespas.support.errors import HespasError
 from hespas.tools import hespas
 from hespas.tools.console_scripts import run_tool_main
+from hespas.workflows.run_config import RunOptions
 from hespas.workflows.validation import case_models, case_report, case_runner, case_systems
 from hespas.workflows.validation.case_flags import read_combine_flags
 from hespas.workflows.validation.case_models import FAMILIES
@@ -869,7 +870,7 @@ def test_a_defect_in_the_plan_of_a_row_does_not_end_the_run(monkeypatch, tmp_pat
 
 @pytest.mark.parametrize(("overlap", "word"), [(None, "keep"), ("xla", "keep"), ("none", "remove")])
 def test_programs_of_cases_have_the_overlap_that_is_asked_for(overlap, word):
-    outcome = case_runner._plan_case(make_case(), CaseOptions(overlap=overlap))
+    outcome = case_runner._plan_case(make_case(), CaseOptions(run=RunOptions(overlap=overlap)))
     assert outcome.program is not None
     pass_options = parse_options(outcome.program.format_pass_options())
     assert pass_options["async-collectives"] == word

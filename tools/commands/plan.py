@@ -26,8 +26,13 @@ continues it.
 """
 
 
+COMMAND = "hespas plan"
+
+
 def build_parser() -> CommandParser:
-    parser = CommandParser("hespas plan", DESCRIPTION)
+    from hespas.tools.model_flags import add_run_option_flags
+
+    parser = CommandParser(COMMAND, DESCRIPTION)
     add = parser.add_argument
     add("program", help="a recipe, module:function or FILE.py[:function], as of hespas export")
     add("--node", required=True, help="node preset")
@@ -65,7 +70,6 @@ def build_parser() -> CommandParser:
         help="values to try of an option of the program; default: five policies of remat, every "
         "split of the batch, layers in a loop, the node's fused attention",
     )  # fmt: skip
-    add("--estimator", default="calibrated", help="the estimator of the regions")
     add(
         "--top", type=parse_count, default=3, metavar="N",
         help="how many of the best layouts to find for certain before XLA compiles; default: 3",
@@ -87,6 +91,7 @@ def build_parser() -> CommandParser:
     add("--csv", metavar="FILE", help="write all layouts as a table")
     add("--page", metavar="FILE", help="write an HTML page: the front, the winner, all layouts")
     add_json_flag(parser)
+    add_run_option_flags(parser, COMMAND)
     return parser
 
 
@@ -147,12 +152,13 @@ def _read_request(command_line: Any) -> LayoutRequest:
 
 def _read_options(command_line: Any) -> PlanOptions:
     from hespas.estimators.measure import host
+    from hespas.tools.model_flags import read_run_options
     from hespas.workflows.planning.plan_search import DEFAULT_COMPILE_MINUTES, PlanOptions
 
     minutes = command_line.compile_minutes
     return PlanOptions(
         systems=command_line.system or (),
-        estimator=command_line.estimator,
+        run=read_run_options(command_line, COMMAND),
         top=command_line.top,
         compile_count=command_line.compile,
         compile_minutes=DEFAULT_COMPILE_MINUTES if minutes is None else minutes,

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from hespas.support.errors import HespasError, UsageError
 from hespas.tools.commands.command_parser import CommandParser
 from hespas.tools.commands.shared_flags import add_json_flag, add_reading_flags
 
 if TYPE_CHECKING:
-    from hespas.workflows.run_config import RunConfig
     from hespas.workflows.run_plan import RunPlan
 
 DESCRIPTION = """\
@@ -66,10 +63,11 @@ def build_plan_from_flags(path: str | None, flags: dict[str, Any]) -> RunPlan:
         UsageError: A flag has a wrong value.
     """
     from hespas.tools import published
+    from hespas.tools.model_flags import validate_flags
     from hespas.tools.terminal import print_to_stderr
     from hespas.workflows import run_config, run_plan
 
-    flag_config = _validate_flags(flags)
+    flag_config = validate_flags(run_config.RunConfig, flags)
     values = run_config.load_json_object(path) if path else {}
     published_run = published.build_published_run(values, path, flag_config) if path else None
     if published_run is not None:
@@ -79,17 +77,3 @@ def build_plan_from_flags(path: str | None, flags: dict[str, Any]) -> RunPlan:
         return plan
     config = run_plan.merge_run_config(values, flags, path or "hespas run")
     return run_plan.build_run_plan(config, path or "")
-
-
-def _validate_flags(flags: dict[str, Any]) -> RunConfig:
-    """Check the flags without the file, so that a wrong flag is reported as a usage error."""
-    from hespas.configs.validation import validate_config
-    from hespas.workflows.run_config import RunConfig
-
-    try:
-        return validate_config(RunConfig, flags, "")
-    except HespasError as error:
-        message = re.sub(
-            r"^'(\w+)'", lambda key: f"--{key[1].replace('_', '-')}", error.message
-        )  # the model names the key of a file
-        raise UsageError(message, remedy=error.remedy) from None

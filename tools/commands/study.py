@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hespas.workflows.studies.study_output import StudyOutput
     from hespas.workflows.studies.study_runner import StudyOptions
 
+COMMAND = "hespas study"
 STUDIES = {
     "operators": "one matrix product after another, by every estimator of an accelerator",
     "gemm": "one matrix product over more and more devices, divided in five ways",
@@ -140,6 +141,7 @@ def _run_operator_study(options: argparse.Namespace) -> StudyOutput:
 
 
 def _build_program_parser(study: Study) -> CommandParser:
+    from hespas.tools.model_flags import add_run_option_flags
     from hespas.workflows.studies.program_forms import FORMS
 
     parser = CommandParser(f"hespas study {study.name}", study.description)
@@ -159,21 +161,13 @@ def _build_program_parser(study: Study) -> CommandParser:
         "--form", choices=FORMS, default="optimised",
         help="; ".join(f"{name}: {text}" for name, text in FORMS.items()),
     )  # fmt: skip
-    add("--estimator", default="calibrated", help="the estimator of the regions")
-    add(
-        "--split", choices=("linear", "individual", "individual-merge"),
-        help="how to divide compute into regions; default: what suits the estimator",
-    )  # fmt: skip
     add(
         "--set", action="append", default=[], metavar="KEY=VALUE",
         help="another option of the recipe, as of hespas export; may be repeated",
     )  # fmt: skip
-    add(
-        "--xla-optimize", default="", metavar="OPTIONS",
-        help="more options of that pass, for optimised and scheduled",
-    )  # fmt: skip
     _add_output_flags(parser)
     add_program_study_flags(parser, "results of cells")
+    add_run_option_flags(parser, COMMAND)
     return parser
 
 
@@ -206,16 +200,15 @@ def _parse_program_options(
     changes = parse_key_values(options.set, "--set")
 
     from hespas.estimators.measure import host
+    from hespas.tools.model_flags import read_run_options
     from hespas.workflows.studies import study_output, study_runner
 
     study_options = study_runner.StudyOptions(
         nodes=list(dict.fromkeys(options.node or study.nodes)),
         systems=options.system or (),
         form=options.form,
-        estimator=options.estimator,
-        split=options.split,
+        run=read_run_options(options, COMMAND),
         changes=changes,
-        xla_options=options.xla_optimize,
         jobs=options.jobs or host.count_usable_cores(),
         work_dir=options.work_dir,
         cache=options.cache,

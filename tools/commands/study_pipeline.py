@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     from hespas.workflows.studies.study_output import StudyOutput
 
 
+COMMAND = "hespas study pipeline"
+
+
 def build_pipeline_parser() -> CommandParser:
     """Build the parser of the study of pipelines, without the flags of its output."""
+    from hespas.tools.model_flags import add_run_option_flags
     from hespas.workflows.pipelines import pipeline_request, pipeline_study, schedules
     from hespas.workflows.studies.program_forms import FORMS
 
@@ -71,12 +75,8 @@ def build_pipeline_parser() -> CommandParser:
         help=f"form of the programs, default: {defaults.form}; "
         + "; ".join(f"{name}: {text}" for name, text in FORMS.items()),
     )  # fmt: skip
-    add("--estimator", default=defaults.estimator, help="the estimator of the regions")
-    add(
-        "--xla-optimize", default="", metavar="OPTIONS",
-        help="more options of that pass, for optimised and scheduled",
-    )  # fmt: skip
     add_program_study_flags(parser, "results of pipelines")
+    add_run_option_flags(parser, COMMAND)
     return parser
 
 
@@ -93,6 +93,7 @@ def run_pipeline_study(options: argparse.Namespace) -> StudyOutput:
 
 def _parse_request(options: argparse.Namespace) -> PipelineRequest:
     from hespas.estimators.measure import host
+    from hespas.tools.model_flags import read_run_options
     from hespas.workflows.pipelines.pipeline_request import PipelineRequest
     from hespas.workflows.studies.study_definition import parse_positive_count
     from hespas.workflows.studies.study_output import parse_value_list
@@ -117,8 +118,7 @@ def _parse_request(options: argparse.Namespace) -> PipelineRequest:
         global_batch=options.global_batch,
         systems=options.system or (),
         form=options.form,
-        estimator=options.estimator,
-        xla_options=options.xla_optimize,
+        run=read_run_options(options, COMMAND),
         straggler=options.straggler,
         jobs=options.jobs or host.count_usable_cores(),
         work_dir=options.work_dir,

@@ -15,7 +15,11 @@ from hespas.tools.commands.shared_flags import (
     add_json_flag,
     add_reading_flags,
 )
-from hespas.tools.commands.validate_cases import check_flags_of_table, validate_cases
+from hespas.tools.commands.validate_cases import (
+    COMMAND,
+    check_flags_of_table,
+    validate_cases,
+)
 
 if TYPE_CHECKING:
     from hespas.support.text_tables import TextTable
@@ -52,7 +56,9 @@ _STARTS_BY_WORD = {
 
 
 def build_parser() -> CommandParser:
-    parser = CommandParser("hespas validate", DESCRIPTION)
+    from hespas.tools.model_flags import add_run_option_flags
+
+    parser = CommandParser(COMMAND, DESCRIPTION)
     add = parser.add_argument
     add("cells", metavar="CSV", help="table of measured step times")
     add(
@@ -60,21 +66,10 @@ def build_parser() -> CommandParser:
         help="folder with the programs of a table of program files, searched recursively; may be "
         "repeated",
     )  # fmt: skip
-    add("--estimator", default="calibrated", help="estimator to validate (default calibrated)")
     add(
         "--start", choices=("default", "optimised", "unoptimised", "both", "all"),
         help="estimate programs as hespas run does by default, programs optimised by XLA, "
         "unoptimised programs after --fuse, the last two, or all (default)",
-    )  # fmt: skip
-    add(
-        "--overlap", choices=("xla", "none"),
-        help="as in hespas run, for programs that XLA compiles: the start default, or training "
-        "cases in the form scheduled. With xla (default), collectives run alongside compute as XLA "
-        "plans them; with none, they are serial",
-    )  # fmt: skip
-    add(
-        "--xla-optimize", metavar="OPTIONS",
-        help="more options of that pass, for the same programs, as in hespas run",
     )  # fmt: skip
     add(
         "--at-least",
@@ -105,6 +100,7 @@ def build_parser() -> CommandParser:
     add_json_flag(parser)
     add_reading_flags(parser)
     _add_case_flags(parser)
+    add_run_option_flags(parser, COMMAND)
     return parser
 
 
@@ -142,6 +138,7 @@ def main(argv: Sequence[str]) -> int:
 
     from hespas.support import text_tables
     from hespas.support.output_file import check_writable_file, write_atomically
+    from hespas.tools.model_flags import read_run_options
     from hespas.tools.terminal import print_to_stderr, show_progress
     from hespas.workflows.plot_files import check_plot_file
     from hespas.workflows.validation import prediction_plot
@@ -159,12 +156,10 @@ def main(argv: Sequence[str]) -> int:
     request = ValidationRequest(
         options.cells,
         options.programs,
-        options.estimator,
+        read_run_options(options, COMMAND),
         _STARTS_BY_WORD.get(options.start or "all", (options.start,)),
         options.baselines,
         options.at_least,
-        options.xla_optimize,
-        options.overlap,
     )
     with show_progress() as progress:
         result = validate_estimator(request, note=print_to_stderr, progress=progress)

@@ -10,6 +10,7 @@ from typing import Any
 from hespas.support.errors import UsageError
 from hespas.tools.commands.shared_flags import parse_key_values
 
+COMMAND = "hespas validate"
 CASE_FLAGS = (
     "rows", "form", "set", "all_layers", "work_dir", "cache", "jobs", "csv", "page",
 )  # fmt: skip
@@ -31,21 +32,12 @@ def check_flags_of_table(options: argparse.Namespace, *, is_case_table: bool) ->
         )
 
 
-def check_compile_flags(options: argparse.Namespace, form: str) -> None:
-    """Raise UsageError for options of a compilation that has no use for them."""
-    if options.xla_optimize and form == "fused":
-        raise UsageError("--xla-optimize has no use for --form fused")
-    if options.overlap and form != "scheduled":
-        raise UsageError(
-            f"--overlap has no use for --form {form}", remedy="it needs --form scheduled"
-        )
-
-
 def validate_cases(options: argparse.Namespace) -> int:
     """Predict the rows of a table of training cases, and print their errors; the exit code."""
     from hespas.estimators.measure import host
     from hespas.support import text_tables
     from hespas.support.output_file import check_writable_file, write_atomically
+    from hespas.tools.model_flags import read_run_options
     from hespas.tools.report.table_page import render_table_page
     from hespas.tools.terminal import print_to_stderr
     from hespas.workflows.plot_files import check_plot_file
@@ -59,18 +51,16 @@ def validate_cases(options: argparse.Namespace) -> int:
         check_writable_file(path)
     ids = [name.strip() for text in options.rows for name in text.split(",") if name.strip()]
     cases = training_cases.select_cases(training_cases.read_training_cases(options.cells), ids)
-    check_compile_flags(options, options.form or FORMS[0])
     case_options = CaseOptions(
         form=options.form or FORMS[0],
-        estimator=options.estimator,
+        run=read_run_options(options, COMMAND),
         changes=parse_key_values(options.set, "--set"),
-        xla_options=options.xla_optimize or "",
-        overlap=options.overlap,
         all_layers=options.all_layers,
         jobs=options.jobs or host.count_usable_cores(),
         work_dir=options.work_dir,
         cache=options.cache,
     )
+    estimator = case_options.run.estimator
     outcomes = case_runner.predict_cases(cases, case_options, print_to_stderr)
     tables = case_report.build_case_tables(outcomes, options.at_least)
     if options.csv:
@@ -84,16 +74,16 @@ def validate_cases(options: argparse.Namespace) -> int:
         write_atomically(options.page, render_table_page(name, subtitle, tables))
     predictions = [o.prediction for o in outcomes if o.prediction is not None]
     if options.plot and predictions:
-        draw_predictions(options.plot, {f"{options.estimator}, {case_options.form}": predictions})
+        draw_predictions(options.plot, {f"{estimator}, {case_options.form}": predictions})
     if options.json:
         data = case_report.build_case_json(outcomes, case_options, options.at_least)
         print(json.dumps(data, indent=1))
     else:
         text_tables.print_tables(tables)
-    return _check_result(outcomes, options)
+    return _check_result(outcomes, estimator, options)
 
 
-def _check_result(outcomes: Any, options: argparse.Namespace) -> int:
+def _check_result(outcomes: Any, estimator: str, options: argparse.Namespace) -> int:
     from hespas.tools.commands.validate import check_error_limits
     from hespas.tools.terminal import print_to_stderr
     from hespas.workflows.validation.prediction_scores import score_predictions
@@ -103,4 +93,4 @@ def _check_result(outcomes: Any, options: argparse.Namespace) -> int:
         print_to_stderr("error: no row can be predicted")
         return 1
     score = score_predictions(predictions, at_least_s=options.at_least)
-    return check_error_limits({options.estimator: score}, options.max_mape, options.max_bias)
+    return check_error_limits({estimator: score}, options.max_mape, options.max_bias)

@@ -7,11 +7,12 @@ the system.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from hespas import configs
+from hespas.configs.node_spec import NodeSpec
 from hespas.estimators import registry
 from hespas.estimators.measure.measurement_cache import MeasurementCache, compute_cache_key
 from hespas.support.errors import HespasError
@@ -23,18 +24,21 @@ from hespas.workflows.pipelines.pipeline_estimate import (
 from hespas.workflows.pipelines.pipeline_figures import Figures, collect_pipeline_figures
 from hespas.workflows.pipelines.schedules import PipelineSchedule
 from hespas.workflows.pipelines.stage_estimates import (
+    SPLIT,
     UPDATE,
     StageFiles,
     StageProgramEstimate,
-    StageTarget,
+    add_job_devices,
     estimate_stages,
     list_task_kinds,
 )
+from hespas.workflows.run_config import RunConfig
 from hespas.workflows.sweep.sweep_jobs import (
     collect_environment,
     compute_node_digest,
     compute_program_digest,
     compute_system_digest,
+    describe_options,
 )
 
 RESULT = "pipeline"  # the kind of cache keys
@@ -68,13 +72,13 @@ class PipelineCellEstimator:
     """Estimates pipelines on one type of device.
 
     Attributes:
-        target: What the programs are estimated for.
+        config: The run that estimates each program of a stage, without the program.
         cache: The file that keeps results; "" for the default one, "none" for none.
         note: Receives notes, one line each.
         computed: The number of results that were not in the cache.
     """
 
-    target: StageTarget
+    config: RunConfig
     cache: str
     note: Callable[[str], None]
     computed: int = 0
@@ -92,7 +96,7 @@ class PipelineCellEstimator:
 
     def _recall_cell(self, cell: PipelineCell, cache: MeasurementCache) -> Figures | HespasError:
         """Return the figures of a pipeline from the cache, or estimate them."""
-        estimator = registry.load_estimator_class(self.target.estimator)
+        estimator = registry.load_estimator_class(self.config.estimator)
         try:
             key = "" if estimator.measures else self._compute_key(cell, estimator.version)
             figures = cache.find_outcome(key) if key else None
@@ -111,19 +115,24 @@ class PipelineCellEstimator:
         return figures
 
     def _compute_key(self, cell: PipelineCell, version: str) -> str:
-        target, schedule = self.target, cell.schedule
+        schedule = cell.schedule
         content = {
             "schedule": [schedule.name, *map(list, schedule.tasks)],
             "programs": [
                 {part: self._digest_program(path) for part, path in files.items()}
                 for files in cell.select_files()
             ],
-            "node": compute_node_digest(configs.load_node(target.node)),
+            "node": compute_node_digest(self._node),
             "system": compute_system_digest(configs.load_system(cell.system)),
-            "target": [target.estimator, target.form, dict(target.settings)],
+            **describe_options(self.config.model_copy(update={"split": SPLIT})),
             "straggler": cell.straggler,
         }
         return compute_cache_key(RESULT, version, content, collect_environment())
+
+    @property
+    def _node(self) -> NodeSpec:
+        node = configs.load_node(self.config.node or configs.DEFAULT_NODE)
+        return replace(node, price_per_hour=self.config.price_per_hour or node.price_per_hour)
 
     def _digest_program(self, path: str) -> str:
         if path not in self._digests:
@@ -131,14 +140,13 @@ class PipelineCellEstimator:
         return self._digests[path]
 
     def _estimate_cell(self, cell: PipelineCell) -> dict[str, Any]:
-        network = choose_pipeline_network(cell.system, self.target)
+        network = choose_pipeline_network(cell.system, self.config)
         devices = network.system.device_count
-        target = self.target.with_job_devices(devices)
+        config = add_job_devices(self.config, devices)
         known = self._programs.setdefault(devices, {})
-        stages = estimate_stages(cell.select_files(), target, self.note, known)
+        stages = estimate_stages(cell.select_files(), config, self.note, known)
         estimate = estimate_pipeline(cell.schedule, stages, network)
-        node = configs.load_node(self.target.node)
-        figures = collect_pipeline_figures(estimate, stages, node)
+        figures = collect_pipeline_figures(estimate, stages, self._node)
         if cell.straggler is not None:
             straggler = find_worst_straggler(cell.schedule, stages, network, cell.straggler)
             figures |= {

@@ -31,7 +31,6 @@ from hespas.workflows.pipelines.schedules import (
 from hespas.workflows.pipelines.stage_estimates import (
     UPDATE,
     StageEstimate,
-    StageTarget,
     make_stage_traces,
 )
 from hespas.workflows.run_config import RunConfig
@@ -130,9 +129,9 @@ class PipelineEstimate:
         return max(known) if len(known) == len(self.ranks) else None
 
 
-def choose_pipeline_network(system: str, target: StageTarget) -> PipelineNetwork:
-    """Choose how a system is simulated: as ``hespas run`` does for the node; raises HespasError."""
-    config = RunConfig(node=target.node, estimator=target.estimator, system=system)
+def choose_pipeline_network(system: str, config: RunConfig) -> PipelineNetwork:
+    """Choose how a system is simulated: as ``hespas run`` does; raises HespasError."""
+    config = config.model_copy(update={"system": system})
     choice = select_network_settings(config).build_simulator_choice()
     simulator_choice.check_simulator(choice)
     return PipelineNetwork(configs.load_system(system), choice)

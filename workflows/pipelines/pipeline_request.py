@@ -19,6 +19,7 @@ from hespas.workflows.pipelines.schedules import (
 from hespas.workflows.pipelines.stage_estimates import find_stage_files
 from hespas.workflows.pipelines.stage_program_files import StagePrograms
 from hespas.workflows.pipelines.stage_workloads import place_on_rank, plan_stage_workloads
+from hespas.workflows.run_config import RunOptions
 from hespas.workflows.studies import program_forms, study_programs
 from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.studies.study_programs import StudyProgram
@@ -44,8 +45,7 @@ class PipelineRequest:
             microbatch has the sequences of the option ``batch``.
         systems: System presets, patterns or folders to choose from; empty for the node's presets.
         form: One of ``program_forms.FORMS``.
-        estimator: The name of the estimator.
-        xla_options: More options of the pass xla-optimize.
+        run: The options of each estimate.
         straggler: How many times as long the compute of one slow rank takes; None for no slow rank.
         jobs: The number of worker processes that make programs.
         work_dir: The folder that keeps programs; "" for the default one.
@@ -63,8 +63,7 @@ class PipelineRequest:
     global_batch: int | None = None
     systems: Sequence[str] = ()
     form: str = "fused"
-    estimator: str = "calibrated"
-    xla_options: str = ""
+    run: RunOptions = field(default_factory=RunOptions)
     straggler: float | None = None
     jobs: int = 1
     work_dir: str = ""
@@ -212,13 +211,10 @@ def make_study_stages(
     target = program_forms.choose_xla_target(request.form, request.node)
     per_host = configs.load_system(system).npus_count[0]
     platform = study_programs.PLATFORMS[program_forms.find_compiler(request.node)]
-    if request.xla_options and not target:
-        raise UsageError(f"--xla-optimize has no use for --form {request.form}")
+    compile_options = program_forms.format_compile_options(request.run) if target else ""
     return [
         {
-            part: StudyProgram(
-                workload, request.form, target, per_host, request.xla_options, platform
-            )
+            part: StudyProgram(workload, request.form, target, per_host, compile_options, platform)
             for part, workload in stage.items()
         }
         for stage in plan_stage_workloads(model, schedule)

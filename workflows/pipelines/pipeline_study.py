@@ -10,7 +10,6 @@ from typing import Any
 
 from hespas import configs
 from hespas.configs.node_spec import NodeSpec
-from hespas.estimators import registry
 from hespas.support.errors import HespasError
 from hespas.support.html_tables import PrintedTables
 from hespas.support.text_tables import TextTable, format_count, format_scaled, format_seconds
@@ -27,9 +26,7 @@ from hespas.workflows.pipelines.pipeline_tables import (
     tabulate_ranks,
     tabulate_reasons,
 )
-from hespas.workflows.pipelines.stage_estimates import StageTarget
 from hespas.workflows.pipelines.stage_program_files import make_stage_files
-from hespas.workflows.program_form import AS_IS, FUSE
 from hespas.workflows.studies import program_forms, study_programs
 from hespas.workflows.studies.study_output import StudyOutput
 
@@ -113,7 +110,7 @@ class PipelineStudy(PrintedTables):
             "system": self.system,
             "form": self.request.form,
             "program": self.request.folder or None,
-            "estimator": self.request.estimator,
+            "estimator": self.request.run.estimator,
         }
         names = [name for row in self.rows for name in row.figures if name not in DETAILS]
         return [
@@ -156,15 +153,12 @@ def compare_pipelines(request: PipelineRequest, note: Callable[[str], None]) -> 
     """
     start = time.monotonic()
     node = configs.load_node(request.node)
-    registry.load_estimator_class(request.estimator)
     system = request.choose_system()
+    program_forms.check_run_options(request.run, request.form, request.node, system)
     planned = plan_pipelines(request, system)
     made_count = _make_programs(planned, request, system, note)
-    estimator = PipelineCellEstimator(
-        StageTarget(request.node, request.estimator, FUSE if request.form == "fused" else AS_IS),
-        request.cache,
-        note,
-    )
+    config = program_forms.make_run_config(request.run, request.form, node=request.node)
+    estimator = PipelineCellEstimator(config, request.cache, note)
     cells = {i: one.cell for i, one in enumerate(planned) if one.cell is not None}
     for i, figures in zip(cells, estimator.estimate_cells([*cells.values()]), strict=True):
         _record_figures(planned[i].row, figures, node)

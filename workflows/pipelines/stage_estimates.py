@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -41,6 +41,7 @@ from hespas.workflows.run_plan import build_run_plan
 StagePart = TaskKind | Literal["update"]
 UPDATE: StagePart = "update"
 TASK_KINDS: Sequence[TaskKind] = (FORWARD, BACKWARD, INPUT_GRADIENT, WEIGHT_GRADIENT)
+SPLIT = "linear"  # the kernels of a task run one after the other
 PARTS: Sequence[StagePart] = (*TASK_KINDS, UPDATE)
 StageFiles = Mapping[StagePart, str]
 """The files of the programs of a stage."""
@@ -103,38 +104,21 @@ class StageEstimate:
         return self.programs[part]
 
 
-@dataclass(frozen=True)
-class StageTarget:
-    """What stage programs are estimated for.
+def add_job_devices(config: RunConfig, devices: int) -> RunConfig:
+    """Return the run for a job of several ranks, whose programs have fewer devices.
 
-    Attributes:
-        node: The node.
-        estimator: The name of the estimator.
-        form: The form of the programs, as of ``hespas run``; None for its default.
-        settings: Settings of the estimator.
+    A setting that is there stays, unless it is 0.
     """
-
-    node: str
-    estimator: str = "calibrated"
-    form: Literal["xla", "fuse", "as-is"] | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-    def with_job_devices(self, devices: int) -> StageTarget:
-        """Return the target for a job of several ranks, whose programs have fewer devices.
-
-        A setting that is there stays, unless it is 0.
-        """
-        if not has_setting(self.estimator, JOB_DEVICES):
-            return self
-        settings = convert_settings(self.estimator, self.settings)
-        return replace(
-            self, settings={**settings, JOB_DEVICES: settings.get(JOB_DEVICES) or devices}
-        )
+    if not has_setting(config.estimator, JOB_DEVICES):
+        return config
+    settings = convert_settings(config.estimator, config.setting)
+    setting = {**settings, JOB_DEVICES: settings.get(JOB_DEVICES) or devices}
+    return config.model_copy(update={"setting": setting})
 
 
 def estimate_stages(
     stages: Sequence[StageFiles],
-    target: StageTarget,
+    config: RunConfig,
     note: Callable[[str], None],
     known: dict[str, StageProgramEstimate] | None = None,
 ) -> list[StageEstimate]:
@@ -142,9 +126,9 @@ def estimate_stages(
 
     Args:
         stages: The files of each stage.
-        target: What they are estimated for.
+        config: The run that estimates each of them, without the program.
         note: Receives a line for each program that is estimated.
-        known: By file, the estimates for this target that exist; those of other files are added.
+        known: By file, the estimates by this run that exist; those of other files are added.
 
     Raises:
         HespasError: A program cannot be read or estimated, or ranks have unlike devices.
@@ -154,7 +138,7 @@ def estimate_stages(
     for path in paths:
         if path not in estimates:
             note(f"estimating {os.path.basename(path)}")
-            estimates[path] = estimate_stage_program(path, target)
+            estimates[path] = estimate_stage_program(path, config)
     counts = {path: estimates[path].trace.devices for path in paths}
     if len(set(counts.values())) > 1:
         fewest, most = (choose(counts, key=counts.__getitem__) for choose in (min, max))
@@ -168,18 +152,12 @@ def estimate_stages(
     ]
 
 
-def estimate_stage_program(path: str, target: StageTarget) -> StageProgramEstimate:
+def estimate_stage_program(path: str, config: RunConfig) -> StageProgramEstimate:
     """Estimate one program as ``hespas run`` does; raises HespasError."""
     with open_temporary_folder() as scratch:
-        config = RunConfig(
-            mlir=path,
-            node=target.node,
-            estimator=target.estimator,
-            form=target.form,
-            setting=dict(target.settings),
-            split="linear",
-            output=os.path.join(scratch, "traces"),
-        )
+        output = os.path.join(scratch, "traces")
+        inputs = {"mlir": path, "system": None, "split": SPLIT, "output": output}
+        config = config.model_copy(update=inputs)
         outcome = run_flow.execute_plan(build_run_plan(config))
     emitted, memory = outcome.run.get_artefact(EmittedTraces), outcome.run.get_artefact(MemoryAttr)
     totals = emitted.stats["totals"]

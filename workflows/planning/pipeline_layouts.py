@@ -18,7 +18,6 @@ from hespas.workflows.pipelines.pipeline_request import (
     make_study_stages,
 )
 from hespas.workflows.pipelines.schedules import INTERLEAVED, PipelineSchedule, build_schedule
-from hespas.workflows.pipelines.stage_estimates import StageTarget
 from hespas.workflows.pipelines.stage_program_files import StagePrograms, make_stage_files
 from hespas.workflows.pipelines.stage_workloads import (
     RECIPE,
@@ -27,6 +26,7 @@ from hespas.workflows.pipelines.stage_workloads import (
     plan_stage_workloads,
 )
 from hespas.workflows.planning import layout_space
+from hespas.workflows.planning.layout_runs import LayoutRuns
 from hespas.workflows.planning.layout_space import (
     ACCUMULATE,
     BATCH,
@@ -35,7 +35,8 @@ from hespas.workflows.planning.layout_space import (
     LayoutRequest,
     ProgramInterface,
 )
-from hespas.workflows.program_form import AS_IS, FUSE
+from hespas.workflows.run_config import COMPILE_OPTIONS, list_flag_words, list_run_options
+from hespas.workflows.studies import program_forms
 from hespas.workflows.studies.study_definition import StudyWorkload
 
 PIPELINE, SCHEDULE, STAGES_PER_RANK = "pipeline", "schedule", "stages_per_rank"
@@ -191,18 +192,14 @@ class PipelineLayouts:
     """Estimates layouts with pipeline parallelism.
 
     Attributes:
-        node: The type of device.
-        system: The system of all devices.
-        estimator: The name of the estimator.
+        runs: The runs of layouts.
         folder: The folder that keeps programs.
         jobs: The number of worker processes that make programs.
         cache: The file that keeps results.
         note: Receives notes and progress, one line each.
     """
 
-    node: str
-    system: str
-    estimator: str
+    runs: LayoutRuns
     folder: Path
     jobs: int
     cache: str
@@ -226,9 +223,8 @@ class PipelineLayouts:
             if isinstance(files, HespasError):
                 answers[i] = files
             else:
-                cells[i] = PipelineCell(schedules[i], files, self.system)
-        target = StageTarget(self.node, self.estimator, FUSE if form == "fused" else AS_IS)
-        estimator = PipelineCellEstimator(target, self.cache, self.note)
+                cells[i] = PipelineCell(schedules[i], files, self._system)
+        estimator = PipelineCellEstimator(self.runs.make_config(form), self.cache, self.note)
         answers |= zip(cells, estimator.estimate_cells([*cells.values()]), strict=True)
         return [answers[i] for i in range(len(candidates))]
 
@@ -236,13 +232,16 @@ class PipelineLayouts:
         self, candidate: LayoutCandidate, schedule: PipelineSchedule, form: str
     ) -> StagePrograms:
         """Make the programs of a layout; raises HespasError if layers cannot fill the stages."""
-        request = PipelineRequest(self.node, form=form)
-        return make_study_stages(_make_rank_model(candidate), schedule, request, self.system)
+        request = PipelineRequest(self.runs.node, form=form, run=self.runs.options)
+        return make_study_stages(_make_rank_model(candidate), schedule, request, self._system)
+
+    @property
+    def _system(self) -> str:
+        assert self.runs.system is not None  # only a single device has none
+        return self.runs.system
 
 
-def list_study_words(
-    request: LayoutRequest, candidate: LayoutCandidate, system: str | None, form: str
-) -> list[str]:
+def list_study_words(runs: LayoutRuns, candidate: LayoutCandidate, form: str) -> list[str]:
     """List the words of the command that studies the pipeline of a layout in a form."""
     options, mesh = candidate.options, candidate.mesh
     sizes = [f"{n}={size}" for n, size in mesh.items() if n != PIPELINE and size > 1]
@@ -254,9 +253,9 @@ def list_study_words(
         "--microbatches",
         options[ACCUMULATE],
         "--node",
-        request.node,
+        runs.node,
     ]
-    words += ["--system", system] if system else []
+    words += ["--system", runs.system] if runs.system else []
     words += ["--form", form] if form != PipelineRequest.form else []
     if options[SCHEDULE] == INTERLEAVED:
         words += ["--stages-per-rank", options[STAGES_PER_RANK]]
@@ -264,4 +263,7 @@ def list_study_words(
     for name, value in options.items():
         if name not in left:
             words += ["--set", f"{name}={value}"]
-    return words
+    names = set(list_run_options("hespas study pipeline"))
+    if form not in program_forms.BY_XLA:
+        names.difference_update(COMPILE_OPTIONS)
+    return words + list_flag_words(runs.options, names)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from hespas.frontends.export.slice_mesh import is_in_device_order
 from hespas.workflows.planning.function_programs import FunctionPrograms
 from hespas.workflows.planning.layout_programs import LayoutPrograms
+from hespas.workflows.planning.layout_runs import LayoutRuns
 from hespas.workflows.planning.layout_space import (
     ACCUMULATE,
     ATTENTION,
@@ -61,18 +62,31 @@ MAXTEXT_PRODUCTS: Mapping[str, Sequence[str]] = {
 
 
 def explain_plan(
-    plan: LayoutPlan, request: LayoutRequest, estimator: str, programs: LayoutPrograms
+    plan: LayoutPlan,
+    request: LayoutRequest,
+    runs: LayoutRuns,
+    programs: LayoutPrograms,
 ) -> LayoutPlan:
-    """Add to a plan why its winner wins, and how to build it; raises HespasError."""
+    """Add to a plan why its winner wins, and how to build it.
+
+    Args:
+        plan: The plan.
+        request: What it searched.
+        runs: The runs of its layouts.
+        programs: The programs of the layouts.
+
+    Raises:
+        HespasError: The program of a layout cannot be estimated again.
+    """
     is_in_process = isinstance(programs, FunctionPrograms)  # which no command can import
     winner = plan.winner
     if winner is None:
         return plan
     second = next((row for row in plan.rows[1:] if row.rank == 2), None)
-    differences = _compare_rows(plan, winner, second, estimator) if second else ()
+    differences = _compare_rows(winner, second, runs) if second else ()
     if is_pipeline(winner.candidate):
         assert winner.figures is not None
-        words = list_study_words(request, winner.candidate, plan.system, winner.figures.form)
+        words = list_study_words(runs, winner.candidate, winner.figures.form)
         return replace(plan, differences=differences, export_command=shlex.join(words))
     return replace(
         plan,
@@ -155,13 +169,11 @@ def format_hybrid_mesh(candidate: LayoutCandidate) -> str:
     return f"jax.sharding.Mesh({devices}, {tuple(mesh)})"
 
 
-def _compare_rows(
-    plan: LayoutPlan, winner: LayoutRow, second: LayoutRow, estimator: str
-) -> list[LayoutDifference]:
+def _compare_rows(winner: LayoutRow, second: LayoutRow, runs: LayoutRuns) -> list[LayoutDifference]:
     """Compare the parts of the steps of two layouts with ranks, which have figures of one form."""
     has_pipeline = is_pipeline(winner.candidate) or is_pipeline(second.candidate)
     first_parts, second_parts = (
-        _time_coarse_parts(figures) if has_pipeline else _time_step_parts(plan, figures, estimator)
+        _time_coarse_parts(figures) if has_pipeline else _time_step_parts(figures, runs)
         for figures in (winner.figures, second.figures)
         if figures is not None
     )
@@ -180,14 +192,12 @@ def _time_coarse_parts(figures: LayoutFigures) -> dict[str, float]:
     return {"compute": compute_s, WAITING: figures.step_time_s - compute_s}
 
 
-def _time_step_parts(plan: LayoutPlan, figures: LayoutFigures, estimator: str) -> dict[str, float]:
+def _time_step_parts(figures: LayoutFigures, runs: LayoutRuns) -> dict[str, float]:
     """Time the parts of a step: products, other kernels, and the collectives of each kind."""
     from hespas.workflows import api
 
-    estimate = api.estimate(
-        figures.program, node=plan.node, system=plan.system, estimator=estimator,
-        fuse=figures.form == "fused", memory=False,
-    )  # fmt: skip
+    options = runs.make_config(figures.form).model_dump(exclude_unset=True)
+    estimate = api.estimate(figures.program, **options, memory=False)
     parts: defaultdict[str, float] = defaultdict(float)
     for kind, time_s in estimate.breakdown.kinds.items():
         names = (part for part, ops in COMPUTE_PARTS.items() if kind.partition(".")[2] in ops)

@@ -30,6 +30,7 @@ from hespas.workflows.planning import layout_space, pipeline_layouts, plan_expla
 from hespas.workflows.planning.function_programs import FunctionPrograms
 from hespas.workflows.planning.layout_bounds import LayoutBounds
 from hespas.workflows.planning.layout_programs import LayoutPrograms
+from hespas.workflows.planning.layout_runs import FUSED, LayoutRuns
 from hespas.workflows.planning.layout_space import (
     ATTENTION,
     LayoutCandidate,
@@ -47,7 +48,7 @@ from hespas.workflows.planning.plan_result import (
     rank_rows,
 )
 from hespas.workflows.planning.step_bounds import CommBounds, ComputeBounds, StepBound
-from hespas.workflows.run_config import RunConfig
+from hespas.workflows.run_config import COMPILE_OPTIONS, RunOptions
 from hespas.workflows.run_plan import select_network_settings
 from hespas.workflows.studies import program_forms, study_programs, study_runner
 from hespas.workflows.studies.study_definition import StudyWorkload
@@ -58,9 +59,6 @@ if TYPE_CHECKING:
 
 Note = Callable[[str], None]
 
-FUSED = "fused"
-SPLIT = "linear"  # of a GPU, which runs kernels and synchronous collectives in program order
-BOUNDED_ESTIMATORS = ("calibrated", "roofline")  # whose times bounds are known not to exceed
 LEAST_COMPILED = 2  # so that the explanation of the winner compares compiled programs
 DEFAULT_COMPILE_MINUTES = 10.0
 REFUSED = "XLA does not compile it"
@@ -72,11 +70,11 @@ FIRST_BATCH = 4  # layouts of each worker that are estimated before the bounds a
 class PlanOptions:
     """How a plan is made.
 
-    Only ``estimator``, ``top``, ``compile_count`` and ``compile_minutes`` change its result.
+    Only ``run``, ``top``, ``compile_count`` and ``compile_minutes`` change its result.
 
     Attributes:
         systems: System presets, patterns or folders to choose from; empty for the node's presets.
-        estimator: The name of the estimator.
+        run: The options of each estimate.
         top: How many of the best layouts are found for certain, of fused programs.
         compile_count: How many of the best layouts XLA compiles; None for as many as tell which
             one wins, if it is installed.
@@ -89,7 +87,7 @@ class PlanOptions:
     """
 
     systems: Sequence[str] = ()
-    estimator: str = "calibrated"
+    run: RunOptions = field(default_factory=RunOptions)
     top: int = 3
     compile_count: int | None = None
     compile_minutes: float = DEFAULT_COMPILE_MINUTES
@@ -122,10 +120,12 @@ def plan_layouts(
     """
     if options.top < 1:
         raise UsageError(f"the number of best layouts is {options.top}, less than 1")
+    check_compile_options(options)
     if options.compile_minutes < 0:
         raise UsageError(f"the minutes for compiling are {options.compile_minutes:g}, less than 0")
     node = configs.load_node(request.node)
     system = program_forms.choose_system(request.node, request.devices, options.systems)
+    program_forms.check_run_options(options.run, program_forms.SCHEDULED, request.node, system)
     compile_count = count_compiles(options, request.node, note)
     compiler = program_forms.find_compiler(request.node)
     if not request.attention and compiler is not None:
@@ -144,6 +144,10 @@ def plan_layouts(
         space = explore_space(request, programs, note)
         note(space.describe_size())
         search = LayoutSearch(request, options, node, system, programs, note)
+        unbounded = search.runs.list_unbounded_options()
+        if unbounded and not options.exhaustive:
+            names = ", ".join(unbounded)
+            note(f"note: every layout is estimated, because there are no bounds with: {names}")
         rows = search.bound_layouts(space)
         search.estimate_best(rows)
         search.compile_best(rows, compile_count)
@@ -155,8 +159,15 @@ def plan_layouts(
             warnings=warnings, verdict=search.judge_rest(rows),
         )  # fmt: skip
         if explain:
-            plan = plan_explanation.explain_plan(plan, request, options.estimator, programs)
+            plan = plan_explanation.explain_plan(plan, request, search.runs, programs)
         return plan
+
+
+def check_compile_options(options: PlanOptions) -> None:
+    """Raise UsageError for options of a compilation that is not wanted."""
+    for name in COMPILE_OPTIONS:
+        if getattr(options.run, name) and options.compile_count == 0:
+            raise UsageError(f"--{name.replace('_', '-')} has no use for --compile 0")
 
 
 def explore_space(request: LayoutRequest, programs: LayoutPrograms, note: Note) -> LayoutSpace:
@@ -243,11 +254,16 @@ class LayoutSearch:
     warnings: list[str] = field(default_factory=list)
     _has_ended: bool = False  # whether the time for compiling has
 
+    @property
+    def runs(self) -> LayoutRuns:
+        """The runs that estimate layouts."""
+        return LayoutRuns(self.request.node, self.system, self.options.run)
+
     def bound_layouts(self, space: LayoutSpace) -> list[LayoutRow]:
         """Bound the step and the memory of each layout, and return the rows."""
         possible = [candidate for candidate in space.candidates if not candidate.error]
         bounds: Sequence[StepBound | None] = [None] * len(possible)
-        if self.options.estimator in BOUNDED_ESTIMATORS and not self.options.exhaustive:
+        if not self.options.exhaustive and not self.runs.list_unbounded_options():
             system = configs.load_system(self.system) if self.system else None
             bounds = bound_layouts(self._make_bounds(system), possible, system)
         rows = [
@@ -274,12 +290,11 @@ class LayoutSearch:
         return rows
 
     def _make_bounds(self, system: SystemSpec | None) -> LayoutBounds:
-        estimator = self.options.estimator
-        config = RunConfig(node=self.request.node, system=self.system, estimator=estimator)
+        config = self.runs.make_config(FUSED)
         network = select_network_settings(config).build_simulator_choice()
         return LayoutBounds(
             self.programs,
-            ComputeBounds(self.node, estimator == "calibrated"),
+            ComputeBounds(self.node, config.estimator == "calibrated"),
             CommBounds(system, network.options),
             self.note,
         )
@@ -429,9 +444,8 @@ class LayoutSearch:
         assert self.system is not None  # only a single device has none
         options = self.options
         layouts = pipeline_layouts.PipelineLayouts(
-            self.request.node, self.system, options.estimator, self.programs.folder, options.jobs,
-            options.cache, self.note,
-        )  # fmt: skip
+            self.runs, self.programs.folder, options.jobs, options.cache, self.note
+        )
         answers = layouts.estimate_layouts([row.candidate for row in rows], form)
         for row, answer in zip(rows, answers, strict=True):
             if isinstance(answer, HespasError):
@@ -442,9 +456,9 @@ class LayoutSearch:
     def _estimate_single_programs(self, rows: Sequence[LayoutRow], form: str) -> None:
         cells = [self._make_cell(row.candidate, form) for row in rows]
         study_options = StudyOptions(
-            nodes=[self.request.node], form=form, estimator=self.options.estimator,
-            split=SPLIT if form == FUSED else None, jobs=self.options.jobs,
-            work_dir=self.options.work_dir, cache=self.options.cache, dask=self.options.dask,
+            [self.request.node], form=form, run=self.runs.select_options(form),
+            jobs=self.options.jobs, work_dir=self.options.work_dir, cache=self.options.cache,
+            dask=self.options.dask,
         )  # fmt: skip
         study_runner.estimate_cells(cells, study_options, self.note)
         for row, cell in zip(rows, cells, strict=True):
@@ -474,10 +488,12 @@ class LayoutSearch:
         if self.system:
             per_host = configs.load_system(self.system).npus_count[0]
         target = program_forms.choose_xla_target(form, request.node)
+        compile_options = program_forms.format_compile_options(self.options.run) if target else ""
         workload = StudyWorkload(request.program, candidate.options, candidate.mesh, {})
         cell = StudyCell({}, request.devices, request.node, workload, self.system)
         try:
-            cell.program = self.programs.make_study_program(candidate, form, target, per_host)
+            program = self.programs.make_study_program(candidate, form, target, per_host)
+            cell.program = replace(program, xla_options=compile_options)
         except HespasError as error:
             cell.error = error
         return cell

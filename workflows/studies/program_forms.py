@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hespas.support.errors import HespasError, UsageError
 
 if TYPE_CHECKING:
     from hespas.dialects.xla import CompilerName
+    from hespas.workflows.run_config import RunConfig, RunOptions
 
 OPTIMISED, SCHEDULED = "optimised", "scheduled"
 BY_XLA = (OPTIMISED, SCHEDULED)
@@ -42,6 +43,60 @@ def choose_xla_target(form: str, node: str) -> str:
     except HespasError as error:
         raise HespasError(error.message, remedy=f"{error.remedy}, or {OTHER_WAY}") from None
     return node
+
+
+def check_compile_options(options: RunOptions, form: str) -> None:
+    """Check the options of a compilation for programs of one form.
+
+    Raises:
+        UsageError: The form has no use for them, or they contradict each other.
+    """
+    if options.xla_optimize and form not in BY_XLA:
+        raise UsageError(f"--xla-optimize has no use for --form {form}")
+    if options.overlap and form != SCHEDULED:
+        raise UsageError(
+            f"--overlap has no use for --form {form}", remedy=f"it needs --form {SCHEDULED}"
+        )
+    format_compile_options(options)
+
+
+def check_run_options(
+    options: RunOptions, form: str, node: str | None = None, system: str | None = None
+) -> None:
+    """Check options of estimates before programs are made; raises HespasError."""
+    from hespas.workflows.run_plan import build_run_plan
+
+    check_compile_options(options, form)
+    build_run_plan(make_run_config(options, form, mlir="-", node=node, system=system))
+
+
+def format_compile_options(options: RunOptions, *more: str) -> str:
+    """Format the options of the pass xla-optimize, with others before them; raises UsageError."""
+    from hespas.workflows.program_form import OVERLAP_OPTIONS, FormRequest, collect_compile_options
+
+    collect_compile_options(
+        FormRequest(xla_options=options.xla_optimize, overlap=options.overlap)
+    )  # it checks them
+    overlap = OVERLAP_OPTIONS[options.overlap] if options.overlap else {}
+    texts = (*more, options.xla_optimize, *(f"{name}={value}" for name, value in overlap.items()))
+    return ",".join(filter(None, texts))
+
+
+def make_run_config(options: RunOptions, form: str, **inputs: Any) -> RunConfig:
+    """Make the run that estimates a program in a form.
+
+    The program has been compiled with the options for XLA, which a run of it can take no more.
+    """
+    from hespas.workflows.program_form import AS_IS, FUSE
+    from hespas.workflows.run_config import COMPILE_OPTIONS, RunConfig
+
+    values: dict[str, Any] = {"form": FUSE if form == "fused" else AS_IS}
+    if options.overlap == "none":
+        values["split"] = "linear"
+    if not options.congestion:
+        values["network_model"] = "flows"
+    values |= options.model_dump(exclude_defaults=True, exclude=set(COMPILE_OPTIONS)) | inputs
+    return RunConfig(**{name: value for name, value in values.items() if value is not None})
 
 
 def find_compiler(node: str) -> CompilerName | None:

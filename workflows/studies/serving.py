@@ -166,6 +166,7 @@ class ServedModel:
         times: The times of its steps.
         cache_tokens: The tokens for which there is memory; 0 if the weights do not fit.
         page_tokens: The tokens for which memory is reserved at once.
+        price_per_hour: US dollars for an hour of a device; None for the price of the node.
     """
 
     labels: Mapping[str, Any]
@@ -173,6 +174,7 @@ class ServedModel:
     times: StepTimes
     cache_tokens: int
     page_tokens: int
+    price_per_hour: float | None = None
 
     def make_limits(self, load: LoadOptions) -> ServerLimits:
         """Make the limits of a server of this model under a load."""
@@ -198,7 +200,7 @@ def run_serving_study(
     result = study_runner.run_study(study, axis_values, options, note)
     folder = Path(options.work_dir or study_programs.get_default_folder())
     models = [
-        _make_served_model(labels, rows, folder, load.memory_share, options.changes)
+        _make_served_model(labels, rows, folder, load.memory_share, options)
         for labels, rows in _group_rows(result.rows)
     ]
     rows = [row for model in models for row in _serve_loads(model, load, fixed_requests)]
@@ -223,7 +225,7 @@ def _make_served_model(
     rows: Sequence[Row],
     folder: Path,
     memory_share: float,
-    changes: Mapping[str, str],
+    options: StudyOptions,
 ) -> ServedModel:
     prefill_s = {row["tokens"]: row["step_time_s"] for row in rows if row["step"] == PREFILL}
     decode_s: dict[int, dict[int, float]] = {}
@@ -231,7 +233,7 @@ def _make_served_model(
         if row["step"] == DECODE:
             decode_s.setdefault(row["batch"], {})[row["tokens"]] = row["step_time_s"]
     devices = rows[0]["devices"]
-    recipe_options = {**DEFAULTS, **changes}
+    recipe_options = {**DEFAULTS, **options.changes}
     longest = max(row["tokens"] for row in rows if row["step"] == DECODE)
     return ServedModel(
         labels,
@@ -240,6 +242,7 @@ def _make_served_model(
         _count_cache_tokens(rows, folder, configs.load_node(labels["node"]), memory_share),
         # Each sequence of a contiguous cache has memory for the longest context.
         int(recipe_options["page"]) if recipe_options["cache"] == "paged" else longest,
+        options.run.price_per_hour,
     )
 
 
@@ -323,7 +326,7 @@ def _make_load_row(
     clients: int | None = None,
 ) -> Row:
     devices = model.devices * load.replicas
-    price = configs.load_node(model.labels["node"]).price_per_hour
+    price = model.price_per_hour or configs.load_node(model.labels["node"]).price_per_hour
     runs = _serve_replicas(model, load, requests, clients)
     return {
         **model.labels,

@@ -12,7 +12,7 @@ from hespas import configs
 from hespas.estimators import registry
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.text_tables import TextTable, format_seconds
-from hespas.workflows.program_form import AS_IS, FUSE
+from hespas.workflows.run_config import RunOptions
 from hespas.workflows.step_facts import compute_scaling_efficiency
 from hespas.workflows.studies import program_forms, study_notes, study_plot, study_programs
 from hespas.workflows.studies.study_definition import (
@@ -43,10 +43,8 @@ class StudyOptions:
         nodes: The nodes to run each program on.
         systems: System presets, patterns or folders to choose from; empty for the node's presets.
         form: One of ``program_forms.FORMS``.
-        estimator: The name of the estimator.
-        split: The split strategy; None for the one that suits the estimator.
+        run: The options of each estimate.
         changes: Other options of the recipe.
-        xla_options: More options of the pass xla-optimize.
         jobs: The number of worker processes.
         work_dir: The folder that keeps programs; "" for the default one.
         cache: The file that keeps cells; "" for the default one, "none" for none.
@@ -56,10 +54,8 @@ class StudyOptions:
     nodes: Sequence[str]
     systems: Sequence[str] = ()
     form: str = "optimised"
-    estimator: str = "calibrated"
-    split: str | None = None
+    run: RunOptions = field(default_factory=RunOptions)
     changes: Mapping[str, str] = field(default_factory=dict)
-    xla_options: str = ""
     jobs: int = 1
     work_dir: str = ""
     cache: str = ""
@@ -136,14 +132,15 @@ def run_study(
     _add_efficiency(rows, cells)
     workloads = [cell.workload for cell in runnable if cell.workload is not None]
     count = len({cell.path for cell in runnable})
+    compile_options = program_forms.format_compile_options(options.run)
     notes = [
         f"form {options.form}: {program_forms.FORMS[options.form]}"
-        + (f"; xla-optimize: {options.xla_options}" if options.xla_options else ""),
+        + (f"; xla-optimize: {compile_options}" if compile_options else ""),
         *study_notes.describe_recipes(workloads, options.changes),
         *study_notes.collect_notes(
             study,
             [row for row in done.rows if row["error"] is None],
-            registry.load_estimator_class(options.estimator).measured_network,
+            registry.load_estimator_class(options.run.estimator).measured_network,
         ),
         f"{count} programs, {count - estimation.existing_count} made now, in {estimation.folder}; "
         f"{len(runnable)} cells, "
@@ -222,15 +219,10 @@ def _make_programs(
 
 
 def _make_sweep_cell(cell: StudyCell, options: StudyOptions) -> SweepCell:
-    return {
-        "mlir": cell.path,
-        "node": cell.node,
-        "estimator": options.estimator,
-        "form": FUSE if options.form == "fused" else AS_IS,
-        "network_model": "flows",
-        **({"system": cell.system} if cell.system else {}),
-        **({"split": options.split} if options.split else {}),
-    }
+    config = program_forms.make_run_config(
+        options.run, options.form, mlir=cell.path, node=cell.node, system=cell.system
+    )
+    return config.model_dump(exclude_unset=True)
 
 
 def _describe_cell(cell: StudyCell) -> str:
@@ -257,11 +249,8 @@ def _make_program(
 ) -> study_programs.StudyProgram:
     per_node = configs.load_system(system).npus_count[0] if system else 1
     target = program_forms.choose_xla_target(options.form, node)
-    if options.xla_options and not target:
-        raise UsageError(f"--xla-optimize has no use for --form {options.form}")
-    return study_programs.StudyProgram(
-        workload, options.form, target, per_node, options.xla_options
-    )
+    compile_options = program_forms.format_compile_options(options.run) if target else ""
+    return study_programs.StudyProgram(workload, options.form, target, per_node, compile_options)
 
 
 def make_figure_row(cell: StudyCell, form: str) -> Row:
@@ -311,13 +300,13 @@ def _add_efficiency(rows: Sequence[Row], cells: Sequence[StudyCell]) -> None:
 
 
 def check_study_options(options: StudyOptions) -> None:
-    """Raise HespasError if a node, a system or the estimator does not exist."""
+    """Raise HespasError if a node, a system or an option of an estimate is wrong."""
     for name in options.nodes:
         configs.load_node(name)
     for name in options.systems:
         for system in sweep_grid.find_systems(name) if sweep_grid.is_pattern(name) else [name]:
             configs.load_system(system)
-    registry.load_estimator_class(options.estimator)
+    registry.load_estimator_class(options.run.estimator)
 
 
 def build_study_output(study: Study, result: StudyResult) -> StudyOutput:

@@ -6,7 +6,7 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -102,6 +102,27 @@ def compute_digest(values: Any) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
+def inline_kernel_costs(config: RunConfig) -> RunConfig:
+    """Replace a file of kernel costs by its contents, which need no file in keys and workers."""
+    if not config.kernel_cost:
+        return config
+    costs = parse_kernel_costs(config.kernel_cost).to_text()
+    return config.model_copy(update={"kernel_cost": costs})
+
+
+def describe_options(
+    config: RunConfig, digest_file: Callable[[str], str] = compute_program_digest
+) -> dict[str, Any]:
+    """Describe all options of a run for the key of its result, with the contents of files."""
+    files = {
+        name: digest_file(value)
+        for name, value in config.setting.items()
+        if isinstance(value, str) and os.path.isfile(value)
+    }
+    values = inline_kernel_costs(config).model_dump(exclude=set(NAMED))
+    return {"values": values, "files": files}
+
+
 class SweepJobFactory:
     """Makes jobs, and reads each file and preset once."""
 
@@ -120,16 +141,13 @@ class SweepJobFactory:
         Values that are right alone, but not together, are left to the worker: they cost one cell.
         """
         config = _read_config(cell)
-        if config.kernel_cost:  # constants need no file in the key of the cache and in the workers
-            costs = parse_kernel_costs(config.kernel_cost).to_text()
-            config = config.model_copy(update={"kernel_cost": costs})
+        config = inline_kernel_costs(config)
         self._check_settings(config)
         program = _get_program_path(config)
         estimator = registry.load_estimator_class(config.estimator)
         changes = {k.partition(".")[2]: v for k, v in cell.items() if k.startswith("node.")}
         node = self._resolve_node(config.node, json.dumps(changes))
         system = self._system_digest(config.system) if config.system else ""
-        values = config.model_dump(exclude=set(NAMED))
         update: dict[str, Any] = {"node": node.preset}
         astra: list[Any] = []
         if config.system and config.simulate:
@@ -142,12 +160,8 @@ class SweepJobFactory:
             "system": system,
         }
         payload = {"config": sent, "node": node.file, "program": content["program"]}
-        files = {
-            name: self._program_digest(value)
-            for name, value in config.setting.items()
-            if isinstance(value, str) and os.path.isfile(value)
-        }
-        parts = {**content, "values": values, "astra_sim": astra, "files": files}
+        options = describe_options(config, self._program_digest)
+        parts = {**content, **options, "astra_sim": astra}
         key = (
             ""
             if estimator.measures

@@ -9,6 +9,7 @@ from typing import Any
 
 from hespas.estimators.calibrated.attention_library import CUDNN
 from hespas.workflows.pipelines.stage_estimates import StagePart
+from hespas.workflows.run_config import RunOptions
 from hespas.workflows.studies.study_programs import StudyProgram
 from hespas.workflows.validation.case_layers import LayerExtension
 from hespas.workflows.validation.case_programs import CasePlan
@@ -25,10 +26,8 @@ class CaseOptions:
 
     Attributes:
         form: One of ``FORMS``.
-        estimator: The estimator.
+        run: The options of each estimate.
         changes: Options of the recipe that replace those of every row.
-        xla_options: More options of the pass xla-optimize.
-        overlap: A key of ``program_form.OVERLAP_OPTIONS``; None for the default.
         all_layers: Whether unrolled programs are compiled with all their layers, not extended
             from programs with a few.
         jobs: The number of worker processes.
@@ -37,10 +36,8 @@ class CaseOptions:
     """
 
     form: str = "scheduled"
-    estimator: str = "calibrated"
+    run: RunOptions = field(default_factory=RunOptions)
     changes: Mapping[str, str] = field(default_factory=dict)
-    xla_options: str = ""
-    overlap: str | None = None
     all_layers: bool = False
     jobs: int = 1
     work_dir: str = ""

@@ -13,12 +13,13 @@ from hespas.support.errors import HespasError
 from hespas.workflows.pipelines.pipeline_cells import PipelineCell, PipelineCellEstimator
 from hespas.workflows.pipelines.pipeline_figures import Figures
 from hespas.workflows.pipelines.schedules import INTERLEAVED, PipelineSchedule, build_schedule
-from hespas.workflows.pipelines.stage_estimates import StageFiles, StageTarget
+from hespas.workflows.pipelines.stage_estimates import StageFiles
 from hespas.workflows.pipelines.stage_workloads import (
     StageWorkloads,
     place_on_rank,
     plan_stage_workloads,
 )
+from hespas.workflows.run_config import RunConfig
 from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.studies.study_table import FIGURES
 from hespas.workflows.validation.axis_sizes import read_axis_sizes
@@ -106,13 +107,13 @@ def plan_case_pipeline(
 def predict_case_pipeline(
     pipeline: CasePipeline,
     files: Sequence[StageFiles],
-    target: StageTarget,
+    config: RunConfig,
     system: str,
     cache: str,
     note: Callable[[str], None],
 ) -> Figures:
     """Predict the step of a case, or return what the file ``cache`` has; raises HespasError."""
-    estimator = PipelineCellEstimator(target, cache, note)
+    estimator = PipelineCellEstimator(config, cache, note)
     (figures,) = estimator.estimate_cells([PipelineCell(pipeline.schedule, files, system)])
     if isinstance(figures, HespasError):
         raise figures

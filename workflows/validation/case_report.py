@@ -177,7 +177,7 @@ def build_case_json(
     """Build the object that ``--json`` prints."""
     return {
         "form": options.form,
-        "estimator": options.estimator,
+        "estimator": options.run.estimator,
         "at_least_s": at_least_s,
         "scores": {
             name: {

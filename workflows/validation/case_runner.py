@@ -13,21 +13,20 @@ from pathlib import Path
 from typing import Any
 
 from hespas import configs
-from hespas.estimators import registry
 from hespas.estimators.calibrated.attention_library import CUDNN
 from hespas.estimators.calibrated.calibrated_estimator import CalibratedEstimator
 from hespas.estimators.measure.measurement_cache import MeasurementCache
 from hespas.support.errors import HespasError
 from hespas.workflows.pipelines.schedules import FORWARD
-from hespas.workflows.pipelines.stage_estimates import StageTarget
 from hespas.workflows.pipelines.stage_program_files import make_stage_files
-from hespas.workflows.program_form import AS_IS, FUSE, OVERLAP_OPTIONS
+from hespas.workflows.run_config import RunConfig
 from hespas.workflows.step_band import add_network_error
 from hespas.workflows.studies import program_forms, study_programs
 from hespas.workflows.studies.layer_extension import extend_row
 from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.studies.study_programs import StudyProgram
 from hespas.workflows.sweep import sweep_runner
+from hespas.workflows.sweep.sweep_grid import SweepCell
 from hespas.workflows.sweep.sweep_table import extract_error_message
 from hespas.workflows.validation.case_attention import choose_attention_library
 from hespas.workflows.validation.case_layers import plan_unrolled_extension
@@ -63,7 +62,7 @@ def predict_cases(
         HespasError: The estimator is unknown, the folder or the cache cannot be used, or JAX is
             missing.
     """
-    registry.load_estimator_class(options.estimator)
+    program_forms.check_run_options(options.run, options.form)
     with MeasurementCache(options.cache):
         pass  # a damaged cache is an error before hours of compilation, not after
     outcomes = [_plan_case_or_report(case, options) for case in cases]
@@ -161,12 +160,10 @@ def _plan_case(case: TrainingCase, options: CaseOptions) -> CaseOutcome:
         return outcome
     plan.assumptions += filter(None, (describe_inferred_limit(node), outcome.system.assumption))
     is_fused = plan.workload.options.get("attention") == program_forms.FUSED_ATTENTION["gpu"]
-    if is_fused and compiler == "gpu" and options.estimator == CalibratedEstimator.name:
+    if is_fused and compiler == "gpu" and options.run.estimator == CalibratedEstimator.name:
         outcome.attention = choose_attention_library(case, node, plan.assumptions)
     per_host = _count_host_devices(outcome.system)
-    overlap = OVERLAP_OPTIONS[options.overlap] if options.overlap else {}
-    overlap_texts = [f"{name}={value}" for name, value in overlap.items()]
-    xla_options = ",".join(filter(None, (plan.xla_options, options.xla_options, *overlap_texts)))
+    xla_options = program_forms.format_compile_options(options.run, plan.xla_options)
 
     def make_program(workload: StudyWorkload) -> StudyProgram:
         return StudyProgram(workload, options.form, target, per_host, xla_options if target else "")
@@ -214,16 +211,14 @@ def _predict_pipeline(
 ) -> None:
     """Make the programs of the stages, and predict the step; an error is a reason."""
     assert outcome.plan.pipeline is not None and outcome.system is not None
-    settings = {"attention": outcome.attention} if outcome.attention != CUDNN else {}
-    form = FUSE if options.form == "fused" else AS_IS
-    target = StageTarget(outcome.node, options.estimator, form, settings)
     try:
         (files,) = make_stage_files([outcome.stages], folder, options.jobs, note)
         if isinstance(files, HespasError):
             raise files
         system = write_case_system(outcome.system, outcome.node, folder / "systems")
+        config = _make_run_config(outcome, options)
         figures = predict_case_pipeline(
-            outcome.plan.pipeline, files, target, system, options.cache, note
+            outcome.plan.pipeline, files, config, system, options.cache, note
         )
     except Exception as error:
         outcome.reasons["run"] = _describe_exception(error)
@@ -234,19 +229,22 @@ def _predict_pipeline(
 
 def _make_sweep_cell(
     outcome: CaseOutcome, path: str, folder: Path, options: CaseOptions
-) -> dict[str, Any]:
+) -> SweepCell:
     assert outcome.system is not None
-    system = write_case_system(outcome.system, outcome.node, folder / "systems")
-    return {
-        "mlir": path,
-        "node": outcome.node,
-        "estimator": options.estimator,
-        "split": "linear",
-        "form": FUSE if options.form == "fused" else AS_IS,
-        "network_model": "flows",
-        **({"system": system} if system else {}),
-        **({"setting": {"attention": outcome.attention}} if outcome.attention != CUDNN else {}),
-    }
+    system = write_case_system(outcome.system, outcome.node, folder / "systems") or None
+    config = _make_run_config(outcome, options, mlir=path, system=system)
+    return config.model_dump(exclude_unset=True)
+
+
+def _make_run_config(outcome: CaseOutcome, options: CaseOptions, **inputs: Any) -> RunConfig:
+    """Make the run of a case, with the library of its attention unless a setting names one."""
+    setting = dict(options.run.setting)
+    if outcome.attention != CUDNN:
+        setting = {"attention": outcome.attention, **setting}
+    more = {"setting": setting} if setting else {}
+    return program_forms.make_run_config(
+        options.run, options.form, node=outcome.node, split="linear", **more, **inputs
+    )
 
 
 def _add_figures(outcome: CaseOutcome, row: Mapping[str, Any]) -> None:

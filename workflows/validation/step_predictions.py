@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from hespas import configs, frontends
 from hespas.dialects.mlir import clone_module, ir, make_context
@@ -15,7 +15,12 @@ from hespas.passes.pipeline import run_pipeline
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.supervised_process import open_temporary_folder
 from hespas.workflows import run_flow
-from hespas.workflows.run_config import RunConfig
+from hespas.workflows.run_config import (
+    COMPILE_OPTIONS,
+    RunConfig,
+    RunOptions,
+    list_changed_options,
+)
 from hespas.workflows.run_flow import TextFunction, ignore_text
 from hespas.workflows.run_plan import build_run_plan
 from hespas.workflows.validation.measured_cells import (
@@ -34,22 +39,23 @@ from hespas.workflows.validation.prediction_scores import (
     score_predictions,
 )
 
-RATIO = "bandwidth ratio"
+BASELINE, RATIO = "roofline", "bandwidth ratio"
+BASELINE_OPTIONS = ("keep_going", "kernel_cost")
 
 
 @dataclass(frozen=True, slots=True)
 class PredictionFlow:
-    """How cells are predicted: an estimator, and one of ``measured_cells.STARTS``.
+    """How cells are predicted: options of a run, and one of ``measured_cells.STARTS``.
 
     By default a program is what ``hespas run`` takes without options: on a GPU, what XLA compiles.
     """
 
-    estimator: str
+    options: RunOptions
     start: str
 
     @property
     def name(self) -> str:
-        return f"{self.estimator}, {self.start}"
+        return f"{self.options.estimator}, {self.start}"
 
     @property
     def form(self) -> Literal["as-is"] | None:
@@ -61,7 +67,7 @@ class PredictionFlow:
         """The pipeline before a run, which no node has an influence on."""
         if self.start == DEFAULT:
             return ""
-        is_fused = self.start == UNOPTIMISED and self.estimator != "roofline"
+        is_fused = self.start == UNOPTIMISED and self.options.estimator != BASELINE
         return "prepare,fuse" if is_fused else "prepare"
 
 
@@ -86,37 +92,39 @@ class ValidationRequest:
     Attributes:
         cells: The CSV file of measured step times.
         programs: The folders with the programs, searched recursively.
-        estimator: The estimator to validate.
+        options: The options of each estimate. Those of the compilation are for the start
+            ``default``, whose programs hespas compiles.
         starts: Which programs to start from, of ``measured_cells.STARTS``.
         baselines: Whether to add the pure roofline and the ratio of memory bandwidths.
         at_least_s: The shortest measured time, in seconds, that the scores count.
-        xla_optimize: Options of ``xla-optimize`` for the start ``default``; None for none.
-        overlap: The option of a run, for the start ``default``; None for its default.
     """
 
     cells: str
     programs: Sequence[str]
-    estimator: str = "calibrated"
+    options: RunOptions = field(default_factory=RunOptions)
     starts: Sequence[str] = STARTS
     baselines: bool = True
     at_least_s: float = 0.1
-    xla_optimize: str | None = None
-    overlap: str | None = None
 
     @property
     def flows(self) -> list[PredictionFlow]:
         """The flows to validate, without the baselines."""
-        return [PredictionFlow(self.estimator, start) for start in self.starts]
+        plain = self.options.model_copy(update=dict.fromkeys(COMPILE_OPTIONS))
+        return [
+            PredictionFlow(self.options if start == DEFAULT else plain, start)
+            for start in self.starts
+        ]
 
-    def select_compile_options(self, flow: PredictionFlow) -> dict[str, Any]:
-        """Return the options of a run that concern XLA; a baseline has none."""
-        if flow.start != DEFAULT or flow not in self.flows:
-            return {}
-        return {"xla_optimize": self.xla_optimize, "overlap": self.overlap}
+    @property
+    def baseline(self) -> PredictionFlow:
+        """The pure roofline, with those options only without which it may have no cost of an op."""
+        needed = {name: getattr(self.options, name) for name in BASELINE_OPTIONS}
+        start = OPTIMISED if OPTIMISED in self.starts else self.starts[0]
+        return PredictionFlow(RunOptions(estimator=BASELINE, **needed), start)
 
     def check_compile_options(self) -> None:
         """Raise UsageError if there are options for XLA, and no flow compiles."""
-        if DEFAULT in self.starts or (self.xla_optimize is None and self.overlap is None):
+        if DEFAULT in self.starts or not {*COMPILE_OPTIONS} & {*list_changed_options(self.options)}:
             return
         raise UsageError(
             f"--xla-optimize and --overlap have no use for the start {' and '.join(self.starts)}, "
@@ -151,9 +159,9 @@ def validate_estimator(
     request.check_compile_options()
     cells = read_measured_cells(request.cells)
     flows = request.flows
-    if request.baselines:
-        serial = OPTIMISED if OPTIMISED in request.starts else request.starts[0]
-        flows.append(PredictionFlow("roofline", serial))
+    names = [flow.name for flow in flows]
+    if request.baselines and request.baseline.name not in names:
+        flows.append(request.baseline)
     noted_texts: set[str] = set()
 
     def note_once(text: str) -> None:
@@ -170,9 +178,7 @@ def validate_estimator(
             if progress is not None:
                 count = f"{len(by_task) + 1} of {len(tasks)}"
                 progress(f"{count}: {cell.workload} on {cell.node}, {flow.name}")
-            by_task[flow.name, cell.line] = _predict_task(
-                task, request, clone_module(prepared), note_once
-            )
+            by_task[flow.name, cell.line] = _predict_task(task, clone_module(prepared), note_once)
     predictions = {
         flow.name: [p for cell in cells if (p := by_task.get((flow.name, cell.line))) is not None]
         for flow in flows
@@ -233,21 +239,18 @@ def _prepare_program(program: str, preparation: str, note: TextFunction) -> ir.M
     return module
 
 
-def _predict_task(
-    task: _CellTask, request: ValidationRequest, module: ir.Module, note: TextFunction
-) -> StepPrediction:
+def _predict_task(task: _CellTask, module: ir.Module, note: TextFunction) -> StepPrediction:
     """Estimate and simulate one prepared program as ``hespas run`` does; raises HespasError."""
     cell, program = task.cell, task.program
     with open_temporary_folder() as folder:
         config = RunConfig(
+            **task.flow.options.model_dump(exclude_unset=True),
             mlir=str(program),
             node=cell.node,
             system=cell.system,
-            estimator=task.flow.estimator,
             form=task.flow.form,
             memory=False,
             output=folder,
-            **request.select_compile_options(task.flow),
         )
         plan = build_run_plan(config)
         outcome = run_flow.execute_plan(plan, note, module=module)
