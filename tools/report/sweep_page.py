@@ -16,8 +16,9 @@ from hespas.tools.report import html_table
 from hespas.tools.report.html_table import TableCell, TableColumn, format_text_cell
 from hespas.tools.report.markup import Child, Markup, allow_breaks, join_markup, tag
 from hespas.tools.report.page_frame import PageSection, render_page
-from hespas.tools.report.sweep_results import FITS, PROGRAM, SweepResults, get_node_name
+from hespas.tools.report.sweep_results import FITS, SweepResults, get_node_name
 from hespas.workflows.figures import Figure, list_figures
+from hespas.workflows.sweep.sweep_analysis import PROGRAM
 from hespas.workflows.sweep.sweep_table import CELL, ORIGIN, SweepRow
 
 SHADES = (1.1, 1.5, 2.5, 5.0)  # upper ends of the heat map's levels, in multiples of the best

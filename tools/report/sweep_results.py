@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import os
-from collections import Counter
 from dataclasses import dataclass
 
+from hespas.workflows.sweep.sweep_analysis import PROGRAM, label_programs
 from hespas.workflows.sweep.sweep_table import CELL, SweepRow, read_split_results
 
-PROGRAM, NODE, FITS = "cell.mlir", "cell.node", "memory.fits"
+NODE, FITS = "cell.node", "memory.fits"
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,7 @@ class SweepResults:
     @functools.cached_property
     def program_labels(self) -> dict[str, str]:
         """Labels of programs by their files: without the folder if the name is unique."""
-        files = list(dict.fromkeys(str(row.get(PROGRAM)) for row in (*self.done, *self.failed)))
-        names = Counter(os.path.basename(file) for file in files)
-        return {f: f if names[os.path.basename(f)] > 1 else os.path.basename(f) for f in files}
+        return label_programs([*self.done, *self.failed])
 
     def get_program_label(self, row: SweepRow) -> str:
         return self.program_labels[str(row.get(PROGRAM))]
