@@ -37,6 +37,7 @@ from hespas.support.errors import HespasError
 from hespas.support.output_folder import open_output_folder
 from hespas.support.text_tables import format_count, format_scaled
 from hespas.workflows.collected_trace import CollectedTraces, CollectTracesPass
+from hespas.workflows.compiler_rematerialisation import find_rematerialisation
 from hespas.workflows.program_form import (
     choose_program_form,
     inspect_program,
@@ -290,6 +291,7 @@ def summarise_run(
         network_settings=plan.network_settings,
         form=outcome.form,
         scheduler=str(facts.get(SCHEDULER, "")),
+        rematerialisation=find_rematerialisation(outcome.module),
         split=split.strategy + ("-merge" if split.merge else ""),
         emitted=emitted,
         warnings=[],

@@ -28,6 +28,7 @@ from hespas.passes.compile.compiler_process import (
     compile_module,
 )
 from hespas.passes.compile.hlo_origin import LATENCY_HIDING, SCHEDULER
+from hespas.passes.compile.rematerialisation import MEMORY_LIMIT
 from hespas.passes.optimize import xla_flags as xla
 from hespas.passes.optimize.compiler_input import prepare_for_compiler
 from hespas.passes.prepare.call_inlining import warn_of_unfused_composites
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
 OPTIMISED_FOR = "optimised_for"  # the fact that names the target
 ASYNC_CHOICES = ["keep", "remove"]
 MAX_TIMEOUT_S = 1e7
+# JAX's allocator takes 75 % of a GPU's memory (docs.jax.dev, "GPU memory allocation"), and its
+# client states that limit to XLA's scheduler and rematerialisation.
+MEMORY_FRACTION = 0.75
 XLA_FLAG_PRESETS = ", ".join(list_preset_names("xla_flags"))
 
 
@@ -84,6 +88,10 @@ class XlaOptimizePass(Pass):
     dims: str = option("", "sizes of symbolic dimensions, as in prepare")
     devices: int = option(0, "required number of devices; 0: the module's own")
     devices_per_host: int = option(DEVICES_PER_HOST, "maximum number of GPUs of a host")
+    memory_fraction: float = option(
+        MEMORY_FRACTION,
+        "share of a GPU's memory that XLA schedules for, as XLA_PYTHON_CLIENT_MEM_FRACTION of JAX",
+    )
     slices: int = option(0, "number of slices of TPUs; 0: the fewest")
     timeout: float = option(1800.0, "seconds after which XLA is stopped")
     keep_hlo: str = option("", "folder in which to keep XLA's HLO text")
@@ -112,6 +120,8 @@ class XlaOptimizePass(Pass):
         if target.tpu is not None:
             attach_compiler_estimates(module, target.tpu.clock_ghz)
         plan = name_memory_facts(answer.memory_plan)
+        if limit_bytes := target.compute_memory_limit(self.memory_fraction):
+            plan[MEMORY_LIMIT] = limit_bytes
         schedule = read_program_facts(answer.module)
         self._warn_of_ignored_flag(schedule.get(SCHEDULER), run)
         write_program_facts(module, {**facts, **schedule, **plan, OPTIMISED_FOR: target.name})
@@ -140,7 +150,7 @@ class XlaOptimizePass(Pass):
             stage.wanted,
             scheduled=self.stage == "scheduled",
             keep_async=self.async_collectives == "keep",
-            target=target.proto,
+            target=target.limit_memory(self.memory_fraction),
             tpu=topology,
             devices_per_host=self.devices_per_host,
             flags=self._build_xla_flags(target, compilation),
@@ -166,6 +176,11 @@ class XlaOptimizePass(Pass):
             raise UsageError(f"xla-optimize: option 'devices' is {self.devices}, less than 0")
         if self.devices_per_host < 1:
             raise UsageError("xla-optimize: option 'devices-per-host' is less than 1")
+        if not 0 < self.memory_fraction <= 1:
+            raise UsageError(
+                f"xla-optimize: option 'memory-fraction' is {self.memory_fraction:g}",
+                remedy="give a share of the memory, more than 0 and at most 1",
+            )
         if not 0 < self.timeout <= MAX_TIMEOUT_S:
             raise UsageError(f"xla-optimize: option 'timeout' is {self.timeout:g} seconds")
 
