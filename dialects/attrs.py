@@ -501,7 +501,8 @@ PLAIN: dict[str, PlainAttr] = {
         "dictionary of figures that the exporter knows, summed over all devices: parameters, "
         "tokens_per_step, images_per_step, flops_per_step (each an i64 or f64); and strings, such "
         "as optimised_for, the target of xla-optimize, scheduler, which scheduler of XLA:GPU made "
-        "the order of the program (latency-hiding, or memory), compile_memory_limit_bytes, the "
+        "the order of the program (latency-hiding, or memory), xla_flags, the flags that XLA got "
+        "and the framework or preset that they are from, compile_memory_limit_bytes, the "
         "memory of a device that XLA has scheduled for, an i64, and flops_per_step_source, how the "
         "operations of the model were found",
     ),

@@ -29,7 +29,7 @@ from hespas.passes.emit.emit_chakra import (
     announce_trace_folder,
     choose_trace_folder,
 )
-from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR, XlaOptimizePass
+from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR, XLA_FLAGS, XlaOptimizePass
 from hespas.passes.prepare.census import collect_census
 from hespas.passes.prepare.device_grid import read_stated_count
 from hespas.passes.prepare.symbolic_dims import set_dimension_sizes
@@ -291,6 +291,7 @@ def summarise_run(
         network_settings=plan.network_settings,
         form=outcome.form,
         scheduler=str(facts.get(SCHEDULER, "")),
+        xla_flags=str(facts.get(XLA_FLAGS, "")),
         rematerialisation=find_rematerialisation(outcome.module),
         split=split.strategy + ("-merge" if split.merge else ""),
         emitted=emitted,

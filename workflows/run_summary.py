@@ -38,6 +38,8 @@ class RunSummary:
         system: The network; None if there is none.
         form: The form of the program: compiled by XLA, fused by hespas, or as it was read.
         scheduler: The scheduler of XLA:GPU that ordered the program; "" if it is not known.
+        xla_flags: The flags that XLA has compiled it with, and where they are from; "" for XLA's
+            own defaults, or if it is not known.
         split: The split strategy.
         emitted: The traces and statistics.
         warnings: Everything that makes the result less certain.
@@ -66,6 +68,7 @@ class RunSummary:
     measured: MeasureStatistics | None = None
     memory: MemoryAttr | None = None
     scheduler: str = ""
+    xla_flags: str = ""
     memory_plan: Mapping[str, int] = field(default_factory=dict)
     node: NodeSpec | None = None
     work: StepWork = field(default_factory=StepWork)
@@ -226,6 +229,7 @@ def to_summary_json(summary: RunSummary) -> dict[str, Any]:
         "network": summary.network_settings.model_dump(),
         "form": summary.form,
         "scheduler": summary.scheduler or None,
+        "xla_flags": summary.xla_flags or None,
         "rematerialised": _list_recomputed_kernels(summary),
         "split": summary.split,
         "output": str(summary.emitted.folder),

@@ -39,6 +39,7 @@ def build_summary_tables(summary: RunSummary, *, show_files: bool = True) -> lis
         ("program", summary.program),
         ("devices", f"{target.devices} ({layout})"),
         ("form", summary.form),
+        *([("XLA's flags", _shorten_flags(summary.xla_flags))] if summary.xla_flags else []),
         ("node", _format_node(target)),
         ("system", _format_system(summary.system)),
         ("estimator", target.estimator or "unknown"),
@@ -81,6 +82,12 @@ def build_summary_tables(summary: RunSummary, *, show_files: bool = True) -> lis
         TextTable("Result", end, left=2),
     ]
     return [table for table in tables if table.rows]
+
+
+def _shorten_flags(text: str) -> str:
+    """Name the framework and the preset that flags are from, if any, instead of the flags."""
+    names, colon, flags = text.rpartition(": ")
+    return f"{len(flags.split(' --'))} of {names}, in run.json" if colon else text
 
 
 def _build_rematerialisation_rows(summary: RunSummary) -> list[TextRow]:

@@ -154,24 +154,26 @@ def main(argv: Sequence[str]) -> int:
         ) as results,
     ):
         compared_results = compare_results(results, work)
-        difference = find_run_differences(results[0], results[1], depth) if changes else None
+        is_pair = len(results) == 2 and all(result.folder for result in results)
+        difference = find_run_differences(*results, depth) if changes or is_pair else None
         labels = _label_results(compared_results)
         violations = _find_violations(results, labels, limits, depth)
     if plot:
         report_plots.write_comparison_plot(plot, compared_results, labels)
     names = sources if len({*sources}) == 2 else labels
-    tables = (
-        [_build_comparison_table(compared_results)]
-        if difference is None
-        else difference_report.build_changes_tables(difference, names, top)
-    )
+    if changes and difference is not None:
+        tables = difference_report.build_changes_tables(difference, names, top)
+    else:
+        tables = [_build_comparison_table(compared_results)]
+        if difference is not None:
+            tables += difference_report.build_disagreement_tables(difference)
     if markdown:
         text = _format_markdown_report(tables, violations, limits)
         write_atomically(markdown, text.encode())
     if wants_json:
         data = (
             _to_comparison_json(compared_results, labels)
-            if difference is None
+            if not changes or difference is None
             else difference_report.to_changes_json(difference, names)
         )
         print(json.dumps({**data, "violations": _to_violations_json(violations)}, indent=1))
