@@ -154,7 +154,7 @@ def main(argv: Sequence[str]) -> int:
         ) as results,
     ):
         compared_results = compare_results(results, work)
-        is_pair = len(results) == 2 and all(result.folder for result in results)
+        is_pair = len(results) == 2 and all(result.has_module for result in results)
         difference = find_run_differences(*results, depth) if changes or is_pair else None
         labels = _label_results(compared_results)
         violations = _find_violations(results, labels, limits, depth)
