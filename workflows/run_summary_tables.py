@@ -98,7 +98,9 @@ def _build_rematerialisation_rows(summary: RunSummary) -> list[TextRow]:
     share = format_percent(found.time_s / (summary.time_ns * 1e-9 or 1.0))
     limit = f", to keep within {format_scaled(found.limit_bytes, 'B')}" if found.limit_bytes else ""
     amount = f"{format_seconds(found.time_s)}, {share}: {format_count(found.count, 'kernel')} of "
-    rows = [("computed again", f"{amount}{format_scaled(found.flops, 'FLOP')} by XLA{limit}")]
+    rows: list[TextRow] = [
+        ("computed again", f"{amount}{format_scaled(found.flops, 'FLOP')} by XLA{limit}")
+    ]
     for kernel in found.kernels[:SHOWN_KERNELS]:
         of = f" ({kernel.framework_op})" if kernel.framework_op else ""
         rows.append(("", f"{format_seconds(kernel.time_s)}: {kernel.count} x {kernel.name}{of}"))

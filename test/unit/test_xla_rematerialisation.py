@@ -9,13 +9,12 @@ import pytest
 
 from hespas import passes
 from hespas.configs import compile_targets
-from hespas.dialects.attr_codec import read_program_facts
 from hespas.dialects.attrs import RECOMPUTED
 from hespas.dialects.mlir import hlo_text_to_proto, ir, make_context
 from hespas.dialects.xla import find_gpu_library
 from hespas.passes.base import PassRun
 from hespas.passes.compile.hlo_to_stablehlo import import_hlo
-from hespas.passes.compile.rematerialisation import MEMORY_LIMIT, find_origin
+from hespas.passes.compile.rematerialisation import find_origin
 from hespas.tools.console_scripts import run_tool_main
 from hespas.tools.hespas import main
 
@@ -138,8 +137,3 @@ def test_a_run_says_what_xla_computes_again(tmp_path, capsys, monkeypatch):
     )
     assert run_tool_main(main, [*command[:-1], *options]) == 0
     assert "by XLA, to keep within 2.548 MB" in capsys.readouterr().out
-
-
-def test_facts_keep_the_limit():
-    text = "module attributes {hespas.facts = {%s = 5 : i64}} {}" % MEMORY_LIMIT
-    assert read_program_facts(ir.Module.parse(text, make_context())) == {MEMORY_LIMIT: 5}

@@ -191,7 +191,9 @@ def _draw_parallel_coordinates(
             height = _find_height(value, scale)
             axes.text(position, height, f" {_format_label(value)}", fontsize=_FONT_SIZE - 1)
     titles = [*map(_shorten_name, columns), label]
-    axes.set_xticks(range(len(names)), titles, rotation=20)
+    axes.set_xticks(
+        range(len(names)), titles, rotation=20, horizontalalignment="right", rotation_mode="anchor"
+    )
     axes.set_yticks([])
     axes.set_xlim(-0.2, len(names) - 0.4)
     return shown
