@@ -33,6 +33,8 @@ from hespas.support.errors import HespasError
 
 CPU = "cpu"
 XLA_DUMP = ".gpu_target_config.pbtxt"  # end of the file that XLA writes with --xla_dump_to
+MEMORY_SIZE = re.compile(r"device_memory_size: *(\d+)")
+XLA_MEMORY_PERCENT = 80
 ENUMS = frozenset(("feature_extension",))  # keys whose values are enum names, without quotes
 
 Count = Annotated[int, Field(gt=0, strict=True)]
@@ -126,6 +128,24 @@ class CompileTarget:
     def platform(self) -> str:
         """The platform that JAX lowers for."""
         return "tpu" if self.tpu else "cuda" if self.proto else CPU
+
+    def compute_memory_limit(self, fraction: float) -> int:
+        """Return a share of a GPU's memory in bytes; 0 if the target does not state the memory."""
+        size = MEMORY_SIZE.search(self.proto or "")
+        return int(int(size[1]) * fraction) if size else 0
+
+    def limit_memory(self, fraction: float) -> str | None:
+        """Return ``proto`` for a program that may use a share of the memory.
+
+        Without a client, XLA schedules for 80 % of ``device_memory_size`` (GetSchedulerMemoryLimit
+        of ``xla/service/gpu/gpu_hlo_schedule.cc``) and uses the size for nothing else. With a
+        client, it schedules for the limit of the client's allocator.
+        """
+        limit_bytes = self.compute_memory_limit(fraction)
+        if not limit_bytes or self.proto is None:
+            return self.proto
+        stated = -(-limit_bytes * 100 // XLA_MEMORY_PERCENT)
+        return MEMORY_SIZE.sub(f"device_memory_size: {stated}", self.proto)
 
     def describe_device(self) -> tuple[str, int]:
         """Return the name of a device as its driver states it, and the number of its cores.

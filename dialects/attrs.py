@@ -500,6 +500,7 @@ TRIPS_NOTE = "hespas.trips_note"
 BRANCH = "hespas.branch"
 BRANCH_FOUND = "hespas.branch_found"
 WAIT = "hespas.wait"
+RECOMPUTED = "hespas.recomputed"
 COMMUNICATORS = "hespas.communicators"
 FACTS = "hespas.facts"
 UNFUSED_ATTENTION = "unfused_attention"  # a fact: calls that a framework has kernels for
@@ -530,6 +531,11 @@ PLAIN: dict[str, PlainAttr] = {
         "stablehlo.optimization_barrier",
         "the point at which an asynchronous collective must have finished, a unit",
     ),
+    RECOMPUTED: PlainAttr(
+        "any op that is a kernel",
+        "name of the instruction whose result XLA computes again with this one, to need less "
+        "memory, a string",
+    ),
     COMMUNICATORS: PlainAttr(
         "module", "dictionary from communicator id, from 1, to its ascending device ids"
     ),
@@ -538,7 +544,9 @@ PLAIN: dict[str, PlainAttr] = {
         "dictionary of figures that the exporter knows, summed over all devices: parameters, "
         "tokens_per_step, images_per_step, flops_per_step (each an i64 or f64); and strings, such "
         "as optimised_for, the target of xla-optimize, scheduler, which scheduler of XLA:GPU made "
-        "the order of the program (latency-hiding, or memory), and flops_per_step_source, how the "
+        "the order of the program (latency-hiding, or memory), xla_flags, the flags that XLA got "
+        "and the framework or preset that they are from, compile_memory_limit_bytes, the "
+        "memory of a device that XLA has scheduled for, an i64, and flops_per_step_source, how the "
         "operations of the model were found",
     ),
 }

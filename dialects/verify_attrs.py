@@ -26,6 +26,7 @@ from hespas.dialects.attrs import (
     COMMUNICATORS,
     FACTS,
     PLAIN,
+    RECOMPUTED,
     TRIPS,
     TRIPS_FOUND,
     TRIPS_NOTE,
@@ -178,6 +179,8 @@ class _AttributeVerifier:
         ):
             raise HespasError(f"{name} must be an i64 of at least 0, not {attr}", op=op)
         if name == TRIPS_NOTE and not isinstance(attr, ir.StringAttr):
+            raise HespasError(f"{name} must be a string, not {attr}", op=op)
+        if name == RECOMPUTED and not isinstance(attr, ir.StringAttr):
             raise HespasError(f"{name} must be a string, not {attr}", op=op)
         if name == WAIT and (op_name != PLAIN[WAIT].holder or not isinstance(attr, ir.UnitAttr)):
             raise HespasError(f"{WAIT} is a unit attribute of: {PLAIN[WAIT].holder}", op=op)

@@ -20,6 +20,14 @@ if TYPE_CHECKING:
     from hespas.workflows.run_differences import RunDifference, TimeChange
 
 MAX_NAME_WIDTH = 60
+# The settings that results of one question may differ in, without what follows from them
+MODELLED_SETTINGS = (
+    "program", "form", "xla_flags", "compile_memory_limit_bytes", "split", "estimator", "simulator",
+    "network_model",
+)  # fmt: skip
+FOLLOW_FROM_NODE = ("form", "compile_memory_limit_bytes")  # which name the node, or its memory
+DISAGREEMENT = 0.03  # the relative difference of two results from which it is explained
+SHOWN_INSTRUCTIONS = 5
 
 
 def to_changes_json(difference: RunDifference, names: Sequence[str]) -> dict[str, Any]:
@@ -56,6 +64,7 @@ def to_changes_json(difference: RunDifference, names: Sequence[str]) -> dict[str
         "kinds": to_change_objects(difference.kinds, "kind"),
         "kernels": to_change_objects(difference.kernels, "kind", "shapes"),
         "layers": to_change_objects(difference.layers, "layer"),
+        "instructions": to_change_objects(difference.instructions, "instruction", "place"),
         "collectives": to_change_objects(
             difference.collectives, "kind", "group_size", "operand_bytes"
         ),
@@ -70,6 +79,7 @@ def build_changes_tables(
         ("kind of kernel", ("kind",), difference.kinds),
         ("kernel", ("kind", "shapes"), difference.kernels),
         ("layer", ("layer",), difference.layers),
+        ("instruction", ("instruction", "at"), difference.instructions),
         ("collective", ("kind", "group", "operand"), difference.collectives),
     )
     return [
@@ -78,6 +88,38 @@ def build_changes_tables(
         _build_totals_table(difference),
         *_build_causes_tables(difference),
         *(_build_change_table(title, keys, rows, limit) for title, keys, rows in breakdowns),
+    ]
+
+
+def build_disagreement_tables(difference: RunDifference) -> list[TextTable]:
+    """Build the tables of two results of one question that differ by more than 3 %.
+
+    They show the settings that differ, and the instructions and collectives with the largest
+    changes of time; there are none if the results agree, or are of another question.
+    """
+    growth = difference.relative_growth
+    if abs(growth) <= DISAGREEMENT or not difference.is_one_question:
+        return []
+    percent = f"{100 * growth:+.1f} %"
+    settings = [
+        (name, label, _format_setting(value))
+        for name in MODELLED_SETTINGS
+        if (pair := difference.provenance[name])[0] != pair[1]
+        for label, value in zip(("first", "second"), pair, strict=True)
+    ]
+    collectives = difference.collectives
+    return [
+        TextTable(
+            f"The second differs by {percent}: settings that differ",
+            settings or [("none", "", "")],
+            left=3,
+        ),
+        _build_change_table(
+            "instruction", ("instruction", "at"), difference.instructions, SHOWN_INSTRUCTIONS
+        ),
+        _build_change_table(
+            "collective", ("kind", "group", "operand"), collectives, SHOWN_INSTRUCTIONS
+        ),
     ]
 
 
@@ -91,7 +133,10 @@ def _build_head_table(difference: RunDifference, names: Sequence[str]) -> TextTa
 
 def _build_settings_table(difference: RunDifference) -> TextTable:
     rows: list[TextRow] = []
+    nodes = difference.provenance["node"]
     for name, (a, b) in difference.provenance.items():
+        if name in FOLLOW_FROM_NODE and nodes[0] != nodes[1]:
+            continue
         if a != b:
             rows += [(name, "A", _format_setting(a)), ("", "B", _format_setting(b))]
     return TextTable("Settings that differ", rows or [("none", "", "")], left=3)

@@ -146,6 +146,10 @@ def _memory(name: str) -> Callable[[StepFacts], Any]:
     return lambda facts: getattr(facts.memory, name)
 
 
+def _rematerialisation(name: str) -> Callable[[StepFacts], Any]:
+    return lambda facts: getattr(facts.rematerialisation, name, None)
+
+
 def _energy(name: str) -> Callable[[StepFacts], Any]:
     return lambda facts: getattr(facts.energy, name)
 
@@ -294,6 +298,22 @@ FIGURES: tuple[Figure, ...] = (
     Figure(
         "energy_j", "energy", "J", "sum", "energy of compute; null: the node has no power model",
         lambda facts: multiply(facts.totals["energy_nj"], 1e-9), table=COMPUTE, places=("summary",),
+    ),
+    Figure(
+        "rematerialised_s", "computed again by XLA", "s", "sum",
+        "the part of `compute_s` in which XLA computes values a second time, to keep within "
+        "`compile_memory_limit_bytes`; null: the program is not compiled",
+        _rematerialisation("time_s"), table=COMPUTE,
+    ),
+    Figure(
+        "rematerialised_flops", "operations computed again by XLA", "FLOP", "sum",
+        "the operations of these kernels", _rematerialisation("flops"), table=COMPUTE,
+    ),
+    Figure(
+        "compile_memory_limit_bytes", "memory that XLA schedules for", "B", "same",
+        "the memory of a device that XLA's scheduler and its rematerialisation keep within, the "
+        "option `memory-fraction` of `xla-optimize` times that of the GPU; null: not known",
+        _rematerialisation("limit_bytes"), table=COMPUTE,
     ),
     Figure(
         "flops_utilisation", "share of the peak", "share", "ratio",

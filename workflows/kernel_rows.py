@@ -98,7 +98,7 @@ def collect_kernel_rows(module: ir.Module, depth: int = 2) -> list[KernelRow]:
     first: dict[KernelKey, ir.Operation] = {}
     read_cost = functools.cache(Cost.from_dictionary_attr)
     count: Counter[KernelKey] = Counter()
-    for op, sites in _iterate_executed_ops(module):
+    for op, sites in iterate_executed_ops(module):
         attributes = op.attributes
         if Cost.NAME not in attributes:
             continue
@@ -189,7 +189,7 @@ def sum_time_by_line(module: ir.Module) -> list[tuple[str, float, int]]:
     """
     time_ns: dict[str, float] = {}
     count: Counter[str] = Counter()
-    for op, sites in _iterate_executed_ops(module):
+    for op, sites in iterate_executed_ops(module):
         if Cost.NAME not in op.attributes:
             continue
         cost = Cost.from_dictionary_attr(op.attributes[Cost.NAME])
@@ -254,7 +254,7 @@ def _split_last_fragment(text: str) -> str:
     return re.split(r"[/()]", text)[-1]
 
 
-def _iterate_executed_ops(module: ir.Module) -> Iterator[tuple[ir.Operation, Counter[_RegionSite]]]:
+def iterate_executed_ops(module: ir.Module) -> Iterator[tuple[ir.Operation, Counter[_RegionSite]]]:
     """Yield the leaf ops of a step on one device, with the executions of each by region site."""
     for body, sites in _iterate_executed_bodies(module):
         for op, count in body.leaves:

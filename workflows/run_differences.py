@@ -19,8 +19,8 @@ SHOWN = 10  # rows of a table
 TOTALS = tuple(figure.name for figure in list_figures("changes") if figure.unit == "s")
 COUNTS = tuple(figure.name for figure in list_figures("changes") if figure.unit != "s")
 PROVENANCE = (
-    "program", "devices", "node", "system", "split", "estimator", "constants", "simulator",
-    "network_model", "tags", "warnings",
+    "program", "devices", "node", "system", "form", "xla_flags", "compile_memory_limit_bytes",
+    "split", "estimator", "constants", "simulator", "network_model", "tags", "warnings",
 )  # fmt: skip
 
 
@@ -75,6 +75,7 @@ class RunDifference(PrintedTables):
         kinds: Changes by kind of kernel.
         kernels: Changes by kind of kernel and shapes.
         layers: Changes by layer of the model.
+        instructions: Changes by framework name and source position, among kernels.
         collectives: Changes by kind, group size and operand bytes.
     """
 
@@ -87,12 +88,19 @@ class RunDifference(PrintedTables):
     kinds: list[TimeChange]
     kernels: list[TimeChange]
     layers: list[TimeChange]
+    instructions: list[TimeChange]
     collectives: list[TimeChange]
 
     @property
     def compared_measure(self) -> str:
         """``step_time_s``, or ``compute_s`` if one result was not simulated."""
         return "compute_s" if None in self.totals["step_time_s"] else "step_time_s"
+
+    @property
+    def is_one_question(self) -> bool:
+        """Whether both are of equal devices and networks, so that they should agree."""
+        names = ("node", "system", "devices")
+        return all(self.a.get_figure(name) == self.b.get_figure(name) for name in names)
 
     @property
     def relative_growth(self) -> float:
@@ -148,8 +156,15 @@ def find_run_differences(a: RunResult, b: RunResult, depth: int = 2) -> RunDiffe
         compare_kernels_by(lambda row: (row.kind,)),
         compare_kernels_by(lambda row: (row.kind, row.shapes)),
         compare_kernels_by(lambda row: (row.layer or "no name",)),
+        compare_kernels_by(name_instruction),
         list_time_changes(*(_sum_collectives(result, simulated) for result in (a, b))),
     )
+
+
+def name_instruction(row: KernelProfile) -> tuple[str, str]:
+    """Name the instruction of the program that kernels come from, and its source position."""
+    name = "/".join(filter(None, (row.layer, row.framework_op))) or row.kind
+    return f"{name}, again" if row.is_recomputed else name, row.place or "-"
 
 
 ChangeName = tuple[str, ...]

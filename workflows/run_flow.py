@@ -29,7 +29,7 @@ from hespas.passes.emit.emit_chakra import (
     announce_trace_folder,
     choose_trace_folder,
 )
-from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR, XlaOptimizePass
+from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR, XLA_FLAGS, XlaOptimizePass
 from hespas.passes.prepare.census import collect_census
 from hespas.passes.prepare.device_grid import read_stated_count
 from hespas.passes.prepare.set_dimension_sizes import set_dimension_sizes
@@ -37,6 +37,7 @@ from hespas.support.errors import HespasError
 from hespas.support.output_folder import open_output_folder
 from hespas.support.text_tables import format_count, format_scaled
 from hespas.workflows.collected_trace import CollectedTraces, CollectTracesPass
+from hespas.workflows.compiler_rematerialisation import find_rematerialisation
 from hespas.workflows.program_form import (
     choose_program_form,
     inspect_program,
@@ -290,6 +291,8 @@ def summarise_run(
         network_settings=plan.network_settings,
         form=outcome.form,
         scheduler=str(facts.get(SCHEDULER, "")),
+        xla_flags=str(facts.get(XLA_FLAGS, "")),
+        rematerialisation=find_rematerialisation(outcome.module),
         split=split.strategy + ("-merge" if split.merge else ""),
         emitted=emitted,
         warnings=[],

@@ -34,6 +34,7 @@ from hespas.workflows.sweep.sweep_table import is_table_file
 
 _RUN_AGAIN = "run hespas run again"
 MODULE, SIMULATION = "annotated.mlirbc", "simulation.json"
+NODE_FILE = "node.json"  # a copy of the node's file, so that the result can be read anywhere
 
 
 def write_run_result(
@@ -43,7 +44,7 @@ def write_run_result(
     simulation: dict[str, Any] | None = None,
     timeline: dict[str, Any] | None = None,
 ) -> None:
-    """Write the annotated module and the figures of a run beside its traces.
+    """Write the annotated module, the file of its node and the figures of a run beside its traces.
 
     Args:
         folder: The folder from ``open_output_folder`` that holds the traces.
@@ -54,7 +55,11 @@ def write_run_result(
 
     Raises:
         OSError: A file cannot be written.
+        HespasError: The file of the node cannot be read.
     """
+    target = TargetAttr.read_from_op(module.operation)
+    if target is not None and target.node and not is_preset_name(target.node):
+        Path(folder, NODE_FILE).write_bytes(_to_json_bytes(configs.read_node_json(target.node)))
     Path(folder, MODULE).write_bytes(to_mlir_bytecode(module))
     objects = {FIGURES: figures, SIMULATION: simulation, MEMORY_TIMELINE: timeline}
     for name, values in objects.items():
@@ -99,6 +104,11 @@ class RunResult:
                 message = f"{FIGURES} and {SIMULATION} are of different runs"
                 raise HespasError(message, where=folder, remedy=_RUN_AGAIN)
         return cls(folder, run_figures, simulation)
+
+    @property
+    def has_module(self) -> bool:
+        """Whether the annotated module is there; a cell of a table has none."""
+        return os.path.exists(os.path.join(self.folder, MODULE))
 
     @functools.cached_property
     def annotated_module(self) -> ir.Module:
@@ -145,7 +155,7 @@ def resolve_node(name: str | None, overrides: str | None, result: str) -> NodeSp
     """
     if not name:
         return None
-    _check_node_place(name, result)
+    name = _locate_node(name, result)
     try:
         return load_overridden_node(name, NodeOverrides.from_text(overrides or ""))
     except HespasError as error:
@@ -154,6 +164,21 @@ def resolve_node(name: str | None, overrides: str | None, result: str) -> NodeSp
             or "the result refers to its node's file: run this in the folder of the run"
         )
         raise
+
+
+def _locate_node(name: str, result: str) -> str:
+    """Return the preset of a node, or the path of its file: the copy in the folder of the result.
+
+    Raises:
+        HespasError: There is no copy, and the result names a file where it must not.
+    """
+    if not is_preset_name(name) and os.path.isdir(result):
+        copy = Path(result, NODE_FILE)
+        if copy.exists():
+            check_link(copy)
+            return str(copy)
+    _check_node_place(name, result)
+    return name
 
 
 def _check_node_place(name: str, result: str) -> None:
@@ -209,7 +234,7 @@ def read_annotated_module(result: str) -> ir.Module:
     module = frontends.read_module(path, make_context())
     target = TargetAttr.read_from_op(module.operation)
     if target is not None and target.node:
-        _check_node_place(target.node, result)
+        _locate_node(target.node, result)
     if target is not None and target.estimator is not None:
         refresh_costs(module, PassRun(input_name=frontends.to_display_name(path), note=print_note))
     return module

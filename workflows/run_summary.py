@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from hespas.configs.node_spec import NodeSpec
 from hespas.configs.system_spec import SystemSpec
 from hespas.dialects.attrs import MemoryAttr, TargetAttr
 from hespas.passes.emit.emit_chakra import EmittedTraces
+from hespas.workflows.compiler_rematerialisation import CompilerRematerialisation
 from hespas.workflows.figures import compute_figures
 from hespas.workflows.memory_timeline import MEMORY_TIMELINE
 from hespas.workflows.network_settings import NetworkSettings
@@ -36,6 +38,8 @@ class RunSummary:
         system: The network; None if there is none.
         form: The form of the program: compiled by XLA, fused by hespas, or as it was read.
         scheduler: The scheduler of XLA:GPU that ordered the program; "" if it is not known.
+        xla_flags: The flags that XLA has compiled it with, and where they are from; "" for XLA's
+            own defaults, or if it is not known.
         split: The split strategy.
         emitted: The traces and statistics.
         warnings: Everything that makes the result less certain.
@@ -47,6 +51,7 @@ class RunSummary:
         memory_plan: The bytes of each part of XLA's own plan for one device; empty if not known.
         node: The node; None if it is unknown.
         work: The work of the step, and the price of a device.
+        rematerialisation: What XLA computes again; None if XLA has not compiled the program.
         sensitivity: How much each rate of node and network matters; None if nobody asked.
     """
 
@@ -63,9 +68,11 @@ class RunSummary:
     measured: MeasureStatistics | None = None
     memory: MemoryAttr | None = None
     scheduler: str = ""
+    xla_flags: str = ""
     memory_plan: Mapping[str, int] = field(default_factory=dict)
     node: NodeSpec | None = None
     work: StepWork = field(default_factory=StepWork)
+    rematerialisation: CompilerRematerialisation | None = None
     sensitivity: StepSensitivity | None = None
 
     @property
@@ -149,6 +156,7 @@ class RunSummary:
             memory=self.memory,
             fits_memory=self.fits_memory,
             nodes_per_device=self.emitted.nodes_per_device,
+            rematerialisation=self.rematerialisation,
         )
 
     @functools.cached_property
@@ -221,6 +229,8 @@ def to_summary_json(summary: RunSummary) -> dict[str, Any]:
         "network": summary.network_settings.model_dump(),
         "form": summary.form,
         "scheduler": summary.scheduler or None,
+        "xla_flags": summary.xla_flags or None,
+        "rematerialised": _list_recomputed_kernels(summary),
         "split": summary.split,
         "output": str(summary.emitted.folder),
         "compute_s_by": {
@@ -237,6 +247,12 @@ def to_summary_json(summary: RunSummary) -> dict[str, Any]:
         },
         **({"sensitivity": summary.sensitivity.to_json()} if summary.sensitivity else {}),
     }
+
+
+def _list_recomputed_kernels(summary: RunSummary) -> list[dict[str, Any]] | None:
+    """List what XLA computes again; None if the program is not compiled."""
+    found = summary.rematerialisation
+    return None if found is None else [dataclasses.asdict(kernel) for kernel in found.kernels]
 
 
 def _describe_memory(summary: RunSummary) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from hespas.workflows.figures import COMPUTE, STEP, get_figure, list_figures
 from hespas.workflows.run_summary import TABLES, RunSummary, sum_collectives, to_summary_json
 
 SHOWN = 8  # rows of a table
+SHOWN_KERNELS = 3  # of those that XLA computes again
 _SCHEDULERS = {
     LATENCY_HIDING: "XLA's latency-hiding scheduler",
     IN_MEMORY_ORDER: "XLA's schedule, made without its latency-hiding scheduler",
@@ -38,6 +39,7 @@ def build_summary_tables(summary: RunSummary, *, show_files: bool = True) -> lis
         ("program", summary.program),
         ("devices", f"{target.devices} ({layout})"),
         ("form", summary.form),
+        *([("XLA's flags", _shorten_flags(summary.xla_flags))] if summary.xla_flags else []),
         ("node", _format_node(target)),
         ("system", _format_system(summary.system)),
         ("estimator", target.estimator or "unknown"),
@@ -52,6 +54,7 @@ def build_summary_tables(summary: RunSummary, *, show_files: bool = True) -> lis
             moved + _format_share(figures["bandwidth_utilisation"], "the bandwidth"),
         ),
     ]
+    compute += _build_rematerialisation_rows(summary)
     regions = f"{reuse['regions']}, {reuse['distinct_regions']} distinct"
     count = totals["gaps"]
     gaps = f"{format_count(count, 'op')}: the time is too low" if count else "nothing"
@@ -79,6 +82,31 @@ def build_summary_tables(summary: RunSummary, *, show_files: bool = True) -> lis
         TextTable("Result", end, left=2),
     ]
     return [table for table in tables if table.rows]
+
+
+def _shorten_flags(text: str) -> str:
+    """Name the framework and the preset that flags are from, if any, instead of the flags."""
+    names, colon, flags = text.rpartition(": ")
+    return f"{len(flags.split(' --'))} of {names}, in run.json" if colon else text
+
+
+def _build_rematerialisation_rows(summary: RunSummary) -> list[TextRow]:
+    """Build the rows of what XLA computes again: how much, within which memory, and the longest."""
+    found = summary.rematerialisation
+    if found is None or not found.count:
+        return []
+    share = format_percent(found.time_s / (summary.time_ns * 1e-9 or 1.0))
+    limit = f", to keep within {format_scaled(found.limit_bytes, 'B')}" if found.limit_bytes else ""
+    amount = f"{format_seconds(found.time_s)}, {share}: {format_count(found.count, 'kernel')} of "
+    rows: list[TextRow] = [
+        ("computed again", f"{amount}{format_scaled(found.flops, 'FLOP')} by XLA{limit}")
+    ]
+    for kernel in found.kernels[:SHOWN_KERNELS]:
+        of = f" ({kernel.framework_op})" if kernel.framework_op else ""
+        rows.append(("", f"{format_seconds(kernel.time_s)}: {kernel.count} x {kernel.name}{of}"))
+    if (rest := len(found.kernels) - SHOWN_KERNELS) > 0:
+        rows.append(("", f"and {rest} more, in run.json"))
+    return rows
 
 
 def _build_memory_table(summary: RunSummary) -> TextTable:

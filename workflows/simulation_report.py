@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ from hespas.support.text_tables import (
     format_scaled,
     format_seconds,
 )
+from hespas.workflows.exposed_communication import group_exposed_nodes
 
 SHOWN = 10  # rows of a table
 TIMELINES = OutputSet("timelines", keeps_unreserved=True)
@@ -370,28 +372,29 @@ def _build_exposed_table(simulated: SimulationReport) -> TextTable:
         return TextTable("", ())
     step = simulated.result.step_time_ns or 1
     header = ("node", "needed by", "place", "operand", "count", "exposed", "of step", "waiting")
+    groups = group_exposed_nodes(map(_to_exposed_json, simulated.exposed))
     rows: list[TextRow] = [
         (
-            row.name,
-            row.needed_by or "the end",
-            row.place,
-            format_scaled(row.operand_bytes, "B"),
-            str(row.count),
-            format_seconds(row.exposed_ns * 1e-9),
-            format_percent(row.exposed_ns / step),
-            format_seconds(row.waiting_ns * 1e-9),
+            group.title,
+            group.needed_by or "the end",
+            group.location,
+            group.operand_text,
+            str(group.count),
+            format_seconds(group.exposed_s),
+            format_percent(group.exposed_s * 1e9 / step),
+            format_seconds(group.waiting_s),
         )
-        for row in simulated.exposed[:SHOWN]
+        for group in groups[:SHOWN]
     ]
-    rest = simulated.exposed[SHOWN:]
+    rest = groups[SHOWN:]
     if rest:
-        count = str(sum(row.count for row in rest))
-        time, waiting = (sum(getattr(r, f"{n}_ns") for r in rest) for n in ("exposed", "waiting"))
+        exposed_s = math.fsum(group.exposed_s for group in rest)
         times = (
-            format_seconds(time * 1e-9),
-            format_percent(time / step),
-            format_seconds(waiting * 1e-9),
+            format_seconds(exposed_s),
+            format_percent(exposed_s * 1e9 / step),
+            format_seconds(math.fsum(group.waiting_s for group in rest)),
         )
+        count = str(sum(group.count for group in rest))
         rows.append((f"({len(rest)} more)", "", "", "", count, *times))
     device = simulated.result.critical_device
     title = f"What to fix first: communication that device {device} waits for"

@@ -21,6 +21,7 @@ from hespas.configs.node_spec import NodeSpec
 from hespas.dialects.attrs import MemoryAttr
 from hespas.support.errors import HespasError
 from hespas.support.text_tables import format_percent, format_scaled
+from hespas.workflows.compiler_rematerialisation import CompilerRematerialisation
 from hespas.workflows.step_energy import StepEnergy, estimate_step_energy
 
 ROUNDING = 1e-9  # relative error of sums and quotients of times
@@ -80,6 +81,7 @@ class StepFacts:
         memory: The memory on one device; None if it was not computed.
         fits_memory: Whether it fits the node; None if that is unknown.
         nodes_per_device: The number of nodes of the longest trace.
+        rematerialisation: What XLA computes again; None if XLA has not compiled the program.
     """
 
     stats: Mapping[str, Any]
@@ -91,6 +93,7 @@ class StepFacts:
     memory: MemoryAttr | None = None
     fits_memory: bool | None = None
     nodes_per_device: int | None = None
+    rematerialisation: CompilerRematerialisation | None = None
 
     @property
     def devices(self) -> int:

@@ -278,6 +278,7 @@ def build_decoder_step(
         token_copies=options.token_copies,
         ring_products=options.ring_products,
         padded_width=m.emb if options.pad_weights else 0,
+        paddable_width=m.emb if options.partitioning == "manual" else 0,
     )
     decoder = training.make_decoder(
         m, p, options.remat, options.attention, loss_metrics=options.loss_metrics

@@ -68,7 +68,7 @@ class MeshParallelism:
     activations are copied after a gather and before a scatter of their tokens over ``tensor``. With
     ``ring_products``, these run alongside parts of the products of layers, see ``ring_products``.
     Weights whose dimension over ``fsdp`` has ``padded_width`` elements are stored with as many as
-    its devices divide.
+    its devices divide. ``paddable_width`` is what the option ``pad_weights`` would pad; 0: nothing.
     """
 
     mesh: Mapping[str, int]
@@ -80,6 +80,7 @@ class MeshParallelism:
     token_copies: bool = False
     ring_products: bool = False
     padded_width: int = 0
+    paddable_width: int = 0
 
     def __post_init__(self) -> None:
         if self.ring_products and (self.eager or not self.sequence):
@@ -140,9 +141,16 @@ class MeshParallelism:
                 where = jax.tree_util.keystr(path, simple=True, separator=".") or "an operand"
                 raise UsageError(
                     f"{where} of {shape} cannot be divided: {extent} over {axes}",
-                    remedy="use another mesh or other dimensions",
+                    remedy=self._suggest_padding(names, extent),
                 )
         return jax.ShapeDtypeStruct(weight.shape, weight.dtype)
+
+    def _suggest_padding(self, names: Sequence[str], extent: int) -> str:
+        """Suggest what divides a dimension; FSDP alone may pad the width of the model."""
+        other = "use another mesh or other dimensions"
+        if list(names) == ["fsdp"] and extent == self.paddable_width:
+            return f"set pad_weights=true, which pads the weights as PyTorch's FSDP, or {other}"
+        return other
 
     def map_over_devices(self, function: Callable[..., Any], in_specs: Any, out_specs: Any) -> Any:
         """Wrap a function that is written for one device as a function of global arrays."""

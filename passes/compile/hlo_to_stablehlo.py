@@ -21,6 +21,10 @@ from hespas.passes.compile.combined_collectives import (
 from hespas.passes.compile.compiler_estimates import attach_compiler_estimates
 from hespas.passes.compile.hlo_program import HloProgram
 from hespas.passes.compile.named_shardings import replace_named_shardings
+from hespas.passes.compile.rematerialisation import (
+    mark_recomputed_instructions,
+    restore_recomputed_marks,
+)
 from hespas.passes.compile.tpu_hlo import rewrite_tpu_hlo
 from hespas.passes.prepare.device_grid import write_stated_count
 from hespas.passes.prepare.partition import state_partitions
@@ -109,10 +113,13 @@ def _import_program(program: HloProgram, context: ir.Context, *, keep_schedule: 
     replace_combined_collectives(program)
     expand_mesh_axis_groups(program.iterate_instructions())
     places = _find_places(program)
+    recomputes = mark_recomputed_instructions(program)
     proto = program.serialize(keep_schedule=keep_schedule)
     module = ir.Module.parse(hlo_proto_to_stablehlo(proto), context)
     restore_combined_collectives(module)
     restore_async_collectives(module)
+    if recomputes:
+        restore_recomputed_marks(module)
     if places:
         _restore_locations(module, places)
     return module

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hespas.configs import list_preset_names
+from hespas.configs.framework_flags import FRAMEWORK_FLAGS, find_framework_flags
 from hespas.dialects.attr_codec import read_program_facts, write_program_facts
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import find_entry_function
@@ -28,6 +29,7 @@ from hespas.passes.compile.compiler_process import (
     compile_module,
 )
 from hespas.passes.compile.hlo_origin import LATENCY_HIDING, SCHEDULER
+from hespas.passes.compile.rematerialisation import MEMORY_LIMIT
 from hespas.passes.optimize import xla_flags as xla
 from hespas.passes.optimize.compiler_input import prepare_for_compiler
 from hespas.passes.prepare.inline_calls import warn_of_unfused_composites
@@ -40,8 +42,12 @@ if TYPE_CHECKING:
     from hespas.configs.compile_targets import CompileTarget
 
 OPTIMISED_FOR = "optimised_for"  # the fact that names the target
+XLA_FLAGS = "xla_flags"  # the fact of the flags that were chosen, with where they are from
 ASYNC_CHOICES = ["keep", "remove"]
 MAX_TIMEOUT_S = 1e7
+# JAX's allocator takes 75 % of a GPU's memory (docs.jax.dev, "GPU memory allocation"), and its
+# client states that limit to XLA's scheduler and rematerialisation.
+MEMORY_FRACTION = 0.75
 XLA_FLAG_PRESETS = ", ".join(list_preset_names("xla_flags"))
 
 
@@ -79,11 +85,18 @@ class XlaOptimizePass(Pass):
     triton_gemm: bool = option(True, "use Triton for matrix products; false: cuBLAS where possible")
     autotune: bool = option(False, "let XLA choose kernels by its tables; it cannot measure")
     disable: str = option("", "passes of XLA to disable, separated by commas")
+    framework: str = option(
+        "", f"the framework whose flags XLA gets on a GPU: {', '.join(FRAMEWORK_FLAGS)}"
+    )
     preset: str = option("", f"a named set of XLA flags: {XLA_FLAG_PRESETS}")
     flags: str = option("", "further XLA flags, separated by spaces")
     dims: str = option("", "sizes of symbolic dimensions, as in prepare")
     devices: int = option(0, "required number of devices; 0: the module's own")
     devices_per_host: int = option(DEVICES_PER_HOST, "maximum number of GPUs of a host")
+    memory_fraction: float = option(
+        MEMORY_FRACTION,
+        "share of a GPU's memory that XLA schedules for, as XLA_PYTHON_CLIENT_MEM_FRACTION of JAX",
+    )
     slices: int = option(0, "number of slices of TPUs; 0: the fewest")
     timeout: float = option(1800.0, "seconds after which XLA is stopped")
     keep_hlo: str = option("", "folder in which to keep XLA's HLO text")
@@ -112,9 +125,14 @@ class XlaOptimizePass(Pass):
         if target.tpu is not None:
             attach_compiler_estimates(module, target.tpu.clock_ghz)
         plan = name_memory_facts(answer.memory_plan)
+        if limit_bytes := target.compute_memory_limit(self.memory_fraction):
+            plan[MEMORY_LIMIT] = limit_bytes
         schedule = read_program_facts(answer.module)
         self._warn_of_ignored_flag(schedule.get(SCHEDULER), run)
-        write_program_facts(module, {**facts, **schedule, **plan, OPTIMISED_FOR: target.name})
+        flags = self._describe_flags()
+        write_program_facts(
+            module, {**facts, **schedule, **plan, **flags, OPTIMISED_FOR: target.name}
+        )
         if self.keep_hlo:
             self._write_hlo_text(answer)
         return XlaOptimization(target.name, compilation.device_count, time.monotonic() - start)
@@ -140,7 +158,7 @@ class XlaOptimizePass(Pass):
             stage.wanted,
             scheduled=self.stage == "scheduled",
             keep_async=self.async_collectives == "keep",
-            target=target.proto,
+            target=target.limit_memory(self.memory_fraction),
             tpu=topology,
             devices_per_host=self.devices_per_host,
             flags=self._build_xla_flags(target, compilation),
@@ -162,10 +180,17 @@ class XlaOptimizePass(Pass):
                     f"xla-optimize: option '{name}' takes {' or '.join(known)}, not '{value}'",
                     remedy=suggest_nearest(value, known),
                 )
+        if self.framework:
+            find_framework_flags(self.framework)
         if self.devices < 0:
             raise UsageError(f"xla-optimize: option 'devices' is {self.devices}, less than 0")
         if self.devices_per_host < 1:
             raise UsageError("xla-optimize: option 'devices-per-host' is less than 1")
+        if not 0 < self.memory_fraction <= 1:
+            raise UsageError(
+                f"xla-optimize: option 'memory-fraction' is {self.memory_fraction:g}",
+                remedy="give a share of the memory, more than 0 and at most 1",
+            )
         if not 0 < self.timeout <= MAX_TIMEOUT_S:
             raise UsageError(f"xla-optimize: option 'timeout' is {self.timeout:g} seconds")
 
@@ -175,7 +200,12 @@ class XlaOptimizePass(Pass):
         Those of a TPU are libtpu's, which disable no passes.
         """
         disabled = [name.strip() for name in self.disable.split(",")]
-        user_flags = self._list_user_flags()
+        user_flags = self.list_user_flags()
+        if self.framework and target.proto is None:
+            raise UsageError(
+                "xla-optimize: option 'framework' is for GPUs",
+                remedy="a script for a TPU may set flags: see the option 'preset'",
+            )
         if target.tpu is not None:
             if any(disabled):
                 raise UsageError("xla-optimize: option 'disable' is not for TPUs")
@@ -196,12 +226,37 @@ class XlaOptimizePass(Pass):
             disabled += [xla.ASYNC_PASS, xla.LATENCY_HIDING_PASS]
         return xla.join_xla_flags([*hespas_flags, *user_flags], disabled)
 
-    def _list_user_flags(self) -> list[str]:
-        """List the flags of the preset, then those of the option ``flags``."""
+    def list_user_flags(self) -> list[str]:
+        """List the flags of the framework, of the preset, then those of the option ``flags``.
+
+        Of several values of a flag, XLA uses the last.
+        """
         from hespas.configs import compile_targets
 
-        preset_flags = compile_targets.read_xla_flags(self.preset) if self.preset else []
-        return [*preset_flags, *xla.split_xla_flags(self.flags)]
+        flags: list[str] = []
+        if self.framework:
+            own = find_framework_flags(self.framework)
+            flags += [
+                *(compile_targets.read_xla_flags(own.preset) if own.preset else ()),
+                *own.flags,
+            ]
+        if self.preset:
+            flags += compile_targets.read_xla_flags(self.preset)
+        return [*flags, *xla.split_xla_flags(self.flags)]
+
+    def _describe_flags(self) -> dict[str, str]:
+        """Describe the flags of XLA that were chosen, and the disabled passes, as a fact."""
+        flags = self.list_user_flags()
+        if disabled := [name.strip() for name in self.disable.split(",") if name.strip()]:
+            flags.append(f"{xla.DISABLE}={','.join(disabled)}")
+        if not self.triton_gemm:
+            flags.append("--xla_gpu_enable_triton_gemm=false")
+        if not flags:
+            return {}
+        names = (f"{name} {value}" for name, value in
+                 (("framework", self.framework), ("preset", self.preset)) if value)  # fmt: skip
+        prefix = ", ".join(names)
+        return {XLA_FLAGS: f"{prefix}: {' '.join(flags)}" if prefix else " ".join(flags)}
 
     def _warn_of_ignored_flag(self, scheduler: object, run: PassRun) -> None:
         """Warn if the latency-hiding scheduler has run although its flag is off.
@@ -209,7 +264,7 @@ class XlaOptimizePass(Pass):
         XLA:GPU runs it from Hopper on whatever the flag says.
         """
         if scheduler == LATENCY_HIDING and xla.is_flag_off(
-            self._list_user_flags(), xla.LATENCY_HIDING_FLAG
+            self.list_user_flags(), xla.LATENCY_HIDING_FLAG
         ):
             run.warn(
                 f"the flag {xla.LATENCY_HIDING_FLAG.removeprefix('--')}=false has no effect: this "

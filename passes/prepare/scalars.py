@@ -244,7 +244,10 @@ def read_splat_constant(op: ir.Operation) -> Number | None:
         return None
     if not (attr.is_splat or len(attr) == 1):
         return None
-    return _cast_number(op.results[0].type, attr[0])
+    # The bindings cannot index elements of bf16 and of 8 bits.
+    is_float = isinstance(attr, ir.DenseFPElementsAttr)
+    number = ir.FloatAttr(attr.get_splat_value()).value if is_float else attr[0]
+    return _cast_number(op.results[0].type, number)
 
 
 def _cast_number(kind: ir.Type, number: Number) -> Number | None:

@@ -9,7 +9,8 @@ from hespas.workflows.figures import BY_NAME, FIGURES, Figure, list_figures
 # What is no figure of run.json: names, settings and words. Keys that end in a dot stand for all
 # that follow.
 FACTS = (
-    "estimator", "warnings", "simulator", "curves", "between_hosts", "network_model", "timeline",
+    "estimator", "warnings", "rematerialised", "xla_flags", "simulator", "curves", "between_hosts",
+    "network_model", "timeline",
     "program", "node", "node_overrides", "constants", "system", "network.", "form", "scheduler",
     "split",
     "output", "tags.", "compute_s_by.", "collectives", "measured", "memory.op", "memory.location",

@@ -225,3 +225,25 @@ def test_changes_hold_every_name_once(a, b):
         assert (change.only_in == "b") == (change.name not in a)
         both = change.name in a and change.name in b
         assert change.is_equal == (both and a[change.name] == b[change.name])
+
+
+def test_results_of_one_question_that_differ_name_their_instructions(runs, capsys):
+    """Side by side too: which settings, instructions and collectives make the difference."""
+    run("compare", runs["a"], runs["more"])
+    out = capsys.readouterr().out
+    title = re.search(r"^The second differs by ([+-][0-9.]+) %: settings that differ$", out, re.M)
+    times = [RunResult.load_folder(runs[name]).figures["step_time_s"] for name in ("a", "more")]
+    assert title is not None
+    assert float(title[1]) == pytest.approx(100 * (times[1] / times[0] - 1), abs=0.06)
+    assert re.search(r"^  program +first +\S*a\.mlir$", out, re.M)
+    assert "By instruction" in out and "By collective" in out
+    for other in ("same", "b"):  # what agrees, and what is another question
+        run("compare", runs["a"], runs[other])
+        assert "differs by" not in capsys.readouterr().out
+
+
+def test_instructions_add_up_to_the_change_of_the_compute(runs):
+    a, b = RunResult.load_folder(runs["a"]), RunResult.load_folder(runs["more"])
+    rows = find_run_differences(a, b).instructions
+    change = b.figures["compute_s"] - a.figures["compute_s"]
+    assert math.fsum(row.difference_s for row in rows) == pytest.approx(change)

@@ -146,13 +146,29 @@ def test_a_node_of_options_alone_has_no_peaks_to_show(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["growth"] == 0
 
 
-def test_a_node_file_that_is_gone_is_named(tmp_path, capsys, monkeypatch):
+def test_a_result_keeps_the_file_of_its_node(tmp_path, capsys, monkeypatch):
+    """It is shown from any folder, and where it was moved; without the copy, the file is named."""
     (tmp_path / "mine.json").write_text(json.dumps(configs.read_node_json("A100_SXM_40GB")))
     (tmp_path / "step.mlir").write_text(LOOP)
     monkeypatch.chdir(tmp_path)
     argv = ["run", "--mlir", "step.mlir", "--node", "mine.json", "--output", "out"]
     assert run_tool_main(hespas.main, argv) == 0
-    monkeypatch.chdir(tmp_path / "out")
+    capsys.readouterr()
+    assert run_tool_main(hespas.main, ["show", "out"]) == 0
+    shown = capsys.readouterr().out
+    assert "mine.json" in shown
+    (tmp_path / "mine.json").unlink()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "out").rename(tmp_path / "moved")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    for result in ("../moved", str(tmp_path / "moved")):
+        assert run_tool_main(hespas.main, ["show", result]) == 0
+        assert capsys.readouterr().out == shown
+        assert run_tool_main(hespas.main, ["show", result, "--page", "report.html"]) == 0
+        Path("report.html").unlink()
+        capsys.readouterr()
+    monkeypatch.chdir(tmp_path / "moved")
+    Path("node.json").unlink()
     capsys.readouterr()
     for flags in ([], ["--page", "report.html"]):
         assert run_tool_main(hespas.main, ["show", ".", *flags]) == 1

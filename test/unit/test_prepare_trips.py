@@ -14,7 +14,7 @@ from hespas.dialects.mlir import collect_functions, ir, make_context
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import collect_census
 from hespas.passes.prepare.prepare import PreparePass
-from hespas.passes.prepare.scalars import ScalarEvaluator
+from hespas.passes.prepare.scalars import ScalarEvaluator, read_splat_constant
 from hespas.passes.prepare.write_trip_counts import find_trip_count
 from hespas.support.errors import HespasError
 
@@ -209,3 +209,19 @@ def test_a_counter_in_one_function_with_data_is_found():
             if view.operation.name == "stablehlo.while"
         ]
         assert find_trip_count(loop, ScalarEvaluator(functions, {})) == bound
+
+
+@pytest.mark.parametrize(
+    ("element", "text", "number"),
+    [
+        ("bf16", "1.5", 1.5), ("f8E4M3FN", "-0.5", -0.5), ("f16", "0x7C00", float("inf")),
+        ("f32", "2.5", 2.5), ("f64", "1.0e300", 1.0e300), ("i32", "-3", -3), ("ui8", "200", 200),
+        ("i1", "true", True),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("shape", ["", "1x", "4x"])
+def test_splat_constants_of_every_type_are_read(element, text, number, shape):
+    """The bindings cannot index elements of bf16, on which a double-buffered loop ended."""
+    kind = f"tensor<{shape}{element}>"
+    module = ir.Module.parse(f"%0 = stablehlo.constant dense<{text}> : {kind}", make_context())
+    assert read_splat_constant(module.body.operations[0].operation) == number

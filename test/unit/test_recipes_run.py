@@ -25,6 +25,7 @@ from hespas.frontends.recipes.layer_weights import make_layer_weights
 from hespas.frontends.recipes.optimisers import AdamW
 from hespas.frontends.recipes.parallel import MeshParallelism
 from hespas.frontends.recipes.published_models import MODELS, make_decoder_model
+from hespas.support.errors import UsageError
 
 pytestmark = pytest.mark.slow
 
@@ -103,6 +104,16 @@ def test_llama_unrolled_equals_scanned():
     result, losses = steps(build_llama({"fsdp": 2, "tensor": 2}, 2, scan=False), (state, batch))
     assert_close(result["mu"], unrolled(expected[0]["mu"]), 1e-4)
     assert_close(losses, expected[1], 2e-5)
+
+
+def test_a_width_that_fsdp_does_not_divide_names_the_padding():
+    """Padding is the remedy for the width over fsdp alone, where collectives are explicit."""
+    with pytest.raises(UsageError, match=r"64 over fsdp=3; set pad_weights=true"):
+        build_llama({"fsdp": 3}, 1)
+    for mesh, options in (({"tensor": 3}, {}), ({"fsdp": 3}, {"partitioning": "auto"})):
+        with pytest.raises(UsageError, match="cannot be divided") as error:
+            build_llama(mesh, 1, **options)
+        assert "pad_weights" not in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -395,12 +395,22 @@ def test_the_heat_map_says_over_what_it_minimises():
     sweep = make_sweep(*paired)
     assert {"cell.node", "cell.system", "cell.node.tdp_w"} == set(sweep.axes)
     assert sweep.find_minimised_axes() == []
-    lead = parse(sweep_page.render_sweep_page(sweep).decode()).one("p", class_="lead").text
+    lead = (
+        parse(sweep_page.render_sweep_page(sweep).decode())
+        .one("section", id="grid")
+        .one("p", class_="lead")
+        .text
+    )
     assert lead.startswith("The step of each program on each node, and its ratio")
     splits = [{**cell, "cell.split": split} for cell in paired for split in ("linear", "merge")]
     sweep = make_sweep(*splits)
     assert sweep.find_minimised_axes() == ["cell.split"]
-    lead = parse(sweep_page.render_sweep_page(sweep).decode()).one("p", class_="lead").text
+    lead = (
+        parse(sweep_page.render_sweep_page(sweep).decode())
+        .one("section", id="grid")
+        .one("p", class_="lead")
+        .text
+    )
     assert "on each node, the shortest of all values of split, and" in lead
 
 

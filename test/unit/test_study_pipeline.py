@@ -12,6 +12,7 @@ from support.tool_commands import parse_pipe, run_command
 import hespas
 from hespas import configs
 from hespas.support.errors import HespasError, UsageError
+from hespas.support.text_tables import format_scaled
 from hespas.workflows.pipelines.pipeline_request import PipelineRequest, plan_pipelines
 from support import traces as t
 
@@ -125,6 +126,27 @@ def test_a_pipeline_that_does_not_fit_is_a_row_with_its_reason(stages: Path) -> 
     assert gpipe.figures["fits"] is False and "needs 4" in gpipe.reason
     assert gpipe.figures["memory_margin"] < 0 < one_by_one.figures["memory_margin"]
     assert study.winner is one_by_one and study.failed_count == 0
+    ranks = [rank["memory_bytes"] for rank in gpipe.figures["ranks"]]
+    assert max(ranks) > 40_000_000
+    (table,) = (one for one in study.build_tables() if one.title.startswith("Memory of each rank"))
+    (line,) = table.rows
+    assert list(table.header) == ["schedule", "stages per rank", "microbatches", "rank 0", "rank 1"]
+    assert list(line[:3]) == ["gpipe", "1", "4"]
+    for text, size in zip(line[3:], ranks, strict=True):
+        assert text == format_scaled(size, "B") + (" *" if size > 40_000_000 else "")
+
+
+def test_the_memory_of_each_rank_is_shown_where_no_pipeline_fits(stages: Path) -> None:
+    node = configs.read_node_json("H100_80GB")
+    Path("tiny.json").write_text(json.dumps({**node, "name": "tiny", "memory_bytes": 1_000_000}))
+    study = hespas.pipeline(
+        "stages", ranks=2, schedules=["gpipe", "1f1b"], microbatches=[4], node="tiny.json",
+        systems=["system"], cache="none",
+    )  # fmt: skip
+    assert study.winner is None
+    (table,) = (one for one in study.build_tables() if one.title.startswith("Memory of each rank"))
+    assert [row[0] for row in table.rows] == ["gpipe", "1f1b"]
+    assert all(text.endswith(" *") for row in table.rows for text in row[3:])
 
 
 def test_wrong_requests(stages: Path) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
+
 import pytest
 
 from hespas.support.errors import UsageError
-from hespas.workflows.sweep.sweep_analysis import Objective
+from hespas.workflows.sweep.sweep_analysis import Objective, compute_main_effects
 from hespas.workflows.sweep.sweep_expressions import SweepExpression
 from hespas.workflows.sweep.sweep_plots import SweepPlot, choose_plot_kind, draw_sweep
 from hespas.workflows.sweep.sweep_runner import SweepOutcome
+from hespas.workflows.sweep.sweep_sampling import combine_axes
 from hespas.workflows.sweep.sweep_summary import (
     SweepQuestions,
+    make_answer_tables,
     make_summary_tables,
     select_columns,
 )
@@ -88,3 +93,108 @@ def test_a_picture_needs_its_axes():
         draw_sweep(ROWS, ROWS, SweepPlot("front", AXES, FRONT[:1]))
     with pytest.raises(UsageError, match="no cell has a number in column 'step'"):
         draw_sweep(ROWS, ROWS, SweepPlot("parallel", AXES, (Objective("step"),)))
+
+
+# The time of a cell is the product of a factor of each key, so that the effects are known. Most of
+# the training cells have HBM4: compared without regard to the program, HBM3E looks 30 times faster.
+PROGRAM_FACTORS = {"train.mlir": 100.0, "decode.mlir": 1.0}
+MEMORY_FACTORS = {"HBM3E": 1.5, "HBM4": 1.0}
+SHAPE_FACTORS = {"ring": 3.0, "torus": 2.0, "switch": 1.0}
+AREAS = {"HBM3E": 10.0, "HBM4": 14.0}
+
+
+def make_unequal_rows(left_out=(("train.mlir", "HBM3E"), ("decode.mlir", "HBM4"))):
+    """Make the rows of a grid without the cells of two pairs, of which the first shape is kept."""
+    return [
+        {
+            "cell.mlir": program, "cell.let.hbm": memory, "cell.let.shape": shape, "error": None,
+            "step_time_s": factor * MEMORY_FACTORS[memory] * SHAPE_FACTORS[shape],
+            "derived.area_mm2": AREAS[memory],
+        }
+        for program, factor in PROGRAM_FACTORS.items()
+        for memory in MEMORY_FACTORS for shape in SHAPE_FACTORS
+        if shape == "ring" or (program, memory) not in left_out
+    ]  # fmt: skip
+
+
+def test_effects_compare_equal_programs_and_equal_values_of_other_axes():
+    effects = compute_main_effects(
+        make_unequal_rows(), ["cell.mlir", "cell.let.hbm", "cell.let.shape"], "step_time_s"
+    )
+    found = {effect.column: effect for effect in effects}
+    assert "cell.mlir" not in found  # two programs do not compare
+    memory, shape = (dict(found[f"cell.let.{key}"].means) for key in ("hbm", "shape"))
+    assert memory["HBM3E"] / memory["HBM4"] == pytest.approx(1.5)
+    assert shape["ring"] / shape["switch"] == pytest.approx(3.0)
+    assert found["cell.let.hbm"].chance == pytest.approx(1.0)  # nothing is left to chance
+    _, effects_table = make_answer_tables(
+        make_unequal_rows(), SweepQuestions((), FRONT[:1], "step_time_s")
+    )[-2:]
+    assert effects_table.title.endswith("relative to the least of each program")
+    assert [row[3] for row in effects_table.rows] == ["3.000", "1.500"]
+
+
+def test_effects_of_a_whole_grid_are_geometric_means():
+    rows = [row for row in make_unequal_rows(()) if row["cell.mlir"] == "decode.mlir"]
+    (shape, memory) = compute_main_effects(rows, ["cell.let.hbm", "cell.let.shape"], "step_time_s")
+    # The mean over both memories of each shape, and over the three shapes of each memory.
+    assert dict(shape.means)["ring"] == pytest.approx((3.0 * 4.5) ** 0.5)
+    assert dict(memory.means)["HBM4"] == pytest.approx((3.0 * 2.0 * 1.0) ** (1 / 3))
+
+
+def test_an_axis_that_changes_with_the_program_only_is_not_compared():
+    rows = [{**row, "cell.system": row["cell.mlir"]} for row in make_unequal_rows()]
+    (table,) = make_answer_tables(rows, SweepQuestions((), (), "step_time_s"))
+    assert ["system", "-", "-", "-", "-"] in table.rows
+
+
+def test_axes_that_change_together_keep_their_effect():
+    rows = [{**row, "cell.node": row["cell.let.shape"]} for row in make_unequal_rows(())]
+    columns = ["cell.let.hbm", "cell.let.shape", "cell.node"]
+    ratios = {e.column: e.ratio for e in compute_main_effects(rows, columns, "step_time_s")}
+    assert ratios["cell.node"] == ratios["cell.let.shape"] == pytest.approx(3.0)
+
+
+def test_each_program_has_a_front():
+    tables = make_answer_tables(make_unequal_rows(()), SweepQuestions((), FRONT))
+    assert [table.title for table in tables] == [
+        "Pareto front of train.mlir: 2 of 6 cells",
+        "Pareto front of decode.mlir: 2 of 6 cells",
+    ]
+    for table in tables:
+        assert [row[:2] for row in table.rows] == [["HBM4", "switch"], ["HBM3E", "switch"]]
+
+
+def test_pictures_of_several_programs_compare_within_them():
+    pytest.importorskip("matplotlib")
+    rows = make_unequal_rows(())
+    axes = ("cell.let.hbm", "cell.let.shape")
+    fronts = draw_sweep(rows, rows, SweepPlot("front", axes, FRONT))
+    assert [panel.get_title() for panel in fronts.axes] == ["train.mlir", "decode.mlir"]
+    heat_map = draw_sweep(rows, rows, SweepPlot("heat-map", axes, FRONT[:1]))
+    image = heat_map.axes[0].images[0].get_array().tolist()
+    # Ring, switch and torus, with HBM3E and HBM4: multiples of the best, equal in both programs.
+    assert image == [pytest.approx(row) for row in ([4.5, 3.0], [1.5, 1.0], [3.0, 2.0])]
+    lines = draw_sweep(rows, rows, SweepPlot("parallel", ("cell.mlir", *axes), FRONT[:1])).axes[0]
+    titles = [text.get_text() for text in lines.get_xticklabels()]
+    assert titles == ["hbm", "shape", "step_time_s / best of the program"]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "count"), [((3, 3, 3, 3, 2, 2, 4), 60), ((2, 3, 50, 4), 48), ((5, 4, 3), 30)]
+)
+def test_samples_are_balanced_over_values_and_their_pairs(sizes, count):
+    """Each value occurs equally often, and so does each pair, but for two cells."""
+    for seed in range(5):
+        sample = list(combine_axes([range(size) for size in sizes], count, seed))
+        assert sample == list(combine_axes([range(size) for size in sizes], count, seed))
+        assert len(set(sample)) == len(sample) == count
+        for k, size in enumerate(sizes):
+            values = Counter(cell[k] for cell in sample)
+            assert max(values.values()) - min(values[v] for v in range(size)) <= 1
+        short = [k for k, size in enumerate(sizes) if size <= 12]
+        for j, k in itertools.combinations(short, 2):
+            pairs = Counter((cell[j], cell[k]) for cell in sample)
+            expected = count / (sizes[j] * sizes[k])
+            for pair in itertools.product(range(sizes[j]), range(sizes[k])):
+                assert abs(pairs[pair] - expected) <= 2

@@ -508,3 +508,36 @@ def test_no_output_without_a_result(place, monkeypatch):
 def test_usage_errors_are_usage_errors(place):
     with pytest.raises(UsageError):
         sweep({"mlir": "step.mlir", "node": "A100"})
+
+
+def test_workers_return_what_they_have_finished_in_time(tmp_path, monkeypatch):
+    """A chunk is not all or nothing: an interruption loses at most one cell of each worker."""
+    (tmp_path / "step.mlir").write_text(
+        "func.func @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {\n"
+        "  %0 = stablehlo.tanh %x : tensor<64x64xf32>\n  return %0 : tensor<64x64xf32>\n}"
+    )
+    axes = {
+        "mlir": str(tmp_path / "step.mlir"), "node": ["A100_SXM_40GB", "H100_80GB"],
+        "node.memory_bandwidth_bytes_per_s": [1e12, 2e12], "estimator": "roofline",
+    }  # fmt: skip
+    cells = sweep_grid.expand_cells(axes)
+    options = sweep_runner.SweepOptions(jobs=1, cache="none")
+    whole = sweep_runner.run_sweep(cells, options, print).rows
+    sizes = []
+    run_round = sweep_runner._SweepJobRunner._run_round
+
+    def record_round(self, chunks, *others):
+        sizes.append([len(chunk) for chunk in chunks])
+        return run_round(self, chunks, *others)
+
+    monkeypatch.setattr(sweep_runner._SweepJobRunner, "_run_round", record_round)
+    monkeypatch.setattr(sweep_runner, "CHUNK_S", 0.0)
+    single = sweep_runner.run_sweep(cells, options, print).rows
+    assert sizes == [[4], [3], [2], [1]]
+    assert [row["compute_s"] for row in single] == [row["compute_s"] for row in whole]
+
+
+def test_an_interruption_says_what_is_kept():
+    describe = sweep_runner._describe_interruption
+    assert describe(3, 9, "").endswith("3 of 9 cells are kept: run the same command to continue")
+    assert "--cache none keeps none" in describe(3, 9, "none")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.xla_flags import read_flags
 
 from hespas.dialects.xla import find_gpu_library
 from hespas.passes.pipeline import parse_options
@@ -282,8 +283,8 @@ def test_operators_run_one_by_one_if_nothing_is_compiled(row, is_eager):
     plan = plan_case(**row)
     assert plan.workload.options.get("eager") == ("true" if is_eager else None)
     assert plan.workload.options.get("loss_metrics") == ("2" if is_eager else None)
-    assert ("xla_gpu_enable_cublaslt=true" in plan.xla_options) == is_eager
-    assert ("memory_limit_slop_factor=1000" in plan.xla_options) == is_eager
+    assert ("xla_gpu_enable_cublaslt=true" in read_flags(plan.xla_options)) == is_eager
+    assert ("memory_limit_slop_factor=1000" in read_flags(plan.xla_options)) == is_eager
     assert any("torch.compile" in text for text in plan.assumptions) == is_eager
 
 
@@ -449,8 +450,8 @@ def test_images_have_a_recipe_of_their_own():
 )
 def test_megatron_waits_for_collectives_but_those_of_tensor_parallelism(row, waits):
     plan = plan_case(**{"parallelism": "dp=16", **row})
-    assert ("disable_async_collectives" in plan.xla_options) == waits
-    assert ("latency_hiding_scheduler=true" in plan.xla_options) != waits
+    assert ("disable_async_collectives" in read_flags(plan.xla_options)) == waits
+    assert ("latency_hiding_scheduler=true" in read_flags(plan.xla_options)) != waits
     assert any("no overlap" in text for text in plan.assumptions) == waits
 
 
@@ -509,8 +510,8 @@ def test_stacks_of_t5_have_layers_and_tokens_of_their_own():
     }  # fmt: skip
     assert plan.workload.options.items() >= expected.items()
     assert "rematerialisation none, the default of t5x" in plan.assumptions
-    assert "all_reduce_combine_threshold_bytes=136314880" in plan.xla_options
-    assert "enable_triton_gemm=false" in plan.xla_options
+    assert "all_reduce_combine_threshold_bytes=136314880" in read_flags(plan.xla_options)
+    assert "enable_triton_gemm=false" in read_flags(plan.xla_options)
     plain = plan_case(**{**texts, "layers": "24", "seq_len": "512"})
     assert plain.workload.options.items() >= {"layers": "24", "targets": "114"}.items()
     assert "114 tokens of the decoder's sequence" in plain.assumptions
@@ -698,27 +699,25 @@ def test_thresholds_of_rows_in_8_bits_are_their_own(hosts, scattered):
         str(size) for size in (2**30, 2**29, scattered)
     ]
     plan = plan_case(notes=BY_PRECISION, precision="fp8", framework="MaxText (JAX/XLA)")
-    assert "all_gather_combine_threshold_bytes=536870912" in plan.xla_options
+    assert "all_gather_combine_threshold_bytes=536870912" in read_flags(plan.xla_options)
 
 
 def test_xla_flags_are_those_of_the_row_then_of_the_framework():
     assert plan_case(xla_flags="--xla_a=1 --xla_b=2").xla_options == 'flags="--xla_a=1 --xla_b=2"'
     maxtext = plan_case(framework="MaxText (JAX/XLA)", notes="AG combine 1 MiB")
-    assert maxtext.xla_options.startswith("preset=maxtext-tutorial,")
-    assert "all_gather_combine_threshold_bytes=1048576" in maxtext.xla_options
+    threshold = "--xla_gpu_all_gather_combine_threshold_bytes=1048576"
+    assert maxtext.xla_options == f'framework=maxtext,flags="{threshold}"'
+    assert read_flags(maxtext.xla_options).endswith(threshold)  # XLA uses the last of each flag
     torch = plan_case(framework="PyTorch FSDP")
-    assert torch.xla_options.startswith("preset=pytorch-fsdp,")
+    assert torch.xla_options.startswith("framework=pytorch")
     assert torch.assumptions == ["layers in a loop", "compiled by XLA, not by PyTorch FSDP"]
-    assert ("disable_hlo_passes=rematerialization" in torch.xla_options) > (
-        "disable_hlo_passes" in maxtext.xla_options
-    )
-    assert "pipelined" not in torch.xla_options
+    assert "disable_hlo_passes=rematerialization" in read_flags(torch.xla_options)
     unrolled = plan_case(framework="PyTorch FSDP", remat="none")
     assert "enable_pipelined_all_gather=false" in unrolled.xla_options
     tensor = plan_case(framework="PyTorch FSDP", parallelism="fsdp=8;tp=2", global_batch="8")
     assert "enable_pipelined_all_gather=false" in tensor.xla_options
     undivided = plan_case(framework="PyTorch", parallelism="dp=16;fsdp=1")
-    assert not undivided.xla_options.startswith("preset=")
+    assert not undivided.xla_options.startswith(("preset=", "framework="))
     assert "XLA flags: default thresholds, latency-hiding scheduler" in undivided.assumptions
 
 
@@ -895,7 +894,7 @@ def test_the_layers_of_stages_whose_gradients_are_divided_are_unrolled():
 def test_unrolled_layers_need_no_dimensions_in_the_row():
     unstated = dict.fromkeys(("layers", "hidden", "heads", "kv_heads", "ffn", "vocab"), "")
     plan = plan_case(model="mpt-7b", framework="PyTorch FSDP", remat="none", **unstated)
-    assert "all_gather_combine_threshold_bytes=402653184" in plan.xla_options
+    assert "all_gather_combine_threshold_bytes=402653184" in read_flags(plan.xla_options)
 
 
 def make_outcome(name, measured_s, predicted_s, **texts):

@@ -154,24 +154,28 @@ def main(argv: Sequence[str]) -> int:
         ) as results,
     ):
         compared_results = compare_results(results, work)
-        difference = find_run_differences(results[0], results[1], depth) if changes else None
+        is_pair = len(results) == 2 and all(result.has_module for result in results)
+        difference = None
+        if changes or is_pair:
+            difference = find_run_differences(results[0], results[1], depth)
         labels = _label_results(compared_results)
         violations = _find_violations(results, labels, limits, depth)
     if plot:
         report_plots.write_comparison_plot(plot, compared_results, labels)
     names = sources if len({*sources}) == 2 else labels
-    tables = (
-        [_build_comparison_table(compared_results)]
-        if difference is None
-        else difference_report.build_changes_tables(difference, names, top)
-    )
+    if changes and difference is not None:
+        tables = difference_report.build_changes_tables(difference, names, top)
+    else:
+        tables = [_build_comparison_table(compared_results)]
+        if difference is not None:
+            tables += difference_report.build_disagreement_tables(difference)
     if markdown:
         text = _format_markdown_report(tables, violations, limits)
         write_atomically(markdown, text.encode())
     if wants_json:
         data = (
             _to_comparison_json(compared_results, labels)
-            if difference is None
+            if not changes or difference is None
             else difference_report.to_changes_json(difference, names)
         )
         print(json.dumps({**data, "violations": _to_violations_json(violations)}, indent=1))
@@ -282,14 +286,17 @@ def _build_comparison_table(compared_results: Sequence[ComparedResult]) -> TextT
         key: [*column] for key, column in settings.items() if len({*column}) > 1
     }
     left = sum(key != "devices" for key in columns)
-    for title, format_cell in _list_figure_columns(compared_results[0].measure):
+    # Utilisations are shares of the peak of a type, which is said if the types differ.
+    peaks = {compared.result.get_figure("derived.peak_dtype") for compared in compared_results}
+    measure = compared_results[0].measure
+    for title, format_cell in _list_figure_columns(measure, names_peak=len(peaks - {None}) > 1):
         columns[title] = [format_cell(compared) for compared in compared_results]
     columns = {title: column for title, column in columns.items() if any(column)}
     rows = [tuple(text or "-" for text in row) for row in zip(*columns.values(), strict=True)]
     return TextTable("; ".join(equal) or "Compared", rows, tuple(columns), left=left)
 
 
-def _list_figure_columns(measure: str) -> Iterator[tuple[str, CellFormatter]]:
+def _list_figure_columns(measure: str, *, names_peak: bool) -> Iterator[tuple[str, CellFormatter]]:
     """Yield the title of each column of figures, and the function that formats its cells."""
     from hespas.support.text_tables import format_percent
     from hespas.workflows.figures import BY_NAME, format_band, list_figures
@@ -311,6 +318,8 @@ def _list_figure_columns(measure: str) -> Iterator[tuple[str, CellFormatter]]:
         yield BY_NAME["compute_s"].column_title, format_figure(BY_NAME["compute_s"])
     for figure in list_figures("compare"):
         yield figure.column_title, format_figure(figure)
+        if figure.name == "derived.hfu" and names_peak:
+            yield "peak of", lambda compared: compared.result.get_figure("derived.peak_dtype")
     yield "efficiency", lambda compared: _format_optional(compared.efficiency, format_percent)
 
 

@@ -179,6 +179,7 @@ def _read_sweep(command_line: Any) -> tuple[list[dict[str, Any]], SweepQuestions
             tuple(Objective.parse(figure) for figure in figures),
             command_line.effects or "",
             sweep_grid.find_derived_keys(file),
+            file.get(sweep_grid.SAMPLE) is not None,
         )
         return sweep_grid.expand_cells(sweep_grid.merge_flags(file, flags)), questions
     except UsageError:

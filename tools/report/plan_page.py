@@ -60,6 +60,7 @@ def _draw_layouts(
             row.figures.get("peak_bytes"),
             row.on_front,
             _describe(plan, row, row.figures),
+            str(row.rank) if row.on_front and row.rank else "",
         )
         for row in rows
         if row.figures and row.figures.get("peak_bytes") is not None
@@ -70,7 +71,8 @@ def _draw_layouts(
         ScatterAxis("step time", format_seconds),
         ScatterAxis("memory of a device", lambda value: format_scaled(value, "B")),
     )
-    lead = SCATTER_LEAD.format(count=len(points), form=FORMS[rows[0].compiled is not None])
+    lead = "Numbers are ranks. " if any(point.label for point in points) else ""
+    lead += SCATTER_LEAD.format(count=len(points), form=FORMS[rows[0].compiled is not None])
     if rows[0].rank and plan.verdict:
         lead += f" {plan.verdict}"
     chart = draw_scatter_chart("Step time and memory of each layout", points, axes)

@@ -24,6 +24,7 @@ from hespas.tools.report.memory_usage import RunMemory, read_memory_usage
 from hespas.tools.report.page_frame import PageSection, render_page
 from hespas.tools.report.sensitivity_section import build_sensitivity_section
 from hespas.workflows import kernel_rows
+from hespas.workflows.exposed_communication import ExposedGroup, group_exposed_nodes
 from hespas.workflows.kernel_rows import KernelRow
 from hespas.workflows.run_results import RunResult
 
@@ -105,8 +106,8 @@ def _build_step_section(result: RunResult) -> PageSection:
     step, exposed = figures["step_time_s"], figures["exposed_comm_s"]
     if step:
         shown = [
-            BarSegment("compute", step - exposed, 1),
-            BarSegment("exposed communication", exposed, 2),
+            BarSegment("compute", step - (exposed or 0.0), 1),
+            BarSegment("exposed communication", exposed or 0.0, 2),
         ]
         positive_segments = [part for part in shown if part.time_s > 0]
         bars.append(charts.draw_stacked_bar("Step", positive_segments, figures["step_time_band_s"]))
@@ -161,32 +162,42 @@ def _build_exposed_section(result: RunResult) -> PageSection | None:
     step_s = result.figures["step_time_s"] or 1.0
     program = str(result.figures["program"])
     waiting_help = "part of it that waits for a slower device: more bandwidth does not help"
-    fields: list[RecordField] = [
-        (TableColumn("node", "Node", "text"), lambda row: format_text_cell(row["name"])),
+    fields: list[tuple[TableColumn, Callable[[ExposedGroup], TableCell]]] = [
+        (
+            TableColumn("node", "Node", "text", "the longest, and the number of others"),
+            lambda group: format_text_cell(group.title),
+        ),
         (
             TableColumn("needed", "Needed by", "text", "the compute that waits for it"),
-            lambda row: format_text_cell(row["needed_by"] or "the end"),
+            lambda group: format_text_cell(group.needed_by or "the end"),
         ),
         (
             TableColumn("place", "Place", "text"),
-            lambda row: format_text_cell(shorten_place(row["location"], program)),
+            lambda group: format_text_cell(shorten_place(group.location, program)),
         ),
-        *_OPERAND_FIELDS,
+        (
+            TableColumn("size", "Operand", help="bytes on one device"),
+            lambda group: TableCell(group.operand_text, group.operand_bytes[1]),
+        ),
+        (
+            TableColumn("count", "Count"),
+            lambda group: html_table.format_number_cell(group.count),
+        ),
         (
             TableColumn("exposed", "Exposed", help="time in which the device does not compute"),
-            lambda row: html_table.format_time_cell(row["exposed_s"]),
+            lambda group: html_table.format_time_cell(group.exposed_s),
         ),
         (
             TableColumn("share", "Of step"),
-            lambda row: html_table.format_share_cell(row["exposed_s"] / step_s, bar=True),
+            lambda group: html_table.format_share_cell(group.exposed_s / step_s, bar=True),
         ),
         (
             TableColumn("waiting", "Waiting", help=waiting_help),
-            lambda row: html_table.format_time_cell(row["waiting_s"]),
+            lambda group: html_table.format_time_cell(group.waiting_s),
         ),
     ]
     caption = "Communication that the last device waits for"
-    grid = html_table.render_records("exposed", caption, fields, exposed_nodes)
+    grid = html_table.render_records("exposed", caption, fields, group_exposed_nodes(exposed_nodes))
     return PageSection("fix", "What to fix first", grid)
 
 

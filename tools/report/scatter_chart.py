@@ -10,16 +10,18 @@ from hespas.tools.report.markup import Markup, tag
 
 POINT_COLOUR, FRONT_COLOUR = 1, 2
 RADIUS = 4.5
+LABEL_HEIGHT, LABEL_CHARACTER = 13, 7.5  # pixels of a line, and of a digit at most
 
 
 @dataclass(frozen=True, slots=True)
 class ScatterPoint:
-    """A point; ``is_best`` puts it on the line, ``tip`` describes it."""
+    """A point; ``is_best`` puts it on the line, ``tip`` describes it, ``label`` names it."""
 
     x: float
     y: float
     is_best: bool
     tip: str
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +55,34 @@ def draw_scatter_chart(
         )
         for p in sorted(points, key=lambda point: point.is_best)
     ]  # fmt: skip
+    drawn += _draw_labels(frame, points)
     view_box = f"0 0 {width} {height}"
     return tag("svg", *drawn, viewBox=view_box, class_="chart", role="img", aria_label=title)
+
+
+def _draw_labels(frame: ChartFrame, points: Sequence[ScatterPoint]) -> list[Markup]:
+    """Draw the labels beside their points, each where it covers no other; else it is left out."""
+    taken: list[tuple[float, float, float]] = []  # left, right and middle of labels
+    drawn = []
+    for point in points:
+        width = LABEL_CHARACTER * len(point.label)
+        x, y = frame.scale_x(point.x), frame.scale_y(point.y)
+        for left, middle in (
+            (x + 8, y - 8), (x + 8, y + 10), (x - 8 - width, y - 8), (x - 8 - width, y + 10),
+        ):  # fmt: skip
+            right = left + width
+            is_free = all(
+                right < other_left or left > other_right or abs(middle - other) > LABEL_HEIGHT
+                for other_left, other_right, other in taken
+            )
+            if point.label and is_free and left >= frame.left and right <= frame.width:
+                taken.append((left, right, middle))
+                text = tag(
+                    "text", point.label, x=f"{left:.1f}", y=f"{middle + 4:.1f}", class_="label"
+                )
+                drawn.append(text)
+                break
+    return drawn
 
 
 def _draw_y_ticks(frame: ChartFrame, ticks: Sequence[float], axis: ScatterAxis) -> list[Markup]:

@@ -16,12 +16,16 @@ from hespas.tools.report import html_table
 from hespas.tools.report.html_table import TableCell, TableColumn, format_text_cell
 from hespas.tools.report.markup import Child, Markup, allow_breaks, join_markup, tag
 from hespas.tools.report.page_frame import PageSection, render_page
-from hespas.tools.report.sweep_results import FITS, PROGRAM, SweepResults, get_node_name
+from hespas.tools.report.sweep_answers import build_effects_section, build_front_sections
+from hespas.tools.report.sweep_results import FITS, SweepResults
 from hespas.workflows.figures import Figure, list_figures
+from hespas.workflows.sweep.sweep_analysis import PROGRAM
 from hespas.workflows.sweep.sweep_table import CELL, ORIGIN, SweepRow
 
 SHADES = (1.1, 1.5, 2.5, 5.0)  # upper ends of the heat map's levels, in multiples of the best
 RESTS = ("estimator", "split", "simulator", "curves")  # provenance, in addition to ORIGIN
+MOST_NODES = 16  # of a heat map; the fronts show more
+UTILISATIONS, PEAK_DTYPE = ("derived.mfu", "derived.hfu"), "derived.peak_dtype"
 TIME = "time"  # the key of the column of the measure
 MEMORY, GAPS = "memory.peak_bytes", "gaps"
 
@@ -30,11 +34,13 @@ def render_sweep_page(sweep: SweepResults) -> bytes:
     """Render the page of a sweep."""
     sections = [
         _build_grid_section(sweep),
+        *build_front_sections(sweep),
+        build_effects_section(sweep),
         _build_cells_section(sweep),
         _build_failures_section(sweep),
         _build_provenance_section(sweep),
     ]
-    axes = ", ".join(name.removeprefix(CELL) for name in sweep.axes) or "nothing"
+    axes = ", ".join(name.removeprefix(CELL) for name in sweep.free_axes) or "nothing"
     count = len(sweep.done) + len(sweep.failed)
     return render_page(
         sweep.name,
@@ -61,7 +67,7 @@ def _render_sweep_cards(sweep: SweepResults) -> Markup:
         ("programs", str(len(sweep.program_names)),
          f"on {format_count(len(sweep.node_names), 'node')}"),
         (f"shortest {_get_measure_name(sweep)}", format_seconds(sweep.get_time_s(best)),
-         f"{sweep.get_program_label(best)} on {get_node_name(best)}"),
+         f"{sweep.get_program_label(best)} on {sweep.get_node_label(best)}"),
     ]  # fmt: skip
     return html_table.render_cards(cards)
 
@@ -71,9 +77,12 @@ def _get_measure_name(sweep: SweepResults) -> str:
 
 
 def _build_grid_section(sweep: SweepResults) -> PageSection | None:
-    """Build the heat map; None for a single node, where each program would be its own best."""
+    """Build the heat map; None for a single node, where each program would be its own best.
+
+    Of many nodes there is none either.
+    """
     programs, nodes, times = sweep.find_best_times()
-    if len(nodes) < 2:
+    if not 2 <= len(nodes) <= MOST_NODES:
         return None
     crowded = sweep.find_memory_misfits()
     head = tag("tr", tag("td"), *(tag("th", allow_breaks(node), scope="col") for node in nodes))
@@ -112,11 +121,11 @@ def _build_cells_section(sweep: SweepResults) -> PageSection:
     rows = _sort_cells(sweep)
     fields, equal = list(_list_setting_fields(sweep)), []
     for column, make_cell in (*_list_time_fields(sweep), *_list_figure_fields(sweep)):
-        texts = {str(make_cell(row).text) for row in rows}
+        texts = {(cell.text, cell.more) for cell in map(make_cell, rows)}
         if len(texts) > 1 or len(rows) == 1 or column.key == TIME:
             fields.append((column, make_cell))
         else:
-            equal.append(f"{column.title} {texts.pop()}")
+            equal.append(f"{column.title} {texts.pop()[0]}")
     grid = html_table.render_records("cell", "By program, the shortest first", fields, rows)
     note = f"Equal in all cells: {', '.join(equal)}." if equal else None
     return PageSection(
@@ -130,7 +139,7 @@ def tabulate_cells(sweep: SweepResults, limit: int | None) -> list[TextTable]:
     The cells have the order of the page, and also the columns that are equal in all of them.
     """
     fields = [*_list_setting_fields(sweep), *_list_time_fields(sweep), *_list_figure_fields(sweep)]
-    settings = len(sweep.axes)
+    settings = len(sweep.free_axes)
     good = _tabulate_fields(sweep.name, fields, _sort_cells(sweep), limit, settings)
     failed = _tabulate_fields(
         "Errors", _list_error_fields(sweep), sweep.failed, limit, settings + 1
@@ -165,7 +174,7 @@ SweepField = tuple[TableColumn, Callable[[SweepRow], TableCell]]
 
 
 def _list_setting_fields(sweep: SweepResults) -> Iterator[SweepField]:
-    for name in sweep.axes:
+    for name in sweep.free_axes:
         title, kind = _format_column_title(name), _find_column_kind(sweep, name)
         yield (
             TableColumn(name.removeprefix(CELL), title, kind),
@@ -204,18 +213,24 @@ def _list_time_fields(sweep: SweepResults) -> Iterator[SweepField]:
 def _list_figure_fields(sweep: SweepResults) -> Iterator[SweepField]:
     """Yield the columns of the figures that any cell has."""
     names = {name for row in sweep.done for name in row}
+    peaks = {str(row[PEAK_DTYPE]) for row in sweep.done if row.get(PEAK_DTYPE)}
     for figure in list_figures("sweep"):
         if figure.name in names and (figure.name != GAPS or any(r.get(GAPS) for r in sweep.done)):
             title = figure.column_title
             column = TableColumn(
                 figure.name.rpartition(".")[2], title[0].upper() + title[1:], help=figure.help
             )
-            yield column, lambda row, figure=figure: _format_figure_cell(figure, row)
+            yield column, lambda row, figure=figure: _format_figure_cell(figure, row, peaks)
 
 
-def _format_figure_cell(figure: Figure, row: SweepRow) -> TableCell:
-    """Format a figure of a row; of a peak memory that does not fit, this is said."""
+def _format_figure_cell(figure: Figure, row: SweepRow, peaks: set[str]) -> TableCell:
+    """Format a figure of a row; of a peak memory that does not fit, this is said.
+
+    A utilisation names the type whose peak it is a share of, if that differs between cells.
+    """
     cell = html_table.format_figure_cell(figure, row.get(figure.name))
+    if figure.name in UTILISATIONS and len(peaks) > 1 and row.get(figure.name) is not None:
+        return replace(cell, more=f"of {row.get(PEAK_DTYPE)}")
     does_not_fit = figure.name == MEMORY and row.get(FITS) is False
     return replace(cell, more="does not fit") if does_not_fit else cell
 

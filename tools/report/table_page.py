@@ -17,7 +17,7 @@ def render_table_page(
 ) -> bytes:
     """Render the page; each table is a section, and so is the chart, after the first of them."""
     sections = [
-        PageSection(f"table-{number}", table.title, _render_text_table(table, number))
+        PageSection(f"table-{number}", table.title, render_text_table(table, f"rows-{number}"))
         for number, table in enumerate(tables)
     ]
     if gantt is not None:
@@ -25,13 +25,14 @@ def render_table_page(
     return render_page(title, subtitle, sections)
 
 
-def _render_text_table(table: TextTable, number: int) -> html_table.Markup:
+def render_text_table(table: TextTable, name: str) -> html_table.Markup:
+    """Render a table whose numbers sort as such; ``name`` is its id."""
     columns = [
         TableColumn(f"c{i}", title or "value", "text" if i < table.left else "number")
         for i, title in enumerate(table.header)
     ]
     rows = [[TableCell(text, _read_leading_number(text)) for text in row] for row in table.rows]
-    return html_table.render_table(f"rows-{number}", table.title, columns, rows)
+    return html_table.render_table(name, table.title, columns, rows)
 
 
 def _read_leading_number(text: str) -> float | None:

@@ -23,6 +23,7 @@ from hespas.workflows.pipelines.pipeline_request import (
 )
 from hespas.workflows.pipelines.pipeline_tables import (
     tabulate_pipelines,
+    tabulate_rank_memory,
     tabulate_ranks,
     tabulate_reasons,
 )
@@ -85,6 +86,9 @@ class PipelineStudy(PrintedTables):
         tables = [tabulate_pipelines(self.rows, self.winner, f"Pipelines, {where}")]
         if self.winner is not None:
             tables.append(tabulate_ranks(self.winner))
+        memory = tabulate_rank_memory(self.rows)
+        if memory.rows:
+            tables.append(memory)
         if any(row.reason for row in self.rows):
             tables.append(tabulate_reasons(self.rows))
         return tables

@@ -84,6 +84,25 @@ def tabulate_ranks(row: PipelineRow) -> TextTable:
     return TextTable(title, lines, ["rank", "stages", *(c.header for c in columns)], 2)
 
 
+def tabulate_rank_memory(rows: Sequence[PipelineRow]) -> TextTable:
+    """Tabulate the memory of each rank of the rows that do not fit; a star marks what exceeds."""
+    crowded = [row for row in rows if row.figures and row.reason]
+    count = max((len(row.figures["ranks"]) for row in crowded), default=0)
+    lines = []
+    for row in crowded:
+        ranks = row.figures["ranks"]
+        cells = [
+            f"{format_scaled(rank['memory_bytes'], 'B')}{' *' if rank['memory_margin'] < 0 else ''}"
+            if rank["memory_bytes"] is not None and rank["memory_margin"] is not None
+            else "-"
+            for rank in ranks
+        ]
+        cells += ["-"] * (count - len(cells))
+        lines.append([row.schedule, str(row.stages_per_rank), str(row.microbatches), *cells])
+    header = ["schedule", "stages per rank", "microbatches", *(f"rank {i}" for i in range(count))]
+    return TextTable("Memory of each rank, where a rank (*) does not fit", lines, header)
+
+
 def tabulate_reasons(rows: Sequence[PipelineRow]) -> TextTable:
     """Tabulate the rows that cannot run, with the reasons."""
     lines = [

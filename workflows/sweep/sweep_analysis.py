@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,10 +12,12 @@ from typing import Any
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.suggestions import suggest_nearest
 from hespas.workflows.sweep.sweep_expressions import SweepExpression
-from hespas.workflows.sweep.sweep_table import SweepRow, collect_columns
+from hespas.workflows.sweep.sweep_table import CELL, SweepRow, collect_columns
 
 MOST_VALUES = 12  # an axis of more numbers is divided into as many groups for its effect
 GROUPS = 4
+PROGRAM = f"{CELL}mlir"
+CHANCE_ERRORS = 2.0  # standard errors that a difference by chance exceeds in one of 20 samples
 _MAXIMISED = ":max"
 
 
@@ -70,49 +74,184 @@ def _dominates(other: tuple[float, ...], loss: tuple[float, ...]) -> bool:
     return other != loss and all(a <= b for a, b in zip(other, loss, strict=True))
 
 
+def group_by_program(rows: Sequence[SweepRow]) -> dict[str, list[SweepRow]]:
+    """Group rows by their program, whose figures compare; those of two programs do not."""
+    groups: dict[str, list[SweepRow]] = {}
+    for row in rows:
+        groups.setdefault(str(row.get(PROGRAM)), []).append(row)
+    return groups
+
+
+def label_programs(rows: Sequence[SweepRow]) -> dict[str, str]:
+    """Label programs by their files: without the folder if the name is unique."""
+    files = list(dict.fromkeys(str(row.get(PROGRAM)) for row in rows))
+    names = Counter(os.path.basename(file) for file in files)
+    return {f: f if names[os.path.basename(f)] > 1 else os.path.basename(f) for f in files}
+
+
+def find_program_fronts(
+    rows: Sequence[SweepRow], objectives: Sequence[Objective]
+) -> dict[str, list[SweepRow]]:
+    """Find the Pareto front of each program; a program without the figures has none."""
+    known = select_known_rows(rows, [objective.column for objective in objectives])
+    return {
+        program: find_pareto_front(cells, objectives)
+        for program, cells in group_by_program(known).items()
+    }
+
+
+def relate_to_program_best(rows: Sequence[SweepRow], objective: Objective) -> list[SweepRow]:
+    """Replace the figure of each row by its multiple of the best of the row's program.
+
+    A program whose best is not above zero is left out, because there are no multiples of it.
+    """
+    related = []
+    for cells in group_by_program(select_known_rows(rows, [objective.column])).values():
+        best = min(cells, key=objective.read_loss)[objective.column]
+        if best > 0:
+            column = objective.column
+            related += [{**row, column: row[column] / best} for row in cells]
+    return related
+
+
 @dataclass(frozen=True)
 class AxisEffect:
     """The effect of an axis on a figure.
 
     Attributes:
         column: The column of the axis.
-        means: The geometric mean of the figure over all cells with each value, or group of values.
-        explained: The share of the variance of the figure's logarithm that the means explain.
+        means: The geometric mean of the figure for each value, or group of values, over equal
+            values of the other axes and equal programs. None if no program has two of the values.
+        explained: The share of the variance of the figure's logarithm within programs that the
+            axis explains.
+        chance: The ratio of two values that an axis without an effect shows in one of 20 samples
+            with as many cells; None if there are too few cells to tell.
     """
 
     column: str
-    means: tuple[tuple[str, float], ...]
+    means: tuple[tuple[str, float], ...] | None
     explained: float
+    chance: float | None
 
     @property
-    def ratio(self) -> float:
+    def ratio(self) -> float | None:
         """The largest of the means over the smallest."""
-        values = [mean for _, mean in self.means]
-        return max(values) / min(values)
+        values = [mean for _, mean in self.means or ()]
+        return max(values) / min(values) if values else None
 
 
 def compute_main_effects(
     rows: Sequence[SweepRow], columns: Sequence[str], figure: str
 ) -> list[AxisEffect]:
-    """Return the effect of each axis with more than one value, the largest first."""
+    """Return the effect of each axis with more than one value, the largest first.
+
+    The logarithm of the figure is fitted, by least squares, as a sum of a term of the program and
+    one of the value of each axis. Programs and values that are unequally frequent, in a sample or
+    because cells are left out, hence do not change each other's effect; in a whole grid the result
+    is the plain geometric mean over all cells of a value. Of several programs, the figure is
+    relative to the least of each program. An axis that cannot be told from the others is compared
+    over equal programs only.
+    """
     known = [row for row in select_known_rows(rows, [figure]) if row[figure] > 0]
-    logs = [math.log(row[figure]) for row in known]
-    if not logs:
+    if not known:
         return []
-    average = math.fsum(logs) / len(logs)
-    variance = math.fsum((each - average) ** 2 for each in logs)
-    effects = []
-    for column in columns:
-        groups: dict[str, list[float]] = {}
-        for label, log in zip(_label_groups([row.get(column) for row in known]), logs, strict=True):
-            groups.setdefault(label, []).append(log)
-        if len(groups) < 2:
-            continue
-        centres = {label: math.fsum(members) / len(members) for label, members in groups.items()}
-        between = math.fsum(len(groups[k]) * (centres[k] - average) ** 2 for k in groups)
-        means = tuple((label, math.exp(centre)) for label, centre in centres.items())
-        effects.append(AxisEffect(column, means, between / variance if variance else 0.0))
-    return sorted(effects, key=lambda effect: -effect.ratio)
+    several = len(group_by_program(known)) > 1
+    if several:
+        known = relate_to_program_best(known, Objective(figure))
+    labels = {column: _label_groups([row.get(column) for row in known]) for column in columns}
+    varied = [column for column, texts in labels.items() if len(set(texts)) > 1]
+    fit = _AdditiveFit(
+        [math.log(row[figure]) for row in known],
+        [str(row.get(PROGRAM)) for row in known],
+        {column: labels[column] for column in varied if column != PROGRAM},
+    )
+    effects = [fit.compute_effect(column) for column in fit.axes]
+    return sorted(effects, key=lambda effect: -(effect.ratio or 0.0))
+
+
+class _AdditiveFit:
+    """The least-squares fit of logarithms by a term of the program, and one of each axis."""
+
+    def __init__(
+        self, logs: Sequence[float], programs: Sequence[str], axes: dict[str, list[str]]
+    ) -> None:
+        import numpy as np
+
+        self.axes = axes
+        self.logs = np.array(logs)
+        self.base = self._mark_values(programs)  # one column for each program
+        self.contrasts = {column: self._mark_values(texts)[:, 1:] for column, texts in axes.items()}
+
+    @staticmethod
+    def _mark_values(texts: Sequence[str]) -> Any:
+        """Return a column of zeros and ones for each distinct text."""
+        import numpy as np
+
+        numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+        marks = np.zeros((len(texts), len(numbers)))
+        marks[np.arange(len(texts)), [numbers[text] for text in texts]] = 1.0
+        return marks
+
+    def compute_effect(self, column: str) -> AxisEffect:
+        """Fit all axes, or the programs and this axis if the others cannot be told from it.
+
+        An axis that follows from this one is left out, and so is one that this one follows from:
+        the number of rings of a network beside its shape.
+        """
+        others = [
+            marks
+            for name, marks in self.contrasts.items()
+            if not _follows(self.axes[name], self.axes[column])
+        ]
+        for rest in ([self.base, *others], [self.base]):
+            effect = self._fit_axis(column, rest)
+            if effect is not None:
+                return effect
+        return AxisEffect(column, None, 0.0, None)
+
+    def _fit_axis(self, column: str, rest: Sequence[Any]) -> AxisEffect | None:
+        """Fit one axis beside other terms; None if its values cannot be told from them."""
+        import numpy as np
+
+        marks = self.contrasts[column]
+        design, without = np.hstack([*rest, marks]), np.hstack(rest)
+        # Ranks and inverses are of the small matrices of products, as there may be 1e6 cells.
+        products = design.T @ design
+        rank = np.linalg.matrix_rank(products, hermitian=True)
+        if rank < np.linalg.matrix_rank(without.T @ without, hermitian=True) + marks.shape[1]:
+            return None
+        inverse = np.linalg.pinv(products, hermitian=True)
+        terms = inverse @ (design.T @ self.logs)
+        own = slice(design.shape[1] - marks.shape[1], None)
+        levels = np.concatenate(([0.0], terms[own]))
+        values = list(dict.fromkeys(self.axes[column]))
+        shares = np.array([1.0 - marks.mean(axis=0).sum(), *marks.mean(axis=0)])
+        centre = self.logs.mean() - shares @ levels
+        residue = self.logs - design @ terms
+        spread = self.logs - self.base @ np.linalg.lstsq(self.base, self.logs, rcond=None)[0]
+        freedom = len(self.logs) - rank
+        chance = None
+        if freedom > 0:
+            # The covariance of the levels, the first of which is 0 by definition.
+            covariance = np.pad(inverse[own, own], ((1, 0), (1, 0)))
+            low, high = int(levels.argmin()), int(levels.argmax())
+            of_difference = (
+                covariance[low, low] + covariance[high, high] - 2 * covariance[low, high]
+            )
+            error = math.sqrt(max(of_difference, 0.0) * (residue @ residue) / freedom)
+            chance = math.exp(CHANCE_ERRORS * error)
+        variance = spread @ spread
+        explained = shares @ (levels - shares @ levels) ** 2 * len(self.logs)
+        means = [
+            (value, math.exp(centre + level)) for value, level in zip(values, levels, strict=True)
+        ]
+        share = float(explained / variance) if variance else 0.0
+        return AxisEffect(column, tuple(means), share, chance)
+
+
+def _follows(texts: Sequence[str], others: Sequence[str]) -> bool:
+    """Return whether the values of one of two axes follow from those of the other."""
+    return len(set(zip(texts, others, strict=True))) == max(len(set(texts)), len(set(others)))
 
 
 def _label_groups(values: Sequence[Any]) -> list[str]:

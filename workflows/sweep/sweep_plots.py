@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from hespas.support.errors import UsageError
 from hespas.workflows.plot_files import COLOURS, save_figure
 from hespas.workflows.sweep.sweep_analysis import (
+    PROGRAM,
     Objective,
     find_pareto_front,
+    group_by_program,
+    label_programs,
+    relate_to_program_best,
     select_known_rows,
 )
 from hespas.workflows.sweep.sweep_table import CELL, SweepRow
@@ -21,6 +25,7 @@ _FONT_SIZE = 8  # points
 _COLUMN_WIDTH, _ROW_HEIGHT = 0.75, 0.35  # inches
 _MOST_LABELS = 30  # of an axis
 _TICKS = 6
+_MOST_PANELS_ACROSS, _PANEL_WIDTH = 3, 4.2  # panels of programs; inches
 _GREY, _BLUE, _RED = COLOURS[5], COLOURS[0], COLOURS[4]
 
 
@@ -58,10 +63,14 @@ def draw_sweep(rows: Sequence[SweepRow], allowed: Sequence[SweepRow], plot: Swee
         UsageError: No cell has the columns, or their number is wrong for the kind.
     """
     if plot.kind == "front":
-        return _draw_front(rows, allowed, plot.objectives)
-    if plot.kind == "heat-map":
-        return _draw_heat_map(allowed, plot.axes, plot.objectives[0])
-    return _draw_parallel_coordinates(allowed, plot.axes, plot.objectives[0])
+        return _draw_fronts(rows, allowed, plot.objectives)
+    objective = plot.objectives[0]
+    draw = _draw_heat_map if plot.kind == "heat-map" else _draw_parallel_coordinates
+    if len(group_by_program(select_known_rows(allowed, [objective.column]))) == 1:
+        return draw(allowed, plot.axes, objective, _shorten_name(objective.column))
+    label = f"{_shorten_name(objective.column)} / best of the program"
+    axes = [column for column in plot.axes if column != PROGRAM]
+    return draw(relate_to_program_best(allowed, objective), axes, objective, label)
 
 
 def write_sweep_plot(
@@ -71,15 +80,37 @@ def write_sweep_plot(
     save_figure(draw_sweep(rows, allowed, plot), path)
 
 
-def _draw_front(
+def _draw_fronts(
     rows: Sequence[SweepRow], allowed: Sequence[SweepRow], objectives: Sequence[Objective]
 ) -> Any:
-    """Scatter the cells over the first two objectives; the front is a stepped line."""
+    """Scatter the cells of each program over the first two objectives, in a panel of its own."""
     if len(objectives) < 2:
         raise UsageError("a plot of the front needs two figures", remedy="--front FIGURE,FIGURE")
-    x, y = (objective.column for objective in objectives[:2])
-    figure, axes = _create_figure(6.0, 4.2)
-    known, fitting = select_known_rows(rows, [x, y]), select_known_rows(allowed, [x, y])
+    columns = [objective.column for objective in objectives[:2]]
+    known = group_by_program(select_known_rows(rows, columns))
+    fitting = group_by_program(select_known_rows(allowed, columns)) if allowed else {}
+    labels = label_programs(rows)
+    across = min(len(known), _MOST_PANELS_ACROSS)
+    down = -(-len(known) // across)
+    width = 6.0 if across == 1 else _PANEL_WIDTH * across
+    figure, panels = _create_figure(width, 4.2 * down, down, across)
+    for program, axes in zip(known, panels, strict=False):
+        _draw_front(axes, known[program], fitting.get(program, []), objectives[:2])
+        if len(known) > 1:
+            axes.set_title(labels[program], fontsize=_FONT_SIZE + 1)
+    for axes in panels[len(known) :]:
+        axes.remove()
+    return figure
+
+
+def _draw_front(
+    axes: Any,
+    known: Sequence[SweepRow],
+    fitting: Sequence[SweepRow],
+    objectives: Sequence[Objective],
+) -> None:
+    """Scatter the cells of one program; the front is a stepped line."""
+    x, y = (objective.column for objective in objectives)
     for cells, colour, label in (
         (known, _GREY, f"{len(known)} cells"),
         (fitting, _BLUE, f"{len(fitting)} within the limits"),
@@ -87,7 +118,7 @@ def _draw_front(
         axes.scatter(
             [row[x] for row in cells], [row[y] for row in cells], s=9, color=colour, label=label
         )
-    front = find_pareto_front(allowed, objectives[:2])
+    front = find_pareto_front(fitting, objectives) if fitting else []
     axes.plot(
         [row[x] for row in front], [row[y] for row in front],
         color=_RED, drawstyle="steps-post", marker="o", markersize=4, linewidth=1,
@@ -99,24 +130,30 @@ def _draw_front(
             setter("log")
         getattr(axes, f"set_{axis}label")(_shorten_name(name))
     axes.legend(fontsize=_FONT_SIZE - 1, frameon=False)
-    return figure
 
 
-def _draw_heat_map(rows: Sequence[SweepRow], columns: Sequence[str], figure: Objective) -> Any:
-    """Colour the best figure of the cells with each pair of values of two axes."""
+def _draw_heat_map(
+    rows: Sequence[SweepRow], columns: Sequence[str], figure: Objective, label: str
+) -> Any:
+    """Colour the best figure of the cells with each pair of values of two axes.
+
+    Of several programs, it is the geometric mean of their best figures.
+    """
     if len(columns) != 2:
         raise UsageError("a heat map needs two axes", remedy="--plot-axes KEY,KEY")
     known = select_known_rows(rows, [figure.column])
-    best: dict[tuple[Any, Any], float] = {}
-    for row in known:
-        place = row.get(columns[0]), row.get(columns[1])
-        best[place] = min(best.get(place, math.inf), figure.read_loss(row))
+    best: dict[tuple[Any, Any], dict[str, float]] = {}
+    for program, cells in group_by_program(known).items():
+        for row in sorted(cells, key=figure.read_loss, reverse=True):
+            place = row.get(columns[0]), row.get(columns[1])
+            best.setdefault(place, {})[program] = row[figure.column]
     across, down = (_sort_values({place[i] for place in best}) for i in range(2))
-    sign = -1.0 if figure.is_maximised else 1.0
-    values = [[sign * best.get((a, d), math.nan) for a in across] for d in down]
-    shown, axes = _create_figure(2.2 + _COLUMN_WIDTH * len(across), 1.2 + _ROW_HEIGHT * len(down))
+    values = [[_average_programs(best.get((a, d), {})) for a in across] for d in down]
+    shown, (axes,) = _create_figure(
+        2.2 + _COLUMN_WIDTH * len(across), 1.2 + _ROW_HEIGHT * len(down)
+    )
     image = axes.imshow(values, aspect="auto", cmap="viridis")
-    shown.colorbar(image, ax=axes, label=_shorten_name(figure.column))
+    shown.colorbar(image, ax=axes, label=label)
     _label_axis(axes.xaxis, across)
     _label_axis(axes.yaxis, down)
     axes.set_xlabel(_shorten_name(columns[0]))
@@ -124,8 +161,16 @@ def _draw_heat_map(rows: Sequence[SweepRow], columns: Sequence[str], figure: Obj
     return shown
 
 
+def _average_programs(by_program: Mapping[str, float]) -> float:
+    """Return the geometric mean over programs; NaN without any, and the figure itself of one."""
+    figures = list(by_program.values())
+    if len(figures) < 2:
+        return figures[0] if figures else math.nan
+    return math.exp(math.fsum(map(math.log, figures)) / len(figures))
+
+
 def _draw_parallel_coordinates(
-    rows: Sequence[SweepRow], columns: Sequence[str], figure: Objective
+    rows: Sequence[SweepRow], columns: Sequence[str], figure: Objective, label: str
 ) -> Any:
     """Draw each cell as a line over the axes, coloured by the figure; the best are on top."""
     import matplotlib as mpl
@@ -133,7 +178,7 @@ def _draw_parallel_coordinates(
     known = select_known_rows(rows, [figure.column])
     names = [*columns, figure.column]
     scales = [_sort_values({row.get(name) for row in known}) for name in names]
-    shown, axes = _create_figure(1.5 + 1.3 * len(names), 4.0)
+    shown, (axes,) = _create_figure(1.5 + 1.3 * len(names), 4.0)
     ranked = sorted(known, key=figure.read_loss, reverse=True)
     colours = mpl.colormaps["viridis_r"]
     for i, row in enumerate(ranked):
@@ -145,21 +190,28 @@ def _draw_parallel_coordinates(
         for value in labelled:
             height = _find_height(value, scale)
             axes.text(position, height, f" {_format_label(value)}", fontsize=_FONT_SIZE - 1)
-    axes.set_xticks(range(len(names)), [_shorten_name(name) for name in names], rotation=20)
+    titles = [*map(_shorten_name, columns), label]
+    axes.set_xticks(
+        range(len(names)), titles, rotation=20, horizontalalignment="right", rotation_mode="anchor"
+    )
     axes.set_yticks([])
     axes.set_xlim(-0.2, len(names) - 0.4)
     return shown
 
 
-def _create_figure(width: float, height: float) -> tuple[Any, Any]:
+def _create_figure(
+    width: float, height: float, down: int = 1, across: int = 1
+) -> tuple[Any, list[Any]]:
+    """Create a figure of so many inches and its panels, row by row."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
-    axes: Any = figure.add_subplot()
-    axes.tick_params(labelsize=_FONT_SIZE)
-    axes.xaxis.label.set_size(_FONT_SIZE)
-    axes.yaxis.label.set_size(_FONT_SIZE)
-    return figure, axes
+    panels = list(figure.subplots(down, across, squeeze=False).flat)
+    for axes in panels:
+        axes.tick_params(labelsize=_FONT_SIZE)
+        axes.xaxis.label.set_size(_FONT_SIZE)
+        axes.yaxis.label.set_size(_FONT_SIZE)
+    return figure, panels
 
 
 def _sort_values(values: set[Any]) -> list[Any]:

@@ -17,7 +17,7 @@ from typing import Any
 
 from hespas import configs, frontends
 from hespas.estimators.measure.failure import ClusterLostError, WorkerFailure
-from hespas.estimators.measure.measurement_cache import MeasurementCache
+from hespas.estimators.measure.measurement_cache import NO_FILE, MeasurementCache
 from hespas.estimators.measure.measurement_run import WorkerPool
 from hespas.estimators.measure.processes import LocalWorkerPool, WorkerSpec
 from hespas.estimators.measure.progress import ProgressCounter, open_progress_display
@@ -33,6 +33,8 @@ from hespas.workflows.sweep.sweep_table import SweepRow, flatten_figures
 # because each worker reads the program once.
 CHUNK_CELLS, MAX_CHUNK_CELLS = 16, 64
 MAX_CHUNK_BYTES = 16_000_000  # size of program times cells: large programs are slow
+# A worker returns what it has finished after so many seconds, so that an interruption loses little.
+CHUNK_S = 15.0
 TIMEOUT_S = 3600.0
 WORKER, PROBE = (
     "hespas.workflows.sweep.sweep_worker:compute_cells",
@@ -102,10 +104,7 @@ def run_sweep(cells: Sequence[SweepCell], options: SweepOptions, note: Note) -> 
         try:
             runner.run_jobs(jobs, answers)
         except KeyboardInterrupt:
-            note(
-                f"{_count_results(answers)} of {len(cells)} cells are kept: "
-                "run the same command to continue"
-            )
+            note(_describe_interruption(_count_results(answers), len(cells), options.cache))
             raise
         except ClusterLostError as error:
             if not answers:
@@ -119,6 +118,13 @@ def run_sweep(cells: Sequence[SweepCell], options: SweepOptions, note: Note) -> 
     outcome.computed = len(cells) - outcome.cached - outcome.failed
     outcome.elapsed_s = time.monotonic() - start
     return outcome
+
+
+def _describe_interruption(finished: int, cells: int, cache: str) -> str:
+    """Say what an interruption leaves, and how to go on."""
+    if cache == NO_FILE:
+        return f"{finished} of {cells} cells were finished, and --cache none keeps none of them"
+    return f"{finished} of {cells} cells are kept: run the same command to continue"
 
 
 def _count_results(answers: Mapping[int, Answer]) -> int:
@@ -160,7 +166,9 @@ class _SweepJobRunner:
             return
         with open_progress_display(self.note, None) as show:
             progress = ProgressCounter("sweep", len(todo), show, units)
-            self._run_round(_split_into_chunks(todo, jobs), jobs, answers, 0, progress)
+            chunks = _split_into_chunks(todo, jobs)
+            while chunks:
+                chunks = self._run_round(chunks, jobs, answers, 0, progress)
             lost = [[i] for i in todo if i not in answers]
             if lost:
                 self._run_round(lost, jobs, answers, 1, progress)
@@ -172,12 +180,18 @@ class _SweepJobRunner:
         answers: dict[int, Answer],
         retries: int,
         progress: ProgressCounter,
-    ) -> None:
-        """Run chunks; without retries, chunks that lost their worker get no answer."""
+    ) -> list[list[int]]:
+        """Run chunks; without retries, chunks that lost their worker get no answer.
+
+        Returns:
+            The rest of each chunk that a worker did not finish in its time.
+        """
+        unfinished: list[list[int]] = []
         payloads = [
             {
                 "folder": os.getcwd(),
                 "scratch": self.scratch,
+                "limit_s": CHUNK_S,
                 "cells": [jobs[i].payload for i in chunk],
             }
             for chunk in chunks
@@ -192,9 +206,13 @@ class _SweepJobRunner:
                     if not retries:
                         continue
                     outcome = {"cells": [{"error": f"error: {outcome.format_message()}"}]}
-                for i, answer in zip(chunk, outcome["cells"], strict=True):
+                done = outcome["cells"]
+                for i, answer in zip(chunk[: len(done)], done, strict=True):
                     answers[i] = self._store_answer(jobs[i], answer)
-                progress.count_finished(os.path.basename(jobs[chunk[0]].program), len(chunk))
+                if len(done) < len(chunk):
+                    unfinished.append([*chunk[len(done) :]])
+                progress.count_finished(os.path.basename(jobs[chunk[0]].program), len(done))
+        return unfinished
 
     def _store_answer(self, job: SweepJob, answer: Answer) -> Answer:
         if "error" in answer:

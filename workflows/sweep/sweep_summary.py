@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 import json
-import os
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -22,9 +21,12 @@ from hespas.workflows import run_comparison
 from hespas.workflows.run_config import RunConfig
 from hespas.workflows.run_results import RunResult
 from hespas.workflows.sweep.sweep_analysis import (
+    PROGRAM,
     Objective,
     compute_main_effects,
-    find_pareto_front,
+    find_program_fronts,
+    group_by_program,
+    label_programs,
     select_within_limits,
 )
 from hespas.workflows.sweep.sweep_expressions import LET, SweepExpression
@@ -45,12 +47,14 @@ class SweepQuestions:
         objectives: The figures of the Pareto front; none for no front.
         effects_of: The figure whose main effects are tabulated; "" for none.
         derived: The keys that follow from others, which are not shown beside them.
+        is_sampled: Whether the cells are a sample, which shows small effects by chance.
     """
 
     limits: tuple[SweepExpression, ...] = ()
     objectives: tuple[Objective, ...] = ()
     effects_of: str = ""
     derived: frozenset[str] = frozenset()
+    is_sampled: bool = False
 
 
 def make_summary_tables(
@@ -78,9 +82,9 @@ def make_summary_tables(
 
 
 def make_answer_tables(rows: Sequence[SweepRow], questions: SweepQuestions) -> list[TextTable]:
-    """Build the tables of the front and of the effects, as far as they are asked for."""
+    """Build the tables of the fronts and of the effects, as far as they are asked for."""
     allowed = select_allowed_rows(rows, questions.limits)
-    tables = [_tabulate_front(allowed, questions), _tabulate_effects(rows, questions)]
+    tables = [*_tabulate_fronts(allowed, questions), _tabulate_effects(rows, questions)]
     return [table for table in tables if table.rows]
 
 
@@ -100,21 +104,31 @@ def _summarise_limits(
     return [("within limits", f"{len(allowed)} of {count}: {texts}")] if limits else []
 
 
-def _tabulate_front(rows: Sequence[SweepRow], questions: SweepQuestions) -> TextTable:
-    """Tabulate the cells that no other cell beats in one objective without losing in another."""
+def _tabulate_fronts(rows: Sequence[SweepRow], questions: SweepQuestions) -> list[TextTable]:
+    """Tabulate, for each program, the cells that no other cell beats without losing elsewhere."""
     objectives = questions.objectives
     if not objectives or not rows:
-        return TextTable("", [])
-    front = find_pareto_front(rows, objectives)
+        return []
+    fronts = find_program_fronts(rows, objectives)
+    counts, labels = Counter(str(row.get(PROGRAM)) for row in rows), label_programs(rows)
+    excluded = ("mlir", FAMILY, *questions.derived)
+    varied = [*find_varied_keys(rows, excluded), *_find_network_models(rows)]
+    if len(labels) > 1:
+        varied = [name for name in varied if not _is_pattern_number(name)]
     figures = [objective.column for objective in objectives]
-    varied = [*find_varied_keys(rows, questions.derived), *_find_network_models(rows)]
-    shown = [
-        [_format_key(row.get(name)) for name in varied] + [f"{row[name]:.6g}" for name in figures]
-        for row in front
-    ]
-    header = [*map(_title_column, varied), *figures]
-    title = f"Pareto front: {len(front)} of {format_count(len(rows), 'cell')}"
-    return _shorten_table(TextTable(title, shown, header, left=len(varied)))
+    tables = []
+    for program, front in fronts.items():
+        shown = [
+            [_format_key(row.get(name)) for name in varied]
+            + [f"{row[name]:.6g}" for name in figures]
+            for row in front
+        ]
+        header = [*map(_title_column, varied), *figures]
+        of_program = f" of {labels[program]}" if len(labels) > 1 else ""
+        count = format_count(counts[program], "cell")
+        title = f"Pareto front{of_program}: {len(front)} of {count}"
+        tables.append(_shorten_table(TextTable(title, shown, header, left=len(varied))))
+    return tables
 
 
 def _tabulate_effects(rows: Sequence[SweepRow], questions: SweepQuestions) -> TextTable:
@@ -122,15 +136,27 @@ def _tabulate_effects(rows: Sequence[SweepRow], questions: SweepQuestions) -> Te
     good, figure = select_successful_rows(rows), questions.effects_of
     if not figure or not good:
         return TextTable("", [])
+    several = len(label_programs(good)) > 1
+    varied = find_varied_keys(good, ("mlir", FAMILY, *questions.derived))
+    if several:
+        varied = [name for name in varied if not _is_pattern_number(name)]
     shown = []
-    for effect in compute_main_effects(good, find_varied_keys(good, questions.derived), figure):
+    for effect in compute_main_effects(good, varied, figure):
+        name = effect.column.removeprefix(CELL)
+        if effect.means is None or effect.ratio is None:
+            shown.append([name, "-", "-", "-", "-", "-"])
+            continue
         least, most = (choose(effect.means, key=lambda pair: pair[1]) for choose in (min, max))
         texts = [f"{mean:.5g} at {label}" for label, mean in (least, most)]
         explained = format_percent(effect.explained)
-        name = effect.column.removeprefix(CELL)
-        shown.append([name, *texts, f"{effect.ratio:.3f}", explained])
-    header = ["key", "least", "most", "ratio", "of the variance"]
-    return TextTable(f"Main effects on {figure}: geometric means", shown, header, left=3)
+        chance = "-" if effect.chance is None else f"{effect.chance:.3f}"
+        shown.append([name, *texts, f"{effect.ratio:.3f}", chance, explained])
+    header = ["key", "least", "most", "ratio", "by chance", "of the variance"]
+    if not questions.is_sampled:
+        shown, header = [[*row[:4], *row[5:]] for row in shown], [*header[:4], *header[5:]]
+    relative = ", relative to the least of each program" if several else ""
+    title = f"Main effects on {figure}: geometric means{relative}"
+    return TextTable(title, shown, header, left=3)
 
 
 def _summarise_gaps(rows: Sequence[SweepRow]) -> list[tuple[str, str]]:
@@ -218,18 +244,15 @@ def _tabulate_best_cells(rows: Sequence[SweepRow], derived: Collection[str]) -> 
     varied = find_varied_keys(good, ("mlir", FAMILY, *derived))
     varied = [name for name in varied if not _is_pattern_number(name)]
     varied += _find_network_models(good)
-    by_program: dict[str, list[SweepRow]] = {}
-    for row in good:
-        by_program.setdefault(row["cell.mlir"], []).append(row)
-    shown = []
-    for program, cells in by_program.items():
+    labels, shown = label_programs(good), []
+    for program, cells in group_by_program(good).items():
         measure = _choose_measure(cells)
         ranked = sorted(cells, key=lambda row: row[measure])
         best, worst = ranked[0], ranked[-1]
         note = "compute only" if measure == "compute_s" else ""
         values = [_format_key(best.get(name)) for name in varied]
         times = [format_seconds(best[measure]), format_seconds(worst[measure])]
-        shown.append([os.path.basename(program), *values, str(len(cells)), *times, note])
+        shown.append([labels[program], *values, str(len(cells)), *times, note])
     header = ["program", *map(_title_column, varied), "of cells", "time", "longest", ""]
     title = "Best cell of each program"
     return _shorten_table(TextTable(title, shown, header, left=1 + len(varied)))

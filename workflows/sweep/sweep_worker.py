@@ -12,8 +12,10 @@ from __future__ import annotations
 import contextlib
 import gc
 import json
+import math
 import os
 import tempfile
+import time
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -64,19 +66,26 @@ def compute_cells(payload: dict[str, Any]) -> dict[str, Any]:
     """Compute the cells of a payload.
 
     Args:
-        payload: ``cells``, the ``folder`` that their paths are relative to, and the folder
-            ``scratch`` for temporary files, or "" for the default one.
+        payload: ``cells``, the ``folder`` that their paths are relative to, the folder
+            ``scratch`` for temporary files, or "" for the default one, and the seconds ``limit_s``
+            after which no other cell is begun, if there is such a limit.
 
     Returns:
-        {"cells": [{"figures": ...} or {"error": ...}]}, in the order of the cells.
+        {"cells": [{"figures": ...} or {"error": ...}]}, in the order of the cells: at least the
+        first of them.
     """
+    end = time.monotonic() + payload.get("limit_s", math.inf)
     with contextlib.suppress(FileNotFoundError):  # missing files are reported one by one
         os.chdir(payload["folder"])
     was_enabled = gc.isenabled()
     gc.disable()  # one collection for several cells is enough
     try:
         with tempfile.TemporaryDirectory(dir=payload["scratch"] or None) as scratch:
-            answers = [_compute_answer(cell, scratch) for cell in payload["cells"]]
+            answers: list[dict[str, Any]] = []
+            for cell in payload["cells"]:
+                answers.append(_compute_answer(cell, scratch))
+                if time.monotonic() > end:
+                    break
         gc.collect()
     finally:
         if was_enabled:  # the process may be the user's own

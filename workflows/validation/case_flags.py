@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from hespas.configs.framework_flags import (
+    CUBLAS_EPILOGUES,
+    CUBLAS_ONLY,
+    FRAMEWORK_FLAGS,
+    LATENCY_HIDING,
+    NO_REMATERIALISATION,
+    NO_SCHEDULER_LIMIT,
+    T5X_THRESHOLD,
+)
 from hespas.frontends.recipes.published_models import MODELS
 from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.validation.case_frameworks import (
@@ -22,31 +31,16 @@ from hespas.workflows.validation.paxml_experiments import (
 )
 from hespas.workflows.validation.training_cases import TrainingCase
 
-MAXTEXT_PRESET = "maxtext-tutorial"  # MaxText's own GPU flags, without the thresholds of a row
 # FSDP gathers the weights of a block at once, ahead of their use. XLA's default thresholds make
 # several collectives of them, each with the latency of all devices.
 PYTORCH_FSDP_PRESET = "pytorch-fsdp"
-# T5X's script of pretraining on GPUs (t5x/contrib/gpu/scripts_gpu/multiprocess_pretrain_pile.sh)
-T5X_THRESHOLD = "--xla_gpu_all_reduce_combine_threshold_bytes=136314880"
-LATENCY_HIDING = "--xla_gpu_enable_latency_hiding_scheduler=true"
 # Megatron waits for every collective: --overlap-grad-reduce, --overlap-param-gather and
 # --overlap-moe-expert-parallel-comm are off by default. Only the collectives of tensor parallelism
 # run alongside the products of the backward pass (LinearWithGradAccumulationAndAsyncCommunication).
 IN_PROGRAM_ORDER = "--xla_gpu_disable_async_collectives=ALLCOLLECTIVES"
-# XLA computes values again if a step does not fit in memory; other compilers run out of memory.
-NO_REMATERIALISATION = "--xla_disable_hlo_passes=rematerialization"
-# XLA's scheduler exposes collectives if a step nearly fills the memory: its limit is this share, in
-# percent, of what arguments leave. PyTorch prefetches weights whatever is free.
-NO_SCHEDULER_LIMIT = "--xla_gpu_memory_limit_slop_factor=1000"
-# Megatron's products are cuBLAS calls. For decoders of 114 tokens, XLA without a GPU finds no tiles
-# of its Triton products that fit and ends with an error.
-CUBLAS_ONLY = "--xla_gpu_enable_triton_gemm=false"
 # AXLearn sets flags for GPUs on GCP only (axlearn/cloud/gcp/job.py). On EC2 its runs have XLA's own
 # defaults, without the latency-hiding scheduler.
 EC2_HOST = re.compile(r"\bp[45][a-z]*\.\d+xlarge")
-# PyTorch adds the bias of a linear layer in the epilogue of cuBLASLt's product (addmm_out_cuda_impl
-# of aten/src/ATen/native/cuda/Blas.cpp).
-CUBLAS_EPILOGUES = "--xla_gpu_enable_cublaslt=true"
 # With tensor parallelism, XLA would pipeline the all-gathers of activations between blocks too, and
 # compute attention and its projections once more for them in the backward pass.
 NO_PIPELINED_GATHER = "--xla_gpu_enable_pipelined_all_gather=false"
@@ -86,13 +80,20 @@ def choose_gpu_options(case: TrainingCase, workload: StudyWorkload, assumptions:
         flags += _build_block_flags(workload)
     elif preset == PYTORCH_FSDP_PRESET and workload.mesh.get("tensor", 1) > 1:
         flags.append(NO_PIPELINED_GATHER)
-    options = [f'flags="{" ".join(flags)}"']
-    if preset:
-        options.insert(0, f"preset={preset}")
     if not thresholds and not preset:
         scheduler = "latency-hiding scheduler" if LATENCY_HIDING in flags else "no overlap"
         assumptions.append(f"XLA flags: default thresholds, {scheduler}")
-    return ",".join(options)
+    return _format_options(framework.name, preset, flags)
+
+
+def _format_options(framework: str, preset: str, flags: Sequence[str]) -> str:
+    """Format the options of xla-optimize; the framework stands for the flags that are its own."""
+    own = FRAMEWORK_FLAGS.get(framework)
+    options = [f"preset={preset}"] if preset else []
+    if own is not None and own.preset == preset and set(own.flags) <= set(flags):
+        options = [f"framework={framework}"]
+        flags = [flag for flag in flags if flag not in own.flags]
+    return ",".join([*options, *([f'flags="{" ".join(flags)}"'] if flags else [])])
 
 
 def _choose_scheduler(case: TrainingCase, workload: StudyWorkload) -> str:
@@ -111,7 +112,7 @@ def _choose_preset(case: TrainingCase, mesh: Mapping[str, int]) -> str:
     """Return the preset of XLA flags whose collectives are those of a framework, or ""."""
     framework = read_framework(case)
     if framework.name == MAXTEXT:
-        return MAXTEXT_PRESET
+        return FRAMEWORK_FLAGS[MAXTEXT].preset
     if framework.name == PAXML:
         return choose_paxml_preset(case)
     return PYTORCH_FSDP_PRESET if framework.is_pytorch and mesh.get("fsdp", 1) > 1 else ""

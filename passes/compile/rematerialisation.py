@@ -1,0 +1,59 @@
+"""What XLA computes a second time so that a program keeps within its memory.
+
+XLA's pass ``rematerialization`` clones an instruction before a late use, so that its first result
+need not stay in memory. A clone has the name of its origin and the suffix ``.remat`` with a number
+(``HloInstruction::Clone`` of openxla/xla). The origin may have lost all its uses and be gone;
+therefore of the instructions of one origin in a computation, those after the first are what is
+computed again. Frontend attributes carry the mark through XLA's importer.
+"""
+
+from __future__ import annotations
+
+import re
+
+from hespas.dialects.attrs import RECOMPUTED
+from hespas.dialects.mlir import ir, read_frontend_items, write_frontend_items
+from hespas.passes.compile.hlo_program import HloProgram, write_frontend_value
+
+CARRIER = "hespas_recomputed"
+MEMORY_LIMIT = "compile_memory_limit_bytes"  # the fact of the memory that XLA schedules for
+_SUFFIX = re.compile(r"\.remat\d*(_(un)?compressed)?(\.\d+)*$")
+# What takes no time: XLA clones views of a value with the value.
+_FREE = frozenset(("bitcast", "get-tuple-element", "tuple", "parameter", "constant"))
+
+
+def mark_recomputed_instructions(program: HloProgram) -> bool:
+    """Mark what XLA computes again with the name of its origin; returns whether there is any."""
+    found = False
+    for computation in program.computations.values():
+        names = [one.name for one in computation.instructions]
+        if not any(".remat" in name for name in names):
+            continue
+        seen: set[str] = set()
+        for one in computation.instructions:
+            origin = find_origin(one.name)
+            if origin in seen and one.opcode not in _FREE:
+                write_frontend_value(one, CARRIER, origin)
+                found = True
+            seen.add(origin)
+    return found
+
+
+def find_origin(name: str) -> str:
+    """Return the name of the instruction that one is a clone of, or its own."""
+    while (shorter := _SUFFIX.sub("", name)) != name:
+        name = shorter
+    return name
+
+
+def restore_recomputed_marks(module: ir.Module) -> None:
+    """Move the marks from frontend attributes to ``hespas.recomputed``, in place."""
+
+    def restore_mark(op: ir.Operation) -> ir.WalkResult:
+        items = read_frontend_items(op)
+        if CARRIER in items:
+            op.attributes[RECOMPUTED] = items.pop(CARRIER)
+            write_frontend_items(op, items)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(restore_mark)
