@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 from hespas.dialects.attrs import ENERGY_FIELDS, Cost
@@ -27,18 +28,20 @@ def aggregate_costs(costs: Iterable[Cost], estimator: str = "") -> Cost:
         estimator: The name of the estimator, used if ``costs`` is empty.
     """
     costs = list(costs)
-    low_ns, high_ns = _sum_bands(costs)
+    # The costs of equal ops are mostly one object.
+    distinct = list({id(cost): cost for cost in costs}.values())
+    low_ns, high_ns = _sum_bands(costs, distinct)
     return Cost(
-        estimator="+".join(sorted({cost.estimator for cost in costs})) or estimator,
+        estimator="+".join(sorted({cost.estimator for cost in distinct})) or estimator,
         flops=sum(cost.flops for cost in costs),
         read_bytes=sum(cost.read_bytes for cost in costs),
         write_bytes=sum(cost.write_bytes for cost in costs),
         latency_ns=math.fsum(cost.latency_ns for cost in costs),
         **sum_energies((cost, 1) for cost in costs),
-        gap=_join_gap_reasons(costs),
+        gap=_join_gap_reasons(distinct),
         low_ns=low_ns,
         high_ns=high_ns,
-        tag=" ".join(sorted({word for cost in costs for word in (cost.tag or "").split()})) or None,
+        tag=" ".join(sorted({word for c in distinct for word in (c.tag or "").split()})) or None,
     )
 
 
@@ -84,18 +87,24 @@ def sum_energies(costs: Iterable[tuple[Cost, int]]) -> dict[str, Any]:
     costs = list(costs)
     sums: dict[str, Any] = {}
     for name in ENERGY_FIELDS:
-        energies = [(getattr(cost, name), count) for cost, count in costs]
-        known_nj = [energy_nj * count for energy_nj, count in energies if energy_nj is not None]
+        read_energy_nj = attrgetter(name)
+        known_nj = [
+            energy_nj * count
+            for cost, count in costs
+            if (energy_nj := read_energy_nj(cost)) is not None
+        ]
         sums[name] = math.fsum(known_nj) if known_nj else None
     return sums
 
 
-def _sum_bands(costs: Sequence[Cost]) -> tuple[float | None, float | None]:
+def _sum_bands(
+    costs: Sequence[Cost], distinct: Sequence[Cost]
+) -> tuple[float | None, float | None]:
     """Return the sums of the low and of the high ends, or None if no cost has a band.
 
     A cost without a band counts as exact.
     """
-    if all(cost.low_ns is None or cost.high_ns is None for cost in costs):
+    if all(cost.low_ns is None or cost.high_ns is None for cost in distinct):
         return None, None
     return (
         math.fsum(cost.latency_ns if cost.low_ns is None else cost.low_ns for cost in costs),

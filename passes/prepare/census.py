@@ -24,13 +24,21 @@ from hespas.dialects.op_kinds import (
     FUSION,
     LOOPS,
     MAYBE_COLLECTIVE,
+    SIZE_SETTERS,
     find_entry_function,
     is_collective,
 )
 
 REFERENCE = "func.constant"  # its value is the name of a function
 RELEVANT_OPS = (
-    MAYBE_COLLECTIVE | CROSS_REPLICA_SUMS | ASYNC | LOOPS | BRANCHES | CALLEE.keys() | {REFERENCE}
+    MAYBE_COLLECTIVE
+    | CROSS_REPLICA_SUMS
+    | ASYNC
+    | LOOPS
+    | BRANCHES
+    | SIZE_SETTERS
+    | CALLEE.keys()
+    | {FUSION, REFERENCE}
 )
 PLAIN_DIALECTS = ("stablehlo.", "mhlo.", "func.", "builtin.")
 
@@ -89,8 +97,8 @@ def collect_census(module: ir.Module) -> ModuleCensus:
     three quarters of the text of these modules is dead. MLIR's symbol-dce refuses modules with an
     unregistered op that has a body, because this might be a symbol table.
     """
-    main = find_entry_function(module)
     table = collect_functions(module)
+    main = find_entry_function(module, table)
     reached = _collect_reached_functions(table, [get_symbol_name(main)])
     others = [name for name in table.keys() - reached.keys() if not has_private_symbol(table[name])]
     used = reached.keys() | _collect_reached_functions(table, others).keys() if others else reached

@@ -30,7 +30,6 @@ from hespas.dialects.op_kinds import (
     PARTITIONER_CALL_TARGETS,
     SHARDING_ATTRS,
     SHARDY_CALL_PREFIX,
-    contains_op,
     find_entry_function,
 )
 from hespas.dialects.xla import CompilationSettings
@@ -213,8 +212,11 @@ def lift_inlined_meshes(module: ir.Module, census: ModuleCensus) -> None:
     """Give a name to each mesh that a sharding holds itself, as Shardy's own passes do first."""
     if (
         census.has_op_with_prefix("sdy.")
-        or (read_stated_count(module, NUM_PARTITIONS) or 1) > 1
         or any(text.startswith("#sdy") for text in _collect_boundary_shardings(census.entry))
+        or (
+            (read_stated_count(module, NUM_PARTITIONS) or 1) > 1
+            and any("sdy.sharding" in op.attributes for op in _list_sharded_ops(census))
+        )
     ):
         register_passes()
         manager = PassManager.parse("builtin.module(sdy-lift-inlined-meshes)", module.context)
@@ -275,15 +277,27 @@ def _sharding_to_text(attr: ir.Attribute) -> str:
 
 
 def _has_sharded_op(census: ModuleCensus) -> bool:
-    def is_sharded(op: ir.Operation) -> bool:
-        attributes = op.attributes
-        return any(
-            key in attributes and _is_dividing_sharding(_sharding_to_text(attributes[key]))
-            for key in SHARDING_ATTRS
-        )
+    return any(
+        _is_dividing_sharding(_sharding_to_text(op.attributes[key]))
+        for op in _list_sharded_ops(census)
+        for key in SHARDING_ATTRS
+        if key in op.attributes
+    )
 
-    functions = (contents.function for contents in census.functions.values())
-    return any(contains_op(function, is_sharded) for function in functions)
+
+def _list_sharded_ops(census: ModuleCensus) -> list[ir.Operation]:
+    """List the ops with a sharding."""
+    ops: list[ir.Operation] = []
+
+    def collect_sharded_op(op: ir.Operation) -> ir.WalkResult:
+        attributes = op.attributes
+        if SHARDING_ATTRS[0] in attributes or SHARDING_ATTRS[1] in attributes:
+            ops.append(op)
+        return ir.WalkResult.ADVANCE
+
+    for contents in census.functions.values():
+        contents.function.walk(collect_sharded_op)
+    return ops
 
 
 def _count_partitions(module: ir.Module, census: ModuleCensus) -> int:

@@ -69,7 +69,7 @@ class PreparePass(Pass):
         """Prepare a module, or bring a prepared one up to date. Raises HespasError."""
         census = collect_census(module)
         check_input_form(census)
-        warn_of_unfused_composites(module, run)
+        warn_of_unfused_composites(census, run)
         if replace_cross_replica_sums(census):
             census = collect_census(module)
         for name, function in collect_functions(module).items():

@@ -96,7 +96,7 @@ class Outliner:
                 if reorder:
                     last.move_before(terminator)
                 if unit[0] not in cuts:
-                    content = self._op_contents.find_content(last, body.names[unit[0]])
+                    content = self._op_contents.contents[self._number_op(body, unit[0])]
                     self._number_region(1, self._digester.digest_op(content)).write_to_op(last)
                 continue
             shape = self._build_region_shape(body, unit, sorted(outputs[u]))
@@ -117,6 +117,9 @@ class Outliner:
     def _number_region(self, ops: int, digest: str) -> RegionAttr:
         self._next_id += 1
         return RegionAttr(self._next_id - 1, ops, digest)
+
+    def _number_op(self, body: SplitBlock, i: int) -> int:
+        return self._op_contents.number_op(body.ops[i], body.names[i], body.list_types(i))
 
     def _find_outputs(self, body: SplitBlock, unit_of: list[int], units: int) -> list[set[int]]:
         """Find the numbers of the results of each unit that are read outside it.
@@ -139,10 +142,7 @@ class Outliner:
     def _build_region_shape(
         self, body: SplitBlock, unit: Sequence[int], outputs: list[int]
     ) -> RegionShape:
-        number_op = self._op_contents.number_op
-        ops, names, producers, first_results = (
-            body.ops, body.names, body.producers, body.first_results,
-        )  # fmt: skip
+        producers, first_results = body.producers, body.first_results
         local_indices = {i: k for k, i in enumerate(unit)}
         inputs: dict[int, int] = {}
         constants: dict[int, int] = {}
@@ -159,14 +159,14 @@ class Outliner:
                     sources.append(f"('op', {local_index}, {value - first_results[producer]})")
                 elif producer in body.constants:
                     if producer not in constants:
-                        constants[producer] = number_op(ops[producer], names[producer])
+                        constants[producer] = self._number_op(body, producer)
                         contents.append(constants[producer])
                     constant_numbers.append(constants[producer])
                     sources.append(CONSTANT_SOURCE)
                 else:
                     sources.append(f"('in', {inputs.setdefault(value, len(inputs))}, 0)")
             flow.write_op(sources)
-            op_numbers.append(number_op(ops[i], names[i]))
+            op_numbers.append(self._number_op(body, i))
             contents.append(op_numbers[-1])
         places = [
             (local_indices[producers[value]], value - first_results[producers[value]])

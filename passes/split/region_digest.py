@@ -72,9 +72,17 @@ class OpContentTable:
     contents: list[OpContent] = field(default_factory=list)
     _numbers: dict[object, int] = field(default_factory=dict)
 
-    def number_op(self, op: ir.Operation, name: str = "") -> int:
+    def number_op(self, op: ir.Operation, name: str = "", types: object = None) -> int:
+        """Return the number of an op.
+
+        Args:
+            op: The op.
+            name: Its name, if it is known.
+            types: What stands for the types of its operands and results, for all ops of a table;
+                by default themselves, which are slow to read and to compare.
+        """
         name = name or op.name
-        key = None if has_body(op, name) else build_shallow_key(op, name)
+        key = None if has_body(op, name) else build_shallow_key(op, name, types)
         if key is None:
             key = build_printed_key(op)
         number = self._numbers.get(key)
@@ -83,9 +91,9 @@ class OpContentTable:
             self.contents.append(read_op_content(op))
         return number
 
-    def find_content(self, op: ir.Operation, name: str = "") -> OpContent:
+    def find_content(self, op: ir.Operation) -> OpContent:
         """Return the content of an op; that of equal ops is read once."""
-        return self.contents[self.number_op(op, name)]
+        return self.contents[self.number_op(op)]
 
     def select_contents(self, numbers: Iterable[int]) -> list[OpContent]:
         """Return the contents with these numbers."""
