@@ -241,7 +241,7 @@ def _render_attribute(value: ir.Attribute) -> str:
     return str(value)
 
 
-def build_shallow_key(op: ir.Operation, name: str, types: object = None) -> object:
+def build_shallow_key(op: ir.Operation, name: str, signature: int | None = None) -> object:
     """Build a key that ops without bodies share only if they are equal, for any purpose.
 
     It is cheaper to make than the content, and contains all attributes but those of hespas that do
@@ -250,7 +250,7 @@ def build_shallow_key(op: ir.Operation, name: str, types: object = None) -> obje
     Args:
         op: The op.
         name: Its name.
-        types: What stands for the types of its operands and results; by default themselves.
+        signature: What stands for the types of its operands and results; by default themselves.
     """
     attributes = op.attributes
     try:
@@ -263,7 +263,9 @@ def build_shallow_key(op: ir.Operation, name: str, types: object = None) -> obje
                     if not n.startswith("hespas.") or n in COST_INPUTS
                 ]
             ),
-            types or (tuple([value.type for value in op.operands]), tuple(op.results.types)),
+            (tuple([value.type for value in op.operands]), tuple(op.results.types))
+            if signature is None
+            else signature,
         )
     except TypeError:  # The bindings cannot represent constants with complex elements.
         return None

@@ -24,6 +24,7 @@ from hespas.dialects.op_kinds import (
     FUSION,
     LOOPS,
     MAYBE_COLLECTIVE,
+    SHARDING_ATTRS,
     SIZE_SETTERS,
     find_entry_function,
     is_collective,
@@ -68,6 +69,7 @@ class ModuleCensus:
 
     entry: ir.Operation
     functions: dict[str, FunctionContents]
+    _sharded_ops: list[ir.Operation] | None = None
 
     def select_ops_by_name(self, *names: str) -> list[ir.Operation]:
         return [
@@ -84,6 +86,21 @@ class ModuleCensus:
             for op in self.select_ops_by_name(*CUSTOM_CALLS)
             if CommAttr.NAME in op.attributes and not is_collective(op)
         ]
+
+    def list_sharded_ops(self) -> list[ir.Operation]:
+        """List all ops with a sharding, also those that no step handles."""
+        if self._sharded_ops is None:
+            self._sharded_ops = sharded_ops = []
+
+            def collect_sharded_op(op: ir.Operation) -> ir.WalkResult:
+                attributes = op.attributes
+                if SHARDING_ATTRS[0] in attributes or SHARDING_ATTRS[1] in attributes:
+                    sharded_ops.append(op)
+                return ir.WalkResult.ADVANCE
+
+            for contents in self.functions.values():
+                contents.function.walk(collect_sharded_op)
+        return self._sharded_ops
 
     def has_op_with_prefix(self, *prefixes: str) -> bool:
         """Return whether there is an op whose name starts with one of ``prefixes``."""

@@ -215,7 +215,7 @@ def lift_inlined_meshes(module: ir.Module, census: ModuleCensus) -> None:
         or any(text.startswith("#sdy") for text in _collect_boundary_shardings(census.entry))
         or (
             (read_stated_count(module, NUM_PARTITIONS) or 1) > 1
-            and any("sdy.sharding" in op.attributes for op in _list_sharded_ops(census))
+            and any("sdy.sharding" in op.attributes for op in census.list_sharded_ops())
         )
     ):
         register_passes()
@@ -279,25 +279,10 @@ def _sharding_to_text(attr: ir.Attribute) -> str:
 def _has_sharded_op(census: ModuleCensus) -> bool:
     return any(
         _is_dividing_sharding(_sharding_to_text(op.attributes[key]))
-        for op in _list_sharded_ops(census)
+        for op in census.list_sharded_ops()
         for key in SHARDING_ATTRS
         if key in op.attributes
     )
-
-
-def _list_sharded_ops(census: ModuleCensus) -> list[ir.Operation]:
-    """List the ops with a sharding."""
-    ops: list[ir.Operation] = []
-
-    def collect_sharded_op(op: ir.Operation) -> ir.WalkResult:
-        attributes = op.attributes
-        if SHARDING_ATTRS[0] in attributes or SHARDING_ATTRS[1] in attributes:
-            ops.append(op)
-        return ir.WalkResult.ADVANCE
-
-    for contents in census.functions.values():
-        contents.function.walk(collect_sharded_op)
-    return ops
 
 
 def _count_partitions(module: ir.Module, census: ModuleCensus) -> int:

@@ -39,9 +39,9 @@ class SplitBlock:
             occurrence.
         producers: For each result, the index of its op.
         first_results: For each op, the number of its first result.
-        types: For each result, the number of its type, which equal types of the module share.
+        signatures: For each op, a number that all ops of the module share that read and define
+            values of the same types.
         outside_values: The values from outside the block.
-        outside_types: For each value from outside the block, the number of its type.
         comms: Collectives, and control flow that contains collectives.
         waits: Waits for asynchronous collectives.
         constants: Small constants, which are cloned into the regions that read them.
@@ -53,9 +53,8 @@ class SplitBlock:
     inputs: list[list[int]] = field(default_factory=list)
     producers: list[int] = field(default_factory=list)
     first_results: list[int] = field(default_factory=list)
-    types: list[int] = field(default_factory=list)
+    signatures: list[int] = field(default_factory=list)
     outside_values: list[ir.Value] = field(default_factory=list)
-    outside_types: list[int] = field(default_factory=list)
     comms: list[int] = field(default_factory=list)
     waits: list[int] = field(default_factory=list)
     constants: set[int] = field(default_factory=set)
@@ -67,15 +66,6 @@ class SplitBlock:
         producer = self.producers[number]
         return self.ops[producer].results[number - self.first_results[producer]]
 
-    def list_types(self, i: int) -> tuple[tuple[int, ...], ...]:
-        """Return the numbers of the types that op ``i`` reads and of those that it defines."""
-        types, outside_types, first = self.types, self.outside_types, self.first_results
-        end = first[i + 1] if i + 1 < len(first) else len(types)
-        return (
-            tuple([types[n] if n >= 0 else outside_types[~n] for n in self.inputs[i]]),
-            tuple(types[first[i] : end]),
-        )
-
     @property
     def compute_op_indices(self) -> list[int]:
         """The indices of the ops that belong to regions, in program order."""
@@ -85,19 +75,23 @@ class SplitBlock:
 
 def list_split_blocks(module: ir.Module) -> Iterator[SplitBlock]:
     """List the blocks to split: bodies that contain collectives first, the entry's block last."""
-    yield from _list_nested_blocks(find_entry_function(module).regions[0].blocks[0], {})
+    yield from _list_nested_blocks(find_entry_function(module).regions[0].blocks[0], {}, {})
 
 
-def _list_nested_blocks(block: ir.Block, types: dict[ir.Type, int]) -> Iterator[SplitBlock]:
+def _list_nested_blocks(
+    block: ir.Block, type_numbers: dict[ir.Type, int], signatures: dict[tuple[int, ...], int]
+) -> Iterator[SplitBlock]:
     body = SplitBlock(block)
     producers, outside_values = body.producers, body.outside_values
     numbers: dict[ir.Value, int] = {}
+    types: list[int] = []  # of the results
+    outside_types: list[int] = []
     for i, view in enumerate(block.operations):
         op = view.operation
         name = sys.intern(op.name)
         if name in CONTROL and has_marked_collective(op):
             for region in op.regions:
-                yield from _list_nested_blocks(region.blocks[0], types)
+                yield from _list_nested_blocks(region.blocks[0], type_numbers, signatures)
             body.comms.append(i)
         elif name in MAYBE_COLLECTIVE and is_marked_collective(op):
             body.comms.append(i)
@@ -111,16 +105,20 @@ def _list_nested_blocks(block: ir.Block, types: dict[ir.Type, int]) -> Iterator[
             if number is None:
                 number = numbers[value] = ~len(outside_values)
                 outside_values.append(value)
-                body.outside_types.append(types.setdefault(value.type, len(types)))
+                outside_types.append(type_numbers.setdefault(value.type, len(type_numbers)))
             inputs.append(number)
-        body.ops.append(op)
-        body.names.append(name)
-        body.inputs.append(inputs)
-        body.first_results.append(len(producers))
+        first_result = len(producers)
         for result in op.results:
             numbers[result] = len(producers)
             producers.append(i)
-            body.types.append(types.setdefault(result.type, len(types)))
+            types.append(type_numbers.setdefault(result.type, len(type_numbers)))
+        signature = [types[n] if n >= 0 else outside_types[~n] for n in inputs]
+        signature += (-1, *types[first_result:])
+        body.ops.append(op)
+        body.names.append(name)
+        body.inputs.append(inputs)
+        body.first_results.append(first_result)
+        body.signatures.append(signatures.setdefault(tuple(signature), len(signatures)))
     del numbers  # it would take memory until the block is split
     yield body
 

@@ -29,13 +29,14 @@ class RegionShape:
     """The key of one region of a block, and the numbers of the values that it reads and defines.
 
     ``contents`` holds the numbers of its ops and of the constants that are cloned into it, each
-    before its first reader.
+    before its first reader, and ``readers`` the indices of the ops that read inputs or constants.
     """
 
     key: RegionKey
     inputs: list[int]
     outputs: list[int]
     contents: list[int]
+    readers: set[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class RegionFunction:
 
     name: str
     region: RegionAttr
+    result_types: list[ir.Type]
     cost: ir.DictAttr | None
 
 
@@ -106,7 +108,8 @@ class Outliner:
             replaced.update(zip(shape.outputs, call.results, strict=True))
         if replaced:
             for i, inputs in enumerate(body.inputs):
-                if unit_of[i] == -1 or len(units[unit_of[i]]) == 1:
+                is_moved = unit_of[i] != -1 and len(units[unit_of[i]]) > 1
+                if not is_moved and any(number in replaced for number in inputs):
                     _replace_inputs(body.ops[i], inputs, replaced)
         for i in sorted(surplus, reverse=True):
             body.ops[i].erase()
@@ -119,7 +122,7 @@ class Outliner:
         return RegionAttr(self._next_id - 1, ops, digest)
 
     def _number_op(self, body: SplitBlock, i: int) -> int:
-        return self._op_contents.number_op(body.ops[i], body.names[i], body.list_types(i))
+        return self._op_contents.number_op(body.ops[i], body.names[i], body.signatures[i])
 
     def _find_outputs(self, body: SplitBlock, unit_of: list[int], units: int) -> list[set[int]]:
         """Find the numbers of the results of each unit that are read outside it.
@@ -149,6 +152,7 @@ class Outliner:
         op_numbers: list[int] = []
         constant_numbers: list[int] = []
         contents: list[int] = []
+        readers: set[int] = set()
         flow = FlowWriter()
         for i in unit:
             sources: list[str] = []
@@ -157,7 +161,9 @@ class Outliner:
                 local_index = local_indices.get(producer)
                 if local_index is not None:
                     sources.append(f"('op', {local_index}, {value - first_results[producer]})")
-                elif producer in body.constants:
+                    continue
+                readers.add(i)
+                if producer in body.constants:
                     if producer not in constants:
                         constants[producer] = self._number_op(body, producer)
                         contents.append(constants[producer])
@@ -173,7 +179,7 @@ class Outliner:
             for value in outputs
         ]
         key = RegionKey(tuple(op_numbers), tuple(constant_numbers), flow.finish(places))
-        return RegionShape(key, list(inputs), outputs, contents)
+        return RegionShape(key, list(inputs), outputs, contents, readers)
 
     def _create_region_call(
         self,
@@ -188,26 +194,22 @@ class Outliner:
 
         The ops move to the function, or are added to ``surplus`` if it exists.
         """
+        inputs = [
+            replaced[number] if number in replaced else body.get_value(number)
+            for number in shape.inputs
+        ]
         function = None
         region_function = self._region_functions.get(shape.key)
         if region_function is None:
-            function, region_function = self._create_region_function(body, unit, shape)
+            function, region_function = self._create_region_function(body, unit, shape, inputs)
             self._region_functions[shape.key] = region_function
             region = region_function.region
         else:
             surplus += unit
             region = self._number_region(len(unit), region_function.region.digest)
         hero = next((i for i in unit if HEAVY_OP.search(body.names[i])), unit[0])
-        values = [body.get_value(number) for number in shape.outputs]
         with ir.InsertionPoint(before), body.ops[hero].location:
-            call = func.CallOp(
-                [value.type for value in values],
-                region_function.name,
-                [
-                    replaced[number] if number in replaced else body.get_value(number)
-                    for number in shape.inputs
-                ],
-            ).operation
+            call = func.CallOp(region_function.result_types, region_function.name, inputs).operation
         region.write_to_op(call)
         if region_function.cost is not None:
             call.attributes[Cost.NAME] = region_function.cost
@@ -216,7 +218,7 @@ class Outliner:
         return call
 
     def _create_region_function(
-        self, body: SplitBlock, unit: Sequence[int], shape: RegionShape
+        self, body: SplitBlock, unit: Sequence[int], shape: RegionShape, inputs: list[ir.Value]
     ) -> tuple[func.FuncOp, RegionFunction]:
         """Create the function of a region, without its ops."""
         region = self._number_region(len(unit), self._digester.digest_region(shape.key))
@@ -225,12 +227,10 @@ class Outliner:
         while name in self._used_names:  # as MLIR's SymbolTable names clashes
             name, count = f"{base}_{count}", count + 1
         self._used_names.add(name)
-        inputs, outputs = (
-            [body.get_value(number) for number in numbers]
-            for numbers in (shape.inputs, shape.outputs)
-        )
+        outputs = [body.get_value(number) for number in shape.outputs]
+        result_types = [value.type for value in outputs]
         with ir.InsertionPoint(self.module.body), body.ops[unit[0]].location:
-            kind = ir.FunctionType.get([v.type for v in inputs], [v.type for v in outputs])
+            kind = ir.FunctionType.get([value.type for value in inputs], result_types)
             function = func.FuncOp(name, kind, visibility="private")
             block = function.add_entry_block()
         region.write_to_op(function.operation)
@@ -238,7 +238,7 @@ class Outliner:
             func.ReturnOp(outputs)
         self.region_contents[name] = self._op_contents.select_contents(shape.contents)
         cost = self._write_cost_sum(body, unit, function.operation)
-        return function, RegionFunction(name, region, cost)
+        return function, RegionFunction(name, region, result_types, cost)
 
     def _write_cost_sum(
         self, body: SplitBlock, unit: Sequence[int], function: ir.Operation
@@ -266,13 +266,15 @@ def _move_unit_ops(
     point = ir.InsertionPoint(terminator)
     values = dict(zip(shape.inputs, block.arguments, strict=True))
     for i in unit:
-        inputs = body.inputs[i]
-        for number in inputs:
-            if number >= 0 and number not in values and body.producers[number] in body.constants:
-                constant = body.ops[body.producers[number]]
-                values[number] = constant.clone(point).operation.results[0]
         op = body.ops[i]
-        _replace_inputs(op, inputs, values)
+        if i in shape.readers:
+            for number in body.inputs[i]:
+                if number not in values and number >= 0:
+                    producer = body.producers[number]
+                    if producer in body.constants:
+                        clone = body.ops[producer].clone(point).operation
+                        values[number] = clone.results[0]
+            _replace_inputs(op, body.inputs[i], values)
         op.move_before(terminator)
 
 
@@ -286,8 +288,6 @@ def _replace_inputs(
         inputs: The numbers of the values (``SplitBlock.inputs``).
         values: The new values by number.
     """
-    if not any(number in values for number in inputs):
-        return
     operands = op.operands
     for k in range(len(operands)):
         if inputs[k] in values:

@@ -72,17 +72,18 @@ class OpContentTable:
     contents: list[OpContent] = field(default_factory=list)
     _numbers: dict[object, int] = field(default_factory=dict)
 
-    def number_op(self, op: ir.Operation, name: str = "", types: object = None) -> int:
+    def number_op(self, op: ir.Operation, name: str = "", signature: int | None = None) -> int:
         """Return the number of an op.
 
         Args:
             op: The op.
             name: Its name, if it is known.
-            types: What stands for the types of its operands and results, for all ops of a table;
-                by default themselves, which are slow to read and to compare.
+            signature: What stands for the types of its operands and results
+                (``SplitBlock.signatures``), if that is known of all ops without bodies. Types are
+                slow to read and to compare.
         """
         name = name or op.name
-        key = None if has_body(op, name) else build_shallow_key(op, name, types)
+        key = None if has_body(op, name) else build_shallow_key(op, name, signature)
         if key is None:
             key = build_printed_key(op)
         number = self._numbers.get(key)
