@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -50,10 +51,10 @@ class SplitBlock:
     block: ir.Block
     ops: list[ir.Operation] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
-    inputs: list[list[int]] = field(default_factory=list)
-    producers: list[int] = field(default_factory=list)
-    first_results: list[int] = field(default_factory=list)
-    signatures: list[int] = field(default_factory=list)
+    inputs: list[tuple[int, ...]] = field(default_factory=list)
+    producers: array[int] = field(default_factory=lambda: array("q"))
+    first_results: array[int] = field(default_factory=lambda: array("q"))
+    signatures: array[int] = field(default_factory=lambda: array("q"))
     outside_values: list[ir.Value] = field(default_factory=list)
     comms: list[int] = field(default_factory=list)
     waits: list[int] = field(default_factory=list)
@@ -84,7 +85,7 @@ def _list_nested_blocks(
     body = SplitBlock(block)
     producers, outside_values = body.producers, body.outside_values
     numbers: dict[ir.Value, int] = {}
-    types: list[int] = []  # of the results
+    types = array("q")  # of the results
     outside_types: list[int] = []
     for i, view in enumerate(block.operations):
         op = view.operation
@@ -116,7 +117,7 @@ def _list_nested_blocks(
         signature += (-1, *types[first_result:])
         body.ops.append(op)
         body.names.append(name)
-        body.inputs.append(inputs)
+        body.inputs.append(tuple(inputs))
         body.first_results.append(first_result)
         body.signatures.append(signatures.setdefault(tuple(signature), len(signatures)))
     del numbers  # it would take memory until the block is split
