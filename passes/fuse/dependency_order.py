@@ -2,7 +2,7 @@
 
 Invariant of ``DependencyOrder``: a unit has a higher rank than the units that it depends on, so a
 search for a path between two units visits only units with ranks between theirs. It goes on from
-both ends in turn, and is complete as soon as one end is: of units that are far apart, such as the
+both ends in turn, and is complete as soon as they meet or one end is: of units that are far apart, such as the
 collectives of different layers, mostly one has few neighbours between them. Merging two units
 corrects the order as inserting edges between them in both directions would (Pearce and Kelly, "A
 dynamic topological sort algorithm for directed acyclic graphs", 2007), but moves only the units of
@@ -69,7 +69,9 @@ class DependencyOrder:
         """Merge ``absorbed`` into ``survivor``; no path through a third unit may connect them."""
         rank = self.rank
         low, high = sorted((survivor, absorbed), key=rank.__getitem__)
-        units, is_ahead = self._collect_one_end(low, high)
+        found = self._collect_one_end(low, high)
+        assert found is not None
+        units, is_ahead = found
         merged = rank[low if is_ahead else high]
         make_rank = rank_before if is_ahead else rank_after
         for unit in sorted(units, key=rank.__getitem__, reverse=not is_ahead):
@@ -103,13 +105,13 @@ class DependencyOrder:
         pending_ahead, pending_behind = [high], [low]
         while pending_ahead and pending_behind:
             for unit in self.before[pending_ahead.pop()]:
-                if unit == low and stops_at_path:
+                if stops_at_path and (unit == low or unit in behind):
                     return None
                 if unit not in ahead and rank[unit] > low_rank:
                     ahead.add(unit)
                     pending_ahead.append(unit)
             for unit in self.after[pending_behind.pop()]:
-                if unit == high and stops_at_path:
+                if stops_at_path and (unit == high or unit in ahead):
                     return None
                 if unit not in behind and rank[unit] < high_rank:
                     behind.add(unit)
