@@ -2,11 +2,11 @@
 
 Invariant of ``DependencyOrder``: a unit has a higher rank than the units that it depends on, so a
 search for a path between two units visits only units with ranks between theirs. It goes on from
-both ends in turn, and is complete as soon as they meet or one end is: of units that are far apart, such as the
-collectives of different layers, mostly one has few neighbours between them. Merging two units
-corrects the order as inserting edges between them in both directions would (Pearce and Kelly, "A
-dynamic topological sort algorithm for directed acyclic graphs", 2007), but moves only the units of
-one end, to ranks next to the merged unit.
+both ends in turn, and is complete as soon as they meet or one end is: of units that are far apart,
+such as the collectives of different layers, mostly one has few neighbours between them. Merging two
+units corrects the order as inserting edges between them in both directions would (Pearce and Kelly,
+"A dynamic topological sort algorithm for directed acyclic graphs", 2007), but moves only the units
+of one end, to ranks next to the merged unit.
 """
 
 from __future__ import annotations
