@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.flows import measure_flow_simulations
@@ -149,25 +150,29 @@ def measure_startup(folder: Path, rounds: int) -> None:
 
 
 def measure_growth(folder: Path, ops: int) -> None:
-    """Compare the CPU time of a large module with that of one of a quarter of its size."""
-    seconds = {}
-    for count in (ops // 4, ops):
-        path = write_layered_module(folder, count)
-        output = folder / "large"
-        job = build_tool_command(
-            "hespas-opt", str(path), *MAIN_JOB, f"--emit-chakra=output={output}", "--disable-output"
+    """Compare the CPU time of large modules with that of modules of a quarter of their size."""
+    traces = f"--emit-chakra=output={folder / 'large'}"
+    for label, count, flags in (("", ops, (*MAIN_JOB, traces)), ("fuse, ", ops // 20, ("--fuse",))):
+        (small_s, _), (large_s, parse_s) = (
+            _measure_layered_job(folder, size, flags) for size in (count // 4, count)
         )
-        seconds[count] = (
-            run_process(job).cpu_s,
-            run_process(build_python_command(BARE_PARSE, str(path))).cpu_s,
+        print_row(
+            f"{label}{count:,} ops: CPU time over 4 times that of {count // 4:,} ops",
+            f"{large_s / (4 * small_s):.2f} ({large_s:.1f} s; bare parse {parse_s:.1f} s)",
+            "linear: 1.2",
         )
-        path.unlink()
-    (small, _), (large, parse) = seconds[ops // 4], seconds[ops]
-    print_row(
-        f"{ops:,} ops: CPU time over 4 times that of {ops // 4:,} ops",
-        f"{large / (4 * small):.2f} ({large:.1f} s; bare parse {parse:.1f} s)",
-        "linear: 1.2",
+
+
+def _measure_layered_job(folder: Path, ops: int, flags: Sequence[str]) -> tuple[float, float]:
+    """Return the CPU seconds of a job on a module of equal layers, and of its bare parse."""
+    path = write_layered_module(folder, ops)
+    job = build_tool_command("hespas-opt", str(path), *flags, "--disable-output")
+    seconds = (
+        run_process(job).cpu_s,
+        run_process(build_python_command(BARE_PARSE, str(path))).cpu_s,
     )
+    path.unlink()
+    return seconds
 
 
 def measure_trace_writing(folder: Path, rounds: int) -> None:

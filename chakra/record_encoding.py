@@ -5,6 +5,7 @@ The bytes are equal to those of protobuf's serialiser.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from hespas.chakra.schema import VERSION, make_value_field
@@ -17,6 +18,8 @@ def encode_varint(number: int) -> bytes:
     """Encode a non-negative integer in protobuf's base-128 form."""
     if number < 128:
         return _SMALL[number]
+    if number < 16384:
+        return bytes((number & 127 | 128, number >> 7))
     out = bytearray()
     while number > 127:
         out.append(number & 127 | 128)
@@ -55,12 +58,16 @@ def encode_int_attr(name: str, value: int, kind: str) -> bytes:
 
 def encode_text_attr(name: str, value: str) -> bytes:
     """Encode an attribute whose value is a string."""
-    number = make_value_field("string").number
-    return _encode_bytes_field(
-        _ATTR,
-        _encode_bytes_field(_NAME, name.encode())
-        + _encode_bytes_field(_encode_field_key(number, _BYTES), value.encode()),
-    )
+    head, data = _encode_text_head(name), value.encode()
+    length = encode_varint(len(data))
+    total = encode_varint(len(head) + len(length) + len(data))
+    return b"".join((_ATTR, total, head, length, data))
+
+
+@functools.cache
+def _encode_text_head(name: str) -> bytes:
+    key = _encode_field_key(make_value_field("string").number, _BYTES)
+    return _encode_bytes_field(_NAME, name.encode()) + key
 
 
 class IntAttrEncoder:

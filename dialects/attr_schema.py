@@ -104,10 +104,7 @@ class AttrRecord:
             context: The context of the attribute.
             op: The op that will have it; fields that follow from it are left out.
         """
-        from hespas.dialects import attr_codec
-
-        # pyright sees this module under two paths and treats its classes as different.
-        return attr_codec.build_dictionary_attr(self, context, op)  # pyright: ignore[reportArgumentType]
+        return _load_codec().build_dictionary_attr(self, context, op)
 
     def write_to_op(self, op: ir.Operation) -> None:
         """Set the attribute on ``op``, in place of an existing one."""
@@ -140,9 +137,7 @@ class AttrRecord:
         Raises:
             HespasError: The attribute violates the schema.
         """
-        from hespas.dialects import attr_codec
-
-        return attr_codec.parse_dictionary_attr(cls, attr, op)  # pyright: ignore[reportArgumentType]
+        return _load_codec().parse_dictionary_attr(cls, attr, op)
 
     def find_schema_violation(self) -> str:
         """Return the first rule on values, or between fields, that the record violates, or ""."""
@@ -169,6 +164,14 @@ class AttrRecord:
     def find_inconsistency(self) -> str:
         """Return the first rule between fields that the record violates, or ""."""
         return ""
+
+
+@functools.cache
+def _load_codec() -> Any:
+    """Import the codec, which imports this module; an import statement takes as long as a field."""
+    from hespas.dialects import attr_codec
+
+    return attr_codec
 
 
 @functools.cache

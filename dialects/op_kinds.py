@@ -6,7 +6,7 @@ and in MHLO.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from hespas.dialects.attrs import CommAttr
 from hespas.dialects.mlir import collect_functions, get_call_target, has_private_symbol, ir
@@ -33,6 +33,7 @@ TERMINATORS = _name_in_both("return") | {"chlo.return", "func.return", "sdy.retu
 LOOPS = _name_in_both("while")
 BRANCHES = _name_in_both("if case")
 CONTROL = LOOPS | BRANCHES
+SIZE_SETTERS = _name_in_both("set_dimension_size")
 COMPOSITES = _name_in_both("composite")
 CUSTOM_CALLS = _name_in_both("custom_call")
 ASYNC_STARTS = _name_in_both("async_start")
@@ -177,13 +178,19 @@ NUM_PARTITIONS, NUM_REPLICAS = "mhlo.num_partitions", "mhlo.num_replicas"
 SHARDING_ATTRS = ("sdy.sharding", "mhlo.sharding")
 
 
-def find_entry_function(module: ir.Module) -> ir.Operation:
+def find_entry_function(
+    module: ir.Module, functions: Mapping[str, ir.Operation] | None = None
+) -> ir.Operation:
     """Return the entry function: the only public one, or the one named ``main``.
+
+    Args:
+        module: The module.
+        functions: Its functions by name, if they are known.
 
     Raises:
         HespasError: The module has no such function, or the function has no body.
     """
-    table = collect_functions(module)
+    table = collect_functions(module) if functions is None else functions
     public = [function for function in table.values() if not has_private_symbol(function)]
     entry_function = public[0] if len(public) == 1 else table.get("main")
     if entry_function is None:

@@ -28,14 +28,16 @@ def aggregate_costs(costs: Iterable[Cost], estimator: str = "") -> Cost:
         estimator: The name of the estimator, used if ``costs`` is empty.
     """
     costs = list(costs)
-    low_ns, high_ns = _sum_bands(costs)
+    # The costs of equal ops are mostly one object.
+    distinct = list({id(cost): cost for cost in costs}.values())
+    low_ns, high_ns = _sum_bands(costs, distinct)
     return Cost(
-        estimator="+".join(sorted({cost.estimator for cost in costs})) or estimator,
+        estimator="+".join(sorted({cost.estimator for cost in distinct})) or estimator,
         **sum_amounts([(cost, 1) for cost in costs]),
-        gap=_join_gap_reasons(costs),
+        gap=_join_gap_reasons(distinct),
         low_ns=low_ns,
         high_ns=high_ns,
-        tag=" ".join(sorted({word for cost in costs for word in (cost.tag or "").split()})) or None,
+        tag=" ".join(sorted({word for c in distinct for word in (c.tag or "").split()})) or None,
     )
 
 
@@ -91,12 +93,14 @@ def sum_amounts(
     return sums
 
 
-def _sum_bands(costs: Sequence[Cost]) -> tuple[float | None, float | None]:
+def _sum_bands(
+    costs: Sequence[Cost], distinct: Sequence[Cost]
+) -> tuple[float | None, float | None]:
     """Return the sums of the low and of the high ends, or None if no cost has a band.
 
     A cost without a band counts as exact.
     """
-    if all(cost.low_ns is None or cost.high_ns is None for cost in costs):
+    if all(cost.low_ns is None or cost.high_ns is None for cost in distinct):
         return None, None
     return (
         math.fsum(cost.time_ns if cost.low_ns is None else cost.low_ns for cost in costs),

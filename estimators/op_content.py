@@ -241,11 +241,16 @@ def _render_attribute(value: ir.Attribute) -> str:
     return str(value)
 
 
-def build_shallow_key(op: ir.Operation, name: str) -> object:
+def build_shallow_key(op: ir.Operation, name: str, signature: int | None = None) -> object:
     """Build a key that ops without bodies share only if they are equal, for any purpose.
 
     It is cheaper to make than the content, and contains all attributes but those of hespas that do
     not count. Returns None for an op with attributes that the bindings cannot represent.
+
+    Args:
+        op: The op.
+        name: Its name.
+        signature: What stands for the types of its operands and results; by default themselves.
     """
     attributes = op.attributes
     try:
@@ -258,8 +263,9 @@ def build_shallow_key(op: ir.Operation, name: str) -> object:
                     if not n.startswith("hespas.") or n in COST_INPUTS
                 ]
             ),
-            tuple([value.type for value in op.operands]),
-            tuple(op.results.types),
+            (tuple([value.type for value in op.operands]), tuple(op.results.types))
+            if signature is None
+            else signature,
         )
     except TypeError:  # The bindings cannot represent constants with complex elements.
         return None

@@ -74,7 +74,9 @@ class ProgramReplay:
         self._steps = [contents[id(each)] for each in steps if isinstance(each, ComputeContent)]
         self._executed = [
             (name, numbers.get(cost.digest or "", len(numbers)), count)  # else a free op
-            for name, cost, count in module_stats.list_executed_ops(module, traced)
+            for name, cost, count in module_stats.list_executed_ops(
+                module_stats.LeafCounter(module), traced
+            )
         ]
 
     def estimate_costs(self, estimator: Estimator) -> ReplayedCosts | None:

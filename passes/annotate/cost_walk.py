@@ -217,13 +217,18 @@ def digest_cost_source(target: TargetAttr | None) -> str:
 
 def is_estimated_whole(op: ir.Operation) -> bool:
     """Whether a function, loop or branch has a cost, and the ops inside have none."""
-    inside = [view.operation for region in op.regions for view in region.blocks[0].operations]
-    costs = [
-        Cost.NAME in inner.attributes
-        for inner in inside
-        if inner.name not in TERMINATORS and not is_free_op_name(inner.name)
-    ]
-    return Cost.NAME in op.attributes and bool(costs) and not any(costs)
+    if Cost.NAME not in op.attributes:
+        return False
+    has_leaf = False
+    for region in op.regions:
+        for view in region.blocks[0].operations:
+            inner = view.operation
+            name = inner.name
+            if name not in TERMINATORS and not is_free_op_name(name):
+                if Cost.NAME in inner.attributes:
+                    return False
+                has_leaf = True
+    return has_leaf
 
 
 def read_text_attr(op: ir.Operation, name: str) -> str:

@@ -59,7 +59,8 @@ def collect_stats(module: ir.Module, program: TraceProgram) -> StatsRow:
         "comm_ops": sum(task.runs for task, _ in communication),
         "comm_operand_bytes": sum(task.runs * comm.operand_bytes for task, comm in communication),
     }
-    ops = list_executed_ops(module, program)
+    leaves = LeafCounter(module)
+    ops = list_executed_ops(leaves, program)
     return {
         "schema": SCHEMA,
         "program": {
@@ -72,7 +73,7 @@ def collect_stats(module: ir.Module, program: TraceProgram) -> StatsRow:
             **_describe_estimates(target),
         },
         **_summarise_costs(_merge_equal_costs(ops), target, messages),
-        "regions": _collect_regions(executed, _LeafCounter(module)),
+        "regions": _collect_regions(executed, leaves),
         "reuse": _compute_region_reuse(executed),
         "communicators": _collect_communicators(program, executed),
         "transfers": _count_transfers(executed),
@@ -97,14 +98,12 @@ def replace_costs(statistics: StatsRow, ops: Iterable[ExecutedOp], target: Targe
     }
 
 
-def list_executed_ops(module: ir.Module, program: TraceProgram) -> list[ExecutedOp]:
+def list_executed_ops(leaves: LeafCounter, program: TraceProgram) -> list[ExecutedOp]:
     """Return the distinct leaf ops that run, with their costs and executions."""
-    leaves = _LeafCounter(module)
     counts: Counter[LeafCost] = Counter()
     for task in program.tasks:
         if task.runs and task.cost is not None:
-            for leaf, count in leaves.count_leaves(task.op).items():
-                counts[leaf] += count * task.runs
+            leaves.add_leaves(task.op, task.runs, counts)
     for loop in program.assumed:
         counts[leaves.make_gap_leaf(loop.op)] += loop.runs
     return [(name, leaves.read_cost_attr(attr), count) for (name, attr), count in counts.items()]
@@ -164,7 +163,7 @@ def render_stats(statistics: StatsRow) -> str:
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
-class _LeafCounter:
+class LeafCounter:
     """Counts the leaf ops that one execution of an op runs: in callees, and once per loop trip.
 
     Each function is counted once.
@@ -184,29 +183,33 @@ class _LeafCounter:
 
     def count_leaves(self, op: ir.Operation) -> Counter[LeafCost]:
         """Count the leaf ops that one execution of ``op`` runs, by name and cost."""
-        name = op.name
-        if name in CONTROL and RegionAttr.NAME in op.attributes and is_estimated_whole(op):
-            return Counter({(name, op.attributes[Cost.NAME]): 1})
-        if name in CALLEE:
-            return self._count_callee(get_attribute(op, CALLEE[name]).value)
-        if name in LOOPS:
-            return self._count_loop(op)
-        if name in BRANCHES:
-            return self._count_blocks([select_branch(op)])
-        attributes = op.attributes
-        if Cost.NAME in attributes:
-            return Counter({(name, attributes[Cost.NAME]): 1})
-        return Counter({(name, self._free_cost): 1} if is_free_op_name(name) else {})
-
-    def _count_loop(self, loop: ir.Operation) -> Counter[LeafCost]:
-        trips = read_trip_count(loop)
         leaves: Counter[LeafCost] = Counter()
-        if trips != 0:
-            for leaf, count in self._count_blocks(loop.regions).items():
-                leaves[leaf] = count * (trips or 1)
-        if trips is None or has_assumed_trips(loop):
-            leaves[self.make_gap_leaf(loop)] += 1
+        self.add_leaves(op, 1, leaves)
         return leaves
+
+    def add_leaves(self, op: ir.Operation, runs: int, leaves: Counter[LeafCost]) -> None:
+        """Add the leaf ops that ``runs`` executions of ``op`` run to their counts."""
+        name, attributes = op.name, op.attributes
+        if name in CONTROL and RegionAttr.NAME in attributes and is_estimated_whole(op):
+            leaves[name, attributes[Cost.NAME]] += runs
+        elif name in CALLEE:
+            for leaf, count in self._count_callee(get_attribute(op, CALLEE[name]).value).items():
+                leaves[leaf] += count * runs
+        elif name in LOOPS:
+            self._add_loop(op, runs, leaves)
+        elif name in BRANCHES:
+            self._add_blocks([select_branch(op)], runs, leaves)
+        elif Cost.NAME in attributes:
+            leaves[name, attributes[Cost.NAME]] += runs
+        elif is_free_op_name(name):
+            leaves[name, self._free_cost] += runs
+
+    def _add_loop(self, loop: ir.Operation, runs: int, leaves: Counter[LeafCost]) -> None:
+        trips = read_trip_count(loop)
+        if trips != 0:
+            self._add_blocks(loop.regions, runs * (trips or 1), leaves)
+        if trips is None or has_assumed_trips(loop):
+            leaves[self.make_gap_leaf(loop)] += runs
 
     def make_gap_leaf(self, op: ir.Operation) -> LeafCost:
         """Build a zero cost with the gap of control flow, whose body is counted by its ops."""
@@ -221,19 +224,21 @@ class _LeafCounter:
     def _count_callee(self, name: str) -> Counter[LeafCost]:
         if name not in self._called:
             function = self._functions[name]
+            leaves: Counter[LeafCost] = Counter()
             if is_estimated_whole(function):
-                self._called[name] = Counter({("func.call", function.attributes[Cost.NAME]): 1})
+                leaves["func.call", function.attributes[Cost.NAME]] = 1
             else:
-                self._called[name] = self._count_blocks(function.regions)
+                self._add_blocks(function.regions, 1, leaves)
+            self._called[name] = leaves
         return self._called[name]
 
-    def _count_blocks(self, regions: Iterable[ir.Region]) -> Counter[LeafCost]:
-        leaves: Counter[LeafCost] = Counter()
+    def _add_blocks(
+        self, regions: Iterable[ir.Region], runs: int, leaves: Counter[LeafCost]
+    ) -> None:
         for region in regions:
             for block in region.blocks:
                 for view in block.operations:
-                    leaves.update(self.count_leaves(view.operation))
-        return leaves
+                    self.add_leaves(view.operation, runs, leaves)
 
 
 def _sum_costs(costs: Sequence[tuple[Cost, int]]) -> StatsRow:
@@ -302,7 +307,7 @@ def _compute_utilisation(ops: list[ExecutedOp], node: NodeSpec | None) -> StatsR
     return {"flops": math.fsum(busy_ns) / time_ns, "bandwidth": min(1.0, memory_ns / time_ns)}
 
 
-def _collect_regions(executed: list[TraceTask], counter: _LeafCounter) -> list[StatsRow]:
+def _collect_regions(executed: list[TraceTask], counter: LeafCounter) -> list[StatsRow]:
     """Build one row for each distinct region, in order of first appearance."""
     rows: dict[str, StatsRow] = {}
     for task in executed:

@@ -149,11 +149,8 @@ class _BlockReader:
             elif name in CONTROL and has_marked_collective(op):
                 items.append(self._read_loop_op(op) if name in LOOPS else self._read_branch_op(op))
             else:
-                items.append(
-                    self._read_block_op(
-                        op, self._record_task(self.maker.build_compute_task(op, name))
-                    )
-                )
+                task = self._record_task(self.maker.build_compute_task(op, name))
+                items.append(self._read_block_op(op, task, name))
         return _ProgramBlock(arguments, items, results)
 
     def _number_values(self, values: Sequence[ir.Value]) -> list[int]:
@@ -164,8 +161,11 @@ class _BlockReader:
         self.tasks.append(task)
         return task
 
-    def _read_block_op(self, op: ir.Operation, task: TraceTask | None = None) -> _BlockOp:
-        inputs = list_read_values(op) if task is not None and task.comm is None else op.operands
+    def _read_block_op(
+        self, op: ir.Operation, task: TraceTask | None = None, name: str = ""
+    ) -> _BlockOp:
+        is_compute = task is not None and task.comm is None
+        inputs = list_read_values(op, name) if is_compute else op.operands
         return _BlockOp(self._number_values(inputs), self._number_values(op.results), task)
 
     def _read_loop_op(self, op: ir.Operation) -> _BlockOp:

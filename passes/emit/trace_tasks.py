@@ -230,8 +230,10 @@ class TraceTaskBuilder:
     def _find_naming_op(self, callee: str) -> str:
         """Find the op that names a region: the first heavy op, or else the first op."""
         if callee not in self._heroes:
-            names = [view.operation.name for view in self.functions[callee].regions[0].blocks[0]]
-            self._heroes[callee] = _strip_dialect(next(filter(HEAVY_OP.search, names), names[0]))
+            ops = self.functions[callee].regions[0].blocks[0].operations
+            names = (view.operation.name for view in ops)
+            hero = next(filter(HEAVY_OP.search, names), ops[0].operation.name)
+            self._heroes[callee] = _strip_dialect(hero)
         return self._heroes[callee]
 
 

@@ -1,16 +1,37 @@
 """The dependencies of numbered units: a topological order, and one that is maintained in merges.
 
 Invariant of ``DependencyOrder``: a unit has a higher rank than the units that it depends on, so a
-search for a path between two units visits only units with ranks between theirs. Merging two units
-corrects the order as inserting edges between them in both directions would (Pearce and Kelly, "A
-dynamic topological sort algorithm for directed acyclic graphs", 2007).
+search for a path between two units visits only units with ranks between theirs. It goes on from
+both ends in turn, and is complete as soon as they meet or one end is: of units that are far apart,
+such as the collectives of different layers, mostly one has few neighbours between them. Merging two
+units corrects the order as inserting edges between them in both directions would (Pearce and Kelly,
+"A dynamic topological sort algorithm for directed acyclic graphs", 2007), but moves only the units
+of one end, to ranks next to the merged unit.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
+
+MAX_RANK_LENGTH = 16  # numbers of a rank, from which all ranks are made anew
+
+
+# A position between any two others: compared number by number, and the last one is END.
+Rank = tuple[float, ...]
+END = float("inf")
+
+
+def rank_before(rank: Rank, serial: int) -> Rank:
+    """Return the rank directly before another, after those with lower serial numbers."""
+    return (*rank[:-1], serial, END)
+
+
+def rank_after(rank: Rank, serial: int) -> Rank:
+    """Return the rank directly after another, before those with lower serial numbers."""
+    return (*rank, -serial, END)
 
 
 @dataclass(slots=True)
@@ -19,14 +40,15 @@ class DependencyOrder:
 
     before: dict[int, set[int]] = field(default_factory=dict)
     after: dict[int, set[int]] = field(default_factory=dict)
-    rank: dict[int, int] = field(default_factory=dict)
+    rank: dict[int, Rank] = field(default_factory=dict)
+    _serials: Iterator[int] = field(default_factory=lambda: count(1))
 
     @classmethod
     def from_dependencies(cls, dependencies: Mapping[int, Iterable[int]]) -> DependencyOrder:
         """Build the order from the direct dependencies of each unit, in topological order."""
         order = cls()
-        for rank, (unit, before) in enumerate(dependencies.items()):
-            order.rank[unit] = rank
+        for position, (unit, before) in enumerate(dependencies.items()):
+            order.rank[unit] = (position, END)
             order.before[unit] = set(before)
             order.after[unit] = set()
             for other in order.before[unit]:
@@ -35,19 +57,9 @@ class DependencyOrder:
 
     def depends_on(self, unit: int, other: int) -> bool:
         """Return whether ``unit`` depends on ``other``, directly or indirectly."""
-        rank = self.rank
-        lowest = rank[other]
-        if rank[unit] <= lowest:
+        if self.rank[unit] <= self.rank[other]:
             return False
-        seen, stack = {unit}, [unit]
-        while stack:
-            for predecessor in self.before[stack.pop()]:
-                if predecessor == other:
-                    return True
-                if predecessor not in seen and rank[predecessor] > lowest:
-                    seen.add(predecessor)
-                    stack.append(predecessor)
-        return False
+        return self._collect_one_end(other, unit, stops_at_path=True) is None
 
     def has_path_between(self, a: int, b: int) -> bool:
         """Return whether one of two units depends on the other."""
@@ -55,32 +67,56 @@ class DependencyOrder:
 
     def merge_units(self, survivor: int, absorbed: int) -> None:
         """Merge ``absorbed`` into ``survivor``; no path through a third unit may connect them."""
-        low, high = sorted((survivor, absorbed), key=self.rank.__getitem__)
         rank = self.rank
-        behind = self._collect_reachable(low, self.after, lambda r: r < rank[high])
-        ahead = self._collect_reachable(high, self.before, lambda r: r > rank[low])
-        slots = sorted([rank[unit] for unit in (*behind, *ahead, low, high)])
-        ahead.sort(key=rank.__getitem__)
-        behind.sort(key=rank.__getitem__)
-        rank.update(zip(ahead, slots, strict=False))
-        rank[survivor] = slots[len(ahead)]
-        rank.update(zip(behind, slots[len(slots) - len(behind) :], strict=True))
+        low, high = sorted((survivor, absorbed), key=rank.__getitem__)
+        found = self._collect_one_end(low, high)
+        assert found is not None
+        units, is_ahead = found
+        merged = rank[low if is_ahead else high]
+        make_rank = rank_before if is_ahead else rank_after
+        for unit in sorted(units, key=rank.__getitem__, reverse=not is_ahead):
+            rank[unit] = make_rank(merged, next(self._serials))
+        rank[survivor] = merged
         del rank[absorbed]
         self._redirect_edges(self.before, self.after, survivor, absorbed)
         self._redirect_edges(self.after, self.before, survivor, absorbed)
+        if len(merged) > MAX_RANK_LENGTH:
+            for position, unit in enumerate(sorted(rank, key=rank.__getitem__)):
+                rank[unit] = (position, END)
 
-    def _collect_reachable(
-        self, unit: int, edges: Mapping[int, set[int]], within: Callable[[int], bool]
-    ) -> list[int]:
-        """Collect the units reached from a unit along edges to ranks within bounds."""
-        seen: set[int] = set()
-        stack = [unit]
-        while stack:
-            for neighbour in edges[stack.pop()]:
-                if neighbour not in seen and within(self.rank[neighbour]):
-                    seen.add(neighbour)
-                    stack.append(neighbour)
-        return list(seen)
+    def _collect_one_end(
+        self, low: int, high: int, stops_at_path: bool = False
+    ) -> tuple[set[int], bool] | None:
+        """Collect the units with ranks between two that one of these leads to.
+
+        Args:
+            low: The unit with the lower rank.
+            high: The unit with the higher rank.
+            stops_at_path: Return None if there is a path between them.
+
+        Returns:
+            The units, and whether they are those that ``high`` depends on. Otherwise they are those
+            that depend on ``low``. It is whichever takes fewer steps.
+        """
+        rank = self.rank
+        low_rank, high_rank = rank[low], rank[high]
+        ahead: set[int] = set()
+        behind: set[int] = set()
+        pending_ahead, pending_behind = [high], [low]
+        while pending_ahead and pending_behind:
+            for unit in self.before[pending_ahead.pop()]:
+                if stops_at_path and (unit == low or unit in behind):
+                    return None
+                if unit not in ahead and rank[unit] > low_rank:
+                    ahead.add(unit)
+                    pending_ahead.append(unit)
+            for unit in self.after[pending_behind.pop()]:
+                if stops_at_path and (unit == high or unit in ahead):
+                    return None
+                if unit not in behind and rank[unit] < high_rank:
+                    behind.add(unit)
+                    pending_behind.append(unit)
+        return (behind, False) if pending_ahead else (ahead, True)
 
     def _redirect_edges(
         self, edges: dict[int, set[int]], back: dict[int, set[int]], survivor: int, absorbed: int

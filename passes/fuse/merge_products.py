@@ -6,15 +6,16 @@ slices are the results.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import ClassVar
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count, pairwise
+from typing import Any, ClassVar
 
 from hespas.dialects.mlir import get_defining_op, ir
 from hespas.estimators.rules.base import to_buffer_size
 from hespas.passes.base import check_choice, option
 from hespas.passes.fuse.block_pass import BlockPass
+from hespas.passes.fuse.dependency_order import END, Rank, rank_before
 from hespas.passes.fuse.dots import (
     DIMENSIONS,
     DOT,
@@ -28,7 +29,6 @@ from hespas.passes.fuse.op_builder import (
     OpBuilder,
     find_named_ops,
     get_static_shape,
-    sort_in_block_order,
 )
 from hespas.passes.split.blocks import list_read_values
 
@@ -60,8 +60,57 @@ class MergeProductsPass(BlockPass):
                 if key is not None and not is_widened(other, self.conversions):
                     classes.setdefault(key, []).append(dot)
             candidates = [dots for dots in classes.values() if len(dots) > 1]
-            for ordered in _order_by_dependence(block, candidates):
-                _merge_class(ordered, shared)
+            if candidates:
+                positions = _BlockPositions.from_block(block)
+                for ordered in _order_by_dependence(block, candidates):
+                    _merge_class(ordered, shared, positions)
+
+
+@dataclass(slots=True)
+class _BlockPositions:
+    """The positions of the results of a block, kept up to date while products are merged.
+
+    MLIR knows the order of the ops too, but numbers the whole block again after each change.
+    """
+
+    ranks: dict[ir.Value, Rank] = field(default_factory=dict)
+    _serials: Iterator[int] = field(default_factory=lambda: count(1))
+
+    @classmethod
+    def from_block(cls, block: ir.Block) -> _BlockPositions:
+        return cls(
+            {
+                result: (position, END)
+                for position, view in enumerate(block.operations)
+                for result in view.operation.results
+            }
+        )
+
+    def get_rank(self, op: ir.Operation) -> Rank:
+        return self.ranks[op.results[0]]
+
+    def record_before(self, op: ir.Operation, place: ir.Operation) -> None:
+        """Record that an op is now directly before another one."""
+        rank = rank_before(self.get_rank(place), next(self._serials))
+        self.ranks.update(dict.fromkeys(op.results, rank))
+
+    def erase_op(self, op: ir.Operation) -> None:
+        """Erase an op of the block."""
+        for result in op.results:
+            del self.ranks[result]
+        op.erase()
+
+
+@dataclass(frozen=True, slots=True)
+class _RecordingBuilder(OpBuilder):
+    """Records the positions of the ops that it creates."""
+
+    positions: _BlockPositions
+
+    def create_op(self, *args: Any, **kwargs: Any) -> ir.Operation:
+        op = OpBuilder.create_op(self, *args, **kwargs)
+        self.positions.record_before(op, self.place)
+        return op
 
 
 @dataclass(slots=True, eq=False)
@@ -155,26 +204,26 @@ def _collect_ancestor_masks(block: ir.Block, bits: Mapping[ir.Value, int]) -> di
     return products
 
 
-def _merge_class(dots: list[_OrderedDot], shared: int) -> None:
+def _merge_class(dots: list[_OrderedDot], shared: int, positions: _BlockPositions) -> None:
     """Merge the products of one class."""
     must_sort, is_ascending = True, False  # the merges of other classes have moved ops
     start = 0
     while len(dots) - start > 1:
         if must_sort:
-            dots = sort_in_block_order(dots[start:], lambda ordered: ordered.dot.op)
+            dots = sorted(dots[start:], key=lambda ordered: positions.get_rank(ordered.dot.op))
             is_ascending = all(a.number < b.number for a, b in pairwise(dots))
             start, must_sort = 0, False
         if is_ascending and dots[start].number == dots[start].last_independent:
             start += 1  # all others depend on it, as in a recurrence
             continue
-        group, dots, must_sort = _collect_mergeable(dots[start:], shared)
+        group, dots, must_sort = _collect_mergeable(dots[start:], shared, positions)
         start = 0
         if len(group) > 1:
-            _merge_group(group, shared)
+            _merge_group(group, shared, positions)
 
 
 def _collect_mergeable(
-    dots: list[_OrderedDot], shared: int
+    dots: list[_OrderedDot], shared: int, positions: _BlockPositions
 ) -> tuple[list[DotGeneral], list[_OrderedDot], bool]:
     """Split products into the first with those that can be merged with it, and the others.
 
@@ -197,12 +246,13 @@ def _collect_mergeable(
         if not ordered.ancestors & group_bits and (
             size <= MERGE_BYTES or dot.total_bytes <= MERGE_BYTES
         ):
-            needed = _collect_ops_between(first.op, results, dot.op)
+            needed = _collect_ops_between(first.op, results, dot.op, positions)
         if needed is None:
             left.append(ordered)
             continue
         for op in needed:
             op.move_before(first.op)
+            positions.record_before(op, first.op)
             is_reordered |= op.results[0] in class_results
         group.append(dot)
         group_bits |= ordered.bit
@@ -212,13 +262,16 @@ def _collect_mergeable(
 
 
 def _collect_ops_between(
-    first: ir.Operation, results: Collection[ir.Value], last: ir.Operation
+    first: ir.Operation,
+    results: Collection[ir.Value],
+    last: ir.Operation,
+    positions: _BlockPositions,
 ) -> list[ir.Operation] | None:
     """Collect the ops after ``first`` that ``last`` depends on, in order.
 
     Returns None if ``last`` depends on one of ``results``.
     """
-    block = first.block
+    first_rank = positions.get_rank(first)
     visited: set[ir.Value] = set()
     order: list[ir.Operation] = []
     stack = [(last, iter(list_read_values(last)))]
@@ -232,8 +285,9 @@ def _collect_ops_between(
             continue
         if value in results:
             return None
+        rank = positions.ranks.get(value)
         source_op = get_defining_op(value)
-        if source_op is None or source_op.block != block or source_op.is_before_in_block(first):
+        if rank is None or source_op is None or rank < first_rank:
             continue
         mark = source_op.results[0]
         if mark not in visited:
@@ -242,10 +296,10 @@ def _collect_ops_between(
     return order
 
 
-def _merge_group(group: list[DotGeneral], shared: int) -> None:
+def _merge_group(group: list[DotGeneral], shared: int, positions: _BlockPositions) -> None:
     """Replace products by slices of one product."""
     first = group[0]
-    builder = OpBuilder(first.op)
+    builder = _RecordingBuilder(first.op, positions)
     shared_operand, flat_other = first.sides[shared], first.sides[1 - shared].flat_operand
     assert flat_other is not None
     (axis,) = flat_other.free
@@ -272,4 +326,4 @@ def _merge_group(group: list[DotGeneral], shared: int) -> None:
         old.replace_all_uses_with(builder.create_reshape(part, get_static_shape(old)))
         start += width
     for dot in group:
-        dot.op.erase()
+        positions.erase_op(dot.op)

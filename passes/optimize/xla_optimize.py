@@ -32,6 +32,7 @@ from hespas.passes.compile.hlo_origin import LATENCY_HIDING, SCHEDULER
 from hespas.passes.compile.rematerialisation import MEMORY_LIMIT
 from hespas.passes.optimize import xla_flags as xla
 from hespas.passes.optimize.compiler_input import prepare_for_compiler
+from hespas.passes.prepare.census import collect_census
 from hespas.passes.prepare.inline_calls import warn_of_unfused_composites
 from hespas.passes.prepare.partition import check_arguments_divided, replace_program
 from hespas.passes.prepare.replace_host_placements import count_host_placements, warn_of_lost_copies
@@ -107,7 +108,7 @@ class XlaOptimizePass(Pass):
         self._check_options()
         target = compile_targets.load_compile_target(self.target)
         start = time.monotonic()
-        warn_of_unfused_composites(module, run)
+        warn_of_unfused_composites(collect_census(module), run)
         census, compilation = prepare_for_compiler(module, self.dims, self.devices, run)
         host_placements = count_host_placements(census)
         request = self._build_request(target, compilation)

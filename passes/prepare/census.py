@@ -24,13 +24,22 @@ from hespas.dialects.op_kinds import (
     FUSION,
     LOOPS,
     MAYBE_COLLECTIVE,
+    SHARDING_ATTRS,
+    SIZE_SETTERS,
     find_entry_function,
     is_collective,
 )
 
 REFERENCE = "func.constant"  # its value is the name of a function
 RELEVANT_OPS = (
-    MAYBE_COLLECTIVE | CROSS_REPLICA_SUMS | ASYNC | LOOPS | BRANCHES | CALLEE.keys() | {REFERENCE}
+    MAYBE_COLLECTIVE
+    | CROSS_REPLICA_SUMS
+    | ASYNC
+    | LOOPS
+    | BRANCHES
+    | SIZE_SETTERS
+    | CALLEE.keys()
+    | {FUSION, REFERENCE}
 )
 PLAIN_DIALECTS = ("stablehlo.", "mhlo.", "func.", "builtin.")
 
@@ -67,6 +76,7 @@ class ModuleCensus:
     entry: ir.Operation
     functions: dict[str, FunctionContents]
     uncalled: dict[str, FunctionContents] = field(default_factory=dict)
+    _sharded_ops: list[ir.Operation] | None = None
 
     def select_ops_by_name(self, *names: str) -> list[ir.Operation]:
         return [
@@ -84,6 +94,21 @@ class ModuleCensus:
             if CommAttr.NAME in op.attributes and not is_collective(op)
         ]
 
+    def list_sharded_ops(self) -> list[ir.Operation]:
+        """List all ops with a sharding, also those that no step handles."""
+        if self._sharded_ops is None:
+            self._sharded_ops = sharded_ops = []
+
+            def collect_sharded_op(op: ir.Operation) -> ir.WalkResult:
+                attributes = op.attributes
+                if SHARDING_ATTRS[0] in attributes or SHARDING_ATTRS[1] in attributes:
+                    sharded_ops.append(op)
+                return ir.WalkResult.ADVANCE
+
+            for contents in self.functions.values():
+                contents.function.walk(collect_sharded_op)
+        return self._sharded_ops
+
     def has_op_with_prefix(self, *prefixes: str) -> bool:
         """Return whether there is an op whose name starts with one of ``prefixes``."""
         return any(name.startswith(prefixes) for f in self.functions.values() for name, _ in f.ops)
@@ -96,8 +121,8 @@ def collect_census(module: ir.Module) -> ModuleCensus:
     three quarters of the text of these modules is dead. MLIR's symbol-dce refuses modules with an
     unregistered op that has a body, because this might be a symbol table.
     """
-    main = find_entry_function(module)
     table = collect_functions(module)
+    main = find_entry_function(module, table)
     reached = _collect_reached_functions(table, [get_symbol_name(main)])
     others = [name for name in table.keys() - reached.keys() if not has_private_symbol(table[name])]
     used_by_others = _collect_reached_functions(table, others)

@@ -21,7 +21,7 @@ class CheckInputPass(PrepareStep):
 
     def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
         check_input_form(view.census)
-        warn_of_unfused_composites(module, run)
+        warn_of_unfused_composites(view.census, run)
         return False
 
 

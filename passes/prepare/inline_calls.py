@@ -85,22 +85,14 @@ class InlineCallsPass(PrepareStep):
         return changed
 
 
-def warn_of_unfused_composites(module: ir.Module, run: PassRun) -> None:
+def warn_of_unfused_composites(census: ModuleCensus, run: PassRun) -> None:
     """Warn of composites of attention, whose bodies are estimated op by op.
 
     A composite stands for a kernel that a library has for it, and libraries of attention keep no
     scores in memory.
     """
-    counts: Counter[str] = Counter()
-
-    def count_attention(op: ir.Operation) -> ir.WalkResult:
-        if op.name in COMPOSITES:
-            name = get_attribute(op, "name").value
-            if ATTENTION_NAME.search(name):
-                counts[name] += 1
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(count_attention)
+    names = (get_attribute(op, "name").value for op in census.select_ops_by_name(*COMPOSITES))
+    counts = Counter(name for name in names if ATTENTION_NAME.search(name))
     for name, count in counts.items():
         run.warn(
             f"the composite '{name}' ({count} times) is estimated by the ops of its decomposition: "

@@ -32,7 +32,6 @@ from hespas.dialects.op_kinds import (
     PARTITIONER_CALL_TARGETS,
     SHARDING_ATTRS,
     SHARDY_CALL_PREFIX,
-    contains_op,
     find_entry_function,
 )
 from hespas.dialects.xla import CompilationSettings
@@ -226,8 +225,11 @@ def lift_inlined_meshes(module: ir.Module, census: ModuleCensus) -> None:
     """Give a name to each mesh that a sharding holds itself, as Shardy's own passes do first."""
     if (
         census.has_op_with_prefix("sdy.")
-        or (read_stated_count(module, NUM_PARTITIONS) or 1) > 1
         or any(text.startswith("#sdy") for text in _collect_boundary_shardings(census.entry))
+        or (
+            (read_stated_count(module, NUM_PARTITIONS) or 1) > 1
+            and any("sdy.sharding" in op.attributes for op in census.list_sharded_ops())
+        )
     ):
         register_passes()
         manager = PassManager.parse("builtin.module(sdy-lift-inlined-meshes)", module.context)
@@ -288,15 +290,12 @@ def _sharding_to_text(attr: ir.Attribute) -> str:
 
 
 def _has_sharded_op(census: ModuleCensus) -> bool:
-    def is_sharded(op: ir.Operation) -> bool:
-        attributes = op.attributes
-        return any(
-            key in attributes and _is_dividing_sharding(_sharding_to_text(attributes[key]))
-            for key in SHARDING_ATTRS
-        )
-
-    functions = (contents.function for contents in census.functions.values())
-    return any(contains_op(function, is_sharded) for function in functions)
+    return any(
+        _is_dividing_sharding(_sharding_to_text(op.attributes[key]))
+        for op in census.list_sharded_ops()
+        for key in SHARDING_ATTRS
+        if key in op.attributes
+    )
 
 
 def _count_partitions(module: ir.Module, census: ModuleCensus) -> int:

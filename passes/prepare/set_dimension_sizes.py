@@ -18,6 +18,7 @@ from hespas.dialects.mlir import (
     replace_module_body,
 )
 from hespas.dialects.mlir_diagnostics import ADVICE
+from hespas.dialects.op_kinds import FUSION, SIZE_SETTERS
 from hespas.passes.base import PassRun, option
 from hespas.passes.prepare.census import ModuleCensus, collect_census
 from hespas.passes.prepare.check_input import check_ranked_boundary
@@ -64,7 +65,7 @@ def set_dimension_sizes(module: ir.Module, census: ModuleCensus, dims: str, run:
         HespasError: ``dims`` is wrong, or the module does not allow these sizes.
     """
     check_ranked_boundary(census.entry)
-    is_bounded = _apply_bounds(module, run)
+    is_bounded = _apply_bounds(module, census, run)
     if is_bounded:
         census = collect_census(module)
     return _set_argument_sizes(module, census, dims, run) or is_bounded
@@ -133,23 +134,23 @@ def _set_argument_sizes(module: ir.Module, census: ModuleCensus, dims: str, run:
 BOUNDED = re.compile(  # such as tensor<?x1024xf32, #stablehlo.bounds<512, ?>>
     r"tensor<((?:[?\d]+x)+)(complex<\w+>|[\w.!]+), #stablehlo\.bounds<([^>]*)>>"
 )
-SET_SIZE = ("stablehlo.set_dimension_size", "mhlo.set_dimension_size")
 
 
-def _apply_bounds(module: ir.Module, run: PassRun) -> bool:
+def _apply_bounds(module: ir.Module, census: ModuleCensus, run: PassRun) -> bool:
     """Give each bounded dimension the size of its bound; return whether there is any.
 
     XLA allocates and computes such dimensions at their bound, too. An op that sets the size of one
     then has no effect.
     """
-    setters: list[ir.Operation] = []
+    setters = census.select_ops_by_name(*SIZE_SETTERS)
 
     def find_setter(op: ir.Operation) -> ir.WalkResult:
-        if op.name in SET_SIZE:
+        if op.name in SIZE_SETTERS:
             setters.append(op)
         return ir.WalkResult.ADVANCE
 
-    module.operation.walk(find_setter)
+    for fusion in census.select_ops_by_name(FUSION):
+        fusion.walk(find_setter)
     if not any("bounds<" in str(op.results[0].type) for op in setters):
         return False  # arguments may have bounds, which are sizes by default
     text = str(module.operation.get_asm(enable_debug_info=True))
@@ -161,8 +162,8 @@ def _apply_bounds(module: ir.Module, run: PassRun) -> bool:
             op.results[0].replace_all_uses_with(op.operands[0])
             op.erase()
     run.warn(
-        f"dimensions whose size {SET_SIZE[0]} sets while the program runs have their bounds as "
-        "sizes"
+        "dimensions whose size stablehlo.set_dimension_size sets while the program runs have "
+        "their bounds as sizes"
     )
     return True
 

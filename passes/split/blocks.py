@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -27,12 +29,20 @@ SEALED = CONSTANTS | {FUSION}  # their regions capture nothing
 class SplitBlock:
     """One block to split. Its ops are identified by their indices in ``ops``.
 
+    The results of its ops are numbered from 0 in program order. Values from outside the block have
+    the numbers -1, -2, ... in the order in which they are read first.
+
     Attributes:
         block: The block.
         ops: All ops in program order, with the terminator last.
-        inputs: For each op, the values that it and its nested regions read, once per occurrence.
-        sources: For each input, the index of the op of the block that produces it and its result
-            number; None for a value from outside the block.
+        names: The names of the ops.
+        inputs: For each op, the numbers of the values that it and its nested regions read, once per
+            occurrence.
+        producers: For each result, the index of its op.
+        first_results: For each op, the number of its first result.
+        signatures: For each op, a number that all ops of the module share that read and define
+            values of the same types.
+        outside_values: The values from outside the block.
         comms: Collectives, and control flow that contains collectives.
         waits: Waits for asynchronous collectives.
         constants: Small constants, which are cloned into the regions that read them.
@@ -40,11 +50,22 @@ class SplitBlock:
 
     block: ir.Block
     ops: list[ir.Operation] = field(default_factory=list)
-    inputs: list[list[ir.Value]] = field(default_factory=list)
-    sources: list[list[tuple[int, int] | None]] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    inputs: list[tuple[int, ...]] = field(default_factory=list)
+    producers: array[int] = field(default_factory=lambda: array("q"))
+    first_results: array[int] = field(default_factory=lambda: array("q"))
+    signatures: array[int] = field(default_factory=lambda: array("q"))
+    outside_values: list[ir.Value] = field(default_factory=list)
     comms: list[int] = field(default_factory=list)
     waits: list[int] = field(default_factory=list)
     constants: set[int] = field(default_factory=set)
+
+    def get_value(self, number: int) -> ir.Value:
+        """Return the value with a number."""
+        if number < 0:
+            return self.outside_values[~number]
+        producer = self.producers[number]
+        return self.ops[producer].results[number - self.first_results[producer]]
 
     @property
     def compute_op_indices(self) -> list[int]:
@@ -55,18 +76,23 @@ class SplitBlock:
 
 def list_split_blocks(module: ir.Module) -> Iterator[SplitBlock]:
     """List the blocks to split: bodies that contain collectives first, the entry's block last."""
-    yield from _list_nested_blocks(find_entry_function(module).regions[0].blocks[0])
+    yield from _list_nested_blocks(find_entry_function(module).regions[0].blocks[0], {}, {})
 
 
-def _list_nested_blocks(block: ir.Block) -> Iterator[SplitBlock]:
+def _list_nested_blocks(
+    block: ir.Block, type_numbers: dict[ir.Type, int], signatures: dict[tuple[int, ...], int]
+) -> Iterator[SplitBlock]:
     body = SplitBlock(block)
-    places: dict[ir.Value, tuple[int, int]] = {}
+    producers, outside_values = body.producers, body.outside_values
+    numbers: dict[ir.Value, int] = {}
+    types = array("q")  # of the results
+    outside_types: list[int] = []
     for i, view in enumerate(block.operations):
         op = view.operation
-        name = op.name
+        name = sys.intern(op.name)
         if name in CONTROL and has_marked_collective(op):
             for region in op.regions:
-                yield from _list_nested_blocks(region.blocks[0])
+                yield from _list_nested_blocks(region.blocks[0], type_numbers, signatures)
             body.comms.append(i)
         elif name in MAYBE_COLLECTIVE and is_marked_collective(op):
             body.comms.append(i)
@@ -74,12 +100,27 @@ def _list_nested_blocks(block: ir.Block) -> Iterator[SplitBlock]:
             body.waits.append(i)
         elif name in CONSTANTS and is_small_constant(op):
             body.constants.add(i)
-        values = list_read_values(op, name)
+        inputs: list[int] = []
+        for value in list_read_values(op, name):
+            number = numbers.get(value)
+            if number is None:
+                number = numbers[value] = ~len(outside_values)
+                outside_values.append(value)
+                outside_types.append(type_numbers.setdefault(value.type, len(type_numbers)))
+            inputs.append(number)
+        first_result = len(producers)
+        for result in op.results:
+            numbers[result] = len(producers)
+            producers.append(i)
+            types.append(type_numbers.setdefault(result.type, len(type_numbers)))
+        signature = [types[n] if n >= 0 else outside_types[~n] for n in inputs]
+        signature += (-1, *types[first_result:])
         body.ops.append(op)
-        body.inputs.append(values)
-        body.sources.append([places.get(value) for value in values])
-        for number, result in enumerate(op.results):
-            places[result] = (i, number)
+        body.names.append(name)
+        body.inputs.append(tuple(inputs))
+        body.first_results.append(first_result)
+        body.signatures.append(signatures.setdefault(tuple(signature), len(signatures)))
+    del numbers  # it would take memory until the block is split
     yield body
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hespas.dialects.attrs import Cost, RegionAttr
@@ -14,7 +14,8 @@ from hespas.estimators.op_content import OpContent
 from hespas.estimators.work import is_free_op_name
 from hespas.passes.split.blocks import SplitBlock
 from hespas.passes.split.region_digest import (
-    InputRef,
+    CONSTANT_SOURCE,
+    FlowWriter,
     OpContentTable,
     RegionDigester,
     RegionKey,
@@ -25,11 +26,17 @@ HEAVY_OP = re.compile(r"\.(dot|convolution|fusion|custom_call|reduce|sort|scatte
 
 @dataclass(slots=True)
 class RegionShape:
-    """The key of one region of a block, and the values that the region reads and defines."""
+    """The key of one region of a block, and the numbers of the values that it reads and defines.
+
+    ``contents`` holds the numbers of its ops and of the constants that are cloned into it, each
+    before its first reader, and ``readers`` the indices of the ops that read inputs or constants.
+    """
 
     key: RegionKey
-    inputs: list[ir.Value]
-    outputs: list[ir.Value]
+    inputs: list[int]
+    outputs: list[int]
+    contents: list[int]
+    readers: set[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +45,7 @@ class RegionFunction:
 
     name: str
     region: RegionAttr
+    result_types: list[ir.Type]
     cost: ir.DictAttr | None
 
 
@@ -75,34 +83,36 @@ class Outliner:
             reorder: Move all ops to the order of the units. Without it, a call takes the place
                 of the last op of its unit, and the other ops stay where they are.
         """
-        compute = set(body.compute_op_indices)
+        cuts = {*body.comms, *body.waits}
         unit_of = [-1] * len(body.ops)
         for u, unit in enumerate(units):
             for i in unit:
                 unit_of[i] = u
         outputs = self._find_outputs(body, unit_of, len(units))
         terminator = body.ops[-1]
-        replaced: dict[ir.Value, ir.Value] = {}
+        replaced: dict[int, ir.Value] = {}
+        surplus: list[int] = []  # the ops of regions that equal an earlier one
         for u, unit in enumerate(units):
             last = body.ops[unit[-1]]
             if len(unit) == 1:
                 if reorder:
                     last.move_before(terminator)
-                if unit[0] in compute:
-                    digest = self._digester.digest_op(self._op_contents.find_content(last))
-                    self._number_region(1, digest).write_to_op(last)
+                if unit[0] not in cuts:
+                    content = self._op_contents.contents[self._number_op(body, unit[0])]
+                    self._number_region(1, self._digester.digest_op(content)).write_to_op(last)
                 continue
-            shape = self._build_region_shape(body, unit, outputs[u])
+            shape = self._build_region_shape(body, unit, sorted(outputs[u]))
             call = self._create_region_call(
-                body, unit, shape, replaced, terminator if reorder else last
+                body, unit, shape, replaced, surplus, terminator if reorder else last
             )
             replaced.update(zip(shape.outputs, call.results, strict=True))
-        for old, new in replaced.items():
-            old.replace_all_uses_with(new)
-        for unit in units:
-            if len(unit) > 1:
-                for i in reversed(unit):
-                    body.ops[i].erase()
+        if replaced:
+            for i, inputs in enumerate(body.inputs):
+                is_moved = unit_of[i] != -1 and len(units[unit_of[i]]) > 1
+                if not is_moved and any(number in replaced for number in inputs):
+                    _replace_inputs(body.ops[i], inputs, replaced)
+        for i in sorted(surplus, reverse=True):
+            body.ops[i].erase()
         for i in body.constants:
             if not any(True for _ in body.ops[i].results[0].uses):
                 body.ops[i].erase()
@@ -111,149 +121,179 @@ class Outliner:
         self._next_id += 1
         return RegionAttr(self._next_id - 1, ops, digest)
 
-    def _find_outputs(
-        self, body: SplitBlock, unit_of: list[int], units: int
-    ) -> list[dict[tuple[int, int], ir.Value]]:
-        """Find the results of each unit that are read outside it, by (op index, result number).
+    def _number_op(self, body: SplitBlock, i: int) -> int:
+        return self._op_contents.number_op(body.ops[i], body.names[i], body.signatures[i])
+
+    def _find_outputs(self, body: SplitBlock, unit_of: list[int], units: int) -> list[set[int]]:
+        """Find the numbers of the results of each unit that are read outside it.
 
         Args:
             body: The block.
             unit_of: The unit of each op; -1 if it has none.
             units: The number of units.
         """
-        unit_outputs: list[dict[tuple[int, int], ir.Value]] = [{} for _ in range(units)]
-        for i, places in enumerate(body.sources):
-            reader = unit_of[i]
-            for k, place in enumerate(places):
-                if place is not None:
-                    producer = unit_of[place[0]]
+        unit_outputs: list[set[int]] = [set() for _ in range(units)]
+        producers = body.producers
+        for reader, inputs in zip(unit_of, body.inputs, strict=True):
+            for number in inputs:
+                if number >= 0:
+                    producer = unit_of[producers[number]]
                     if producer not in (reader, -1):
-                        unit_outputs[producer][place] = body.inputs[i][k]
+                        unit_outputs[producer].add(number)
         return unit_outputs
 
     def _build_region_shape(
-        self, body: SplitBlock, unit: Sequence[int], outputs: dict[tuple[int, int], ir.Value]
+        self, body: SplitBlock, unit: Sequence[int], outputs: list[int]
     ) -> RegionShape:
-        number_op = self._op_contents.number_op
+        producers, first_results = body.producers, body.first_results
         local_indices = {i: k for k, i in enumerate(unit)}
-        inputs: dict[ir.Value, int] = {}
-        ops = []
+        inputs: dict[int, int] = {}
+        constants: dict[int, int] = {}
+        op_numbers: list[int] = []
+        constant_numbers: list[int] = []
+        contents: list[int] = []
+        readers: set[int] = set()
+        flow = FlowWriter()
         for i in unit:
-            refs: list[InputRef] = []
-            for k, place in enumerate(body.sources[i]):
-                if place is not None and place[0] in local_indices:
-                    refs.append(("op", local_indices[place[0]], place[1]))
-                elif place is not None and place[0] in body.constants:
-                    refs.append(("const", number_op(body.ops[place[0]]), 0))
+            sources: list[str] = []
+            for value in body.inputs[i]:
+                producer = producers[value] if value >= 0 else -1
+                local_index = local_indices.get(producer)
+                if local_index is not None:
+                    sources.append(f"('op', {local_index}, {value - first_results[producer]})")
+                    continue
+                readers.add(i)
+                if producer in body.constants:
+                    if producer not in constants:
+                        constants[producer] = self._number_op(body, producer)
+                        contents.append(constants[producer])
+                    constant_numbers.append(constants[producer])
+                    sources.append(CONSTANT_SOURCE)
                 else:
-                    refs.append(("in", inputs.setdefault(body.inputs[i][k], len(inputs)), 0))
-            ops.append((number_op(body.ops[i]), tuple(refs)))
-        places = sorted(outputs)
-        key = RegionKey(tuple(ops), tuple((local_indices[i], number) for i, number in places))
-        return RegionShape(key, list(inputs), [outputs[place] for place in places])
+                    sources.append(f"('in', {inputs.setdefault(value, len(inputs))}, 0)")
+            flow.write_op(sources)
+            op_numbers.append(self._number_op(body, i))
+            contents.append(op_numbers[-1])
+        places = [
+            (local_indices[producers[value]], value - first_results[producers[value]])
+            for value in outputs
+        ]
+        key = RegionKey(tuple(op_numbers), tuple(constant_numbers), flow.finish(places))
+        return RegionShape(key, list(inputs), outputs, contents, readers)
 
     def _create_region_call(
         self,
         body: SplitBlock,
         unit: Sequence[int],
         shape: RegionShape,
-        replaced: dict[ir.Value, ir.Value],
+        replaced: dict[int, ir.Value],
+        surplus: list[int],
         before: ir.Operation,
     ) -> ir.Operation:
-        """Create a call of the region's function, with the location of its first heavy op."""
+        """Create a call of the region's function, with the location of its first heavy op.
+
+        The ops move to the function, or are added to ``surplus`` if it exists.
+        """
+        inputs = [
+            replaced[number] if number in replaced else body.get_value(number)
+            for number in shape.inputs
+        ]
+        function = None
         region_function = self._region_functions.get(shape.key)
         if region_function is None:
-            region_function = self._create_region_function(body, unit, shape)
+            function, region_function = self._create_region_function(body, unit, shape, inputs)
             self._region_functions[shape.key] = region_function
             region = region_function.region
         else:
+            surplus += unit
             region = self._number_region(len(unit), region_function.region.digest)
-        hero = next(
-            (body.ops[i] for i in unit if HEAVY_OP.search(body.ops[i].name)), body.ops[unit[0]]
-        )
-        with ir.InsertionPoint(before), hero.location:
-            call = func.CallOp(
-                [value.type for value in shape.outputs],
-                region_function.name,
-                [replaced.get(value, value) for value in shape.inputs],
-            ).operation
+        hero = next((i for i in unit if HEAVY_OP.search(body.names[i])), unit[0])
+        with ir.InsertionPoint(before), body.ops[hero].location:
+            call = func.CallOp(region_function.result_types, region_function.name, inputs).operation
         region.write_to_op(call)
         if region_function.cost is not None:
             call.attributes[Cost.NAME] = region_function.cost
+        if function is not None:
+            _move_unit_ops(body, unit, shape, function.entry_block)
         return call
 
     def _create_region_function(
-        self, body: SplitBlock, unit: Sequence[int], shape: RegionShape
-    ) -> RegionFunction:
+        self, body: SplitBlock, unit: Sequence[int], shape: RegionShape, inputs: list[ir.Value]
+    ) -> tuple[func.FuncOp, RegionFunction]:
+        """Create the function of a region, without its ops."""
         region = self._number_region(len(unit), self._digester.digest_region(shape.key))
         name = base = f"region_{region.id}"
         count = 0
         while name in self._used_names:  # as MLIR's SymbolTable names clashes
             name, count = f"{base}_{count}", count + 1
         self._used_names.add(name)
+        outputs = [body.get_value(number) for number in shape.outputs]
+        result_types = [value.type for value in outputs]
         with ir.InsertionPoint(self.module.body), body.ops[unit[0]].location:
-            kind = ir.FunctionType.get(
-                [v.type for v in shape.inputs], [v.type for v in shape.outputs]
-            )
+            kind = ir.FunctionType.get([value.type for value in inputs], result_types)
             function = func.FuncOp(name, kind, visibility="private")
             block = function.add_entry_block()
         region.write_to_op(function.operation)
-        values = dict(zip(shape.inputs, block.arguments, strict=True))
-        self.region_contents[name] = self._copy_unit_ops(body, unit, shape.key, values, block)
         with ir.InsertionPoint(block), body.ops[unit[0]].location:
-            func.ReturnOp([values[v] for v in shape.outputs])
-        return RegionFunction(name, region, self._write_cost_sum(body, unit, function.operation))
-
-    def _copy_unit_ops(
-        self,
-        body: SplitBlock,
-        unit: Sequence[int],
-        key: RegionKey,
-        values: dict[ir.Value, ir.Value],
-        block: ir.Block,
-    ) -> list[OpContent]:
-        """Clone the ops of a unit and the constants that they read into ``block``.
-
-        ``values`` maps old values to new ones; the results of the clones are added to it. Returns
-        the contents of the clones.
-        """
-        point = ir.InsertionPoint(block)
-        op_contents = self._op_contents.contents
-        contents: list[OpContent] = []
-        for i, (number, refs) in zip(unit, key.ops, strict=True):
-            op = body.ops[i]
-            for value, place, ref in zip(body.inputs[i], body.sources[i], refs, strict=True):
-                if place is not None and value not in values:
-                    constant = body.ops[place[0]]
-                    values[value] = constant.clone(point).operation.results[0]
-                    contents.append(op_contents[ref[1]])
-            inputs = [values[value] for value in body.inputs[i]]
-            clone = op.clone(point).operation
-            operand_count = len(op.operands)
-            for k in range(operand_count):
-                clone.operands[k] = inputs[k]
-            if len(inputs) > operand_count:
-                for (inner, k, _), value in zip(
-                    list_captured_operands(clone), inputs[operand_count:], strict=True
-                ):
-                    inner.operands[k] = value
-            values.update(zip(op.results, clone.results, strict=True))
-            contents.append(op_contents[number])
-        return contents
+            func.ReturnOp(outputs)
+        self.region_contents[name] = self._op_contents.select_contents(shape.contents)
+        cost = self._write_cost_sum(body, unit, function.operation)
+        return function, RegionFunction(name, region, result_types, cost)
 
     def _write_cost_sum(
         self, body: SplitBlock, unit: Sequence[int], function: ir.Operation
     ) -> ir.DictAttr | None:
         """Write the sum of the ops' costs on the function, if every op has a cost or is free."""
-        ops = [body.ops[i] for i in unit]
-        costs = [Cost.read_from_op(op) for op in ops]
-        known_costs = [cost for cost in costs if cost is not None]
-        is_complete = all(
-            cost is not None or is_free_op_name(op.name)
-            for op, cost in zip(ops, costs, strict=True)
-        )
-        if not known_costs or not is_complete:
+        costs: list[Cost] = []
+        for i in unit:
+            cost = Cost.read_from_op(body.ops[i])
+            if cost is not None:
+                costs.append(cost)
+            elif not is_free_op_name(body.names[i]):
+                return None
+        if not costs:
             return None
-        attr = aggregate_costs(known_costs).to_dictionary_attr(self.module.context)
+        attr = aggregate_costs(costs).to_dictionary_attr(self.module.context)
         function.attributes[Cost.NAME] = attr
         return attr
+
+
+def _move_unit_ops(
+    body: SplitBlock, unit: Sequence[int], shape: RegionShape, block: ir.Block
+) -> None:
+    """Move the ops of a unit, and clones of the constants that they read, into ``block``."""
+    terminator = block.operations[0].operation
+    point = ir.InsertionPoint(terminator)
+    values = dict(zip(shape.inputs, block.arguments, strict=True))
+    for i in unit:
+        op = body.ops[i]
+        if i in shape.readers:
+            for number in body.inputs[i]:
+                if number not in values and number >= 0:
+                    producer = body.producers[number]
+                    if producer in body.constants:
+                        clone = body.ops[producer].clone(point).operation
+                        values[number] = clone.results[0]
+            _replace_inputs(op, body.inputs[i], values)
+        op.move_before(terminator)
+
+
+def _replace_inputs(
+    op: ir.Operation, inputs: Sequence[int], values: Mapping[int, ir.Value]
+) -> None:
+    """Replace the values that an op and its nested regions read, where they have a new one.
+
+    Args:
+        op: The op.
+        inputs: The numbers of the values (``SplitBlock.inputs``).
+        values: The new values by number.
+    """
+    operands = op.operands
+    for k in range(len(operands)):
+        if inputs[k] in values:
+            operands[k] = values[inputs[k]]
+    if len(inputs) > len(operands):
+        captured = list_captured_operands(op)
+        for (inner, k, _), number in zip(captured, inputs[len(operands) :], strict=True):
+            if number in values:
+                inner.operands[k] = values[number]

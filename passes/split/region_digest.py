@@ -8,7 +8,7 @@ unless a loop may read them. The digest of a region is the same before and after
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from hespas.dialects.mlir import ir
@@ -22,9 +22,7 @@ from hespas.estimators.op_content import (
 )
 from hespas.passes.split.blocks import list_read_values
 
-# Where an op of a region reads a value from: ("in", number of the region's input, 0),
-# ("op", index of an op in the region, result number), or ("const", number of a constant, 0).
-InputRef = tuple[str, int, int]
+CONSTANT_SOURCE = "('const', '')"  # in the flow of a region, without the value of the constant
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +30,36 @@ class RegionKey:
     """What a region computes; regions with equal keys share one function.
 
     Attributes:
-        ops: For each op, its number in the table of contents and the sources of its inputs.
-        outputs: For each output, the index of an op in the region and its result number; its
-            source, if that is not an op.
+        ops: The number of each op in the table of contents.
+        constants: The number of each constant, once for each time that an op reads it.
+        flow: Where the ops and the outputs read their values from (``FlowWriter``).
     """
 
-    ops: tuple[tuple[int, tuple[InputRef, ...]], ...]
-    outputs: tuple[tuple[int, int] | InputRef, ...]
+    ops: tuple[int, ...]
+    constants: tuple[int, ...]
+    flow: str
+
+
+@dataclass(slots=True)
+class FlowWriter:
+    """Writes the flow of values in a region as text, which takes less memory than objects.
+
+    The text is that of a list with one tuple of sources for each op, and of a tuple of outputs. A
+    source is ('in', number of the region's input, 0), ('op', index of an op in the region, result
+    number), or ('const', ''). An output is the index of an op and its result number; its source, if
+    that is not an op.
+    """
+
+    _ops: list[str] = field(default_factory=list)
+
+    def write_op(self, sources: Sequence[str]) -> None:
+        """Write the sources of the next op."""
+        comma = "," if len(sources) == 1 else ""
+        self._ops.append(f"({', '.join(sources)}{comma})")
+
+    def finish(self, outputs: Sequence[tuple[object, ...]]) -> str:
+        """Return the text of the flow with these outputs."""
+        return f"([{', '.join(self._ops)}], {tuple(outputs)!r})"
 
 
 @dataclass(slots=True)
@@ -51,9 +72,18 @@ class OpContentTable:
     contents: list[OpContent] = field(default_factory=list)
     _numbers: dict[object, int] = field(default_factory=dict)
 
-    def number_op(self, op: ir.Operation) -> int:
-        name = op.name
-        key = None if has_body(op, name) else build_shallow_key(op, name)
+    def number_op(self, op: ir.Operation, name: str = "", signature: int | None = None) -> int:
+        """Return the number of an op.
+
+        Args:
+            op: The op.
+            name: Its name, if it is known.
+            signature: What stands for the types of its operands and results
+                (``SplitBlock.signatures``), if that is known of all ops without bodies. Types are
+                slow to read and to compare.
+        """
+        name = name or op.name
+        key = None if has_body(op, name) else build_shallow_key(op, name, signature)
         if key is None:
             key = build_printed_key(op)
         number = self._numbers.get(key)
@@ -65,6 +95,10 @@ class OpContentTable:
     def find_content(self, op: ir.Operation) -> OpContent:
         """Return the content of an op; that of equal ops is read once."""
         return self.contents[self.number_op(op)]
+
+    def select_contents(self, numbers: Iterable[int]) -> list[OpContent]:
+        """Return the contents with these numbers."""
+        return [self.contents[number] for number in numbers]
 
 
 @dataclass(slots=True)
@@ -84,45 +118,48 @@ class RegionDigester:
         return digest
 
     def digest_region(self, key: RegionKey) -> str:
-        return self._digest_contents(
-            [self.op_contents.contents[number] for number, _ in key.ops], key
-        )
+        return self._digest_contents(self.op_contents.select_contents(key.ops), key)
 
     def digest_function(self, function: ir.Operation) -> str:
         """Return the digest of the region that a function contains."""
         return self.digest_region(build_function_key(function, self.op_contents))
 
     def _digest_contents(self, contents: list[OpContent], key: RegionKey | None = None) -> str:
-        called = self._collect_called_functions(contents)
+        called = self._collect_called_functions(dict.fromkeys(contents))
         contents = [*contents, *(self._read_function(name) for name in called)]
-        has_loop = any(content.has_loop for content in contents)
+        distinct = dict.fromkeys(contents)
+        has_loop = any(content.has_loop for content in distinct)
         numbers = {name: f"@{number}" for number, name in enumerate(called)}
 
         def describe_function(name: str) -> str:
             return numbers.get(name, f"@{name}")
 
+        texts = {
+            content: content.text
+            if len(content.parts) == 1
+            else content.render(describe_function, with_values=has_loop)
+            for content in distinct
+        }
         hasher = hashlib.sha256()
         for content in contents:
-            text = (
-                content.text
-                if len(content.parts) == 1
-                else content.render(describe_function, with_values=has_loop)
-            )
-            hasher.update(text.encode())
+            hasher.update(texts[content].encode())
             hasher.update(b"\0")
         if key is not None:
-            wiring = [self._list_sources(refs, has_loop) for _, refs in key.ops]
-            hasher.update(repr((wiring, key.outputs)).encode())
+            flow = self._render_flow_with_values(key) if has_loop else key.flow
+            hasher.update(flow.encode())
         return hasher.hexdigest()[:16]
 
-    def _list_sources(self, refs: Sequence[InputRef], has_loop: bool) -> tuple[object, ...]:
-        contents = self.op_contents.contents
-        return tuple(
-            ("const", contents[ref[1]].text if has_loop else "") if ref[0] == "const" else ref
-            for ref in refs
-        )
+    def _render_flow_with_values(self, key: RegionKey) -> str:
+        """Return the flow of a region with the contents of the constants that it reads."""
+        constants = self.op_contents.select_contents(key.constants)
+        head, *rest = key.flow.split(CONSTANT_SOURCE)
+        parts = [
+            f"{('const', constant.text)}{part}"
+            for constant, part in zip(constants, rest, strict=True)
+        ]
+        return head + "".join(parts)
 
-    def _collect_called_functions(self, contents: Sequence[OpContent]) -> list[str]:
+    def _collect_called_functions(self, contents: Iterable[OpContent]) -> list[str]:
         """List the functions that ops call, directly or not, in the order of the first call."""
         called: dict[str, None] = {}
         pending = [name for content in contents for name in content.list_function_names()]
@@ -151,19 +188,21 @@ def build_function_key(
         op_numbers: Receives the numbers of all ops but the terminator, in order.
     """
     block = function.regions[0].blocks[0]
-    sources: dict[ir.Value, InputRef] = {
+    sources: dict[ir.Value, tuple[str, int, int]] = {
         argument: ("in", i, 0) for i, argument in enumerate(block.arguments)
     }
-    ops: list[tuple[int, tuple[InputRef, ...]]] = []
-    outputs: list[tuple[int, int] | InputRef] = []
+    flow = FlowWriter()
+    ops: list[int] = []
+    constants: list[int] = []
+    outputs: list[tuple[object, ...]] = []
     for view in block.operations:
         op = view.operation
         name = op.name
         if name in TERMINATORS:
             refs = [sources[value] for value in op.operands]
-            outputs = [(ref[1], ref[2]) if ref[0] == "op" else ref for ref in refs]
+            outputs = [ref[1:] if ref[0] == "op" else ref for ref in refs]
             break
-        number = op_contents.number_op(op)
+        number = op_contents.number_op(op, name)
         if op_numbers is not None:
             op_numbers.append(number)
         if name in CONSTANTS and is_small_constant(op):
@@ -171,5 +210,8 @@ def build_function_key(
             continue
         for k, result in enumerate(op.results):
             sources[result] = ("op", len(ops), k)
-        ops.append((number, tuple(sources[value] for value in list_read_values(op, name))))
-    return RegionKey(tuple(ops), tuple(outputs))
+        ops.append(number)
+        refs = [sources[value] for value in list_read_values(op, name)]
+        constants += [ref[1] for ref in refs if ref[0] == "const"]
+        flow.write_op([CONSTANT_SOURCE if ref[0] == "const" else repr(ref) for ref in refs])
+    return RegionKey(tuple(ops), tuple(constants), flow.finish(outputs))

@@ -99,22 +99,23 @@ class SplitIndividualPass(Pass):
 def _compute_levels(body: SplitBlock) -> _Levels:
     """Compute the level of each op of a block."""
     collective_numbers = {i: k for k, i in enumerate(body.comms)}
+    producers = body.producers
     latest: list[int] = []
     reached: list[int] = []  # the latest collective that is the op, or that it depends on
-    for i, places in enumerate(body.sources):
+    for i, inputs in enumerate(body.inputs):
         level = -1
-        for place in places:
-            if place is not None and reached[place[0]] > level:
-                level = reached[place[0]]
+        for number in inputs:
+            if number >= 0 and reached[producers[number]] > level:
+                level = reached[producers[number]]
         latest.append(level)
         reached.append(collective_numbers.get(i, level))
-    count = len(body.sources)
+    count = len(body.ops)
     earliest = [len(body.comms)] * count
     for i in range(count - 1, -1, -1):
         level = collective_numbers.get(i, earliest[i])
-        for place in body.sources[i]:
-            if place is not None and level < earliest[place[0]]:
-                earliest[place[0]] = level
+        for number in body.inputs[i]:
+            if number >= 0 and level < earliest[producers[number]]:
+                earliest[producers[number]] = level
     levels = _Levels(latest, earliest, [0] * count)
     if body.waits:
         _count_waits(body, levels)
@@ -130,8 +131,8 @@ def _count_waits(body: SplitBlock, levels: _Levels) -> None:
     waits = set(body.waits)
     first_units = waits | body.constants
     pairs = list(zip(levels.latest_dependency, levels.earliest_dependent, strict=True))
-    for i, places in enumerate(body.sources):
-        for p in {place[0] for place in places if place is not None}:
+    for i, inputs in enumerate(body.inputs):
+        for p in {body.producers[number] for number in inputs if number >= 0}:
             if pairs[p] == pairs[i]:
                 follows = levels.waits[p] + (i in waits and p not in first_units)
                 levels.waits[i] = max(levels.waits[i], follows)

@@ -74,11 +74,11 @@ class SplitLinearPass(Pass):
 
         breaks = {*body.comms, *body.waits}
         last = len(body.ops) - 1
-        for i, op in enumerate(body.ops[:last]):
+        for i, name in enumerate(body.names[:last]):
             if i in breaks:
                 close_current_unit()
             elif i not in body.constants:
-                separates = cuts(op.name)
+                separates = cuts(name)
                 if separates and self.separator_policy != "end-block":
                     close_current_unit()
                 current.append(i)
