@@ -42,10 +42,10 @@ module @d attributes {mhlo.num_replicas = 1 : i32, mhlo.num_partitions = 2 : i32
 
 // -----
 
-module @e attributes {mhlo.num_replicas = 1 : i32} {
+module @e attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32} {
   func.func @main(%x: tensor<4xf32>) {
     // expected-error @+1 {{the collective names cross_replica_and_partition id 1, but}}
-    %0 = "stablehlo.all_gather"(%x) <{all_gather_dim = 0 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>}> : (tensor<4xf32>) -> tensor<8xf32>
+    %0 = "stablehlo.all_gather"(%x) <{all_gather_dim = 0 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>}> : (tensor<4xf32>) -> tensor<16xf32>
     return
   }
 }

@@ -149,3 +149,17 @@ module @known attributes {hespas.communicators = {}, hespas.target = {devices = 
     return
   }
 }
+
+// -----
+
+/// Of meshes that nothing uses, the largest.
+
+// CHECK-LABEL: module @meshes
+// CHECK-SAME: hespas.target = {devices = 8 : i64, partitions = 8 : i64, replicas = 1 : i64}
+module @meshes {
+  sdy.mesh @small = <["x"=2]>
+  sdy.mesh @large = <["x"=8]>
+  func.func @main(%x: tensor<4xf32>) {
+    return
+  }
+}

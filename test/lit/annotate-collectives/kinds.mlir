@@ -147,7 +147,7 @@ module @replaced attributes {mhlo.num_replicas = 2 : i32} {
 // CHECK: hespas.comm = {groups = array<i64: 1>}
 module @all attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 2 : i32} {
   func.func @main(%x: tensor<4xf32>) {
-    %0 = stablehlo.custom_call @hespas_reduce_scatter(%x) {replica_groups = dense<> : tensor<0x0xi64>, use_global_device_ids} : (tensor<4xf32>) -> tensor<1xf32>
+    %0 = stablehlo.custom_call @hespas_reduce_scatter(%x) {replica_groups = dense<> : tensor<0xi64>, use_global_device_ids} : (tensor<4xf32>) -> tensor<1xf32>
     return
   }
 }

@@ -42,3 +42,17 @@ module @order {
     return
   }
 }
+
+// -----
+
+/// Parts of one axis, the minor one first.
+
+// CHECK-LABEL: module @parts
+// CHECK: replica_groups = dense<{{\[\[}}0, 2, 1, 3], [4, 6, 5, 7]]>
+module @parts {
+  sdy.mesh @mesh = <["x"=2, "y"=4]>
+  func.func @main(%x: tensor<4xf32>) {
+    %0 = "stablehlo.all_gather"(%x) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = #stablehlo.replica_group_mesh_axes<mesh = @mesh, axes = [#stablehlo.axis_ref<name = "y", sub_axis_info = (2)2>, #stablehlo.axis_ref<name = "y", sub_axis_info = (1)2>]>, use_global_device_ids}> : (tensor<4xf32>) -> tensor<16xf32>
+    return
+  }
+}

@@ -172,3 +172,39 @@ module @table attributes {mhlo.num_partitions = 2 : i32} {
     return %0 : tensor<8xf32>
   }
 }
+
+// -----
+
+/// One argument twice, and another one not at all.
+
+// CHECK-LABEL: module @twice
+// CHECK: func.func @main(%[[X:.*]]: tensor<4xf32>, %{{.*}}: tensor<4xf32>)
+// CHECK: call @{{.*}}(%[[X]], %[[X]])
+module @twice attributes {mhlo.num_partitions = 2 : i32} {
+  sdy.mesh @mesh = <["x"=2]>
+  func.func public @main(%x: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}, %w: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<8xf32> {
+    %0 = sdy.manual_computation(%x, %x) in_shardings=[<@mesh, [{"x"}]>, <@mesh, [{"x"}]>] out_shardings=[<@mesh, [{"x"}]>] manual_axes={"x"} (%y: tensor<4xf32>, %z: tensor<4xf32>) {
+      %1 = stablehlo.add %y, %z : tensor<4xf32>
+      sdy.return %1 : tensor<4xf32>
+    } : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+}
+
+// -----
+
+/// A body with other ops of Shardy.
+
+// CHECK-LABEL: module @inside
+// CHECK-NOT: sdy.propagation_barrier
+module @inside attributes {mhlo.num_partitions = 2 : i32} {
+  sdy.mesh @mesh = <["x"=2]>
+  func.func public @main(%x: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<8xf32> {
+    %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"x"}]>] out_shardings=[<@mesh, [{"x"}]>] manual_axes={"x"} (%y: tensor<4xf32>) {
+      %1 = sdy.propagation_barrier %y allowed_direction=NONE : tensor<4xf32>
+      %2 = stablehlo.tanh %1 : tensor<4xf32>
+      sdy.return %2 : tensor<4xf32>
+    } : (tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+}
