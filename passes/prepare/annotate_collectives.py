@@ -34,6 +34,7 @@ from hespas.passes.prepare.device_grid import (
     resolve_groups,
     write_stated_count,
 )
+from hespas.passes.prepare.partition import has_global_shapes
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.support.errors import HespasError, UsageError, format_op_place, format_some_places
 
@@ -56,6 +57,20 @@ class AnnotateCollectivesPass(PrepareStep):
         "number of devices that each run a program of one device, without communication; "
         "0: as in the module",
     )
+    local_shapes: bool = option(
+        False, "take shapes as those of one device, also if shardings would divide them"
+    )
+
+    def apply(self, module: ir.Module, run: PassRun) -> None:
+        view = self.collect_view(module)
+        is_known = view.was_prepared or self.local_shapes
+        if not is_known and has_global_shapes(module, view.census):
+            raise HespasError(
+                "its shapes are those of all devices, divided by shardings",
+                op=module.operation,
+                remedy="run --partition first, or set local-shapes=true if they are those of one",
+            )
+        self.rewrite(module, view, run)
 
     def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
         self.check_options(self.name)

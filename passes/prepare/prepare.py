@@ -80,7 +80,7 @@ class PreparePass(PassList):
             (RemoveMisplacedFactsPass(), "another pass may have copied what prepare wrote"),
             (WriteTripCountsPass(self.trip_count), "inlining shows the bounds of loops"),
             (
-                AnnotateCollectivesPass(self.devices, self.replicas),
+                AnnotateCollectivesPass(self.devices, self.replicas, not self.partition),
                 "the bytes of collectives are those of the divided, static shapes",
             ),
             (ChooseBranchesPass(), "a branch is chosen by the bytes that it sends in its loops"),

@@ -1,5 +1,5 @@
-// RUN: hespas-opt %s --annotate-collectives --split-input-file | filecheck %s
-// RUN: hespas-opt %s --annotate-collectives --annotate-collectives --split-input-file | filecheck %s
+// RUN: hespas-opt %s --annotate-collectives=local-shapes --split-input-file | filecheck %s
+// RUN: hespas-opt %s --annotate-collectives=local-shapes --annotate-collectives=local-shapes --split-input-file | filecheck %s
 
 /// Without any sign of devices there is one.
 

@@ -1,5 +1,5 @@
-// RUN: hespas-opt %s --annotate-collectives --split-input-file | filecheck %s
-// RUN: hespas-opt %s --annotate-collectives --annotate-collectives --split-input-file | filecheck %s
+// RUN: hespas-opt %s --annotate-collectives=local-shapes --split-input-file | filecheck %s
+// RUN: hespas-opt %s --annotate-collectives=local-shapes --annotate-collectives=local-shapes --split-input-file | filecheck %s
 
 /// Groups named by axes of a mesh become lists of devices: of a minor axis, of a major one, of both in their order, and of parts of an axis. The mesh and shardings by its axes go.
 
