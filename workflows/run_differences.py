@@ -162,9 +162,14 @@ def find_run_differences(a: RunResult, b: RunResult, depth: int = 2) -> RunDiffe
 
 
 def name_instruction(row: KernelProfile) -> tuple[str, str]:
-    """Name the instruction of the program that kernels come from, and its source position."""
+    """Name the instruction of the program that kernels come from, and its source position.
+
+    A line of the IR itself is no source: it is another one in the other program.
+    """
     name = "/".join(filter(None, (row.layer, row.framework_op))) or row.kind
-    return f"{name}, again" if row.is_recomputed else name, row.place or "-"
+    file = row.place.partition(":")[0]
+    place = row.place if file.endswith(".py") else "-"
+    return f"{name}, again" if row.is_recomputed else name, place
 
 
 ChangeName = tuple[str, ...]
