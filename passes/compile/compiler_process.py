@@ -216,7 +216,7 @@ def explain_failure(stderr: str, code: int) -> str:
     if unserializable := UNSERIALIZABLE.search(stderr):
         return _explain_serialization(stderr, unserializable["version"])
     lines = [line for line in stderr.splitlines() if line.strip()]
-    for line in reversed(lines):
+    for index, line in reversed(list(enumerate(lines))):
         if line.startswith("error: "):
             logged_errors = [
                 match[2] for line in lines if (match := LOG_LINE.match(line)) and match[1] == "E"
@@ -224,7 +224,9 @@ def explain_failure(stderr: str, code: int) -> str:
             detail = (
                 f" ({logged_errors[-1]})" if logged_errors and "Failed to parse" in line else ""
             )
-            return STATUS_PREFIX.sub("", ADVICE.sub("", line), count=1) + detail
+            why = STATUS_PREFIX.sub("", ADVICE.sub("", line), count=1).strip()
+            # Some messages of XLA begin on the line after their status.
+            return (why or " ".join(lines[index + 1 : index + 2]).strip(" .") or line) + detail
     for severity in "FE":
         for line in reversed(lines):
             match = LOG_LINE.match(line)
