@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hespas.configs.tpu_targets import TpuTopology
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import PassManager, ir, register_passes
 from hespas.dialects.mlir_diagnostics import ADVICE
 from hespas.dialects.xla import (
     TPU_ENVIRONMENT,
@@ -35,6 +35,7 @@ from hespas.support.supervised_process import open_temporary_folder
 
 WORKER = "hespas.passes.compile.compiler_worker"
 DEVICES_PER_HOST = 8
+_EXPORT_NAMED = "builtin.module(sdy-export-named-computations)"
 # The prefix of a log line of XLA and absl: severity, date, time, thread, file and line.
 LOG_LINE = re.compile(r"^([IWEF])\d{4,} [\d:.]+ +\d+ \S+\] (.*)")
 STATUS_PREFIX = re.compile(r"^(?:error: )?(?:[A-Z_]{4,}: )?(?:-:\d+:\d+: error: )?")
@@ -148,8 +149,16 @@ def _find_library(request: CompileRequest) -> str | None:
 
 
 def _encode_module(module: ir.Module) -> bytes:
+    """Encode a module, with calls instead of named computations, of which XLA finds no mesh."""
     buffer = io.BytesIO()
     module.operation.write_bytecode(buffer)
+    if b"named_computation" not in buffer.getvalue():
+        return buffer.getvalue()
+    register_passes()
+    copied = ir.Module.parse(buffer.getvalue(), module.context)
+    PassManager.parse(_EXPORT_NAMED, module.context).run(copied.operation)
+    buffer = io.BytesIO()
+    copied.operation.write_bytecode(buffer)
     return buffer.getvalue()
 
 
