@@ -3,9 +3,9 @@
 /// Each target of a ragged all-to-all is a collective that is charged for its whole operand.
 // CHECK: hespas.communicators = {"1" = array<i64: 0, 1>}
 // CHECK: stablehlo.custom_call @_xla_ragged_all_to_all
-// CHECK-SAME: hespas.comm = {groups = array<i64: 1>, note = "upper bound:
+// CHECK-SAME: hespas.comm = {groups = array<i64: 1>, note = "upper bound of the bytes, not of the time:
 // CHECK: stablehlo.custom_call @ragged_all_to_all
-// CHECK-SAME: hespas.comm = {groups = array<i64: 1>, note = "upper bound:
+// CHECK-SAME: hespas.comm = {groups = array<i64: 1>, note = "upper bound of the bytes, not of the time:
 
 /// A composite is replaced by its decomposition, in StableHLO as in MHLO.
 // CHECK-NOT: composite
