@@ -178,9 +178,9 @@ def _list_calls_with_empty_tilings(module: ir.Module) -> list[ir.Operation]:
     calls: list[ir.Operation] = []
 
     def visit_op(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "stablehlo.custom_call" and _TILINGS in op.attributes:
-            if not any(len(one) for one in get_attribute(op, _TILINGS)):
-                calls.append(op)
+        is_tiled = op.name == "stablehlo.custom_call" and _TILINGS in op.attributes
+        if is_tiled and not any(len(one) for one in get_attribute(op, _TILINGS)):
+            calls.append(op)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit_op)
