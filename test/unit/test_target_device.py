@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.experimental import io_callback
-from jax.sharding import AbstractDevice, AbstractMesh, Mesh, get_abstract_mesh
+from jax.sharding import AbstractDevice, AbstractMesh, AxisType, Mesh, get_abstract_mesh
 from jax.sharding import PartitionSpec as P
 
 from hespas import estimate
@@ -89,7 +89,7 @@ def test_a_function_without_a_mesh_sees_a_recent_device_or_that_of_its_context(p
 @pytest.mark.parametrize("platform", ["cuda", "tpu"])
 def test_a_program_may_have_an_abstract_mesh_of_its_own(platform):
     """JAX compares it with the mesh of the context, which has a device."""
-    own = AbstractMesh((4,), ("data",))
+    own = AbstractMesh((4,), ("data",), axis_types=(AxisType.Auto,))  # JAX 0.12: else Explicit
 
     def add_all(x):
         local = functools.partial(jax.lax.psum, axis_name="data")
