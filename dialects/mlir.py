@@ -353,18 +353,23 @@ def collect_func_calls(op: ir.Operation) -> Iterator[ir.Operation]:
     yield from call_ops
 
 
-def walk_operations(op: ir.Operation, visit: Callable[[ir.Operation], ir.WalkResult]) -> None:
-    """Walk like ``op.walk``, but raise the exceptions of ``visit``, which MLIR turns into text."""
+def walk_operations(
+    op: ir.Operation | ir.OpView | ir.Module, visit: Callable[[ir.Operation], ir.WalkResult | None]
+) -> None:
+    """Walk like ``Operation.walk``, but raise the exceptions of ``visit``, which MLIR makes text.
+
+    A ``visit`` that returns None goes on.
+    """
     raised: list[Exception] = []
 
     def visit_catching_errors(inner: ir.Operation) -> ir.WalkResult:
         try:
-            return visit(inner)
+            return visit(inner) or ir.WalkResult.ADVANCE
         except Exception as error:
             raised.append(error)
             return ir.WalkResult.INTERRUPT
 
-    op.walk(visit_catching_errors)
+    op.operation.walk(visit_catching_errors)
     if raised:
         raise raised[0]
 

@@ -45,24 +45,32 @@ def lower_function(function: Callable[..., Any], args: tuple[Any, ...], platform
     from hespas.frontends.export.target_device import lower_traced
 
     traceable: Any = function if hasattr(function, "trace") else jax.jit(function)
-    with _enter_argument_mesh(args):
+    with _enter_argument_mesh(args, platform):
         return lower_traced(traceable.trace(*args), platform)
 
 
 @contextlib.contextmanager
-def _enter_argument_mesh(args: tuple[Any, ...]) -> Iterator[None]:
-    """Set the mesh of the arguments as that of the context, unless there is one."""
+def _enter_argument_mesh(args: tuple[Any, ...], platform: str) -> Iterator[None]:
+    """Set the mesh of the arguments as that of the context, unless there is one.
+
+    Without a mesh, kernels of Pallas ask the context for their device: a recent one of ``platform``
+    answers.
+    """
     import jax
 
     from hespas.frontends.export.custom_partitioning import (
         assume_recent_gpu,
         lower_without_devices,
     )
+    from hespas.frontends.export.target_device import enter_target_device, find_target_device
 
     mesh = _find_argument_mesh(args)
     with contextlib.ExitStack() as stack:
         if mesh is None:
             stack.enter_context(assume_recent_gpu())
+            context_mesh, device = jax.sharding.get_abstract_mesh(), find_target_device(platform)
+            if context_mesh.empty and context_mesh.abstract_device is None and device is not None:
+                stack.enter_context(enter_target_device(device))
         else:
             if jax.sharding.get_abstract_mesh().empty:
                 stack.enter_context(jax.sharding.use_abstract_mesh(mesh))

@@ -36,6 +36,7 @@ from hespas.dialects.op_kinds import (
     MANUAL_COMPUTATION,
     NUM_PARTITIONS,
     NUM_REPLICAS,
+    PLACEMENT_CALL_TARGETS,
     RECOMPUTATION_SCOPE,
 )
 from hespas.estimators.rules.custom_calls import find_kernel_name
@@ -182,7 +183,7 @@ def _count_product_flops(op: ir.Operation) -> int:
 def _count_call_flops(op: ir.Operation) -> int:
     """Return the operations of a custom call that belong to the model."""
     target = get_call_target(op)
-    if target in COLLECTIVE_CALL_TARGETS:
+    if target in COLLECTIVE_CALL_TARGETS or target in PLACEMENT_CALL_TARGETS:
         return 0
     if target in MANUAL_CALL_TARGETS:
         raise _UncountableError  # the parts of a device have no mesh

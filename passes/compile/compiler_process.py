@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hespas.configs.tpu_targets import TpuTopology
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import PassManager, get_attribute, ir, register_passes
 from hespas.dialects.mlir_diagnostics import ADVICE
 from hespas.dialects.xla import (
     TPU_ENVIRONMENT,
@@ -35,6 +35,8 @@ from hespas.support.supervised_process import open_temporary_folder
 
 WORKER = "hespas.passes.compile.compiler_worker"
 DEVICES_PER_HOST = 8
+_TILINGS = "result_tilings"
+_EXPORT_NAMED = "builtin.module(sdy-export-named-computations)"
 # The prefix of a log line of XLA and absl: severity, date, time, thread, file and line.
 LOG_LINE = re.compile(r"^([IWEF])\d{4,} [\d:.]+ +\d+ \S+\] (.*)")
 STATUS_PREFIX = re.compile(r"^(?:error: )?(?:[A-Z_]{4,}: )?(?:-:\d+:\d+: error: )?")
@@ -148,9 +150,41 @@ def _find_library(request: CompileRequest) -> str | None:
 
 
 def _encode_module(module: ir.Module) -> bytes:
+    """Encode a module in the form that XLA's compilers of programs read.
+
+    Named computations become calls, because XLA finds no mesh for their shardings, and empty lists
+    of tilings, which XLA of jax 0.12 writes, are removed: StableHLO 1.16 has none.
+    """
+    bytecode = _write_bytecode(module)
+    has_names, has_calls = (word in bytecode for word in (b"named_computation", b"custom_call"))
+    if not has_names and not (has_calls and _list_calls_with_empty_tilings(module)):
+        return bytecode
+    copied = ir.Module.parse(bytecode, module.context)
+    for op in _list_calls_with_empty_tilings(copied):
+        del op.attributes[_TILINGS]
+    if has_names:
+        register_passes()
+        PassManager.parse(_EXPORT_NAMED, module.context).run(copied.operation)
+    return _write_bytecode(copied)
+
+
+def _write_bytecode(module: ir.Module) -> bytes:
     buffer = io.BytesIO()
     module.operation.write_bytecode(buffer)
     return buffer.getvalue()
+
+
+def _list_calls_with_empty_tilings(module: ir.Module) -> list[ir.Operation]:
+    calls: list[ir.Operation] = []
+
+    def visit_op(op: ir.Operation) -> ir.WalkResult:
+        is_tiled = op.name == "stablehlo.custom_call" and _TILINGS in op.attributes
+        if is_tiled and not any(len(one) for one in get_attribute(op, _TILINGS)):
+            calls.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit_op)
+    return calls
 
 
 def _list_settings(request: CompileRequest) -> dict[str, object]:
@@ -216,7 +250,7 @@ def explain_failure(stderr: str, code: int) -> str:
     if unserializable := UNSERIALIZABLE.search(stderr):
         return _explain_serialization(stderr, unserializable["version"])
     lines = [line for line in stderr.splitlines() if line.strip()]
-    for line in reversed(lines):
+    for index, line in reversed(list(enumerate(lines))):
         if line.startswith("error: "):
             logged_errors = [
                 match[2] for line in lines if (match := LOG_LINE.match(line)) and match[1] == "E"
@@ -224,7 +258,9 @@ def explain_failure(stderr: str, code: int) -> str:
             detail = (
                 f" ({logged_errors[-1]})" if logged_errors and "Failed to parse" in line else ""
             )
-            return STATUS_PREFIX.sub("", ADVICE.sub("", line), count=1) + detail
+            why = STATUS_PREFIX.sub("", ADVICE.sub("", line), count=1).strip()
+            # Some messages of XLA begin on the line after their status.
+            return (why or " ".join(lines[index + 1 : index + 2]).strip(" .") or line) + detail
     for severity in "FE":
         for line in reversed(lines):
             match = LOG_LINE.match(line)

@@ -15,6 +15,7 @@ from hespas.dialects.mlir import (
     collect_functions,
     ir,
     register_passes,
+    walk_operations,
 )
 from hespas.estimators.op_content import render_op_text
 
@@ -105,6 +106,15 @@ def test_functions_and_calls(parse):
     assert list(functions) == ["main", "f"]
     assert [mlir.has_private_symbol(f) for f in functions.values()] == [False, True]
     assert [c.name for c in collect_func_calls(functions["main"])] == ["func.call"]
+
+
+def test_a_walk_takes_modules_and_functions_that_return_nothing(parse):
+    module, names = parse(TEXT), []
+    walk_operations(module, lambda op: names.append(op.name))
+    assert names.count("stablehlo.add") == 2 and names[-1] == "builtin.module"
+    walk_operations(module.body.operations[0], lambda op: names.remove(op.name))
+    with pytest.raises(ValueError, match="not in list"):
+        walk_operations(module, lambda op: names.remove(op.name))
 
 
 def test_op_text_tells_content_not_place(parse):

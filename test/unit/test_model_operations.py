@@ -7,6 +7,7 @@ from typing import Any, get_args
 import jax
 import jax.numpy as jnp
 import pytest
+from jax.ad_checkpoint import checkpoint_name
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 from support.budgets import thin_out
 
@@ -82,6 +83,26 @@ def test_loops_and_nested_functions_count_every_execution():
     assert count_model_flops(forward) == 5 * 2 * 2 * 32 * 64 * 64
     step = lower(jax.grad(run_twice, argnums=(0, 1)), array(64, 64), array(32, 64))
     assert count_model_flops(step) == 3 * 5 * 2 * 2 * 32 * 64 * 64
+
+
+def test_values_that_are_kept_on_the_host_have_no_operations():
+    keep = jax.checkpoint_policies.save_and_offload_only_these_names(
+        names_which_can_be_saved=[],
+        names_which_can_be_offloaded=["up"],
+        offload_src="device",
+        offload_dst="pinned_host",
+    )
+
+    def loss(w: Any, x: Any) -> Any:
+        layer = jax.checkpoint(
+            lambda w, x: jnp.tanh(checkpoint_name(x @ w, "up")) @ w.T, policy=keep
+        )
+        return layer(w, x).astype(jnp.float32).sum()
+
+    lowered = lower_function(jax.value_and_grad(loss), (array(64, 128), array(32, 64)), "cuda")
+    module = from_jax(lowered)
+    assert "annotate_device_placement" in str(module)
+    assert count_model_flops(module) == 5 * 2 * 32 * 64 * 128
 
 
 def test_a_manual_computation_counts_for_all_its_devices():

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.experimental import io_callback
-from jax.sharding import AbstractDevice, AbstractMesh, Mesh, get_abstract_mesh
+from jax.sharding import AbstractDevice, AbstractMesh, AxisType, Mesh, get_abstract_mesh
 from jax.sharding import PartitionSpec as P
 
 from hespas import estimate
@@ -23,6 +23,7 @@ from hespas.frontends.export.target_device import (
     find_target_device,
     make_absent_devices,
 )
+from hespas.frontends.function_lowering import lower_function
 from hespas.support.errors import HespasError
 from hespas.tools import hespas as hespas_tool
 from hespas.tools.commands import export
@@ -68,9 +69,27 @@ def test_a_program_sees_its_target(mesh):
 
 
 @pytest.mark.parametrize("platform", ["cuda", "tpu"])
+def test_a_function_without_a_mesh_sees_a_recent_device_or_that_of_its_context(platform):
+    """A kernel of Pallas asks JAX for it, and JAX of 2026 lowers none without an answer."""
+    seen = []
+
+    def scale(x):
+        seen.append(get_abstract_mesh().abstract_device)
+        return 2 * x
+
+    args = (jax.ShapeDtypeStruct((8,), jnp.float32),)
+    lower_function(scale, args, platform)
+    assert seen.pop() == find_target_device(platform)
+    own = AbstractDevice("mine", 2, "gpu")
+    with enter_target_device(own):
+        lower_function(lambda x: scale(x), args, platform)
+    assert seen.pop() == own
+
+
+@pytest.mark.parametrize("platform", ["cuda", "tpu"])
 def test_a_program_may_have_an_abstract_mesh_of_its_own(platform):
     """JAX compares it with the mesh of the context, which has a device."""
-    own = AbstractMesh((4,), ("data",))
+    own = AbstractMesh((4,), ("data",), axis_types=(AxisType.Auto,))  # JAX 0.12: else Explicit
 
     def add_all(x):
         local = functools.partial(jax.lax.psum, axis_name="data")

@@ -186,6 +186,22 @@ def test_missing_plugin_says_what_to_install(monkeypatch):
     assert str(caught.value).endswith(expected)
 
 
+@gpu
+def test_empty_tilings_do_not_keep_a_program_from_the_compiler():
+    """XLA of jax 0.12 writes them into programs that it has partitioned, and cannot read them."""
+    module = optimise(
+        """func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+             %0 = stablehlo.custom_call @__cublas$unknown(%x) {
+               operand_layouts = [dense<[1, 0]> : tensor<2xindex>],
+               result_layouts = [dense<[0, 1]> : tensor<2xindex>], result_tilings = [[]]
+             } : (tensor<4x8xf32>) -> tensor<4x8xf32>
+             return %0 : tensor<4x8xf32>
+           }""",
+        "target=H100_80GB",
+    )
+    assert "@__cublas$unknown" in str(module)
+
+
 def test_crash_of_the_worker_is_an_error(monkeypatch, tmp_path):
     (tmp_path / "crashing.py").write_text("import os; os.abort()")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
@@ -209,6 +225,9 @@ def test_crash_of_the_worker_is_an_error(monkeypatch, tmp_path):
          "stablehlo.async_start (cp-start)"),
         ("error: INVALID_ARGUMENT: Failed to serialize StableHLO to plugin version 1.16.3;\n", 1,
          "StableHLO 1.16.3, in which the compiler receives programs, cannot express this one"),
+        ("error: UNIMPLEMENTED: \n\nCan't lower one or more integer convolutions.\n\nCuDNN:\n",
+         1, "Can't lower one or more integer convolutions"),
+        ("error: INTERNAL: \n", 1, "error: INTERNAL: "),
         ("error: -:0:0: error: dialect 'a' is unknown. If this is intended, please x\n", 1,
          "dialect 'a' is unknown"),
     ],

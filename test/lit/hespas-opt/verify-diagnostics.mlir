@@ -21,6 +21,15 @@ func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
 
 // -----
 
+/// The note of MLIR that prints the op of an error is not expected.
+func.func @main(%x: tensor<8xf32>) -> tensor<5xf32> {
+  // expected-error @+1 {{op requires the same shape}}
+  %0 = stablehlo.add %x, %x : (tensor<8xf32>, tensor<8xf32>) -> tensor<5xf32>
+  return %0 : tensor<5xf32>
+}
+
+// -----
+
 func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
   // expected-note @+1 {{prior use here}}
   %0 = stablehlo.add %x, %x : tensor<8xf32>
