@@ -114,7 +114,7 @@ module @op_not {
 /// Names of kernels stay through XLA, on the kernels alone; attributes of other dialects that XLA drops are counted, other than JAX's own.
 
 // CHECK-LABEL: module @foreign
-// CHECK: use_global_device_ids}> : (tensor<4x8xf32>) -> tensor<8x8xf32>
+// CHECK: use_global_device_ids}>{{.*}} : (tensor<4x8xf32>) -> tensor<8x8xf32>
 // CHECK-NEXT: stablehlo.custom_call @kernel({{.*}}kernel_name = "attention"
 // CHECK-NEXT: stablehlo.constant dense<[0, 4]>
 module @foreign attributes {mhlo.num_partitions = 2 : i32} {
