@@ -12,7 +12,7 @@ import pytest
 from support.budgets import load_default_budget
 from support.paths import ROOT, find_workloads
 
-from hespas.dialects.mlir import ir, make_context
+from hespas.dialects.mlir import UNREGISTERED_VARIABLE, ir, make_context
 from hespas.passes.compile import compiler_process
 
 # The modules that take longest begin first, so that both workers end with modules of a few seconds.
@@ -132,3 +132,9 @@ def component() -> Callable[[str], str]:
         return str(folder / f"{name}.csv.xz")
 
     return find
+
+
+@pytest.fixture(autouse=True)
+def accept_no_unregistered_ops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that runs in this process accepts them for what comes after it, too."""
+    monkeypatch.setenv(UNREGISTERED_VARIABLE, "0")

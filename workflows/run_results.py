@@ -233,8 +233,11 @@ def read_annotated_module(result: str) -> ir.Module:
         check_link(Path(path))
     module = frontends.read_module(path, make_context())
     target = TargetAttr.read_from_op(module.operation)
+    may_estimate = True
     if target is not None and target.node:
-        _locate_node(target.node, result)
+        # The copy of a node's file is for readers; an annotate pass would read the file itself.
+        may_estimate = _locate_node(target.node, result) == target.node
     if target is not None and target.estimator is not None:
-        refresh_costs(module, PassRun(input_name=frontends.to_display_name(path), note=print_note))
+        run = PassRun(input_name=frontends.to_display_name(path), note=print_note)
+        refresh_costs(module, run, may_estimate=may_estimate)
     return module

@@ -66,14 +66,19 @@ def refresh_facts(module: ir.Module, run: PassRun) -> None:
         refresh_memory(module, run)
 
 
-def refresh_costs(module: ir.Module, run: PassRun) -> None:
+def refresh_costs(module: ir.Module, run: PassRun, *, may_estimate: bool = True) -> None:
     """Make ``hespas.cost`` describe the ops as they are, and note what has changed.
 
     Nothing is done if no other pass has run since the annotate pass.
 
+    Args:
+        module: An annotated module.
+        run: Where notes go.
+        may_estimate: Whether ops may be estimated again, which reads the file of the node.
+
     Raises:
         HespasError: An op has no cost, or that of another op, and ``hespas.target`` does not say
-            how to estimate it.
+            how to estimate it, or nothing may be estimated.
     """
     if run.is_current(Cost.NAME):
         return
@@ -84,6 +89,12 @@ def refresh_costs(module: ir.Module, run: PassRun) -> None:
     source = digest_cost_source(target)
     review = CostReview(module, run, estimator, source, contents)
     review.cost_entry_function()
+    if review.first_stale_op is not None and not may_estimate:
+        raise HespasError(
+            f"{Cost.NAME} is stale: the op {review.problem}",
+            op=review.first_stale_op,
+            remedy="run hespas run again",
+        )
     if review.first_stale_op is not None:
         step = find_annotate_pass(target, review.first_stale_op, review.problem)
         run.note(

@@ -61,7 +61,7 @@ def test_examples_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)  # a program may import a file that the page has shown
     monkeypatch.setenv("COLUMNS", "100")
-    for name in ("CI", "BUILD_NUMBER"):  # pytest shortens no line where one is set
+    for name in ("CI", "BUILD_NUMBER", "PYTEST_ADDOPTS"):  # they change what pytest prints
         monkeypatch.delenv(name, raising=False)
     # The entry point of the plug-in, for an installation that is older than it.
     monkeypatch.setenv("PYTEST_PLUGINS", "hespas.tools.pytest_plugin")

@@ -353,8 +353,7 @@ class CountKernelsPass(Pass):
         run.warn("there are 7 kernels")
 ''',
     )
-    place = '    "count-kernels": "hespas.passes.split.count_kernels:CountKernelsPass",'
-    tree.insert("passes/registry.py", place, before='    "emit-chakra":')
+    tree.replace("passes/registry.py", '"split-linear",', '"split-linear", "count-kernels",')
     page = f"{CURRENT}[docs/reference/passes.md]"
     assert tree.find_failures(page, CONVENTION) == {page, CONVENTION}
     tree.add("test/lit/count-kernels/count.mlir", "// RUN: hespas-opt %s --count-kernels\n")

@@ -16,7 +16,7 @@ from support.published_inputs import PROGRAM
 import hespas
 from hespas import configs, frontends
 from hespas.chakra.trace_folder import find_groups_file, find_trace_files
-from hespas.dialects.mlir import make_context
+from hespas.dialects.mlir import ir, make_context
 from hespas.passes import run_pipeline
 from hespas.simulators import simulation_inputs
 from hespas.simulators.collectives import msccl_xml
@@ -26,6 +26,7 @@ from hespas.support.errors import HespasError
 from hespas.support.folder_manifest import MANIFEST, FolderManifest
 from hespas.tools import hespas as hespas_tool
 from hespas.tools.console_scripts import run_tool_main
+from hespas.workflows.module_output import to_mlir_bytecode
 from hespas.workflows.network_settings import read_recorded_settings
 from hespas.workflows.run_results import RunResult
 from hespas.workflows.sweep import sweep_table
@@ -144,12 +145,26 @@ def test_a_recorded_node_is_in_the_folder_or_the_working_directory(place, monkey
     assert result.resolved_node is not None
     Path("other").mkdir()
     monkeypatch.chdir("other")
+    assert RunResult.load_folder("../out").resolved_node is not None, "there is a copy"
+    assert RunResult.load_folder("../out").annotated_module
+    change_module(place / "out" / "annotated.mlirbc")
+    with pytest.raises(HespasError, match="is stale"):
+        assert RunResult.load_folder("../out").annotated_module
+    (place / "out" / "node.json").unlink()
     for use in (lambda r: r.resolved_node, lambda r: r.annotated_module):
         with pytest.raises(HespasError, match=r"names .*, which is outside") as raised:
             use(RunResult.load_folder("../out"))
         assert f"run this in {place}" in raised.value.remedy
     monkeypatch.setenv(data_files.TRUSTED_VARIABLE, str(place))
     assert RunResult.load_folder("../out").annotated_module
+
+
+def change_module(path: Path) -> None:
+    """Change the digests of what was estimated."""
+    text = str(frontends.read_module(str(path), make_context()))
+    changed = text.replace('digest = "', 'digest = "0')
+    assert changed != text
+    path.write_bytes(to_mlir_bytecode(ir.Module.parse(changed, make_context())))
 
 
 @pytest.mark.parametrize("prefix", ["../own/dev", "{place}/own/dev", "link/dev"])
