@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FACTS", "Pass", "PassRun", "build_pass", "check_choice", "check_minimum", "ignore_note",
-    "option", "print_note",
+    "option", "print_note", "repeat_option",
 ]  # fmt: skip
 
 # The attributes that describe ops, so that a pass which changes ops can make them untrue.
@@ -177,6 +177,12 @@ class Pass:
                 quoted = f'"{text}"' if any(c in text for c in ' ,{}"') else text
                 parts.append(spelled if value is True else f"{spelled}={quoted}")
         return f"{self.name}{{{' '.join(parts)}}}" if parts else self.name
+
+
+def repeat_option(cls: type[Pass], name: str) -> Any:
+    """Declare an option of another pass again, with its default and help: a list hands it on."""
+    (declared,) = (f for f in dataclasses.fields(cls) if f.name == name)
+    return option(declared.default, declared.metadata["help"])
 
 
 def check_choice(owner: str, noun: str, value: str, known: Iterable[str]) -> None:

@@ -20,7 +20,11 @@ class ListedPass(Pass, Generic[View]):
     """A pass of a list. It reads the module by a view that the passes of the list share."""
 
     def apply(self, module: ir.Module, run: PassRun) -> None:
+        self.check_options(self.name)
         self.rewrite(module, self.collect_view(module), run)
+
+    def check_options(self, owner: str) -> None:
+        """Raise UsageError for a wrong option; ``owner`` is the pass that the user has named."""
 
     def collect_view(self, module: ir.Module) -> View:
         """Collect what the passes of the list read of a module."""

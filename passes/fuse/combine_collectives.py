@@ -37,8 +37,10 @@ class CombineCollectivesPass(BlockPass):
 
     limit: int = option((30 << 20) + 7, "maximum bytes of a combined collective")
 
+    def check_options(self, owner: str) -> None:
+        check_minimum(owner, "limit", self.limit, 0)
+
     def rewrite_block(self, block: ir.Block) -> None:
-        check_minimum(self.name, "limit", self.limit, 0)
         CollectiveCombiner(block, self.limit).combine_collectives()
 
 

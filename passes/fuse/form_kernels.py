@@ -38,8 +38,12 @@ class FormKernelsPass(BlockPass):
         else:
             super().apply(module, run)
 
+    def check_options(self, owner: str) -> None:
+        check_choice(owner, "model is", self.model, KERNEL_MODELS)
+        check_minimum(owner, "max-buffers", self.max_buffers, 2)
+        check_minimum(owner, "max-ops", self.max_ops, 1)
+
     def rewrite_block(self, block: ir.Block) -> None:
-        self.check_options()
         graph = FusionGraph(block, elementwise_only=self.model == "elementwise")
         groups = DiamondFinder(graph).find_diamonds()
         fusion = PriorityFusion(graph, KernelLimits(self.max_buffers, self.max_ops), groups)
@@ -47,12 +51,6 @@ class FormKernelsPass(BlockPass):
         if self.model == "xla":
             SiblingFusion(fusion).fuse_siblings()
         FusionBuilder(graph, fusion.kernels, fusion.collect_dependencies()).build_fusions()
-
-    def check_options(self) -> None:
-        """Raise UsageError for a wrong option."""
-        check_choice(self.name, "model is", self.model, KERNEL_MODELS)
-        check_minimum(self.name, "max-buffers", self.max_buffers, 2)
-        check_minimum(self.name, "max-ops", self.max_ops, 1)
 
 
 def _is_formed_kernel(op: ir.Operation) -> bool:

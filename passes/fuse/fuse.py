@@ -7,14 +7,14 @@ from typing import ClassVar
 
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import has_fusions
-from hespas.passes.base import PassRun, check_choice, check_minimum, option
+from hespas.passes.base import PassRun, check_choice, check_minimum, option, repeat_option
 from hespas.passes.fuse import KernelFusion
 from hespas.passes.fuse.combine_collectives import CombineCollectivesPass
 from hespas.passes.fuse.expand_ragged_products import EXPANSIONS, ExpandRaggedProductsPass
 from hespas.passes.fuse.expand_selections import ExpandSelectionsPass
 from hespas.passes.fuse.fold_transposes import FoldTransposesPass
 from hespas.passes.fuse.form_kernels import KERNEL_MODELS, FormKernelsPass
-from hespas.passes.fuse.fuse_converted_operands import CONVERSIONS, FuseConvertedOperandsPass
+from hespas.passes.fuse.fuse_converted_operands import FuseConvertedOperandsPass
 from hespas.passes.fuse.fuse_epilogues import FuseEpiloguesPass
 from hespas.passes.fuse.inline_all_calls import InlineAllCallsPass
 from hespas.passes.fuse.merge_products import MergeProductsPass
@@ -37,16 +37,13 @@ class FusePass(PassList):
     prepares: ClassVar[bool] = True
 
     model: str = option("xla", f"model of the compiler's fusion: {', '.join(MODELS)}")
-    max_buffers: int = option(96, "maximum number of operands and results of a kernel")
+    max_buffers: int = repeat_option(FormKernelsPass, "max_buffers")
     combine: int = option(
-        (30 << 20) + 7, "maximum bytes of a combined collective; 0: do not combine collectives"
+        CombineCollectivesPass.limit,
+        "maximum bytes of a combined collective; 0: do not combine collectives",
     )
-    max_ops: int = option(10000, "maximum number of ops in a kernel")
-    conversions: str = option(
-        "all",
-        "types that products convert to wider ones while they read them: "
-        + "; ".join(f"{name}: {text}" for name, text in CONVERSIONS.items()),
-    )
+    max_ops: int = repeat_option(FormKernelsPass, "max_ops")
+    conversions: str = repeat_option(FuseConvertedOperandsPass, "conversions")
     ragged: str = option(
         "dense",
         "what the rows of a ragged_dot are multiplied by: "
@@ -101,8 +98,8 @@ class FusePass(PassList):
 
     def _check_options(self) -> None:
         check_choice(self.name, "model is", self.model, MODELS)
-        check_choice(self.name, "conversions are", self.conversions, CONVERSIONS)
+        FuseConvertedOperandsPass(self.conversions).check_options(self.name)
         check_choice(self.name, "ragged products are", self.ragged, EXPANSIONS)
-        check_minimum(self.name, "max-buffers", self.max_buffers, 2)
-        check_minimum(self.name, "max-ops", self.max_ops, 1)
+        kernels = FormKernelsPass(max_buffers=self.max_buffers, max_ops=self.max_ops)
+        kernels.check_options(self.name)
         check_minimum(self.name, "combine", self.combine, 0)

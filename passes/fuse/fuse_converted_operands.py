@@ -48,8 +48,10 @@ class FuseConvertedOperandsPass(BlockPass):
         + "; ".join(f"{name}: {text}" for name, text in CONVERSIONS.items()),
     )
 
+    def check_options(self, owner: str) -> None:
+        check_choice(owner, "conversions are", self.conversions, CONVERSIONS)
+
     def rewrite_block(self, block: ir.Block) -> None:
-        check_choice(self.name, "conversions are", self.conversions, CONVERSIONS)
         for op in find_named_ops(block, (DOT,)):
             if to_buffer_size(op.results[0].type).key not in TYPES:
                 continue

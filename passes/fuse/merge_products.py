@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from hespas.dialects.mlir import get_defining_op, ir
 from hespas.estimators.rules.base import to_buffer_size
-from hespas.passes.base import check_choice, option
+from hespas.passes.base import repeat_option
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.dependency_order import END, Rank, rank_before
 from hespas.passes.fuse.dots import (
@@ -24,7 +24,7 @@ from hespas.passes.fuse.dots import (
     DotGeneral,
     make_dimension_numbers,
 )
-from hespas.passes.fuse.fuse_converted_operands import CONVERSIONS, is_widened
+from hespas.passes.fuse.fuse_converted_operands import FuseConvertedOperandsPass, is_widened
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
     find_named_ops,
@@ -43,14 +43,12 @@ class MergeProductsPass(BlockPass):
 
     name: ClassVar[str] = "merge-products"
 
-    conversions: str = option(
-        "all",
-        "types that products convert to wider ones while they read them: "
-        + "; ".join(f"{name}: {text}" for name, text in CONVERSIONS.items()),
-    )
+    conversions: str = repeat_option(FuseConvertedOperandsPass, "conversions")
+
+    def check_options(self, owner: str) -> None:
+        FuseConvertedOperandsPass(self.conversions).check_options(owner)
 
     def rewrite_block(self, block: ir.Block) -> None:
-        check_choice(self.name, "conversions are", self.conversions, CONVERSIONS)
         for shared in (0, 1):
             classes: dict[object, list[DotGeneral]] = {}
             for dot in map(DotGeneral.from_op, find_named_ops(block, (DOT,))):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hespas.configs import list_preset_names
-from hespas.configs.framework_flags import FRAMEWORK_FLAGS, find_framework_flags
+from hespas.configs.framework_flags import CUBLAS_ONLY, FRAMEWORK_FLAGS, find_framework_flags
 from hespas.dialects.attr_codec import read_program_facts, write_program_facts
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import find_entry_function
@@ -220,7 +220,7 @@ class XlaOptimizePass(Pass):
             hespas_flags.append("--xla_gpu_autotune_level=0")
             disabled.append(xla.AUTOTUNER)
         if not self.triton_gemm:
-            hespas_flags.append("--xla_gpu_enable_triton_gemm=false")
+            hespas_flags.append(CUBLAS_ONLY)
         disabled += xla.INEXPRESSIBLE
         if self.async_collectives == "remove":
             hespas_flags.append("--xla_gpu_disable_async_collectives=ALLCOLLECTIVES")
@@ -251,7 +251,7 @@ class XlaOptimizePass(Pass):
         if disabled := [name.strip() for name in self.disable.split(",") if name.strip()]:
             flags.append(f"{xla.DISABLE}={','.join(disabled)}")
         if not self.triton_gemm:
-            flags.append("--xla_gpu_enable_triton_gemm=false")
+            flags.append(CUBLAS_ONLY)
         if not flags:
             return {}
         names = (f"{name} {value}" for name, value in

@@ -67,6 +67,7 @@ class AnnotateCollectivesPass(PrepareStep):
     )
 
     def apply(self, module: ir.Module, run: PassRun) -> None:
+        self.check_options(self.name)
         view = self.collect_view(module)
         is_known = view.was_prepared or self.local_shapes
         if not is_known and has_global_shapes(module, view.census):
@@ -78,7 +79,6 @@ class AnnotateCollectivesPass(PrepareStep):
         self.rewrite(module, view, run)
 
     def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
-        self.check_options(self.name)
         _check_async_pairs(view.census)
         grid = self._write_comm_attrs(module, view, run)
         if self.replicas > 1 and grid.devices == 1:
@@ -93,7 +93,6 @@ class AnnotateCollectivesPass(PrepareStep):
         return False
 
     def check_options(self, owner: str) -> None:
-        """Raise UsageError for a negative number."""
         for name, count in (("devices", self.devices), ("replicas", self.replicas)):
             if count < 0:
                 raise UsageError(f"{owner}: option '{name}' is {count}, less than 0")

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from hespas.dialects.attrs import BRANCH, TRIPS, CommAttr, TargetAttr
 from hespas.dialects.mlir import ir
-from hespas.passes.base import PassRun, option
+from hespas.passes.base import PassRun, option, repeat_option
 from hespas.passes.pass_list import ListEntry, PassList, run_entries
 from hespas.passes.prepare.annotate_collectives import AnnotateCollectivesPass
 from hespas.passes.prepare.check_input import CheckInputPass
@@ -22,7 +22,7 @@ from hespas.passes.prepare.replace_cross_replica_sums import ReplaceCrossReplica
 from hespas.passes.prepare.replace_host_placements import ReplaceHostPlacementsPass
 from hespas.passes.prepare.replace_host_transfers import ReplaceHostTransfersPass
 from hespas.passes.prepare.set_dimension_sizes import SetDimensionSizesPass
-from hespas.passes.prepare.write_trip_counts import WriteTripCountsPass, check_trip_count
+from hespas.passes.prepare.write_trip_counts import WriteTripCountsPass
 
 FACTS_OF_PREPARE = (CommAttr.NAME, TRIPS, BRANCH)
 
@@ -38,28 +38,19 @@ class PreparePass(PassList):
     name: ClassVar[str] = "prepare"
     keeps: ClassVar[frozenset[str]] = frozenset(FACTS_OF_PREPARE)
 
-    dims: str = option(
-        "",
-        "sizes of symbolic dimensions, such as b=8,s=1024 or arg0=8x1024x64; "
-        "default: the bound in the type, or 128",
-    )
-    trip_count: str = option(
-        "", "trip count of loops that depend on data, or 'error'; default: 1 with a warning"
-    )
+    dims: str = repeat_option(SetDimensionSizesPass, "dims")
+    trip_count: str = repeat_option(WriteTripCountsPass, "trip_count")
     partition: bool = option(
         True, "partition global shapes by their shardings; false: treat them as local"
     )
-    devices: int = option(0, "required number of devices; 0: as in the module")
-    replicas: int = option(
-        0,
-        "number of devices that each run a program of one device, without communication; "
-        "0: as in the module",
-    )
+    devices: int = repeat_option(AnnotateCollectivesPass, "devices")
+    replicas: int = repeat_option(AnnotateCollectivesPass, "replicas")
 
     def apply(self, module: ir.Module, run: PassRun) -> None:
-        check_trip_count(self.name, self.trip_count)
-        AnnotateCollectivesPass(self.devices, self.replicas).check_options(self.name)
-        run_entries(self.list_entries(), module, run)
+        entries = self.list_entries()
+        for step, _ in entries:
+            step.check_options(self.name)
+        run_entries(entries, module, run)
         run.mark_current(*FACTS_OF_PREPARE)
 
     def list_entries(self, *, inlines_single_calls: bool = True) -> list[ListEntry]:

@@ -51,8 +51,13 @@ class WriteTripCountsPass(PrepareStep):
         "", "trip count of loops that depend on data, or 'error'; default: 1 with a warning"
     )
 
+    def check_options(self, owner: str) -> None:
+        text = self.trip_count
+        if text not in ("", "error") and not text.isdecimal():
+            message = f"takes a whole number or 'error', not '{text}'"
+            raise UsageError(f"{owner}: option 'trip-count' {message}")
+
     def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
-        check_trip_count(self.name, self.trip_count)
         callers: dict[str, list[ir.Operation]] = {}
         for contents in view.census.functions.values():
             for callee, op in contents.callees:
@@ -72,13 +77,6 @@ class WriteTripCountsPass(PrepareStep):
         if changed:
             run.note(f"{TRIPS} is brought up to date: {format_some_places(changed)}")
         return False
-
-
-def check_trip_count(owner: str, text: str) -> None:
-    """Raise UsageError if the option ``trip-count`` of a pass is neither a number nor 'error'."""
-    if text not in ("", "error") and not text.isdecimal():
-        message = f"takes a whole number or 'error', not '{text}'"
-        raise UsageError(f"{owner}: option 'trip-count' {message}")
 
 
 @dataclass(frozen=True, slots=True)
