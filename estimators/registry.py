@@ -156,7 +156,12 @@ def has_setting(name: str, setting_name: str) -> bool:
     return any(setting.name == setting_name for setting in settings)
 
 
-@functools.cache
 def collect_import_paths() -> dict[str, str]:
     """Map the name of each estimator to ``module:Class``. Raises UsageError for a clash."""
-    return ESTIMATORS | collect_entry_points("hespas.estimators", "estimator", ESTIMATORS)
+    return ESTIMATORS | find_plugins()
+
+
+@functools.cache
+def find_plugins() -> dict[str, str]:
+    """Map each estimator of a package to ``module:Class``. Raises UsageError for a clash."""
+    return collect_entry_points("hespas.estimators", "estimator", ESTIMATORS)

@@ -16,4 +16,4 @@ def random_estimator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
     with pytest.MonkeyPatch.context() as monkeypatch:
         install_random_estimator(tmp_path_factory.mktemp("package"), monkeypatch)
         yield
-    registry.collect_import_paths.cache_clear()
+    registry.find_plugins.cache_clear()

@@ -104,4 +104,4 @@ def install_random_estimator(folder: Path, monkeypatch: Any) -> None:
     paths = (str(folder), str(tests), *filter(None, [os.environ.get("PYTHONPATH")]))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
     monkeypatch.syspath_prepend(folder)
-    registry.collect_import_paths.cache_clear()
+    registry.find_plugins.cache_clear()

@@ -90,10 +90,10 @@ def package(tmp_path, monkeypatch):
         return [EntryPoint(name, value, group) for name, value in points.items()]
 
     monkeypatch.setattr("importlib.metadata.entry_points", entry_points)
-    for cached in (estimators.collect_import_paths, registry.find_plugins):
+    for cached in (estimators.find_plugins, registry.find_plugins):
         cached.cache_clear()
     yield
-    for cached in (estimators.collect_import_paths, registry.find_plugins):
+    for cached in (estimators.find_plugins, registry.find_plugins):
         cached.cache_clear()
     sys.modules.pop("installed_package", None)
 

@@ -376,14 +376,14 @@ def test_equal_entry_points_are_one(monkeypatch):
         for values, fails in (("a:A a:A", False), ("a:A b:B", True)):
             points = [EntryPoint("mine", value, group) for value in values.split()]
             monkeypatch.setattr("importlib.metadata.entry_points", lambda group, p=points: p)
-            estimators.collect_import_paths.cache_clear()
+            estimators.find_plugins.cache_clear()
             registry.find_plugins.cache_clear()
             if fails:
                 with pytest.raises(UsageError, match=r"two packages define the .* 'mine'"):
                     names()
             else:
                 assert names().count("mine") == 1
-    estimators.collect_import_paths.cache_clear()
+    estimators.find_plugins.cache_clear()
     registry.find_plugins.cache_clear()
 
 

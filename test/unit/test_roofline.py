@@ -192,13 +192,13 @@ def test_plugins_and_clashes(monkeypatch):
 
     entry_points = [Point("mine", "hespas.estimators.roofline:RooflineEstimator")]
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: entry_points)
-    registry.collect_import_paths.cache_clear()
+    registry.find_plugins.cache_clear()
     try:
         assert registry.list_estimator_names() == sorted([*registry.ESTIMATORS, "mine"])
         assert registry.load_estimator_class("mine") is RooflineEstimator
         entry_points.append(Point("roofline", "other:Roofline"))
-        registry.collect_import_paths.cache_clear()
+        registry.find_plugins.cache_clear()
         with pytest.raises(UsageError, match="a package defines the estimator 'roofline'"):
             registry.list_estimator_names()
     finally:
-        registry.collect_import_paths.cache_clear()
+        registry.find_plugins.cache_clear()
