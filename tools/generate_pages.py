@@ -24,7 +24,7 @@ GENERATORS = {  # file to "module:function", which returns its text
     "docs/reference/op-costs.md": "hespas.estimators.rules.op_costs_page:render_op_costs_page",
     "docs/reference/passes.md": "hespas.passes.passes_reference:render_markdown",
     "docs/reference/presets.md": "hespas.configs.preset_reference:render_preset_reference",
-    "docs/reference/recipes.md": "hespas.frontends.recipes.recipes_page:render_recipes_page",
+    "docs/reference/recipes.md": "hespas.recipes.recipes_page:render_recipes_page",
     "docs/reference/run-config.md": "hespas.tools.run_reference:render_markdown",
     "docs/reference/training-runs.md": (
         "hespas.workflows.validation.accuracy_page:render_accuracy_page"
