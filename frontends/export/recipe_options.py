@@ -118,14 +118,16 @@ def collect_options(build: Callable[..., Any]) -> list[RecipeOption]:
 
 
 def _parse_parameter(parameter: inspect.Parameter, hint: Any) -> RecipeOption:
-    text, axes, suggest = "", (), suggest_nearest
+    text, axes = "", ()
+    suggest: Callable[[str, list[str]], str] = suggest_nearest
     if get_origin(hint) is Annotated:
         hint, *notes = get_args(hint)
         text = next((note for note in notes if isinstance(note, str)), "")
-        suggest = next(filter(callable, notes), suggest_nearest)
         for note in notes:
             if isinstance(note, MeshAxes):
                 text, axes = note.describe_axes(), note.names
+            elif callable(note):
+                suggest = note
     if hint is None or hint is Any:
         default = parameter.default
         hint = str if default is None or default is REQUIRED else type(default)

@@ -1,4 +1,4 @@
-"""Generates ``docs/reference/recipes.md``: ``python -m hespas.recipes.recipes_page``."""
+"""The text of ``docs/reference/recipes.md``."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from hespas.recipes.published_models import MODELS
 
 HEAD = """# Recipes
 
-This page is generated from `recipes` by
-`python -m hespas.recipes.recipes_page`.
+This page is generated from the modules in `recipes` by `make generate`.
 
 [`hespas export`](../how-to/export.md) exports a recipe as StableHLO; `--mesh` sets the mesh of
 devices, and `--set` an option. Recipes are plain JAX on shapes alone, so that programs of any size
@@ -116,7 +115,7 @@ are partitioned by XLA for `cpu` (2026-11-21, jax 0.10.2).
 """
 
 
-def render_recipes_page() -> str:
+def render_page() -> str:
     """Return the text of the page."""
     parts = [HEAD]
     parts += map(_render_recipe, RECIPES)
@@ -165,7 +164,3 @@ def _render_differences(m: DecoderModel) -> str:
         and field.name != "rope_theta"
     ]
     return ", ".join(parts) or "-"
-
-
-if __name__ == "__main__":
-    print(render_recipes_page(), end="")

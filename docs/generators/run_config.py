@@ -1,4 +1,4 @@
-"""Generate docs/reference/run-config.md: ``python -m hespas.tools.run_reference``."""
+"""The text of ``docs/reference/run-config.md``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hespas.workflows.run_config import EXCLUDED, OUTPUTS, RunConfig, get_flag, 
 
 HEAD = """# Options of a run
 
-This page is generated from `RunConfig` by `python -m hespas.tools.run_reference`.
+This page is generated from `RunConfig` by `make generate`.
 
 Each option is a flag of `hespas run`, a key of its [configuration file](../how-to/run.md), a
 keyword argument of `hespas.run` and `hespas.estimate`, and, with the exceptions below, a key of a
@@ -30,7 +30,7 @@ Python are keyword arguments of `hespas.plan` and `hespas.pipeline`.
 """
 
 
-def render_markdown() -> str:
+def render_page() -> str:
     """Render the whole page."""
     parts = [HEAD, *_format_rows(), f"\nNot in a sweep: {_list_names(OUTPUTS)}.\n", SHARED]
     return "".join([*parts, *_format_commands()])
@@ -58,7 +58,3 @@ def _format_default(option: FieldInfo) -> str:
     if option.default is None or option.default_factory is not None:
         return ""
     return f"`{str(option.default).lower()}`"
-
-
-if __name__ == "__main__":
-    print(render_markdown(), end="")

@@ -1,6 +1,6 @@
 """The page of published training runs: how far predictions are from measured step times.
 
-``python -m hespas.workflows.validation.accuracy_page RESULT.csv`` reads what ``hespas validate
+``python -m docs.generators.training_runs RESULT.csv`` reads what ``hespas validate
 --csv`` has written, keeps the columns below in ``docs/data/training-runs.csv``, and draws the plot.
 ``make generate`` then writes the page, and a test compares its summary with the README.
 """
@@ -62,7 +62,7 @@ rematerialisation, compiles it with XLA, estimates and simulates it:
 
 ```sh norun
 hespas validate docs/data/training-cases.csv --csv result.csv
-python -m hespas.workflows.validation.accuracy_page result.csv && make generate
+python -m docs.generators.training_runs result.csv && make generate
 ```
 
 {predicted} of {rows} rows were predicted on {date}, and the reasons of the others are at the end.
@@ -329,7 +329,7 @@ def _build_reason_table(rows: Sequence[RunRow]) -> TextTable:
     return TextTable("", lines, ("reason", "rows"), left=1)
 
 
-def render_accuracy_page() -> str:
+def render_page() -> str:
     """Render the page from ``docs/data/training-runs.csv``."""
     rows = read_runs()
     predicted = _select_predicted(rows)

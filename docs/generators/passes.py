@@ -1,4 +1,4 @@
-"""Generate ``docs/reference/passes.md``: ``python -m hespas.passes.passes_reference``."""
+"""The text of ``docs/reference/passes.md``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hespas.passes.pass_list import PassList
 
 HEAD = """# Passes
 
-This page is generated from the classes of the passes by `python -m hespas.passes.passes_reference`.
+This page is generated from the classes of the passes by `make generate`.
 
 Each pass is a flag of `hespas-opt` (`--split-linear=block-limit=64`) and a step of a textual
 pipeline. A pipeline can contain passes of MLIR, StableHLO, MHLO and Shardy too:
@@ -30,7 +30,7 @@ have.
 TYPES = {bool: "true or false", int: "whole number", float: "number", str: "text"}
 
 
-def render_markdown() -> str:
+def render_page() -> str:
     """Render the page of the passes of hespas itself."""
     classes = [registry.load_pass_class(name) for name in registry.list_builtin_pass_names()]
     rows = [
@@ -72,7 +72,3 @@ def _render_option_row(spelled: str, hint: object, field: dataclasses.Field[obje
 
 def _escape_cell(text: str) -> str:
     return " ".join(text.replace("``", "`").split()).replace("|", r"\|").replace("<", "&lt;")
-
-
-if __name__ == "__main__":
-    print(render_markdown(), end="")

@@ -1,4 +1,4 @@
-"""Generate docs/reference/figures.md: ``python -m hespas.tools.figures_reference``."""
+"""The text of ``docs/reference/figures.md``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from hespas.workflows.figures import FIGURES, RULES, Figure
 
 HEAD = """# Figures of a step
 
-This page is generated from `FIGURES` by `python -m hespas.tools.figures_reference`.
+This page is generated from `FIGURES` by `make generate`.
 
 Each figure is declared once (`workflows/figures.py`): its name in [run.json](run-json.md) and in
 [tables of sweeps](sweep.md), its name in rows of [plans](../how-to/plan.md) and
@@ -19,7 +19,7 @@ unknown.
 """
 
 
-def render_markdown() -> str:
+def render_page() -> str:
     """Render the whole page."""
     rules = "".join(f"\n- `{rule}`: {text}" for rule, text in RULES.items())
     return "".join([HEAD, *map(_format_row, FIGURES), "\nHow figures add up:\n", rules, "\n"])
@@ -31,7 +31,3 @@ def _format_row(figure: Figure) -> str:
     name = f"`{path}`.`{key}`" if path else f"`{key}`"
     cells = (name, names, figure.title, figure.unit, figure.rule, figure.help)
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n"
-
-
-if __name__ == "__main__":
-    print(render_markdown(), end="")

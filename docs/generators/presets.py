@@ -1,4 +1,4 @@
-"""Generates ``docs/reference/presets.md``: ``python -m hespas.configs.preset_reference``."""
+"""The text of ``docs/reference/presets.md``."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from hespas.configs.silicon import read_processes
 
 HEAD = f"""# Node and system presets
 
-This page is generated from `configs/nodes` and `configs/systems` by
-`python -m hespas.configs.preset_reference`.
+This page is generated from `configs/nodes` and `configs/systems` by `make generate`.
 
 Rates are dense peaks in 1e12 operations per second, bandwidth in 1e9 bytes per second, memory in
 1e9 bytes, prices in US dollars for an hour of one device. The default node is
@@ -64,7 +63,7 @@ per second and one direction: 450 GB/s of NVLink 4 become 419.095.
 """
 
 
-def render_preset_reference() -> str:
+def render_page() -> str:
     """Return the text of ``docs/reference/presets.md``."""
     nodes = [configs.load_node(name) for name in configs.list_node_presets()]
     parts = [HEAD, "\n## Nodes\n\n", _render_memory_table(nodes)]
@@ -193,7 +192,3 @@ def _render_system_table() -> str:
             f"| {s.local_mem_bw_gb_s:g} |\n"
         )
     return "".join(rows)
-
-
-if __name__ == "__main__":
-    print(render_preset_reference(), end="")

@@ -1,4 +1,4 @@
-"""Generates ``docs/reference/cli.md``, the page of the command line."""
+"""The text of ``docs/reference/cli.md``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hespas.tools.commands.study import STUDIES, build_study_parser
 
 HEAD = """# Command line
 
-This page is generated from the parsers of the commands by `python -m hespas.tools.cli_reference`.
+This page is generated from the parsers of the commands by `make generate`.
 
 A wrong command line ends with exit code 2 and one line on stderr, any other failure with 1. Options
 are written in full: there are no abbreviations.
@@ -39,7 +39,7 @@ def _build_tool_parser(module: str) -> argparse.ArgumentParser:
     return importlib.import_module(f"hespas.tools.{module}").build_parser()
 
 
-def render_markdown() -> str:
+def render_page() -> str:
     """Render the whole page."""
     lines = [HEAD]
     for title, commands in hespas.COMMAND_GROUPS.items():
@@ -121,7 +121,3 @@ def _escape_table_cell(text: str) -> str:
 
 def _format_table_code(text: str) -> str:
     return f"`{text}`".replace("|", r"\|")
-
-
-if __name__ == "__main__":
-    print(render_markdown(), end="")

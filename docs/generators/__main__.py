@@ -1,4 +1,4 @@
-"""Writes every generated file of the repository: ``python -m hespas.tools.generate_pages``.
+"""Writes every generated file of the repository: ``python -m docs.generators``.
 
 ``make generate`` runs it. With ``--check``, as in ``make lint``, it names the files that are not
 current.
@@ -16,20 +16,18 @@ from hespas.tools.schemas import SCHEMA_FOLDER, format_schema_files
 
 ROOT = SCHEMA_FOLDER.parents[1]
 
-GENERATORS = {  # file to "module:function", which returns its text
-    "dialects/hespas.irdl": "hespas.dialects.irdl_text:render_irdl",
-    "docs/reference/cli.md": "hespas.tools.cli_reference:render_markdown",
-    "docs/reference/dialect.md": "hespas.dialects.dialect_reference:render_dialect_reference",
-    "docs/reference/figures.md": "hespas.tools.figures_reference:render_markdown",
-    "docs/reference/op-costs.md": "hespas.estimators.rules.op_costs_page:render_op_costs_page",
-    "docs/reference/passes.md": "hespas.passes.passes_reference:render_markdown",
-    "docs/reference/presets.md": "hespas.configs.preset_reference:render_preset_reference",
-    "docs/reference/recipes.md": "hespas.recipes.recipes_page:render_recipes_page",
-    "docs/reference/run-config.md": "hespas.tools.run_reference:render_markdown",
-    "docs/reference/training-runs.md": (
-        "hespas.workflows.validation.accuracy_page:render_accuracy_page"
-    ),
-    "docs/reference/whole-programs.md": "benchmarks.reference:render_markdown",
+GENERATORS = {  # file to the module whose ``render_page`` returns its text
+    "dialects/hespas.irdl": "docs.generators.irdl",
+    "docs/reference/cli.md": "docs.generators.cli",
+    "docs/reference/dialect.md": "docs.generators.dialect",
+    "docs/reference/figures.md": "docs.generators.figures",
+    "docs/reference/op-costs.md": "docs.generators.op_costs",
+    "docs/reference/passes.md": "docs.generators.passes",
+    "docs/reference/presets.md": "docs.generators.presets",
+    "docs/reference/recipes.md": "docs.generators.recipes",
+    "docs/reference/run-config.md": "docs.generators.run_config",
+    "docs/reference/training-runs.md": "docs.generators.training_runs",
+    "docs/reference/whole-programs.md": "benchmarks.reference",
 }
 
 
@@ -58,8 +56,7 @@ FILE_SETS: tuple[tuple[tuple[str, ...], Callable[[], dict[str, str]]], ...] = (
 
 def render_page(path: str) -> str:
     """Return the current text of a file in ``GENERATORS``."""
-    module, _, function = GENERATORS[path].partition(":")
-    return getattr(importlib.import_module(module), function)()
+    return importlib.import_module(GENERATORS[path]).render_page()
 
 
 def find_stale_sets() -> Iterator[tuple[str, str | None]]:
