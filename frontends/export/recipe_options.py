@@ -126,7 +126,7 @@ def _parse_parameter(parameter: inspect.Parameter, hint: Any) -> RecipeOption:
         for note in notes:
             if isinstance(note, MeshAxes):
                 text, axes = note.describe_axes(), note.names
-            elif callable(note):
+            elif isinstance(note, types.FunctionType):
                 suggest = note
     if hint is None or hint is Any:
         default = parameter.default
