@@ -1,6 +1,6 @@
 """Predict sources of measurements without them: the comparisons of ``configs/source_errors.json``.
 
-``python -m hespas.workflows.calibration.source_comparisons FOLDER`` prints that file. FOLDER holds
+``python -m benchmarks.calibration.source_comparisons FOLDER`` prints that file. FOLDER holds
 the public tables of kernels that the shipped constants were fitted to (docs/how-to/calibrate.md).
 Each comparison takes one source (a table, an engine, a board) and estimates its kernels with
 constants from which it is missing. Steps of whole programs are not read.
@@ -361,7 +361,7 @@ def compare_second_sources() -> Iterator[dict[str, Any]]:
 def main(argv: Sequence[str]) -> None:
     """Print ``source_errors.json`` from the tables in a folder."""
     (folder,) = map(Path, argv)
-    from hespas.workflows.calibration import network_comparisons
+    from benchmarks.calibration import network_comparisons
 
     generators = (
         compare_products_and_attention(folder), compare_streams(folder),

@@ -1,6 +1,6 @@
 """Refit the constants of the shipped nodes to their public tables, and rewrite their files.
 
-``python -m hespas.workflows.calibration.shipped_nodes FOLDER [NODE ...]`` reads the tables in
+``python -m benchmarks.calibration.shipped_nodes FOLDER [NODE ...]`` reads the tables in
 FOLDER (docs/how-to/calibrate.md). What a fit does not contain, such as the source, a power limit or
 the factor of backward attention, stays as it is. Tables that are not in FOLDER are left out, with a
 note: their classes keep their constants, and their corrections are only made monotone.

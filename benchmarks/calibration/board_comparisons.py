@@ -1,6 +1,6 @@
 """Compare the boards of one chip: the standard deviations of ``configs/clock_spread.json``.
 
-``python -m hespas.workflows.calibration.board_comparisons`` prints that file. It is computed from
+``python -m benchmarks.calibration.board_comparisons`` prints that file. It is computed from
 ``docs/data/device-spread.csv``, the times of one kernel on each board of a cluster. Steps of whole
 programs are not read.
 """

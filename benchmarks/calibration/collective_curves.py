@@ -1,6 +1,6 @@
 """Rebuild the curves of reductions between the devices of a host from the tables of NCCL.
 
-``python -m hespas.workflows.calibration.collective_curves FOLDER`` rewrites the all-reduces and
+``python -m benchmarks.calibration.collective_curves FOLDER`` rewrites the all-reduces and
 reduce-scatters of ``configs/collectives``. The tables measure 8-bit integers and 16-bit floats. A
 time is the mean of both (of the logarithms) at sizes where latency prevails. Of larger messages
 only floats count, which programs reduce: switches of H100 add them, and not integers, so that 512

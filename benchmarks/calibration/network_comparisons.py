@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.calibration.source_comparisons import build_comparison
 from hespas import configs
 from hespas.chakra.trace_steps import CollectiveContent, ProgramTrace, TraceStep
 from hespas.configs.source_errors import ErrorCause
@@ -24,7 +25,6 @@ from hespas.simulators.embedded.nccl_collectives import NcclCollectives
 from hespas.simulators.embedded.nccl_tuning import load_nccl_tuning
 from hespas.simulators.in_memory_programs import InMemoryPrograms
 from hespas.simulators.simulation_options import SimulationOptions
-from hespas.workflows.calibration.source_comparisons import build_comparison
 
 DATA = Path(configs.__file__).resolve().parents[1] / "docs" / "data"
 LEAST_BYTES = 1 << 20  # whole buffers of training steps; smaller ones cost latency only

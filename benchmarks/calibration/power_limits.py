@@ -1,6 +1,6 @@
 """Infer the power limit of a board from the times of its matrix products.
 
-``python -m hespas.workflows.calibration.power_limits`` prints the limit of each machine in
+``python -m benchmarks.calibration.power_limits`` prints the limit of each machine in
 ``docs/data/second-sources.csv`` whose products ran slower than those of the same board at its own
 limit. The products of such a machine are all that is read: no step of a whole program.
 """
@@ -13,13 +13,13 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from benchmarks.calibration.source_comparisons import SECOND_SOURCES
 from hespas import configs
 from hespas.configs.node_spec import NodeSpec
 from hespas.estimators.calibrated.device_constants import SUSTAINED, DeviceConstants
 from hespas.support.errors import HespasError
 from hespas.workflows.calibration.fit_scores import estimate_measured_kernel
 from hespas.workflows.calibration.measurement_tables import KernelMeasurement, read_measurements
-from hespas.workflows.calibration.source_comparisons import SECOND_SOURCES
 
 LEAST_S = 1e-4
 """Seconds from which a product of a short benchmark runs long enough to be slowed by the limit."""
