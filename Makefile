@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 # Hundreds of tests start a process, which takes a quarter less with compiled modules.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test newest versions quick nightly record record-write lint types lit unit extras docs wheel bench format generate clean
+.PHONY: help demo test long newest versions quick nightly record record-write lint types lit unit extras docs wheel bench format generate clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -34,9 +34,8 @@ $(VENV)/.scalesim: pyproject.toml
 demo: $(VENV)/.run ## predict the step time of a real sharded training step
 	$(BIN)/hespas run docs/examples/llama3-100m.json
 
-test: $(VENV)/.dev $(VENV)/.scalesim ## everything CI runs
+test: $(VENV)/.dev $(VENV)/.scalesim ## types, wheel, lint, lit and pytest: the first stage of CI
 	$(MAKE) --jobs=2 --output-sync=target types wheel lint lit
-	$(MAKE) newest
 	$(MAKE) unit
 
 newest: $(VENV)/.dev ## lit and what XLA compiles, on the newest installed Python, with its JAX
@@ -46,7 +45,7 @@ VERSIONS ?= 3.11 3.12 3.13
 versions: ## lit and pytest on each of VERSIONS of Python, with its JAX; fails if one is not installed
 	for version in $(VERSIONS); do .ci/find-python $$version > /dev/null || exit 1; done
 	for version in $(VERSIONS); do \
-	  $(MAKE) lit unit PYTHON=$$(.ci/find-python $$version) VENV=build/venv-$$version || exit 1; \
+	  $(MAKE) lit unit long PYTHON=$$(.ci/find-python $$version) VENV=build/venv-$$version || exit 1; \
 	done
 
 quick: lint lit $(VENV)/.scalesim ## for the edit loop: lint, lit, and the fast part of pytest
@@ -66,8 +65,11 @@ types: $(VENV)/.dev ## static types
 lit: $(VENV)/.dev ## FileCheck tests of the passes
 	$(BIN)/lit -q test/lit
 
-unit: $(VENV)/.dev $(VENV)/.scalesim ## pytest
-	$(PYTEST)
+unit: $(VENV)/.dev $(VENV)/.scalesim ## pytest of what does not take long
+	$(PYTEST) -m 'not long'
+
+long: $(VENV)/.dev $(VENV)/.scalesim ## pytest of what takes long: with `newest`, the second stage of CI
+	$(PYTEST) -m long
 
 # Every figure of the examples, the documentation and the training runs is in test/record.json.
 RECORDED := test/laws/test_record.py test/unit/test_docs.py

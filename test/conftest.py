@@ -39,6 +39,16 @@ SPREAD_BY_TEST = {
     "test_xla_optimize",
 }  # fmt: skip
 SPREAD_BY_FUNCTION = {"test_recipes_run"}
+# The second stage of CI, which takes as long as all others: what the documentation shows and
+# advises, and programs that are executed, or that XLA compiles for a GPU.
+LONG = {
+    "test_bert", "test_default_form", "test_docs", "test_eager_operators", "test_gate_workflow",
+    "test_plan_exhaustive", "test_plan_functions", "test_plan_pipelines", "test_playbooks",
+    "test_program_form", "test_published_files", "test_quantised_products", "test_recipe_models",
+    "test_recipe_stages", "test_recipes_run", "test_record", "test_reference",
+    "test_ring_attention", "test_ring_products", "test_site", "test_study_programs",
+    "test_sweep_dask", "test_t5", "test_validate_cases", "test_workloads", "test_xla_optimize",
+}  # fmt: skip
 
 load_default_budget()
 
@@ -61,6 +71,9 @@ def pytest_collection() -> Iterator[None]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     rank = {name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))
+    for item in items:
+        if item.path.stem in LONG:
+            item.add_marker(pytest.mark.long)
 
 
 @pytest.hookimpl(optionalhook=True)
