@@ -42,7 +42,7 @@ from hespas.workflows.studies import program_forms, study_programs, study_runner
 from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.studies.study_programs import ProgramFiles, StudyProgram
 from hespas.workflows.studies.study_runner import StudyOptions
-from hespas.workflows.sweep import sweep_jobs, sweep_runner
+from hespas.workflows.sweep import sweep_cells, sweep_runner
 from hespas.workflows.validation import case_runner, step_predictions
 from hespas.workflows.validation.case_outcomes import CaseOptions
 from hespas.workflows.validation.measured_cells import COLUMNS
@@ -210,7 +210,7 @@ def handed_over(monkeypatch: pytest.MonkeyPatch) -> HandOvers:
         return ProgramFiles([f"{one.name_final_file()}" for one in programs], 0, {}, {})
 
     def run_sweep(cells: Sequence[Mapping[str, Any]], *_: Any) -> None:
-        record.runs += map(sweep_jobs._read_config, cells)
+        record.runs += map(sweep_cells._read_config, cells)
         raise HandedOver
 
     def estimate_cells(estimator: PipelineCellEstimator, cells: Sequence[PipelineCell]) -> None:
@@ -413,12 +413,12 @@ def test_pipelines_have_all_options(handed_over: HandOvers, folder: Path) -> Non
 
 def test_keys_of_sweeps_have_all_options(folder: Path) -> None:
     keys: dict[str, RunConfig] = {}
-    factory = sweep_jobs.SweepJobFactory()
+    factory = sweep_cells.SweepCellFactory()
     for options in list_values():
         config = program_forms.make_run_config(
             options, "fused", mlir=str(folder / "w.mlir"), node=NODE, system=SYSTEM
         )
-        key = factory.make_job(config.model_dump(exclude_unset=True)).key
+        key = factory.make_cell(config.model_dump(exclude_unset=True)).key
         assert key and spell_values(keys.setdefault(key, config)) == spell_values(config)
 
 

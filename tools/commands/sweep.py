@@ -101,6 +101,7 @@ def main(argv: Sequence[str]) -> int:
 
     from hespas.support import text_tables
     from hespas.tools.terminal import print_to_stderr
+    from hespas.workflows.cells import PoolOptions
     from hespas.workflows.plot_files import check_plot_file
     from hespas.workflows.sweep import sweep_runner, sweep_summary, sweep_table
 
@@ -109,11 +110,11 @@ def main(argv: Sequence[str]) -> int:
     if command_line.plot:
         check_plot_file(command_line.plot)
     cells, questions = _read_sweep(command_line)
-    options = sweep_runner.SweepOptions(
-        command_line.jobs or _count_cores(),
-        command_line.dask or "",
-        command_line.cache,
-        command_line.timeout,
+    options = PoolOptions(
+        jobs=command_line.jobs or _count_cores(),
+        dask=command_line.dask or "",
+        cache=command_line.cache,
+        timeout_s=command_line.timeout,
     )
     sweep_outcome = sweep_runner.run_sweep(cells, options, print_to_stderr)
     if command_line.output:

@@ -16,6 +16,13 @@ from hespas.configs.node_spec import NodeSpec
 from hespas.estimators import registry
 from hespas.estimators.measure.measurement_cache import MeasurementCache, compute_cache_key
 from hespas.support.errors import HespasError
+from hespas.workflows.cell_keys import (
+    collect_environment,
+    compute_node_digest,
+    compute_program_digest,
+    compute_system_digest,
+    describe_options,
+)
 from hespas.workflows.pipelines.pipeline_estimate import (
     choose_pipeline_network,
     estimate_pipeline,
@@ -33,13 +40,6 @@ from hespas.workflows.pipelines.stage_estimates import (
     list_task_kinds,
 )
 from hespas.workflows.run_config import RunConfig
-from hespas.workflows.sweep.sweep_jobs import (
-    collect_environment,
-    compute_node_digest,
-    compute_program_digest,
-    compute_system_digest,
-    describe_options,
-)
 
 RESULT = "pipeline"  # the kind of cache keys
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from hespas import configs
 from hespas.support.errors import HespasError, UsageError
+from hespas.workflows.cells import PoolOptions
 from hespas.workflows.pipelines.pipeline_cells import PipelineCell
 from hespas.workflows.pipelines.schedules import (
     INTERLEAVED,
@@ -29,7 +30,7 @@ MODEL = "8b"
 
 
 @dataclass(frozen=True)
-class PipelineRequest:
+class PipelineRequest(PoolOptions):
     """What a study of pipelines compares.
 
     Attributes:
@@ -47,9 +48,6 @@ class PipelineRequest:
         form: One of ``program_forms.FORMS``.
         run: The options of each estimate.
         straggler: How many times as long the compute of one slow rank takes; None for no slow rank.
-        jobs: The number of worker processes that make programs.
-        work_dir: The folder that keeps programs; "" for the default one.
-        cache: The file that keeps results; "" for the default one, "none" for none.
     """
 
     node: str = "H100_80GB"
@@ -65,9 +63,6 @@ class PipelineRequest:
     form: str = "fused"
     run: RunOptions = field(default_factory=RunOptions)
     straggler: float | None = None
-    jobs: int = 1
-    work_dir: str = ""
-    cache: str = ""
 
     def list_microbatches(self) -> list[int]:
         """List the numbers of microbatches to try."""

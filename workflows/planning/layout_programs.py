@@ -19,6 +19,7 @@ from hespas.estimators.measure.processes import LocalWorkerPool, WorkerSpec
 from hespas.frontends.export.export_worker import PRELOADED as EXPORT_MODULES
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.supervised_process import open_temporary_folder
+from hespas.workflows.cell_keys import compute_digest
 from hespas.workflows.planning.layout_builders import (
     describe_spec_interface,
     select_spec_layout,
@@ -37,7 +38,6 @@ from hespas.workflows.studies.study_programs import (
     StudyProgram,
     compute_request_digest,
 )
-from hespas.workflows.sweep.sweep_jobs import compute_digest
 
 if TYPE_CHECKING:
     from hespas.frontends.export.export_spec import ExportSpec

@@ -25,6 +25,7 @@ from hespas.configs.system_spec import SystemSpec
 from hespas.frontends.export.export_spec import read_export_spec
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.text_tables import format_count, format_scaled, format_seconds
+from hespas.workflows.cells import PoolOptions
 from hespas.workflows.pipelines.pipeline_figures import Figures
 from hespas.workflows.planning import layout_space, pipeline_layouts, plan_explanation
 from hespas.workflows.planning.function_programs import FunctionPrograms
@@ -67,7 +68,7 @@ FIRST_BATCH = 4  # layouts of each worker that are estimated before the bounds a
 
 
 @dataclass(frozen=True)
-class PlanOptions:
+class PlanOptions(PoolOptions):
     """How a plan is made.
 
     Only ``run``, ``top``, ``compile_count`` and ``compile_minutes`` change its result.
@@ -80,10 +81,6 @@ class PlanOptions:
             one wins, if it is installed.
         compile_minutes: The minutes after which XLA compiles no other layout, without a count.
         exhaustive: Whether every layout is estimated, whatever its bound.
-        jobs: The number of worker processes.
-        work_dir: The folder that keeps programs and sketches; "" for the default one.
-        cache: The file that keeps estimates; "" for the default one, "none" for none.
-        dask: The address of a Dask cluster that runs the estimates instead.
     """
 
     systems: Sequence[str] = ()
@@ -92,10 +89,6 @@ class PlanOptions:
     compile_count: int | None = None
     compile_minutes: float = DEFAULT_COMPILE_MINUTES
     exhaustive: bool = False
-    jobs: int = 1
-    work_dir: str = ""
-    cache: str = ""
-    dask: str = ""
 
 
 def plan_layouts(

@@ -23,10 +23,10 @@ from hespas.frontends.export.slice_mesh import is_in_device_order
 from hespas.passes.pipeline import parse_options
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.supervised_process import open_temporary_folder
+from hespas.workflows.cell_keys import compute_digest, compute_source_digest
 from hespas.workflows.program_form import SCHEDULED_OPTIONS
 from hespas.workflows.studies.program_forms import SCHEDULED, find_compiler
 from hespas.workflows.studies.study_definition import StudyWorkload
-from hespas.workflows.sweep.sweep_jobs import compute_digest, compute_source_digest
 
 WORKER, PROBE = (
     "hespas.workflows.studies.program_worker:write_program_file",

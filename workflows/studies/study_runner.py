@@ -12,6 +12,7 @@ from hespas import configs
 from hespas.estimators import registry
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.text_tables import TextTable, format_seconds
+from hespas.workflows.cells import PoolOptions
 from hespas.workflows.run_config import RunOptions
 from hespas.workflows.step_facts import compute_scaling_efficiency
 from hespas.workflows.studies import program_forms, study_notes, study_plot, study_programs
@@ -36,7 +37,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class StudyOptions:
+class StudyOptions(PoolOptions):
     """The options of a study besides its axes.
 
     Attributes:
@@ -45,10 +46,6 @@ class StudyOptions:
         form: One of ``program_forms.FORMS``.
         run: The options of each estimate.
         changes: Other options of the recipe.
-        jobs: The number of worker processes.
-        work_dir: The folder that keeps programs; "" for the default one.
-        cache: The file that keeps cells; "" for the default one, "none" for none.
-        dask: The address of a Dask cluster that runs the cells instead.
     """
 
     nodes: Sequence[str]
@@ -56,10 +53,6 @@ class StudyOptions:
     form: str = "optimised"
     run: RunOptions = field(default_factory=RunOptions)
     changes: Mapping[str, str] = field(default_factory=dict)
-    jobs: int = 1
-    work_dir: str = ""
-    cache: str = ""
-    dask: str = ""
 
 
 @dataclass(frozen=True)
@@ -177,10 +170,7 @@ def estimate_cells(
     folder = Path(options.work_dir or study_programs.get_default_folder())
     existing_count = _make_programs(cells, folder, options.jobs, note)
     runnable = [cell for cell in cells if cell.error is None]
-    sweep_options = sweep.SweepOptions(jobs=options.jobs, cache=options.cache, dask=options.dask)
-    outcome = sweep.run_sweep(
-        [_make_sweep_cell(cell, options) for cell in runnable], sweep_options, note
-    )
+    outcome = sweep.run_sweep([_make_sweep_cell(cell, options) for cell in runnable], options, note)
     for cell, row in zip(runnable, outcome.rows, strict=True):
         cell.answer = row
         if row["error"] is not None:

@@ -92,8 +92,7 @@ def _run_programs(
     cells = [_make_sweep_cell(o, path, folder, options) for o in outcomes for path in o.paths]
     if not cells:
         return 0
-    sweep_options = sweep_runner.SweepOptions(jobs=options.jobs, cache=options.cache)
-    done = sweep_runner.run_sweep(cells, sweep_options, note)
+    done = sweep_runner.run_sweep(cells, options, note)
     rows = iter(done.rows)
     for outcome in outcomes:
         _add_program_figures(outcome, [next(rows) for _ in outcome.paths])
