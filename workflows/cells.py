@@ -68,7 +68,7 @@ class PoolOptions:
     timeout_s: float = TIMEOUT_S
 
     @property
-    def folder(self) -> Path:
+    def program_folder(self) -> Path:
         """The folder that keeps programs, by default beside the file that keeps cells."""
         return Path(self.work_dir or locate_default_file().parent / "programs")
 

@@ -17,7 +17,7 @@ from hespas.workflows.pipelines.schedules import (
     PipelineSchedule,
     build_schedule,
 )
-from hespas.workflows.pipelines.stage_estimates import find_stage_files
+from hespas.workflows.pipelines.stage_estimates import StageFiles, find_stage_files
 from hespas.workflows.pipelines.stage_program_files import StagePrograms
 from hespas.workflows.pipelines.stage_workloads import place_on_rank, plan_stage_workloads
 from hespas.workflows.run_config import RunOptions
@@ -67,6 +67,13 @@ class PipelineRequest(PoolOptions):
     def list_microbatches(self) -> list[int]:
         """List the numbers of microbatches to try."""
         return list(self.microbatches) or [self.ranks, 2 * self.ranks, 4 * self.ranks]
+
+    def make_cell(
+        self, schedule: PipelineSchedule, files: Sequence[StageFiles], system: str
+    ) -> PipelineCell:
+        """Make the cell of a schedule whose programs exist."""
+        config = program_forms.make_run_config(self.run, self.form, node=self.node)
+        return PipelineCell(config, schedule, files, system, self.straggler)
 
     def choose_system(self) -> str:
         """Choose the system of all ranks.
@@ -166,7 +173,7 @@ def _plan_pipeline(request: PipelineRequest, system: str, row: PipelineRow) -> P
         planned.schedule = schedule
         if request.folder:
             files = find_stage_files(request.folder, schedule.stages)
-            planned.cell = PipelineCell(schedule, files, system, request.straggler)
+            planned.cell = request.make_cell(schedule, files, system)
             return planned
         options = make_stage_options(request)
         if request.global_batch is not None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 from hespas.support.errors import HespasError
+from hespas.workflows.cells import Note, PoolOptions
 from hespas.workflows.pipelines.stage_estimates import StageFiles, StagePart
 from hespas.workflows.studies import study_programs
 from hespas.workflows.studies.study_programs import StudyProgram
@@ -15,7 +15,7 @@ StagePrograms = Sequence[Mapping[StagePart, StudyProgram]]
 
 
 def make_stage_files(
-    pipelines: Sequence[StagePrograms], folder: Path, jobs: int, note: Callable[[str], None]
+    pipelines: Sequence[StagePrograms], options: PoolOptions, note: Note
 ) -> list[list[StageFiles] | HespasError]:
     """Make the files of the programs of pipelines that do not exist yet.
 
@@ -31,7 +31,7 @@ def make_stage_files(
         for stage in stages
         for program in stage.values()
     }
-    files = study_programs.make_program_files([*programs.values()], folder, jobs, note)
+    files = study_programs.make_program_files([*programs.values()], options, note)
     paths = dict(zip(programs, files.paths, strict=True))
     return [_select_files(stages, paths, files.errors) for stages in pipelines]
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from hespas.support.errors import HespasError, UsageError
-from hespas.workflows.pipelines.pipeline_cells import PipelineCell, PipelineCellEstimator
+from hespas.workflows.cells import PoolOptions
+from hespas.workflows.pipelines.pipeline_cells import PipelineCell, estimate_pipelines
 from hespas.workflows.pipelines.pipeline_figures import Figures
 from hespas.workflows.pipelines.pipeline_request import (
     PipelineRequest,
@@ -193,16 +193,12 @@ class PipelineLayouts:
 
     Attributes:
         runs: The runs of layouts.
-        folder: The folder that keeps programs.
-        jobs: The number of worker processes that make programs.
-        cache: The file that keeps results.
+        options: Where programs are made and pipelines estimated.
         note: Receives notes and progress, one line each.
     """
 
     runs: LayoutRuns
-    folder: Path
-    jobs: int
-    cache: str
+    options: PoolOptions
     note: Callable[[str], None]
 
     def estimate_layouts(
@@ -217,15 +213,16 @@ class PipelineLayouts:
                 programs[i] = self._make_stages(candidate, schedules[i], form)
             except HespasError as error:
                 answers[i] = error
-        made = make_stage_files([*programs.values()], self.folder, self.jobs, self.note)
+        config = self.runs.make_config(form)
+        made = make_stage_files([*programs.values()], self.options, self.note)
         cells: dict[int, PipelineCell] = {}
         for i, files in zip(programs, made, strict=True):
             if isinstance(files, HespasError):
                 answers[i] = files
             else:
-                cells[i] = PipelineCell(schedules[i], files, self._system)
-        estimator = PipelineCellEstimator(self.runs.make_config(form), self.cache, self.note)
-        answers |= zip(cells, estimator.estimate_cells([*cells.values()]), strict=True)
+                cells[i] = PipelineCell(config, schedules[i], files, self._system)
+        figures, _ = estimate_pipelines([*cells.values()], self.options, self.note)
+        answers |= zip(cells, figures, strict=True)
         return [answers[i] for i in range(len(candidates))]
 
     def _make_stages(

@@ -16,7 +16,6 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hespas import configs
@@ -124,9 +123,9 @@ def plan_layouts(
     if not request.attention and compiler is not None:
         request = replace(request, attention=program_forms.FUSED_ATTENTION[compiler])
     request = replace(request, slices=configs.load_system(system).slice_count if system else 1)
-    folder = Path(options.work_dir or study_programs.get_default_folder())
-    folder.mkdir(parents=True, exist_ok=True)
-    places = (request.program, study_programs.PLATFORMS[compiler], folder, options.jobs, note)
+    options.program_folder.mkdir(parents=True, exist_ok=True)
+    platform = study_programs.PLATFORMS[compiler]
+    places = (request.program, platform, options.program_folder, options.jobs, note)
     spec = read_export_spec(request.spec_file) if request.spec_file else None
     source = (
         LayoutPrograms(*places, spec)
@@ -435,10 +434,7 @@ class LayoutSearch:
         if not rows:
             return
         assert self.system is not None  # only a single device has none
-        options = self.options
-        layouts = pipeline_layouts.PipelineLayouts(
-            self.runs, self.programs.folder, options.jobs, options.cache, self.note
-        )
+        layouts = pipeline_layouts.PipelineLayouts(self.runs, self.options, self.note)
         answers = layouts.estimate_layouts([row.candidate for row in rows], form)
         for row, answer in zip(rows, answers, strict=True):
             if isinstance(answer, HespasError):

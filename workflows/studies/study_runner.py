@@ -135,9 +135,9 @@ def run_study(
             [row for row in done.rows if row["error"] is None],
             registry.load_estimator_class(options.run.estimator).measured_network,
         ),
-        f"{count} programs, {count - estimation.existing_count} made now, in {estimation.folder}; "
-        f"{len(runnable)} cells, "
-        f"{done.computed} computed now; {format_seconds(time.monotonic() - start)}",
+        f"{count} programs, {count - estimation.existing_count} made now, in "
+        f"{options.program_folder}; {len(runnable)} cells, {done.computed} computed now; "
+        f"{format_seconds(time.monotonic() - start)}",
     ]
     return StudyResult(rows, notes, list(cells[0].labels))
 
@@ -147,13 +147,11 @@ class CellEstimation:
     """The cells of a study after they have run.
 
     Attributes:
-        folder: The folder that keeps the programs.
         existing_count: How many programs existed before.
         runnable: The cells with a program.
         outcome: The rows of the sweep, one for each runnable cell.
     """
 
-    folder: Path
     existing_count: int
     runnable: Sequence[StudyCell]
     outcome: sweep.SweepOutcome
@@ -167,15 +165,14 @@ def estimate_cells(
     Raises:
         HespasError: An option is wrong.
     """
-    folder = Path(options.work_dir or study_programs.get_default_folder())
-    existing_count = _make_programs(cells, folder, options.jobs, note)
+    existing_count = _make_programs(cells, options, note)
     runnable = [cell for cell in cells if cell.error is None]
     outcome = sweep.run_sweep([_make_sweep_cell(cell, options) for cell in runnable], options, note)
     for cell, row in zip(runnable, outcome.rows, strict=True):
         cell.answer = row
         if row["error"] is not None:
             cell.error = HespasError(extract_error_message(row), where=_describe_cell(cell))
-    return CellEstimation(folder, existing_count, runnable, outcome)
+    return CellEstimation(existing_count, runnable, outcome)
 
 
 def _plan_cell(
@@ -196,13 +193,11 @@ def _plan_cell(
 
 
 def _make_programs(
-    cells: Sequence[StudyCell], folder: Path, jobs: int, note: Callable[[str], None]
+    cells: Sequence[StudyCell], options: PoolOptions, note: Callable[[str], None]
 ) -> int:
     """Make the files of the programs, and return how many existed before."""
     planned = [(cell, cell.program) for cell in cells if cell.program is not None]
-    files = study_programs.make_program_files(
-        [program for _, program in planned], folder, jobs, note
-    )
+    files = study_programs.make_program_files([program for _, program in planned], options, note)
     for (cell, _), path in zip(planned, files.paths, strict=True):
         cell.path, cell.error = path, files.errors.get(path)
     return files.existing_count

@@ -17,6 +17,8 @@ from hespas.estimators.calibrated.attention_library import CUDNN
 from hespas.estimators.calibrated.calibrated_estimator import CalibratedEstimator
 from hespas.estimators.measure.measurement_cache import MeasurementCache
 from hespas.support.errors import HespasError
+from hespas.workflows.cells import PoolOptions
+from hespas.workflows.pipelines.pipeline_cells import PipelineCell, estimate_pipelines
 from hespas.workflows.pipelines.schedules import FORWARD
 from hespas.workflows.pipelines.stage_program_files import make_stage_files
 from hespas.workflows.run_config import RunConfig
@@ -35,10 +37,7 @@ from hespas.workflows.validation.case_limits import (
     extend_oversized_programs,
 )
 from hespas.workflows.validation.case_outcomes import CaseOptions, CaseOutcome
-from hespas.workflows.validation.case_pipelines import (
-    make_case_row,
-    predict_case_pipeline,
-)
+from hespas.workflows.validation.case_pipelines import make_case_row
 from hespas.workflows.validation.case_programs import CasePlan, plan_case_program
 from hespas.workflows.validation.case_systems import (
     CaseSystem,
@@ -66,30 +65,27 @@ def predict_cases(
     with MeasurementCache(options.cache):
         pass  # a damaged cache is an error before hours of compilation, not after
     outcomes = [_plan_case_or_report(case, options) for case in cases]
-    folder = Path(options.work_dir or study_programs.get_default_folder())
-    _make_programs(outcomes, folder, options.jobs, note)
+    _make_programs(outcomes, options, note)
     for replace_oversized in (divide_oversized_logits, extend_oversized_programs):
-        _make_programs(replace_oversized(outcomes, note), folder, options.jobs, note)
-    for outcome in outcomes:
-        if outcome.stages:
-            _predict_pipeline(outcome, folder, options, note)
+        _make_programs(replace_oversized(outcomes, note), options, note)
+    computed = _predict_pipelines([o for o in outcomes if o.stages], options, note)
     runnable = [o for o in outcomes if not o.reasons and not o.stages]
-    computed = _run_programs(runnable, folder, options, note)
+    computed += _run_programs(runnable, options, note)
     predicted = [o for o in outcomes if o.prediction is not None]
     extended = sum(o.extension is not None for o in predicted)
     remark = f" ({extended} from programs with fewer layers)" if extended else ""
     note(
         f"{len(predicted)} of {len(outcomes)} rows predicted{remark}, {computed} computed now; "
-        f"programs are in {folder}"
+        f"programs are in {options.program_folder}"
     )
     return outcomes
 
 
 def _run_programs(
-    outcomes: Sequence[CaseOutcome], folder: Path, options: CaseOptions, note: Callable[[str], None]
+    outcomes: Sequence[CaseOutcome], options: CaseOptions, note: Callable[[str], None]
 ) -> int:
     """Estimate and simulate the programs of cases; returns how many were not in the cache."""
-    cells = [_make_sweep_cell(o, path, folder, options) for o in outcomes for path in o.paths]
+    cells = [_make_sweep_cell(o, path, options) for o in outcomes for path in o.paths]
     if not cells:
         return 0
     done = sweep_runner.run_sweep(cells, options, note)
@@ -187,13 +183,13 @@ def _count_host_devices(system: CaseSystem) -> int:
 
 
 def _make_programs(
-    outcomes: Sequence[CaseOutcome], folder: Path, jobs: int, note: Callable[[str], None]
+    outcomes: Sequence[CaseOutcome], options: PoolOptions, note: Callable[[str], None]
 ) -> None:
     """Make the programs that do not exist; one that cannot be made is a reason."""
     programs = [program for outcome in outcomes for program in outcome.compiled_programs]
     if not programs:
         return
-    files = study_programs.make_program_files(programs, folder, jobs, note)
+    files = study_programs.make_program_files(programs, options, note)
     paths = iter(files.paths)
     for outcome in outcomes:
         outcome.paths = [next(paths) for _ in outcome.compiled_programs]
@@ -205,32 +201,44 @@ def _make_programs(
             outcome.reasons["compile"] = "; ".join(filter(None, (limit, errors[0].message)))
 
 
-def _predict_pipeline(
-    outcome: CaseOutcome, folder: Path, options: CaseOptions, note: Callable[[str], None]
-) -> None:
-    """Make the programs of the stages, and predict the step; an error is a reason."""
-    assert outcome.plan.pipeline is not None and outcome.system is not None
-    try:
-        (files,) = make_stage_files([outcome.stages], folder, options.jobs, note)
-        if isinstance(files, HespasError):
-            raise files
-        system = write_case_system(outcome.system, outcome.node, folder / "systems")
-        config = _make_run_config(outcome, options)
-        figures = predict_case_pipeline(
-            outcome.plan.pipeline, files, config, system, options.cache, note
-        )
-    except Exception as error:
-        outcome.reasons["run"] = _describe_exception(error)
-        return
-    outcome.paths = [files[0][FORWARD]]
-    _add_figures(outcome, make_case_row(figures))
+def _predict_pipelines(
+    outcomes: Sequence[CaseOutcome], options: CaseOptions, note: Callable[[str], None]
+) -> int:
+    """Make the programs of stages, and predict the steps; returns how many were not in the cache.
+
+    An error is a reason.
+    """
+    if not outcomes:
+        return 0
+    cells: dict[int, PipelineCell] = {}
+    made = make_stage_files([outcome.stages for outcome in outcomes], options, note)
+    for i, (outcome, files) in enumerate(zip(outcomes, made, strict=True)):
+        assert outcome.plan.pipeline is not None and outcome.system is not None
+        try:
+            if isinstance(files, HespasError):
+                raise files
+            system = write_case_system(
+                outcome.system, outcome.node, options.program_folder / "systems"
+            )
+            config = _make_run_config(outcome, options)
+            cells[i] = PipelineCell(config, outcome.plan.pipeline.schedule, files, system)
+        except Exception as error:
+            outcome.reasons["run"] = _describe_exception(error)
+    answers, computed = estimate_pipelines([*cells.values()], options, note)
+    for (i, cell), figures in zip(cells.items(), answers, strict=True):
+        if isinstance(figures, HespasError):
+            outcomes[i].reasons["run"] = figures.message
+            continue
+        outcomes[i].paths = [cell.files[0][FORWARD]]
+        _add_figures(outcomes[i], make_case_row(figures))
+    return computed
 
 
-def _make_sweep_cell(
-    outcome: CaseOutcome, path: str, folder: Path, options: CaseOptions
-) -> SweepCell:
+def _make_sweep_cell(outcome: CaseOutcome, path: str, options: CaseOptions) -> SweepCell:
     assert outcome.system is not None
-    system = write_case_system(outcome.system, outcome.node, folder / "systems") or None
+    system = (
+        write_case_system(outcome.system, outcome.node, options.program_folder / "systems") or None
+    )
     config = _make_run_config(outcome, options, mlir=path, system=system)
     return config.model_dump(exclude_unset=True)
 
