@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from hespas.tools.commands.command_parser import CommandParser, parse_non_negative
 from hespas.tools.commands.shared_flags import (
-    add_cache_flag,
-    add_jobs_flag,
     add_json_flag,
+    add_pool_flags,
     add_reading_flags,
 )
 from hespas.tools.commands.validate_cases import (
@@ -127,9 +126,7 @@ def _add_case_flags(parser: CommandParser) -> None:
         help="compile programs whose operators run one by one with all their layers, not two with "
         "a few, from which the step is extended",
     )  # fmt: skip
-    add("--work-dir", default="", metavar="DIR", help="folder that keeps the programs")
-    add_jobs_flag(group)
-    add_cache_flag(group, "results of rows")
+    add_pool_flags(group, "results of rows", fails=False)
 
 
 def main(argv: Sequence[str]) -> int:
