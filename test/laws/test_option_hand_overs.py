@@ -20,6 +20,7 @@ import hespas
 from hespas import configs
 from hespas.passes.pipeline import parse_options
 from hespas.workflows import api, run_plan
+from hespas.workflows.cells import Cell, CellPool
 from hespas.workflows.pipelines import (
     pipeline_cells,
     pipeline_estimate,
@@ -227,6 +228,10 @@ def handed_over(monkeypatch: pytest.MonkeyPatch) -> HandOvers:
         record.runs.append(run_plan.merge_run_config(options, {}, ""))
         raise HandedOver
 
+    def run_cells(pool: CellPool, cells: Sequence[Cell], *_: Any) -> None:
+        record.runs += [RunConfig.model_validate(cell.payload["config"]) for cell in cells]
+        raise HandedOver
+
     def build_run_plan(config: RunConfig) -> None:
         record.runs.append(config)
         raise HandedOver
@@ -240,8 +245,8 @@ def handed_over(monkeypatch: pytest.MonkeyPatch) -> HandOvers:
     for module in (pipeline_study, pipeline_layouts, case_runner):
         monkeypatch.setattr(module, "estimate_pipelines", estimate_pipelines)
     monkeypatch.setattr(api, "estimate", estimate)
-    for module in (step_predictions, stage_estimates):
-        monkeypatch.setattr(module, "build_run_plan", build_run_plan)
+    monkeypatch.setattr(CellPool, "run_cells", run_cells)
+    monkeypatch.setattr(stage_estimates, "build_run_plan", build_run_plan)
     return record
 
 

@@ -12,7 +12,7 @@ from hespas.tools.commands.shared_flags import parse_key_values, read_pool_optio
 
 COMMAND = "hespas validate"
 CASE_FLAGS = (
-    "rows", "form", "set", "all_layers", "work_dir", "cache", "jobs", "dask", "csv", "page",
+    "rows", "form", "set", "all_layers", "work_dir", "csv", "page",
 )  # fmt: skip
 CELL_FLAGS = ("programs", "start", "baselines")
 
