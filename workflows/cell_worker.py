@@ -7,12 +7,14 @@ import gc
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from hespas.frontends.export.export_worker import describe_error
 from hespas.workflows.cell_keys import collect_environment
+
+Value = TypeVar("Value")
 
 
 def probe_environment(settings: dict[str, Any]) -> dict[str, Any]:
@@ -59,3 +61,27 @@ def _compute_answer(
         raise  # the failure of the worker, which is run again
     except (Exception, SystemExit) as error:  # a user's program may raise anything
         return {"error": describe_error(error)}
+
+
+class SingleEntryCache(Generic[Value]):
+    """The latest value of a stage of the work, which the next cell of a chunk may share."""
+
+    def __init__(self) -> None:
+        self._key: Hashable = None
+        self._value: Value | None = None
+
+    def find(self, key: Hashable) -> Value | None:
+        """Return the value of a key, or None."""
+        return self._value if key == self._key else None
+
+    def store(self, key: Hashable, value: Value | None) -> None:
+        """Replace the value."""
+        self._key, self._value = key, value
+
+    def get_or_make(self, key: Hashable, make: Callable[[], Value]) -> Value:
+        """Return the value of a key, which is made if it is not known."""
+        if key != self._key or self._value is None:
+            self.store(None, None)  # frees the old module before the new one is made
+            self.store(key, make())
+            assert self._value is not None
+        return self._value

@@ -465,7 +465,7 @@ MUTANTS = (
     ("workflows.studies.program_forms.make_run_config", "hespas study pipeline"),
     ("workflows.studies.program_forms.format_compile_options", "hespas study pipeline"),
     ("workflows.pipelines.pipeline_request.PipelineCell", "hespas study pipeline"),
-    ("workflows.planning.plan_search.StudyOptions", "hespas plan"),
+    ("workflows.planning.plan_search.LayoutRuns", "hespas plan"),
     ("workflows.studies.program_forms.format_compile_options", "hespas plan"),
     ("workflows.planning.plan_search.LayoutRuns", "hespas plan, pipelines"),
     ("workflows.planning.pipeline_layouts.PipelineRequest", "hespas plan, pipelines"),

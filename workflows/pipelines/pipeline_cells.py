@@ -1,10 +1,10 @@
-"""Estimating many pipelines: as cells, of which a worker estimates each program once."""
+"""Making the programs of pipelines, and estimating many: a worker estimates each program once."""
 
 from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from hespas.workflows.cell_keys import (
     compute_system_digest,
     describe_options,
 )
+from hespas.workflows.cell_worker import SingleEntryCache
 from hespas.workflows.cells import Cell, CellPool, Note, PoolOptions
 from hespas.workflows.pipelines.pipeline_estimate import (
     choose_pipeline_network,
@@ -32,14 +33,18 @@ from hespas.workflows.pipelines.stage_estimates import (
     SPLIT,
     UPDATE,
     StageFiles,
+    StagePart,
     StageProgramEstimate,
     add_job_devices,
     estimate_stages,
     list_task_kinds,
 )
 from hespas.workflows.run_config import RunConfig
-from hespas.workflows.sweep.sweep_stages import SingleEntryCache
+from hespas.workflows.studies import study_programs
+from hespas.workflows.studies.study_programs import StudyProgram
 
+StagePrograms = Sequence[Mapping[StagePart, StudyProgram]]
+"""The programs of each stage of a pipeline by their parts."""
 FUNCTION = "hespas.workflows.pipelines.pipeline_cells:compute_pipeline"
 RESULT = "pipeline"  # the kind of keys
 
@@ -73,6 +78,29 @@ class PipelineCell:
         """The type of device, with the price of the run."""
         node = configs.load_node(self.config.node or configs.DEFAULT_NODE)
         return replace(node, price_per_hour=self.config.price_per_hour or node.price_per_hour)
+
+
+def make_stage_files(
+    pipelines: Sequence[StagePrograms], options: PoolOptions, note: Note
+) -> list[list[StageFiles] | HespasError]:
+    """Make the files of the programs of pipelines that do not exist yet, each once.
+
+    Returns:
+        For each pipeline the files of its stages, or why one of them cannot be made.
+
+    Raises:
+        HespasError: The folder cannot be written, or JAX is not installed.
+    """
+    programs = [program for stages in pipelines for stage in stages for program in stage.values()]
+    files = study_programs.make_program_files(programs, options, note)
+    paths = iter(files.paths)
+    made: list[list[StageFiles] | HespasError] = []
+    for stages in pipelines:
+        stage_files = [{part: next(paths) for part in stage} for stage in stages]
+        used = [path for stage in stage_files for path in stage.values()]
+        errors = [files.errors[path] for path in used if path in files.errors]
+        made.append(errors[0] if errors else [*stage_files])
+    return made
 
 
 def estimate_pipelines(

@@ -10,7 +10,7 @@ from typing import Any
 from hespas import configs
 from hespas.support.errors import HespasError, UsageError
 from hespas.workflows.cells import PoolOptions
-from hespas.workflows.pipelines.pipeline_cells import PipelineCell
+from hespas.workflows.pipelines.pipeline_cells import PipelineCell, StagePrograms
 from hespas.workflows.pipelines.schedules import (
     INTERLEAVED,
     SCHEDULES,
@@ -18,7 +18,6 @@ from hespas.workflows.pipelines.schedules import (
     build_schedule,
 )
 from hespas.workflows.pipelines.stage_estimates import StageFiles, find_stage_files
-from hespas.workflows.pipelines.stage_program_files import StagePrograms
 from hespas.workflows.pipelines.stage_workloads import place_on_rank, plan_stage_workloads
 from hespas.workflows.run_config import RunOptions
 from hespas.workflows.studies import program_forms, study_programs

@@ -12,7 +12,7 @@ from hespas.configs.node_spec import NodeSpec
 from hespas.support.errors import HespasError
 from hespas.support.html_tables import PrintedTables
 from hespas.support.text_tables import TextTable, format_count, format_scaled, format_seconds
-from hespas.workflows.pipelines.pipeline_cells import estimate_pipelines
+from hespas.workflows.pipelines.pipeline_cells import estimate_pipelines, make_stage_files
 from hespas.workflows.pipelines.pipeline_plots import draw_pipelines, make_rank_chart
 from hespas.workflows.pipelines.pipeline_request import (
     PipelineRequest,
@@ -26,7 +26,6 @@ from hespas.workflows.pipelines.pipeline_tables import (
     tabulate_ranks,
     tabulate_reasons,
 )
-from hespas.workflows.pipelines.stage_program_files import make_stage_files
 from hespas.workflows.studies import program_forms
 from hespas.workflows.studies.study_output import StudyOutput
 

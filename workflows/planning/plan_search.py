@@ -52,7 +52,7 @@ from hespas.workflows.run_config import COMPILE_OPTIONS, RunOptions
 from hespas.workflows.run_plan import select_network_settings
 from hespas.workflows.studies import program_forms, study_programs, study_runner
 from hespas.workflows.studies.study_definition import StudyWorkload
-from hespas.workflows.studies.study_runner import StudyCell, StudyOptions
+from hespas.workflows.studies.study_runner import StudyCell
 
 if TYPE_CHECKING:
     from hespas.workflows.planning.layout_builders import LayoutBuilder
@@ -425,17 +425,17 @@ class LayoutSearch:
         """Estimate layouts in a form, and set their status."""
         single = [row for row in rows if not pipeline_layouts.is_pipeline(row.candidate)]
         staged = [row for row in rows if pipeline_layouts.is_pipeline(row.candidate)]
-        self._estimate_pipelines(staged, form)
+        if staged:
+            self._estimate_pipelines(staged, form)
         if single:
             self._estimate_single_programs(single, form)
 
     def _estimate_pipelines(self, rows: Sequence[LayoutRow], form: str) -> None:
         """Estimate layouts with pipeline parallelism, and set their status."""
-        if not rows:
-            return
-        assert self.system is not None  # only a single device has none
-        layouts = pipeline_layouts.PipelineLayouts(self.runs, self.options, self.note)
-        answers = layouts.estimate_layouts([row.candidate for row in rows], form)
+        candidates = [row.candidate for row in rows]
+        answers = pipeline_layouts.estimate_pipeline_layouts(
+            candidates, self.runs, form, self.options, self.note
+        )
         for row, answer in zip(rows, answers, strict=True):
             if isinstance(answer, HespasError):
                 self._record_failure(row, answer, form)
@@ -444,12 +444,7 @@ class LayoutSearch:
 
     def _estimate_single_programs(self, rows: Sequence[LayoutRow], form: str) -> None:
         cells = [self._make_cell(row.candidate, form) for row in rows]
-        study_options = StudyOptions(
-            [self.request.node], form=form, run=self.runs.select_options(form),
-            jobs=self.options.jobs, work_dir=self.options.work_dir, cache=self.options.cache,
-            dask=self.options.dask,
-        )  # fmt: skip
-        study_runner.estimate_cells(cells, study_options, self.note)
+        study_runner.estimate_cells(cells, self.options, self.note)
         for row, cell in zip(rows, cells, strict=True):
             if cell.error is not None:
                 self._record_failure(row, cell.error, form)
@@ -479,7 +474,8 @@ class LayoutSearch:
         target = program_forms.choose_xla_target(form, request.node)
         compile_options = program_forms.format_compile_options(self.options.run) if target else ""
         workload = StudyWorkload(request.program, candidate.options, candidate.mesh, {})
-        cell = StudyCell({}, request.devices, request.node, workload, self.system)
+        config = self.runs.make_config(form)
+        cell = StudyCell({}, request.devices, request.node, workload, self.system, config)
         try:
             program = self.programs.make_study_program(candidate, form, target, per_host)
             cell.program = replace(program, xla_options=compile_options)

@@ -20,11 +20,11 @@ from typing import Any
 from hespas import frontends
 from hespas.configs.node_overrides import load_target_node
 from hespas.dialects.attrs import TargetAttr
-from hespas.dialects.mlir import make_context
+from hespas.dialects.mlir import clone_module, ir, make_context
 from hespas.passes import pipeline, registry
 from hespas.passes.annotate.annotate import EstimatorPass
 from hespas.passes.annotate.traverse import Annotation, describe_estimates
-from hespas.passes.base import FACTS, Pass, build_pass
+from hespas.passes.base import FACTS, Pass, PassRun, build_pass
 from hespas.passes.emit import module_stats, trace_program
 from hespas.passes.emit.emit_chakra import EmitChakraPass, EmittedTraces, warn_of_gaps
 from hespas.passes.memory.memory_annotate import MemoryAnnotatePass
@@ -34,6 +34,7 @@ from hespas.simulators.report_rows import SimulationReport, build_report
 from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.support.errors import HespasError
 from hespas.workflows import cell_keys, run_flow, run_summary
+from hespas.workflows.cell_worker import SingleEntryCache
 from hespas.workflows.fusible_ops import has_fusible_pair
 from hespas.workflows.program_form import (
     ProgramForm,
@@ -49,7 +50,6 @@ from hespas.workflows.run_warnings import (
     warn_of_doubtful_program,
     warn_of_foreign_system,
 )
-from hespas.workflows.sweep.sweep_stages import ModuleStage, SingleEntryCache
 
 
 def compute_cell(cell: dict[str, Any], scratch: str) -> dict[str, Any]:
@@ -63,6 +63,44 @@ def compute_cell(cell: dict[str, Any], scratch: str) -> dict[str, Any]:
     if "devices_of" in cell:
         return {"devices": _count_devices(cell)}
     return {"figures": _compute_figures(cell, scratch)}
+
+
+@dataclass(frozen=True)
+class ModuleStage:
+    """A module between two passes.
+
+    Attributes:
+        module: The module.
+        run: The state of its pipeline.
+        early_warnings: The number of warnings up to the memory analysis, after which ``hespas run``
+            warns that the program does not fit.
+        form: The description of the program's form.
+    """
+
+    module: ir.Module
+    run: PassRun
+    early_warnings: int = 0
+    form: str = ""
+
+    @property
+    def compile_target(self) -> TargetAttr:
+        """The target of the module."""
+        return run_flow.read_module_target(self.module)
+
+    def copy_stage(self) -> ModuleStage:
+        """Copy the stage, so that further passes leave this one as it is."""
+        return replace(self, module=clone_module(self.module), run=self.copy_run())
+
+    def copy_run(self) -> PassRun:
+        """Copy the state of the pipeline."""
+        old = self.run
+        return replace(
+            old,
+            warnings=[*old.warnings],
+            artefacts=[*old.artefacts],
+            contents={**old.contents},
+            current={*old.current},
+        )
 
 
 @dataclass(frozen=True)

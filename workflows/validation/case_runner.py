@@ -18,9 +18,12 @@ from hespas.estimators.calibrated.calibrated_estimator import CalibratedEstimato
 from hespas.estimators.measure.measurement_cache import MeasurementCache
 from hespas.support.errors import HespasError
 from hespas.workflows.cells import PoolOptions
-from hespas.workflows.pipelines.pipeline_cells import PipelineCell, estimate_pipelines
+from hespas.workflows.pipelines.pipeline_cells import (
+    PipelineCell,
+    estimate_pipelines,
+    make_stage_files,
+)
 from hespas.workflows.pipelines.schedules import FORWARD
-from hespas.workflows.pipelines.stage_program_files import make_stage_files
 from hespas.workflows.run_config import RunConfig
 from hespas.workflows.step_band import add_network_error
 from hespas.workflows.studies import program_forms, study_programs

@@ -24,6 +24,7 @@ from hespas.workflows.cell_keys import (
     compute_system_digest,
     describe_options,
 )
+from hespas.workflows.cell_worker import SingleEntryCache
 from hespas.workflows.cells import Cell, CellPool, PoolOptions
 from hespas.workflows.run_config import (
     COMPILE_OPTIONS,
@@ -33,7 +34,6 @@ from hespas.workflows.run_config import (
 )
 from hespas.workflows.run_flow import TextFunction, ignore_text
 from hespas.workflows.run_plan import build_run_plan
-from hespas.workflows.sweep.sweep_stages import SingleEntryCache
 from hespas.workflows.validation.measured_cells import (
     DEFAULT,
     OPTIMISED,
