@@ -1,15 +1,20 @@
-"""A sweep on a Dask cluster of two workers: the same rows as on this machine."""
+"""Cells on a Dask cluster of two workers: the same rows as on this machine."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from support.published_inputs import EIGHT, PROGRAM
+from support.stage_programs import write_stage_programs
+from support.tool_commands import parse_pipe, run_command
 
 from hespas.estimators.measure import cluster as cluster_pool
 from hespas.support.errors import HespasError
 from hespas.workflows import cells
 from hespas.workflows.sweep import sweep_cells, sweep_grid, sweep_runner
-from support import sweep_work
+from hespas.workflows.validation.measured_cells import COLUMNS
+from support import sweep_work, traces
 
 pytestmark = pytest.mark.slow
 
@@ -98,3 +103,25 @@ def test_a_lost_scheduler_keeps_what_is_finished(keys, tmp_path, monkeypatch):
     again = sweep_runner.run_sweep(keys, sweep_runner.PoolOptions(cache=cache), lambda text: None)
     assert again.cached == lost.computed and not again.lost
     assert rows(again) == rows(sweep_runner.run_sweep(keys, here, lambda text: None))
+
+
+def test_pipelines_and_predictions_are_those_of_this_machine(
+    cluster: str, keys: list[dict], tmp_path: Path
+) -> None:
+    write_stage_programs(tmp_path / "stages")
+    traces.system(tmp_path / "system", (2,), topology="Switch")
+    nodes = ("A100_SXM_40GB", "H100_80GB")
+    rows = [f"step,4,{node},{node}_4GPU,0.5,0,made up" for node in nodes]
+    Path("cells.csv").write_text("\n".join([",".join(COLUMNS), *rows]) + "\n")
+    pipelines = "hespas study pipeline stages --ranks 2 --system system --schedules gpipe,zb-h1"
+    for line in (
+        f"{pipelines} --microbatches 2,4 --keep-going",
+        "hespas validate cells.csv --programs . --start unoptimised --at-least 0",
+    ):
+        tables = []
+        for place in (f"--dask {cluster}", "--jobs 2"):
+            commands = parse_pipe(f"{line} --cache none {place}")
+            assert commands is not None
+            tables.append(run_command(commands[0]))
+            assert tables[-1].code == 0, tables[-1].err
+        assert tables[0].out == tables[1].out and "H100_80GB" in tables[0].out

@@ -132,6 +132,11 @@ def add_pool_flags(
     )  # fmt: skip
     programs = "; programs are made here" if makes_programs else ""
     add("--dask", metavar="ADDRESS", help=f"run on this Dask cluster, tcp://host:port{programs}")
+    add(
+        "--timeout", type=parse_positive, metavar="S", default=3600.0,
+        help="time limit of a cell in seconds, such as an estimate or a compilation "
+        "(default 3600)",
+    )  # fmt: skip
     if makes_programs:
         add("--work-dir", default="", metavar="DIR", help="folder that keeps the programs")
     if fails:
@@ -153,6 +158,7 @@ def read_pool_options(command_line: argparse.Namespace) -> dict[str, Any]:
         "jobs": command_line.jobs or host.count_usable_cores(),
         "dask": command_line.dask or "",
         "cache": command_line.cache,
+        "timeout_s": command_line.timeout,
         "work_dir": getattr(command_line, "work_dir", ""),
     }
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hespas.support.errors import UsageError
-from hespas.tools.commands.command_parser import CommandParser, parse_positive
+from hespas.tools.commands.command_parser import CommandParser
 from hespas.tools.commands.shared_flags import (
     add_json_flag,
     add_pool_flags,
@@ -56,13 +56,6 @@ def build_parser() -> CommandParser:
     add("--output", metavar="FILE", help="table to write: .csv, .json or .parquet")
     add_pool_flags(parser, "results of cells", makes_programs=False)
     add(
-        "--timeout",
-        type=parse_positive,
-        metavar="S",
-        default=3600.0,
-        help="time limit of a cell in seconds (default 3600)",
-    )
-    add(
         "--columns", metavar="NAME[,NAME...]",
         help="print these columns (names or patterns) for every cell",
     )  # fmt: skip
@@ -105,7 +98,7 @@ def main(argv: Sequence[str]) -> int:
     if command_line.plot:
         check_plot_file(command_line.plot)
     cells, questions = _read_sweep(command_line)
-    options = PoolOptions(**read_pool_options(command_line), timeout_s=command_line.timeout)
+    options = PoolOptions(**read_pool_options(command_line))
     sweep_outcome = sweep_runner.run_sweep(cells, options, print_to_stderr)
     if command_line.output:
         sweep_table.write_table(

@@ -172,7 +172,7 @@ def make_program_files(
             optimised[final] = Cell(f"{name} for {program.target}", request, output=final)
     if find_spec("jax") is None and not all(map(os.path.exists, exports)):
         raise HespasError("exporting needs JAX", remedy="pip install 'hespas[jax]'")
-    local = PoolOptions(jobs=options.jobs)
+    local = PoolOptions(jobs=options.jobs, timeout_s=options.timeout_s)
     elapsed_s: dict[str, float] = {}
     failed: dict[str, HespasError] = {}
     for cells, units, preloaded in (

@@ -92,6 +92,10 @@ class _CellTask:
     cell: MeasuredCell
     program: str
 
+    def describe(self) -> str:
+        """Describe the cell in words, for messages."""
+        return f"{self.cell.workload} on {self.cell.node}, {self.flow.name}"
+
     def make_cell(self) -> Cell:
         """Make the cell for the workers; raises HespasError."""
         config = RunConfig(
@@ -112,7 +116,7 @@ class _CellTask:
             **describe_options(config),
         }
         return Cell(
-            f"{self.cell.workload} on {self.cell.node}, {self.flow.name}",
+            self.describe(),
             {"config": config.model_dump(exclude_unset=True), "preparation": preparation},
             ""
             if estimator.measures
@@ -205,6 +209,7 @@ def validate_estimator(
     by_task: dict[tuple[str, int], StepPrediction] = {}
     for task, answer in zip(tasks, answers, strict=True):
         if isinstance(answer, HespasError):
+            answer.where = answer.where or task.describe()
             raise answer
         notes |= dict.fromkeys(answer["notes"])
         program = Path(task.program).name
