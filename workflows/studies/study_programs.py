@@ -26,7 +26,8 @@ from hespas.workflows.studies.study_definition import StudyWorkload
 FUNCTION = "hespas.workflows.studies.program_worker:write_program_file"
 PACKAGES = ("jax", "jaxlib", "jax-cuda12-pjrt", "jax-cuda13-pjrt", "libtpu")
 PLATFORMS = {"gpu": "cuda", "tpu": "tpu", None: "cpu"}  # JAX's, by the compiler
-SOURCES = ("frontends", "dialects", "passes", "configs/xla_flags")  # what a program is made by
+# What a program is made by.
+SOURCES = ("frontends", "recipes", "dialects", "passes", "configs/xla_flags")
 
 
 @dataclass(frozen=True)
