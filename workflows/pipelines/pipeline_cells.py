@@ -96,10 +96,10 @@ def make_stage_files(
     paths = iter(files.paths)
     made: list[list[StageFiles] | HespasError] = []
     for stages in pipelines:
-        stage_files = [{part: next(paths) for part in stage} for stage in stages]
+        stage_files: list[StageFiles] = [{part: next(paths) for part in stage} for stage in stages]
         used = [path for stage in stage_files for path in stage.values()]
         errors = [files.errors[path] for path in used if path in files.errors]
-        made.append(errors[0] if errors else [*stage_files])
+        made.append(errors[0] if errors else stage_files)
     return made
 
 

@@ -284,7 +284,7 @@ def predict_cell(payload: dict[str, Any], scratch: str) -> dict[str, Any]:
     """
     output = tempfile.mkdtemp(dir=scratch)
     config = RunConfig.model_validate({**payload["config"], "output": output})
-    key = (config.mlir, payload["preparation"])
+    key = (payload["config"]["mlir"], payload["preparation"])
     prepared, first_notes = _prepared.get_or_make(key, lambda: _prepare_program(*key))
     notes = [*first_notes]
     plan = build_run_plan(config)
@@ -292,7 +292,7 @@ def predict_cell(payload: dict[str, Any], scratch: str) -> dict[str, Any]:
     report = run_flow.simulate_traces(plan, outcome, notes.append)
     low_s, high_s = run_flow.summarise_run(plan, outcome, report).step_band_s or (None, None)
     if report is None:
-        raise HespasError("the cell's system simulated nothing", where=str(config.mlir))
+        raise HespasError("the cell's system simulated nothing", where=key[0])
     prediction = {
         "step_s": report.result.step_time_ns * 1e-9,
         "low_s": low_s,
