@@ -26,8 +26,8 @@ from hespas.estimators.measure.measurement_cache import (
     MeasurementCache,
     locate_default_file,
 )
-from hespas.estimators.measure.measurement_run import WorkerPool
-from hespas.estimators.measure.processes import LocalWorkerPool, WorkerSpec
+from hespas.estimators.measure.measurement_run import WorkerPool, open_worker_pool
+from hespas.estimators.measure.processes import WorkerSpec
 from hespas.estimators.measure.progress import ProgressCounter, open_progress_display
 from hespas.support.errors import HespasError, restore_error
 from hespas.workflows.cell_keys import collect_environment
@@ -262,24 +262,12 @@ class CellPool:
 
     def _start_workers(self) -> WorkerPool:
         """Return the workers, which are started once; raises HespasError if they cannot be."""
-        if self._workers is not None:
-            return self._workers
-        if self.options.dask:
-            from hespas.estimators.measure.cluster import DaskWorkerPool
-
-            cluster = self._stack.enter_context(DaskWorkerPool(self._spec, self.options.dask))
-            worker_environment = cluster.collect_environment()
-            for name, value in collect_environment().items():
-                if worker_environment.get(name) != value:
-                    raise HespasError(
-                        f"the Dask workers have another {name}: {worker_environment.get(name)}, "
-                        f"here {value}",
-                        remedy="install the same version of hespas there",
-                    )
-            self._workers = cluster
-        else:
-            processes = LocalWorkerPool(self._spec, self.options.jobs, self.note)
-            self._workers = self._stack.enter_context(processes)
+        if self._workers is None:
+            pool = open_worker_pool(self._spec, self.options.jobs, self.options.dask, self.note)
+            workers = self._stack.enter_context(pool)
+            if self.options.dask:
+                _check_environment(workers.collect_environment())
+            self._workers = workers
         return self._workers
 
     def _describe_interruption(
@@ -293,6 +281,17 @@ class CellPool:
                 "them"
             )
         return f"{finished} of {len(cells)} {noun} are kept: run the same command to continue"
+
+
+def _check_environment(worker_environment: dict[str, Any]) -> None:
+    """Raise HespasError if the workers of a cluster would have other results."""
+    for name, value in collect_environment().items():
+        if worker_environment.get(name) != value:
+            raise HespasError(
+                f"the Dask workers have another {name}: {worker_environment.get(name)}, "
+                f"here {value}",
+                remedy="install the same version of hespas there",
+            )
 
 
 def _split_into_chunks(todo: Sequence[int], cells: Sequence[Cell]) -> list[list[int]]:

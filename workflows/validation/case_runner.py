@@ -8,7 +8,7 @@ the result with its reasons.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from hespas import configs
 from hespas.estimators.calibrated.attention_library import CUDNN
 from hespas.estimators.calibrated.calibrated_estimator import CalibratedEstimator
 from hespas.estimators.measure.measurement_cache import MeasurementCache
+from hespas.passes.compile.compiler_process import describe_exceeded_size
 from hespas.support.errors import HespasError
 from hespas.workflows.cells import PoolOptions
 from hespas.workflows.pipelines.pipeline_cells import (
@@ -34,10 +35,9 @@ from hespas.workflows.sweep import sweep_runner
 from hespas.workflows.sweep.sweep_grid import SweepCell
 from hespas.workflows.sweep.sweep_table import extract_error_message
 from hespas.workflows.validation.case_attention import choose_attention_library
-from hespas.workflows.validation.case_layers import plan_unrolled_extension
-from hespas.workflows.validation.case_limits import (
-    divide_oversized_logits,
-    extend_oversized_programs,
+from hespas.workflows.validation.case_layers import (
+    plan_oversized_extension,
+    plan_unrolled_extension,
 )
 from hespas.workflows.validation.case_outcomes import CaseOptions, CaseOutcome
 from hespas.workflows.validation.case_pipelines import make_case_row
@@ -50,6 +50,7 @@ from hespas.workflows.validation.case_systems import (
     find_node,
     write_case_system,
 )
+from hespas.workflows.validation.case_vocabulary import divide_logits
 from hespas.workflows.validation.measured_cells import MeasuredCell
 from hespas.workflows.validation.prediction_scores import StepPrediction
 from hespas.workflows.validation.training_cases import TrainingCase
@@ -202,6 +203,59 @@ def _make_programs(
         if errors:
             limit = outcome.extension.exceeded_limit if outcome.extension else ""
             outcome.reasons["compile"] = "; ".join(filter(None, (limit, errors[0].message)))
+
+
+def divide_oversized_logits(
+    outcomes: Sequence[CaseOutcome], note: Callable[[str], None]
+) -> list[CaseOutcome]:
+    """Let cases whose program XLA finds too large have logits in parts; returns those that can.
+
+    Their framework must be able to compute them so.
+    """
+    divided = []
+    for outcome, program, message in _generate_failures(outcomes):
+        limit = describe_exceeded_size(message)
+        workload = divide_logits(outcome.case, program.workload) if limit else None
+        if workload is None:
+            continue
+        outcome.program = dataclasses.replace(program, workload=workload)
+        parts = f"logits in {workload.options['vocab_tiles']} parts"
+        outcome.plan.assumptions.append(f"{parts}, because with all at once {limit}")
+        _plan_again(outcome, f"{limit}: now with {parts}", note)
+        divided.append(outcome)
+    return divided
+
+
+def extend_oversized_programs(
+    outcomes: Sequence[CaseOutcome], note: Callable[[str], None]
+) -> list[CaseOutcome]:
+    """Let cases whose program XLA did not compile be predicted from smaller ones; returns these."""
+    extended = []
+    for outcome, program, message in _generate_failures(outcomes):
+        extension = plan_oversized_extension(program, message)
+        if extension is None:
+            continue
+        outcome.extend_layers(extension)
+        counts = f"{extension.counts.short} and {extension.counts.long} layers"
+        _plan_again(outcome, f"{extension.exceeded_limit}: now with {counts}", note)
+        extended.append(outcome)
+    return extended
+
+
+def _generate_failures(
+    outcomes: Sequence[CaseOutcome],
+) -> Iterator[tuple[CaseOutcome, StudyProgram, str]]:
+    """Yield the cases whose whole program was not compiled, with the program and the reason."""
+    for outcome in outcomes:
+        message = outcome.reasons.get("compile", "")
+        if outcome.program is not None and outcome.extension is None and message:
+            yield outcome, outcome.program, message
+
+
+def _plan_again(outcome: CaseOutcome, change: str, note: Callable[[str], None]) -> None:
+    """Forget why a program was not compiled, and say what replaces it."""
+    del outcome.reasons["compile"]
+    note(f"validate: {outcome.case.id}: {change}")
 
 
 def _predict_pipelines(
