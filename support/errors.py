@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from hespas.support.terminal_text import escape_controls
@@ -62,6 +62,19 @@ class HespasError(Exception):
 
 class UsageError(HespasError):
     """A wrong command line; tools exit with 2."""
+
+
+def restore_error(report: Mapping[str, Any], where: str = "") -> HespasError:
+    """Restore the error that a worker has reported (``export_worker.describe_error``).
+
+    Args:
+        report: Its message, op, where, remedy, and whether it is a usage error.
+        where: The place if the report names none.
+    """
+    kind = UsageError if report["usage"] else HespasError
+    error = kind(report["message"], where=report["where"] or where, remedy=report["remedy"])
+    error.op_name = report["op"]
+    return error
 
 
 def extract_first_diagnostic(error: Any) -> str:

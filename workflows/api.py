@@ -268,10 +268,11 @@ def sweep(
     Raises:
         HespasError: A key or a value is wrong; this is found before any cell is run.
     """
+    from hespas.workflows import cells
     from hespas.workflows.sweep import sweep_grid, sweep_runner
 
     values = keys if isinstance(keys, Mapping) else sweep_grid.read_sweep_file(os.fspath(keys))
-    options = sweep_runner.SweepOptions(jobs=jobs, dask=dask, cache=cache, timeout_s=timeout_s)
+    options = cells.PoolOptions(jobs=jobs, dask=dask, cache=cache, timeout_s=timeout_s)
     return sweep_runner.run_sweep(sweep_grid.expand_cells(values), options, note)
 
 

@@ -102,8 +102,18 @@ def measure_items(
     options = options or MeasureOptions()
     start, statistics = time.monotonic(), MeasureStatistics()
     entries = _collect_distinct_entries(estimator, items, statistics, keep_going)
+    spec = WorkerSpec(
+        worker=estimator.worker,
+        probe=estimator.probe,
+        packages=estimator.packages,
+        turns=estimator.turns,
+        settings=estimator.collect_settings(),
+        memory_limit_bytes=round(options.memory_limit * 1e9),
+        timeout_s=options.timeout,
+        retries=options.retries,
+    )
     with (
-        _open_worker_pool(estimator, options, note) as workers,
+        open_worker_pool(spec, options.jobs, options.dask, note) as workers,
         MeasurementCache(options.cache) as cache,
     ):
         if entries:
@@ -234,24 +244,15 @@ def _accept_outcome(
 
 
 @contextmanager
-def _open_worker_pool(
-    estimator: MeasurableEstimator, options: MeasureOptions, note: Callable[[str], None]
+def open_worker_pool(
+    spec: WorkerSpec, jobs: int, dask: str, note: Callable[[str], None]
 ) -> Iterator[WorkerPool]:
-    spec = WorkerSpec(
-        worker=estimator.worker,
-        probe=estimator.probe,
-        packages=estimator.packages,
-        turns=estimator.turns,
-        settings=estimator.collect_settings(),
-        memory_limit_bytes=round(options.memory_limit * 1e9),
-        timeout_s=options.timeout,
-        retries=options.retries,
-    )
-    if options.dask:
+    """Open a pool of ``jobs`` workers here, or of those of the Dask cluster at an address."""
+    if dask:
         from hespas.estimators.measure.cluster import DaskWorkerPool
 
-        with DaskWorkerPool(spec, options.dask) as cluster:
+        with DaskWorkerPool(spec, dask) as cluster:
             yield cluster
     else:
-        with LocalWorkerPool(spec, options.jobs, note) as processes:
+        with LocalWorkerPool(spec, jobs, note) as processes:
             yield processes

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from hespas.estimators.measure.failure import describe_exit_code
 from hespas.frontends.export.export_worker import ERROR, MODULE, PRELOADED, REPORT, REQUEST
 from hespas.support import worker_template
-from hespas.support.errors import HespasError, UsageError
+from hespas.support.errors import HespasError, restore_error
 from hespas.support.supervised_process import open_temporary_folder
 
 if TYPE_CHECKING:
@@ -109,9 +109,7 @@ def _run_export_worker(folder: Path, message: dict[str, Any], say: Callable[[str
             f"the process that runs JAX {describe_exit_code(code)} early, and "
             + (f"printed last: {last}" if last else "printed nothing")
         )
-    error = json.loads((folder / ERROR).read_text())
-    kind = UsageError if error["usage"] else HespasError
-    raise kind(error["message"], where=error["where"], remedy=error["remedy"])
+    raise restore_error(json.loads((folder / ERROR).read_text()))
 
 
 def _run_worker_task(folder: str, say: Callable[[str], None]) -> tuple[int, str]:

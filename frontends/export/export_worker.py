@@ -176,12 +176,14 @@ def _measure_peak_bytes() -> int:
 
 
 def describe_error(error: BaseException) -> dict[str, Any]:
-    """Convert an error to JSON data: message, where, remedy, and whether it is a usage error."""
-    description = {"message": "", "where": "", "remedy": "", "usage": isinstance(error, UsageError)}
+    """Convert an error to JSON data, for ``errors.restore_error``."""
+    is_usage = isinstance(error, UsageError)
+    description = {"message": "", "op": "", "where": "", "remedy": "", "usage": is_usage}
     if isinstance(error, HespasError):
         return {
             **description,
             "message": error.message,
+            "op": error.op_name,
             "where": error.where,
             "remedy": error.remedy or _suggest_platform(error.message),
         }

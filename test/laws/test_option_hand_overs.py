@@ -20,11 +20,18 @@ import hespas
 from hespas import configs
 from hespas.passes.pipeline import parse_options
 from hespas.workflows import api, run_plan
-from hespas.workflows.pipelines import pipeline_estimate, stage_estimates
-from hespas.workflows.pipelines.pipeline_cells import PipelineCell, PipelineCellEstimator
+from hespas.workflows.cells import Cell, CellPool
+from hespas.workflows.pipelines import (
+    pipeline_cells,
+    pipeline_estimate,
+    pipeline_study,
+    stage_estimates,
+)
+from hespas.workflows.pipelines.pipeline_cells import PipelineCell
 from hespas.workflows.pipelines.pipeline_request import PipelineRequest
 from hespas.workflows.pipelines.pipeline_study import compare_pipelines
 from hespas.workflows.pipelines.schedules import FORWARD, build_schedule
+from hespas.workflows.planning import pipeline_layouts
 from hespas.workflows.planning.layout_runs import BOUNDED_OPTIONS, LayoutRuns
 from hespas.workflows.planning.layout_space import LayoutCandidate, LayoutRequest, LayoutSpace
 from hespas.workflows.planning.plan_explanation import explain_plan
@@ -42,7 +49,7 @@ from hespas.workflows.studies import program_forms, study_programs, study_runner
 from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.studies.study_programs import ProgramFiles, StudyProgram
 from hespas.workflows.studies.study_runner import StudyOptions
-from hespas.workflows.sweep import sweep_jobs, sweep_runner
+from hespas.workflows.sweep import sweep_cells, sweep_runner
 from hespas.workflows.validation import case_runner, step_predictions
 from hespas.workflows.validation.case_outcomes import CaseOptions
 from hespas.workflows.validation.measured_cells import COLUMNS
@@ -210,15 +217,19 @@ def handed_over(monkeypatch: pytest.MonkeyPatch) -> HandOvers:
         return ProgramFiles([f"{one.name_final_file()}" for one in programs], 0, {}, {})
 
     def run_sweep(cells: Sequence[Mapping[str, Any]], *_: Any) -> None:
-        record.runs += map(sweep_jobs._read_config, cells)
+        record.runs += map(sweep_cells._read_config, cells)
         raise HandedOver
 
-    def estimate_cells(estimator: PipelineCellEstimator, cells: Sequence[PipelineCell]) -> None:
-        record.runs.append(estimator.config)
+    def estimate_pipelines(pipelines: Sequence[PipelineCell], *_: Any) -> None:
+        record.runs += [pipeline.config for pipeline in pipelines]
         raise HandedOver
 
     def estimate(program: str, **options: Any) -> None:
         record.runs.append(run_plan.merge_run_config(options, {}, ""))
+        raise HandedOver
+
+    def run_cells(pool: CellPool, cells: Sequence[Cell], *_: Any) -> None:
+        record.runs += [RunConfig.model_validate(cell.payload["config"]) for cell in cells]
         raise HandedOver
 
     def build_run_plan(config: RunConfig) -> None:
@@ -231,10 +242,11 @@ def handed_over(monkeypatch: pytest.MonkeyPatch) -> HandOvers:
     monkeypatch.setattr(program_forms, "choose_xla_target", choose_xla_target)
     monkeypatch.setattr(study_programs, "make_program_files", make_program_files)
     monkeypatch.setattr(sweep_runner, "run_sweep", run_sweep)
-    monkeypatch.setattr(PipelineCellEstimator, "estimate_cells", estimate_cells)
+    for module in (pipeline_study, pipeline_layouts, case_runner):
+        monkeypatch.setattr(module, "estimate_pipelines", estimate_pipelines)
     monkeypatch.setattr(api, "estimate", estimate)
-    for module in (step_predictions, stage_estimates):
-        monkeypatch.setattr(module, "build_run_plan", build_run_plan)
+    monkeypatch.setattr(CellPool, "run_cells", run_cells)
+    monkeypatch.setattr(stage_estimates, "build_run_plan", build_run_plan)
     return record
 
 
@@ -387,22 +399,22 @@ def test_layouts_have_no_bounds_with_options_that_no_bound_is_known_for() -> Non
 def check_pipelines(values: Sequence[RunOptions], handed_over: HandOvers, folder: Path) -> None:
     """Check that the stages, the network and the key of a pipeline have all options."""
     schedule = build_schedule("1f1b", 2, 2)
-    cell = PipelineCell(schedule, [{FORWARD: str(folder / "w.mlir")}] * 2, SYSTEM)
+    files = [{FORWARD: str(folder / "w.mlir")}] * 2
     keys: dict[str, RunOptions] = {}
     names = list_run_options("hespas study pipeline")
     for options in values:
         config = program_forms.make_run_config(options, "fused", node=NODE)
+        pipeline = PipelineCell(config, schedule, files, SYSTEM)
         handed_over.runs = []
         with pytest.raises(HandedOver):
-            stage_estimates.estimate_stages(cell.select_files(), config, print)
+            stage_estimates.estimate_stages(pipeline.select_files(), config)
         check_runs(handed_over.runs, options, names)
         if options.between_hosts != "nccl" or options.estimator == "calibrated":
             wanted = run_plan.select_network_settings(config).build_simulator_choice()
             assert pipeline_estimate.choose_pipeline_network(SYSTEM, config).choice == wanted
-        estimator = PipelineCellEstimator(config, "none", print)
         price = options.price_per_hour or configs.load_node(NODE).price_per_hour
-        assert estimator._node.price_per_hour == price
-        key = estimator._compute_key(cell, "1")
+        assert pipeline.node.price_per_hour == price
+        key = pipeline_cells.make_cell(pipeline).key
         estimated = RunOptions(**config.model_dump(include=set(names)))
         assert keys.setdefault(key, estimated) == estimated
 
@@ -413,12 +425,12 @@ def test_pipelines_have_all_options(handed_over: HandOvers, folder: Path) -> Non
 
 def test_keys_of_sweeps_have_all_options(folder: Path) -> None:
     keys: dict[str, RunConfig] = {}
-    factory = sweep_jobs.SweepJobFactory()
+    factory = sweep_cells.SweepCellFactory()
     for options in list_values():
         config = program_forms.make_run_config(
             options, "fused", mlir=str(folder / "w.mlir"), node=NODE, system=SYSTEM
         )
-        key = factory.make_job(config.model_dump(exclude_unset=True)).key
+        key = factory.make_cell(config.model_dump(exclude_unset=True)).key
         assert key and spell_values(keys.setdefault(key, config)) == spell_values(config)
 
 
@@ -452,8 +464,8 @@ MUTANTS = (
     ("workflows.studies.study_runner._make_sweep_cell", "hespas study"),
     ("workflows.studies.program_forms.make_run_config", "hespas study pipeline"),
     ("workflows.studies.program_forms.format_compile_options", "hespas study pipeline"),
-    ("workflows.pipelines.pipeline_study.PipelineCellEstimator", "hespas study pipeline"),
-    ("workflows.planning.plan_search.StudyOptions", "hespas plan"),
+    ("workflows.pipelines.pipeline_request.PipelineCell", "hespas study pipeline"),
+    ("workflows.planning.plan_search.LayoutRuns", "hespas plan"),
     ("workflows.studies.program_forms.format_compile_options", "hespas plan"),
     ("workflows.planning.plan_search.LayoutRuns", "hespas plan, pipelines"),
     ("workflows.planning.pipeline_layouts.PipelineRequest", "hespas plan, pipelines"),
@@ -479,7 +491,7 @@ def forget_options(value: Any) -> Any:
         return {**value, "values": lacking} if "values" in value else lacking
     if isinstance(value, RunOptions):
         return type(value)(**forget_options(value.model_dump(exclude_unset=True)))
-    if isinstance(value, PipelineCellEstimator):
+    if isinstance(value, PipelineCell):
         return replace(value, config=forget_options(value.config))
     names = {f.name for f in fields(value)}
     return replace(value, **{name: LACKING[name] for name in names & {*LACKING}})

@@ -39,7 +39,7 @@ from hespas.workflows.run_config import (
     list_flag_words,
     list_run_options,
 )
-from hespas.workflows.sweep.sweep_jobs import SweepJobFactory
+from hespas.workflows.sweep.sweep_cells import SweepCellFactory
 from hespas.workflows.sweep.sweep_table import flatten_figures, read_table
 from hespas.workflows.validation.measured_cells import COLUMNS
 
@@ -269,12 +269,12 @@ def forget_key(name: str) -> Callable[[pytest.MonkeyPatch], None]:
     """Return a mutant in which a sweep forgets a key of its cells."""
 
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
-        make_job = SweepJobFactory.make_job
+        make_cell = SweepCellFactory.make_cell
 
-        def forget(factory: SweepJobFactory, cell: Values) -> Any:
-            return make_job(factory, {n: v for n, v in cell.items() if n != name})
+        def forget(factory: SweepCellFactory, cell: Values) -> Any:
+            return make_cell(factory, {n: v for n, v in cell.items() if n != name})
 
-        monkeypatch.setattr(SweepJobFactory, "make_job", forget)
+        monkeypatch.setattr(SweepCellFactory, "make_cell", forget)
 
     return patch
 

@@ -15,16 +15,15 @@ WAITING = "waiting"
 ENVIRONMENT = {"hespas": "1", "source": "of a test", "jaxlib": "2"}
 
 
-def work(payload: dict[str, Any]) -> dict[str, Any]:
-    for cell in payload["cells"]:
-        limit = cell.get("config", {}).get("block_limit")
-        if limit == CRASH:
-            os.abort()
-        if limit == HANG or (limit is not None and WAIT <= limit < CRASH and exists(WAITING)):
-            time.sleep(60)
-        if limit == BUG:
-            raise RuntimeError("a mistake of ours")
-    return sweep_worker.compute_cells(payload)
+def work(cell: dict[str, Any], scratch: str) -> dict[str, Any]:
+    limit = cell.get("config", {}).get("block_limit")
+    if limit == CRASH:
+        os.abort()
+    if limit == HANG or (limit is not None and WAIT <= limit < CRASH and exists(WAITING)):
+        time.sleep(60)
+    if limit == BUG:
+        raise RuntimeError("a mistake of ours")
+    return sweep_worker.compute_cell(cell, scratch)
 
 
 def probe(settings: dict[str, Any]) -> dict[str, Any]:

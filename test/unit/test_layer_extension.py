@@ -138,10 +138,10 @@ def test_programs_that_are_extended():
 def predict_case(monkeypatch, tmp_path, errors, sequence="2048"):
     """Predict an 8B model whose compiler fails where ``PARTS LAYERS`` ends with a key of errors."""
 
-    def make_program_files(programs, folder, jobs, note):
-        options = [p.workload.options for p in programs]
-        parts = [f"{o.get('vocab_tiles', 1)} {o.get('layers', 32)}" for o in options]
-        paths = [str(folder / f"in {part}") for part in parts]
+    def make_program_files(programs, options, note):
+        chosen = [p.workload.options for p in programs]
+        parts = [f"{o.get('vocab_tiles', 1)} {o.get('layers', 32)}" for o in chosen]
+        paths = [str(options.program_folder / f"in {part}") for part in parts]
         failed = {
             p: HespasError(text) for p in paths for n, text in errors.items() if p.endswith(n)
         }

@@ -169,7 +169,7 @@ def test_every_array_has_a_name_and_a_spec_beside_absent_parts(nnx: type[NamedVa
         lambda model: model, (model,), ("data", "fsdp", "tensor"), shardings
     )
     request = {"options": {}, "mesh": {"data": 1, "fsdp": 2, "tensor": 1}}
-    answer = layout_worker.answer_task({"task": "specs", "export": request}, builder)
+    answer = layout_worker.answer_task({"task": "specs", "export": request}, builder, "")
     assert answer["specs"] == {"model.kernel": "P('fsdp', None)", "model.scale": "P()"}
 
 
@@ -206,10 +206,10 @@ def test_a_specification_names_logical_axes() -> None:
         {"up": P("fsdp", "tensor"), "down": P("tensor", "fsdp")}, P(("data", "fsdp")),
     )  # fmt: skip
     request = {"options": {}, "mesh": mesh}
-    answer = layout_worker.answer_task({"task": "specs", "export": request}, builder)
+    answer = layout_worker.answer_task({"task": "specs", "export": request}, builder, "")
     assert answer["specs"]["params.up"] == "P('fsdp', 'tensor')"
     task = {"task": "meshes", "export": request, "meshes": [mesh, {**mesh, "tensor": 3}]}
-    whole, uneven = layout_worker.answer_task(task, builder)["meshes"]
+    whole, uneven = layout_worker.answer_task(task, builder, "")["meshes"]
     assert whole["argument_bytes"] == 2 * 256 * 1024 * 2 // 8 + 512 * 256 * 2 // 2
     assert uneven["error"].startswith("params.down of 1024x256 cannot be divided: 1024 over tensor")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import math
 import random
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ import pytest
 from support.budgets import count_cases
 from support.published_inputs import PROGRAM
 
+from hespas.workflows import cell_worker
 from hespas.workflows.program_replay import ProgramReplay
-from hespas.workflows.sweep import sweep_grid, sweep_jobs, sweep_worker
+from hespas.workflows.sweep import sweep_cells, sweep_grid, sweep_runner, sweep_worker
 
 # A loop with a product and a collective, a loop that only computes, and a function.
 LOOPS = """
@@ -84,11 +86,13 @@ def draw_cells(keys: dict[str, Any], count: int) -> list[dict[str, Any]]:
 
 
 def compute_answers(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    factory = sweep_jobs.SweepJobFactory()
-    jobs = [factory.make_job(cell) for cell in cells]
-    payload = {"folder": ".", "scratch": "", "cells": [job.payload for job in jobs]}
+    factory = sweep_cells.SweepCellFactory()
+    payload = {
+        "function": sweep_runner.FUNCTION, "folder": ".", "limit_s": math.inf,
+        "cells": [factory.make_cell(cell).payload for cell in cells],
+    }  # fmt: skip
     gc.freeze()  # the worker collects garbage, which is not to search what other tests have left
-    return sweep_worker.compute_cells(payload)["cells"]
+    return cell_worker.run_cells(payload)["cells"]
 
 
 def print_figures(answer: dict[str, Any]) -> str:

@@ -7,38 +7,16 @@ import json
 from pathlib import Path
 
 import pytest
+from support.stage_programs import N, write_stage_programs
 from support.tool_commands import parse_pipe, run_command
 
 import hespas
 from hespas import configs
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.text_tables import format_scaled
+from hespas.workflows.pipelines import pipeline_cells
 from hespas.workflows.pipelines.pipeline_request import PipelineRequest, plan_pipelines
 from support import traces as t
-
-N = 1024
-MATRIX = f"tensor<{N}x{N}xf32>"
-PROGRAMS = {
-    "forward": f"""
-func.func @main(%w: {MATRIX}, %x: {MATRIX}) -> ({MATRIX}, {MATRIX}) {{
-  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : ({MATRIX}, {MATRIX}) -> {MATRIX}
-  %1 = stablehlo.tanh %0 : {MATRIX}
-  return %0, %1 : {MATRIX}, {MATRIX}
-}}""",
-    "backward": f"""
-func.func @main(%w: {MATRIX}, %x: {MATRIX}, %kept: {MATRIX}, %g: {MATRIX})
-    -> ({MATRIX}, {MATRIX}) {{
-  %0 = stablehlo.dot_general %g, %w, contracting_dims = [1] x [1] : ({MATRIX}, {MATRIX}) -> {MATRIX}
-  %1 = stablehlo.dot_general %x, %g, contracting_dims = [0] x [0] : ({MATRIX}, {MATRIX}) -> {MATRIX}
-  %2 = stablehlo.multiply %0, %kept : {MATRIX}
-  return %2, %1 : {MATRIX}, {MATRIX}
-}}""",
-    "update": f"""
-func.func @main(%w: {MATRIX} {{tf.aliasing_output = 0 : i32}}, %sum: {MATRIX}) -> {MATRIX} {{
-  %0 = stablehlo.subtract %w, %sum : {MATRIX}
-  return %0 : {MATRIX}
-}}""",
-}
 
 
 @pytest.fixture
@@ -46,15 +24,7 @@ def stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of programs for all stages, beside a system of two devices."""
     monkeypatch.chdir(tmp_path)
     t.system(tmp_path / "system", (2,), topology="Switch")
-    folder = tmp_path / "stages"
-    folder.mkdir()
-    for part, text in PROGRAMS.items():
-        facts = "" if part == "update" else (
-            f"flops_per_step = {2 * N**3 * (1 + (part == 'backward'))}, tokens_per_step = {N}"
-        )  # fmt: skip
-        module = f"module attributes {{hespas.facts = {{{facts}}}}} {{{text}\n}}\n"
-        (folder / f"stage.{part}.mlir").write_text(module)
-    return folder
+    return write_stage_programs(tmp_path / "stages")
 
 
 def run_study(flags: str):
@@ -173,3 +143,18 @@ def test_microbatches_divide_the_global_batch() -> None:
     rows = [planned.row for planned in plan_pipelines(request, "HGX_H100_8")]
     assert [row.batch for row in rows] == [4, 2, None]
     assert rows[2].reason == "16 sequences of a step are not 3 microbatches on 2 batch shards"
+
+
+@pytest.mark.slow
+def test_a_pipeline_that_crashes_a_worker_is_a_row(
+    stages: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline_cells, "FUNCTION", "support.cell_functions:crash_on_gpipe")
+    flags = "stages --ranks 2 --system system --schedules gpipe,1f1b --microbatches 2 --cache none"
+    done = run_study(f"{flags} --json --jobs 2")
+    rows = json.loads(done.out)["rows"]
+    assert done.code == 1 and "1 of 2 rows have an error" in done.err
+    assert [row["error"] for row in rows] == [
+        "the worker crashed (SIGABRT) and printed nothing",
+        None,
+    ]

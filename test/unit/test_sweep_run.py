@@ -19,10 +19,11 @@ from support.published_inputs import EIGHT, HARDWARE, PROGRAM
 
 from hespas import configs
 from hespas.estimators.measure.measurement_cache import MeasurementCache
-from hespas.support.errors import UsageError
+from hespas.support.errors import HespasError, UsageError
 from hespas.tools import hespas
 from hespas.tools.console_scripts import run_tool_main
-from hespas.workflows.sweep import sweep_grid, sweep_jobs, sweep_runner, sweep_table
+from hespas.workflows import cell_keys, cells
+from hespas.workflows.sweep import sweep_cells, sweep_grid, sweep_runner, sweep_table
 from support import sweep_work
 
 pytestmark = pytest.mark.slow
@@ -44,7 +45,7 @@ def sweep(keys, cache="none", **options) -> sweep_runner.SweepOutcome:
     notes = []
     outcome = sweep_runner.run_sweep(
         sweep_grid.expand_cells(keys),
-        sweep_runner.SweepOptions(cache=str(cache), **options),
+        sweep_runner.PoolOptions(cache=str(cache), **options),
         notes.append,
     )
     assert [row.get("error") for row in outcome.rows if row.get("error")] == [] or outcome.failed
@@ -116,7 +117,7 @@ def test_cells_are_those_of_run_real(place, capsys):
     )
     sample = random.Random(2).sample(cells, min(len(cells), count_cases(15)))
     outcome = sweep_runner.run_sweep(
-        sample, sweep_runner.SweepOptions(2, cache="none"), lambda text: None
+        sample, sweep_runner.PoolOptions(jobs=2, cache="none"), lambda text: None
     )
     assert outcome.failed == 0
     for row in outcome.rows[: count_cases(4)]:
@@ -216,12 +217,12 @@ def test_system_and_node_files_are_of_the_key(place):
 
 def test_a_changed_source_is_another_key(tmp_path):
     (tmp_path / "a.py").write_text("1")
-    before = sweep_jobs.compute_source_digest(tmp_path)
+    before = cell_keys.compute_source_digest(tmp_path)
     (tmp_path / "__pycache__").mkdir()
     (tmp_path / "__pycache__" / "a.pyc").write_text("x")
-    assert sweep_jobs.compute_source_digest(tmp_path) == before
+    assert cell_keys.compute_source_digest(tmp_path) == before
     (tmp_path / "a.py").write_text("2")
-    assert sweep_jobs.compute_source_digest(tmp_path) != before
+    assert cell_keys.compute_source_digest(tmp_path) != before
 
 
 def test_a_file_that_a_setting_names_is_of_the_key(place):
@@ -232,16 +233,16 @@ def test_a_file_that_a_setting_names_is_of_the_key(place):
         "setting.array": "a.json",
     }
     Path("a.json").write_text("{}")
-    before = sweep_jobs.SweepJobFactory().make_job(cell).key
+    before = sweep_cells.SweepCellFactory().make_cell(cell).key
     Path("a.json").write_text("{ }")
-    assert sweep_jobs.SweepJobFactory().make_job(cell).key != before
+    assert sweep_cells.SweepCellFactory().make_cell(cell).key != before
 
 
 def test_measured_cells_are_not_kept_here(place):
     pytest.importorskip("jax")
     cell = {"mlir": "step.mlir", "estimator": "xla"}
-    assert sweep_jobs.SweepJobFactory().make_job(cell).key == ""
-    assert sweep_jobs.SweepJobFactory().make_job({**cell, "estimator": "roofline"}).key
+    assert sweep_cells.SweepCellFactory().make_cell(cell).key == ""
+    assert sweep_cells.SweepCellFactory().make_cell({**cell, "estimator": "roofline"}).key
 
 
 def test_an_error_is_a_row(place, capsys):
@@ -311,14 +312,13 @@ def test_programs_that_cannot_be_read_are_rows(place):
 )
 def test_what_is_wrong_is_said_before_any_work(place, keys, message, monkeypatch):
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(sweep_runner, "WORKER", "support.sweep_work:none")
+    monkeypatch.setattr(cells, "WORKER", "support.sweep_work:none")
     with pytest.raises(sweep_runner.HespasError, match=message):
         sweep({"mlir": "step.mlir", **keys})
 
 
 def test_a_crash_a_hang_and_a_mistake_cost_their_cell_only(place, monkeypatch):
-    monkeypatch.setattr(sweep_runner, "WORKER", "support.sweep_work:work")
-    monkeypatch.setattr(sweep_runner, "PROBE", "support.sweep_work:probe")
+    monkeypatch.setattr(sweep_runner, "FUNCTION", "support.sweep_work:work")
     limits = [0, sweep_work.CRASH, 1, sweep_work.HANG, 2, sweep_work.BUG]
     outcome = sweep(
         {"mlir": "step.mlir", "estimator": "roofline", "block_limit": limits},
@@ -335,14 +335,14 @@ def test_a_crash_a_hang_and_a_mistake_cost_their_cell_only(place, monkeypatch):
 
 
 def test_a_program_that_changes_meanwhile_is_an_error(place, monkeypatch):
-    real = sweep_jobs.SweepJobFactory.make_job
+    real = sweep_cells.SweepCellFactory.make_cell
 
     def job(self, cell):
         sweep_job = real(self, cell)
         Path("step.mlir").write_text(EIGHT)
         return sweep_job
 
-    monkeypatch.setattr(sweep_jobs.SweepJobFactory, "make_job", job)
+    monkeypatch.setattr(sweep_cells.SweepCellFactory, "make_cell", job)
     (row,) = sweep({"mlir": "step.mlir"}).rows
     assert "the file has changed since the sweep began" in row["error"]
 
@@ -355,7 +355,7 @@ def write_command_of_chunks() -> list[str]:
     Path(sweep_work.WAITING).touch()
     code = (
         "from hespas.workflows.sweep import sweep_runner\n"
-        "sweep_runner.WORKER = 'support.sweep_work:work'\n"
+        "sweep_runner.FUNCTION = 'support.sweep_work:work'\n"
         "from hespas.tools import hespas\n"
         "hespas.script()"
     )
@@ -402,7 +402,7 @@ def count_cached_cells(file: Path) -> int:
 
 def edited(rows) -> bool:
     """Whether hespas' own files have changed since this process began, so that no key fits."""
-    return rows[0]["provenance.source"] != sweep_jobs.collect_environment()["source"]
+    return rows[0]["provenance.source"] != cell_keys.collect_environment()["source"]
 
 
 def test_astra_sim_gets_files_and_is_of_the_key(place, capsys):
@@ -500,7 +500,7 @@ def test_wrong_lines(place, capsys, argv, code, message):
 
 
 def test_no_output_without_a_result(place, monkeypatch):
-    monkeypatch.setattr(sweep_runner, "WORKER", "support.sweep_work:missing")
+    monkeypatch.setattr(cells, "WORKER", "support.sweep_work:missing")
     assert cli("--mlir", "step.mlir", "--output", "t.csv") == 1
     assert not Path("t.csv").exists()
 
@@ -520,24 +520,34 @@ def test_workers_return_what_they_have_finished_in_time(tmp_path, monkeypatch):
         "mlir": str(tmp_path / "step.mlir"), "node": ["A100_SXM_40GB", "H100_80GB"],
         "node.memory_bandwidth_bytes_per_s": [1e12, 2e12], "estimator": "roofline",
     }  # fmt: skip
-    cells = sweep_grid.expand_cells(axes)
-    options = sweep_runner.SweepOptions(jobs=1, cache="none")
-    whole = sweep_runner.run_sweep(cells, options, print).rows
+    keys = sweep_grid.expand_cells(axes)
+    options = sweep_runner.PoolOptions(jobs=1, cache="none")
+    whole = sweep_runner.run_sweep(keys, options, print).rows
     sizes = []
-    run_round = sweep_runner._SweepJobRunner._run_round
+    run_chunks = cells.CellPool._run_chunks
 
     def record_round(self, chunks, *others):
         sizes.append([len(chunk) for chunk in chunks])
-        return run_round(self, chunks, *others)
+        return run_chunks(self, chunks, *others)
 
-    monkeypatch.setattr(sweep_runner._SweepJobRunner, "_run_round", record_round)
-    monkeypatch.setattr(sweep_runner, "CHUNK_S", 0.0)
-    single = sweep_runner.run_sweep(cells, options, print).rows
+    monkeypatch.setattr(cells.CellPool, "_run_chunks", record_round)
+    monkeypatch.setattr(cells, "CHUNK_S", 0.0)
+    single = sweep_runner.run_sweep(keys, options, print).rows
     assert sizes == [[4], [3], [2], [1]]
     assert [row["compute_s"] for row in single] == [row["compute_s"] for row in whole]
 
 
-def test_an_interruption_says_what_is_kept():
-    describe = sweep_runner._describe_interruption
-    assert describe(3, 9, "").endswith("3 of 9 cells are kept: run the same command to continue")
-    assert "--cache none keeps none" in describe(3, 9, "none")
+@pytest.mark.parametrize(
+    ("cache", "output", "text"),
+    [
+        ("none", "", "1 of 3 cells were finished, and --cache none keeps none of them"),
+        ("", "", "1 of 3 cells are kept: run the same command to continue"),
+        ("none", "program.mlirbc", "1 of 3 cells are kept: run the same command to continue"),
+    ],
+)
+def test_an_interruption_says_what_is_kept(cache, output, text):
+    pool = cells.CellPool("m:f", cells.PoolOptions(cache=cache), print, "sweep")
+    answers = {0: {}, 1: HespasError("no")}
+    assert (
+        pool._describe_interruption([cells.Cell("", {}, "", output)] * 3, answers, "cells") == text
+    )

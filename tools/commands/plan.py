@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hespas.support.errors import UsageError
 from hespas.tools.commands.command_parser import CommandParser, parse_count
-from hespas.tools.commands.shared_flags import add_cache_flag, add_jobs_flag, add_json_flag
+from hespas.tools.commands.shared_flags import add_json_flag, add_pool_flags, read_pool_options
 
 if TYPE_CHECKING:
     from hespas.workflows.planning.layout_space import LayoutRequest
@@ -84,10 +84,7 @@ def build_parser() -> CommandParser:
         help="minutes after which XLA compiles no other layout; default: 10",
     )  # fmt: skip
     add("--exhaustive", action="store_true", help="estimate every layout that fits, without bounds")
-    add_jobs_flag(parser)
-    add("--dask", metavar="ADDRESS", help="run the estimates on this Dask cluster, tcp://host:port")
-    add("--work-dir", default="", metavar="DIR", help="folder that keeps programs and sketches")
-    add_cache_flag(parser, "estimates")
+    add_pool_flags(parser, "estimates", fails=False)
     add("--csv", metavar="FILE", help="write all layouts as a table")
     add("--page", metavar="FILE", help="write an HTML page: the front, the winner, all layouts")
     add_json_flag(parser)
@@ -98,8 +95,6 @@ def build_parser() -> CommandParser:
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns its exit code, raises HespasError."""
     command_line = build_parser().parse_args(argv)
-    if command_line.dask and command_line.jobs:
-        raise UsageError("--jobs does not go with --dask: the cluster has its own workers")
     for flag in ("compile", "compile_minutes"):
         if (getattr(command_line, flag) or 0) < 0:
             raise UsageError(f"--{flag.replace('_', '-')} is negative")
@@ -151,7 +146,6 @@ def _read_request(command_line: Any) -> LayoutRequest:
 
 
 def _read_options(command_line: Any) -> PlanOptions:
-    from hespas.estimators.measure import host
     from hespas.tools.model_flags import read_run_options
     from hespas.workflows.planning.plan_search import DEFAULT_COMPILE_MINUTES, PlanOptions
 
@@ -163,10 +157,7 @@ def _read_options(command_line: Any) -> PlanOptions:
         compile_count=command_line.compile,
         compile_minutes=DEFAULT_COMPILE_MINUTES if minutes is None else minutes,
         exhaustive=command_line.exhaustive,
-        jobs=command_line.jobs or host.count_usable_cores(),
-        work_dir=command_line.work_dir,
-        cache=command_line.cache,
-        dask=command_line.dask or "",
+        **read_pool_options(command_line),
     )
 
 

@@ -114,21 +114,53 @@ def add_depth_flag(container: FlagContainer) -> None:
     )  # fmt: skip
 
 
-def add_program_study_flags(container: FlagContainer, contents: str) -> None:
-    """Add the flags of studies that make programs: workers, their folder, errors and cache.
+def add_pool_flags(
+    container: FlagContainer, contents: str, *, makes_programs: bool = True, fails: bool = True
+) -> None:
+    """Add where cells run, and what is kept of them; ``read_pool_options`` reads the flags.
 
     Args:
         container: The parser or group of flags to extend.
         contents: What the cache stores, for the help text.
+        makes_programs: Whether the command makes programs, which a folder keeps.
+        fails: Whether rows with errors are an error of the command.
     """
-    add_jobs_flag(container)
-    container.add_argument(
-        "--work-dir", default="", metavar="DIR", help="folder that keeps the programs"
-    )
-    container.add_argument(
-        "--keep-going", action="store_true", help="exit with 0 even if rows have errors"
-    )
+    add = container.add_argument
+    add(
+        "--jobs", type=parse_count, metavar="N",
+        help="number of worker processes; default: one for each core",
+    )  # fmt: skip
+    programs = "; programs are made here" if makes_programs else ""
+    add("--dask", metavar="ADDRESS", help=f"run on this Dask cluster, tcp://host:port{programs}")
+    add(
+        "--timeout", type=parse_positive, metavar="S", default=3600.0,
+        help="time limit of a cell in seconds, such as an estimate or a compilation "
+        "(default 3600)",
+    )  # fmt: skip
+    if makes_programs:
+        add("--work-dir", default="", metavar="DIR", help="folder that keeps the programs")
+    if fails:
+        add("--keep-going", action="store_true", help="exit with 0 even if rows have errors")
     add_cache_flag(container, contents)
+
+
+def read_pool_options(command_line: argparse.Namespace) -> dict[str, Any]:
+    """Read the fields of ``PoolOptions`` from the flags of ``add_pool_flags``.
+
+    Raises:
+        UsageError: The flags do not go together.
+    """
+    from hespas.estimators.measure import host
+
+    if command_line.dask and command_line.jobs:
+        raise UsageError("--jobs does not go with --dask: the cluster has its own workers")
+    return {
+        "jobs": command_line.jobs or host.count_usable_cores(),
+        "dask": command_line.dask or "",
+        "cache": command_line.cache,
+        "timeout_s": command_line.timeout,
+        "work_dir": getattr(command_line, "work_dir", ""),
+    }
 
 
 def add_cache_flag(container: FlagContainer, contents: str, *, allows_none: bool = True) -> None:
@@ -143,12 +175,4 @@ def add_cache_flag(container: FlagContainer, contents: str, *, allows_none: bool
         "--cache", default="", metavar="FILE",
         help=f"file for {contents}{', or none' if allows_none else ''}; default: $HESPAS_CACHE, "
         "or the cache of the user",
-    )  # fmt: skip
-
-
-def add_jobs_flag(container: FlagContainer) -> None:
-    """Add ``--jobs``, without a default."""
-    container.add_argument(
-        "--jobs", type=parse_count, metavar="N",
-        help="number of worker processes; default: one for each core",
     )  # fmt: skip

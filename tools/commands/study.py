@@ -16,8 +16,9 @@ from hespas.tools.commands.command_parser import CommandParser, parse_count
 from hespas.tools.commands.shared_flags import (
     add_cache_flag,
     add_json_flag,
-    add_program_study_flags,
+    add_pool_flags,
     parse_key_values,
+    read_pool_options,
 )
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ def _build_program_parser(study: Study) -> CommandParser:
         help="another option of the recipe, as of hespas export; may be repeated",
     )  # fmt: skip
     _add_output_flags(parser)
-    add_program_study_flags(parser, "results of cells")
+    add_pool_flags(parser, "results of cells")
     add_run_option_flags(parser, COMMAND)
     return parser
 
@@ -199,7 +200,6 @@ def _parse_program_options(
     axis_values = {axis.name: axis.parse_values(getattr(options, axis.name)) for axis in study.axes}
     changes = parse_key_values(options.set, "--set")
 
-    from hespas.estimators.measure import host
     from hespas.tools.model_flags import read_run_options
     from hespas.workflows.studies import study_output, study_runner
 
@@ -209,9 +209,7 @@ def _parse_program_options(
         form=options.form,
         run=read_run_options(options, COMMAND),
         changes=changes,
-        jobs=options.jobs or host.count_usable_cores(),
-        work_dir=options.work_dir,
-        cache=options.cache,
+        **read_pool_options(options),
     )
     study_runner.check_study_options(study_options)
     study_output.check_output_files(options.csv, options.plot)

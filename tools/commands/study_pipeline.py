@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hespas.support.errors import UsageError
 from hespas.tools.commands.command_parser import CommandParser, parse_count, parse_positive
-from hespas.tools.commands.shared_flags import add_program_study_flags, parse_key_values
+from hespas.tools.commands.shared_flags import add_pool_flags, parse_key_values, read_pool_options
 
 if TYPE_CHECKING:
     from hespas.workflows.pipelines.pipeline_request import PipelineRequest
@@ -75,7 +75,7 @@ def build_pipeline_parser() -> CommandParser:
         help=f"form of the programs, default: {defaults.form}; "
         + "; ".join(f"{name}: {text}" for name, text in FORMS.items()),
     )  # fmt: skip
-    add_program_study_flags(parser, "results of pipelines")
+    add_pool_flags(parser, "results of pipelines")
     add_run_option_flags(parser, COMMAND)
     return parser
 
@@ -92,7 +92,6 @@ def run_pipeline_study(options: argparse.Namespace) -> StudyOutput:
 
 
 def _parse_request(options: argparse.Namespace) -> PipelineRequest:
-    from hespas.estimators.measure import host
     from hespas.tools.model_flags import read_run_options
     from hespas.workflows.pipelines.pipeline_request import PipelineRequest
     from hespas.workflows.studies.study_definition import parse_positive_count
@@ -120,9 +119,7 @@ def _parse_request(options: argparse.Namespace) -> PipelineRequest:
         form=options.form,
         run=read_run_options(options, COMMAND),
         straggler=options.straggler,
-        jobs=options.jobs or host.count_usable_cores(),
-        work_dir=options.work_dir,
-        cache=options.cache,
+        **read_pool_options(options),
     )
 
 

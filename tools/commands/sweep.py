@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hespas.support.errors import UsageError
-from hespas.tools.commands.command_parser import CommandParser, parse_positive
+from hespas.tools.commands.command_parser import CommandParser
 from hespas.tools.commands.shared_flags import (
-    add_cache_flag,
-    add_jobs_flag,
     add_json_flag,
+    add_pool_flags,
     add_reading_flags,
+    read_pool_options,
 )
 
 if TYPE_CHECKING:
@@ -54,16 +54,7 @@ def build_parser() -> CommandParser:
         "range(A,B,STEP) stands for whole numbers from A to below B",
     )  # fmt: skip
     add("--output", metavar="FILE", help="table to write: .csv, .json or .parquet")
-    add_jobs_flag(parser)
-    add("--dask", metavar="ADDRESS", help="run on this Dask cluster, tcp://host:port")
-    add_cache_flag(parser, "results of cells")
-    add(
-        "--timeout",
-        type=parse_positive,
-        metavar="S",
-        default=3600.0,
-        help="time limit of a cell in seconds (default 3600)",
-    )
+    add_pool_flags(parser, "results of cells", makes_programs=False)
     add(
         "--columns", metavar="NAME[,NAME...]",
         help="print these columns (names or patterns) for every cell",
@@ -87,20 +78,18 @@ def build_parser() -> CommandParser:
     )  # fmt: skip
     add_json_flag(parser, "print the rows as JSON instead of tables")
     add_reading_flags(parser)
-    add("--keep-going", action="store_true", help="exit with 0 even if cells have errors")
     return parser
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns its exit code, raises HespasError."""
     command_line = build_parser().parse_args(argv)
-    if command_line.dask and command_line.jobs:
-        raise UsageError("--jobs does not go with --dask: the cluster has its own workers")
     if not command_line.file and not command_line.mlir:
         raise UsageError("no program is given", remedy="name it with --mlir, or in a file")
 
     from hespas.support import text_tables
     from hespas.tools.terminal import print_to_stderr
+    from hespas.workflows.cells import PoolOptions
     from hespas.workflows.plot_files import check_plot_file
     from hespas.workflows.sweep import sweep_runner, sweep_summary, sweep_table
 
@@ -109,12 +98,7 @@ def main(argv: Sequence[str]) -> int:
     if command_line.plot:
         check_plot_file(command_line.plot)
     cells, questions = _read_sweep(command_line)
-    options = sweep_runner.SweepOptions(
-        command_line.jobs or _count_cores(),
-        command_line.dask or "",
-        command_line.cache,
-        command_line.timeout,
-    )
+    options = PoolOptions(**read_pool_options(command_line))
     sweep_outcome = sweep_runner.run_sweep(cells, options, print_to_stderr)
     if command_line.output:
         sweep_table.write_table(
@@ -202,9 +186,3 @@ def _parse_value_lists(texts: Sequence[str]) -> dict[str, Any]:
             raise UsageError(f"--set: '{text}' is not KEY=VALUE[,VALUE...]")
         values_by_key[key] = [parse_scalar(value) for value in split_list_items(values)]
     return values_by_key
-
-
-def _count_cores() -> int:
-    from hespas.estimators.measure import host
-
-    return host.count_usable_cores()

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from hespas.tools.commands.command_parser import CommandParser, parse_non_negative
 from hespas.tools.commands.shared_flags import (
-    add_cache_flag,
-    add_jobs_flag,
     add_json_flag,
+    add_pool_flags,
     add_reading_flags,
+    read_pool_options,
 )
 from hespas.tools.commands.validate_cases import (
     COMMAND,
@@ -99,6 +99,7 @@ def build_parser() -> CommandParser:
     add("--markdown", metavar="FILE", help="write the tables as Markdown")
     add_json_flag(parser)
     add_reading_flags(parser)
+    add_pool_flags(parser, "results of rows", fails=False)
     _add_case_flags(parser)
     add_run_option_flags(parser, COMMAND)
     return parser
@@ -127,9 +128,6 @@ def _add_case_flags(parser: CommandParser) -> None:
         help="compile programs whose operators run one by one with all their layers, not two with "
         "a few, from which the step is extended",
     )  # fmt: skip
-    add("--work-dir", default="", metavar="DIR", help="folder that keeps the programs")
-    add_jobs_flag(group)
-    add_cache_flag(group, "results of rows")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -139,7 +137,7 @@ def main(argv: Sequence[str]) -> int:
     from hespas.support import text_tables
     from hespas.support.output_file import check_writable_file, write_atomically
     from hespas.tools.model_flags import read_run_options
-    from hespas.tools.terminal import print_to_stderr, show_progress
+    from hespas.tools.terminal import print_to_stderr
     from hespas.workflows.plot_files import check_plot_file
     from hespas.workflows.validation import prediction_plot
     from hespas.workflows.validation.step_predictions import ValidationRequest, validate_estimator
@@ -160,9 +158,9 @@ def main(argv: Sequence[str]) -> int:
         _STARTS_BY_WORD.get(options.start or "all", (options.start,)),
         options.baselines,
         options.at_least,
+        **read_pool_options(options),
     )
-    with show_progress() as progress:
-        result = validate_estimator(request, note=print_to_stderr, progress=progress)
+    result = validate_estimator(request, note=print_to_stderr)
     by_flow, scores = result.predictions, result.scores
     tables = _build_validation_tables(by_flow, scores, options.at_least)
     if options.plot:

@@ -8,11 +8,11 @@ import os
 from typing import Any
 
 from hespas.support.errors import UsageError
-from hespas.tools.commands.shared_flags import parse_key_values
+from hespas.tools.commands.shared_flags import parse_key_values, read_pool_options
 
 COMMAND = "hespas validate"
 CASE_FLAGS = (
-    "rows", "form", "set", "all_layers", "work_dir", "cache", "jobs", "csv", "page",
+    "rows", "form", "set", "all_layers", "work_dir", "csv", "page",
 )  # fmt: skip
 CELL_FLAGS = ("programs", "start", "baselines")
 
@@ -34,7 +34,6 @@ def check_flags_of_table(options: argparse.Namespace, *, is_case_table: bool) ->
 
 def validate_cases(options: argparse.Namespace) -> int:
     """Predict the rows of a table of training cases, and print their errors; the exit code."""
-    from hespas.estimators.measure import host
     from hespas.support import text_tables
     from hespas.support.output_file import check_writable_file, write_atomically
     from hespas.tools.model_flags import read_run_options
@@ -56,9 +55,7 @@ def validate_cases(options: argparse.Namespace) -> int:
         run=read_run_options(options, COMMAND),
         changes=parse_key_values(options.set, "--set"),
         all_layers=options.all_layers,
-        jobs=options.jobs or host.count_usable_cores(),
-        work_dir=options.work_dir,
-        cache=options.cache,
+        **read_pool_options(options),
     )
     estimator = case_options.run.estimator
     outcomes = case_runner.predict_cases(cases, case_options, print_to_stderr)

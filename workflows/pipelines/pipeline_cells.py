@@ -1,47 +1,52 @@
-"""Estimating many pipelines: each program is estimated once, and results come from the cache.
-
-Results are kept in the cache of sweeps, under keys with the contents of the programs, the node and
-the system.
-"""
+"""Making the programs of pipelines, and estimating many: a worker estimates each program once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+import functools
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hespas import configs
 from hespas.configs.node_spec import NodeSpec
 from hespas.estimators import registry
-from hespas.estimators.measure.measurement_cache import MeasurementCache, compute_cache_key
+from hespas.estimators.measure.measurement_cache import compute_cache_key
 from hespas.support.errors import HespasError
-from hespas.workflows.pipelines.pipeline_estimate import (
-    choose_pipeline_network,
-    estimate_pipeline,
-    find_worst_straggler,
-)
-from hespas.workflows.pipelines.pipeline_figures import Figures, collect_pipeline_figures
-from hespas.workflows.pipelines.schedules import PipelineSchedule
-from hespas.workflows.pipelines.stage_estimates import (
-    SPLIT,
-    UPDATE,
-    StageFiles,
-    StageProgramEstimate,
-    add_job_devices,
-    estimate_stages,
-    list_task_kinds,
-)
-from hespas.workflows.run_config import RunConfig
-from hespas.workflows.sweep.sweep_jobs import (
+from hespas.workflows.cell_keys import (
     collect_environment,
     compute_node_digest,
     compute_program_digest,
     compute_system_digest,
     describe_options,
 )
+from hespas.workflows.cell_worker import SingleEntryCache
+from hespas.workflows.cells import Cell, CellPool, Note, PoolOptions
+from hespas.workflows.pipelines.pipeline_estimate import (
+    choose_pipeline_network,
+    estimate_pipeline,
+    find_worst_straggler,
+)
+from hespas.workflows.pipelines.pipeline_figures import Figures, collect_pipeline_figures
+from hespas.workflows.pipelines.schedules import PipelineSchedule, build_schedule
+from hespas.workflows.pipelines.stage_estimates import (
+    SPLIT,
+    UPDATE,
+    StageFiles,
+    StagePart,
+    StageProgramEstimate,
+    add_job_devices,
+    estimate_stages,
+    list_task_kinds,
+)
+from hespas.workflows.run_config import RunConfig
+from hespas.workflows.studies import study_programs
+from hespas.workflows.studies.study_programs import StudyProgram
 
-RESULT = "pipeline"  # the kind of cache keys
+StagePrograms = Sequence[Mapping[StagePart, StudyProgram]]
+"""The programs of each stage of a pipeline by their parts."""
+FUNCTION = "hespas.workflows.pipelines.pipeline_cells:compute_pipeline"
+RESULT = "pipeline"  # the kind of keys
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,7 @@ class PipelineCell:
     """A pipeline to estimate.
 
     Attributes:
+        config: The run that estimates each program of a stage, without the program.
         schedule: The schedule.
         files: The programs of each stage.
         system: The network, a preset or a folder.
@@ -56,6 +62,7 @@ class PipelineCell:
             costs most; None for no such search.
     """
 
+    config: RunConfig
     schedule: PipelineSchedule
     files: Sequence[StageFiles]
     system: str
@@ -66,91 +73,124 @@ class PipelineCell:
         parts = (*list_task_kinds(self.schedule.has_split_backward), UPDATE)
         return [{part: files[part] for part in parts if part in files} for files in self.files]
 
-
-@dataclass
-class PipelineCellEstimator:
-    """Estimates pipelines on one type of device.
-
-    Attributes:
-        config: The run that estimates each program of a stage, without the program.
-        cache: The file that keeps results; "" for the default one, "none" for none.
-        note: Receives notes, one line each.
-        computed: The number of results that were not in the cache.
-    """
-
-    config: RunConfig
-    cache: str
-    note: Callable[[str], None]
-    computed: int = 0
-    _programs: dict[int, dict[str, StageProgramEstimate]] = field(default_factory=dict)
-    _digests: dict[str, str] = field(default_factory=dict)
-
-    def estimate_cells(self, cells: Sequence[PipelineCell]) -> list[Figures | HespasError]:
-        """Estimate pipelines in order; one that cannot be estimated has an error.
-
-        Raises:
-            HespasError: The cache cannot be used, or the node or the estimator does not exist.
-        """
-        with MeasurementCache(self.cache) as cache:
-            return [self._recall_cell(cell, cache) for cell in cells]
-
-    def _recall_cell(self, cell: PipelineCell, cache: MeasurementCache) -> Figures | HespasError:
-        """Return the figures of a pipeline from the cache, or estimate them."""
-        estimator = registry.load_estimator_class(self.config.estimator)
-        try:
-            key = "" if estimator.measures else self._compute_key(cell, estimator.version)
-            figures = cache.find_outcome(key) if key else None
-            if isinstance(figures, dict):
-                return figures
-            figures = self._estimate_cell(cell)
-        except HespasError as error:
-            return error
-        self.computed += 1
-        if key:
-            name = f"{cell.schedule.name} of {Path(next(iter(cell.files[0].values()))).name}"
-            cache.store_outcome(
-                key, figures, estimator=f"{RESULT}: {estimator.name}",
-                version=estimator.version, name=name,
-            )  # fmt: skip
-        return figures
-
-    def _compute_key(self, cell: PipelineCell, version: str) -> str:
-        schedule = cell.schedule
-        content = {
-            "schedule": [schedule.name, *map(list, schedule.tasks)],
-            "programs": [
-                {part: self._digest_program(path) for part, path in files.items()}
-                for files in cell.select_files()
-            ],
-            "node": compute_node_digest(self._node),
-            "system": compute_system_digest(configs.load_system(cell.system)),
-            **describe_options(self.config.model_copy(update={"split": SPLIT})),
-            "straggler": cell.straggler,
-        }
-        return compute_cache_key(RESULT, version, content, collect_environment())
-
     @property
-    def _node(self) -> NodeSpec:
+    def node(self) -> NodeSpec:
+        """The type of device, with the price of the run."""
         node = configs.load_node(self.config.node or configs.DEFAULT_NODE)
         return replace(node, price_per_hour=self.config.price_per_hour or node.price_per_hour)
 
-    def _digest_program(self, path: str) -> str:
-        if path not in self._digests:
-            self._digests[path] = compute_program_digest(path)
-        return self._digests[path]
 
-    def _estimate_cell(self, cell: PipelineCell) -> dict[str, Any]:
-        network = choose_pipeline_network(cell.system, self.config)
-        devices = network.system.device_count
-        config = add_job_devices(self.config, devices)
-        known = self._programs.setdefault(devices, {})
-        stages = estimate_stages(cell.select_files(), config, self.note, known)
-        estimate = estimate_pipeline(cell.schedule, stages, network)
-        figures = collect_pipeline_figures(estimate, stages, self._node)
-        if cell.straggler is not None:
-            straggler = find_worst_straggler(cell.schedule, stages, network, cell.straggler)
-            figures |= {
-                "straggler_rank": straggler.rank,
-                "straggler_step_time_s": straggler.step_time_s,
-            }
-        return figures
+def make_stage_files(
+    pipelines: Sequence[StagePrograms], options: PoolOptions, note: Note
+) -> list[list[StageFiles] | HespasError]:
+    """Make the files of the programs of pipelines that do not exist yet, each once.
+
+    Returns:
+        For each pipeline the files of its stages, or why one of them cannot be made.
+
+    Raises:
+        HespasError: The folder cannot be written, or JAX is not installed.
+    """
+    programs = [program for stages in pipelines for stage in stages for program in stage.values()]
+    files = study_programs.make_program_files(programs, options, note)
+    paths = iter(files.paths)
+    made: list[list[StageFiles] | HespasError] = []
+    for stages in pipelines:
+        stage_files: list[StageFiles] = [{part: next(paths) for part in stage} for stage in stages]
+        used = [path for stage in stage_files for path in stage.values()]
+        errors = [files.errors[path] for path in used if path in files.errors]
+        made.append(errors[0] if errors else stage_files)
+    return made
+
+
+def estimate_pipelines(
+    pipelines: Sequence[PipelineCell], options: PoolOptions, note: Note
+) -> tuple[list[Figures | HespasError], int]:
+    """Estimate pipelines in order; one that cannot be estimated has an error.
+
+    Returns:
+        The figures or the error of each, and how many have been computed now.
+
+    Raises:
+        HespasError: The store cannot be used, or no worker can be started.
+    """
+    digest_program = functools.cache(compute_program_digest)
+    answers: dict[int, Figures | HespasError] = {}
+    cells: dict[int, Cell] = {}
+    for i, pipeline in enumerate(pipelines):
+        try:
+            cells[i] = make_cell(pipeline, digest_program)
+        except HespasError as error:
+            answers[i] = error
+    with CellPool(FUNCTION, options, note, "pipeline") as pool:
+        done = pool.run_cells([*cells.values()], "pipelines estimated")
+    for i, answer in zip(cells, done, strict=True):
+        answers[i] = answer if isinstance(answer, HespasError) else answer["figures"]
+    return [answers[i] for i in range(len(pipelines))], pool.computed
+
+
+def make_cell(
+    pipeline: PipelineCell, digest_program: Callable[[str], str] = compute_program_digest
+) -> Cell:
+    """Make the cell of a pipeline for the workers; raises HespasError."""
+    estimator = registry.load_estimator_class(pipeline.config.estimator)
+    schedule, files = pipeline.schedule, pipeline.select_files()
+    content = {
+        "schedule": [schedule.name, *map(list, schedule.tasks)],
+        "programs": [
+            {part: digest_program(path) for part, path in stage.items()} for stage in files
+        ],
+        "node": compute_node_digest(pipeline.node),
+        "system": compute_system_digest(configs.load_system(pipeline.system)),
+        **describe_options(pipeline.config.model_copy(update={"split": SPLIT})),
+        "straggler": pipeline.straggler,
+    }
+    config = pipeline.config.model_dump(exclude_unset=True)
+    return Cell(
+        f"{schedule.name} of {os.path.basename(next(iter(files[0].values())))}",
+        {
+            "config": config,
+            "schedule": [
+                schedule.name, schedule.ranks, schedule.microbatches, schedule.stages_per_rank
+            ],
+            "files": files,
+            "system": pipeline.system,
+            "straggler": pipeline.straggler,
+        },
+        ""
+        if estimator.measures
+        else compute_cache_key(RESULT, estimator.version, content, collect_environment()),
+        estimator=f"{RESULT}: {estimator.name}",
+        version=estimator.version,
+        sharing=(repr([config, sorted({path for stage in files for path in stage.values()})]),),
+    )  # fmt: skip
+
+
+_programs: SingleEntryCache[dict[str, StageProgramEstimate]] = SingleEntryCache()
+
+
+def compute_pipeline(payload: dict[str, Any], scratch: str) -> dict[str, Any]:
+    """Compute the figures of a pipeline in a worker; raises HespasError.
+
+    Args:
+        payload: That of ``make_cell``.
+        scratch: A folder for temporary files, which this function does not use.
+    """
+    config = RunConfig.model_validate(payload["config"])
+    pipeline = PipelineCell(
+        config, build_schedule(*payload["schedule"]), payload["files"], payload["system"]
+    )
+    schedule, factor = pipeline.schedule, payload["straggler"]
+    network = choose_pipeline_network(pipeline.system, config)
+    config = add_job_devices(config, network.system.device_count)
+    known = _programs.get_or_make(repr(config), dict)
+    stages = estimate_stages(pipeline.files, config, known)
+    estimate = estimate_pipeline(schedule, stages, network)
+    figures = collect_pipeline_figures(estimate, stages, pipeline.node)
+    if factor is not None:
+        straggler = find_worst_straggler(schedule, stages, network, factor)
+        figures |= {
+            "straggler_rank": straggler.rank,
+            "straggler_step_time_s": straggler.step_time_s,
+        }
+    return {"figures": figures}

@@ -9,15 +9,15 @@ from typing import Any
 
 from hespas import configs
 from hespas.support.errors import HespasError, UsageError
-from hespas.workflows.pipelines.pipeline_cells import PipelineCell
+from hespas.workflows.cells import PoolOptions
+from hespas.workflows.pipelines.pipeline_cells import PipelineCell, StagePrograms
 from hespas.workflows.pipelines.schedules import (
     INTERLEAVED,
     SCHEDULES,
     PipelineSchedule,
     build_schedule,
 )
-from hespas.workflows.pipelines.stage_estimates import find_stage_files
-from hespas.workflows.pipelines.stage_program_files import StagePrograms
+from hespas.workflows.pipelines.stage_estimates import StageFiles, find_stage_files
 from hespas.workflows.pipelines.stage_workloads import place_on_rank, plan_stage_workloads
 from hespas.workflows.run_config import RunOptions
 from hespas.workflows.studies import program_forms, study_programs
@@ -29,7 +29,7 @@ MODEL = "8b"
 
 
 @dataclass(frozen=True)
-class PipelineRequest:
+class PipelineRequest(PoolOptions):
     """What a study of pipelines compares.
 
     Attributes:
@@ -47,9 +47,6 @@ class PipelineRequest:
         form: One of ``program_forms.FORMS``.
         run: The options of each estimate.
         straggler: How many times as long the compute of one slow rank takes; None for no slow rank.
-        jobs: The number of worker processes that make programs.
-        work_dir: The folder that keeps programs; "" for the default one.
-        cache: The file that keeps results; "" for the default one, "none" for none.
     """
 
     node: str = "H100_80GB"
@@ -65,13 +62,17 @@ class PipelineRequest:
     form: str = "fused"
     run: RunOptions = field(default_factory=RunOptions)
     straggler: float | None = None
-    jobs: int = 1
-    work_dir: str = ""
-    cache: str = ""
 
     def list_microbatches(self) -> list[int]:
         """List the numbers of microbatches to try."""
         return list(self.microbatches) or [self.ranks, 2 * self.ranks, 4 * self.ranks]
+
+    def make_cell(
+        self, schedule: PipelineSchedule, files: Sequence[StageFiles], system: str
+    ) -> PipelineCell:
+        """Make the cell of a schedule whose programs exist."""
+        config = program_forms.make_run_config(self.run, self.form, node=self.node)
+        return PipelineCell(config, schedule, files, system, self.straggler)
 
     def choose_system(self) -> str:
         """Choose the system of all ranks.
@@ -171,7 +172,7 @@ def _plan_pipeline(request: PipelineRequest, system: str, row: PipelineRow) -> P
         planned.schedule = schedule
         if request.folder:
             files = find_stage_files(request.folder, schedule.stages)
-            planned.cell = PipelineCell(schedule, files, system, request.straggler)
+            planned.cell = request.make_cell(schedule, files, system)
             return planned
         options = make_stage_options(request)
         if request.global_batch is not None:

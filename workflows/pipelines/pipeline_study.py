@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from hespas import configs
@@ -13,7 +12,7 @@ from hespas.configs.node_spec import NodeSpec
 from hespas.support.errors import HespasError
 from hespas.support.html_tables import PrintedTables
 from hespas.support.text_tables import TextTable, format_count, format_scaled, format_seconds
-from hespas.workflows.pipelines.pipeline_cells import PipelineCell, PipelineCellEstimator
+from hespas.workflows.pipelines.pipeline_cells import estimate_pipelines, make_stage_files
 from hespas.workflows.pipelines.pipeline_plots import draw_pipelines, make_rank_chart
 from hespas.workflows.pipelines.pipeline_request import (
     PipelineRequest,
@@ -27,8 +26,7 @@ from hespas.workflows.pipelines.pipeline_tables import (
     tabulate_ranks,
     tabulate_reasons,
 )
-from hespas.workflows.pipelines.stage_program_files import make_stage_files
-from hespas.workflows.studies import program_forms, study_programs
+from hespas.workflows.studies import program_forms
 from hespas.workflows.studies.study_output import StudyOutput
 
 DESCRIPTION = """\
@@ -161,10 +159,9 @@ def compare_pipelines(request: PipelineRequest, note: Callable[[str], None]) -> 
     program_forms.check_run_options(request.run, request.form, request.node, system)
     planned = plan_pipelines(request, system)
     made_count = _make_programs(planned, request, system, note)
-    config = program_forms.make_run_config(request.run, request.form, node=request.node)
-    estimator = PipelineCellEstimator(config, request.cache, note)
     cells = {i: one.cell for i, one in enumerate(planned) if one.cell is not None}
-    for i, figures in zip(cells, estimator.estimate_cells([*cells.values()]), strict=True):
+    answers, computed = estimate_pipelines([*cells.values()], request, note)
+    for i, figures in zip(cells, answers, strict=True):
         _record_figures(planned[i].row, figures, node)
     rows = [one.row for one in planned]
     if not any(row.figures for row in rows):
@@ -172,7 +169,7 @@ def compare_pipelines(request: PipelineRequest, note: Callable[[str], None]) -> 
     notes = [
         *_describe_basis(request),
         *_collect_warnings(rows),
-        f"{made_count} programs; {len(cells)} pipelines, {estimator.computed} computed now; "
+        f"{made_count} programs; {len(cells)} pipelines, {computed} computed now; "
         f"{format_seconds(time.monotonic() - start)}",
     ]
     return PipelineStudy(request, system, rows, notes)
@@ -188,15 +185,14 @@ def _make_programs(
     todo = [one for one in planned if one.schedule is not None and one.programs]
     if not todo:
         return 0
-    folder = Path(request.work_dir or study_programs.get_default_folder())
-    pipelines = make_stage_files([one.programs for one in todo], folder, request.jobs, note)
+    pipelines = make_stage_files([one.programs for one in todo], request, note)
     paths: set[str] = set()
     for one, files in zip(todo, pipelines, strict=True):
         if isinstance(files, HespasError):
             one.row.reason = files.reason
             continue
         assert one.schedule is not None
-        one.cell = PipelineCell(one.schedule, files, system, request.straggler)
+        one.cell = request.make_cell(one.schedule, files, system)
         paths.update(path for stage in files for path in stage.values())
     return len(paths)
 

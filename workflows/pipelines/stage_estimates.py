@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -119,7 +119,6 @@ def add_job_devices(config: RunConfig, devices: int) -> RunConfig:
 def estimate_stages(
     stages: Sequence[StageFiles],
     config: RunConfig,
-    note: Callable[[str], None],
     known: dict[str, StageProgramEstimate] | None = None,
 ) -> list[StageEstimate]:
     """Estimate the programs of all stages; equal files are estimated once.
@@ -127,7 +126,6 @@ def estimate_stages(
     Args:
         stages: The files of each stage.
         config: The run that estimates each of them, without the program.
-        note: Receives a line for each program that is estimated.
         known: By file, the estimates by this run that exist; those of other files are added.
 
     Raises:
@@ -137,7 +135,6 @@ def estimate_stages(
     paths = list(dict.fromkeys(path for files in stages for path in files.values()))
     for path in paths:
         if path not in estimates:
-            note(f"estimating {os.path.basename(path)}")
             estimates[path] = estimate_stage_program(path, config)
     counts = {path: estimates[path].trace.devices for path in paths}
     if len(set(counts.values())) > 1:

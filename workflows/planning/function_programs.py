@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
 from hespas.frontends.export.device_placement import place_module_devices
 from hespas.frontends.export.logical_axes import LogicalAxisRules
-from hespas.support.errors import HespasError, UsageError
+from hespas.support.errors import HespasError, restore_error
 from hespas.support.output_file import write_atomically
+from hespas.support.supervised_process import open_temporary_folder
+from hespas.workflows.cells import Answer, Cell
 from hespas.workflows.module_output import to_mlir_bytecode
 from hespas.workflows.planning.layout_builders import FunctionBuilder, LayoutBuilder
 from hespas.workflows.planning.layout_programs import LayoutPrograms
@@ -32,9 +35,10 @@ class FunctionPrograms(LayoutPrograms):
     """
 
     builder: LayoutBuilder
+    _scratch: str = ""
 
     def __enter__(self) -> Self:
-        self._open_scratch_folder()
+        self._scratch = self._stack.enter_context(open_temporary_folder())
         return self
 
     @property
@@ -63,18 +67,21 @@ class FunctionPrograms(LayoutPrograms):
             write_atomically(str(path), data)
         return program
 
-    def _locate_sketch(self, request: dict[str, Any]) -> Path:
-        return Path(self._scratch) / super()._locate_sketch(request).name
+    def _locate_sketch(self, request: dict[str, Any]) -> str:
+        return os.path.join(self._scratch, os.path.basename(super()._locate_sketch(request)))
 
-    def _run_tasks(
-        self, payloads: Sequence[dict[str, Any]]
-    ) -> Iterator[tuple[int, dict[str, Any] | HespasError]]:
-        for number, payload in enumerate(payloads):
-            task = {**payload, "scratch": self._scratch}
-            try:
-                yield number, _call_program(lambda: answer_task(task, self.builder), self.program)  # noqa: B023
-            except HespasError as error:
-                yield number, error
+    def _run_tasks(self, cells: Sequence[Cell], units: str) -> list[Answer | HespasError]:
+        return list(map(self._run_task, cells))
+
+    def _run_task(self, cell: Cell) -> Answer | HespasError:
+        if cell.output and os.path.exists(cell.output):
+            return {}
+        try:
+            return _call_program(
+                lambda: answer_task(cell.payload, self.builder, self._scratch), self.program
+            )
+        except HespasError as error:
+            return error
 
 
 def _call_program(call: Callable[[], Any], name: str) -> Any:
@@ -86,8 +93,4 @@ def _call_program(call: Callable[[], Any], name: str) -> Any:
     except MemoryError:
         raise
     except (Exception, SystemExit) as error:
-        report = describe_error(error)
-        kind = UsageError if report["usage"] else HespasError
-        raise kind(
-            report["message"], where=report["where"] or name, remedy=report["remedy"]
-        ) from error
+        raise restore_error(describe_error(error), where=name) from error

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,11 +14,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from hespas.estimators.measure.failure import WorkerFailure
-from hespas.estimators.measure.processes import LocalWorkerPool, WorkerSpec
 from hespas.frontends.export.export_worker import PRELOADED as EXPORT_MODULES
-from hespas.support.errors import HespasError, UsageError
-from hespas.support.supervised_process import open_temporary_folder
+from hespas.support.errors import HespasError
+from hespas.workflows.cell_keys import compute_digest
+from hespas.workflows.cells import Answer, Cell, CellPool, PoolOptions
 from hespas.workflows.planning.layout_builders import (
     describe_spec_interface,
     select_spec_layout,
@@ -32,21 +31,13 @@ from hespas.workflows.planning.layout_space import (
 )
 from hespas.workflows.planning.program_sketch import SketchOp
 from hespas.workflows.studies.study_definition import StudyWorkload
-from hespas.workflows.studies.study_programs import (
-    TIMEOUT_S,
-    StudyProgram,
-    compute_request_digest,
-)
-from hespas.workflows.sweep.sweep_jobs import compute_digest
+from hespas.workflows.studies.study_programs import StudyProgram, compute_request_digest
 
 if TYPE_CHECKING:
     from hespas.frontends.export.export_spec import ExportSpec
     from hespas.frontends.export.logical_axes import LogicalAxisRules
 
-WORKER, PROBE = (
-    "hespas.workflows.planning.layout_worker:run_task",
-    "hespas.workflows.planning.layout_worker:probe_device",
-)
+FUNCTION = "hespas.workflows.planning.layout_worker:run_task"
 ONE_EACH = {BATCH: "1", ACCUMULATE: "1"}  # one sample of one microbatch for each batch shard
 
 
@@ -70,27 +61,17 @@ class LayoutPrograms:
     note: Callable[[str], None]
     spec: ExportSpec | None = None
     _stack: ExitStack = field(default_factory=ExitStack)
-    _pool: LocalWorkerPool = field(init=False)
-    _scratch: str = ""
-
-    def _open_scratch_folder(self) -> None:
-        self._scratch = self._stack.enter_context(open_temporary_folder())
+    _pool: CellPool = field(init=False)
 
     def __enter__(self) -> Self:
-        self._open_scratch_folder()
         if find_spec("jax") is None:
             raise HespasError(
                 "a plan exports programs, which needs JAX", remedy="pip install 'hespas[jax]'"
             )
-        spec = WorkerSpec(
-            worker=WORKER,
-            probe=PROBE,
-            turns="own",
-            timed=False,
-            timeout_s=TIMEOUT_S,
-            preloaded=(*EXPORT_MODULES, "hespas.passes.pipeline"),
-        )
-        self._pool = self._stack.enter_context(LocalWorkerPool(spec, self.jobs, self.note))
+        local = PoolOptions(jobs=self.jobs)
+        preloaded = (*EXPORT_MODULES, "hespas.passes.pipeline")
+        pool = CellPool(FUNCTION, local, self.note, "plan", preloaded)
+        self._pool = self._stack.enter_context(pool)
         return self
 
     def select_recipe(self, name: str) -> LayoutPrograms:
@@ -186,47 +167,38 @@ class LayoutPrograms:
         """
         requests = [self.make_request(mesh, options) for mesh, options in layouts]
         paths = [self._locate_sketch(request) for request in requests]
-        missing = {
-            path: {"task": "sketch", "export": request, "output": str(path)}
+        cells = {
+            path: Cell(
+                self.program, {"task": "sketch", "export": request, "output": path}, output=path
+            )
             for path, request in zip(paths, requests, strict=True)
-            if not path.exists()
         }
-        errors: dict[Path, HespasError] = {}
-        outputs = list(missing)
-        for number, answer in self._run_tasks([*missing.values()]):
-            if isinstance(answer, HespasError):
-                errors[outputs[number]] = answer
-        return [errors[path] if path in errors else _read_sketch(path) for path in paths]
+        answers = dict(zip(cells, self._run_tasks([*cells.values()], "sketches made"), strict=True))
+        return [
+            answer if isinstance(answer := answers[path], HespasError) else _read_sketch(path)
+            for path in paths
+        ]
 
-    def _locate_sketch(self, request: dict[str, Any]) -> Path:
-        return self.folder / f"sketch-{compute_request_digest(request)}.json"
+    def _locate_sketch(self, request: dict[str, Any]) -> str:
+        return str(self.folder / f"sketch-{compute_request_digest(request)}.json")
 
     def _run_single(self, payload: dict[str, Any]) -> dict[str, Any]:
-        (_, answer), = self._run_tasks([payload])  # fmt: skip
+        (answer,) = self._run_tasks([Cell(self.program, payload)], "questions answered")
         if isinstance(answer, HespasError):
             raise answer
         return answer
 
-    def _run_tasks(
-        self, payloads: Sequence[dict[str, Any]]
-    ) -> Iterator[tuple[int, dict[str, Any] | HespasError]]:
-        """Yield the number of each task with its answer, when it is done."""
-        sent = [{**payload, "scratch": self._scratch} for payload in payloads]
-        with closing(self._pool.run_payloads(sent)) as outcomes:
-            for number, outcome in outcomes:
-                if isinstance(outcome, WorkerFailure):
-                    yield number, HespasError(outcome.format_message(), where=self.program)
-                elif "error" in outcome:
-                    report = outcome["error"]
-                    kind = UsageError if report["usage"] else HespasError
-                    where = report["where"] or self.program
-                    yield number, kind(report["message"], where=where, remedy=report["remedy"])
-                else:
-                    yield number, outcome
+    def _run_tasks(self, cells: Sequence[Cell], units: str) -> list[Answer | HespasError]:
+        """Return the answer of each task, or its error."""
+        answers = self._pool.run_cells(cells, units)
+        for answer in answers:
+            if isinstance(answer, HespasError):
+                answer.where = answer.where or self.program
+        return answers
 
 
-def _read_sketch(path: Path) -> list[SketchOp]:
-    return [SketchOp.from_json(data) for data in json.loads(path.read_text())]
+def _read_sketch(path: str) -> list[SketchOp]:
+    return [SketchOp.from_json(data) for data in json.loads(Path(path).read_text())]
 
 
 def _list_source_files(place: str) -> list[Path]:

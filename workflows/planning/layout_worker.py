@@ -19,35 +19,22 @@ if TYPE_CHECKING:
 TASKS = ("interface", "meshes", "specs", "sketch")
 
 
-def probe_device(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return no environment, because the names of sketches contain it."""
-    return {"device": ""}
-
-
-def run_task(payload: dict[str, Any]) -> dict[str, Any]:
-    """Run one task of a plan in a worker process.
+def run_task(payload: dict[str, Any], scratch: str) -> dict[str, Any]:
+    """Run one task of a plan in a worker process; raises what the program raises.
 
     Args:
         payload: ``task``, one of TASKS, and its data; ``export`` is a request for
             ``frontends.export.export_worker``.
-
-    Returns:
-        The answer of the task, or {"error": ...} as ``describe_error`` makes it.
+        scratch: A folder for temporary files.
     """
-    from hespas.frontends.export.export_worker import describe_error
     from hespas.workflows.planning.layout_builders import find_layout_builder
     from hespas.workflows.studies.program_worker import prepare_jax
 
     prepare_jax()
-    try:
-        return answer_task(payload, find_layout_builder(payload["export"]))
-    except MemoryError:
-        raise
-    except (Exception, SystemExit) as error:  # a program may raise anything
-        return {"error": describe_error(error)}
+    return answer_task(payload, find_layout_builder(payload["export"]), scratch)
 
 
-def answer_task(payload: dict[str, Any], builder: LayoutBuilder) -> dict[str, Any]:
+def answer_task(payload: dict[str, Any], builder: LayoutBuilder, scratch: str) -> dict[str, Any]:
     """Answer one task of a plan; raises what the program raises."""
     request = payload["export"]
     if payload["task"] == "interface":
@@ -63,7 +50,7 @@ def answer_task(payload: dict[str, Any], builder: LayoutBuilder) -> dict[str, An
                 for name, _, spec in _list_specified_arguments(program, is_recipe=builder.is_recipe)
             }
         }
-    return _write_sketch(payload, builder)
+    return _write_sketch(payload, builder, scratch)
 
 
 def _describe_meshes(
@@ -183,11 +170,11 @@ def _count_local_bytes(name: str, leaf: Any, spec: Any, mesh: dict[str, int]) ->
     return total_bytes // math.prod(mesh.get(axis, 1) for part in parts for axis in part)
 
 
-def _write_sketch(payload: dict[str, Any], builder: LayoutBuilder) -> dict[str, Any]:
+def _write_sketch(payload: dict[str, Any], builder: LayoutBuilder, scratch: str) -> dict[str, Any]:
     """Write the sketch of a program to the file ``output``."""
     from hespas.support.output_file import write_atomically
 
-    module = builder.export_module(payload["export"], Path(payload["scratch"]))
+    module = builder.export_module(payload["export"], Path(scratch))
     ops = sketch_module(module, payload["export"]["mesh"])
     text = json.dumps([op.to_json() for op in ops])
     write_atomically(payload["output"], text.encode())

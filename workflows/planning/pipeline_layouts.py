@@ -5,12 +5,17 @@ A layout of this kind has the programs of its stages in place of one program.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from hespas.support.errors import HespasError, UsageError
-from hespas.workflows.pipelines.pipeline_cells import PipelineCell, PipelineCellEstimator
+from hespas.workflows.cells import Note, PoolOptions
+from hespas.workflows.pipelines.pipeline_cells import (
+    PipelineCell,
+    StagePrograms,
+    estimate_pipelines,
+    make_stage_files,
+)
 from hespas.workflows.pipelines.pipeline_figures import Figures
 from hespas.workflows.pipelines.pipeline_request import (
     PipelineRequest,
@@ -18,7 +23,6 @@ from hespas.workflows.pipelines.pipeline_request import (
     make_study_stages,
 )
 from hespas.workflows.pipelines.schedules import INTERLEAVED, PipelineSchedule, build_schedule
-from hespas.workflows.pipelines.stage_program_files import StagePrograms, make_stage_files
 from hespas.workflows.pipelines.stage_workloads import (
     RECIPE,
     StageWorkloads,
@@ -187,58 +191,36 @@ def build_layout_schedule(candidate: LayoutCandidate) -> PipelineSchedule:
     )
 
 
-@dataclass
-class PipelineLayouts:
-    """Estimates layouts with pipeline parallelism.
-
-    Attributes:
-        runs: The runs of layouts.
-        folder: The folder that keeps programs.
-        jobs: The number of worker processes that make programs.
-        cache: The file that keeps results.
-        note: Receives notes and progress, one line each.
-    """
-
-    runs: LayoutRuns
-    folder: Path
-    jobs: int
-    cache: str
-    note: Callable[[str], None]
-
-    def estimate_layouts(
-        self, candidates: Sequence[LayoutCandidate], form: str
-    ) -> list[Figures | HespasError]:
-        """Estimate layouts in a form, in order; one that cannot be estimated has an error."""
-        schedules = [build_layout_schedule(candidate) for candidate in candidates]
-        answers: dict[int, Figures | HespasError] = {}
-        programs: dict[int, StagePrograms] = {}
-        for i, candidate in enumerate(candidates):
-            try:
-                programs[i] = self._make_stages(candidate, schedules[i], form)
-            except HespasError as error:
-                answers[i] = error
-        made = make_stage_files([*programs.values()], self.folder, self.jobs, self.note)
-        cells: dict[int, PipelineCell] = {}
-        for i, files in zip(programs, made, strict=True):
-            if isinstance(files, HespasError):
-                answers[i] = files
-            else:
-                cells[i] = PipelineCell(schedules[i], files, self._system)
-        estimator = PipelineCellEstimator(self.runs.make_config(form), self.cache, self.note)
-        answers |= zip(cells, estimator.estimate_cells([*cells.values()]), strict=True)
-        return [answers[i] for i in range(len(candidates))]
-
-    def _make_stages(
-        self, candidate: LayoutCandidate, schedule: PipelineSchedule, form: str
-    ) -> StagePrograms:
-        """Make the programs of a layout; raises HespasError if layers cannot fill the stages."""
-        request = PipelineRequest(self.runs.node, form=form, run=self.runs.options)
-        return make_study_stages(_make_rank_model(candidate), schedule, request, self._system)
-
-    @property
-    def _system(self) -> str:
-        assert self.runs.system is not None  # only a single device has none
-        return self.runs.system
+def estimate_pipeline_layouts(
+    candidates: Sequence[LayoutCandidate],
+    runs: LayoutRuns,
+    form: str,
+    options: PoolOptions,
+    note: Note,
+) -> list[Figures | HespasError]:
+    """Estimate layouts in a form, in order; one that cannot be estimated has an error."""
+    assert runs.system is not None  # only a single device has none
+    request = PipelineRequest(runs.node, form=form, run=runs.options)
+    config = runs.make_config(form)
+    answers: dict[int, Figures | HespasError] = {}
+    planned: dict[int, tuple[PipelineSchedule, StagePrograms]] = {}
+    for i, candidate in enumerate(candidates):
+        schedule = build_layout_schedule(candidate)
+        try:
+            model = _make_rank_model(candidate)
+            planned[i] = schedule, make_study_stages(model, schedule, request, runs.system)
+        except HespasError as error:
+            answers[i] = error
+    made = make_stage_files([stages for _, stages in planned.values()], options, note)
+    pipelines: dict[int, PipelineCell] = {}
+    for (i, (schedule, _)), files in zip(planned.items(), made, strict=True):
+        if isinstance(files, HespasError):
+            answers[i] = files
+        else:
+            pipelines[i] = PipelineCell(config, schedule, files, runs.system)
+    figures, _ = estimate_pipelines([*pipelines.values()], options, note)
+    answers |= zip(pipelines, figures, strict=True)
+    return [answers[i] for i in range(len(candidates))]
 
 
 def list_study_words(runs: LayoutRuns, candidate: LayoutCandidate, form: str) -> list[str]:

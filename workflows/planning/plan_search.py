@@ -16,7 +16,6 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hespas import configs
@@ -25,6 +24,7 @@ from hespas.configs.system_spec import SystemSpec
 from hespas.frontends.export.export_spec import read_export_spec
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.text_tables import format_count, format_scaled, format_seconds
+from hespas.workflows.cells import PoolOptions
 from hespas.workflows.pipelines.pipeline_figures import Figures
 from hespas.workflows.planning import layout_space, pipeline_layouts, plan_explanation
 from hespas.workflows.planning.function_programs import FunctionPrograms
@@ -52,7 +52,7 @@ from hespas.workflows.run_config import COMPILE_OPTIONS, RunOptions
 from hespas.workflows.run_plan import select_network_settings
 from hespas.workflows.studies import program_forms, study_programs, study_runner
 from hespas.workflows.studies.study_definition import StudyWorkload
-from hespas.workflows.studies.study_runner import StudyCell, StudyOptions
+from hespas.workflows.studies.study_runner import StudyCell
 
 if TYPE_CHECKING:
     from hespas.workflows.planning.layout_builders import LayoutBuilder
@@ -67,7 +67,7 @@ FIRST_BATCH = 4  # layouts of each worker that are estimated before the bounds a
 
 
 @dataclass(frozen=True)
-class PlanOptions:
+class PlanOptions(PoolOptions):
     """How a plan is made.
 
     Only ``run``, ``top``, ``compile_count`` and ``compile_minutes`` change its result.
@@ -80,10 +80,6 @@ class PlanOptions:
             one wins, if it is installed.
         compile_minutes: The minutes after which XLA compiles no other layout, without a count.
         exhaustive: Whether every layout is estimated, whatever its bound.
-        jobs: The number of worker processes.
-        work_dir: The folder that keeps programs and sketches; "" for the default one.
-        cache: The file that keeps estimates; "" for the default one, "none" for none.
-        dask: The address of a Dask cluster that runs the estimates instead.
     """
 
     systems: Sequence[str] = ()
@@ -92,10 +88,6 @@ class PlanOptions:
     compile_count: int | None = None
     compile_minutes: float = DEFAULT_COMPILE_MINUTES
     exhaustive: bool = False
-    jobs: int = 1
-    work_dir: str = ""
-    cache: str = ""
-    dask: str = ""
 
 
 def plan_layouts(
@@ -131,9 +123,9 @@ def plan_layouts(
     if not request.attention and compiler is not None:
         request = replace(request, attention=program_forms.FUSED_ATTENTION[compiler])
     request = replace(request, slices=configs.load_system(system).slice_count if system else 1)
-    folder = Path(options.work_dir or study_programs.get_default_folder())
-    folder.mkdir(parents=True, exist_ok=True)
-    places = (request.program, study_programs.PLATFORMS[compiler], folder, options.jobs, note)
+    options.program_folder.mkdir(parents=True, exist_ok=True)
+    platform = study_programs.PLATFORMS[compiler]
+    places = (request.program, platform, options.program_folder, options.jobs, note)
     spec = read_export_spec(request.spec_file) if request.spec_file else None
     source = (
         LayoutPrograms(*places, spec)
@@ -433,20 +425,17 @@ class LayoutSearch:
         """Estimate layouts in a form, and set their status."""
         single = [row for row in rows if not pipeline_layouts.is_pipeline(row.candidate)]
         staged = [row for row in rows if pipeline_layouts.is_pipeline(row.candidate)]
-        self._estimate_pipelines(staged, form)
+        if staged:
+            self._estimate_pipelines(staged, form)
         if single:
             self._estimate_single_programs(single, form)
 
     def _estimate_pipelines(self, rows: Sequence[LayoutRow], form: str) -> None:
         """Estimate layouts with pipeline parallelism, and set their status."""
-        if not rows:
-            return
-        assert self.system is not None  # only a single device has none
-        options = self.options
-        layouts = pipeline_layouts.PipelineLayouts(
-            self.runs, self.programs.folder, options.jobs, options.cache, self.note
+        candidates = [row.candidate for row in rows]
+        answers = pipeline_layouts.estimate_pipeline_layouts(
+            candidates, self.runs, form, self.options, self.note
         )
-        answers = layouts.estimate_layouts([row.candidate for row in rows], form)
         for row, answer in zip(rows, answers, strict=True):
             if isinstance(answer, HespasError):
                 self._record_failure(row, answer, form)
@@ -455,12 +444,7 @@ class LayoutSearch:
 
     def _estimate_single_programs(self, rows: Sequence[LayoutRow], form: str) -> None:
         cells = [self._make_cell(row.candidate, form) for row in rows]
-        study_options = StudyOptions(
-            [self.request.node], form=form, run=self.runs.select_options(form),
-            jobs=self.options.jobs, work_dir=self.options.work_dir, cache=self.options.cache,
-            dask=self.options.dask,
-        )  # fmt: skip
-        study_runner.estimate_cells(cells, study_options, self.note)
+        study_runner.estimate_cells(cells, self.options, self.note)
         for row, cell in zip(rows, cells, strict=True):
             if cell.error is not None:
                 self._record_failure(row, cell.error, form)
@@ -490,7 +474,8 @@ class LayoutSearch:
         target = program_forms.choose_xla_target(form, request.node)
         compile_options = program_forms.format_compile_options(self.options.run) if target else ""
         workload = StudyWorkload(request.program, candidate.options, candidate.mesh, {})
-        cell = StudyCell({}, request.devices, request.node, workload, self.system)
+        config = self.runs.make_config(form)
+        cell = StudyCell({}, request.devices, request.node, workload, self.system, config)
         try:
             program = self.programs.make_study_program(candidate, form, target, per_host)
             cell.program = replace(program, xla_options=compile_options)

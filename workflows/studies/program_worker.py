@@ -3,45 +3,32 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 
-def probe_device(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return no environment, because the names of programs contain it."""
-    return {"device": ""}
-
-
-def write_program_file(payload: dict[str, Any]) -> dict[str, Any]:
+def write_program_file(payload: dict[str, Any], scratch: str) -> dict[str, Any]:
     """Write the file of a program.
 
     Args:
-        payload: ``output`` is the file to write, ``scratch`` a folder for temporary files.
-        ``export``
-            is a request for ``frontends.export.export_worker``. Without it the file ``input`` is
-            optimised for ``target`` with ``options`` of xla-optimize.
+        payload: ``output`` is the file to write. ``export`` is a request for
+            ``frontends.export.export_worker``. Without it the file ``input`` is optimised for
+            ``target`` with ``options`` of xla-optimize.
+        scratch: A folder for temporary files.
 
     Returns:
-        {"elapsed_s": ...}, or {"error": ...} as ``describe_error`` makes it.
+        {"elapsed_s": ...}; raises what the program raises.
     """
-    from hespas.frontends.export.export_worker import describe_error
     from hespas.support.output_file import write_atomically
     from hespas.workflows.module_output import to_mlir_bytecode
 
-    tempfile.tempdir = payload["scratch"]
     start = time.monotonic()
-    try:
-        if "export" in payload:
-            module = export_module(payload["export"], Path(payload["scratch"]))
-        else:
-            module = _optimise_module(payload)
-        write_atomically(payload["output"], to_mlir_bytecode(module))
-    except MemoryError:
-        raise
-    except (Exception, SystemExit) as error:  # a recipe may raise anything
-        return {"error": describe_error(error)}
+    if "export" in payload:
+        module = export_module(payload["export"], Path(scratch))
+    else:
+        module = _optimise_module(payload)
+    write_atomically(payload["output"], to_mlir_bytecode(module))
     return {"elapsed_s": time.monotonic() - start}
 
 

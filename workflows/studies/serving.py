@@ -25,7 +25,7 @@ from hespas.workflows.serving.serving_requests import (
     read_request_trace,
 )
 from hespas.workflows.serving.serving_steps import StepTimes
-from hespas.workflows.studies import program_forms, study_plot, study_programs, study_runner
+from hespas.workflows.studies import program_forms, study_plot, study_runner
 from hespas.workflows.studies import study_definition as base
 from hespas.workflows.studies.serving_table import LOAD_LABELS, make_load_table
 from hespas.workflows.studies.study_definition import (
@@ -198,9 +198,8 @@ def run_serving_study(
     study = make_study(choose_attention(options.form, options.nodes), across)
     fixed_requests = read_request_trace(load.trace) if load.trace else None
     result = study_runner.run_study(study, axis_values, options, note)
-    folder = Path(options.work_dir or study_programs.get_default_folder())
     models = [
-        _make_served_model(labels, rows, folder, load.memory_share, options)
+        _make_served_model(labels, rows, load.memory_share, options)
         for labels, rows in _group_rows(result.rows)
     ]
     rows = [row for model in models for row in _serve_loads(model, load, fixed_requests)]
@@ -223,7 +222,6 @@ def _group_rows(rows: Sequence[Row]) -> Iterator[tuple[dict[str, Any], list[Row]
 def _make_served_model(
     labels: Mapping[str, Any],
     rows: Sequence[Row],
-    folder: Path,
     memory_share: float,
     options: StudyOptions,
 ) -> ServedModel:
@@ -239,7 +237,9 @@ def _make_served_model(
         labels,
         devices,
         StepTimes(prefill_s, decode_s),
-        _count_cache_tokens(rows, folder, configs.load_node(labels["node"]), memory_share),
+        _count_cache_tokens(
+            rows, options.program_folder, configs.load_node(labels["node"]), memory_share
+        ),
         # Each sequence of a contiguous cache has memory for the longest context.
         int(recipe_options["page"]) if recipe_options["cache"] == "paged" else longest,
         options.run.price_per_hour,

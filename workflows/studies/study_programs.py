@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -14,34 +13,21 @@ from typing import Any
 
 import hespas
 from hespas.configs import compile_targets
-from hespas.estimators.measure.failure import WorkerFailure
-from hespas.estimators.measure.measurement_cache import locate_default_file
-from hespas.estimators.measure.processes import LocalWorkerPool, WorkerSpec
-from hespas.estimators.measure.progress import ProgressCounter, open_progress_display
 from hespas.frontends.export.export_worker import PRELOADED as EXPORT_MODULES
 from hespas.frontends.export.slice_mesh import is_in_device_order
 from hespas.passes.pipeline import parse_options
-from hespas.support.errors import HespasError, UsageError
-from hespas.support.supervised_process import open_temporary_folder
+from hespas.support.errors import HespasError
+from hespas.workflows.cell_keys import compute_digest, compute_source_digest
+from hespas.workflows.cells import Cell, CellPool, Note, PoolOptions
 from hespas.workflows.program_form import SCHEDULED_OPTIONS
 from hespas.workflows.studies.program_forms import SCHEDULED, find_compiler
 from hespas.workflows.studies.study_definition import StudyWorkload
-from hespas.workflows.sweep.sweep_jobs import compute_digest, compute_source_digest
 
-WORKER, PROBE = (
-    "hespas.workflows.studies.program_worker:write_program_file",
-    "hespas.workflows.studies.program_worker:probe_device",
-)
+FUNCTION = "hespas.workflows.studies.program_worker:write_program_file"
 PACKAGES = ("jax", "jaxlib", "jax-cuda12-pjrt", "jax-cuda13-pjrt", "libtpu")
 PLATFORMS = {"gpu": "cuda", "tpu": "tpu", None: "cpu"}  # JAX's, by the compiler
-SOURCES = (
-    "frontends",
-    "recipes",
-    "dialects",
-    "passes",
-    "configs/xla_flags",
-)  # what a program is made by
-TIMEOUT_S = 3600.0
+# What a program is made by.
+SOURCES = ("frontends", "recipes", "dialects", "passes", "configs/xla_flags")
 
 
 @dataclass(frozen=True)
@@ -132,11 +118,6 @@ def _find_version(name: str) -> str | None:
         return None
 
 
-def get_default_folder() -> Path:
-    """Return the folder that keeps programs, beside the cache of measurements."""
-    return locate_default_file().parent / "programs"
-
-
 @dataclass(frozen=True)
 class ProgramFiles:
     """The files of programs.
@@ -145,7 +126,7 @@ class ProgramFiles:
         paths: The path of each program, in the order of the programs.
         existing_count: How many of these files existed before.
         errors: By path, why a file could not be made.
-        elapsed_s: By path, the seconds to make a file from its export, if it was made now.
+        elapsed_s: By path, the seconds to make a file, from its export if there is one.
     """
 
     paths: list[str]
@@ -155,105 +136,67 @@ class ProgramFiles:
 
 
 def make_program_files(
-    programs: Sequence[StudyProgram], folder: Path, jobs: int, note: Callable[[str], None]
+    programs: Sequence[StudyProgram], options: PoolOptions, note: Note
 ) -> ProgramFiles:
     """Make the files of programs that do not exist yet, and return all of them in order.
 
-    A program that cannot be exported or optimised has an error, and the others are made.
+    They are made on this machine, also for the cells of a cluster. A program that cannot be
+    exported or optimised has an error, and the others are made.
 
     Raises:
         HespasError: The folder cannot be written, or JAX is not installed.
     """
+    folder = options.program_folder
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise HespasError(f"cannot keep programs: {error.strerror}", where=str(folder)) from None
-    finals = [folder / program.name_final_file() for program in programs]
-    exports: dict[Path, dict[str, Any]] = {}
-    optimised: dict[Path, dict[str, Any]] = {}
-    sources: dict[Path, Path] = {}
-    existing_paths = {path for path in finals if path.exists()}
+    finals = [str(folder / program.name_final_file()) for program in programs]
+    existing_paths = {path for path in finals if os.path.exists(path)}
+    exports: dict[str, Cell] = {}
+    optimised: dict[str, Cell] = {}
+    sources: dict[str, str] = {}
     for program, final in zip(programs, finals, strict=True):
         if final in existing_paths:
             continue
-        lowered = sources[final] = folder / program.name_lowered_file()
-        if not lowered.exists():
-            exports[lowered] = {
-                "export": program.make_request(),
-                "of": describe_workload(program.workload),
-            }
+        lowered = sources[final] = str(folder / program.name_lowered_file())
+        name = describe_workload(program.workload)
+        request = {"export": program.make_request(), "output": lowered}
+        exports[lowered] = Cell(name, request, output=lowered)
         if program.target:
-            optimised[final] = {
-                "input": str(lowered),
+            request = {
+                "input": lowered,
                 "target": program.target,
                 "options": program.format_pass_options(),
-                "of": f"{describe_workload(program.workload)} for {program.target}",
+                "output": final,
             }
-    if exports and find_spec("jax") is None:
+            optimised[final] = Cell(f"{name} for {program.target}", request, output=final)
+    if find_spec("jax") is None and not all(map(os.path.exists, exports)):
         raise HespasError("exporting needs JAX", remedy="pip install 'hespas[jax]'")
-    elapsed_s: dict[Path, float] = {}
-    failed = _run_workers(exports, jobs, "programs exported", note, elapsed_s, EXPORT_MODULES)
-    todo = {final: one for final, one in optimised.items() if sources[final] not in failed}
-    failed |= _run_workers(todo, jobs, "programs optimised", note, elapsed_s)
+    local = PoolOptions(jobs=options.jobs, timeout_s=options.timeout_s)
+    elapsed_s: dict[str, float] = {}
+    failed: dict[str, HespasError] = {}
+    for cells, units, preloaded in (
+        (exports, "programs exported", EXPORT_MODULES),
+        (optimised, "programs optimised", ()),
+    ):
+        todo = {path: cell for path, cell in cells.items() if sources.get(path) not in failed}
+        with CellPool(FUNCTION, local, note, "study", preloaded) as pool:
+            answers = pool.run_cells([*todo.values()], units)
+        for (path, cell), answer in zip(todo.items(), answers, strict=True):
+            if isinstance(answer, HespasError):
+                answer.where, failed[path] = cell.name, answer
+            elif answer:
+                elapsed_s[path] = answer["elapsed_s"]
     errors = {
-        str(final): error
+        final: error
         for final, lowered in sources.items()
         if (error := failed.get(lowered) or failed.get(final))
     }
-    final_s = {str(final): elapsed_s[final] for final in finals if final in elapsed_s}
-    return ProgramFiles([str(path) for path in finals], len(existing_paths), errors, final_s)
+    return ProgramFiles(finals, len(existing_paths), errors, elapsed_s)
 
 
 def describe_workload(workload: StudyWorkload) -> str:
     """Describe a workload in words, for messages."""
     options = " ".join(f"{key}={value}" for key, value in workload.options.items())
     return f"{workload.recipe} {options} on {workload.mesh_text}"
-
-
-def _run_workers(
-    todo: Mapping[Path, dict[str, Any]],
-    jobs: int,
-    units: str,
-    note: Callable[[str], None],
-    elapsed_s: dict[Path, float],
-    preloaded: tuple[str, ...] = (),
-) -> dict[Path, HespasError]:
-    """Let workers write the files, and return the errors of those that they could not write.
-
-    The seconds that each file took are added to ``elapsed_s``.
-    """
-    errors: dict[Path, HespasError] = {}
-    if not todo:
-        return errors
-    spec = WorkerSpec(
-        worker=WORKER,
-        probe=PROBE,
-        turns="own",
-        timed=False,
-        timeout_s=TIMEOUT_S,
-        preloaded=preloaded,
-    )
-    with (
-        open_temporary_folder() as scratch,
-        open_progress_display(note, None) as show,
-        LocalWorkerPool(spec, jobs, note) as processes,
-    ):
-        payloads = [
-            {**payload, "output": str(path), "scratch": scratch} for path, payload in todo.items()
-        ]
-        progress = ProgressCounter("study", len(payloads), show, units)
-        with closing(processes.run_payloads(payloads)) as outcomes:
-            for number, outcome in outcomes:
-                of, path = payloads[number]["of"], Path(payloads[number]["output"])
-                if isinstance(outcome, WorkerFailure):
-                    errors[path] = HespasError(outcome.format_message(), where=of)
-                elif "error" in outcome:
-                    error_report = outcome["error"]
-                    kind = UsageError if error_report["usage"] else HespasError
-                    errors[path] = kind(
-                        error_report["message"], where=of, remedy=error_report["remedy"]
-                    )
-                else:
-                    elapsed_s[path] = outcome["elapsed_s"]
-                progress.count_finished(of)
-    return errors

@@ -12,7 +12,8 @@ from hespas import configs
 from hespas.estimators import registry
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.text_tables import TextTable, format_seconds
-from hespas.workflows.run_config import RunOptions
+from hespas.workflows.cells import PoolOptions
+from hespas.workflows.run_config import RunConfig, RunOptions
 from hespas.workflows.step_facts import compute_scaling_efficiency
 from hespas.workflows.studies import program_forms, study_notes, study_plot, study_programs
 from hespas.workflows.studies.study_definition import (
@@ -36,7 +37,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class StudyOptions:
+class StudyOptions(PoolOptions):
     """The options of a study besides its axes.
 
     Attributes:
@@ -45,10 +46,6 @@ class StudyOptions:
         form: One of ``program_forms.FORMS``.
         run: The options of each estimate.
         changes: Other options of the recipe.
-        jobs: The number of worker processes.
-        work_dir: The folder that keeps programs; "" for the default one.
-        cache: The file that keeps cells; "" for the default one, "none" for none.
-        dask: The address of a Dask cluster that runs the cells instead.
     """
 
     nodes: Sequence[str]
@@ -56,10 +53,6 @@ class StudyOptions:
     form: str = "optimised"
     run: RunOptions = field(default_factory=RunOptions)
     changes: Mapping[str, str] = field(default_factory=dict)
-    jobs: int = 1
-    work_dir: str = ""
-    cache: str = ""
-    dask: str = ""
 
 
 @dataclass(frozen=True)
@@ -87,6 +80,7 @@ class StudyCell:
         node: The node.
         workload: The workload; None if the axis values make none.
         system: The system; None for a single device.
+        config: The run that estimates the program, without it.
         program: The workload in the form of the study.
         path: The file of the program.
         answer: The row of the sweep.
@@ -97,6 +91,7 @@ class StudyCell:
     node: str
     workload: StudyWorkload | None = None
     system: str | None = None
+    config: RunConfig = field(default_factory=RunConfig)
     program: StudyProgram | None = None
     path: str = ""
     answer: Mapping[str, Any] = field(default_factory=dict)
@@ -123,13 +118,13 @@ def run_study(
         for workload in _collect_workloads(study, axis_values, options.changes)
         for node in options.nodes
     ]
-    estimation = estimate_cells(cells, options, note)
-    runnable, done = estimation.runnable, estimation.outcome
+    existing_count, computed_count = estimate_cells(cells, options, note)
     errors = [cell.error for cell in cells if cell.error is not None]
     if len(errors) == len(cells):
         raise errors[0]
     rows = [make_figure_row(cell, options.form) for cell in cells]
     _add_efficiency(rows, cells)
+    runnable = [cell for cell in cells if cell.answer]
     workloads = [cell.workload for cell in runnable if cell.workload is not None]
     count = len({cell.path for cell in runnable})
     compile_options = program_forms.format_compile_options(options.run)
@@ -139,53 +134,35 @@ def run_study(
         *study_notes.describe_recipes(workloads, options.changes),
         *study_notes.collect_notes(
             study,
-            [row for row in done.rows if row["error"] is None],
+            [cell.answer for cell in runnable if cell.error is None],
             registry.load_estimator_class(options.run.estimator).measured_network,
         ),
-        f"{count} programs, {count - estimation.existing_count} made now, in {estimation.folder}; "
-        f"{len(runnable)} cells, "
-        f"{done.computed} computed now; {format_seconds(time.monotonic() - start)}",
+        f"{count} programs, {count - existing_count} made now, in "
+        f"{options.program_folder}; {len(runnable)} cells, {computed_count} computed now; "
+        f"{format_seconds(time.monotonic() - start)}",
     ]
     return StudyResult(rows, notes, list(cells[0].labels))
 
 
-@dataclass(frozen=True)
-class CellEstimation:
-    """The cells of a study after they have run.
-
-    Attributes:
-        folder: The folder that keeps the programs.
-        existing_count: How many programs existed before.
-        runnable: The cells with a program.
-        outcome: The rows of the sweep, one for each runnable cell.
-    """
-
-    folder: Path
-    existing_count: int
-    runnable: Sequence[StudyCell]
-    outcome: sweep.SweepOutcome
-
-
 def estimate_cells(
-    cells: Sequence[StudyCell], options: StudyOptions, note: Callable[[str], None]
-) -> CellEstimation:
+    cells: Sequence[StudyCell], options: PoolOptions, note: Callable[[str], None]
+) -> tuple[int, int]:
     """Make the programs of cells and run them; each cell gets its answer or its error.
+
+    Returns:
+        How many programs existed before, and how many cells have been computed now.
 
     Raises:
         HespasError: An option is wrong.
     """
-    folder = Path(options.work_dir or study_programs.get_default_folder())
-    existing_count = _make_programs(cells, folder, options.jobs, note)
+    existing_count = _make_programs(cells, options, note)
     runnable = [cell for cell in cells if cell.error is None]
-    sweep_options = sweep.SweepOptions(jobs=options.jobs, cache=options.cache, dask=options.dask)
-    outcome = sweep.run_sweep(
-        [_make_sweep_cell(cell, options) for cell in runnable], sweep_options, note
-    )
+    outcome = sweep.run_sweep([_make_sweep_cell(cell) for cell in runnable], options, note)
     for cell, row in zip(runnable, outcome.rows, strict=True):
         cell.answer = row
         if row["error"] is not None:
             cell.error = HespasError(extract_error_message(row), where=_describe_cell(cell))
-    return CellEstimation(folder, existing_count, runnable, outcome)
+    return existing_count, outcome.computed
 
 
 def _plan_cell(
@@ -199,6 +176,9 @@ def _plan_cell(
     cell.workload = workload
     try:
         cell.system = program_forms.choose_system(node, workload.devices, options.systems)
+        cell.config = program_forms.make_run_config(
+            options.run, options.form, node=node, system=cell.system
+        )
         cell.program = _make_program(workload, node, cell.system, options)
     except HespasError as error:
         cell.error = error
@@ -206,23 +186,18 @@ def _plan_cell(
 
 
 def _make_programs(
-    cells: Sequence[StudyCell], folder: Path, jobs: int, note: Callable[[str], None]
+    cells: Sequence[StudyCell], options: PoolOptions, note: Callable[[str], None]
 ) -> int:
     """Make the files of the programs, and return how many existed before."""
     planned = [(cell, cell.program) for cell in cells if cell.program is not None]
-    files = study_programs.make_program_files(
-        [program for _, program in planned], folder, jobs, note
-    )
+    files = study_programs.make_program_files([program for _, program in planned], options, note)
     for (cell, _), path in zip(planned, files.paths, strict=True):
         cell.path, cell.error = path, files.errors.get(path)
     return files.existing_count
 
 
-def _make_sweep_cell(cell: StudyCell, options: StudyOptions) -> SweepCell:
-    config = program_forms.make_run_config(
-        options.run, options.form, mlir=cell.path, node=cell.node, system=cell.system
-    )
-    return config.model_dump(exclude_unset=True)
+def _make_sweep_cell(cell: StudyCell) -> SweepCell:
+    return {**cell.config.model_dump(exclude_unset=True), "mlir": cell.path}
 
 
 def _describe_cell(cell: StudyCell) -> str:

@@ -9,13 +9,9 @@ ASTRA-sim reads them. The passes, the simulator and the figures are those of ``h
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import json
-import math
 import os
 import tempfile
-import time
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,11 +20,11 @@ from typing import Any
 from hespas import frontends
 from hespas.configs.node_overrides import load_target_node
 from hespas.dialects.attrs import TargetAttr
-from hespas.dialects.mlir import make_context
+from hespas.dialects.mlir import clone_module, ir, make_context
 from hespas.passes import pipeline, registry
 from hespas.passes.annotate.annotate import EstimatorPass
 from hespas.passes.annotate.traverse import Annotation, describe_estimates
-from hespas.passes.base import FACTS, Pass, build_pass
+from hespas.passes.base import FACTS, Pass, PassRun, build_pass
 from hespas.passes.emit import module_stats, trace_program
 from hespas.passes.emit.emit_chakra import EmitChakraPass, EmittedTraces, warn_of_gaps
 from hespas.passes.memory.memory_annotate import MemoryAnnotatePass
@@ -37,7 +33,8 @@ from hespas.simulators.in_memory_programs import InMemoryPrograms
 from hespas.simulators.report_rows import SimulationReport, build_report
 from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.support.errors import HespasError
-from hespas.workflows import run_flow, run_summary
+from hespas.workflows import cell_keys, run_flow, run_summary
+from hespas.workflows.cell_worker import SingleEntryCache
 from hespas.workflows.fusible_ops import has_fusible_pair
 from hespas.workflows.program_form import (
     ProgramForm,
@@ -53,55 +50,57 @@ from hespas.workflows.run_warnings import (
     warn_of_doubtful_program,
     warn_of_foreign_system,
 )
-from hespas.workflows.sweep import sweep_jobs
-from hespas.workflows.sweep.sweep_stages import ModuleStage, SingleEntryCache
 
 
-def probe_environment(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return what results depend on in this process."""
-    return {"device": "", **sweep_jobs.collect_environment()}
-
-
-def compute_cells(payload: dict[str, Any]) -> dict[str, Any]:
-    """Compute the cells of a payload.
+def compute_cell(cell: dict[str, Any], scratch: str) -> dict[str, Any]:
+    """Compute the figures of a cell, as in run.json but without files; raises HespasError.
 
     Args:
-        payload: ``cells``, the ``folder`` that their paths are relative to, the folder
-            ``scratch`` for temporary files, or "" for the default one, and the seconds ``limit_s``
-            after which no other cell is begun, if there is such a limit.
-
-    Returns:
-        {"cells": [{"figures": ...} or {"error": ...}]}, in the order of the cells: at least the
-        first of them.
+        cell: ``config``, the contents of the file of its ``node``, and the digest of its
+            ``program``; or ``devices_of``, the program whose devices are counted.
+        scratch: A folder for temporary files.
     """
-    end = time.monotonic() + payload.get("limit_s", math.inf)
-    with contextlib.suppress(FileNotFoundError):  # missing files are reported one by one
-        os.chdir(payload["folder"])
-    was_enabled = gc.isenabled()
-    gc.disable()  # one collection for several cells is enough
-    try:
-        with tempfile.TemporaryDirectory(dir=payload["scratch"] or None) as scratch:
-            answers: list[dict[str, Any]] = []
-            for cell in payload["cells"]:
-                answers.append(_compute_answer(cell, scratch))
-                if time.monotonic() > end:
-                    break
-        gc.collect()
-    finally:
-        if was_enabled:  # the process may be the user's own
-            gc.enable()
-    return {"cells": answers}
+    if "devices_of" in cell:
+        return {"devices": _count_devices(cell)}
+    return {"figures": _compute_figures(cell, scratch)}
 
 
-def _compute_answer(cell: dict[str, Any], scratch: str) -> dict[str, Any]:
-    try:
-        return {
-            "figures": _count_devices(cell)
-            if "devices_of" in cell
-            else _compute_figures(cell, scratch)
-        }
-    except HespasError as error:
-        return {"error": str(error)}
+@dataclass(frozen=True)
+class ModuleStage:
+    """A module between two passes.
+
+    Attributes:
+        module: The module.
+        run: The state of its pipeline.
+        early_warnings: The number of warnings up to the memory analysis, after which ``hespas run``
+            warns that the program does not fit.
+        form: The description of the program's form.
+    """
+
+    module: ir.Module
+    run: PassRun
+    early_warnings: int = 0
+    form: str = ""
+
+    @property
+    def compile_target(self) -> TargetAttr:
+        """The target of the module."""
+        return run_flow.read_module_target(self.module)
+
+    def copy_stage(self) -> ModuleStage:
+        """Copy the stage, so that further passes leave this one as it is."""
+        return replace(self, module=clone_module(self.module), run=self.copy_run())
+
+    def copy_run(self) -> PassRun:
+        """Copy the state of the pipeline."""
+        old = self.run
+        return replace(
+            old,
+            warnings=[*old.warnings],
+            artefacts=[*old.artefacts],
+            contents={**old.contents},
+            current={*old.current},
+        )
 
 
 @dataclass(frozen=True)
@@ -130,7 +129,7 @@ _estimated: SingleEntryCache[_EstimatedProgram] = SingleEntryCache()
 
 
 def _compute_figures(cell: dict[str, Any], scratch: str) -> dict[str, Any]:
-    """Compute the figures of a cell, as in run.json but without files; raises HespasError."""
+    """Compute the figures of a cell; raises HespasError."""
     config = _read_config(cell, scratch)
     plan = build_run_plan(config)
     emit = next(step for step in plan.steps if isinstance(step, EmitChakraPass))
@@ -189,12 +188,12 @@ def _make_prepared_key(
     return (plan.mlir, digest, plan.dims, plan.keep_going, *form_key, steps)
 
 
-def _count_devices(cell: dict[str, Any]) -> dict[str, Any]:
+def _count_devices(cell: dict[str, Any]) -> int:
     """Count the devices of a program; raises HespasError."""
     plan = RunPlan(cell["devices_of"], (), keep_going=cell["keep_going"])
     key = (plan.mlir, cell["program"], plan.keep_going, "")
     prepared = _prepared.get_or_make(key, lambda: _read_program(plan, cell["program"], ()))
-    return {"devices": prepared.compile_target.devices}
+    return prepared.compile_target.devices
 
 
 def _read_config(cell: dict[str, Any], scratch: str) -> RunConfig:
@@ -204,7 +203,7 @@ def _read_config(cell: dict[str, Any], scratch: str) -> RunConfig:
     if node is None:
         return config
     text = json.dumps(node["data"])
-    folder = Path(scratch, sweep_jobs.compute_digest(text)[:16])
+    folder = Path(scratch, cell_keys.compute_digest(text)[:16])
     folder.mkdir(exist_ok=True)
     path = folder / f"{node['stem']}.json"
     path.write_text(text, encoding="utf-8")
@@ -227,7 +226,7 @@ def _inspect_file(plan: RunPlan, digest: str) -> ProgramState:
 
 def _check_digest(plan: RunPlan, digest: str) -> None:
     """Raise HespasError if the program has changed since the sweep began."""
-    if sweep_jobs.compute_program_digest(plan.mlir) != digest:
+    if cell_keys.compute_program_digest(plan.mlir) != digest:
         raise HespasError(
             "the file has changed since the sweep began",
             where=plan.mlir,

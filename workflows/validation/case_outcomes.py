@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hespas.estimators.calibrated.attention_library import CUDNN
+from hespas.workflows.cells import PoolOptions
 from hespas.workflows.pipelines.stage_estimates import StagePart
 from hespas.workflows.run_config import RunOptions
 from hespas.workflows.studies.study_programs import StudyProgram
@@ -21,7 +22,7 @@ FORMS = ("scheduled", "optimised", "fused")
 
 
 @dataclass(frozen=True)
-class CaseOptions:
+class CaseOptions(PoolOptions):
     """How cases are predicted.
 
     Attributes:
@@ -30,18 +31,12 @@ class CaseOptions:
         changes: Options of the recipe that replace those of every row.
         all_layers: Whether unrolled programs are compiled with all their layers, not extended
             from programs with a few.
-        jobs: The number of worker processes.
-        work_dir: The folder that keeps programs; "" for the default one.
-        cache: The file that keeps results; "" for the default one, "none" for none.
     """
 
     form: str = "scheduled"
     run: RunOptions = field(default_factory=RunOptions)
     changes: Mapping[str, str] = field(default_factory=dict)
     all_layers: bool = False
-    jobs: int = 1
-    work_dir: str = ""
-    cache: str = ""
 
 
 @dataclass

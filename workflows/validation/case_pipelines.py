@@ -5,21 +5,17 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hespas.support.errors import HespasError
-from hespas.workflows.pipelines.pipeline_cells import PipelineCell, PipelineCellEstimator
 from hespas.workflows.pipelines.pipeline_figures import Figures
 from hespas.workflows.pipelines.schedules import INTERLEAVED, PipelineSchedule, build_schedule
-from hespas.workflows.pipelines.stage_estimates import StageFiles
 from hespas.workflows.pipelines.stage_workloads import (
     StageWorkloads,
     place_on_rank,
     plan_stage_workloads,
 )
-from hespas.workflows.run_config import RunConfig
 from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.studies.study_table import FIGURES
 from hespas.workflows.validation.axis_sizes import read_axis_sizes
@@ -102,22 +98,6 @@ def plan_case_pipeline(
         assumptions.append("weights gathered, and gradients reduce-scattered, once in a step")
     assumptions.append("gradients are clipped by the norm of each stage")
     return CasePipeline(schedule, plan_stage_workloads(place_on_rank(model), schedule))
-
-
-def predict_case_pipeline(
-    pipeline: CasePipeline,
-    files: Sequence[StageFiles],
-    config: RunConfig,
-    system: str,
-    cache: str,
-    note: Callable[[str], None],
-) -> Figures:
-    """Predict the step of a case, or return what the file ``cache`` has; raises HespasError."""
-    estimator = PipelineCellEstimator(config, cache, note)
-    (figures,) = estimator.estimate_cells([PipelineCell(pipeline.schedule, files, system)])
-    if isinstance(figures, HespasError):
-        raise figures
-    return figures
 
 
 def make_case_row(figures: Figures) -> dict[str, Any]:

@@ -8,7 +8,7 @@ the result with its reasons.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,15 @@ from hespas import configs
 from hespas.estimators.calibrated.attention_library import CUDNN
 from hespas.estimators.calibrated.calibrated_estimator import CalibratedEstimator
 from hespas.estimators.measure.measurement_cache import MeasurementCache
+from hespas.passes.compile.compiler_process import describe_exceeded_size
 from hespas.support.errors import HespasError
+from hespas.workflows.cells import PoolOptions
+from hespas.workflows.pipelines.pipeline_cells import (
+    PipelineCell,
+    estimate_pipelines,
+    make_stage_files,
+)
 from hespas.workflows.pipelines.schedules import FORWARD
-from hespas.workflows.pipelines.stage_program_files import make_stage_files
 from hespas.workflows.run_config import RunConfig
 from hespas.workflows.step_band import add_network_error
 from hespas.workflows.studies import program_forms, study_programs
@@ -29,16 +35,12 @@ from hespas.workflows.sweep import sweep_runner
 from hespas.workflows.sweep.sweep_grid import SweepCell
 from hespas.workflows.sweep.sweep_table import extract_error_message
 from hespas.workflows.validation.case_attention import choose_attention_library
-from hespas.workflows.validation.case_layers import plan_unrolled_extension
-from hespas.workflows.validation.case_limits import (
-    divide_oversized_logits,
-    extend_oversized_programs,
+from hespas.workflows.validation.case_layers import (
+    plan_oversized_extension,
+    plan_unrolled_extension,
 )
 from hespas.workflows.validation.case_outcomes import CaseOptions, CaseOutcome
-from hespas.workflows.validation.case_pipelines import (
-    make_case_row,
-    predict_case_pipeline,
-)
+from hespas.workflows.validation.case_pipelines import make_case_row
 from hespas.workflows.validation.case_programs import CasePlan, plan_case_program
 from hespas.workflows.validation.case_systems import (
     CaseSystem,
@@ -48,6 +50,7 @@ from hespas.workflows.validation.case_systems import (
     find_node,
     write_case_system,
 )
+from hespas.workflows.validation.case_vocabulary import divide_logits
 from hespas.workflows.validation.measured_cells import MeasuredCell
 from hespas.workflows.validation.prediction_scores import StepPrediction
 from hespas.workflows.validation.training_cases import TrainingCase
@@ -66,34 +69,30 @@ def predict_cases(
     with MeasurementCache(options.cache):
         pass  # a damaged cache is an error before hours of compilation, not after
     outcomes = [_plan_case_or_report(case, options) for case in cases]
-    folder = Path(options.work_dir or study_programs.get_default_folder())
-    _make_programs(outcomes, folder, options.jobs, note)
+    _make_programs(outcomes, options, note)
     for replace_oversized in (divide_oversized_logits, extend_oversized_programs):
-        _make_programs(replace_oversized(outcomes, note), folder, options.jobs, note)
-    for outcome in outcomes:
-        if outcome.stages:
-            _predict_pipeline(outcome, folder, options, note)
+        _make_programs(replace_oversized(outcomes, note), options, note)
+    computed = _predict_pipelines([o for o in outcomes if o.stages], options, note)
     runnable = [o for o in outcomes if not o.reasons and not o.stages]
-    computed = _run_programs(runnable, folder, options, note)
+    computed += _run_programs(runnable, options, note)
     predicted = [o for o in outcomes if o.prediction is not None]
     extended = sum(o.extension is not None for o in predicted)
     remark = f" ({extended} from programs with fewer layers)" if extended else ""
     note(
         f"{len(predicted)} of {len(outcomes)} rows predicted{remark}, {computed} computed now; "
-        f"programs are in {folder}"
+        f"programs are in {options.program_folder}"
     )
     return outcomes
 
 
 def _run_programs(
-    outcomes: Sequence[CaseOutcome], folder: Path, options: CaseOptions, note: Callable[[str], None]
+    outcomes: Sequence[CaseOutcome], options: CaseOptions, note: Callable[[str], None]
 ) -> int:
     """Estimate and simulate the programs of cases; returns how many were not in the cache."""
-    cells = [_make_sweep_cell(o, path, folder, options) for o in outcomes for path in o.paths]
+    cells = [_make_sweep_cell(o, path, options) for o in outcomes for path in o.paths]
     if not cells:
         return 0
-    sweep_options = sweep_runner.SweepOptions(jobs=options.jobs, cache=options.cache)
-    done = sweep_runner.run_sweep(cells, sweep_options, note)
+    done = sweep_runner.run_sweep(cells, options, note)
     rows = iter(done.rows)
     for outcome in outcomes:
         _add_program_figures(outcome, [next(rows) for _ in outcome.paths])
@@ -188,13 +187,13 @@ def _count_host_devices(system: CaseSystem) -> int:
 
 
 def _make_programs(
-    outcomes: Sequence[CaseOutcome], folder: Path, jobs: int, note: Callable[[str], None]
+    outcomes: Sequence[CaseOutcome], options: PoolOptions, note: Callable[[str], None]
 ) -> None:
     """Make the programs that do not exist; one that cannot be made is a reason."""
     programs = [program for outcome in outcomes for program in outcome.compiled_programs]
     if not programs:
         return
-    files = study_programs.make_program_files(programs, folder, jobs, note)
+    files = study_programs.make_program_files(programs, options, note)
     paths = iter(files.paths)
     for outcome in outcomes:
         outcome.paths = [next(paths) for _ in outcome.compiled_programs]
@@ -206,32 +205,97 @@ def _make_programs(
             outcome.reasons["compile"] = "; ".join(filter(None, (limit, errors[0].message)))
 
 
-def _predict_pipeline(
-    outcome: CaseOutcome, folder: Path, options: CaseOptions, note: Callable[[str], None]
-) -> None:
-    """Make the programs of the stages, and predict the step; an error is a reason."""
-    assert outcome.plan.pipeline is not None and outcome.system is not None
-    try:
-        (files,) = make_stage_files([outcome.stages], folder, options.jobs, note)
-        if isinstance(files, HespasError):
-            raise files
-        system = write_case_system(outcome.system, outcome.node, folder / "systems")
-        config = _make_run_config(outcome, options)
-        figures = predict_case_pipeline(
-            outcome.plan.pipeline, files, config, system, options.cache, note
-        )
-    except Exception as error:
-        outcome.reasons["run"] = _describe_exception(error)
-        return
-    outcome.paths = [files[0][FORWARD]]
-    _add_figures(outcome, make_case_row(figures))
+def divide_oversized_logits(
+    outcomes: Sequence[CaseOutcome], note: Callable[[str], None]
+) -> list[CaseOutcome]:
+    """Let cases whose program XLA finds too large have logits in parts; returns those that can.
+
+    Their framework must be able to compute them so.
+    """
+    divided = []
+    for outcome, program, message in _generate_failures(outcomes):
+        limit = describe_exceeded_size(message)
+        workload = divide_logits(outcome.case, program.workload) if limit else None
+        if workload is None:
+            continue
+        outcome.program = dataclasses.replace(program, workload=workload)
+        parts = f"logits in {workload.options['vocab_tiles']} parts"
+        outcome.plan.assumptions.append(f"{parts}, because with all at once {limit}")
+        _plan_again(outcome, f"{limit}: now with {parts}", note)
+        divided.append(outcome)
+    return divided
 
 
-def _make_sweep_cell(
-    outcome: CaseOutcome, path: str, folder: Path, options: CaseOptions
-) -> SweepCell:
+def extend_oversized_programs(
+    outcomes: Sequence[CaseOutcome], note: Callable[[str], None]
+) -> list[CaseOutcome]:
+    """Let cases whose program XLA did not compile be predicted from smaller ones; returns these."""
+    extended = []
+    for outcome, program, message in _generate_failures(outcomes):
+        extension = plan_oversized_extension(program, message)
+        if extension is None:
+            continue
+        outcome.extend_layers(extension)
+        counts = f"{extension.counts.short} and {extension.counts.long} layers"
+        _plan_again(outcome, f"{extension.exceeded_limit}: now with {counts}", note)
+        extended.append(outcome)
+    return extended
+
+
+def _generate_failures(
+    outcomes: Sequence[CaseOutcome],
+) -> Iterator[tuple[CaseOutcome, StudyProgram, str]]:
+    """Yield the cases whose whole program was not compiled, with the program and the reason."""
+    for outcome in outcomes:
+        message = outcome.reasons.get("compile", "")
+        if outcome.program is not None and outcome.extension is None and message:
+            yield outcome, outcome.program, message
+
+
+def _plan_again(outcome: CaseOutcome, change: str, note: Callable[[str], None]) -> None:
+    """Forget why a program was not compiled, and say what replaces it."""
+    del outcome.reasons["compile"]
+    note(f"validate: {outcome.case.id}: {change}")
+
+
+def _predict_pipelines(
+    outcomes: Sequence[CaseOutcome], options: CaseOptions, note: Callable[[str], None]
+) -> int:
+    """Make the programs of stages, and predict the steps; returns how many were not in the cache.
+
+    An error is a reason.
+    """
+    if not outcomes:
+        return 0
+    cells: dict[int, PipelineCell] = {}
+    made = make_stage_files([outcome.stages for outcome in outcomes], options, note)
+    for i, (outcome, files) in enumerate(zip(outcomes, made, strict=True)):
+        assert outcome.plan.pipeline is not None and outcome.system is not None
+        try:
+            if isinstance(files, HespasError):
+                raise files
+            system = write_case_system(
+                outcome.system, outcome.node, options.program_folder / "systems"
+            )
+            config = _make_run_config(outcome, options)
+            cells[i] = PipelineCell(config, outcome.plan.pipeline.schedule, files, system)
+        except Exception as error:
+            outcome.reasons["run"] = _describe_exception(error)
+    answers, computed = estimate_pipelines([*cells.values()], options, note)
+    for (i, cell), figures in zip(cells.items(), answers, strict=True):
+        if isinstance(figures, HespasError):
+            outcomes[i].reasons["run"] = figures.message
+            continue
+        outcomes[i].paths = [cell.files[0][FORWARD]]
+        _add_figures(outcomes[i], make_case_row(figures))
+    return computed
+
+
+def _make_sweep_cell(outcome: CaseOutcome, path: str, options: CaseOptions) -> SweepCell:
     assert outcome.system is not None
-    system = write_case_system(outcome.system, outcome.node, folder / "systems") or None
+    system = (
+        write_case_system(outcome.system, outcome.node, options.program_folder / "systems") or None
+    )
     config = _make_run_config(outcome, options, mlir=path, system=system)
     return config.model_dump(exclude_unset=True)
 

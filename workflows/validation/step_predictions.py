@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from hespas import configs, frontends
 from hespas.dialects.mlir import clone_module, ir, make_context
+from hespas.estimators import registry
+from hespas.estimators.measure.measurement_cache import compute_cache_key
 from hespas.passes.base import PassRun
 from hespas.passes.pipeline import run_pipeline
 from hespas.support.errors import HespasError, UsageError
-from hespas.support.supervised_process import open_temporary_folder
 from hespas.workflows import run_flow
+from hespas.workflows.cell_keys import (
+    collect_environment,
+    compute_node_digest,
+    compute_program_digest,
+    compute_system_digest,
+    describe_options,
+)
+from hespas.workflows.cell_worker import SingleEntryCache
+from hespas.workflows.cells import Cell, CellPool, PoolOptions
 from hespas.workflows.run_config import (
     COMPILE_OPTIONS,
     RunConfig,
@@ -39,6 +50,8 @@ from hespas.workflows.validation.prediction_scores import (
     score_predictions,
 )
 
+FUNCTION = "hespas.workflows.validation.step_predictions:predict_cell"
+RESULT = "validate"  # the kind of keys
 BASELINE, RATIO = "roofline", "bandwidth ratio"
 BASELINE_OPTIONS = ("keep_going", "kernel_cost")
 
@@ -77,16 +90,46 @@ class _CellTask:
 
     flow: PredictionFlow
     cell: MeasuredCell
-    program: Path
+    program: str
 
-    @property
-    def input(self) -> tuple[str, str]:
-        """The file that is read and the pipeline that follows, equal for several tasks."""
-        return str(self.program), self.flow.preparation
+    def describe(self) -> str:
+        """Describe the cell in words, for messages."""
+        return f"{self.cell.workload} on {self.cell.node}, {self.flow.name}"
+
+    def make_cell(self) -> Cell:
+        """Make the cell for the workers; raises HespasError."""
+        config = RunConfig(
+            **self.flow.options.model_dump(exclude_unset=True),
+            mlir=self.program,
+            node=self.cell.node,
+            system=self.cell.system,
+            form=self.flow.form,
+            memory=False,
+        )
+        estimator = registry.load_estimator_class(config.estimator)
+        digest, preparation = compute_program_digest(self.program), self.flow.preparation
+        content = {
+            "program": digest,
+            "preparation": preparation,
+            "node": compute_node_digest(configs.load_node(self.cell.node)),
+            "system": compute_system_digest(configs.load_system(self.cell.system)),
+            **describe_options(config),
+        }
+        return Cell(
+            self.describe(),
+            {"config": config.model_dump(exclude_unset=True), "preparation": preparation},
+            ""
+            if estimator.measures
+            else compute_cache_key(RESULT, estimator.version, content, collect_environment()),
+            estimator=f"{RESULT}: {estimator.name}",
+            version=estimator.version,
+            sharing=(self.program, preparation),
+            size_bytes=os.path.getsize(self.program),
+        )
 
 
 @dataclass(frozen=True)
-class ValidationRequest:
+class ValidationRequest(PoolOptions):
     """What to validate.
 
     Attributes:
@@ -142,10 +185,7 @@ class ValidationResult:
 
 
 def validate_estimator(
-    request: ValidationRequest,
-    *,
-    note: TextFunction = ignore_text,
-    progress: TextFunction | None = None,
+    request: ValidationRequest, *, note: TextFunction = ignore_text
 ) -> ValidationResult:
     """Predict each measured step time by each flow, and score the predictions.
 
@@ -162,23 +202,21 @@ def validate_estimator(
     names = [flow.name for flow in flows]
     if request.baselines and request.baseline.name not in names:
         flows.append(request.baseline)
-    noted_texts: set[str] = set()
-
-    def note_once(text: str) -> None:
-        if text not in noted_texts:
-            noted_texts.add(text)
-            note(text)
-
-    tasks = _find_tasks(cells, flows, request, note_once)
+    tasks = _find_tasks(cells, flows, request, note)
+    with CellPool(FUNCTION, request, note, "validate") as pool:
+        answers = pool.run_cells([task.make_cell() for task in tasks])
+    notes: dict[str, None] = {}
     by_task: dict[tuple[str, int], StepPrediction] = {}
-    for (program, preparation), group in groupby(tasks, key=lambda task: task.input):
-        prepared = _prepare_program(program, preparation, note_once)
-        for task in group:
-            flow, cell = task.flow, task.cell
-            if progress is not None:
-                count = f"{len(by_task) + 1} of {len(tasks)}"
-                progress(f"{count}: {cell.workload} on {cell.node}, {flow.name}")
-            by_task[flow.name, cell.line] = _predict_task(task, clone_module(prepared), note_once)
+    for task, answer in zip(tasks, answers, strict=True):
+        if isinstance(answer, HespasError):
+            answer.where = answer.where or task.describe()
+            raise answer
+        notes |= dict.fromkeys(answer["notes"])
+        program = Path(task.program).name
+        prediction = StepPrediction(task.cell, **answer["prediction"], program=program)
+        by_task[task.flow.name, task.cell.line] = prediction
+    for text in notes:
+        note(text)
     predictions = {
         flow.name: [p for cell in cells if (p := by_task.get((flow.name, cell.line))) is not None]
         for flow in flows
@@ -224,48 +262,55 @@ def _find_tasks(
         if missing:
             note(f"{request.cells}:{cell.line}: {text}: not predicted from it")
         tasks += [
-            _CellTask(flow, cell, program)
+            _CellTask(flow, cell, str(program))
             for flow in flows
             if (program := programs_by_start[flow.start]) is not None
         ]
-    return sorted(tasks, key=lambda task: task.input)
+    return sorted(tasks, key=lambda task: (task.program, task.flow.preparation))
 
 
-def _prepare_program(program: str, preparation: str, note: TextFunction) -> ir.Module:
-    """Read a program and run the passes that come before its estimate; raises HespasError."""
+_prepared: SingleEntryCache[tuple[ir.Module, list[str]]] = SingleEntryCache()
+
+
+def predict_cell(payload: dict[str, Any], scratch: str) -> dict[str, Any]:
+    """Estimate and simulate one program as ``hespas run`` does; raises HespasError.
+
+    Args:
+        payload: ``config``, and the pipeline ``preparation`` that comes before its run.
+        scratch: A folder for temporary files.
+
+    Returns:
+        The fields of the ``prediction``, and the ``notes`` of the run.
+    """
+    output = tempfile.mkdtemp(dir=scratch)
+    config = RunConfig.model_validate({**payload["config"], "output": output})
+    key = (payload["config"]["mlir"], payload["preparation"])
+    prepared, first_notes = _prepared.get_or_make(key, lambda: _prepare_program(*key))
+    notes = [*first_notes]
+    plan = build_run_plan(config)
+    outcome = run_flow.execute_plan(plan, notes.append, module=clone_module(prepared))
+    report = run_flow.simulate_traces(plan, outcome, notes.append)
+    low_s, high_s = run_flow.summarise_run(plan, outcome, report).step_band_s or (None, None)
+    if report is None:
+        raise HespasError("the cell's system simulated nothing", where=key[0])
+    prediction = {
+        "step_s": report.result.step_time_ns * 1e-9,
+        "low_s": low_s,
+        "high_s": high_s,
+        "compute_s": report.critical_result.compute_ns * 1e-9,
+        "exposed_s": report.critical_result.exposed_ns * 1e-9,
+    }
+    return {"prediction": prediction, "notes": notes}
+
+
+def _prepare_program(program: str, preparation: str) -> tuple[ir.Module, list[str]]:
+    """Read a program, run the passes that come before its estimate, and collect their notes."""
+    notes: list[str] = []
     module = frontends.read_module(program, make_context())
     if preparation:
-        run_pipeline(module, preparation, PassRun(frontends.to_display_name(program), note=note))
-    return module
-
-
-def _predict_task(task: _CellTask, module: ir.Module, note: TextFunction) -> StepPrediction:
-    """Estimate and simulate one prepared program as ``hespas run`` does; raises HespasError."""
-    cell, program = task.cell, task.program
-    with open_temporary_folder() as folder:
-        config = RunConfig(
-            **task.flow.options.model_dump(exclude_unset=True),
-            mlir=str(program),
-            node=cell.node,
-            system=cell.system,
-            form=task.flow.form,
-            memory=False,
-            output=folder,
-        )
-        plan = build_run_plan(config)
-        outcome = run_flow.execute_plan(plan, note, module=module)
-        report = run_flow.simulate_traces(plan, outcome, note)
-        band = run_flow.summarise_run(plan, outcome, report).step_band_s
-    if report is None:
-        raise HespasError("the cell's system simulated nothing", where=str(program))
-    return StepPrediction(
-        cell,
-        report.result.step_time_ns * 1e-9,
-        *(band or (None, None)),
-        compute_s=report.critical_result.compute_ns * 1e-9,
-        exposed_s=report.critical_result.exposed_ns * 1e-9,
-        program=program.name,
-    )
+        run = PassRun(frontends.to_display_name(program), note=notes.append)
+        run_pipeline(module, preparation, run)
+    return module, notes
 
 
 def scale_by_bandwidth(

@@ -1,0 +1,192 @@
+"""The cells of a sweep, with the keys of their results in the store."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hespas import configs
+from hespas.configs import node_files
+from hespas.configs.node_spec import spell_changed_name
+from hespas.configs.validation import validate_config
+from hespas.estimators import registry
+from hespas.estimators.measure.measurement_cache import compute_cache_key
+from hespas.simulators import simulator_choice
+from hespas.simulators.simulation_options import SimulatorChoice
+from hespas.support.errors import HespasError, UsageError
+from hespas.workflows.cell_keys import (
+    collect_environment,
+    compute_node_digest,
+    compute_program_digest,
+    compute_system_digest,
+    describe_options,
+    inline_kernel_costs,
+)
+from hespas.workflows.cells import Cell
+from hespas.workflows.run_config import RunConfig
+from hespas.workflows.run_plan import build_annotate_step
+from hespas.workflows.sweep.sweep_grid import SweepCell
+
+RESULT, DEVICES = "sweep", "sweep: devices"  # the kinds of keys
+# What cells with an equal program share, that which costs most first: its split, then its estimate.
+SHARED_KEYS = (
+    "dims", "keep_going", "form", "fuse", "split", "block_limit",
+    "estimator", "setting", "kernel_cost", "node",
+)  # fmt: skip
+
+
+class SweepCellFactory:
+    """Makes cells, and reads each file and preset once."""
+
+    def __init__(self) -> None:
+        self._program_digest = functools.cache(compute_program_digest)
+        self._program_size = functools.cache(os.path.getsize)
+        self._system_digest = functools.cache(
+            lambda name: compute_system_digest(configs.load_system(name))
+        )
+        self._resolve_node = functools.cache(_resolve_node)
+        self._identify_simulator = functools.cache(_identify_simulator)
+        self._checked_settings: set[str] = set()
+
+    def make_cell(self, keys: SweepCell) -> Cell:
+        """Make the cell of some keys; raises HespasError if one of the values is wrong.
+
+        Values that are right alone, but not together, are left to the worker: they cost one cell.
+        """
+        config = inline_kernel_costs(_read_config(keys))
+        self._check_settings(config)
+        program = _get_program_path(config)
+        estimator = registry.load_estimator_class(config.estimator)
+        changes = {k.partition(".")[2]: v for k, v in keys.items() if k.startswith("node.")}
+        node = self._resolve_node(config.node, json.dumps(changes))
+        system = self._system_digest(config.system) if config.system else ""
+        update: dict[str, Any] = {"node": node.preset}
+        astra: list[Any] = []
+        if config.system and config.simulate:
+            astra = self._identify_simulator(config.simulator, config.astra_sim)
+            update["simulator"] = config.simulator if astra else "embedded"
+        sent = config.model_copy(update=update).model_dump(exclude_unset=True) | update
+        content = {
+            "program": self._program_digest(program),
+            "node": node.digest,
+            "system": system,
+        }
+        payload = {"config": sent, "node": node.file, "program": content["program"]}
+        options = describe_options(config, self._program_digest)
+        parts = {**content, **options, "astra_sim": astra}
+        key = (
+            ""
+            if estimator.measures
+            else compute_cache_key(RESULT, estimator.version, parts, collect_environment())
+        )
+        return Cell(
+            os.path.basename(program),
+            payload,
+            key,
+            estimator=f"{RESULT}: {estimator.name}",
+            version=estimator.version,
+            sharing=_list_shared(program, sent, node.file),
+            size_bytes=self._program_size(program),
+            provenance={f"{name}_sha256": value or None for name, value in content.items()},
+        )
+
+    def _check_settings(self, config: RunConfig) -> None:
+        """Check the names and the values of settings, each combination once; raises UsageError."""
+        text = f"{config.estimator} {sorted(config.setting.items())!r}"
+        if config.setting and text not in self._checked_settings:
+            build_annotate_step(config.estimator, None, config.setting)
+            registry.check_single_settings(config.estimator, config.setting)
+            self._checked_settings.add(text)
+
+    def make_count_cell(self, keys: SweepCell) -> Cell:
+        """Make the cell that counts the devices of a program; raises HespasError."""
+        config = _read_config(keys)
+        program = _get_program_path(config)
+        parts = {"program": self._program_digest(program), "keep_going": config.keep_going}
+        key = compute_cache_key(DEVICES, "1", parts, collect_environment())
+        payload = {"devices_of": program, **parts}
+        size_bytes = self._program_size(program)
+        return Cell(
+            os.path.basename(program), payload, key, estimator=DEVICES, version="1",
+            sharing=(program,), size_bytes=size_bytes,
+        )  # fmt: skip
+
+
+def _list_shared(
+    program: str, config: dict[str, Any], node_file: dict[str, Any] | None
+) -> tuple[str, ...]:
+    """List what a cell may share with others: its program first, its node last."""
+    values = [repr(config.get(name)) for name in SHARED_KEYS]
+    return (program, *values, node_file["label"] if node_file else "")
+
+
+def _read_config(keys: SweepCell) -> RunConfig:
+    """Build the configuration of some keys; raises HespasError for a wrong value."""
+    values: dict[str, Any] = {k: v for k, v in keys.items() if k in RunConfig.model_fields}
+    setting = {k.partition(".")[2]: v for k, v in keys.items() if k.startswith("setting.")}
+    return validate_config(RunConfig, {**values, **({"setting": setting} if setting else {})}, "")
+
+
+def _get_program_path(config: RunConfig) -> str:
+    if config.mlir is None:
+        raise UsageError("no program is given", remedy="name it with --mlir, or in the file")
+    return config.mlir
+
+
+@dataclass(frozen=True)
+class _NodeChoice:
+    """The node of a cell.
+
+    Attributes:
+        preset: The name of a preset, or None.
+        file: The ``stem``, ``data`` and ``label`` of a node file, or None.
+        digest: The hash of the node; "" if no node is named, so that the estimator chooses.
+    """
+
+    preset: str | None = None
+    file: dict[str, Any] | None = None
+    digest: str = ""
+
+
+def _resolve_node(name: str | None, changes_json: str) -> _NodeChoice:
+    changes: dict[str, Any] = json.loads(changes_json)
+    if name is None and not changes:
+        return _NodeChoice()
+    name = name or configs.DEFAULT_NODE
+    is_preset = configs.is_preset_name(name)
+    if is_preset and not changes:
+        return _NodeChoice(name, None, compute_node_digest(configs.load_node(name)))
+    label = stem = name if is_preset else Path(name).stem
+    data = configs.read_node_json(name)
+    if changes:
+        label = stem = spell_changed_name(stem, changes)
+        for key, value in changes.items():
+            _set_nested_value(data, key.split("."), value, label)
+        if "name" in data:
+            data["name"] = label
+    node = node_files.parse_node_file(data, label)
+    file = {"stem": stem.replace("/", "_"), "data": data, "label": label if changes else name}
+    return _NodeChoice(None, file, compute_node_digest(node))
+
+
+def _set_nested_value(data: dict[str, Any], path: list[str], value: Any, where: str) -> None:
+    """Set a value in the JSON object of a node by its path; raises HespasError."""
+    for i, key in enumerate(path[:-1]):
+        data = data.setdefault(key, {})
+        if not isinstance(data, dict):
+            raise HespasError(f"'{'.'.join(path[: i + 1])}' holds no other keys", where=where)
+    data[path[-1]] = value
+
+
+def _identify_simulator(simulator: str, astra_sim: str | None) -> list[Any]:
+    """Identify the ASTRA-sim executable; empty for the embedded simulator."""
+    choice = SimulatorChoice(simulator, astra_sim=astra_sim)
+    program = simulator_choice.select_astra_program(choice)
+    if program is None:
+        return []
+    status = os.stat(program.path)
+    return [str(program.path), *program.arguments, status.st_size, status.st_mtime_ns]
