@@ -188,7 +188,7 @@ class FusionGraph:
         for index, op in enumerate(self.ops):
             producers = {self.values[use.value].producer for use in op.uses}
             dependencies[index] = producers & dependencies.keys()
-            if op.kind == "opaque" and has_side_effect(op.op):
+            if has_side_effect(op.op):
                 if last_effect >= 0:
                     dependencies[index].add(last_effect)
                 last_effect = index
