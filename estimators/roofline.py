@@ -140,4 +140,4 @@ class RooflineEstimator(Estimator):
         if not time_s:
             return 0.0
         busy = compute_s / time_s * (1 - share) + memory_s / time_s * share
-        return 1e9 * time_s * tdp_w * min(1.0, busy)
+        return 1e9 * time_s * tdp_w * busy

@@ -8,7 +8,7 @@ others slice, as on XLA:GPU. StableHLO cannot express a reduce-scatter of severa
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from hespas.dialects.attrs import CommAttr
@@ -138,7 +138,6 @@ class CollectiveCombiner:
         first, builder = group[0], OpBuilder(group[-1])
         operands = [op.operands[0] for op in group]
         attributes = {name: first.attributes[name] for name in first.attributes}
-        comms = [comm for op in group if (comm := CommAttr.read_from_op(op)) is not None]
         if first.name == ALL_GATHER:
             kinds = [op.results[0].type for op in group]
             combined_op = builder.create_op(ALL_GATHER, operands, kinds, attributes)
@@ -155,11 +154,6 @@ class CollectiveCombiner:
                 part = builder.create_slice(combined_op.results[0], 0, start, start + size)
                 results.append(builder.create_reshape(part, get_static_shape(op.results[0])))
                 start += size
-        replace(
-            comms[0],
-            operand_bytes=sum(comm.operand_bytes for comm in comms),
-            result_bytes=sum(comm.result_bytes for comm in comms),
-        ).write_to_op(combined_op)
         for op, result in zip(group, results, strict=True):
             op.results[0].replace_all_uses_with(result)
             op.erase()

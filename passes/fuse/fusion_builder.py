@@ -56,15 +56,17 @@ class FusionBuilder:
         return any(value.is_constant and value.size.elements > 1 for value in values)
 
     def _order_units(self) -> list[int]:
-        """Sort kernels and other ops topologically, and otherwise by their previous positions."""
+        """Sort kernels and other ops topologically, and otherwise by their previous positions.
+
+        The terminator, which would be the last, is left out.
+        """
         position = {
             unit: max(self.graph.values[v].producer for v in self.kernels[unit].outputs)
             if unit in self.kernels
             else unit
             for unit in self.dependencies
         }
-        order = order_topologically(self.dependencies, position)
-        return order[:-1] if order and order[-1] == len(self.graph.ops) - 1 else order
+        return order_topologically(self.dependencies, position)[:-1]
 
     def _place_op(self, index: int) -> None:
         """Move an op before the terminator, after the views and constants that it reads."""
@@ -74,8 +76,6 @@ class FusionBuilder:
         op = self.graph.ops[index]
         for value in op.operands:
             self._place_copied_producer(value)
-        for use in op.uses:
-            self._place_copied_producer(use.value)
         op.op.move_before(self.end)
 
     def _place_copied_producer(self, value: int) -> None:

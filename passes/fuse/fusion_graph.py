@@ -42,8 +42,8 @@ STRUCTURAL = (
 )  # fmt: skip
 NOT_ELEMENTWISE = frozenset(
     (
-        "batch_norm_inference", "broadcast", "broadcast_in_dim", "dynamic_broadcast_in_dim",
-        "dynamic_iota", "fusion", "iota", "map", "stochastic_convert",
+        "batch_norm_inference", "broadcast", "dynamic_broadcast_in_dim", "dynamic_iota", "fusion",
+        "map", "stochastic_convert",
     )
 )  # fmt: skip
 
@@ -179,18 +179,16 @@ class FusionGraph:
         return [OperandUse(source, 1.0, False) for source in sources]
 
     def collect_dependencies(self) -> dict[int, set[int]]:
-        """Map each op, except views and constants, to the ops that it depends on, in order.
+        """Map each op to the ops that it depends on, in order.
 
         An op with side effects also depends on the previous op with side effects.
         """
         dependencies: dict[int, set[int]] = {}
         last_effect = -1
         for index, op in enumerate(self.ops):
-            if op.kind in COPIED_KINDS:
-                continue
             producers = {self.values[use.value].producer for use in op.uses}
             dependencies[index] = producers & dependencies.keys()
-            if op.kind == "opaque" and has_side_effect(op.op):
+            if has_side_effect(op.op):
                 if last_effect >= 0:
                     dependencies[index].add(last_effect)
                 last_effect = index
@@ -219,12 +217,8 @@ class FusionGraph:
         if rule is None or rule.group != "leaf":
             return False
         is_elementwise = rule.kind == "loop" and short not in NOT_ELEMENTWISE
-        is_allowed = (
-            short in ("broadcast_in_dim", "iota")
-            if self.elementwise_only
-            else (short in STRUCTURAL)
-        )
-        if not (is_elementwise or is_allowed):
+        is_structural = short in STRUCTURAL and not self.elementwise_only
+        if not (is_elementwise or is_structural):
             return False
         if any(not has_static_shape(value.type) for value in [*op.operands, *op.results]):
             return False

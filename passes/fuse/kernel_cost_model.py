@@ -124,7 +124,6 @@ class KernelCostModel:
         kernel = self.make_kernel(members[-1], graph.ops[members[-1]])
         kernel.members = dict.fromkeys(members, 1.0)
         kernel.emitter, kernel.reduces, kernel.unary = "row", True, False
-        kernel.hero = ("row", members[-1])
         kernel.cycles = sum(graph.ops[member].cycles for member in members)
         kernel.reads = {
             use.value: (1.0, 0.0)
@@ -250,7 +249,7 @@ class KernelCostModel:
                 consumer.cycles += self.graph.ops[member].cycles * extra_repeats
                 consumer.members[member] = repeats
         consumer.strided_s += self._estimate_strided_s(producer, consumer, amount)
-        if producer.emitter == "row" or (consumer.unary and producer.emitter != "loop"):
+        if producer.emitter == "row" or consumer.unary:
             consumer.emitter, consumer.hero = producer.emitter, producer.hero
             consumer.elements = producer.elements
         consumer.unary = consumer.unary and producer.unary

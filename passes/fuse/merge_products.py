@@ -137,8 +137,6 @@ def _order_by_dependence(
     block: ir.Block, classes: Sequence[Sequence[DotGeneral]]
 ) -> list[list[_OrderedDot]]:
     """Find the dependences between the products of each class, in one walk over the block."""
-    if not classes:
-        return []
     # The products have consecutive bits class by class, so that those of a class can be cut out.
     bits = {
         dot.op.results[0]: bit for bit, dot in enumerate(dot for dots in classes for dot in dots)
@@ -156,9 +154,7 @@ def _order_by_dependence(
             while new:
                 bit = new & -new
                 new ^= bit
-                position = bit.bit_length() - 1
-                if position < number:
-                    last_independent[position] = number
+                last_independent[bit.bit_length() - 1] = number
         ordered.append(
             [
                 _OrderedDot(dot, 1 << k, ancestors[k], k, last_independent[k])

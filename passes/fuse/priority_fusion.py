@@ -23,8 +23,8 @@ from hespas.passes.fuse.kernel_cost_model import LAUNCH_S, FusionKernel, KernelC
 class KernelLimits:
     """Limits of one kernel: the number of buffers that it reads and writes, and of its ops."""
 
-    buffers: int = 96
-    ops: int = 10000
+    buffers: int
+    ops: int
 
 
 @dataclass(slots=True)
@@ -106,14 +106,14 @@ class PriorityFusion:
             op = graph.ops[index]
             if kernel:
                 reads = set(kernel.reads)
-                opaque_ops = set()
+                ordered_after = set()
             elif op.kind == "opaque":
                 reads = {use.value for use in op.uses}
-                opaque_ops = {i for i in op_dependencies if graph.ops[i].kind == "opaque"}
+                ordered_after = op_dependencies
             else:
                 continue
             read_from = {makers.get(v, graph.values[v].producer) for v in reads}
-            dependencies[index] = opaque_ops | read_from
+            dependencies[index] = ordered_after | read_from
         units = dependencies.keys()
         return {index: read_from & units for index, read_from in dependencies.items()}
 
@@ -137,7 +137,6 @@ class PriorityFusion:
         """Compute the gains of a kernel as a producer."""
         kernel = self.kernels[index]
         if not self._can_produce(kernel):
-            self._candidates.pop(index, None)
             return
         candidate = self._candidates[index] = _Candidate()
         for user in self.users[kernel.outputs[0]]:
@@ -154,7 +153,7 @@ class PriorityFusion:
         self._last_version += 1
         candidate.version = self._last_version
         gain_s = LAUNCH_S + self.kernels[index].time_s + candidate.total_gain_s
-        if not candidate.blocked_users and gain_s >= 0 and candidate.gains:
+        if not candidate.blocked_users and gain_s >= 0:
             heapq.heappush(self._queue, (-gain_s, index, candidate.version))
 
     def _can_fuse(self, producer: FusionKernel, consumer: FusionKernel) -> bool:
@@ -165,8 +164,8 @@ class PriorityFusion:
             consumer.unary or consumer.emitter == "concatenate"
         ):
             return False
-        if producer.emitter == "row" and not _is_elementwise_reader(producer, consumer):
-            return False
+        if producer.emitter == "row" and consumer.reads[value][1]:
+            return False  # A row is not read in another order.
         if consumer.updated == value or consumer.updated in producer.reads:
             return False
         if len(producer.members) + len(consumer.members) > self.limits.ops:
@@ -202,7 +201,7 @@ class PriorityFusion:
         for user in changed:
             for value in self.kernels[user].reads:
                 maker = self.maker_of.get(value)
-                if maker is not None and maker in self._candidates:
+                if maker in self._candidates:
                     changed_users.setdefault(maker, []).append(user)
         for maker, users in changed_users.items():
             kernel, candidate = self.kernels[maker], self._candidates[maker]
@@ -212,10 +211,3 @@ class PriorityFusion:
             self._enqueue_producer(maker)
         for user in changed:
             self._rate_producer(user)
-
-
-def _is_elementwise_reader(producer: FusionKernel, consumer: FusionKernel) -> bool:
-    """Return whether a consumer reads a producer only elementwise, in a loop of the same size."""
-    elementwise, other = consumer.reads[producer.outputs[0]]
-    has_same_size = consumer.elements == producer.elements
-    return bool(elementwise) and not other and has_same_size and consumer.emitter == "loop"

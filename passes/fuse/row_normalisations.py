@@ -67,12 +67,13 @@ class DiamondFinder:
             if user is None:
                 return None
             op = self.graph.ops[user]
+            is_broadcast = op.kind == "broadcast_in_dim"
+            if not is_broadcast and not _is_elementwise_step(op):
+                return None
             steps_after.add(user)
             value = op.results[0]
-            if op.kind == "broadcast_in_dim":
+            if is_broadcast:
                 break
-            if not _is_elementwise_step(op):
-                return None
         join = self._find_only_user(value)
         if join is None:
             return None
@@ -89,46 +90,35 @@ class DiamondFinder:
     def _follow_steps_up(self, value: int, only_single_use: bool = False) -> tuple[list[int], int]:
         """Follow the elementwise steps that lead to a value, up to where they start.
 
-        With ``only_single_use`` every value on the way has one user; otherwise ``value`` itself may
-        have several. Returns the steps and the value that they start from.
+        With ``only_single_use`` every value on the way has one user. Returns the steps and the
+        value that they start from.
         """
         steps: list[int] = []
         while True:
             index = self.graph.values[value].producer
-            has_one_user = self._find_only_user(value) is not None
             if (
                 index < 0
                 or not _is_elementwise_step(self.graph.ops[index])
-                or (only_single_use and not has_one_user)
+                or (only_single_use and self._find_only_user(value) is None)
             ):
                 return steps, value
             steps.append(index)
             value = self.graph.ops[index].uses[0].value
-            if not only_single_use and self._find_only_user(value) is None:
-                return steps, value
 
     def _is_closed_group(self, members: set[int]) -> bool:
         """Return whether only the last member makes a value that is read outside the group."""
         inner = members - {max(members)}
         return all(
-            members.issuperset(self.users.get(value, ())) and not self._is_read_by_opaque(value)
+            members.issuperset(self.users.get(value, ()))
             for member in inner
             for value in self.graph.ops[member].results
         )
 
     def _find_only_user(self, value: int) -> int | None:
         users = self.users.get(value, ())
-        return users[0] if len(users) == 1 and not self._is_read_by_opaque(value) else None
-
-    def _is_read_by_opaque(self, number: int) -> bool:
-        value = self.graph.values[number]
-        return value.is_read_by_opaque or value.is_viewed_by_opaque
+        return users[0] if len(users) == 1 else None
 
 
 def _is_elementwise_step(op: FusionOp) -> bool:
     """Return whether an op is elementwise and reads a single value."""
-    return (
-        op.kind == "elementwise"
-        and len({use.value for use in op.uses}) == 1
-        and all(use.elementwise for use in op.uses)
-    )
+    return len({use.value for use in op.uses}) == 1 and all(use.elementwise for use in op.uses)

@@ -97,7 +97,7 @@ class SiblingFusion:
             self.fused.users[value].discard(best_consumer.index)
             self.fused.model.fuse_producer(producer, best_consumer)
             if has_only_reader:
-                producer.outputs, producer.write_s = [], 0.0
+                producer.outputs = []
             self._join_kernels(best_consumer, producer)
 
     def _has_indirect_path(self, producer: FusionKernel, consumer: FusionKernel) -> bool:
@@ -153,16 +153,11 @@ class SiblingFusion:
             survivor.reads[value] = (max(elementwise, reads[0]), max(other, reads[1]))
             self.fused.users[value].discard(absorbed.index)
             self.fused.users[value].add(survivor.index)
-        for member, repeats in absorbed.members.items():
-            if repeats > survivor.members.get(member, 0.0):
-                survivor.members[member] = repeats
+        survivor.members |= absorbed.members
         survivor.outputs += absorbed.outputs
         for value in absorbed.outputs:
             self.fused.maker_of[value] = survivor.index
         survivor.reductions += absorbed.reductions
         survivor.shared_bytes += absorbed.shared_bytes
-        survivor.unary = False
-        survivor.write_s += absorbed.write_s
-        self.fused.model.update_time(survivor)
         del self.fused.kernels[absorbed.index]
         self.dependencies.merge_units(survivor.index, absorbed.index)

@@ -152,3 +152,15 @@ module @o {
     return
   }
 }
+
+// -----
+
+/// What another tool says of a call names a communicator of the module.
+
+module @stated attributes {hespas.communicators = {"7" = array<i64: 0, 1>}, mhlo.num_replicas = 2 : i32} {
+  func.func @main(%x: tensor<4xf32>) {
+    // expected-error @+1 {{hespas.comm: communicator 5 is not in hespas.communicators}}
+    %0 = stablehlo.custom_call @acme(%x) {hespas.comm = {groups = array<i64: 5>, kind = "all_reduce", operand_bytes = 16 : i64, result_bytes = 16 : i64}} : (tensor<4xf32>) -> tensor<4xf32>
+    return
+  }
+}

@@ -1,9 +1,11 @@
 // RUN: not hespas-opt %s --annotate-collectives 2>&1 | filecheck %s
 // RUN: hespas-opt %s --annotate-collectives=local-shapes | filecheck %s --check-prefix=LOCAL
+// RUN: hespas-opt %s --annotate-collectives=local-shapes --annotate-collectives | filecheck %s --check-prefix=LOCAL
 
-/// A module with global shapes would be taken as prepared, and estimated without its division.
+/// A module with global shapes would be taken as prepared, and estimated without its division. Once it is
+/// prepared, its shapes are those of one device.
 
-// CHECK: global-shapes.mlir:8:1: error: 'builtin.module': its shapes are those of all devices, divided by shardings; run --partition first, or set local-shapes=true if they are those of one
+// CHECK: global-shapes.mlir:10:1: error: 'builtin.module': its shapes are those of all devices, divided by shardings; run --partition first, or set local-shapes=true if they are those of one
 // LOCAL: tensor<8xf32>
 module @global attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32} {
   func.func @main(%x: tensor<8xf32> {mhlo.sharding = "{devices=[2]<=[2]}"}) -> tensor<8xf32> {

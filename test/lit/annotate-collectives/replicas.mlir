@@ -2,9 +2,11 @@
 // RUN: hespas-opt %s --annotate-collectives=replicas=2 --annotate-collectives=replicas=2 --split-input-file | filecheck %s
 // RUN: hespas-opt %s --annotate-collectives=replicas=2 --annotate-collectives --split-input-file | filecheck %s
 // RUN: hespas-opt %s --annotate-collectives=replicas=2 --split-input-file --disable-output 2>&1 | filecheck %s --check-prefix=NOTE
+// RUN: hespas-opt %s --annotate-collectives=replicas=1 --split-input-file --disable-output 2>&1 | filecheck %s --check-prefix=ONE --allow-empty
 
-// NOTE-COUNT-2: note: 2 devices run the program of one device without communication
+// NOTE-COUNT-3: note: 2 devices run the program of one device without communication
 // NOTE-NOT: note
+// ONE-NOT: note
 
 /// A program of one device runs on each of two devices.
 
@@ -42,5 +44,19 @@ module attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
 module attributes {mhlo.num_partitions = 3 : i32, mhlo.num_replicas = 1 : i32} {
   func.func public @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
     return %x : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+/// A permute names no groups.
+
+// CHECK: hespas.target = {devices = 2 : i64, partitions = 1 : i64, replicas = 2 : i64}
+// CHECK: "stablehlo.collective_permute"
+// CHECK-NOT: replica_groups
+module attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func public @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+    %0 = "stablehlo.collective_permute"(%x) <{source_target_pairs = dense<0> : tensor<1x2xi64>}> : (tensor<8x8xf32>) -> tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
   }
 }

@@ -255,3 +255,33 @@ module @needs_second attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replica
     return %0, %2 : tensor<8xf32>, tensor<8xf32>
   }
 }
+
+// -----
+
+/// All-gathers and all-reduces could both be combined, but either makes the other a circle: all-gathers come first,
+/// as XLA combines them first.
+
+// CHECK-LABEL: module @gathers_first
+module @gathers_first attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
+  // CHECK: %[[A:.*]] = "stablehlo.all_reduce"(%arg0)
+  // CHECK: %[[B:.*]]:2 = "stablehlo.all_gather"(%[[A]], %arg1)
+  // CHECK: %[[C:.*]] = stablehlo.slice %[[B]]#1 [0:16]
+  // CHECK: %[[D:.*]] = "stablehlo.all_reduce"(%[[C]])
+  // CHECK: return %[[D]], %[[B]]#0
+  func.func @main(%x: tensor<16xf32>, %y: tensor<16xf32>) -> (tensor<16xf32>, tensor<64xf32>) {
+    %0 = "stablehlo.all_reduce"(%x) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> ({
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %s = stablehlo.add %p, %q : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<16xf32>) -> tensor<16xf32>
+    %1 = "stablehlo.all_gather"(%0) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> : (tensor<16xf32>) -> tensor<64xf32>
+    %2 = "stablehlo.all_gather"(%y) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 3, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> : (tensor<16xf32>) -> tensor<64xf32>
+    %c = stablehlo.slice %2 [0:16] : (tensor<64xf32>) -> tensor<16xf32>
+    %3 = "stablehlo.all_reduce"(%c) <{channel_handle = #stablehlo.channel_handle<handle = 4, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> ({
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %s = stablehlo.add %p, %q : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<16xf32>) -> tensor<16xf32>
+    return %3, %1 : tensor<16xf32>, tensor<64xf32>
+  }
+}

@@ -152,7 +152,8 @@ module @captured {
 
 // CHECK-LABEL: module @captured_constant
 module @captured_constant {
-  // CHECK: "mhlo.fusion"(%arg0)
+  // CHECK-NEXT: func.func
+  // CHECK-NEXT: "mhlo.fusion"(%arg0)
   // CHECK: stablehlo.maximum
   func.func @main(%x: tensor<1024x1024xf32>) -> (tensor<1024xf32>) {
     %zero = stablehlo.constant dense<0.0> : tensor<f32>

@@ -231,8 +231,8 @@ module @other_step {
 
 // CHECK-LABEL: module @two_values
 module @two_values {
-  // CHECK: stablehlo.reduce(%arg0
-  // CHECK: "mhlo.fusion"
+  // CHECK: %[[R:.*]]:2 = stablehlo.reduce(%arg0
+  // CHECK: "mhlo.fusion"(%[[R]]#0, %arg0)
   func.func @main(%x: tensor<64x1024xf32>, %y: tensor<64x1024xf32>) -> (tensor<64x1024xf32>, tensor<64xf32>) {
     %zero = stablehlo.constant dense<0.0> : tensor<f32>
     %0:2 = stablehlo.reduce(%x init: %zero), (%y init: %zero) across dimensions = [1] : (tensor<64x1024xf32>, tensor<64x1024xf32>, tensor<f32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>)

@@ -1,5 +1,6 @@
 // RUN: hespas-opt %s --form-kernels=max-buffers=3 | filecheck %s
 // RUN: hespas-opt %s --form-kernels=max-buffers=2 | filecheck %s --check-prefix=APART
+// RUN: hespas-opt %s --form-kernels=max-ops=2 | filecheck %s
 // RUN: hespas-opt %s --form-kernels=max-ops=1 | filecheck %s --check-prefix=APART
 // RUN: hespas-opt %s --form-kernels=model=elementwise | filecheck %s --check-prefix=APART
 

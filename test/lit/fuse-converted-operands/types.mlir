@@ -17,6 +17,8 @@ module @four_bits {
   // CHECK: stablehlo.tanh
   // CHECK: {hespas.kernel = {kind = "gemm"}}
   // CHECK-NOT: mhlo.fusion
+  // AMPERE-LABEL: module @four_bits
+  // AMPERE: mhlo.fusion{{.*}} kCustom
   // VOLTA-LABEL: module @four_bits
   // VOLTA-NOT: mhlo.fusion
   // VOLTA: stablehlo.dot_general

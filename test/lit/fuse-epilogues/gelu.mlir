@@ -328,3 +328,67 @@ module @branch {
     return %r : tensor<64x256xf32>
   }
 }
+
+// -----
+
+/// What mixes the result with another value is not searched: the tanh after it is none of GELU.
+
+// CHECK-LABEL: module @mixed
+module @mixed {
+  // CHECK: %[[F:.*]] = "mhlo.fusion"({{.*}}) <{fusion_kind = #mhlo<fusion_kind kOutput>}>
+  // CHECK: stablehlo.tanh
+  // CHECK: mhlo.return
+  // CHECK: %[[M:.*]] = stablehlo.multiply %[[F]], %arg2
+  // CHECK-NEXT: stablehlo.tanh %[[M]]
+  func.func @main(%a: tensor<64x128xf32>, %w: tensor<128x256xf32>, %y: tensor<64x256xf32>) -> (tensor<64x256xf32>) {
+    %half = stablehlo.constant dense<0.5> : tensor<64x256xf32>
+    %one = stablehlo.constant dense<1.0> : tensor<64x256xf32>
+    %c = stablehlo.constant dense<0.044715> : tensor<64x256xf32>
+    %s = stablehlo.constant dense<0.797884583> : tensor<64x256xf32>
+    %three = stablehlo.constant dense<3.0> : tensor<64x256xf32>
+    %d = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0] : (tensor<64x128xf32>, tensor<128x256xf32>) -> tensor<64x256xf32>
+    %0 = stablehlo.power %d, %three : tensor<64x256xf32>
+    %1 = stablehlo.multiply %0, %c : tensor<64x256xf32>
+    %2 = stablehlo.add %d, %1 : tensor<64x256xf32>
+    %3 = stablehlo.multiply %2, %s : tensor<64x256xf32>
+    %4 = stablehlo.tanh %3 : tensor<64x256xf32>
+    %5 = stablehlo.add %4, %one : tensor<64x256xf32>
+    %6 = stablehlo.multiply %d, %half : tensor<64x256xf32>
+    %7 = stablehlo.multiply %6, %5 : tensor<64x256xf32>
+    %8 = stablehlo.multiply %7, %y : tensor<64x256xf32>
+    %9 = stablehlo.tanh %8 : tensor<64x256xf32>
+    return %9 : tensor<64x256xf32>
+  }
+}
+
+// -----
+
+/// A reshape between the steps changes no number.
+
+// CHECK-LABEL: module @reshaped
+module @reshaped {
+  // CHECK: %[[F:.*]] = "mhlo.fusion"({{.*}}) <{fusion_kind = #mhlo<fusion_kind kOutput>}>
+  // CHECK: stablehlo.reshape
+  // CHECK: stablehlo.tanh
+  // CHECK: mhlo.return
+  // CHECK: return %[[F]]
+  func.func @main(%a: tensor<64x128xf32>, %w: tensor<128x256xf32>, %y: tensor<64x256xf32>) -> (tensor<64x256xf32>) {
+    %half = stablehlo.constant dense<0.5> : tensor<64x256xf32>
+    %one = stablehlo.constant dense<1.0> : tensor<64x256xf32>
+    %c = stablehlo.constant dense<0.044715> : tensor<64x256xf32>
+    %s = stablehlo.constant dense<0.797884583> : tensor<64x256xf32>
+    %three = stablehlo.constant dense<3.0> : tensor<64x256xf32>
+    %d = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0] : (tensor<64x128xf32>, tensor<128x256xf32>) -> tensor<64x256xf32>
+    %0 = stablehlo.power %d, %three : tensor<64x256xf32>
+    %1 = stablehlo.multiply %0, %c : tensor<64x256xf32>
+    %2 = stablehlo.add %d, %1 : tensor<64x256xf32>
+    %3 = stablehlo.multiply %2, %s : tensor<64x256xf32>
+    %r = stablehlo.reshape %3 : (tensor<64x256xf32>) -> tensor<16384xf32>
+    %t = stablehlo.tanh %r : tensor<16384xf32>
+    %4 = stablehlo.reshape %t : (tensor<16384xf32>) -> tensor<64x256xf32>
+    %5 = stablehlo.add %4, %one : tensor<64x256xf32>
+    %6 = stablehlo.multiply %d, %half : tensor<64x256xf32>
+    %7 = stablehlo.multiply %6, %5 : tensor<64x256xf32>
+    return %7 : tensor<64x256xf32>
+  }
+}

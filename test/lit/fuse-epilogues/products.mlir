@@ -288,3 +288,20 @@ module @between {
     return %1 : tensor<64x256xf32>
   }
 }
+
+// -----
+
+/// The matrix that is added may be the result of another op.
+
+// CHECK-LABEL: module @computed_matrix
+module @computed_matrix {
+  // CHECK: %[[T:.*]] = stablehlo.tanh %arg2
+  // CHECK: "mhlo.fusion"({{.*}}%[[T]]{{.*}}) <{fusion_kind = #mhlo<fusion_kind kOutput>}>
+  // CHECK: stablehlo.add
+  func.func @main(%a: tensor<64x128xf32>, %w: tensor<128x256xf32>, %y: tensor<64x256xf32>) -> (tensor<64x256xf32>) {
+    %d = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0] : (tensor<64x128xf32>, tensor<128x256xf32>) -> tensor<64x256xf32>
+    %t = stablehlo.tanh %y : tensor<64x256xf32>
+    %0 = stablehlo.add %d, %t : tensor<64x256xf32>
+    return %0 : tensor<64x256xf32>
+  }
+}

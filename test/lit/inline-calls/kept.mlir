@@ -80,3 +80,41 @@ module @copied {
     return %0 : tensor<8xf32>
   }
 }
+
+// -----
+
+/// Two functions may call a third: that is no recursion.
+
+// CHECK-LABEL: module @shared
+// CHECK: call @left
+// CHECK-NEXT: call @right
+// CHECK-NEXT: call @left
+// CHECK-NEXT: call @right
+// CHECK: func.func private @left
+// CHECK-NEXT: call @third
+// CHECK: func.func private @right
+// CHECK-NEXT: call @third
+// CHECK-NEXT: stablehlo.custom_call @elsewhere
+// CHECK: func.func private @third
+module @shared {
+  func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = call @left(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    %1 = call @right(%0) : (tensor<4xf32>) -> tensor<4xf32>
+    %2 = call @left(%1) : (tensor<4xf32>) -> tensor<4xf32>
+    %3 = call @right(%2) : (tensor<4xf32>) -> tensor<4xf32>
+    return %3 : tensor<4xf32>
+  }
+  func.func private @left(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = call @third(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+  func.func private @right(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = call @third(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    %1 = stablehlo.custom_call @elsewhere(%0) : (tensor<4xf32>) -> tensor<4xf32>
+    return %1 : tensor<4xf32>
+  }
+  func.func private @third(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = stablehlo.tanh %x : tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}

@@ -75,3 +75,16 @@ module @changes {
     return %0, %1, %2 : tensor<4xf32>, tensor<8xf32>, tensor<i1>
   }
 }
+
+// -----
+
+/// A call without results may have an effect that nobody knows.
+
+// CHECK-LABEL: module @effect
+// CHECK: stablehlo.custom_call @effect
+module @effect {
+  func.func public @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    stablehlo.custom_call @effect(%x) {has_side_effect = true} : (tensor<8xf32>) -> ()
+    return %x : tensor<8xf32>
+  }
+}

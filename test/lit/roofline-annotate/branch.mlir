@@ -6,7 +6,7 @@
 // CHECK: "stablehlo.if"
 // CHECK: }) {hespas.branch = 0 : i64, {{.*}}hespas.cost = {{{.*}}latency_ns = 8.192000e+00 : f64, read_bytes = 4096
 // CHECK: "mhlo.fusion"
-// CHECK: }) {hespas.cost = {{{.*}}flops = 2048 : i64, {{.*}}read_bytes = 4096 : i64, write_bytes = 4096
+// CHECK: }) {hespas.cost = {{{.*}}flops = 2048 : i64, {{.*}}read_bytes = 4096 : i64, write_bytes = 4096{{.*}}hespas.kernel = {kind = "loop"}
 // CHECK: call @twice({{.*}}hespas.cost = {{{.*}}latency_ns = 1.638400e+01
 // CHECK: call @twice({{.*}}hespas.cost = {{{.*}}latency_ns = 1.638400e+01
 func.func @main(%p: tensor<i1>, %x: tensor<1024xf32>) -> tensor<1024xf32> {

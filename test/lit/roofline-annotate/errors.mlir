@@ -1,9 +1,10 @@
 // RUN: hespas-opt %s --roofline-annotate=node=A100_SXM_40GB --split-input-file --verify-diagnostics
 // RUN: hespas-opt %s --roofline-annotate=node=A100_SXM_40GB --split-input-file --keep-going 2>&1 | filecheck %s
+// RUN: hespas-opt %s --roofline-annotate=node=A100_SXM_40GB,keep-going --split-input-file 2>&1 | filecheck %s
 
-/// An op that no rule can cost stops the pass; with --keep-going it is tagged and counted.
+/// An op that no rule can cost stops the pass; with --keep-going, of the tool or of the pass, it is tagged and counted.
 
-// CHECK: warning: 2 ops without a full cost, first {{.*}}:10:{{[0-9]+}}: stablehlo.custom_call: {{.*}}mystery
+// CHECK: warning: 2 ops without a full cost, first {{.*}}:11:{{[0-9]+}}: stablehlo.custom_call: {{.*}}mystery
 module {
   func.func public @main(%x: tensor<8xf32>) -> tensor<8xf32> {
     // expected-error @+1 {{mystery}}

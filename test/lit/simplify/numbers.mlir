@@ -187,3 +187,62 @@ module @dot {
     return %0 : tensor<4xf32>
   }
 }
+
+// -----
+
+/// A double has all numbers of a float; a type of 8 bits, which the table of types does not list, and an integer have not.
+
+// CHECK-LABEL: module @doubles
+module @doubles {
+  // CHECK: func.func @main(%[[F:.*]]: tensor<8xf32>)
+  // CHECK-NEXT: %[[A:.*]] = stablehlo.convert %[[F]] : (tensor<8xf32>) -> tensor<8xf8E4M3FN>
+  // CHECK-NEXT: %[[B:.*]] = stablehlo.convert %[[A]] : (tensor<8xf8E4M3FN>) -> tensor<8xf32>
+  // CHECK-NEXT: %[[I:.*]] = stablehlo.convert %[[F]] : (tensor<8xf32>) -> tensor<8xi64>
+  // CHECK-NEXT: %[[J:.*]] = stablehlo.convert %[[I]] : (tensor<8xi64>) -> tensor<8xf32>
+  // CHECK-NEXT: return %[[F]], %[[B]], %[[J]] :
+  func.func @main(%f: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) {
+    %0 = stablehlo.convert %f : (tensor<8xf32>) -> tensor<8xf64>
+    %1 = stablehlo.convert %0 : (tensor<8xf64>) -> tensor<8xf32>
+    %2 = stablehlo.convert %f : (tensor<8xf32>) -> tensor<8xf8E4M3FN>
+    %3 = stablehlo.convert %2 : (tensor<8xf8E4M3FN>) -> tensor<8xf32>
+    %4 = stablehlo.convert %f : (tensor<8xf32>) -> tensor<8xi64>
+    %5 = stablehlo.convert %4 : (tensor<8xi64>) -> tensor<8xf32>
+    return %1, %3, %5 : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+  }
+}
+
+// -----
+
+/// A reduction of dimensions of size 1 is no reshape if its function has no neutral element here, and starts
+/// from a number that is not known.
+
+// CHECK-LABEL: module @no_neutral
+module @no_neutral {
+  // CHECK: stablehlo.reduce
+  func.func @main(%x: tensor<8x1xi1>, %s: tensor<i1>) -> tensor<8xi1> {
+    %0 = stablehlo.reduce(%x init: %s) applies stablehlo.xor across dimensions = [1] : (tensor<8x1xi1>, tensor<i1>) -> tensor<8xi1>
+    return %0 : tensor<8xi1>
+  }
+}
+
+// -----
+
+/// The numbers of a resource are not read.
+
+// CHECK-LABEL: module @resource
+module @resource {
+  // CHECK: stablehlo.multiply
+  func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+    %0 = stablehlo.constant dense_resource<ones> : tensor<2xf32>
+    %1 = stablehlo.multiply %x, %0 : tensor<2xf32>
+    return %1 : tensor<2xf32>
+  }
+}
+
+{-#
+  dialect_resources: {
+    builtin: {
+      ones: "0x040000000000803F0000803F"
+    }
+  }
+#-}

@@ -266,3 +266,89 @@ module @mirrored_le {
     return %0#1 : tensor<8xf32>
   }
 }
+
+// -----
+
+/// The constant may be on the left.
+
+// CHECK-LABEL: module @mirrored_lt
+// CHECK: hespas.trips = 3000000 : i64, hespas.trips_found = 3000000 : i64}
+module @mirrored_lt {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %s = stablehlo.constant dense<3000000> : tensor<i32>
+    %w = stablehlo.while(%i = %s) : tensor<i32>
+    cond {
+      %b = stablehlo.constant dense<0> : tensor<i32>
+      %c = stablehlo.compare LT, %b, %i : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %k = stablehlo.constant dense<1> : tensor<i32>
+      %j = stablehlo.subtract %i, %k : tensor<i32>
+      stablehlo.return %j : tensor<i32>
+    }
+    return %x : tensor<8xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @mirrored_le
+// CHECK: hespas.trips = 3000001 : i64, hespas.trips_found = 3000001 : i64}
+module @mirrored_le {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %s = stablehlo.constant dense<3000000> : tensor<i32>
+    %w = stablehlo.while(%i = %s) : tensor<i32>
+    cond {
+      %b = stablehlo.constant dense<0> : tensor<i32>
+      %c = stablehlo.compare LE, %b, %i : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %k = stablehlo.constant dense<1> : tensor<i32>
+      %j = stablehlo.subtract %i, %k : tensor<i32>
+      stablehlo.return %j : tensor<i32>
+    }
+    return %x : tensor<8xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @mirrored_ne
+// CHECK: hespas.trips = 3000000 : i64, hespas.trips_found = 3000000 : i64}
+module @mirrored_ne {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %s = stablehlo.constant dense<3000000> : tensor<i32>
+    %w = stablehlo.while(%i = %s) : tensor<i32>
+    cond {
+      %b = stablehlo.constant dense<0> : tensor<i32>
+      %c = stablehlo.compare NE, %b, %i : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %k = stablehlo.constant dense<1> : tensor<i32>
+      %j = stablehlo.subtract %i, %k : tensor<i32>
+      stablehlo.return %j : tensor<i32>
+    }
+    return %x : tensor<8xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @mirrored_eq
+// CHECK: hespas.trips = 1 : i64, hespas.trips_found = 1 : i64}
+module @mirrored_eq {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %s = stablehlo.constant dense<5> : tensor<i32>
+    %w = stablehlo.while(%i = %s) : tensor<i32>
+    cond {
+      %b = stablehlo.constant dense<5> : tensor<i32>
+      %c = stablehlo.compare EQ, %b, %i : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %k = stablehlo.constant dense<1> : tensor<i32>
+      %j = stablehlo.subtract %i, %k : tensor<i32>
+      stablehlo.return %j : tensor<i32>
+    }
+    return %x : tensor<8xf32>
+  }
+}

@@ -248,3 +248,228 @@ module @swapped {
     return %x : tensor<8xf32>
   }
 }
+
+// -----
+
+/// The bound may move with the counter,
+
+// CHECK-LABEL: module @moving_bound
+// CHECK: hespas.trips = 5 : i64, hespas.trips_found = 5 : i64}
+module @moving_bound {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %s = stablehlo.constant dense<0> : tensor<i32>
+    %w = stablehlo.while(%i = %s) : tensor<i32>
+    cond {
+      %b = stablehlo.constant dense<10> : tensor<i32>
+      %d = stablehlo.subtract %b, %i : tensor<i32>
+      %c = stablehlo.compare LT, %i, %d : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %k = stablehlo.constant dense<1> : tensor<i32>
+      %j = stablehlo.add %i, %k : tensor<i32>
+      stablehlo.return %j : tensor<i32>
+    }
+    return %x : tensor<8xf32>
+  }
+}
+
+// -----
+
+/// and what is compared may be computed from the counter;
+
+// CHECK-LABEL: module @doubled_counter
+// CHECK: hespas.trips = 5 : i64, hespas.trips_found = 5 : i64}
+module @doubled_counter {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %s = stablehlo.constant dense<0> : tensor<i32>
+    %w = stablehlo.while(%i = %s) : tensor<i32>
+    cond {
+      %b = stablehlo.constant dense<10> : tensor<i32>
+      %d = stablehlo.add %i, %i : tensor<i32>
+      %c = stablehlo.compare LT, %d, %b : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %k = stablehlo.constant dense<1> : tensor<i32>
+      %j = stablehlo.add %i, %k : tensor<i32>
+      stablehlo.return %j : tensor<i32>
+    }
+    return %x : tensor<8xf32>
+  }
+}
+
+// -----
+
+/// the counter may be what is subtracted,
+
+// CHECK-LABEL: module @counter_subtracted
+// CHECK: hespas.trips = 1 : i64, hespas.trips_found = 1 : i64}
+module @counter_subtracted {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %s = stablehlo.constant dense<10> : tensor<i32>
+    %w = stablehlo.while(%i = %s) : tensor<i32>
+    cond {
+      %b = stablehlo.constant dense<0> : tensor<i32>
+      %c = stablehlo.compare GT, %i, %b : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %k = stablehlo.constant dense<3> : tensor<i32>
+      %j = stablehlo.subtract %k, %i : tensor<i32>
+      stablehlo.return %j : tensor<i32>
+    }
+    return %x : tensor<8xf32>
+  }
+}
+
+// -----
+
+/// or be both.
+
+// CHECK-LABEL: module @counter_twice
+// CHECK: hespas.trips = 1 : i64, hespas.trips_found = 1 : i64}
+module @counter_twice {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %s = stablehlo.constant dense<5> : tensor<i32>
+    %w = stablehlo.while(%i = %s) : tensor<i32>
+    cond {
+      %b = stablehlo.constant dense<0> : tensor<i32>
+      %c = stablehlo.compare GT, %i, %b : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %j = stablehlo.subtract %i, %i : tensor<i32>
+      stablehlo.return %j : tensor<i32>
+    }
+    return %x : tensor<8xf32>
+  }
+}
+
+// -----
+
+/// The condition may be carried itself,
+
+// CHECK-LABEL: module @carried_condition
+// CHECK: hespas.trips = 1 : i64, hespas.trips_found = 1 : i64}
+module @carried_condition {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %s = stablehlo.constant dense<true> : tensor<i1>
+    %w = stablehlo.while(%i = %s) : tensor<i1>
+    cond {
+      stablehlo.return %i : tensor<i1>
+    } do {
+      %j = stablehlo.not %i : tensor<i1>
+      stablehlo.return %j : tensor<i1>
+    }
+    return %x : tensor<8xf32>
+  }
+}
+
+// -----
+
+/// or what it compares another carried value of the iteration before.
+
+// CHECK-LABEL: module @handed_on
+// CHECK: hespas.trips = 2 : i64, hespas.trips_found = 2 : i64}
+module @handed_on {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %s = stablehlo.constant dense<1> : tensor<i32>
+    %t = stablehlo.constant dense<2> : tensor<i32>
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %w:3 = stablehlo.while(%i = %s, %j = %t, %k = %zero) : tensor<i32>, tensor<i32>, tensor<i32>
+    cond {
+      %c = stablehlo.compare GT, %i, %k : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      stablehlo.return %j, %k, %k : tensor<i32>, tensor<i32>, tensor<i32>
+    }
+    return %x : tensor<8xf32>
+  }
+}
+
+// -----
+
+/// A counter that passes a barrier together with data depends on no data.
+
+// CHECK-LABEL: module @barrier
+// CHECK: hespas.trips = 4 : i64, hespas.trips_found = 4 : i64}
+module @barrier {
+  func.func @main(%x: tensor<8xf32>, %n: tensor<i32>) -> tensor<8xf32> {
+    %s = stablehlo.constant dense<0> : tensor<i32>
+    %w:2 = stablehlo.while(%i = %s, %m = %n) : tensor<i32>, tensor<i32>
+    cond {
+      %four = stablehlo.constant dense<4> : tensor<i32>
+      %b:2 = stablehlo.optimization_barrier %m, %i : tensor<i32>, tensor<i32>
+      %c = stablehlo.compare LT, %b#1, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %j = stablehlo.add %i, %one : tensor<i32>
+      %l = stablehlo.multiply %m, %m : tensor<i32>
+      stablehlo.return %j, %l : tensor<i32>, tensor<i32>
+    }
+    return %x : tensor<8xf32>
+  }
+}
+
+// -----
+
+/// A counter that passes over the value at which the loop ends, or leaves it behind, overflows first.
+
+// CHECK-LABEL: module @passes_over
+// CHECK: hespas.trips = 174 : i64, hespas.trips_found = 174 : i64}
+module @passes_over {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %s = stablehlo.constant dense<0> : tensor<i8>
+    %w = stablehlo.while(%i = %s) : tensor<i8>
+    cond {
+      %b = stablehlo.constant dense<10> : tensor<i8>
+      %c = stablehlo.compare NE, %i, %b : (tensor<i8>, tensor<i8>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %k = stablehlo.constant dense<3> : tensor<i8>
+      %j = stablehlo.add %i, %k : tensor<i8>
+      stablehlo.return %j : tensor<i8>
+    }
+    return %x : tensor<8xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @leaves_behind
+// CHECK: hespas.trips = 251 : i64, hespas.trips_found = 251 : i64}
+module @leaves_behind {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %s = stablehlo.constant dense<0> : tensor<i8>
+    %w = stablehlo.while(%i = %s) : tensor<i8>
+    cond {
+      %b = stablehlo.constant dense<-5> : tensor<i8>
+      %c = stablehlo.compare NE, %i, %b : (tensor<i8>, tensor<i8>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %k = stablehlo.constant dense<1> : tensor<i8>
+      %j = stablehlo.add %i, %k : tensor<i8>
+      stablehlo.return %j : tensor<i8>
+    }
+    return %x : tensor<8xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @moves_away
+// CHECK: hespas.trips = 129 : i64, hespas.trips_found = 129 : i64}
+module @moves_away {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %s = stablehlo.constant dense<0> : tensor<i8>
+    %w = stablehlo.while(%i = %s) : tensor<i8>
+    cond {
+      %b = stablehlo.constant dense<10> : tensor<i8>
+      %c = stablehlo.compare LT, %i, %b : (tensor<i8>, tensor<i8>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %k = stablehlo.constant dense<1> : tensor<i8>
+      %j = stablehlo.subtract %i, %k : tensor<i8>
+      stablehlo.return %j : tensor<i8>
+    }
+    return %x : tensor<8xf32>
+  }
+}

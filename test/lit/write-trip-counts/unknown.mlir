@@ -2,7 +2,7 @@
 // RUN: hespas-opt %s --write-trip-counts --write-trip-counts --split-input-file | filecheck %s
 // RUN: hespas-opt %s --write-trip-counts --split-input-file --disable-output 2>&1 | filecheck %s --check-prefix=WARNING
 
-// WARNING-COUNT-8: the trip count of the loop depends on data: 1 is assumed; set it with --prepare=trip-count=N
+// WARNING-COUNT-10: the trip count of the loop depends on data: 1 is assumed; set it with --prepare=trip-count=N
 // WARNING-NOT: warning
 
 /// A bound that is an argument of the program.
@@ -188,6 +188,50 @@ module @set {
       %one = stablehlo.constant dense<1> : tensor<i32>
       %j = stablehlo.add %five, %one : tensor<i32>
       stablehlo.return %j : tensor<i32>
+    }
+    return %x : tensor<8xf32>
+  }
+}
+
+// -----
+
+/// A loop whose counter does not move.
+
+// CHECK-LABEL: module @does_not_move
+// CHECK: hespas.trips = 1 : i64, hespas.trips_note = 
+module @does_not_move {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %s = stablehlo.constant dense<0> : tensor<i8>
+    %w = stablehlo.while(%i = %s) : tensor<i8>
+    cond {
+      %b = stablehlo.constant dense<5> : tensor<i8>
+      %c = stablehlo.compare NE, %i, %b : (tensor<i8>, tensor<i8>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %k = stablehlo.constant dense<0> : tensor<i8>
+      %j = stablehlo.add %i, %k : tensor<i8>
+      stablehlo.return %j : tensor<i8>
+    }
+    return %x : tensor<8xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @stays_below
+// CHECK: hespas.trips = 1 : i64, hespas.trips_note = 
+module @stays_below {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %s = stablehlo.constant dense<0> : tensor<i8>
+    %w = stablehlo.while(%i = %s) : tensor<i8>
+    cond {
+      %b = stablehlo.constant dense<10> : tensor<i8>
+      %c = stablehlo.compare LT, %i, %b : (tensor<i8>, tensor<i8>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %k = stablehlo.constant dense<0> : tensor<i8>
+      %j = stablehlo.add %i, %k : tensor<i8>
+      stablehlo.return %j : tensor<i8>
     }
     return %x : tensor<8xf32>
   }
