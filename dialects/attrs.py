@@ -306,6 +306,11 @@ class CommAttr(AttrRecord):
         default=None,
         choices=NETWORKS,
     )
+    copy_rounds: int = declare_field(
+        "of a ragged all-to-all: the loads, each before its store, that a thread of XLA's kernel "
+        "for GPUs of one host waits for, one after the other",
+        default=0,
+    )
 
     @classmethod
     def derive_fields(cls, op: ir.Operation) -> dict[str, Any]:
