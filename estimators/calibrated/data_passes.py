@@ -57,9 +57,11 @@ _RADIX_SIGNED_PAIR = {32}  # the bits of signed keys and values for which XLA ha
 _TOP_K_KERNEL = 16  # k up to which XLA selects with a kernel of its own, instead of a sort
 _TOP_K_LEAST = 1024  # the shortest row for that kernel
 _TOP_K = frozenset(("top_k", "topk"))
-_TOP_K_TARGETS = frozenset(
-    ("TopK", "mhlo.topk", "chlo.top_k", "stablehlo.topk", "ApproxTopK")
-)
+_TOP_K_TARGETS = frozenset(("TopK", "mhlo.topk", "chlo.top_k", "stablehlo.topk"))
+_APPROXIMATE_TARGET = "ApproxTopK"  # XLA:TPU reduces it in one pass
+# XLA:TPU of libtpu 0.0.42 selects with its kernel TopK one of at least 128 elements, and less than
+# 256 at all, seen in what it compiles for rows of 64 to 131,072; otherwise it sorts with positions.
+_TPU_TOP_K_SHARE, _TPU_TOP_K_LIMIT = 128, 256
 _POSITION_BITS = 32  # of the positions that a sort for the largest elements carries along
 
 
@@ -110,7 +112,9 @@ def _count_sort_passes(op: ir.Operation, moved: float, is_gpu: bool) -> DataPass
         return DataPasses(moved, 1) if sort is None else _select_sort_kernel(sort, is_gpu)
     if name == "sort":
         return _select_sort_kernel(op, is_gpu)
-    if is_gpu and (name in _TOP_K or target in _TOP_K_TARGETS):
+    if name in _TOP_K or target in _TOP_K_TARGETS:
+        return _count_top_k_passes(op, moved) if is_gpu else _count_tpu_top_k_passes(op, moved)
+    if is_gpu and target == _APPROXIMATE_TARGET:
         return _count_top_k_passes(op, moved)
     if re.fullmatch(RADIX_SORT_CALL, target):
         bits = max(size.bits for size in list_operand_sizes(op)[:1])
@@ -128,6 +132,15 @@ def _count_top_k_passes(op: ir.Operation, moved: float) -> DataPasses:
     bitonic = _count_bitonic_passes(length, pairs_bytes)
     radix = _count_radix_passes(source, pairs_bytes)
     return bitonic if radix is None else replace(bitonic, least_bytes=radix.moved_bytes)
+
+
+def _count_tpu_top_k_passes(op: ir.Operation, moved: float) -> DataPasses:
+    """Count the passes of XLA:TPU's kernel for few of the largest elements, or of its sort."""
+    source, out = to_buffer_size(op.operands[0].type), list_output_sizes(op)[0]
+    length, k = source.shape[-1], out.shape[-1]
+    if k * _TPU_TOP_K_SHARE <= length and k < _TPU_TOP_K_LIMIT:
+        return DataPasses(moved, 1)
+    return _count_bitonic_passes(length, source.bytes + source.elements * _POSITION_BITS // 8)
 
 
 def _iterate_sorts(fusion: ir.Operation) -> Iterator[ir.Operation]:

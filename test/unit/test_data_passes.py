@@ -161,5 +161,20 @@ def test_an_approximate_selection_is_an_exact_one_on_gpus(estimate):
         )
         times.append(estimate((signature, body)).latency_ns)
         exact = estimate(render_top_k("64x131072", k))
-        assert times[-1] == pytest.approx(exact.latency_ns, rel=1.1)
+        assert times[-1] == pytest.approx(exact.latency_ns, rel=1.1)  # with positions
     assert times[1] > 20 * times[0]
+
+
+@pytest.mark.parametrize(
+    ("shape", "k", "is_sorted"),
+    [("8192x256", 2, False), ("8192x256", 4, True), ("1024x1024", 8, False),
+     ("1024x1024", 16, True), ("64x32768", 129, False), ("64x32768", 256, True),
+     ("64x131072", 1024, True)],
+)  # fmt: skip
+def test_xla_tpu_sorts_where_it_selects_many(estimate, shape, k, is_sorted):
+    """Compiled by libtpu 0.0.42 for v5e: the call TopK, or a sort of the rows and their positions."""
+    tpu = configs.load_node("TPUv5e")
+    cost = estimate(render_top_k(shape, k), tpu)
+    rows, length = map(int, shape.split("x"))
+    read_ns = 1e9 * 4 * rows * length / tpu.memory_bandwidth_bytes_per_s
+    assert (cost.latency_ns > 2.5 * read_ns) == is_sorted
