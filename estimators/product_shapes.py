@@ -132,7 +132,7 @@ def _derive_product_sizes(
     if name in CONVOLUTIONS:
         return _derive_convolution_sizes(op, rhs, result)
     if kind == "conv":
-        return _derive_conv_call_sizes(op, rhs, result, multiply_adds)
+        return _derive_conv_call_sizes(op, values, multiply_adds)
     if kind == "gemm":
         dims = find_config_value(read_backend_config(op), "dot_dimension_numbers")
         inner = dims.get("lhs_contracting_dimensions") if isinstance(dims, Mapping) else None
@@ -187,18 +187,36 @@ def _derive_convolution_sizes(
 
 
 def _derive_conv_call_sizes(
-    op: ir.Operation, second: BufferSize, result: BufferSize, multiply_adds: int
+    op: ir.Operation, values: tuple[BufferSize, BufferSize, BufferSize], multiply_adds: int
 ) -> _ProductSizes:
-    """Derive the sizes of a cuDNN call, whose kernel has the layout OHWI or OIHW."""
+    """Derive the sizes of a cuDNN call, whose kernel has the layout OHWI or OIHW.
+
+    Images have the layout NHWC or NCHW. The call does not state its groups: they are the features
+    of its input over those that the kernel reads.
+    """
     target = get_call_target(op)
+    lhs, second, result = values
+    is_input_gradient = "BackwardInput" in target
     kernel = result if "BackwardFilter" in target else second
-    if "BackwardInput" in target:
-        n = kernel.shape[-1 if kernel.shape[-1] == result.shape[-1] else 1]
+    image = result if is_input_gradient else lhs  # whose features the kernel reads
+    outputs = max(kernel.shape[0], 1)
+    feature_pairs = [(image.shape[at], kernel.shape[at]) for at in (-1, 1)]
+    groups = next(
+        (
+            whole // part
+            for whole, part in feature_pairs
+            if part and whole % part == 0 and outputs % max(whole // part, 1) == 0
+        ),
+        1,
+    )
+    groups = max(groups, 1)
+    if is_input_gradient:
+        n = kernel.shape[-1 if kernel.shape[-1] * groups == result.shape[-1] else 1]
     else:
-        n = kernel.shape[0]
+        n = outputs // groups
     n = max(n, 1)
-    m = max(result.elements // n, 1)
-    return 1, m, max(multiply_adds // (m * n), 1), n
+    m = max(result.elements // (n * groups), 1)
+    return groups, m, max(multiply_adds // (m * n * groups), 1), n
 
 
 def _count_real_bits(size: BufferSize) -> int:
