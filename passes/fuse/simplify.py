@@ -279,7 +279,8 @@ def _read_splat_value(constant: ir.Operation) -> float | int | None:
     if not isinstance(attr, ir.DenseElementsAttr) or not attr.is_splat:
         return None
     element = attr.get_splat_value()
-    return element.value if isinstance(element, ir.FloatAttr | ir.IntegerAttr) else None
+    known = isinstance(element, ir.FloatAttr | ir.IntegerAttr | ir.BoolAttr)
+    return element.value if known else None
 
 
 def _simplify_reduce(op: ir.Operation) -> ir.Value | None:
