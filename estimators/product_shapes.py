@@ -29,7 +29,11 @@ from hespas.estimators.rules.contraction import (
     select_wider_operand,
 )
 from hespas.estimators.rules.custom_calls import read_backend_config
-from hespas.estimators.rules.library_calls import find_config_value, list_output_sizes
+from hespas.estimators.rules.library_calls import (
+    find_config_value,
+    find_spatial_dims,
+    list_output_sizes,
+)
 from hespas.estimators.work import OpWork
 
 CONVOLUTIONS = frozenset(("convolution", "dynamic_conv"))
@@ -197,24 +201,21 @@ def _derive_conv_call_sizes(
     target = get_call_target(op)
     lhs, second, result = values
     is_input_gradient = "BackwardInput" in target
-    kernel = result if "BackwardFilter" in target else second
-    image = result if is_input_gradient else lhs  # whose features the kernel reads
+    # The kernel, the image that it reads, and the image of its features.
+    kernel, image, features = second, lhs, result
+    if is_input_gradient:
+        image, features = result, lhs
+    elif "BackwardFilter" in target:
+        kernel, features = result, second
     outputs = max(kernel.shape[0], 1)
-    feature_pairs = [(image.shape[at], kernel.shape[at]) for at in (-1, 1)]
-    groups = next(
-        (
-            whole // part
-            for whole, part in feature_pairs
-            if part and whole % part == 0 and outputs % max(whole // part, 1) == 0
-        ),
-        1,
-    )
-    groups = max(groups, 1)
+    space = find_spatial_dims(image.shape, kernel.shape, features.shape)
+    at = 1 if space and space[0] == 2 else -1
+    groups = image.shape[at] // max(kernel.shape[at], 1) if space else 1
     if is_input_gradient:
         n = kernel.shape[-1 if kernel.shape[-1] * groups == result.shape[-1] else 1]
     else:
-        n = outputs // groups
-    n = max(n, 1)
+        n = outputs // max(groups, 1)
+    groups, n = max(groups, 1), max(n, 1)
     m = max(result.elements // (n * groups), 1)
     return groups, m, max(multiply_adds // (m * n * groups), 1), n
 
