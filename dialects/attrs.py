@@ -30,7 +30,6 @@ LIMITS = {  # what may limit the time of a kernel, with its meaning
     "vector": "operations of the vector unit of an accelerator",
     "sram": "the bandwidth of the on-chip memory",
     "memory": "the bandwidth of the device memory",
-    "network": "the links between devices, for a kernel that sends and receives by itself",
     "power": "the power limit, which lowers the clock",
     "launch": "the launches of kernels",
     "latency": "a wait that neither operations nor bytes explain",
