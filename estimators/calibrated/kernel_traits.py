@@ -9,8 +9,9 @@
   ``gpu_performance_model_base``), so fewer contiguous bytes waste the rest of a sector. A transpose
   through shared memory wastes nothing.
 - Parallelism: a reduction with few results runs on few cores.
-- Products without a library: cuBLAS multiplies signed bytes to words, and no other integers. XLA:GPU
-  converts the operands to the type of the result, and computes each result in a loop of one thread.
+- Products without a library: cuBLAS multiplies signed bytes to words, and no other integers.
+  XLA:GPU converts the operands to the type of the result, and computes each result in a loop of one
+  thread.
 """
 
 from __future__ import annotations
@@ -200,7 +201,7 @@ def _is_loop_product(op: ir.Operation, name: str) -> bool:
 
 
 def _contracts_last_dimension(op: ir.Operation) -> bool:
-    """Return whether the elements that a product sums are next to each other in its right operand."""
+    """Return whether what a product sums is next to each other in its right operand."""
     if op.name.endswith(".dot"):
         return False
     dims = parse_number_fields(op.attributes["dot_dimension_numbers"])

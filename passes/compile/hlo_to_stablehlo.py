@@ -116,7 +116,7 @@ def convert_tpu_hlo(proto: bytes, *, keep_async: bool) -> bytes:
 def _mark_foreign_products(program: HloProgram, compiler: str) -> None:
     """Give fusions of products another kind than those of XLA:GPU have, whose times are measured.
 
-    A fusion of kind kCustom is a kernel of Triton or cuDNN on GPUs, and a call of a library on CPUs.
+    A fusion of kind kCustom is a kernel of Triton or cuDNN on GPUs, a call of a library on CPUs.
     """
     if compiler not in (hlo_origin.CPU, hlo_origin.TPU):
         return

@@ -201,14 +201,12 @@ def _create_constant(op: ir.Operation, element: ir.Attribute) -> ir.Value:
     return created.results[0]
 
 
-def _fold_constants(
-    op: ir.Operation, compute: Callable[[float, float], float]
-) -> ir.Value | None:
+def _fold_constants(op: ir.Operation, compute: Callable[[float, float], float]) -> ir.Value | None:
     """Compute an op of two constants whose elements are equal."""
-    numbers = [read_uniform_constant(operand) for operand in op.operands]
-    if any(number is None or not math.isfinite(number) for number in numbers):
+    left, right = map(read_uniform_constant, op.operands)
+    if left is None or right is None or not (math.isfinite(left) and math.isfinite(right)):
         return None
-    return _create_exact_constant(op, compute(*numbers))
+    return _create_exact_constant(op, compute(left, right))
 
 
 def _simplify_add(op: ir.Operation) -> ir.Value | None:

@@ -29,8 +29,8 @@ from .collective_finish import CollectiveFinish, finish_together
 _EQUAL_BANDWIDTH_SHARE = 0.1  # presets count NVLink in GiB or GB, which differ by 7 %
 
 # A load from memory and the store to another device of XLA's kernel for a ragged all-to-all. Eight
-# B200 send 58.7 MB each by 8 blocks of 128 threads, 7,168 rounds, at 16.42 GiB/s (openxla/xla#33386)
-# [assumed for other GPUs; measured latencies of their memories are 300 to 600 ns].
+# B200 send 58.7 MB each by 8 blocks of 128 threads, 7,168 rounds, at 16.42 GiB/s
+# (openxla/xla#33386). [Assumed for other GPUs, whose memories have similar latencies.]
 _COPY_ROUND_NS = 465
 
 _FOLDER = Path(configs.__file__).parent / "collectives"

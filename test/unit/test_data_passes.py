@@ -32,7 +32,9 @@ def render_argsort(shape, key, position="i32", comparator=DIRECT):
     {comparator.replace("KEY", key).replace("POSITION", position)}
     }}) : (tensor<{shape}x{key}>, tensor<{shape}x{position}>)
       -> (tensor<{shape}x{key}>, tensor<{shape}x{position}>)"""
-    reader = f"%read = stablehlo.custom_call @read(%0#1) : (tensor<{shape}x{position}>) -> tensor<i1>"
+    reader = (
+        f"%read = stablehlo.custom_call @read(%0#1) : (tensor<{shape}x{position}>) -> tensor<i1>"
+    )
     return f"%a: tensor<{shape}x{key}>, %b: tensor<{shape}x{position}>", f"{text}\n{reader}"
 
 
@@ -154,7 +156,9 @@ def test_an_approximate_selection_is_an_exact_one_on_gpus(estimate):
     times = []
     for k in (16, 64):
         results = f"tensor<64x{k}xf32>, tensor<64x{k}xi32>"
-        signature = "%x: tensor<64x131072xf32>, %n: tensor<64x131072xi32>, %a: tensor<f32>, %b: tensor<i32>"
+        signature = (
+            "%x: tensor<64x131072xf32>, %n: tensor<64x131072xi32>, %a: tensor<f32>, %b: tensor<i32>"
+        )
         body = (
             "%v:2 = stablehlo.custom_call @ApproxTopK(%x, %n, %a, %b) : (tensor<64x131072xf32>, "
             f"tensor<64x131072xi32>, tensor<f32>, tensor<i32>) -> ({results})"
@@ -172,7 +176,7 @@ def test_an_approximate_selection_is_an_exact_one_on_gpus(estimate):
      ("64x131072", 1024, True)],
 )  # fmt: skip
 def test_xla_tpu_sorts_where_it_selects_many(estimate, shape, k, is_sorted):
-    """Compiled by libtpu 0.0.42 for v5e: the call TopK, or a sort of the rows and their positions."""
+    """Compiled by libtpu 0.0.42 for v5e: the call TopK, or a sort of rows with positions."""
     tpu = configs.load_node("TPUv5e")
     cost = estimate(render_top_k(shape, k), tpu)
     rows, length = map(int, shape.split("x"))

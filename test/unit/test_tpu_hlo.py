@@ -276,7 +276,8 @@ ENTRY %main (p: f32[8,128]) -> s32[8] {
   %iota = s32[8,128]{1,0:T(8,128)} iota(), iota_dimension=1
   %least = f32[]{:T(128)} constant(-inf)
   %zero = s32[]{:T(128)} constant(0)
-  %r = (bf16[8]{0:T(256)}, s32[8]{0:T(128)}) reduce(%p, %iota, %least, %zero), dimensions={1}, to_apply=%larger
+  %r = (bf16[8]{0:T(256)}, s32[8]{0:T(128)}) reduce(%p, %iota, %least, %zero),
+    dimensions={1}, to_apply=%larger
   ROOT %index = s32[8]{0:T(128)} get-tuple-element(%r), index=1
 }
 """
