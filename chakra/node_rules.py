@@ -34,6 +34,7 @@ NETWORKED = frozenset(
 MAX_TAG = 500_000_000
 
 NETWORK_KEY = "network"  # what carries a collective, other than the links between devices
+COPY_ROUNDS_KEY = "copy_rounds"  # loads in sequence of a kernel that copies between devices
 # For each attribute, the only kind that all versions of the feeder read correctly.
 KINDS = {
     "is_cpu_op": "bool",
@@ -47,6 +48,7 @@ KINDS = {
     "comm_priority": "int32",
     "pg_name": "string",
     NETWORK_KEY: "string",
+    COPY_ROUNDS_KEY: "int64",
     "involved_dim": "bool_list",
 }
 NUMBERS = frozenset(

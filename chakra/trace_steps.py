@@ -38,6 +38,7 @@ class CollectiveContent:
         groups: Communicator ids.
         attrs: Further attributes, encoded.
         network: What carries it, as ``hespas.comm`` has it; "" for the links between devices.
+        copy_rounds: Loads in sequence of a kernel that copies, as ``hespas.comm`` has them.
     """
 
     name: str
@@ -46,6 +47,7 @@ class CollectiveContent:
     groups: tuple[int, ...]
     attrs: bytes = b""
     network: str = ""
+    copy_rounds: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hespas.chakra.node_rules import MAX_TAG, NETWORK_KEY
+from hespas.chakra.node_rules import COPY_ROUNDS_KEY, MAX_TAG, NETWORK_KEY
 from hespas.chakra.record_encoding import (
     IntAttrEncoder,
     encode_int_attr,
@@ -48,6 +48,7 @@ _NUM_OPS, _TENSOR_SIZE = (
     encode_int_attr("tensor_size", 1, "uint64"),
 )
 _COMM_TYPE, _COMM_SIZE = IntAttrEncoder("comm_type", "int64"), IntAttrEncoder("comm_size", "int64")
+_COPY_ROUNDS = IntAttrEncoder(COPY_ROUNDS_KEY, "int64")
 _COMM_TAG = IntAttrEncoder("comm_tag", "int32")
 _COMM_SRC, _COMM_DST = IntAttrEncoder("comm_src", "int32"), IntAttrEncoder("comm_dst", "int32")
 
@@ -278,7 +279,8 @@ class DeviceClassEncoder:
             return
         network = encode_text_attr(NETWORK_KEY, content.network) if content.network else b""
         kind_attrs = _COMM_TYPE(content.comm_type) + _COMM_SIZE(content.size)
-        attrs = _ON_DEVICE + kind_attrs + network + content.attrs
+        rounds = _COPY_ROUNDS(content.copy_rounds) if content.copy_rounds else b""
+        attrs = _ON_DEVICE + kind_attrs + network + rounds + content.attrs
         deps = self._ids.list_node_ids(step)
         body = encode_node(step.id, name, NodeType.COMM_COLL_NODE, deps, 0, attrs)
         self._add_node_with_tail(slot, body)

@@ -30,7 +30,6 @@ LIMITS = {  # what may limit the time of a kernel, with its meaning
     "vector": "operations of the vector unit of an accelerator",
     "sram": "the bandwidth of the on-chip memory",
     "memory": "the bandwidth of the device memory",
-    "network": "the links between devices, for a kernel that sends and receives by itself",
     "power": "the power limit, which lowers the clock",
     "launch": "the launches of kernels",
     "latency": "a wait that neither operations nor bytes explain",
@@ -304,6 +303,11 @@ class CommAttr(AttrRecord):
         "absent for the links between devices. Data of different networks moves at the same time",
         default=None,
         choices=NETWORKS,
+    )
+    copy_rounds: int = declare_field(
+        "of a ragged all-to-all: the loads, each before its store, that a thread of XLA's kernel "
+        "for GPUs of one host waits for, one after the other",
+        default=0,
     )
 
     @classmethod

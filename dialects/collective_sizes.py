@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from hespas.dialects.buffer_sizes import DynamicShape, to_buffer_size
@@ -35,6 +36,31 @@ def compute_comm_bytes(op: ir.Operation) -> tuple[int, int]:
     operand_bytes = sum(to_buffer_size(value.type).bytes for value in op.operands)
     result_bytes = sum(to_buffer_size(value.type).bytes for value in op.results)
     return (0 if name == "recv" else operand_bytes), result_bytes
+
+
+# XLA's kernel for a ragged all-to-all between GPUs of a host (ragged_all_to_all.cc in its runtime):
+# a block of 128 threads for each update to each device, and at most 8 bytes a thread at a time.
+_RAGGED_DEVICES = 8  # larger groups use sends and receives of NCCL
+_RAGGED_THREADS = 128
+_RAGGED_LOAD_BYTES = 8
+_RAGGED_BLOCKS = 2048  # about as many blocks of 128 threads run at once
+
+
+def count_copy_rounds(op: ir.Operation, devices: int) -> int:
+    """Count the loads of a thread of XLA's kernel for a ragged all-to-all in a group of devices.
+
+    Its blocks share the bytes evenly here; few updates make few blocks, which wait for memory. The
+    result is 0 where the kernel does not run.
+    """
+    if devices > _RAGGED_DEVICES or len(op.operands) < 3:
+        return 0
+    data, offsets = to_buffer_size(op.operands[0].type), to_buffer_size(op.operands[2].type)
+    if data.bits % 8 or not data.shape or not data.elements:
+        return 0
+    row_bytes = data.bytes // data.shape[0]
+    load_bytes = min(math.gcd(row_bytes, _RAGGED_LOAD_BYTES), _RAGGED_LOAD_BYTES)
+    blocks = min(max(offsets.shape[0], devices), _RAGGED_BLOCKS)
+    return math.ceil(data.bytes / (blocks * _RAGGED_THREADS * load_bytes))
 
 
 def derive_comm_fields(op: ir.Operation) -> dict[str, Any]:

@@ -84,6 +84,7 @@ MESSAGES = {
         MessageField(7, "OpMetadata", "metadata"),
         MessageField(8, "LiteralProto", "literal"),
         MessageField(9, "int64", "parameter_number"),
+        MessageField(11, "string", "fusion_kind"),
         MessageField(13, "int64", "tuple_index"),
         _many(14, "int64", "dimensions"),
         MessageField(15, "Window", "window"),

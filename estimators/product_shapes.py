@@ -29,7 +29,11 @@ from hespas.estimators.rules.contraction import (
     select_wider_operand,
 )
 from hespas.estimators.rules.custom_calls import read_backend_config
-from hespas.estimators.rules.library_calls import find_config_value, list_output_sizes
+from hespas.estimators.rules.library_calls import (
+    find_config_value,
+    find_spatial_dims,
+    list_output_sizes,
+)
 from hespas.estimators.work import OpWork
 
 CONVOLUTIONS = frozenset(("convolution", "dynamic_conv"))
@@ -132,7 +136,7 @@ def _derive_product_sizes(
     if name in CONVOLUTIONS:
         return _derive_convolution_sizes(op, rhs, result)
     if kind == "conv":
-        return _derive_conv_call_sizes(op, rhs, result, multiply_adds)
+        return _derive_conv_call_sizes(op, values, multiply_adds)
     if kind == "gemm":
         dims = find_config_value(read_backend_config(op), "dot_dimension_numbers")
         inner = dims.get("lhs_contracting_dimensions") if isinstance(dims, Mapping) else None
@@ -187,18 +191,33 @@ def _derive_convolution_sizes(
 
 
 def _derive_conv_call_sizes(
-    op: ir.Operation, second: BufferSize, result: BufferSize, multiply_adds: int
+    op: ir.Operation, values: tuple[BufferSize, BufferSize, BufferSize], multiply_adds: int
 ) -> _ProductSizes:
-    """Derive the sizes of a cuDNN call, whose kernel has the layout OHWI or OIHW."""
+    """Derive the sizes of a cuDNN call, whose kernel has the layout OHWI or OIHW.
+
+    Images have the layout NHWC or NCHW. The call does not state its groups: they are the features
+    of its input over those that the kernel reads.
+    """
     target = get_call_target(op)
-    kernel = result if "BackwardFilter" in target else second
-    if "BackwardInput" in target:
-        n = kernel.shape[-1 if kernel.shape[-1] == result.shape[-1] else 1]
+    lhs, second, result = values
+    is_input_gradient = "BackwardInput" in target
+    # The kernel, the image that it reads, and the image of its features.
+    kernel, image, features = second, lhs, result
+    if is_input_gradient:
+        image, features = result, lhs
+    elif "BackwardFilter" in target:
+        kernel, features = result, second
+    outputs = max(kernel.shape[0], 1)
+    space = find_spatial_dims(image.shape, kernel.shape, features.shape)
+    at = 1 if space and space[0] == 2 else -1
+    groups = image.shape[at] // max(kernel.shape[at], 1) if space else 1
+    if is_input_gradient:
+        n = kernel.shape[-1 if kernel.shape[-1] * groups == result.shape[-1] else 1]
     else:
-        n = kernel.shape[0]
-    n = max(n, 1)
-    m = max(result.elements // n, 1)
-    return 1, m, max(multiply_adds // (m * n), 1), n
+        n = outputs // max(groups, 1)
+    groups, n = max(groups, 1), max(n, 1)
+    m = max(result.elements // (n * groups), 1)
+    return groups, m, max(multiply_adds // (m * n * groups), 1), n
 
 
 def _count_real_bits(size: BufferSize) -> int:

@@ -23,9 +23,10 @@ FOLDERS = {
         "emit-chakra", "op-stats",
     ),
     "fuse": (
-        "combine-collectives", "expand-ragged-products", "expand-selections", "fold-transposes",
-        "form-kernels", "fuse", "fuse-converted-operands", "fuse-epilogues", "inline-all-calls",
-        "merge-products", "scatter-reductions", "simplify", "sink-constants", "split-reductions",
+        "combine-collectives", "copy-kept-arguments", "expand-ragged-products",
+        "expand-selections", "fold-transposes", "form-kernels", "fuse",
+        "fuse-converted-operands", "fuse-epilogues", "inline-all-calls", "merge-products",
+        "scatter-reductions", "simplify", "sink-constants", "split-reductions",
         "transpose-collectives",
     ),
     "memory": (

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hespas.chakra.node_rules import MAX_TAG, NETWORK_KEY
+from hespas.chakra.node_rules import COPY_ROUNDS_KEY, MAX_TAG, NETWORK_KEY
 from hespas.chakra.schema import NodeType
 from hespas.chakra.trace_reader import NodeAttrs, TraceNode, decode_node_attrs
 from hespas.chakra.trace_steps import (
@@ -250,19 +250,27 @@ def _build_collective_node(
     number: int, collective: CollectiveContent, deps: tuple[int, ...], group: int
 ) -> TraceNode:
     attrs = _make_collective_attrs(
-        int(collective.comm_type), collective.size, group, collective.network
+        int(collective.comm_type),
+        collective.size,
+        group,
+        collective.network,
+        collective.copy_rounds,
     )
     return TraceNode(number, collective.name, NodeType.COMM_COLL_NODE, deps, (), 0, attrs)
 
 
 @functools.lru_cache(maxsize=4096)
-def _make_collective_attrs(comm_type: int, size: int, group: int, network: str) -> _Attrs:
+def _make_collective_attrs(
+    comm_type: int, size: int, group: int, network: str, copy_rounds: int
+) -> _Attrs:
     attrs: _Attrs = {
         **_ON_DEVICE,
         "comm_type": ("int64", comm_type),
         "comm_size": ("int64", size),
         "pg_name": ("string", str(group)),
     }
+    if copy_rounds:
+        attrs[COPY_ROUNDS_KEY] = ("int64", copy_rounds)
     return {**attrs, NETWORK_KEY: ("string", network)} if network else attrs
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from hespas.chakra.node_rules import (
     COLL,
     COMP,
+    COPY_ROUNDS_KEY,
     MAX_TAG,
     MEMORY,
     NETWORK_KEY,
@@ -68,6 +69,7 @@ class SimulationStep:
         tag: The tag of a message.
         involved: Whether a collective runs in each dimension; () for all.
         comm_type: The kind of a collective in the trace; -1 if it is one that ASTRA-sim runs.
+        copy_rounds: Loads in sequence of a kernel that copies between the devices of a host.
     """
 
     resource: str
@@ -79,6 +81,7 @@ class SimulationStep:
     tag: int = 0
     involved: tuple[bool, ...] = ()
     comm_type: int = -1
+    copy_rounds: int = 0
 
 
 def build_step(path: Path, node: TraceNode, system: SystemSpec) -> SimulationStep:
@@ -202,7 +205,17 @@ def _build_collective_step(
                 "the collective never finishes"
             )
     resource = "slices" if node.get_attr_value(NETWORK_KEY, "") == SLICES else "comm"
-    return SimulationStep(resource, 0, kind, size, group, involved=involved, comm_type=foreign_type)
+    rounds = read_integer_attr(node, COPY_ROUNDS_KEY) or 0
+    return SimulationStep(
+        resource,
+        0,
+        kind,
+        size,
+        group,
+        involved=involved,
+        comm_type=foreign_type,
+        copy_rounds=rounds,
+    )
 
 
 def find_spanned_dimensions(

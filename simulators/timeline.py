@@ -15,6 +15,7 @@ from pathlib import Path
 
 from hespas.chakra.node_rules import (
     COLL,
+    COPY_ROUNDS_KEY,
     NETWORK_KEY,
     RECV,
     SEND,
@@ -41,7 +42,7 @@ _TRACKS = {
 # Attributes that are written under another name or left out.
 _HANDLED_ATTRIBUTES = frozenset(
     ("is_cpu_op", "num_ops", "tensor_size", "comm_type", "comm_size", "comm_src", "comm_dst",
-     "comm_tag", "comm_priority", "pg_name", "involved_dim", NETWORK_KEY)
+     "comm_tag", "comm_priority", "pg_name", "involved_dim", NETWORK_KEY, COPY_ROUNDS_KEY)
 )  # fmt: skip
 
 

@@ -20,6 +20,9 @@ from hespas.workflows.run_summary import TABLES, RunSummary, sum_collectives, to
 
 SHOWN = 8  # rows of a table
 SHOWN_KERNELS = 3  # of those that XLA computes again
+# Of the memory of a GPU that JAX reserves by default, and its arrays and temporaries are in
+# (docs.jax.dev, "GPU memory allocation"). On TPUs, and in PyTorch, programs may use all of it.
+JAX_MEMORY_SHARE = 0.75
 _SCHEDULERS = {
     LATENCY_HIDING: "XLA's latency-hiding scheduler",
     IN_MEMORY_ORDER: "XLA's schedule, made without its latency-hiding scheduler",
@@ -155,7 +158,14 @@ def _format_memory_share(summary: RunSummary) -> str:
     share = f" of {format_scaled(summary.node.memory_bytes, 'B')}"
     peak, node_bytes = summary.memory.peak_bytes, summary.node.memory_bytes
     if summary.fits_memory:
-        return f"{share}, {format_percent(peak / node_bytes)}: fits"
+        fits = f"{share}, {format_percent(peak / node_bytes)}: fits"
+        is_gpu = summary.node.vendor in ("NVIDIA", "AMD")
+        if is_gpu and peak > JAX_MEMORY_SHARE * node_bytes:
+            fits += (
+                f" the device; JAX reserves {format_percent(JAX_MEMORY_SHARE)} of it, unless "
+                "XLA_PYTHON_CLIENT_MEM_FRACTION is set"
+            )
+        return fits
     return f"{share}: DOES NOT FIT, {format_scaled(peak - node_bytes, 'B')} too much"
 
 

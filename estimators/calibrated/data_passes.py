@@ -58,6 +58,10 @@ _TOP_K_KERNEL = 16  # k up to which XLA selects with a kernel of its own, instea
 _TOP_K_LEAST = 1024  # the shortest row for that kernel
 _TOP_K = frozenset(("top_k", "topk"))
 _TOP_K_TARGETS = frozenset(("TopK", "mhlo.topk", "chlo.top_k", "stablehlo.topk"))
+_APPROXIMATE_TARGET = "ApproxTopK"  # XLA:TPU reduces it in one pass
+# XLA:TPU of libtpu 0.0.42 selects with its kernel TopK one of at least 128 elements, and less than
+# 256 at all, seen in what it compiles for rows of 64 to 131,072; otherwise it sorts with positions.
+_TPU_TOP_K_SHARE, _TPU_TOP_K_LIMIT = 128, 256
 _POSITION_BITS = 32  # of the positions that a sort for the largest elements carries along
 
 
@@ -108,7 +112,9 @@ def _count_sort_passes(op: ir.Operation, moved: float, is_gpu: bool) -> DataPass
         return DataPasses(moved, 1) if sort is None else _select_sort_kernel(sort, is_gpu)
     if name == "sort":
         return _select_sort_kernel(op, is_gpu)
-    if is_gpu and (name in _TOP_K or target in _TOP_K_TARGETS):
+    if name in _TOP_K or target in _TOP_K_TARGETS:
+        return _count_top_k_passes(op, moved) if is_gpu else _count_tpu_top_k_passes(op, moved)
+    if is_gpu and target == _APPROXIMATE_TARGET:
         return _count_top_k_passes(op, moved)
     if re.fullmatch(RADIX_SORT_CALL, target):
         bits = max(size.bits for size in list_operand_sizes(op)[:1])
@@ -128,6 +134,15 @@ def _count_top_k_passes(op: ir.Operation, moved: float) -> DataPasses:
     return bitonic if radix is None else replace(bitonic, least_bytes=radix.moved_bytes)
 
 
+def _count_tpu_top_k_passes(op: ir.Operation, moved: float) -> DataPasses:
+    """Count the passes of XLA:TPU's kernel for few of the largest elements, or of its sort."""
+    source, out = to_buffer_size(op.operands[0].type), list_output_sizes(op)[0]
+    length, k = source.shape[-1], out.shape[-1]
+    if k * _TPU_TOP_K_SHARE <= length and k < _TPU_TOP_K_LIMIT:
+        return DataPasses(moved, 1)
+    return _count_bitonic_passes(length, source.bytes + source.elements * _POSITION_BITS // 8)
+
+
 def _iterate_sorts(fusion: ir.Operation) -> Iterator[ir.Operation]:
     for region in fusion.regions:
         for block in region.blocks:
@@ -144,15 +159,21 @@ def _select_sort_kernel(sort: ir.Operation, is_gpu: bool) -> DataPasses:
 
     Signed integers by direct comparison were. By its source, XLA gives other keys to CUB as well,
     but programs that it compiled without a device say otherwise, so this is the lower end.
+    Positions that XLA has added to make a sort stable, whose order nothing reads, do not count: XLA
+    asks for CUB before it adds them, and its own sort writes only the elements that it swaps, so
+    that a stable sort with 20 bytes an element took the time of 16 (jax-ml/jax#34912).
     """
     sizes = list_operand_sizes(sort)
     dimension = read_integer(sort, "dimension", -1)
     shape = sizes[0].shape or (1,)
+    key, position = _find_compared_operands(sort)
+    if position is not None and len(sizes) > 1 and not _is_result_read(sort, position):
+        del sizes[position]
+        position = None
     sorted_bytes = sum(size.bytes for size in sizes)
     bitonic = _count_bitonic_passes(shape[dimension], sorted_bytes)
     if not is_gpu or dimension not in (-1, len(shape) - 1):
         return bitonic
-    key, position = _find_compared_operands(sort)
     if len(sizes) > 2 and position is not None:
         sorted_bytes -= sizes[position].bytes
     radix = _count_radix_passes(sizes[key or 0], sorted_bytes)
@@ -165,6 +186,19 @@ def _select_sort_kernel(sort: ir.Operation, is_gpu: bool) -> DataPasses:
         if position is None:  # XLA has no radix sort of such pairs
             return bitonic
     return replace(bitonic, least_bytes=min(radix.moved_bytes, bitonic.moved_bytes))
+
+
+def _is_result_read(sort: ir.Operation, number: int) -> bool:
+    """Return whether anything reads a result of a sort, or of the fusion that returns it."""
+    result = sort.results[number]
+    for use in result.uses:
+        owner = use.owner.operation
+        if owner.name.partition(".")[2] != "return" or owner.parent.name != FUSION:
+            return True
+        places = [k for k, operand in enumerate(owner.operands) if operand == result]
+        if any(True for k in places for _ in owner.parent.results[k].uses):
+            return True
+    return False
 
 
 def _count_bitonic_passes(length: int, sorted_bytes: int) -> DataPasses:

@@ -42,12 +42,13 @@ def read_kernel(item: CostItem, sector_bytes: int) -> KernelContent:
     """Read a leaf op or fusion for devices with sectors of ``sector_bytes``; raises HespasError."""
     op, work = item.op, item.work
     traits = collect_traits(op, work, sector_bytes)
+    products = [*traits.products, *traits.loop_products]
     compiled = CompilerEstimateAttr.read_from_op(op)
     return KernelContent(
         traits,
         read_attention_shape(op, work) if work.kind == "attention" else None,
-        count_other_flops(work, traits.products, "vector"),
-        count_other_flops(work, traits.products),
+        count_other_flops(work, products, "vector"),
+        count_other_flops(work, products),
         count_data_passes(op, work, is_gpu=sector_bytes > 0),
         compiled.refetched_bytes if compiled is not None else None,
         bool(traits.products) and _is_kernel_of_xla(op),

@@ -9,11 +9,15 @@
   ``gpu_performance_model_base``), so fewer contiguous bytes waste the rest of a sector. A transpose
   through shared memory wastes nothing.
 - Parallelism: a reduction with few results runs on few cores.
+- Products without a library: cuBLAS multiplies signed bytes to words, and no other integers.
+  XLA:GPU converts the operands to the type of the result, and computes each result in a loop of one
+  thread.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 
 from hespas.dialects.mlir import get_call_target, get_defining_op, ir
@@ -27,6 +31,7 @@ from hespas.estimators.calibrated.row_lookups import (
 from hespas.estimators.product_shapes import PRODUCT_OPS, MatrixProduct, derive_matrix_product
 from hespas.estimators.rules.base import (
     BufferSize,
+    parse_number_fields,
     read_integer_list,
     to_buffer_size,
 )
@@ -51,6 +56,7 @@ _TILE, _SMALL_TILE, _SMALL_TILE_ELEMENTS = 16, 8, 8192
 # A block of XLA's column reduction covers this many columns, and a tree at most this many rows.
 _BLOCK_COLUMNS, _TREE_ROWS = 32, 4096
 _TREE_COLUMNS = 16384  # elements of a row that one pass reduces
+_LOOP_PRODUCT_OPS = frozenset(("dot_general", "dot"))
 _SCORES = 128  # queries and keys from which an array counts as scores
 
 
@@ -67,7 +73,9 @@ class KernelTraits:
         launches: The number of kernels.
         rows: (``softmax`` or ``layer_norm``, columns, rows) of a kernel that reduces rows and then
             reads them again.
-        products: The matrix products.
+        products: The matrix products that a library or a kernel with tiles computes.
+        loop_products: Those of which XLA computes each result in a loop.
+        strided_loop: Whether neighbouring results of such a loop read the rows of an operand.
         lookups: The rows of tables that gathers and scatters move.
         has_scores: Whether the rows of scores of an attention that is not fused are reduced, or
             combined with a number for each row.
@@ -81,6 +89,8 @@ class KernelTraits:
     launches: int = 1
     rows: tuple[str, int, int] | None = None
     products: list[MatrixProduct] = field(default_factory=list)
+    loop_products: list[MatrixProduct] = field(default_factory=list)
+    strided_loop: bool = False
     lookups: list[RowLookup] = field(default_factory=list)
     has_scores: bool = False
 
@@ -102,7 +112,8 @@ def collect_traits(
         kernel_traits.rows = ("layer_norm", columns, max(data.elements // columns, 1))
     else:
         _collect_from_op(op, op.name.partition(".")[2], kernel_traits)
-        if work.kind in ("gemm", "conv") and not kernel_traits.products:
+        has_product = kernel_traits.products or kernel_traits.loop_products
+        if work.kind in ("gemm", "conv") and not has_product:
             kernel_traits.products.append(derive_matrix_product(op, work))
     _add_access_instructions(op, work, kernel_traits)
     return kernel_traits
@@ -110,7 +121,7 @@ def collect_traits(
 
 def _add_access_instructions(op: ir.Operation, work: OpWork, kernel_traits: KernelTraits) -> None:
     """Count the instructions that read and write elements; those of products are in their time."""
-    if kernel_traits.products:
+    if kernel_traits.products or kernel_traits.loop_products:
         return
     results = _count_visited_elements(op, work)
     kernel_traits.elements = max(kernel_traits.elements, *results, 0)
@@ -172,7 +183,30 @@ def _collect_from_op(op: ir.Operation, name: str, kernel_traits: KernelTraits) -
     if add_traits is not None:
         add_traits(op, kernel_traits)
     elif name in PRODUCT_OPS:
-        kernel_traits.products.append(derive_matrix_product(op, compute_op_work(op)))
+        product = derive_matrix_product(op, compute_op_work(op))
+        if kernel_traits.sector_bytes and _is_loop_product(op, name):
+            kernel_traits.loop_products.append(product)
+            kernel_traits.strided_loop |= _contracts_last_dimension(op)
+        else:
+            kernel_traits.products.append(product)
+
+
+def _is_loop_product(op: ir.Operation, name: str) -> bool:
+    """Return whether XLA:GPU computes the results of a product one by one, in loops."""
+    if name not in _LOOP_PRODUCT_OPS:
+        return False
+    kinds = [str(value.type.element_type) for value in (*op.operands[:2], op.results[0])]
+    are_integers = all(re.fullmatch(r"u?i\d+", kind) for kind in kinds[:2])
+    return are_integers and not (kinds[:2] == ["i8", "i8"] and kinds[2] in ("i32", "f32"))
+
+
+def _contracts_last_dimension(op: ir.Operation) -> bool:
+    """Return whether what a product sums is next to each other in its right operand."""
+    if op.name.endswith(".dot"):
+        return False
+    dims = parse_number_fields(op.attributes["dot_dimension_numbers"])
+    last = len(to_buffer_size(op.operands[1].type).shape) - 1
+    return last in dims.get("rhs_contracting_dimensions", ())
 
 
 def _match_softmax_rows(fusion: ir.Operation) -> tuple[str, int, int] | None:

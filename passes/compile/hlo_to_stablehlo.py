@@ -29,6 +29,7 @@ from hespas.passes.compile.tpu_hlo import rewrite_tpu_hlo
 from hespas.passes.prepare.device_grid import write_stated_count
 from hespas.passes.prepare.partition import state_partitions
 
+_PRODUCTS = ("dot", "convolution")
 Place = tuple[str, int, int]  # file, line and column
 
 
@@ -43,9 +44,11 @@ def convert_hlo_to_stablehlo(proto: bytes, *, scheduled: bool = False) -> bytes:
         ValueError: The protobuf is damaged.
     """
     program = HloProgram(proto)
+    compiler = hlo_origin.find_compiler(program)
+    _mark_foreign_products(program, compiler)
     replace_async_collectives(program)
     module = _import_program(program, make_context(), keep_schedule=scheduled)
-    if scheduled and hlo_origin.find_compiler(program) == hlo_origin.GPU:
+    if scheduled and compiler == hlo_origin.GPU:
         hides_latency = hlo_origin.has_latency_hiding_schedule(program)
         scheduler = hlo_origin.LATENCY_HIDING if hides_latency else hlo_origin.IN_MEMORY_ORDER
         write_program_facts(module, {hlo_origin.SCHEDULER: scheduler})
@@ -71,6 +74,7 @@ def import_hlo(proto: bytes, context: ir.Context) -> ir.Module:
     }
     if compiler == hlo_origin.TPU:
         rewrite_tpu_hlo(program, keep_async=True)
+    _mark_foreign_products(program, compiler)
     replace_async_collectives(program)
     is_partitioned = hlo_origin.is_partitioned(program)
     if is_partitioned:
@@ -104,8 +108,22 @@ def convert_tpu_hlo(proto: bytes, *, keep_async: bool) -> bytes:
         ValueError: The module contains a form of collective that is not known.
     """
     program = HloProgram(proto)
+    _mark_foreign_products(program, hlo_origin.TPU)
     rewrite_tpu_hlo(program, keep_async=keep_async)
     return _encode_module(_import_program(program, make_context(), keep_schedule=True))
+
+
+def _mark_foreign_products(program: HloProgram, compiler: str) -> None:
+    """Give fusions of products another kind than those of XLA:GPU have, whose times are measured.
+
+    A fusion of kind kCustom is a kernel of Triton or cuDNN on GPUs, a call of a library on CPUs.
+    """
+    if compiler not in (hlo_origin.CPU, hlo_origin.TPU):
+        return
+    for one in program.iterate_instructions():
+        body = program.find_fusion_body(one) if one.fusion_kind == "kCustom" else None
+        if body is not None and any(each.opcode in _PRODUCTS for each in body.instructions):
+            one.fusion_kind = "kOutput"
 
 
 def _import_program(program: HloProgram, context: ir.Context, *, keep_schedule: bool) -> ir.Module:

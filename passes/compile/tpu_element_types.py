@@ -6,7 +6,7 @@ read another type than it writes, and a collective convert what it sends.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from hespas.passes.compile.async_pairs import IN_FLIGHT
 from hespas.passes.compile.hlo_program import (
@@ -60,20 +60,25 @@ class ElementTypeConverter:
         computation.instructions = output
 
     def convert_mixed_reductions(self, computation: HloComputation) -> None:
-        """Add conversions around reductions of an array that add in another type than they have."""
+        """Add conversions around reductions that reduce in another type than they read or write.
+
+        XLA:TPU narrows a result that nothing reads, such as the maximum of an argmax.
+        """
         by_id = computation.index_instructions()
         output: list[HloInstruction] = []
         for one in computation.instructions:
-            element = self._find_reduced_type(one) if one.opcode == "reduce" else None
-            if element is not None and not one.shape.tuple_shapes:
-                for i in range(len(one.operand_ids)):
-                    output += _convert_operand(computation, one, i, element, by_id)
-                if one.shape.element_type != element:
-                    reduction = computation.copy_instruction(one, f"{one.name}.reduce")
-                    reduction.shape.element_type = element
-                    output.append(reduction)
-                    one = _build_conversion(computation, one, reduction)
-            output.append(one)
+            elements = self._list_reduced_types(one) if one.opcode == "reduce" else []
+            if not elements:
+                output.append(one)
+                continue
+            for i in range(len(one.operand_ids)):
+                element = elements[i % len(elements)]
+                output += _convert_operand(computation, one, i, element, by_id)
+            output += (
+                [one]
+                if _list_elements(one) == elements
+                else _convert_results(computation, one, elements)
+            )
         computation.instructions = output
 
     def convert_sent_operands(self, computation: HloComputation) -> None:
@@ -102,6 +107,11 @@ class ElementTypeConverter:
                 joined.id = one.id
                 output.append(joined)
         computation.instructions = output
+
+    def _list_reduced_types(self, instruction: HloInstruction) -> list[int]:
+        """Return the element types of the results of what an instruction reduces with."""
+        reducer = self.program.find_called(instruction)
+        return _list_elements(reducer.find_root()) if reducer is not None else []
 
     def _find_reduced_type(self, instruction: HloInstruction) -> int | None:
         """Return the element type that an instruction reduces in; None if it reduces nothing."""
@@ -170,6 +180,32 @@ def _convert_operand(
     conversion = computation.create_instruction(name, "convert", shape, [operand.id])
     instruction.operand_ids[position] = conversion.id
     return [conversion]
+
+
+def _convert_results(
+    computation: HloComputation, reduction: HloInstruction, elements: Sequence[int]
+) -> list[HloInstruction]:
+    """Return a reduction with results of these element types, and their conversion to its own."""
+    inner = computation.copy_instruction(reduction, f"{reduction.name}.reduce")
+    wanted = list_result_shapes(reduction.shape)
+    shapes = list_result_shapes(inner.shape)
+    for shape, element in zip(shapes, elements, strict=True):
+        shape.element_type = element
+    if not inner.shape.tuple_shapes:
+        return [inner, _build_conversion(computation, reduction, inner)]
+    output, parts = [inner], []
+    for i, (shape, own) in enumerate(zip(shapes, wanted, strict=True)):
+        name = f"{reduction.name}.result{i}"
+        part = computation.create_instruction(name, "get-tuple-element", shape, [inner.id])
+        part.tuple_index = i
+        output.append(part)
+        if shape.element_type != own.element_type:
+            part = computation.create_instruction(f"{name}.convert", "convert", own, [part.id])
+            output.append(part)
+        parts.append(part.id)
+    joined = computation.create_instruction(reduction.name, "tuple", reduction.shape, parts)
+    joined.id = reduction.id
+    return [*output, joined]
 
 
 def _build_conversion(

@@ -152,7 +152,13 @@ class TraceTaskBuilder:
                 return TraceTask(op, (), comm=comm)
             kind = COMM_TYPES[comm.kind]
             collective = CollectiveContent(
-                name, kind, comm.operand_bytes, comm.groups, attrs, comm.network or ""
+                name,
+                kind,
+                comm.operand_bytes,
+                comm.groups,
+                attrs,
+                comm.network or "",
+                comm.copy_rounds,
             )
             return TraceTask(op, (collective,), comm=comm)
         rounds = (

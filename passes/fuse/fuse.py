@@ -10,6 +10,7 @@ from hespas.dialects.op_kinds import has_fusions
 from hespas.passes.base import PassRun, check_choice, check_minimum, option, repeat_option
 from hespas.passes.fuse import KernelFusion
 from hespas.passes.fuse.combine_collectives import CombineCollectivesPass
+from hespas.passes.fuse.copy_kept_arguments import CopyKeptArgumentsPass
 from hespas.passes.fuse.expand_ragged_products import EXPANSIONS, ExpandRaggedProductsPass
 from hespas.passes.fuse.expand_selections import ExpandSelectionsPass
 from hespas.passes.fuse.fold_transposes import FoldTransposesPass
@@ -88,6 +89,7 @@ class FusePass(PassList):
             ),
             (is_xla, FuseEpiloguesPass(), "a product takes its epilogue before other kernels do"),
             (self.model != "none", kernels, "the ops that are left become kernels"),
+            (self.model != "none", CopyKeptArgumentsPass(), "a kernel that updates is known now"),
             (
                 is_xla and self.combine > 0,
                 CombineCollectivesPass(self.combine),

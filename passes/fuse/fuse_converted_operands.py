@@ -2,8 +2,9 @@
 
 (xla/backends/gpu/transforms/gemm_fusion.cc.) A weight in four or eight bits is read as it is
 stored: its conversion becomes part of the kernel, with the transposes, signs and broadcast scales
-between it and the product, and with elementwise ops that alone read the result. An op that reads
-more than it makes, such as a conversion to a narrower type, stays outside.
+between it and the product, and with elementwise ops that alone read the result. So is one to a type
+of the same size, such as bf16 to f16. An op that reads more
+than it makes, such as a conversion to a narrower type, stays outside.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def _collect_operand_ops(value: ir.Value, conversions: str) -> list[ir.Operation
         if wide.bits < narrow.bits:
             return []
         inner = _collect_operand_ops(op.operands[0], conversions)
-        if not inner and wide.bits > narrow.bits and _can_widen(op.operands[0], conversions):
+        if not inner and _can_widen(op.operands[0], conversions):
             return [*_collect_rearrangements(op.operands[0]), op]
         return [*inner, op] if inner else []
     if op.name in _OF_ONE_SIZE:

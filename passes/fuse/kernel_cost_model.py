@@ -202,15 +202,17 @@ class KernelCostModel:
                 ) - self._estimate_read_s(source, old)
         amount = elementwise + other
         cycles = consumer.cycles + producer.cycles * amount
-        strided_s = consumer.strided_s + self._estimate_strided_s(producer, consumer, amount)
+        strided_s = consumer.strided_s + self._estimate_strided_s(
+            producer, consumer, amount, keeps_loop=_keeps_loop(producer, consumer, other)
+        )
         return _overlap_times_s(cycles / CYCLES_PER_S, read_s + consumer.write_s + strided_s)
 
     def _estimate_strided_s(
-        self, producer: FusionKernel, consumer: FusionKernel, amount: float
+        self, producer: FusionKernel, consumer: FusionKernel, amount: float, *, keeps_loop: bool
     ) -> float:
         """Estimate the additional time of strided reads if a transpose no longer sets the loop."""
         strided_s = producer.strided_s * amount
-        if producer.emitter == "transpose" and not consumer.unary:
+        if producer.emitter == "transpose" and not keeps_loop:
             width_bytes = self.values[producer.outputs[0]].size.bits / 8
             strided_s += producer.read_s * amount * (SEGMENT_BYTES / max(width_bytes, 1) - 1)
         return strided_s
@@ -248,8 +250,11 @@ class KernelCostModel:
                 extra_repeats = repeats - (known_repeats or 0.0)
                 consumer.cycles += self.graph.ops[member].cycles * extra_repeats
                 consumer.members[member] = repeats
-        consumer.strided_s += self._estimate_strided_s(producer, consumer, amount)
-        if producer.emitter == "row" or consumer.unary:
+        keeps_loop = _keeps_loop(producer, consumer, other)
+        consumer.strided_s += self._estimate_strided_s(
+            producer, consumer, amount, keeps_loop=keeps_loop
+        )
+        if producer.emitter == "row" or (keeps_loop and producer.emitter != "loop"):
             consumer.emitter, consumer.hero = producer.emitter, producer.hero
             consumer.elements = producer.elements
         consumer.unary = consumer.unary and producer.unary
@@ -306,6 +311,22 @@ def is_tiled_reduction(groups: DimensionGroups) -> bool:
         or (major < 128 and minor < 8)
         or (major < 256 and minor < 3)
     )
+
+
+def _keeps_loop(producer: FusionKernel, consumer: FusionKernel, other: float) -> bool:
+    """Return whether the loop of a producer is that of both, if the consumer computes it too.
+
+    Elementwise ops on the result of a transpose, and on other values, are computed when its tiles
+    are written. Other loops are kept for elementwise ops on nothing else.
+
+    Args:
+        other: The reads of the producer's result that are not elementwise.
+    """
+    if consumer.unary or producer.emitter != "transpose" or other:
+        return consumer.unary
+    if consumer.emitter == "transpose":
+        return consumer.hero == producer.hero
+    return consumer.emitter == "loop" and consumer.elements == producer.elements
 
 
 def _simplify_permutation(shape: Sequence[int], permutation: Sequence[int]) -> tuple[object, ...]:

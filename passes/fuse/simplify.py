@@ -8,6 +8,8 @@ rewrite need not see whether it creates one that changes nothing.
 from __future__ import annotations
 
 import math
+import operator
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -133,6 +135,9 @@ def _can_represent_type(wide: ir.Type, narrow: ir.Type) -> bool:
 def _simplify_convert(op: ir.Operation) -> ir.Value | None:
     if op.operands[0].type == op.results[0].type:
         return op.operands[0]
+    constant = read_uniform_constant(op.operands[0])
+    if constant is not None:
+        return _create_exact_constant(op, constant)
     inner = _find_operand_source(op, "stablehlo.convert")
     if inner is None or not _can_represent_type(
         get_element_type(op.operands[0]), get_element_type(inner.operands[0])
@@ -168,12 +173,75 @@ def _simplify_pad(op: ir.Operation) -> ir.Value | None:
     return None if any(edges) else _forward_operand(op)
 
 
+def _create_exact_constant(op: ir.Operation, number: float) -> ir.Value | None:
+    """Create a constant of the type of an op's result; None if the type may not represent it.
+
+    Only whole numbers that fit into the mantissa are sure to be what the device would compute.
+    """
+    kind = get_element_type(op.results[0])
+    bits = FLOATS.get(str(kind), (0, 0))[1]
+    if isinstance(kind, ir.IntegerType):
+        bits = kind.width - 1
+    is_signed = not isinstance(kind, ir.IntegerType) or kind.is_signless
+    if not bits or not is_signed or number != number or abs(number) >= 1 << bits:
+        return None
+    if number != int(number) or (number == 0 and str(number) == "-0.0"):
+        return None
+    if isinstance(kind, ir.IntegerType):
+        element: ir.Attribute = ir.IntegerAttr.get(kind, int(number))
+    else:
+        element = ir.FloatAttr.get(kind, float(number), loc=op.location)
+    return _create_constant(op, element)
+
+
+def _create_constant(op: ir.Operation, element: ir.Attribute) -> ir.Value:
+    kind = op.results[0].type
+    value = ir.DenseElementsAttr.get_splat(kind, element)
+    created = OpBuilder(op).create_op("stablehlo.constant", [], [kind], {"value": value})
+    return created.results[0]
+
+
+def _fold_constants(op: ir.Operation, compute: Callable[[float, float], float]) -> ir.Value | None:
+    """Compute an op of two constants whose elements are equal."""
+    left, right = map(read_uniform_constant, op.operands)
+    if left is None or right is None or not (math.isfinite(left) and math.isfinite(right)):
+        return None
+    return _create_exact_constant(op, compute(left, right))
+
+
+def _simplify_add(op: ir.Operation) -> ir.Value | None:
+    return _fold_constants(op, lambda a, b: a + b)
+
+
+def _simplify_compare(op: ir.Operation) -> ir.Value | None:
+    """Compute a comparison of two constants whose elements are equal."""
+    numbers = [read_uniform_constant(operand) for operand in op.operands]
+    direction = re.search(r"\b(EQ|NE|LT|LE|GT|GE)\b", str(op.attributes["comparison_direction"]))
+    if direction is None or any(number is None or number != number for number in numbers):
+        return None
+    is_true = COMPARISONS[direction[1]](*numbers)
+    kind = get_element_type(op.results[0])
+    return _create_constant(op, ir.IntegerAttr.get(kind, int(is_true)))
+
+
+COMPARISONS: dict[str, Callable[..., bool]] = {
+    "EQ": operator.eq, "NE": operator.ne, "LT": operator.lt,
+    "LE": operator.le, "GT": operator.gt, "GE": operator.ge,
+}  # fmt: skip
+
+
+def _simplify_select(op: ir.Operation) -> ir.Value | None:
+    """Simplify a selection by a constant."""
+    chosen = read_uniform_constant(op.operands[0])
+    return None if chosen is None else op.operands[1 if chosen else 2]
+
+
 def _simplify_multiply(op: ir.Operation) -> ir.Value | None:
     """Simplify x * 1 and 1 * x."""
     for constant, other in ((0, 1), (1, 0)):
         if read_uniform_constant(op.operands[constant]) == 1:
             return op.operands[other]
-    return None
+    return _fold_constants(op, lambda a, b: a * b)
 
 
 def _simplify_divide(op: ir.Operation) -> ir.Value | None:
@@ -184,7 +252,9 @@ def _simplify_divide(op: ir.Operation) -> ir.Value | None:
 def _simplify_subtract(op: ir.Operation) -> ir.Value | None:
     """Simplify x - 0, but not x - (-0.0), which changes the sign of a zero."""
     zero = read_uniform_constant(op.operands[1])
-    return op.operands[0] if zero == 0 and str(zero) != "-0.0" else None
+    if zero == 0 and str(zero) != "-0.0":
+        return op.operands[0]
+    return _fold_constants(op, lambda a, b: a - b)
 
 
 def read_uniform_constant(value: ir.Value) -> float | int | None:
@@ -207,7 +277,8 @@ def _read_splat_value(constant: ir.Operation) -> float | int | None:
     if not isinstance(attr, ir.DenseElementsAttr) or not attr.is_splat:
         return None
     element = attr.get_splat_value()
-    return element.value if isinstance(element, ir.FloatAttr | ir.IntegerAttr) else None
+    known = isinstance(element, ir.FloatAttr | ir.IntegerAttr | ir.BoolAttr)
+    return element.value if known else None
 
 
 def _simplify_reduce(op: ir.Operation) -> ir.Value | None:
@@ -243,7 +314,9 @@ def _generalise_dot(op: ir.Operation) -> ir.Value | None:
 
 REWRITES: dict[str, Rewrite] = {
     "mhlo.copy": _forward_operand,
+    "stablehlo.add": _simplify_add,
     "stablehlo.broadcast_in_dim": _simplify_broadcast,
+    "stablehlo.compare": _simplify_compare,
     "stablehlo.concatenate": _forward_single_operand,
     "stablehlo.convert": _simplify_convert,
     "stablehlo.divide": _simplify_divide,
@@ -253,6 +326,7 @@ REWRITES: dict[str, Rewrite] = {
     "stablehlo.reduce": _simplify_reduce,
     "stablehlo.reduce_precision": _simplify_reduce_precision,
     "stablehlo.reshape": _simplify_reshape,
+    "stablehlo.select": _simplify_select,
     "stablehlo.slice": _simplify_slice,
     "stablehlo.subtract": _simplify_subtract,
     "stablehlo.transpose": _simplify_transpose,

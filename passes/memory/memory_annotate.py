@@ -19,7 +19,7 @@ from hespas.passes.memory.liveness import (
     ResultsOver,
     ValueLifetime,
 )
-from hespas.passes.memory.liveness_program import LivenessBody, LivenessProgramReader
+from hespas.passes.memory.liveness_program import LivenessBody, LivenessOp, LivenessProgramReader
 from hespas.passes.memory.value_roles import (
     ACTIVATION,
     CONSTANT,
@@ -170,13 +170,21 @@ def compute_memory_use(
 
 
 def _digest_sizes(body: LivenessBody, sizes: Sequence[int]) -> str:
-    """Return a hash of the sizes that the ops of a body read and define, in any order."""
+    """Return a hash of the sizes that the ops of a body read and define, in any order.
+
+    Neither does the order count in which the bodies of an op first read the values around it.
+    """
     lines = [
-        repr(([sizes[value] for value in item.reads], [sizes[value] for value in item.results]))
+        repr((_list_read_sizes(item, sizes), [sizes[value] for value in item.results]))
         + "".join(_digest_sizes(inner, sizes) for inner in item.bodies)
         for item in body.items
     ]
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16]
+
+
+def _list_read_sizes(item: LivenessOp, sizes: Sequence[int]) -> list[int]:
+    read_sizes = [sizes[value] for value in item.reads]
+    return sorted(read_sizes) if item.bodies else read_sizes
 
 
 def _sum_bytes_by_role(

@@ -10,7 +10,7 @@ from typing import ClassVar
 from hespas.dialects.attr_codec import read_communicators, write_communicators
 from hespas.dialects.attrs import COMMUNICATORS, HOST_LINK, CommAttr, Cost, RegionAttr, TargetAttr
 from hespas.dialects.buffer_sizes import DynamicShape
-from hespas.dialects.collective_sizes import compute_comm_bytes
+from hespas.dialects.collective_sizes import compute_comm_bytes, count_copy_rounds
 from hespas.dialects.mlir import ir, read_frontend_text
 from hespas.dialects.op_kinds import (
     ASYNC,
@@ -39,11 +39,10 @@ from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.support.errors import HespasError, UsageError, format_op_place, format_some_places
 
 RECEIVE_NOTE = "the matching send accounts for the time"
-# The time has no upper bound: XLA's ragged kernel sent 16.4 GiB/s on 8 B200, 2 % of the links, and
-# reached those between hosts (openxla/xla#33386).
+# Uneven sizes have no upper bound of the time: the device that receives the most ends last.
 RAGGED_NOTE = (
     "upper bound of the bytes, not of the time: sizes are known only at run time, so the whole "
-    "operand is counted, at the rate of an even exchange, which XLA's ragged kernels may not reach"
+    "operand is counted, as an even exchange"
 )
 
 
@@ -230,7 +229,8 @@ def _build_comm_attr(
     key = (attr, get_group_mode(op))
     if key not in ids.ids_by_attr:
         ids.ids_by_attr[key] = ids.assign_communicator_ids(resolve_groups(groups, key[1], grid))
-    note = RAGGED_NOTE if name in RAGGED_CALL_TARGETS else None
+    is_ragged = name in RAGGED_CALL_TARGETS
+    largest = max((len(ids.ranks_by_id[number]) for number in ids.ids_by_attr[key]), default=0)
     pairs = (
         _find_moved_sources(resolve_groups(groups, key[1], grid))
         if name == "collective_broadcast"
@@ -242,8 +242,9 @@ def _build_comm_attr(
         ids.ids_by_attr[key],
         pairs,
         is_async,
-        note,
+        RAGGED_NOTE if is_ragged else None,
         read_frontend_text(op, NETWORK_MARK) or None,
+        count_copy_rounds(op, largest) if is_ragged else 0,
     )
 
 

@@ -47,10 +47,11 @@ class NcclCollectives:
         members: Sequence[int],
         starts: Sequence[int],
         copies: int = 1,
+        copy_rounds: int = 0,
     ) -> list[CollectiveFinish]:
         """Compute when the devices finish, and count the collective ``copies`` times.
 
-        ``covers_group`` must hold.
+        ``covers_group`` must hold. A kernel that copies, as within a host, does not run here.
         """
         whole_bytes = operand_bytes * len(members) if kind == "all_gather" else operand_bytes
         group = self._describe_group(tuple(members))

@@ -355,7 +355,9 @@ class SimulationEngine(ABC):
         starts = [start_ns[class_of[member]] for member in members]
         copies = len(self.classes.list_symmetric_communicators(instance.communicator_class))
         step, places = instance.step, self.find_places(members)
-        return model.compute_finishes(step.kind, step.size, places, starts, copies)
+        return model.compute_finishes(
+            step.kind, step.size, places, starts, copies, step.copy_rounds
+        )
 
     def schedule_finishes(
         self, instance: CollectiveInstance, finishes: Mapping[int, CollectiveFinish]

@@ -512,13 +512,55 @@ def test_operations_without_a_shape_take_time(parse):
     assert "tpu_custom_call" in warning and "lower bound" in warning
 
 
-def test_integers_on_the_vector_unit_are_counted_once(parse):
-    op = gemm(parse, 4096, 4096, 4096, "i32")
-    (matrix_product,) = collect_traits(op, compute_op_work(op)).products
-    assert matrix_product.unit == "vector"
-    peak = A100.find_peak_rate("matrix", "i32").flops_per_s
-    fit = CONSTANTS.fits["product.f32"]
-    assert cost(op).latency_ns < 1.1 * 1e9 * matrix_product.flops / (fit.efficiency * peak)
+@pytest.mark.parametrize(
+    ("left", "right", "dims", "types", "teraops"),
+    [
+        ("131072x256", "256x512", "[1] x [0]", ("i16", "i16", "i16"), (4.58, 5.12)),
+        ("131072x256", "256x512", "[1] x [0]", ("i8", "i8", "i8"), (4.58, 5.12)),
+        ("16x1024x1024", "16x1024x1024", "[2] x [2]", ("i8", "i8", "i8"), (2.83, 2.83)),
+    ],
+)
+def test_integers_without_a_library_are_multiplied_in_loops(
+    parse, left, right, dims, types, teraops
+):
+    """Measured on an A100: jax-ml/jax#17688 (both types of rows) and openxla/xla#7117 (batches)."""
+    shapes = [tuple(map(int, text.split("x"))) for text in (left, right)]
+    batch = "" if len(shapes[0]) == 2 else "batching_dims = [0] x [0], "
+    rows, columns = shapes[0][-2], shapes[1][-2 if batch else -1]
+    out = f"{'16x' if batch else ''}{rows}x{columns}x{types[2]}"
+    lhs, rhs = f"tensor<{left}x{types[0]}>", f"tensor<{right}x{types[1]}>"
+    op = first_op(
+        parse,
+        f"%a: {lhs}, %b: {rhs}",
+        f"%0 = stablehlo.dot_general %a, %b, {batch}contracting_dims = {dims} "
+        f": ({lhs}, {rhs}) -> tensor<{out}>",
+    )
+    operations = 2 * math.prod(shapes[0]) * columns
+    low, high = teraops
+    assert 0.95 * low < operations / cost(op).latency_ns / 1e3 < 1.05 * high
+    assert cost(op).tag == "assumed"
+    traits = collect_traits(op, compute_op_work(op))
+    assert not traits.products and traits.loop_products
+
+
+@pytest.mark.parametrize(
+    ("types", "in_loops"),
+    [("i8 i8 i32", False), ("i8 i8 f32", False), ("ui8 ui8 i32", True), ("ui8 i8 i32", True),
+     ("i4 i4 i32", True), ("i8 i4 i32", True), ("i32 i32 i32", True), ("i1 i1 i1", True),
+     ("bf16 bf16 f32", False), ("f8E5M2 f8E4M3FN f32", False)],
+)  # fmt: skip
+def test_products_of_which_cublas_has_none(parse, types, in_loops):
+    """XLA leaves them as a dot in a loop fusion, seen in what jaxlib 0.10 and 0.12 compile."""
+    lhs, rhs, out = (f"tensor<64x64x{kind}>" for kind in types.split())
+    op = first_op(
+        parse,
+        f"%a: {lhs}, %b: {rhs}",
+        "%0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] "
+        f": ({lhs}, {rhs}) -> {out}",
+    )
+    assert bool(collect_traits(op, compute_op_work(op)).loop_products) == in_loops
+    chip = collect_traits(op, compute_op_work(op), 0)  # of a chip that is no GPU
+    assert not chip.loop_products
 
 
 def test_a_default_rate_is_at_the_types_own_share(parse):

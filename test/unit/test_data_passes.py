@@ -32,18 +32,25 @@ def render_argsort(shape, key, position="i32", comparator=DIRECT):
     {comparator.replace("KEY", key).replace("POSITION", position)}
     }}) : (tensor<{shape}x{key}>, tensor<{shape}x{position}>)
       -> (tensor<{shape}x{key}>, tensor<{shape}x{position}>)"""
-    return f"%a: tensor<{shape}x{key}>, %b: tensor<{shape}x{position}>", text
+    reader = (
+        f"%read = stablehlo.custom_call @read(%0#1) : (tensor<{shape}x{position}>) -> tensor<i1>"
+    )
+    return f"%a: tensor<{shape}x{key}>, %b: tensor<{shape}x{position}>", f"{text}\n{reader}"
 
 
-def render_fused_argsort(shape, key):
+def render_fused_argsort(shape, key, read=1):
+    """Render a stable argsort as XLA compiles it, and an op that reads one of its results."""
     _, sort = render_argsort(shape, key, comparator=STABLE)
+    sort = sort.rpartition("\n")[0]
+    kind = "i32" if read else key
     both = f"(tensor<{shape}x{key}>, tensor<{shape}xi32>)"
     text = f"""%1:2 = "mhlo.fusion"(%values) <{{fusion_kind = #mhlo<fusion_kind kCustom>}}> ({{
     ^bb0(%a: tensor<{shape}x{key}>):
       %b = stablehlo.iota dim = {shape.count("x")} : tensor<{shape}xi32>
       {sort}
       mhlo.return %0#0, %0#1 : tensor<{shape}x{key}>, tensor<{shape}xi32>
-    }}) : (tensor<{shape}x{key}>) -> {both}"""
+    }}) : (tensor<{shape}x{key}>) -> {both}
+    %read = stablehlo.custom_call @read(%1#{read}) : (tensor<{shape}x{kind}>) -> tensor<i1>"""
     return f"%values: tensor<{shape}x{key}>", text
 
 
@@ -91,6 +98,27 @@ def test_wide_integers_with_positions_take_the_bitonic_sort(estimate):
     assert cost.low_ns > 1e9
 
 
+@pytest.mark.parametrize("key", ["f32", "i32"])
+def test_positions_that_xla_adds_to_a_stable_sort_do_not_count(estimate, key):
+    """``jnp.sort`` is stable, and XLA that compiles without a device adds positions to its keys.
+
+    On a device, it gives the keys alone to CUB; its own sort writes only what it swaps, so that the
+    measured stable sort took the time of its operands without positions (jax-ml/jax#34912).
+    """
+    shape = str(2**24)
+    plain = (
+        f"%a: tensor<{shape}x{key}>",
+        f"""%0 = "stablehlo.sort"(%a) <{{dimension = 0 : i64, is_stable = true}}> ({{
+    ^bb0(%x: tensor<{key}>, %y: tensor<{key}>):
+      %lt = stablehlo.compare LT, %x, %y : (tensor<{key}>, tensor<{key}>) -> tensor<i1>
+      stablehlo.return %lt : tensor<i1>
+    }}) : (tensor<{shape}x{key}>) -> tensor<{shape}x{key}>""",
+    )
+    compiled = estimate(render_fused_argsort(shape, key, read=0))
+    assert compiled.latency_ns == pytest.approx(estimate(plain).latency_ns, rel=0.05)
+    assert estimate(render_fused_argsort(shape, key)).latency_ns > 1.8 * compiled.latency_ns
+
+
 @pytest.mark.parametrize("shape", ["4096", "8x65536", "1x8x32768"])
 def test_short_sorts_are_not_given_to_the_radix_sort(estimate, shape):
     """XLA's measurements of both: rows of one array from 2**15 keys, many rows from 2**14."""
@@ -107,7 +135,9 @@ def test_the_band_holds_both_sorts_where_the_choice_was_not_measured(estimate):
 
 
 def render_top_k(length, k):
-    results = f"tensor<{k}xf32>, tensor<{k}xi32>"
+    rows = str(length).rpartition("x")[0]
+    shape = f"{rows}x{k}" if rows else str(k)
+    results = f"tensor<{shape}xf32>, tensor<{shape}xi32>"
     return f"%x: tensor<{length}xf32>", (
         f"%v, %i = chlo.top_k(%x, k = {k}) : tensor<{length}xf32> -> ({results})"
     )
@@ -119,3 +149,36 @@ def test_a_selection_of_many_sorts_the_whole_row(estimate):
     assert count_passes(cost, 2 * 10**9 * 8) == pytest.approx(210, rel=0.05)
     few = estimate(render_top_k(10**9, 8))
     assert count_passes(few, 4 * 10**9) < 1.2  # XLA's kernel for k up to 16
+
+
+def test_an_approximate_selection_is_an_exact_one_on_gpus(estimate):
+    """Compiled by XLA:GPU of jaxlib 0.10.2, ApproxTopK is the kernel for 16, and a sort beyond."""
+    times = []
+    for k in (16, 64):
+        results = f"tensor<64x{k}xf32>, tensor<64x{k}xi32>"
+        signature = (
+            "%x: tensor<64x131072xf32>, %n: tensor<64x131072xi32>, %a: tensor<f32>, %b: tensor<i32>"
+        )
+        body = (
+            "%v:2 = stablehlo.custom_call @ApproxTopK(%x, %n, %a, %b) : (tensor<64x131072xf32>, "
+            f"tensor<64x131072xi32>, tensor<f32>, tensor<i32>) -> ({results})"
+        )
+        times.append(estimate((signature, body)).latency_ns)
+        exact = estimate(render_top_k("64x131072", k))
+        assert times[-1] == pytest.approx(exact.latency_ns, rel=1.1)  # with positions
+    assert times[1] > 20 * times[0]
+
+
+@pytest.mark.parametrize(
+    ("shape", "k", "is_sorted"),
+    [("8192x256", 2, False), ("8192x256", 4, True), ("1024x1024", 8, False),
+     ("1024x1024", 16, True), ("64x32768", 129, False), ("64x32768", 256, True),
+     ("64x131072", 1024, True)],
+)  # fmt: skip
+def test_xla_tpu_sorts_where_it_selects_many(estimate, shape, k, is_sorted):
+    """Compiled by libtpu 0.0.42 for v5e: the call TopK, or a sort of rows with positions."""
+    tpu = configs.load_node("TPUv5e")
+    cost = estimate(render_top_k(shape, k), tpu)
+    rows, length = map(int, shape.split("x"))
+    read_ns = 1e9 * 4 * rows * length / tpu.memory_bandwidth_bytes_per_s
+    assert (cost.latency_ns > 2.5 * read_ns) == is_sorted

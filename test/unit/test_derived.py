@@ -161,13 +161,14 @@ module attributes {hespas.facts = {flops_per_step = 65536 : i64, tokens_per_step
 def run(tmp_path, capsys, monkeypatch):
     """``hespas run`` of PROGRAM on a node with so much memory: what it prints."""
 
-    def go(memory_bytes: int, *flags: str) -> tuple[int, str, str]:
+    def go(memory_bytes: int, *flags: str, vendor: str = "") -> tuple[int, str, str]:
         node = {
             "name": "small",
             "peaks_flops": {"matrix": {"bf16": 1e9}},
             "memory_bandwidth_bytes_per_s": 1e9,
             "memory_bytes": memory_bytes,
             "price_per_hour": 3.6,
+            **({"vendor": vendor} if vendor else {}),
         }
         (tmp_path / "small.json").write_text(json.dumps(node))
         (tmp_path / "p.mlir").write_text(PROGRAM)
@@ -249,6 +250,18 @@ def test_a_program_that_does_not_fit_is_said_first(run):
     assert out.startswith(
         "Memory, one device\n  peak           4.096 kB of 4.000 kB: DOES NOT FIT, 96 B"
     )
+
+
+@pytest.mark.parametrize(
+    ("node_bytes", "vendor", "is_said"),
+    [(5000, "NVIDIA", True), (6000, "NVIDIA", False), (5000, "Google", False)],
+)
+def test_a_program_that_needs_more_than_jax_reserves_fits_the_device(
+    run, node_bytes, vendor, is_said
+):
+    """JAX reserves 75 % of the memory of a GPU by default; 4,096 bytes are 82 % or 68 %."""
+    _, out, _ = run(node_bytes, vendor=vendor)
+    assert ("XLA_PYTHON_CLIENT_MEM_FRACTION" in out) == is_said and ": fits" in out
 
 
 def test_json_has_memory_and_figures(run, tmp_path):

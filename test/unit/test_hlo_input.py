@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -458,3 +459,32 @@ def test_kept_hlo_is_read_back(target, communicates, tmp_path):
     assert result.target.devices == expected.target.devices == 2
     assert result.compute_s == expected.compute_s > 0
     assert result.memory == expected.memory
+
+
+@pytest.mark.parametrize(
+    ("config", "kernel_class"),
+    [
+        ('{"operation_queue_id":"0","fusion_backend_config":{"kind":"__triton_gemm"}}', "_xla"),
+        ('{"outer_dimension_partitions":[],"fusion_config":{"kind":"__ynn_fusion"}}', ""),
+    ],
+    ids=["GPU", "CPU"],
+)
+def test_products_of_other_compilers_are_no_kernels_of_xla_gpu(config, kernel_class):
+    """XLA:CPU of jax 0.10 calls its library in fusions of kind kCustom, as XLA:GPU calls Triton."""
+    text = f"""HloModule m, is_scheduled=true
+
+%body (a: bf16[512,512], b: bf16[512,512]) -> bf16[512,512] {{
+  %a = bf16[512,512]{{1,0}} parameter(0)
+  %b = bf16[512,512]{{1,0}} parameter(1)
+  ROOT %d = bf16[512,512]{{1,0}} dot(%a, %b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+}}
+
+ENTRY %main (x: bf16[512,512], y: bf16[512,512]) -> bf16[512,512] {{
+  %x = bf16[512,512]{{1,0}} parameter(0)
+  %y = bf16[512,512]{{1,0}} parameter(1)
+  ROOT %f = bf16[512,512]{{1,0}} fusion(%x, %y), kind=kCustom, calls=%body, backend_config={config}
+}}
+"""
+    module = hespas.estimate(text, target="H100_80GB").module
+    (found,) = re.findall('kernel_class = "product.bf16([a-z_]*)"', str(module))
+    assert (found == "_xla") == (kernel_class == "_xla")

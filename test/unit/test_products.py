@@ -188,6 +188,30 @@ def test_cudnn_call_has_a_shape_too():
     assert one(text) == ([whole(8 * 12 * 12, 9 * 64, 32, 1, "f16", 16, 16)], {})
 
 
+@pytest.mark.parametrize(
+    ("target", "image", "kernel", "result", "product"),
+    [
+        # A depthwise convolution of 64 channels, and one of 4 groups of 16, in NHWC and NCHW
+        ("Forward", "8x14x14x64", "64x3x3x1", "8x14x14x64", (64, 8 * 196, 9, 1)),
+        ("Forward", "8x14x14x64", "64x3x3x16", "8x14x14x64", (4, 8 * 196, 9 * 16, 16)),
+        ("Forward", "8x64x14x14", "64x16x3x3", "8x64x14x14", (4, 8 * 196, 9 * 16, 16)),
+        ("Forward", "8x512x64x64", "128x512x1x1", "8x128x64x64", (1, 8 * 4096, 512, 128)),
+        ("BackwardInput", "8x14x14x64", "64x3x3x1", "8x14x14x64", (64, 8 * 196, 9, 1)),
+        ("BackwardFilter", "8x14x14x64", "8x14x14x64", "64x3x3x1", (64, 9, 8 * 196, 1)),
+    ],
+)
+def test_cudnn_call_has_groups(target, image, kernel, result, product):
+    """The importer drops the number of groups. They are the features over those of a kernel."""
+    count, m, k, n = product
+    text = f"""%x: tensor<{image}xf16>, %w: tensor<{kernel}xf16>) {{
+      %0:2 = stablehlo.custom_call @__cudnn$conv{target}(%x, %w) {{backend_config = "{{}}"}}
+        : (tensor<{image}xf16>, tensor<{kernel}xf16>) -> (tensor<{result}xf16>, tensor<64xi8>)"""
+    (call, *_), _module = body(text)
+    shape = derive_matrix_product(call, compute_op_work(call))
+    assert (shape.count, shape.m, shape.n) == (count, m, n)
+    assert shape.k == pytest.approx(k, rel=0.3)  # the windows at the edges are smaller
+
+
 def test_the_calls_configuration_tells_its_batch():
     """Rows in two dimensions are rows of one product, and not of several."""
     config = '{"dot_dimension_numbers": {"lhs_contracting_dimensions": ["2"], ' \

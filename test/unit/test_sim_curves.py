@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+import hespas
 from hespas import configs
 from hespas.configs import load_system as load_system
 from hespas.simulators import embedded, measured, simulator_choice
@@ -262,3 +263,42 @@ def test_other_bandwidths_scale_what_was_measured():
         assert (large, tag) == (a100.interpolate_collective(kind, 32 << 20, 4)[0], CurveTag.SCALED)
         small = a100.interpolate_collective(kind, 4096, 4, 2.0)[0]
         assert 0.8 < small / a100.interpolate_collective(kind, 4096, 4)[0] <= 1
+
+
+def write_ragged_exchange(updates: int, devices: int = 8) -> str:
+    """Write a ragged all-to-all of 58.7 MB a device with ``updates`` for each device."""
+    ranks, count = list(range(devices)), devices * updates
+    config = (
+        "api_version = 4 : i32, backend_config = {channel_id = 1 : i64, "
+        f"replica_groups = dense<[{ranks}]> : tensor<1x{devices}xi64>}}"
+    )
+    rows, counts = "tensor<4096x7168xbf16>", f"tensor<{count}xi64>"
+    types = ", ".join((rows, rows, counts, counts, counts, counts))
+    return f"""
+module @ragged attributes {{mhlo.num_partitions = {devices} : i32}} {{
+  func.func @main(%x: {rows}, %o: {rows}, %n: {counts}) -> {rows} {{
+    %0 = stablehlo.custom_call @ragged_all_to_all(%x, %o, %n, %n, %n, %n) {{{config}}}
+      : ({types}) -> {rows}
+    return %0 : {rows}
+  }}
+}}
+"""
+
+
+def test_ragged_exchange_waits_for_the_loads_of_its_few_blocks():
+    """Within a host, one block of 128 threads for an update copies what it sends to a device.
+
+    On 8 B200, 58.7 MB a device were sent at 16.42 GiB/s, 3.33 ms, where the links take 0.13
+    (openxla/xla#33386). 32 updates for each device make the kernel 17.8 times faster
+    (marin-community/marin#8077, 16 GPUs): then the links limit it.
+    """
+    times_ms = []
+    for updates in (1, 2, 32):
+        program = write_ragged_exchange(updates)
+        result = hespas.estimate(
+            program, target="B200_180GB", system="B200_180GB_8GPU", form="as-is"
+        )
+        times_ms.append(1e3 * (result.step_time_s - result.compute_s))
+    assert times_ms[0] == pytest.approx(58.72e6 / (16.42 * 2**30) * 1e3, rel=0.02)
+    assert times_ms[1] == pytest.approx(times_ms[0] / 2, rel=0.01)
+    assert times_ms[2] == pytest.approx(0.126, rel=0.02)

@@ -17,6 +17,7 @@ from hespas.chakra.trace_reader import TraceNode, read_trace_nodes
 from hespas.dialects.attrs import TRIPS, CommAttr, Cost, MemoryAttr, TargetAttr
 from hespas.dialects.mlir import collect_functions, ir, make_context, to_i64_attr
 from hespas.passes.base import Pass, PassRun
+from hespas.passes.memory.memory_annotate import compute_memory_use
 from hespas.passes.pipeline import PipelineStep, parse_pipeline, run_pipeline
 
 ANNOTATE = "roofline-annotate{node=A100_SXM_40GB}"
@@ -351,6 +352,38 @@ def test_memory_is_that_of_the_program(split: str, is_kept: bool) -> None:
     after = MemoryAttr.read_from_op(module.operation)
     assert (after is not None) == is_kept and after != before
     assert "the program changed after memory-annotate: hespas.memory is " in notes[0]
+
+
+def test_the_order_of_values_that_a_loop_reads_is_no_change_of_the_memory() -> None:
+    """A split that merges regions reorders ops, as in the workload ``sort_topk``."""
+    values = [
+        "%x = stablehlo.tanh %a : tensor<8xf32>",
+        "%y = stablehlo.negate %b : tensor<64xf32>",
+    ]
+    digests = set()
+    for first, second in (values, reversed(values)):
+        module = read(f"""
+func.func @main(%a: tensor<8xf32>, %b: tensor<64xf32>) -> (tensor<8xf32>, tensor<64xf32>) {{
+  {first}
+  {second}
+  %n = stablehlo.constant dense<0> : tensor<i32>
+  %0:3 = stablehlo.while(%i = %n, %u = %a, %v = %b) : tensor<i32>, tensor<8xf32>, tensor<64xf32>
+   cond {{
+    %ten = stablehlo.constant dense<10> : tensor<i32>
+    %lt = stablehlo.compare LT, %i, %ten, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %lt : tensor<i1>
+  }} do {{
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %next = stablehlo.add %i, %one : tensor<i32>
+    %u1 = stablehlo.multiply %u, %x : tensor<8xf32>
+    %v1 = stablehlo.add %v, %y : tensor<64xf32>
+    stablehlo.return %next, %u1, %v1 : tensor<i32>, tensor<8xf32>, tensor<64xf32>
+  }}
+  return %0#1, %0#2 : tensor<8xf32>, tensor<64xf32>
+}}""")
+        run_pipeline(module, "prepare", PassRun(note=lambda text: None))
+        digests.add(compute_memory_use(module).digest)
+    assert len(digests) == 1
 
 
 # --- a random edit of a random op

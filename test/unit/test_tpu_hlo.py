@@ -256,6 +256,36 @@ ENTRY %main (p: bf16[8,128]) -> bf16[128] {
     assert "(tensor<128xf32>) -> tensor<128xbf16>" in module
 
 
+def test_a_narrowed_result_of_an_argmax_is_converted():
+    """XLA:TPU of libtpu 0.0.42 narrows the maximum that nothing reads to bf16."""
+    text = """HloModule m
+
+%larger (a: f32[], i: s32[], b: f32[], j: s32[]) -> (f32[], s32[]) {
+  %a = f32[] parameter(0)
+  %i = s32[] parameter(1)
+  %b = f32[] parameter(2)
+  %j = s32[] parameter(3)
+  %gt = pred[] compare(%a, %b), direction=GT
+  %value = f32[] select(%gt, %a, %b)
+  %index = s32[] select(%gt, %i, %j)
+  ROOT %both = (f32[], s32[]) tuple(%value, %index)
+}
+
+ENTRY %main (p: f32[8,128]) -> s32[8] {
+  %p = f32[8,128]{1,0:T(8,128)} parameter(0)
+  %iota = s32[8,128]{1,0:T(8,128)} iota(), iota_dimension=1
+  %least = f32[]{:T(128)} constant(-inf)
+  %zero = s32[]{:T(128)} constant(0)
+  %r = (bf16[8]{0:T(256)}, s32[8]{0:T(128)}) reduce(%p, %iota, %least, %zero),
+    dimensions={1}, to_apply=%larger
+  ROOT %index = s32[8]{0:T(128)} get-tuple-element(%r), index=1
+}
+"""
+    module = str(import_tpu_module(text))
+    assert "-> (tensor<8xf32>, tensor<8xi32>)" in module
+    assert "(tensor<8xf32>) -> tensor<8xbf16>" in module
+
+
 def test_slices_of_bytes_are_the_value_that_they_divide():
     text = """HloModule m
 

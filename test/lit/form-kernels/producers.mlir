@@ -160,3 +160,25 @@ module @concatenated {
     return %1 : tensor<2048xf32>
   }
 }
+
+// -----
+
+/// A transpose takes along elementwise ops that read other values too, as its tiles are written.
+
+// CHECK-LABEL: module @transposes
+module @transposes {
+  // CHECK: "mhlo.fusion"(%arg
+  // CHECK: stablehlo.transpose
+  // CHECK: stablehlo.transpose
+  // CHECK: stablehlo.add
+  // CHECK: stablehlo.tanh
+  // CHECK-NOT: mhlo.fusion
+  func.func @main(%x: tensor<1024x1024xf32>, %y: tensor<1024x1024xf32>, %z: tensor<1024x1024xf32>) -> tensor<1024x1024xf32> {
+    %0 = stablehlo.transpose %x, dims = [1, 0] : (tensor<1024x1024xf32>) -> tensor<1024x1024xf32>
+    %1 = stablehlo.transpose %y, dims = [1, 0] : (tensor<1024x1024xf32>) -> tensor<1024x1024xf32>
+    %2 = stablehlo.add %0, %1 : tensor<1024x1024xf32>
+    %3 = stablehlo.multiply %2, %z : tensor<1024x1024xf32>
+    %4 = stablehlo.tanh %3 : tensor<1024x1024xf32>
+    return %4 : tensor<1024x1024xf32>
+  }
+}

@@ -213,6 +213,56 @@ module @doubles {
 
 // -----
 
+/// Whole numbers that the type represents exactly are computed, and what they decide is chosen: the
+/// divisor of a variance is a constant.
+
+// CHECK-LABEL: module @divisor
+module @divisor {
+  // CHECK-NOT: stablehlo.subtract
+  // CHECK-NOT: stablehlo.select
+  // CHECK: stablehlo.constant dense<4.096000e+03> : tensor<f32>
+  // CHECK: %[[Q:.*]] = stablehlo.divide %arg0
+  // CHECK: return %[[Q]]
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %ddof = stablehlo.constant dense<0> : tensor<i32>
+    %length = stablehlo.constant dense<4.096000e+03> : tensor<f32>
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %nan = stablehlo.constant dense<0x7FC00000> : tensor<f32>
+    %0 = stablehlo.convert %ddof : (tensor<i32>) -> tensor<f32>
+    %1 = stablehlo.subtract %length, %0 : tensor<f32>
+    %2 = stablehlo.broadcast_in_dim %1, dims = [] : (tensor<f32>) -> tensor<8xf32>
+    %3 = stablehlo.divide %x, %2 : tensor<8xf32>
+    %4 = stablehlo.compare GT, %1, %zero : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %5 = stablehlo.broadcast_in_dim %nan, dims = [] : (tensor<f32>) -> tensor<8xf32>
+    %6 = stablehlo.select %4, %3, %5 : tensor<i1>, tensor<8xf32>
+    return %6 : tensor<8xf32>
+  }
+}
+
+// -----
+
+/// Others, which a device may round, are not: fractions, sums beyond the mantissa, negative zeros.
+
+// CHECK-LABEL: module @rounded
+module @rounded {
+  // CHECK: stablehlo.add
+  // CHECK: stablehlo.add
+  // CHECK: stablehlo.multiply
+  func.func @main() -> (tensor<f32>, tensor<f32>, tensor<f32>) {
+    %half = stablehlo.constant dense<0.5> : tensor<f32>
+    %third = stablehlo.constant dense<0.33> : tensor<f32>
+    %large = stablehlo.constant dense<8388608.0> : tensor<f32>
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %minus = stablehlo.constant dense<-2.0> : tensor<f32>
+    %0 = stablehlo.add %half, %third : tensor<f32>
+    %1 = stablehlo.add %large, %large : tensor<f32>
+    %2 = stablehlo.multiply %zero, %minus : tensor<f32>
+    return %0, %1, %2 : tensor<f32>, tensor<f32>, tensor<f32>
+  }
+}
+
+// -----
+
 /// A reduction of dimensions of size 1 is no reshape if its function has no neutral element here, and starts
 /// from a number that is not known.
 
