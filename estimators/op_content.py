@@ -20,6 +20,7 @@ from typing import cast
 
 from hespas.dialects.attrs import BRANCH, TRIPS, CompilerEstimateAttr, KernelCostAttr, OnChipAttr
 from hespas.dialects.mlir import find_attribute, ir, list_dictionary_entries
+from hespas.dialects.op_bodies import has_body
 from hespas.dialects.op_kinds import CONSTANTS, CUSTOM_CALLS, LOOPS
 from hespas.estimators.work import find_cost_rule
 
@@ -241,37 +242,83 @@ def _render_attribute(value: ir.Attribute) -> str:
     return str(value)
 
 
-def build_shallow_key(op: ir.Operation, name: str, signature: int | None = None) -> object:
-    """Build a key that ops without bodies share only if they are equal, for any purpose.
+def build_op_key(
+    op: ir.Operation, name: str, types: tuple[int, ...] | None = None
+) -> object:
+    """Build a key that ops share only if they are equal, for any purpose.
 
-    It is cheaper to make than the content, and contains all attributes but those of hespas that do
-    not count. Returns None for an op with attributes that the bindings cannot represent.
+    It is cheaper to make than the content. It contains the types of the operands and results, all
+    attributes but those of hespas that do not count, and the bodies with all attributes.
 
     Args:
         op: The op.
         name: Its name.
-        signature: What stands for the types of its operands and results; by default themselves.
+        types: Numbers that stand for the types of its operands and results, if all keys that this
+            one is compared with have them. Types are slow to read and to compare.
     """
     attributes = op.attributes
     try:
-        return (
-            name,
-            tuple(
+        counted = ()
+        if attributes:
+            counted = tuple(
                 [
                     (n, attributes[n])
                     for n in attributes
                     if not n.startswith("hespas.") or n in COST_INPUTS
                 ]
-            ),
-            (tuple([value.type for value in op.operands]), tuple(op.results.types))
-            if signature is None
-            else signature,
-        )
+            )
+        signature: object = types
+        if types is None:
+            signature = (tuple([value.type for value in op.operands]), tuple(op.results.types))
+        if not has_body(op, name):
+            return name, counted, signature
+        parts: list[object] = []
+        if _append_bodies(op, parts, {}):
+            return name, counted, signature, tuple(parts)
     except TypeError:  # The bindings cannot represent constants with complex elements.
-        return None
+        pass
+    return _build_printed_key(op)
 
 
-def build_printed_key(op: ir.Operation) -> str:
+def _append_bodies(op: ir.Operation, parts: list[object], numbers: dict[ir.Value, int]) -> bool:
+    """Append what the bodies of an op contain; returns False if a body has several blocks.
+
+    Args:
+        op: The op.
+        parts: Receives the parts of a key.
+        numbers: The numbers of the values that are defined in the op whose key it is. The others
+            are represented by their types.
+    """
+    for region in op.regions:
+        parts.append("{")
+        blocks = list(region.blocks)
+        if len(blocks) > 1:
+            return False
+        for block in blocks:
+            for argument in block.arguments:
+                numbers[argument] = len(numbers)
+                parts.append(argument.type)
+            for view in block.operations:
+                inner = view.operation
+                name = inner.name
+                parts.append(name)
+                attributes = inner.attributes
+                if attributes:
+                    parts += [(n, attributes[n]) for n in attributes]
+                for value in inner.operands:
+                    number = numbers.get(value)
+                    parts.append(value.type if number is None else number)
+                parts.append("->")
+                for result in inner.results:
+                    numbers[result] = len(numbers)
+                    parts.append(result.type)
+                if has_body(inner, name) and not _append_bodies(inner, parts, numbers):
+                    return False
+        parts.append("}")
+    return True
+
+
+def _build_printed_key(op: ir.Operation) -> str:
     """Build a key for any op: the text of a detached copy.
 
     Printing in place would number the whole parent each time.

@@ -18,6 +18,7 @@ from hespas.dialects.attr_codec import (
 )
 from hespas.dialects.attrs import WAIT, SplitAttr, TargetAttr
 from hespas.dialects.mlir import ir
+from hespas.dialects.op_bodies import list_read_values
 from hespas.dialects.op_kinds import (
     CONTROL,
     LOOPS,
@@ -36,7 +37,6 @@ from hespas.passes.emit.trace_order import (
     Value,
 )
 from hespas.passes.emit.trace_tasks import TraceTask, TraceTaskBuilder, has_assumed_trips
-from hespas.passes.split.blocks import list_read_values
 from hespas.support.errors import HespasError
 
 

@@ -9,21 +9,21 @@ from dataclasses import dataclass, field
 
 from hespas.dialects.attrs import WAIT, RegionAttr, SplitAttr
 from hespas.dialects.mlir import collect_functions, ir
-from hespas.dialects.op_bodies import has_body, is_small_constant, list_captured_operands
+from hespas.dialects.op_bodies import has_body, is_small_constant, list_read_values
 from hespas.dialects.op_kinds import (
     BARRIERS,
     CONSTANTS,
     CONTROL,
-    FUSION,
     MAYBE_COLLECTIVE,
+    TERMINATORS,
     find_entry_function,
     has_marked_collective,
     is_marked_collective,
 )
+from hespas.passes.split.region_digest import OpContentTable
 from hespas.support.errors import HespasError
 
-SEALED = CONSTANTS | {FUSION}  # their regions capture nothing
-
+NO_COMPUTE_OPS = CONTROL | MAYBE_COLLECTIVE | BARRIERS | CONSTANTS | TERMINATORS  # or maybe not
 
 @dataclass(slots=True)
 class SplitBlock:
@@ -40,8 +40,8 @@ class SplitBlock:
             occurrence.
         producers: For each result, the index of its op.
         first_results: For each op, the number of its first result.
-        signatures: For each op, a number that all ops of the module share that read and define
-            values of the same types.
+        op_numbers: For each compute op and small constant, its number in the table of contents;
+            -1 for others.
         outside_values: The values from outside the block.
         comms: Collectives, and control flow that contains collectives.
         waits: Waits for asynchronous collectives.
@@ -54,7 +54,7 @@ class SplitBlock:
     inputs: list[tuple[int, ...]] = field(default_factory=list)
     producers: array[int] = field(default_factory=lambda: array("q"))
     first_results: array[int] = field(default_factory=lambda: array("q"))
-    signatures: array[int] = field(default_factory=lambda: array("q"))
+    op_numbers: array[int] = field(default_factory=lambda: array("q"))
     outside_values: list[ir.Value] = field(default_factory=list)
     comms: list[int] = field(default_factory=list)
     waits: list[int] = field(default_factory=list)
@@ -74,68 +74,74 @@ class SplitBlock:
         return [i for i in range(len(self.ops)) if i not in cuts and i not in self.constants]
 
 
-def list_split_blocks(module: ir.Module) -> Iterator[SplitBlock]:
-    """List the blocks to split: bodies that contain collectives first, the entry's block last."""
-    yield from _list_nested_blocks(find_entry_function(module).regions[0].blocks[0], {}, {})
+def list_split_blocks(
+    module: ir.Module, op_contents: OpContentTable | None = None
+) -> Iterator[SplitBlock]:
+    """List the blocks to split: bodies that contain collectives first, the entry's block last.
+
+    Args:
+        module: The module.
+        op_contents: Numbers the ops; without it, all ``op_numbers`` are -1.
+    """
+    yield from _list_nested_blocks(
+        find_entry_function(module).regions[0].blocks[0], op_contents, {}
+    )
 
 
 def _list_nested_blocks(
-    block: ir.Block, type_numbers: dict[ir.Type, int], signatures: dict[tuple[int, ...], int]
+    block: ir.Block, op_contents: OpContentTable | None, type_numbers: dict[ir.Type, int]
 ) -> Iterator[SplitBlock]:
     body = SplitBlock(block)
     producers, outside_values = body.producers, body.outside_values
     numbers: dict[ir.Value, int] = {}
-    types = array("q")  # of the results
+    value_types = array("q")  # of the results
     outside_types: list[int] = []
     for i, view in enumerate(block.operations):
         op = view.operation
         name = sys.intern(op.name)
-        if name in CONTROL and has_marked_collective(op):
-            for region in op.regions:
-                yield from _list_nested_blocks(region.blocks[0], type_numbers, signatures)
-            body.comms.append(i)
-        elif name in MAYBE_COLLECTIVE and is_marked_collective(op):
-            body.comms.append(i)
-        elif name in BARRIERS and WAIT in op.attributes:
-            body.waits.append(i)
-        elif name in CONSTANTS and is_small_constant(op):
-            body.constants.add(i)
+        is_numbered = op_contents is not None
+        if name in NO_COMPUTE_OPS:
+            if name in CONTROL and has_marked_collective(op):
+                for region in op.regions:
+                    yield from _list_nested_blocks(region.blocks[0], op_contents, type_numbers)
+                body.comms.append(i)
+                is_numbered = False
+            elif name in MAYBE_COLLECTIVE and is_marked_collective(op):
+                body.comms.append(i)
+                is_numbered = False
+            elif name in BARRIERS and WAIT in op.attributes:
+                body.waits.append(i)
+                is_numbered = False
+            elif name in TERMINATORS:
+                is_numbered = False
+            elif name in CONSTANTS and is_small_constant(op):
+                body.constants.add(i)
         inputs: list[int] = []
-        for value in list_read_values(op, name):
+        types: list[int] = []
+        for value in list_read_values(op, name) if has_body(op, name) else op.operands:
             number = numbers.get(value)
             if number is None:
                 number = numbers[value] = ~len(outside_values)
                 outside_values.append(value)
                 outside_types.append(type_numbers.setdefault(value.type, len(type_numbers)))
             inputs.append(number)
-        first_result = len(producers)
+            types.append(value_types[number] if number >= 0 else outside_types[~number])
+        types.append(-1)
+        body.first_results.append(len(producers))
         for result in op.results:
             numbers[result] = len(producers)
             producers.append(i)
-            types.append(type_numbers.setdefault(result.type, len(type_numbers)))
-        signature = [types[n] if n >= 0 else outside_types[~n] for n in inputs]
-        signature += (-1, *types[first_result:])
+            type_number = type_numbers.setdefault(result.type, len(type_numbers))
+            value_types.append(type_number)
+            types.append(type_number)
         body.ops.append(op)
         body.names.append(name)
         body.inputs.append(tuple(inputs))
-        body.first_results.append(first_result)
-        body.signatures.append(signatures.setdefault(tuple(signature), len(signatures)))
+        body.op_numbers.append(
+            op_contents.number_op(op, name, tuple(types)) if is_numbered else -1
+        )
     del numbers  # it would take memory until the block is split
     yield body
-
-
-def list_read_values(op: ir.Operation, name: str = "") -> list[ir.Value]:
-    """List the values that an op reads from outside, once per occurrence, in a fixed order.
-
-    Args:
-        op: The op.
-        name: Its name, if it is known; each ``op.name`` costs as much as the rest.
-    """
-    values = list(op.operands)
-    name = name or op.name
-    if name not in SEALED and has_body(op, name):
-        values += [value for _, _, value in list_captured_operands(op)]
-    return values
 
 
 def begin_split(module: ir.Module, split: SplitAttr, pass_name: str) -> bool:
