@@ -248,7 +248,8 @@ def build_op_key(
     """Build a key that ops share only if they are equal, for any purpose.
 
     It is cheaper to make than the content. It contains the types of the operands and results, all
-    attributes but those of hespas that do not count, and the bodies with all attributes.
+    attributes but those of hespas that do not count, and the bodies with all attributes. Bodies are
+    printed, because reading their ops one by one takes longer.
 
     Args:
         op: The op.
@@ -256,9 +257,11 @@ def build_op_key(
         types: Numbers that stand for the types of its operands and results, if all keys that this
             one is compared with have them. Types are slow to read and to compare.
     """
+    if has_body(op, name):
+        return _build_printed_key(op)
     attributes = op.attributes
+    counted: tuple[object, ...] = ()
     try:
-        counted = ()
         if attributes:
             counted = tuple(
                 [
@@ -270,55 +273,12 @@ def build_op_key(
         signature: object = types
         if types is None:
             signature = (tuple([value.type for value in op.operands]), tuple(op.results.types))
-        if not has_body(op, name):
-            return name, counted, signature
-        parts: list[object] = []
-        if _append_bodies(op, parts, {}):
-            return name, counted, signature, tuple(parts)
+        return name, counted, signature
     except TypeError:  # The bindings cannot represent constants with complex elements.
-        pass
-    return _build_printed_key(op)
+        return _build_printed_key(op)
 
 
-def _append_bodies(op: ir.Operation, parts: list[object], numbers: dict[ir.Value, int]) -> bool:
-    """Append what the bodies of an op contain; returns False if a body has several blocks.
-
-    Args:
-        op: The op.
-        parts: Receives the parts of a key.
-        numbers: The numbers of the values that are defined in the op whose key it is. The others
-            are represented by their types.
-    """
-    for region in op.regions:
-        parts.append("{")
-        blocks = list(region.blocks)
-        if len(blocks) > 1:
-            return False
-        for block in blocks:
-            for argument in block.arguments:
-                numbers[argument] = len(numbers)
-                parts.append(argument.type)
-            for view in block.operations:
-                inner = view.operation
-                name = inner.name
-                parts.append(name)
-                attributes = inner.attributes
-                if attributes:
-                    parts += [(n, attributes[n]) for n in attributes]
-                for value in inner.operands:
-                    number = numbers.get(value)
-                    parts.append(value.type if number is None else number)
-                parts.append("->")
-                for result in inner.results:
-                    numbers[result] = len(numbers)
-                    parts.append(result.type)
-                if has_body(inner, name) and not _append_bodies(inner, parts, numbers):
-                    return False
-        parts.append("}")
-    return True
-
-
-def _build_printed_key(op: ir.Operation) -> str:
+def _build_printed_key(op: ir.Operation) -> object:
     """Build a key for any op: the text of a detached copy.
 
     Printing in place would number the whole parent each time.
@@ -327,4 +287,4 @@ def _build_printed_key(op: ir.Operation) -> str:
     attributes = clone.attributes
     for name in [n for n in attributes if n.startswith("hespas.") and n not in COST_INPUTS]:
         del attributes[name]
-    return cast(str, clone.get_asm(use_local_scope=True, assume_verified=True))
+    return clone.get_asm(use_local_scope=True, assume_verified=True, binary=True)

@@ -29,7 +29,7 @@ from hespas.dialects.attrs import (
     TargetAttr,
 )
 from hespas.dialects.mlir import collect_functions, get_attribute, ir
-from hespas.dialects.op_kinds import BRANCHES, CALLEE, CONTROL, LOOPS
+from hespas.dialects.op_kinds import CALLEE, CONTROL, LOOPS
 from hespas.estimators.aggregate import find_main_bound, find_main_dtype, sum_amounts
 from hespas.estimators.base import FREE_COST
 from hespas.estimators.work import is_free_op_name
@@ -41,6 +41,7 @@ from hespas.support.errors import HespasError
 
 SCHEMA = "hespas.module_stats/1"
 NO_CLASS = "other"  # kernels of estimators without classes
+COMPOSED = CONTROL | CALLEE.keys()  # ops whose leaves are elsewhere
 
 LeafCost = tuple[str, ir.Attribute]  # an op's name and its cost
 CommTask = tuple[TraceTask, CommAttr]
@@ -190,19 +191,21 @@ class LeafCounter:
     def add_leaves(self, op: ir.Operation, runs: int, leaves: Counter[LeafCost]) -> None:
         """Add the leaf ops that ``runs`` executions of ``op`` run to their counts."""
         name, attributes = op.name, op.attributes
-        if name in CONTROL and RegionAttr.NAME in attributes and is_estimated_whole(op):
+        if name not in COMPOSED:
+            attr = attributes.get(Cost.NAME)
+            if attr is not None:
+                leaves[name, attr] += runs
+            elif is_free_op_name(name):
+                leaves[name, self._free_cost] += runs
+        elif name in CONTROL and RegionAttr.NAME in attributes and is_estimated_whole(op):
             leaves[name, attributes[Cost.NAME]] += runs
         elif name in CALLEE:
             for leaf, count in self._count_callee(get_attribute(op, CALLEE[name]).value).items():
                 leaves[leaf] += count * runs
         elif name in LOOPS:
             self._add_loop(op, runs, leaves)
-        elif name in BRANCHES:
+        else:
             self._add_blocks([select_branch(op)], runs, leaves)
-        elif Cost.NAME in attributes:
-            leaves[name, attributes[Cost.NAME]] += runs
-        elif is_free_op_name(name):
-            leaves[name, self._free_cost] += runs
 
     def _add_loop(self, loop: ir.Operation, runs: int, leaves: Counter[LeafCost]) -> None:
         trips = read_trip_count(loop)

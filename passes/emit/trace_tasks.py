@@ -221,11 +221,12 @@ class TraceTaskBuilder:
     def _format_location(self, location: ir.Location) -> str:
         """Format ``file:line:col``, without the folder of the input file, which may be moved."""
         place = format_source_position(location)
-        if place:
-            place = fill_in_file_name(place, self.source_file)
-        if place.startswith(f"{self.source_file}:"):
-            return os.path.basename(self.source_file) + place[len(self.source_file) :]
-        return place
+        if not place:
+            return place
+        file, colon, rest = fill_in_file_name(place, self.source_file).partition(":")
+        if colon and file == self.source_file:
+            file = os.path.basename(file)
+        return f"{file}{colon}{rest}"
 
     def _find_naming_op(self, callee: str) -> str:
         """Find the op that names a region: the first heavy op, or else the first op."""
