@@ -6,6 +6,7 @@ import sys
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate, chain, islice, repeat
 
 from hespas.dialects.attrs import WAIT, RegionAttr, SplitAttr
 from hespas.dialects.mlir import collect_functions, ir
@@ -30,7 +31,7 @@ class SplitBlock:
     """One block to split. Its ops are identified by their indices in ``ops``.
 
     The results of its ops are numbered from 0 in program order. Values from outside the block have
-    the numbers -1, -2, ... in the order in which they are read first.
+    the numbers -1, -2, ...
 
     Attributes:
         block: The block.
@@ -39,7 +40,7 @@ class SplitBlock:
         inputs: For each op, the numbers of the values that it and its nested regions read, once per
             occurrence.
         producers: For each result, the index of its op.
-        first_results: For each op, the number of its first result.
+        first_results: For each op, the number of its first result, and last the number of results.
         op_numbers: For each compute op and small constant, its number in the table of contents;
             -1 for others.
         outside_values: The values from outside the block.
@@ -49,7 +50,7 @@ class SplitBlock:
     """
 
     block: ir.Block
-    ops: list[ir.Operation] = field(default_factory=list)
+    ops: list[ir.Operation]
     names: list[str] = field(default_factory=list)
     inputs: list[tuple[int, ...]] = field(default_factory=list)
     producers: array[int] = field(default_factory=lambda: array("q"))
@@ -91,19 +92,27 @@ def list_split_blocks(
 def _list_nested_blocks(
     block: ir.Block, op_contents: OpContentTable | None, type_numbers: dict[ir.Type, int]
 ) -> Iterator[SplitBlock]:
-    body = SplitBlock(block)
-    producers, outside_values = body.producers, body.outside_values
-    numbers: dict[ir.Value, int] = {}
-    value_types = array("q")  # of the results
-    outside_types: list[int] = []
-    for i, view in enumerate(block.operations):
-        op = view.operation
+    """List a block after those that are nested in it.
+
+    The block is read backwards. A value is then needed only from its last reader to its op, and
+    few are at a time: an object of the bindings for each value would take more memory than all else.
+    """
+    body = SplitBlock(block, [view.operation for view in block.operations])
+    slots: dict[ir.Value, int] = {}  # the values that ops so far read, and no op so far defines
+    slot_types = array("q")
+    slot_places = array("q")  # position among all results, counted from the last one, from 1
+    read_slots = array("q")
+    read_counts = array("q")
+    result_counts = array("q")
+    defined = 0
+    nested: list[ir.Block] = []
+    for i in range(len(body.ops) - 1, -1, -1):
+        op = body.ops[i]
         name = sys.intern(op.name)
         is_numbered = op_contents is not None
         if name in NO_COMPUTE_OPS:
             if name in CONTROL and has_marked_collective(op):
-                for region in op.regions:
-                    yield from _list_nested_blocks(region.blocks[0], op_contents, type_numbers)
+                nested += reversed([region.blocks[0] for region in op.regions])
                 body.comms.append(i)
                 is_numbered = False
             elif name in MAYBE_COLLECTIVE and is_marked_collective(op):
@@ -116,31 +125,45 @@ def _list_nested_blocks(
                 is_numbered = False
             elif name in CONSTANTS and is_small_constant(op):
                 body.constants.add(i)
-        inputs: list[int] = []
         types: list[int] = []
-        for value in list_read_values(op, name) if has_body(op, name) else op.operands:
-            number = numbers.get(value)
-            if number is None:
-                number = numbers[value] = ~len(outside_values)
-                outside_values.append(value)
-                outside_types.append(type_numbers.setdefault(value.type, len(type_numbers)))
-            inputs.append(number)
-            types.append(value_types[number] if number >= 0 else outside_types[~number])
+        results = op.results
+        result_counts.append(len(results))
+        defined += len(results)
+        for position, result in enumerate(results):
+            slot = slots.pop(result, None)
+            if slot is None:
+                types.append(type_numbers.setdefault(result.type, len(type_numbers)))
+            else:
+                types.append(slot_types[slot])
+                slot_places[slot] = defined - position
         types.append(-1)
-        body.first_results.append(len(producers))
-        for result in op.results:
-            numbers[result] = len(producers)
-            producers.append(i)
-            type_number = type_numbers.setdefault(result.type, len(type_numbers))
-            value_types.append(type_number)
-            types.append(type_number)
-        body.ops.append(op)
+        reads_before = len(read_slots)
+        for value in list_read_values(op, name) if has_body(op, name) else op.operands:
+            slot = slots.get(value)
+            if slot is None:
+                slot = slots[value] = len(slot_types)
+                slot_types.append(type_numbers.setdefault(value.type, len(type_numbers)))
+                slot_places.append(0)
+            read_slots.append(slot)
+            types.append(slot_types[slot])
+        read_counts.append(len(read_slots) - reads_before)
         body.names.append(name)
-        body.inputs.append(tuple(inputs))
         body.op_numbers.append(
             op_contents.number_op(op, name, tuple(types)) if is_numbered else -1
         )
-    del numbers  # it would take memory until the block is split
+    for column in (body.names, body.op_numbers, body.comms, body.waits, result_counts):
+        column.reverse()
+    body.first_results.extend(accumulate(result_counts, initial=0))
+    body.producers.extend(chain.from_iterable(map(repeat, range(len(body.ops)), result_counts)))
+    numbers = [defined - place for place in slot_places]
+    for value, slot in slots.items():
+        numbers[slot] = ~len(body.outside_values)
+        body.outside_values.append(value)
+    reads = map(numbers.__getitem__, read_slots)
+    body.inputs += [tuple(islice(reads, count)) for count in read_counts]
+    body.inputs.reverse()
+    for inner in reversed(nested):
+        yield from _list_nested_blocks(inner, op_contents, type_numbers)
     yield body
 
 

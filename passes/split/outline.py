@@ -62,7 +62,7 @@ class Outliner:
     region_contents: dict[str, list[OpContent]] = field(default_factory=dict)
     op_contents: OpContentTable = field(default_factory=OpContentTable)
     _digester: RegionDigester = field(init=False)
-    _region_functions: dict[RegionKey, RegionFunction] = field(default_factory=dict)
+    _region_functions: dict[bytes, RegionFunction] = field(default_factory=dict)  # by hash of key
     _used_names: set[str] = field(init=False)
     _next_id: int = 0
 
@@ -200,10 +200,11 @@ class Outliner:
             for number in shape.inputs
         ]
         function = None
-        region_function = self._region_functions.get(shape.key)
+        key_hash = shape.key.hash_content()  # all keys would take as much memory as the ops
+        region_function = self._region_functions.get(key_hash)
         if region_function is None:
             function, region_function = self._create_region_function(body, unit, shape, inputs)
-            self._region_functions[shape.key] = region_function
+            self._region_functions[key_hash] = region_function
             region = region_function.region
         else:
             surplus += unit

@@ -8,6 +8,7 @@ unless a loop may read them. The digest of a region is the same before and after
 from __future__ import annotations
 
 import hashlib
+from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -36,6 +37,11 @@ class RegionKey:
     ops: tuple[int, ...]
     constants: tuple[int, ...]
     flow: str
+
+    def hash_content(self) -> bytes:
+        """Return a hash that keys share only if they are equal."""
+        numbers = array("q", (len(self.ops), *self.ops, *self.constants))
+        return hashlib.sha256(numbers.tobytes() + self.flow.encode()).digest()
 
 
 @dataclass(slots=True)
