@@ -166,6 +166,10 @@ class CostWalk(ABC):
             return False
         return True
 
+    def cost_function_body(self, function: ir.Operation, name: str) -> list[Cost]:
+        """Return the costs of the ops of a function."""
+        return self.cost_body(function.regions[0], self.contents.get(name, ()))
+
     def cost_control(self, op: ir.Operation, name: str) -> Cost:
         """Return the cost of a loop or branch, written on it."""
         cost = self.cost_whole_control(op, name)
@@ -212,7 +216,7 @@ class CostWalk(ABC):
         if whole is not None:
             return whole
         self.call_stack.append(name)
-        costs = self.cost_body(function.regions[0], self.contents.get(name, ()))
+        costs = self.cost_function_body(function, name)
         self.call_stack.pop()
         total = aggregate_costs(costs, self.estimator_name)
         if is_region:

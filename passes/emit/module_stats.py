@@ -10,7 +10,7 @@ import contextlib
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from hespas.chakra.trace_steps import FS_PER_NS, HostCopyContent
@@ -49,8 +49,18 @@ ExecutedOp = tuple[str, Cost, int]  # the name of a leaf op, its cost and its ex
 StatsRow = dict[str, Any]
 
 
-def collect_stats(module: ir.Module, program: TraceProgram) -> StatsRow:
-    """Collect the statistics of an emitted program."""
+def collect_stats(
+    module: ir.Module,
+    program: TraceProgram,
+    known_leaves: Mapping[str, Counter[LeafCost]] | None = None,
+) -> StatsRow:
+    """Collect the statistics of an emitted program.
+
+    Args:
+        module: An annotated module.
+        program: Its trace.
+        known_leaves: The leaf ops of functions, as far as they are known (``PassRun.leaves``).
+    """
     target = TargetAttr.read_from_op(module.operation)
     split = SplitAttr.read_from_op(module.operation)
     assert target is not None and split is not None
@@ -60,7 +70,7 @@ def collect_stats(module: ir.Module, program: TraceProgram) -> StatsRow:
         "comm_ops": sum(task.runs for task, _ in communication),
         "comm_operand_bytes": sum(task.runs * comm.operand_bytes for task, comm in communication),
     }
-    leaves = LeafCounter(module)
+    leaves = LeafCounter(module, known_leaves)
     ops = list_executed_ops(leaves, program)
     return {
         "schema": SCHEMA,
@@ -168,11 +178,17 @@ class LeafCounter:
     """Counts the leaf ops that one execution of an op runs: in callees, and once per loop trip.
 
     Each function is counted once.
+
+    Args:
+        module: An annotated module.
+        known: The leaf ops of functions, as far as they are known (``PassRun.leaves``).
     """
 
-    def __init__(self, module: ir.Module) -> None:
+    def __init__(
+        self, module: ir.Module, known: Mapping[str, Counter[LeafCost]] | None = None
+    ) -> None:
         self._functions = collect_functions(module)
-        self._called: dict[str, Counter[LeafCost]] = {}
+        self._called = dict(known or {})
         self._costs: dict[ir.Attribute, Cost] = {}
         self._free_cost = FREE_COST.to_dictionary_attr(module.context)
 
