@@ -51,7 +51,7 @@ class SplitBlock:
 
     block: ir.Block
     ops: list[ir.Operation]
-    names: list[str] = field(default_factory=list)
+    names: list[str]
     inputs: list[tuple[int, ...]] = field(default_factory=list)
     producers: array[int] = field(default_factory=lambda: array("q"))
     first_results: array[int] = field(default_factory=lambda: array("q"))
@@ -97,7 +97,15 @@ def _list_nested_blocks(
     The block is read backwards. A value is then needed only from its last reader to its op, and
     few are at a time: an object of the bindings for each value would take more memory than all else.
     """
-    body = SplitBlock(block, [view.operation for view in block.operations])
+    ops = [view.operation for view in block.operations]
+    names = [sys.intern(op.name) for op in ops]
+    body = SplitBlock(block, ops, names)
+    for i, name in enumerate(names):
+        if name in CONTROL and has_marked_collective(ops[i]):
+            body.comms.append(i)
+            for region in ops[i].regions:
+                yield from _list_nested_blocks(region.blocks[0], op_contents, type_numbers)
+    control_flow = frozenset(body.comms)
     slots: dict[ir.Value, int] = {}  # the values that ops so far read, and no op so far defines
     slot_types = array("q")
     slot_places = array("q")  # position among all results, counted from the last one, from 1
@@ -105,15 +113,11 @@ def _list_nested_blocks(
     read_counts = array("q")
     result_counts = array("q")
     defined = 0
-    nested: list[ir.Block] = []
-    for i in range(len(body.ops) - 1, -1, -1):
-        op = body.ops[i]
-        name = sys.intern(op.name)
+    for i in range(len(ops) - 1, -1, -1):
+        op, name = ops[i], names[i]
         is_numbered = op_contents is not None
         if name in NO_COMPUTE_OPS:
-            if name in CONTROL and has_marked_collective(op):
-                nested += reversed([region.blocks[0] for region in op.regions])
-                body.comms.append(i)
+            if i in control_flow:
                 is_numbered = False
             elif name in MAYBE_COLLECTIVE and is_marked_collective(op):
                 body.comms.append(i)
@@ -147,14 +151,14 @@ def _list_nested_blocks(
             read_slots.append(slot)
             types.append(slot_types[slot])
         read_counts.append(len(read_slots) - reads_before)
-        body.names.append(name)
         body.op_numbers.append(
             op_contents.number_op(op, name, tuple(types)) if is_numbered else -1
         )
-    for column in (body.names, body.op_numbers, body.comms, body.waits, result_counts):
+    body.comms.sort()
+    for column in (body.op_numbers, body.waits, result_counts):
         column.reverse()
     body.first_results.extend(accumulate(result_counts, initial=0))
-    body.producers.extend(chain.from_iterable(map(repeat, range(len(body.ops)), result_counts)))
+    body.producers.extend(chain.from_iterable(map(repeat, range(len(ops)), result_counts)))
     numbers = [defined - place for place in slot_places]
     for value, slot in slots.items():
         numbers[slot] = ~len(body.outside_values)
@@ -162,8 +166,6 @@ def _list_nested_blocks(
     reads = map(numbers.__getitem__, read_slots)
     body.inputs += [tuple(islice(reads, count)) for count in read_counts]
     body.inputs.reverse()
-    for inner in reversed(nested):
-        yield from _list_nested_blocks(inner, op_contents, type_numbers)
     yield body
 
 
