@@ -36,9 +36,7 @@ def aggregate_costs(costs: Iterable[Cost], estimator: str = "") -> Cost:
     return Cost(
         estimator="+".join(sorted({cost.estimator for cost in distinct})) or estimator,
         **sum_amounts([(cost, executions[id(cost)]) for cost in distinct], COUNTS),
-        **{
-            name: _sum_exactly(name, costs, distinct) for name in AMOUNTS if name not in COUNTS
-        },
+        **{name: _sum_exactly(name, costs, distinct) for name in AMOUNTS if name not in COUNTS},
         gap=_join_gap_reasons(distinct),
         low_ns=low_ns,
         high_ns=high_ns,

@@ -242,9 +242,7 @@ def _render_attribute(value: ir.Attribute) -> str:
     return str(value)
 
 
-def build_op_key(
-    op: ir.Operation, name: str, types: tuple[int, ...] | None = None
-) -> object:
+def build_op_key(op: ir.Operation, name: str, types: tuple[int, ...] | None = None) -> object:
     """Build a key that ops share only if they are equal, for any purpose.
 
     It is cheaper to make than the content. It contains the types of the operands and results, all

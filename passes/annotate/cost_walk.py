@@ -75,7 +75,9 @@ class CostWalk(ABC):
     digester: RegionDigester = field(init=False)
     function_costs: dict[str, FunctionCost] = field(default_factory=dict)
     call_stack: list[str] = field(default_factory=list)
-    _free_names: dict[str, bool] = field(default_factory=dict)  # of plain ops: whether they are free
+    _free_names: dict[str, bool] = field(
+        default_factory=dict
+    )  # of plain ops: whether they are free
 
     def __post_init__(self) -> None:
         self.functions = collect_functions(self.module)

@@ -26,6 +26,7 @@ from hespas.support.errors import HespasError
 
 NO_COMPUTE_OPS = CONTROL | MAYBE_COLLECTIVE | BARRIERS | CONSTANTS | TERMINATORS  # or maybe not
 
+
 @dataclass(slots=True)
 class SplitBlock:
     """One block to split. Its ops are identified by their indices in ``ops``.
@@ -151,9 +152,7 @@ def _list_nested_blocks(
             read_slots.append(slot)
             types.append(slot_types[slot])
         read_counts.append(len(read_slots) - reads_before)
-        body.op_numbers.append(
-            op_contents.number_op(op, name, tuple(types)) if is_numbered else -1
-        )
+        body.op_numbers.append(op_contents.number_op(op, name, tuple(types)) if is_numbered else -1)
     body.comms.sort()
     for column in (body.op_numbers, body.waits, result_counts):
         column.reverse()
