@@ -16,7 +16,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import cast
 
 from hespas.dialects.attrs import BRANCH, TRIPS, CompilerEstimateAttr, KernelCostAttr, OnChipAttr
 from hespas.dialects.mlir import find_attribute, ir, list_dictionary_entries

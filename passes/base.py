@@ -52,8 +52,8 @@ class PassRun:
     """Where the passes of a pipeline report to, and what they returned.
 
     No pass reads here what another pass found: that is on the IR. ``contents``, ``leaves`` and
-    ``current`` are only caches. They are trusted only inside a pass that declares what it keeps (``Pass.keeps``),
-    and the pipeline forgets the rest before the pass starts.
+    ``current`` are only caches. They are trusted only inside a pass that declares what it keeps
+    (``Pass.keeps``), and the pipeline forgets the rest before the pass starts.
 
     Attributes:
         input_name: The file name of the module in messages; "-" for standard input.

@@ -96,7 +96,7 @@ def _list_nested_blocks(
     """List a block after those that are nested in it.
 
     The block is read backwards. A value is then needed only from its last reader to its op, and
-    few are at a time: an object of the bindings for each value would take more memory than all else.
+    few are at a time. Objects of the bindings for all values would take more memory than all else.
     """
     ops = [view.operation for view in block.operations]
     names = [sys.intern(op.name) for op in ops]
