@@ -33,10 +33,13 @@ def aggregate_costs(costs: Iterable[Cost], estimator: str = "") -> Cost:
     executions = Counter(map(id, costs))
     distinct = list({id(cost): cost for cost in costs}.values())
     low_ns, high_ns = _sum_bands(costs, distinct)
+    amounts = sum_amounts([(cost, executions[id(cost)]) for cost in distinct], COUNTS)
+    for name in AMOUNTS:
+        if name not in COUNTS:
+            amounts[name] = _sum_exactly(name, costs, distinct)
     return Cost(
         estimator="+".join(sorted({cost.estimator for cost in distinct})) or estimator,
-        **sum_amounts([(cost, executions[id(cost)]) for cost in distinct], COUNTS),
-        **{name: _sum_exactly(name, costs, distinct) for name in AMOUNTS if name not in COUNTS},
+        **amounts,
         gap=_join_gap_reasons(distinct),
         low_ns=low_ns,
         high_ns=high_ns,

@@ -116,7 +116,7 @@ def _list_nested_blocks(
     defined = 0
     for i in range(len(ops) - 1, -1, -1):
         op, name = ops[i], names[i]
-        is_numbered = op_contents is not None
+        is_numbered = True
         if name in NO_COMPUTE_OPS:
             if i in control_flow:
                 is_numbered = False
@@ -152,7 +152,9 @@ def _list_nested_blocks(
             read_slots.append(slot)
             types.append(slot_types[slot])
         read_counts.append(len(read_slots) - reads_before)
-        body.op_numbers.append(op_contents.number_op(op, name, tuple(types)) if is_numbered else -1)
+        body.op_numbers.append(
+            op_contents.number_op(op, name, tuple(types)) if is_numbered and op_contents else -1
+        )
     body.comms.sort()
     for column in (body.op_numbers, body.waits, result_counts):
         column.reverse()
