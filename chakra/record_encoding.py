@@ -20,6 +20,8 @@ def encode_varint(number: int) -> bytes:
         return _SMALL[number]
     if number < 16384:
         return bytes((number & 127 | 128, number >> 7))
+    if number < 2097152:
+        return bytes((number & 127 | 128, number >> 7 & 127 | 128, number >> 14))
     out = bytearray()
     while number > 127:
         out.append(number & 127 | 128)
@@ -92,17 +94,15 @@ def encode_node(
     number: int, name: bytes, kind: int, deps: Sequence[int], duration_us: int, attrs: bytes
 ) -> bytes:
     """Encode a Node without its length; ``name`` and ``attrs`` are encoded already."""
-    head = (
-        (_NODE_ID + encode_varint(number) if number else b"")
-        + name
-        + _NODE_TYPE
-        + encode_varint(kind)
-    )
+    parts = [_NODE_ID, encode_varint(number)] if number else []
+    parts += (name, _NODE_TYPE, encode_varint(kind))
     if deps:
-        head += _encode_bytes_field(_DATA_DEPS, b"".join([encode_varint(d) for d in deps]))
+        encoded = b"".join([encode_varint(d) for d in deps])
+        parts += (_DATA_DEPS, encode_varint(len(encoded)), encoded)
     if duration_us:
-        head += _DURATION + encode_varint(duration_us)
-    return head + attrs
+        parts += (_DURATION, encode_varint(duration_us))
+    parts.append(attrs)
+    return b"".join(parts)
 
 
 def encode_record(message: bytes, pending: int = 0) -> bytes:

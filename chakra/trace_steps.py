@@ -147,10 +147,11 @@ class ProgramTrace:
         """Reduce dependencies to the last one of each chain, which implies the other ones."""
         if len(deps) < 2:
             return tuple(deps)
+        chain = self.chain
         last: dict[int, int] = {}
         for d in deps:
-            key = self.chain.get(d, 0)
-            if d > last.get(key, -1):
+            key = chain.get(d, 0)
+            if key not in last or d > last[key]:
                 last[key] = d
         return tuple(sorted(last.values()))
 

@@ -217,6 +217,7 @@ class DeviceClassEncoder:
         self._tail_lengths = [len(tails.get(device, b"")) for tails in slots.encoded_tails]
         self._ids = DependencyIds(trace)
         self._encoded_names: dict[str, bytes] = {}
+        self._encoded_durations: dict[int, bytes] = {}
         self._chunks: list[bytes] = []
         self._chunk_slots: list[int] = []
         self._open_chunk = [encode_metadata_record()]
@@ -267,7 +268,12 @@ class DeviceClassEncoder:
     ) -> None:
         attrs = _ON_DEVICE
         if self._time != "carry":
-            attrs += _NUM_OPS(1000 * duration.nanos + 500) + _TENSOR_SIZE
+            nanos = duration.nanos
+            encoded = self._encoded_durations.get(nanos)
+            if encoded is None:
+                encoded = _NUM_OPS(1000 * nanos + 500) + _TENSOR_SIZE
+                self._encoded_durations[nanos] = encoded
+            attrs += encoded
         micros = 0 if self._time == "exact" else duration.micros
         self._add_node(step, name, micros, attrs + content.attrs)
 

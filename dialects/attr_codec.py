@@ -29,8 +29,7 @@ def build_dictionary_attr(
     """Return the dictionary form of a record, without defaults and what follows from the op."""
     entries = {}
     derived = {} if op is None else record.derive_fields(op)
-    for declared, codec in _list_field_codecs(type(record)):
-        name = declared.name
+    for name, declared, codec, _ in _list_field_codecs(type(record)):
         value = getattr(record, name)
         if value is not None and value != derived.get(name, declared.default):
             entries[name] = codec.write(value, context)
@@ -50,11 +49,12 @@ def parse_dictionary_attr(
         raise HespasError(f"{title} must be a dictionary, not {attr}", op=op)
     values: dict[str, Any] = {}
     missing = []
-    for declared, codec in _list_field_codecs(record_class):
-        name = declared.name
-        if name in attr:
+    for name, declared, codec, is_required in _list_field_codecs(record_class):
+        if is_required or name in attr:
             try:
                 values[name] = codec.read(attr[name])
+            except KeyError:
+                raise HespasError(f"{title} lacks the field '{name}'", op=op) from None
             except (TypeError, ValueError, AttributeError):
                 message = (
                     f"{title}: field '{name}' must be {declared.kind.description}, not {attr[name]}"
@@ -62,8 +62,6 @@ def parse_dictionary_attr(
                 raise HespasError(message, op=op) from None
         elif declared.is_derived:
             missing.append(declared)
-        elif declared.is_required:
-            raise HespasError(f"{title} lacks the field '{name}'", op=op)
     if len(values) < len(attr):
         known = [declared.name for declared in list_attr_fields(record_class)]
         extra = next(name for name, _ in list_dictionary_entries(attr) if name not in known)
@@ -87,7 +85,7 @@ def parse_dictionary_attr(
 
 
 def _read_integer_attr(attr: Any) -> int:
-    if not isinstance(attr, ir.IntegerAttr) or isinstance(attr, ir.BoolAttr):
+    if type(attr) is not ir.IntegerAttr:  # a BoolAttr is none
         raise TypeError
     if attr.type.width != 64:  # type: ignore[attr-defined]
         raise TypeError
@@ -141,8 +139,14 @@ _CODECS: dict[str, _Codec] = {  # by name of the field kind
 
 
 @functools.cache
-def _list_field_codecs(record_class: type[AttrRecord]) -> tuple[tuple[AttrField, _Codec], ...]:
-    return tuple((field, _CODECS[field.kind.name]) for field in list_attr_fields(record_class))
+def _list_field_codecs(
+    record_class: type[AttrRecord],
+) -> tuple[tuple[str, AttrField, _Codec, bool], ...]:
+    """Return the fields of a record: name, declaration, codec, and whether it is required."""
+    return tuple(
+        (field.name, field, _CODECS[field.kind.name], field.is_required)
+        for field in list_attr_fields(record_class)
+    )
 
 
 def read_trip_count(op: ir.Operation, name: str = TRIPS) -> int | None:

@@ -6,8 +6,10 @@ import math
 from collections.abc import Sequence
 
 from hespas.dialects.mlir import find_attribute, ir
+from hespas.dialects.op_kinds import CONSTANTS, FUSION
 
 _SMALL_CONSTANT_ELEMENTS = 64
+_SEALED = CONSTANTS | {FUSION}  # their regions capture nothing
 # Whether ops of a name may have bodies. Their definitions say so, for less than ``op.regions``.
 _may_have_body: dict[str, bool] = {}
 
@@ -56,6 +58,20 @@ def list_captured_operands(op: ir.Operation) -> list[tuple[ir.Operation, int, ir
 
     op.walk(collect_outside_reads, ir.WalkOrder.PRE_ORDER)
     return outside
+
+
+def list_read_values(op: ir.Operation, name: str = "") -> list[ir.Value]:
+    """List the values that an op reads from outside, once per occurrence, in a fixed order.
+
+    Args:
+        op: The op.
+        name: Its name, if it is known; each ``op.name`` costs as much as the rest.
+    """
+    values = list(op.operands)
+    name = name or op.name
+    if name not in _SEALED and has_body(op, name):
+        values += [value for _, _, value in list_captured_operands(op)]
+    return values
 
 
 def splice_block_before(

@@ -7,6 +7,7 @@ split gives the same result.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from operator import attrgetter
@@ -29,11 +30,16 @@ def aggregate_costs(costs: Iterable[Cost], estimator: str = "") -> Cost:
     """
     costs = list(costs)
     # The costs of equal ops are mostly one object.
+    executions = Counter(map(id, costs))
     distinct = list({id(cost): cost for cost in costs}.values())
     low_ns, high_ns = _sum_bands(costs, distinct)
+    amounts = sum_amounts([(cost, executions[id(cost)]) for cost in distinct], COUNTS)
+    for name in AMOUNTS:
+        if name not in COUNTS:
+            amounts[name] = _sum_exactly(name, costs, distinct)
     return Cost(
         estimator="+".join(sorted({cost.estimator for cost in distinct})) or estimator,
-        **sum_amounts([(cost, 1) for cost in costs]),
+        **amounts,
         gap=_join_gap_reasons(distinct),
         low_ns=low_ns,
         high_ns=high_ns,
@@ -91,6 +97,17 @@ def sum_amounts(
         else:
             sums[name] = math.fsum(parts) if parts or name == "latency_ns" else None
     return sums
+
+
+def _sum_exactly(name: str, costs: Sequence[Cost], distinct: Sequence[Cost]) -> float | None:
+    """Return the sum of an amount, rounded once; None if no cost has it.
+
+    A product of an amount and its number of executions would be rounded too.
+    """
+    read = attrgetter(name)
+    if all(read(cost) is None for cost in distinct):
+        return 0.0 if name == "latency_ns" else None
+    return math.fsum([amount for cost in costs if (amount := read(cost)) is not None])
 
 
 def _sum_bands(

@@ -16,10 +16,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import cast
 
 from hespas.dialects.attrs import BRANCH, TRIPS, CompilerEstimateAttr, KernelCostAttr, OnChipAttr
 from hespas.dialects.mlir import find_attribute, ir, list_dictionary_entries
+from hespas.dialects.op_bodies import has_body
 from hespas.dialects.op_kinds import CONSTANTS, CUSTOM_CALLS, LOOPS
 from hespas.estimators.work import find_cost_rule
 
@@ -241,37 +241,41 @@ def _render_attribute(value: ir.Attribute) -> str:
     return str(value)
 
 
-def build_shallow_key(op: ir.Operation, name: str, signature: int | None = None) -> object:
-    """Build a key that ops without bodies share only if they are equal, for any purpose.
+def build_op_key(op: ir.Operation, name: str, types: tuple[int, ...] | None = None) -> object:
+    """Build a key that ops share only if they are equal, for any purpose.
 
-    It is cheaper to make than the content, and contains all attributes but those of hespas that do
-    not count. Returns None for an op with attributes that the bindings cannot represent.
+    It is cheaper to make than the content. It contains the types of the operands and results, all
+    attributes but those of hespas that do not count, and the bodies with all attributes. Bodies are
+    printed, because reading their ops one by one takes longer.
 
     Args:
         op: The op.
         name: Its name.
-        signature: What stands for the types of its operands and results; by default themselves.
+        types: Numbers that stand for the types of its operands and results, if all keys that this
+            one is compared with have them. Types are slow to read and to compare.
     """
+    if has_body(op, name):
+        return _build_printed_key(op)
     attributes = op.attributes
+    counted: tuple[object, ...] = ()
     try:
-        return (
-            name,
-            tuple(
+        if attributes:
+            counted = tuple(
                 [
                     (n, attributes[n])
                     for n in attributes
                     if not n.startswith("hespas.") or n in COST_INPUTS
                 ]
-            ),
-            (tuple([value.type for value in op.operands]), tuple(op.results.types))
-            if signature is None
-            else signature,
-        )
+            )
+        signature: object = types
+        if types is None:
+            signature = (tuple([value.type for value in op.operands]), tuple(op.results.types))
+        return name, counted, signature
     except TypeError:  # The bindings cannot represent constants with complex elements.
-        return None
+        return _build_printed_key(op)
 
 
-def build_printed_key(op: ir.Operation) -> str:
+def _build_printed_key(op: ir.Operation) -> object:
     """Build a key for any op: the text of a detached copy.
 
     Printing in place would number the whole parent each time.
@@ -280,4 +284,4 @@ def build_printed_key(op: ir.Operation) -> str:
     attributes = clone.attributes
     for name in [n for n in attributes if n.startswith("hespas.") and n not in COST_INPUTS]:
         del attributes[name]
-    return cast(str, clone.get_asm(use_local_scope=True, assume_verified=True))
+    return clone.get_asm(use_local_scope=True, assume_verified=True, binary=True)

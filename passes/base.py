@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -50,9 +51,9 @@ def _spell_pass_option(name: str, value: str) -> str:
 class PassRun:
     """Where the passes of a pipeline report to, and what they returned.
 
-    No pass reads here what another pass found: that is on the IR. ``contents`` and ``current`` are
-    only caches. They are trusted only inside a pass that declares what it keeps (``Pass.keeps``),
-    and the pipeline forgets the rest before the pass starts.
+    No pass reads here what another pass found: that is on the IR. ``contents``, ``leaves`` and
+    ``current`` are only caches. They are trusted only inside a pass that declares what it keeps
+    (``Pass.keeps``), and the pipeline forgets the rest before the pass starts.
 
     Attributes:
         input_name: The file name of the module in messages; "-" for standard input.
@@ -61,6 +62,8 @@ class PassRun:
         warnings: The warnings so far; summaries and ``--json`` repeat them.
         artefacts: What the passes returned, in order.
         contents: The contents of the ops of each region function, in order.
+        leaves: The ops of each region function without calls and control flow: how many have a name
+            and a cost. Valid while ``hespas.cost`` is current.
         current: Those of ``FACTS`` that are known to describe the ops as they are.
         trusted: Those of ``FACTS`` that the running pass keeps; none outside a pass.
         progress: Shows a line that the next one replaces, if the tool can.
@@ -74,6 +77,7 @@ class PassRun:
     warnings: list[str] = field(default_factory=list)
     artefacts: list[object] = field(default_factory=list)
     contents: dict[str, list[OpContent]] = field(default_factory=dict)
+    leaves: dict[str, Counter[tuple[str, ir.Attribute]]] = field(default_factory=dict)
     current: set[str] = field(default_factory=set)
     trusted: frozenset[str] = frozenset()
     progress: Callable[[str], None] | None = None
@@ -86,6 +90,8 @@ class PassRun:
         self.current &= names
         if RegionAttr.NAME not in self.current:
             self.contents.clear()
+        if Cost.NAME not in self.current:
+            self.leaves.clear()
         self.trusted = names
         try:
             yield
@@ -103,6 +109,7 @@ class PassRun:
     def forget_facts(self) -> None:
         """Forget what is known of the ops, because they may have changed."""
         self.contents.clear()
+        self.leaves.clear()
         self.current.clear()
 
     def warn(self, text: str) -> None:

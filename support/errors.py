@@ -194,6 +194,9 @@ def is_encoding_error(error: RuntimeError) -> bool:
 
 def _iterate_leaf_locations(location: Any, names: bool = False) -> Iterator[Any]:
     kind = type(location).__name__
+    if kind == "FileLineColLoc":  # by far the most
+        yield location
+        return
     if kind == "NameLoc":
         if names:
             yield location

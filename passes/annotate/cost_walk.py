@@ -75,6 +75,9 @@ class CostWalk(ABC):
     digester: RegionDigester = field(init=False)
     function_costs: dict[str, FunctionCost] = field(default_factory=dict)
     call_stack: list[str] = field(default_factory=list)
+    _free_names: dict[str, bool] = field(
+        default_factory=dict
+    )  # of plain ops: whether they are free
 
     def __post_init__(self) -> None:
         self.functions = collect_functions(self.module)
@@ -123,30 +126,51 @@ class CostWalk(ABC):
             contents: The contents of the ops, if they are known.
         """
         costs: list[Cost] = []
+        free_names = self._free_names
         for block in region.blocks:
             for view, content in itertools.zip_longest(block.operations, contents):
                 op = view.operation
                 name = op.name
-                if name in TERMINATORS:
-                    continue
-                if name in MAYBE_COLLECTIVE:
-                    if is_marked_collective(op):
+                is_free = free_names.get(name)
+                if is_free is None:
+                    if self._cost_special_op(op, name, costs):
                         continue
-                    if is_collective(op):
-                        raise HespasError(
-                            "the collective has no hespas.comm", op=op, remedy="run prepare first"
-                        )
-                if name in CALLEE:
-                    callee = self.cost_callee(op, read_text_attr(op, CALLEE[name]))
-                    self.cost_call(op, callee)
-                    costs += callee.costs
-                elif name in CONTROL:
-                    costs.append(self.cost_control(op, name))
-                elif is_free_op_name(name):
+                    is_free = is_free_op_name(name)
+                    if name not in MAYBE_COLLECTIVE:
+                        free_names[name] = is_free
+                if is_free:
                     self.cost_free_op(op, costs)
                 else:
                     costs.append(self.cost_leaf(op, name, content))
         return costs
+
+    def _cost_special_op(self, op: ir.Operation, name: str, costs: list[Cost]) -> bool:
+        """Add the costs of a call, loop or branch; return False for a plain op.
+
+        Terminators and collectives have no cost.
+        """
+        if name in TERMINATORS:
+            return True
+        if name in MAYBE_COLLECTIVE:
+            if is_marked_collective(op):
+                return True
+            if is_collective(op):
+                raise HespasError(
+                    "the collective has no hespas.comm", op=op, remedy="run prepare first"
+                )
+        if name in CALLEE:
+            callee = self.cost_callee(op, read_text_attr(op, CALLEE[name]))
+            self.cost_call(op, callee)
+            costs += callee.costs
+        elif name in CONTROL:
+            costs.append(self.cost_control(op, name))
+        else:
+            return False
+        return True
+
+    def cost_function_body(self, function: ir.Operation, name: str) -> list[Cost]:
+        """Return the costs of the ops of a function."""
+        return self.cost_body(function.regions[0], self.contents.get(name, ()))
 
     def cost_control(self, op: ir.Operation, name: str) -> Cost:
         """Return the cost of a loop or branch, written on it."""
@@ -194,7 +218,7 @@ class CostWalk(ABC):
         if whole is not None:
             return whole
         self.call_stack.append(name)
-        costs = self.cost_body(function.regions[0], self.contents.get(name, ()))
+        costs = self.cost_function_body(function, name)
         self.call_stack.pop()
         total = aggregate_costs(costs, self.estimator_name)
         if is_region:

@@ -15,7 +15,7 @@ from hespas.configs.node_overrides import load_target_node
 from hespas.dialects.attrs import Cost, KernelAttr, RegionAttr, TargetAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import FUSION
-from hespas.estimators.base import CostItem, Estimator
+from hespas.estimators.base import FREE_COST, CostItem, Estimator
 from hespas.estimators.op_content import OpContent
 from hespas.estimators.registry import JOB_DEVICES
 from hespas.estimators.work import NotALeaf, UnknownCost
@@ -34,10 +34,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _EstimatedOp:
-    """The cost and the attributes of all ops with one content."""
+    """The cost and the attributes of all ops with one content; ``leaf`` is their name and cost."""
 
     cost: Cost
     attr: ir.DictAttr
+    leaf: tuple[str, ir.Attribute]
     kernel: ir.DictAttr | None = None
 
 
@@ -107,6 +108,7 @@ def annotate_module(
         estimator=estimator,
         keep_going=keep_going or run.keep_going,
     )
+    run.leaves.clear()
     total = annotator.annotate_program()
     target = describe_estimates(
         target, estimator, node=node, overrides=overrides, pipeline=pipeline
@@ -175,6 +177,13 @@ class Annotator(CostWalk):
     items: dict[str, CostItem] = field(default_factory=dict)
     gap_counts: Counter[str] = field(default_factory=Counter)
     first_gap_places: dict[str, str] = field(default_factory=dict)
+    _leaves: Counter[tuple[str, ir.Attribute]] = field(default_factory=Counter)  # of one function
+    _composed: set[str] = field(default_factory=set)  # functions with calls or control flow
+    _free_attr: ir.Attribute = field(init=False)
+
+    def __post_init__(self) -> None:
+        CostWalk.__post_init__(self)
+        self._free_attr = FREE_COST.to_dictionary_attr(self.module.context)
 
     def annotate_program(self) -> Cost:
         """Annotate the program, warn of gaps, and return the cost of the program."""
@@ -190,6 +199,8 @@ class Annotator(CostWalk):
     def cost_free_op(self, op: ir.Operation, costs: list[Cost]) -> None:
         if Cost.NAME in op.attributes:
             del op.attributes[Cost.NAME]
+        if self.call_stack:
+            self._leaves[op.name, self._free_attr] += 1
 
     def cost_leaf(self, op: ir.Operation, name: str, content: OpContent | None) -> Cost:
         content = content or self.op_contents.find_content(op)
@@ -205,7 +216,21 @@ class Annotator(CostWalk):
             attributes[KernelAttr.NAME] = estimated.kernel
         if estimated.cost.gap is not None:
             self._count_gap_op(op, estimated.cost.gap)
+        if self.call_stack:
+            self._leaves[estimated.leaf] += 1
         return estimated.cost
+
+    def cost_function_body(self, function: ir.Operation, name: str) -> list[Cost]:
+        outer_leaves, self._leaves = self._leaves, Counter()
+        costs = CostWalk.cost_function_body(self, function, name)
+        if name not in self._composed:
+            self.run.leaves[name] = self._leaves
+        self._leaves = outer_leaves
+        return costs
+
+    def cost_control(self, op: ir.Operation, name: str) -> Cost:
+        self._composed.update(self.call_stack[-1:])
+        return CostWalk.cost_control(self, op, name)
 
     def cost_whole_control(self, op: ir.Operation, name: str) -> Cost | None:
         if not self._is_region_item(op):
@@ -228,6 +253,7 @@ class Annotator(CostWalk):
         return FunctionCost([estimated.cost], estimated.attr, estimated.cost.gap)
 
     def cost_call(self, call: ir.Operation, callee: FunctionCost) -> None:
+        self._composed.update(self.call_stack[-1:])
         call.attributes[Cost.NAME] = callee.attr
         if callee.gap is not None:
             self._count_gap_op(call, callee.gap)
@@ -255,7 +281,8 @@ class Annotator(CostWalk):
             reason = self._tolerate_gap(item.op, error)
             cost = Cost(self.estimator.name, 0, 0, 0, 0.0, "unknown", "none", gap=reason)
         cost = replace(cost, digest=digest)
-        return _EstimatedOp(cost, cost.to_dictionary_attr(context), kernel)
+        attr = cost.to_dictionary_attr(context)
+        return _EstimatedOp(cost, attr, (name, attr), kernel)
 
     def _tolerate_gap(self, op: ir.Operation, error: UnknownCost) -> str:
         """Return the reason of a gap, or raise the error without ``keep_going``."""

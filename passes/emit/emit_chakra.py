@@ -84,7 +84,7 @@ class EmitChakraPass(Pass):
             announce_trace_folder(destination, self.output, run)
         with open_output_folder(destination, TRACES, clean=self.clean) as folder:
             written = trace_writer.write_traces(program.trace, folder, self.time)
-            statistics = module_stats.collect_stats(module, program)
+            statistics = module_stats.collect_stats(module, program, run.leaves)
             if self.stats:
                 (folder / STATS_FILE).write_text(
                     module_stats.render_stats(statistics), encoding="utf-8"

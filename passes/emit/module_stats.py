@@ -10,7 +10,7 @@ import contextlib
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from hespas.chakra.trace_steps import FS_PER_NS, HostCopyContent
@@ -29,7 +29,7 @@ from hespas.dialects.attrs import (
     TargetAttr,
 )
 from hespas.dialects.mlir import collect_functions, get_attribute, ir
-from hespas.dialects.op_kinds import BRANCHES, CALLEE, CONTROL, LOOPS
+from hespas.dialects.op_kinds import CALLEE, CONTROL, LOOPS
 from hespas.estimators.aggregate import find_main_bound, find_main_dtype, sum_amounts
 from hespas.estimators.base import FREE_COST
 from hespas.estimators.work import is_free_op_name
@@ -41,6 +41,7 @@ from hespas.support.errors import HespasError
 
 SCHEMA = "hespas.module_stats/1"
 NO_CLASS = "other"  # kernels of estimators without classes
+COMPOSED = CONTROL | CALLEE.keys()  # ops whose leaves are elsewhere
 
 LeafCost = tuple[str, ir.Attribute]  # an op's name and its cost
 CommTask = tuple[TraceTask, CommAttr]
@@ -48,8 +49,18 @@ ExecutedOp = tuple[str, Cost, int]  # the name of a leaf op, its cost and its ex
 StatsRow = dict[str, Any]
 
 
-def collect_stats(module: ir.Module, program: TraceProgram) -> StatsRow:
-    """Collect the statistics of an emitted program."""
+def collect_stats(
+    module: ir.Module,
+    program: TraceProgram,
+    known_leaves: Mapping[str, Counter[LeafCost]] | None = None,
+) -> StatsRow:
+    """Collect the statistics of an emitted program.
+
+    Args:
+        module: An annotated module.
+        program: Its trace.
+        known_leaves: The leaf ops of functions, as far as they are known (``PassRun.leaves``).
+    """
     target = TargetAttr.read_from_op(module.operation)
     split = SplitAttr.read_from_op(module.operation)
     assert target is not None and split is not None
@@ -59,7 +70,7 @@ def collect_stats(module: ir.Module, program: TraceProgram) -> StatsRow:
         "comm_ops": sum(task.runs for task, _ in communication),
         "comm_operand_bytes": sum(task.runs * comm.operand_bytes for task, comm in communication),
     }
-    leaves = LeafCounter(module)
+    leaves = LeafCounter(module, known_leaves)
     ops = list_executed_ops(leaves, program)
     return {
         "schema": SCHEMA,
@@ -167,11 +178,17 @@ class LeafCounter:
     """Counts the leaf ops that one execution of an op runs: in callees, and once per loop trip.
 
     Each function is counted once.
+
+    Args:
+        module: An annotated module.
+        known: The leaf ops of functions, as far as they are known (``PassRun.leaves``).
     """
 
-    def __init__(self, module: ir.Module) -> None:
+    def __init__(
+        self, module: ir.Module, known: Mapping[str, Counter[LeafCost]] | None = None
+    ) -> None:
         self._functions = collect_functions(module)
-        self._called: dict[str, Counter[LeafCost]] = {}
+        self._called = dict(known or {})
         self._costs: dict[ir.Attribute, Cost] = {}
         self._free_cost = FREE_COST.to_dictionary_attr(module.context)
 
@@ -190,19 +207,21 @@ class LeafCounter:
     def add_leaves(self, op: ir.Operation, runs: int, leaves: Counter[LeafCost]) -> None:
         """Add the leaf ops that ``runs`` executions of ``op`` run to their counts."""
         name, attributes = op.name, op.attributes
-        if name in CONTROL and RegionAttr.NAME in attributes and is_estimated_whole(op):
+        if name not in COMPOSED:
+            attr = attributes.get(Cost.NAME)
+            if attr is not None:
+                leaves[name, attr] += runs
+            elif is_free_op_name(name):
+                leaves[name, self._free_cost] += runs
+        elif name in CONTROL and RegionAttr.NAME in attributes and is_estimated_whole(op):
             leaves[name, attributes[Cost.NAME]] += runs
         elif name in CALLEE:
             for leaf, count in self._count_callee(get_attribute(op, CALLEE[name]).value).items():
                 leaves[leaf] += count * runs
         elif name in LOOPS:
             self._add_loop(op, runs, leaves)
-        elif name in BRANCHES:
+        else:
             self._add_blocks([select_branch(op)], runs, leaves)
-        elif Cost.NAME in attributes:
-            leaves[name, attributes[Cost.NAME]] += runs
-        elif is_free_op_name(name):
-            leaves[name, self._free_cost] += runs
 
     def _add_loop(self, loop: ir.Operation, runs: int, leaves: Counter[LeafCost]) -> None:
         trips = read_trip_count(loop)

@@ -158,7 +158,8 @@ class DataFlowOrder(_TraceBuilder):
     starts. The edge from the nearest such c to b is therefore free. It keeps the set of ready steps
     small, which ASTRA-sim scans on each event.
 
-    Invariant: ``_stack`` holds the candidates for c, with increasing levels.
+    Invariants: ``_stack`` holds the candidates for c, with increasing levels. ``_level`` holds the
+    levels of compute steps; that of a communication, for the steps that depend on it, is its id.
     """
 
     def __init__(self, trace: ProgramTrace) -> None:
@@ -170,7 +171,9 @@ class DataFlowOrder(_TraceBuilder):
         chain, stack, levels = self.trace.chain, self._stack, self._level
         level = 0
         for d in value:
-            level = max(level, d if chain.get(d) == COMM_CHAIN else levels[d])
+            step_level = levels.get(d, d)
+            if step_level > level:
+                level = step_level
         number = self._next
         while stack and levels[stack[-1]] > level:
             chain[stack.pop()] = number
@@ -191,6 +194,8 @@ class DataFlowOrder(_TraceBuilder):
 
     def _reduce_dependencies(self, deps: set[int]) -> Value:
         """Remove implied dependencies, such as communication before a compute step."""
+        if len(deps) < 2:
+            return tuple(deps)
         newest = self.trace.drop_implied_deps(deps)
         levels = self._level
         level = max((levels[d] for d in newest if d in levels), default=0)

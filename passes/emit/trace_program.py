@@ -18,6 +18,7 @@ from hespas.dialects.attr_codec import (
 )
 from hespas.dialects.attrs import WAIT, SplitAttr, TargetAttr
 from hespas.dialects.mlir import ir
+from hespas.dialects.op_bodies import has_body, list_read_values
 from hespas.dialects.op_kinds import (
     CONTROL,
     LOOPS,
@@ -36,7 +37,6 @@ from hespas.passes.emit.trace_order import (
     Value,
 )
 from hespas.passes.emit.trace_tasks import TraceTask, TraceTaskBuilder, has_assumed_trips
-from hespas.passes.split.blocks import list_read_values
 from hespas.support.errors import HespasError
 
 
@@ -165,7 +165,7 @@ class _BlockReader:
         self, op: ir.Operation, task: TraceTask | None = None, name: str = ""
     ) -> _BlockOp:
         is_compute = task is not None and task.comm is None
-        inputs = list_read_values(op, name) if is_compute else op.operands
+        inputs = list_read_values(op, name) if is_compute and has_body(op, name) else op.operands
         return _BlockOp(self._number_values(inputs), self._number_values(op.results), task)
 
     def _read_loop_op(self, op: ir.Operation) -> _BlockOp:

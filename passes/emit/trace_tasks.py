@@ -89,6 +89,7 @@ class TraceTaskBuilder:
     untimed_copies: int = 0
     functions: dict[str, ir.Operation] = field(init=False)
     source_file: str = field(init=False)
+    _source_name: str = field(init=False)  # without its folder
     _costs: dict[ir.Attribute, tuple[Cost, int, bytes]] = field(default_factory=dict)
     _heroes: dict[str, str] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
@@ -96,19 +97,21 @@ class TraceTaskBuilder:
     def __post_init__(self) -> None:
         self.functions = collect_functions(self.module)
         self.source_file = find_source_file(self.module.operation.location)
+        self._source_name = os.path.basename(self.source_file)
 
     def build_compute_task(self, op: ir.Operation, name: str) -> TraceTask:
         """Build the task of a region call, or of an op outside regions."""
         attributes = op.attributes
-        if Cost.NAME not in attributes and is_free_op_name(name):
+        cost_attr = attributes.get(Cost.NAME)
+        if cost_attr is None and is_free_op_name(name):
             return TraceTask(op, (), FREE_COST, None, RegionAttr.read_from_op(op))
-        if Cost.NAME not in attributes:
+        if cost_attr is None:
             raise HespasError(
                 f"the op has no {Cost.NAME}",
                 op=op,
                 remedy="run an annotate pass first, e.g. roofline-annotate",
             )
-        cost, latency_fs, attrs = self._read_cost_attr(attributes[Cost.NAME], op)
+        cost, latency_fs, attrs = self._read_cost_attr(cost_attr, op)
         region = RegionAttr.read_from_op(op)
         callee = ir.FlatSymbolRefAttr(attributes["callee"]).value if name == "func.call" else ""
         if not latency_fs:
@@ -227,11 +230,12 @@ class TraceTaskBuilder:
     def _format_location(self, location: ir.Location) -> str:
         """Format ``file:line:col``, without the folder of the input file, which may be moved."""
         place = format_source_position(location)
-        if place:
-            place = fill_in_file_name(place, self.source_file)
-        if place.startswith(f"{self.source_file}:"):
-            return os.path.basename(self.source_file) + place[len(self.source_file) :]
-        return place
+        if not place:
+            return place
+        file, colon, rest = fill_in_file_name(place, self.source_file).partition(":")
+        if colon and file == self.source_file:
+            file = self._source_name
+        return f"{file}{colon}{rest}"
 
     def _find_naming_op(self, callee: str) -> str:
         """Find the op that names a region: the first heavy op, or else the first op."""

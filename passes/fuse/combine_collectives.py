@@ -13,13 +13,13 @@ from typing import ClassVar
 
 from hespas.dialects.attrs import CommAttr
 from hespas.dialects.mlir import ir
+from hespas.dialects.op_bodies import list_read_values
 from hespas.estimators.rules.base import read_integer, to_buffer_size
 from hespas.passes.base import check_minimum, option
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.dependency_order import DependencyOrder, order_topologically
 from hespas.passes.fuse.fusion_graph import has_side_effect
 from hespas.passes.fuse.op_builder import OpBuilder, get_element_type, get_static_shape
-from hespas.passes.split.blocks import list_read_values
 
 ALL_GATHER, ALL_REDUCE = "stablehlo.all_gather", "stablehlo.all_reduce"
 COMBINED = (ALL_GATHER, ALL_REDUCE)

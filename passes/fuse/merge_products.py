@@ -12,6 +12,7 @@ from itertools import count, pairwise
 from typing import Any, ClassVar
 
 from hespas.dialects.mlir import get_defining_op, ir
+from hespas.dialects.op_bodies import list_read_values
 from hespas.estimators.rules.base import to_buffer_size
 from hespas.passes.base import repeat_option
 from hespas.passes.fuse.block_pass import BlockPass
@@ -30,7 +31,6 @@ from hespas.passes.fuse.op_builder import (
     find_named_ops,
     get_static_shape,
 )
-from hespas.passes.split.blocks import list_read_values
 
 
 @dataclass(frozen=True)

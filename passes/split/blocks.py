@@ -6,23 +6,25 @@ import sys
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate, chain, islice, repeat
 
 from hespas.dialects.attrs import WAIT, RegionAttr, SplitAttr
 from hespas.dialects.mlir import collect_functions, ir
-from hespas.dialects.op_bodies import has_body, is_small_constant, list_captured_operands
+from hespas.dialects.op_bodies import has_body, is_small_constant, list_read_values
 from hespas.dialects.op_kinds import (
     BARRIERS,
     CONSTANTS,
     CONTROL,
-    FUSION,
     MAYBE_COLLECTIVE,
+    TERMINATORS,
     find_entry_function,
     has_marked_collective,
     is_marked_collective,
 )
+from hespas.passes.split.region_digest import OpContentTable
 from hespas.support.errors import HespasError
 
-SEALED = CONSTANTS | {FUSION}  # their regions capture nothing
+NO_COMPUTE_OPS = CONTROL | MAYBE_COLLECTIVE | BARRIERS | CONSTANTS | TERMINATORS  # or maybe not
 
 
 @dataclass(slots=True)
@@ -30,7 +32,7 @@ class SplitBlock:
     """One block to split. Its ops are identified by their indices in ``ops``.
 
     The results of its ops are numbered from 0 in program order. Values from outside the block have
-    the numbers -1, -2, ... in the order in which they are read first.
+    the numbers -1, -2, ...
 
     Attributes:
         block: The block.
@@ -39,9 +41,9 @@ class SplitBlock:
         inputs: For each op, the numbers of the values that it and its nested regions read, once per
             occurrence.
         producers: For each result, the index of its op.
-        first_results: For each op, the number of its first result.
-        signatures: For each op, a number that all ops of the module share that read and define
-            values of the same types.
+        first_results: For each op, the number of its first result, and last the number of results.
+        op_numbers: For each compute op and small constant, its number in the table of contents;
+            -1 for others.
         outside_values: The values from outside the block.
         comms: Collectives, and control flow that contains collectives.
         waits: Waits for asynchronous collectives.
@@ -49,12 +51,12 @@ class SplitBlock:
     """
 
     block: ir.Block
-    ops: list[ir.Operation] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
+    ops: list[ir.Operation]
+    names: list[str]
     inputs: list[tuple[int, ...]] = field(default_factory=list)
     producers: array[int] = field(default_factory=lambda: array("q"))
     first_results: array[int] = field(default_factory=lambda: array("q"))
-    signatures: array[int] = field(default_factory=lambda: array("q"))
+    op_numbers: array[int] = field(default_factory=lambda: array("q"))
     outside_values: list[ir.Value] = field(default_factory=list)
     comms: list[int] = field(default_factory=list)
     waits: list[int] = field(default_factory=list)
@@ -74,68 +76,98 @@ class SplitBlock:
         return [i for i in range(len(self.ops)) if i not in cuts and i not in self.constants]
 
 
-def list_split_blocks(module: ir.Module) -> Iterator[SplitBlock]:
-    """List the blocks to split: bodies that contain collectives first, the entry's block last."""
-    yield from _list_nested_blocks(find_entry_function(module).regions[0].blocks[0], {}, {})
+def list_split_blocks(
+    module: ir.Module, op_contents: OpContentTable | None = None
+) -> Iterator[SplitBlock]:
+    """List the blocks to split: bodies that contain collectives first, the entry's block last.
+
+    Args:
+        module: The module.
+        op_contents: Numbers the ops; without it, all ``op_numbers`` are -1.
+    """
+    yield from _list_nested_blocks(
+        find_entry_function(module).regions[0].blocks[0], op_contents, {}
+    )
 
 
 def _list_nested_blocks(
-    block: ir.Block, type_numbers: dict[ir.Type, int], signatures: dict[tuple[int, ...], int]
+    block: ir.Block, op_contents: OpContentTable | None, type_numbers: dict[ir.Type, int]
 ) -> Iterator[SplitBlock]:
-    body = SplitBlock(block)
-    producers, outside_values = body.producers, body.outside_values
-    numbers: dict[ir.Value, int] = {}
-    types = array("q")  # of the results
-    outside_types: list[int] = []
-    for i, view in enumerate(block.operations):
-        op = view.operation
-        name = sys.intern(op.name)
-        if name in CONTROL and has_marked_collective(op):
-            for region in op.regions:
-                yield from _list_nested_blocks(region.blocks[0], type_numbers, signatures)
-            body.comms.append(i)
-        elif name in MAYBE_COLLECTIVE and is_marked_collective(op):
-            body.comms.append(i)
-        elif name in BARRIERS and WAIT in op.attributes:
-            body.waits.append(i)
-        elif name in CONSTANTS and is_small_constant(op):
-            body.constants.add(i)
-        inputs: list[int] = []
-        for value in list_read_values(op, name):
-            number = numbers.get(value)
-            if number is None:
-                number = numbers[value] = ~len(outside_values)
-                outside_values.append(value)
-                outside_types.append(type_numbers.setdefault(value.type, len(type_numbers)))
-            inputs.append(number)
-        first_result = len(producers)
-        for result in op.results:
-            numbers[result] = len(producers)
-            producers.append(i)
-            types.append(type_numbers.setdefault(result.type, len(type_numbers)))
-        signature = [types[n] if n >= 0 else outside_types[~n] for n in inputs]
-        signature += (-1, *types[first_result:])
-        body.ops.append(op)
-        body.names.append(name)
-        body.inputs.append(tuple(inputs))
-        body.first_results.append(first_result)
-        body.signatures.append(signatures.setdefault(tuple(signature), len(signatures)))
-    del numbers  # it would take memory until the block is split
-    yield body
+    """List a block after those that are nested in it.
 
-
-def list_read_values(op: ir.Operation, name: str = "") -> list[ir.Value]:
-    """List the values that an op reads from outside, once per occurrence, in a fixed order.
-
-    Args:
-        op: The op.
-        name: Its name, if it is known; each ``op.name`` costs as much as the rest.
+    The block is read backwards. A value is then needed only from its last reader to its op, and
+    few are at a time. Objects of the bindings for all values would take more memory than all else.
     """
-    values = list(op.operands)
-    name = name or op.name
-    if name not in SEALED and has_body(op, name):
-        values += [value for _, _, value in list_captured_operands(op)]
-    return values
+    ops = [view.operation for view in block.operations]
+    names = [sys.intern(op.name) for op in ops]
+    body = SplitBlock(block, ops, names)
+    for i, name in enumerate(names):
+        if name in CONTROL and has_marked_collective(ops[i]):
+            body.comms.append(i)
+            for region in ops[i].regions:
+                yield from _list_nested_blocks(region.blocks[0], op_contents, type_numbers)
+    control_flow = frozenset(body.comms)
+    slots: dict[ir.Value, int] = {}  # the values that ops so far read, and no op so far defines
+    slot_types = array("q")
+    slot_places = array("q")  # position among all results, counted from the last one, from 1
+    read_slots = array("q")
+    read_counts = array("q")
+    result_counts = array("q")
+    defined = 0
+    for i in range(len(ops) - 1, -1, -1):
+        op, name = ops[i], names[i]
+        is_numbered = True
+        if name in NO_COMPUTE_OPS:
+            if i in control_flow:
+                is_numbered = False
+            elif name in MAYBE_COLLECTIVE and is_marked_collective(op):
+                body.comms.append(i)
+                is_numbered = False
+            elif name in BARRIERS and WAIT in op.attributes:
+                body.waits.append(i)
+                is_numbered = False
+            elif name in TERMINATORS:
+                is_numbered = False
+            elif name in CONSTANTS and is_small_constant(op):
+                body.constants.add(i)
+        types: list[int] = []
+        results = op.results
+        result_counts.append(len(results))
+        defined += len(results)
+        for position, result in enumerate(results):
+            slot = slots.pop(result, None)
+            if slot is None:
+                types.append(type_numbers.setdefault(result.type, len(type_numbers)))
+            else:
+                types.append(slot_types[slot])
+                slot_places[slot] = defined - position
+        types.append(-1)
+        reads_before = len(read_slots)
+        for value in list_read_values(op, name) if has_body(op, name) else op.operands:
+            slot = slots.get(value)
+            if slot is None:
+                slot = slots[value] = len(slot_types)
+                slot_types.append(type_numbers.setdefault(value.type, len(type_numbers)))
+                slot_places.append(0)
+            read_slots.append(slot)
+            types.append(slot_types[slot])
+        read_counts.append(len(read_slots) - reads_before)
+        body.op_numbers.append(
+            op_contents.number_op(op, name, tuple(types)) if is_numbered and op_contents else -1
+        )
+    body.comms.sort()
+    for column in (body.op_numbers, body.waits, result_counts):
+        column.reverse()
+    body.first_results.extend(accumulate(result_counts, initial=0))
+    body.producers.extend(chain.from_iterable(map(repeat, range(len(ops)), result_counts)))
+    numbers = [defined - place for place in slot_places]
+    for value, slot in slots.items():
+        numbers[slot] = ~len(body.outside_values)
+        body.outside_values.append(value)
+    reads = map(numbers.__getitem__, read_slots)
+    body.inputs += [tuple(islice(reads, count)) for count in read_counts]
+    body.inputs.reverse()
+    yield body
 
 
 def begin_split(module: ir.Module, split: SplitAttr, pass_name: str) -> bool:

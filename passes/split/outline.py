@@ -60,15 +60,15 @@ class Outliner:
 
     module: ir.Module
     region_contents: dict[str, list[OpContent]] = field(default_factory=dict)
-    _op_contents: OpContentTable = field(default_factory=OpContentTable)
+    op_contents: OpContentTable = field(default_factory=OpContentTable)
     _digester: RegionDigester = field(init=False)
-    _region_functions: dict[RegionKey, RegionFunction] = field(default_factory=dict)
+    _region_functions: dict[bytes, RegionFunction] = field(default_factory=dict)  # by hash of key
     _used_names: set[str] = field(init=False)
     _next_id: int = 0
 
     def __post_init__(self) -> None:
         functions = collect_functions(self.module)
-        self._digester = RegionDigester(functions, self._op_contents)
+        self._digester = RegionDigester(functions, self.op_contents)
         self._used_names = set(functions)
 
     def outline_block_units(
@@ -84,6 +84,7 @@ class Outliner:
                 of the last op of its unit, and the other ops stay where they are.
         """
         cuts = {*body.comms, *body.waits}
+        contents = self.op_contents.contents
         unit_of = [-1] * len(body.ops)
         for u, unit in enumerate(units):
             for i in unit:
@@ -98,7 +99,7 @@ class Outliner:
                 if reorder:
                     last.move_before(terminator)
                 if unit[0] not in cuts:
-                    content = self._op_contents.contents[self._number_op(body, unit[0])]
+                    content = contents[body.op_numbers[unit[0]]]
                     self._number_region(1, self._digester.digest_op(content)).write_to_op(last)
                 continue
             shape = self._build_region_shape(body, unit, sorted(outputs[u]))
@@ -120,9 +121,6 @@ class Outliner:
     def _number_region(self, ops: int, digest: str) -> RegionAttr:
         self._next_id += 1
         return RegionAttr(self._next_id - 1, ops, digest)
-
-    def _number_op(self, body: SplitBlock, i: int) -> int:
-        return self._op_contents.number_op(body.ops[i], body.names[i], body.signatures[i])
 
     def _find_outputs(self, body: SplitBlock, unit_of: list[int], units: int) -> list[set[int]]:
         """Find the numbers of the results of each unit that are read outside it.
@@ -146,40 +144,43 @@ class Outliner:
         self, body: SplitBlock, unit: Sequence[int], outputs: list[int]
     ) -> RegionShape:
         producers, first_results = body.producers, body.first_results
-        local_indices = {i: k for k, i in enumerate(unit)}
-        inputs: dict[int, int] = {}
-        constants: dict[int, int] = {}
-        op_numbers: list[int] = []
+        op_numbers = [body.op_numbers[i] for i in unit]
+        local: dict[int, str] = {}  # how the flow names the values that the unit defines
+        outside: dict[int, str] = {}  # and those that it reads
+        constants: set[int] = set()
         constant_numbers: list[int] = []
         contents: list[int] = []
         readers: set[int] = set()
         flow = FlowWriter()
-        for i in unit:
+        for k, i in enumerate(unit):
             sources: list[str] = []
             for value in body.inputs[i]:
-                producer = producers[value] if value >= 0 else -1
-                local_index = local_indices.get(producer)
-                if local_index is not None:
-                    sources.append(f"('op', {local_index}, {value - first_results[producer]})")
-                    continue
-                readers.add(i)
-                if producer in body.constants:
-                    if producer not in constants:
-                        constants[producer] = self._number_op(body, producer)
-                        contents.append(constants[producer])
-                    constant_numbers.append(constants[producer])
-                    sources.append(CONSTANT_SOURCE)
-                else:
-                    sources.append(f"('in', {inputs.setdefault(value, len(inputs))}, 0)")
+                source = local.get(value)
+                if source is None:
+                    readers.add(i)
+                    source = outside.get(value)
+                    producer = -1 if source or value < 0 else producers[value]
+                    if producer in body.constants:
+                        source = CONSTANT_SOURCE
+                        constant_numbers.append(body.op_numbers[producer])
+                        if producer not in constants:
+                            constants.add(producer)
+                            contents.append(body.op_numbers[producer])
+                    elif source is None:
+                        source = outside[value] = f"('in', {len(outside)}, 0)"
+                sources.append(source)
             flow.write_op(sources)
-            op_numbers.append(self._number_op(body, i))
-            contents.append(op_numbers[-1])
+            contents.append(op_numbers[k])
+            first_result = first_results[i]
+            for result in range(first_results[i + 1] - first_result):
+                local[first_result + result] = f"('op', {k}, {result})"
+        local_indices = {i: k for k, i in enumerate(unit)}
         places = [
             (local_indices[producers[value]], value - first_results[producers[value]])
             for value in outputs
         ]
         key = RegionKey(tuple(op_numbers), tuple(constant_numbers), flow.finish(places))
-        return RegionShape(key, list(inputs), outputs, contents, readers)
+        return RegionShape(key, list(outside), outputs, contents, readers)
 
     def _create_region_call(
         self,
@@ -199,10 +200,11 @@ class Outliner:
             for number in shape.inputs
         ]
         function = None
-        region_function = self._region_functions.get(shape.key)
+        key_hash = shape.key.hash_content()  # all keys would take as much memory as the ops
+        region_function = self._region_functions.get(key_hash)
         if region_function is None:
             function, region_function = self._create_region_function(body, unit, shape, inputs)
-            self._region_functions[shape.key] = region_function
+            self._region_functions[key_hash] = region_function
             region = region_function.region
         else:
             surplus += unit
@@ -236,7 +238,7 @@ class Outliner:
         region.write_to_op(function.operation)
         with ir.InsertionPoint(block), body.ops[unit[0]].location:
             func.ReturnOp(outputs)
-        self.region_contents[name] = self._op_contents.select_contents(shape.contents)
+        self.region_contents[name] = self.op_contents.select_contents(shape.contents)
         cost = self._write_cost_sum(body, unit, function.operation)
         return function, RegionFunction(name, region, result_types, cost)
 

@@ -8,19 +8,18 @@ unless a loop may read them. The digest of a region is the same before and after
 from __future__ import annotations
 
 import hashlib
+from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from hespas.dialects.mlir import ir
-from hespas.dialects.op_bodies import has_body, is_small_constant
+from hespas.dialects.op_bodies import is_small_constant, list_read_values
 from hespas.dialects.op_kinds import CONSTANTS, TERMINATORS
 from hespas.estimators.op_content import (
     OpContent,
-    build_printed_key,
-    build_shallow_key,
+    build_op_key,
     read_op_content,
 )
-from hespas.passes.split.blocks import list_read_values
 
 CONSTANT_SOURCE = "('const', '')"  # in the flow of a region, without the value of the constant
 
@@ -38,6 +37,11 @@ class RegionKey:
     ops: tuple[int, ...]
     constants: tuple[int, ...]
     flow: str
+
+    def hash_content(self) -> bytes:
+        """Return a hash that keys share only if they are equal."""
+        numbers = array("q", (len(self.ops), *self.ops, *self.constants))
+        return hashlib.sha256(numbers.tobytes() + self.flow.encode()).digest()
 
 
 @dataclass(slots=True)
@@ -72,20 +76,18 @@ class OpContentTable:
     contents: list[OpContent] = field(default_factory=list)
     _numbers: dict[object, int] = field(default_factory=dict)
 
-    def number_op(self, op: ir.Operation, name: str = "", signature: int | None = None) -> int:
+    def number_op(
+        self, op: ir.Operation, name: str = "", types: tuple[int, ...] | None = None
+    ) -> int:
         """Return the number of an op.
 
         Args:
             op: The op.
             name: Its name, if it is known.
-            signature: What stands for the types of its operands and results
-                (``SplitBlock.signatures``), if that is known of all ops without bodies. Types are
-                slow to read and to compare.
+            types: Numbers that stand for the types of its operands and results, if all ops of the
+                table have them.
         """
-        name = name or op.name
-        key = None if has_body(op, name) else build_shallow_key(op, name, signature)
-        if key is None:
-            key = build_printed_key(op)
+        key = build_op_key(op, name or op.name, types)
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self.contents)

@@ -61,7 +61,7 @@ class SplitIndividualPass(Pass):
         if not begin_split(module, split, self.name):
             return
         outliner = Outliner(module, run.contents)
-        for body in list_split_blocks(module):
+        for body in list_split_blocks(module, outliner.op_contents):
             if self.merge:
                 outliner.outline_block_units(body, self._merge_units(body), reorder=True)
             else:

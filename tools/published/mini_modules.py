@@ -71,7 +71,7 @@ class _MiniModuleBuilder:
         self.texts_by_function: dict[str, str] = {}
 
     def collect_inputs(self, op: ir.Operation) -> list[ir.Value]:
-        from hespas.passes.split.blocks import list_read_values
+        from hespas.dialects.op_bodies import list_read_values
 
         return list(dict.fromkeys(list_read_values(op)))
 
