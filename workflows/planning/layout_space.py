@@ -97,11 +97,13 @@ class ProgramInterface:
         defaults: The defaults of its options.
         is_batch_fixed: Whether its arrays have the whole batch of a step, as those of a function
             whose arguments are given. Its options are then whatever the request names.
+        default_axes: The axes of its default mesh, for a program that accepts any axes.
     """
 
     axes: tuple[str, ...]
     defaults: Mapping[str, str]
     is_batch_fixed: bool = False
+    default_axes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -180,7 +182,7 @@ def select_axis_sizes(
     Raises:
         UsageError: The program names no axes, or lacks a requested one, or a size is wrong.
     """
-    names = interface.axes or tuple(request.axes)
+    names = interface.axes or tuple(request.axes) or interface.default_axes
     if not names:
         raise UsageError(
             f"'{request.program}' does not name the axes of its mesh",
@@ -287,14 +289,27 @@ def _list_mesh_candidates(
         for batch, dcn in itertools.product(batches, divisions):
             yield LayoutCandidate(mesh, {**values, **batch}, known.argument_bytes, dcn=dcn)
         if not batches:
-            problems.add(
-                f"{samples} samples of a step are not a multiple of the {known.samples} of all "
-                "batch shards"
-                if samples % known.samples
-                else "no requested batch and accumulate make the global batch"
-            )
+            problems.add(_explain_batch(samples, request, interface, known))
     for problem in sorted(problems):
         yield LayoutCandidate(mesh, fixed, known.argument_bytes, problem)
+
+
+def _explain_batch(
+    samples: int, request: LayoutRequest, interface: ProgramInterface, known: MeshFacts
+) -> str:
+    """Explain why the samples of a step cannot be split."""
+    if samples % known.samples == 0:
+        return "no requested batch and accumulate make the global batch"
+    problem = (
+        f"{samples} samples of a step are not a multiple of the {known.samples} of all batch shards"
+    )
+    # One sample for each batch shard is at most one for each device, so that more are tokens.
+    if known.samples <= request.devices or SEQUENCE in interface.defaults:
+        return problem
+    return (
+        f"{problem}; without the fact samples_per_step, and without an option {SEQUENCE}, each "
+        "token of tokens_per_step is a sample"
+    )
 
 
 def _divide_slices(request: LayoutRequest, mesh: Mapping[str, int]) -> list[dict[str, int]]:

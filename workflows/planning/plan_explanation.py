@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from hespas.configs.kernel_families import find_kernel_family
 from hespas.frontends.export.slice_mesh import is_in_device_order
 from hespas.workflows.planning.function_programs import FunctionPrograms
 from hespas.workflows.planning.layout_programs import LayoutPrograms
@@ -28,9 +29,7 @@ from hespas.workflows.planning.plan_result import (
     LayoutRow,
 )
 
-COMPUTE_PARTS = {
-    "matrix products": ("dot_general", "dot", "ragged_dot", "convolution", "custom_call"),
-}
+FAMILY_PARTS = {"product": "matrix products", "attention": "attention"}
 OTHER_KERNELS = "fusions and other kernels"
 WAITING = "exposed communication and bubbles"
 OVERLAP = "communication alongside compute"  # counted in both, so that it is negative
@@ -193,15 +192,22 @@ def _time_coarse_parts(figures: LayoutFigures) -> dict[str, float]:
 
 
 def _time_step_parts(figures: LayoutFigures, runs: LayoutRuns) -> dict[str, float]:
-    """Time the parts of a step: products, other kernels, and the collectives of each kind."""
+    """Time the parts of a step: kernels of each kind, and the collectives of each kind.
+
+    A fusion of XLA may be a product, so that the class of a kernel tells its part. Estimators
+    without classes tell what limits a kernel.
+    """
     from hespas.workflows import api
 
     options = runs.make_config(figures.form).model_dump(exclude_unset=True)
     estimate = api.estimate(figures.program, **options, memory=False)
     parts: defaultdict[str, float] = defaultdict(float)
-    for kind, time_s in estimate.breakdown.kinds.items():
-        names = (part for part, ops in COMPUTE_PARTS.items() if kind.partition(".")[2] in ops)
-        parts[next(names, OTHER_KERNELS)] += time_s
+    classes = estimate.summary.list_time_shares("class")
+    for name, time_ns in classes:
+        parts[FAMILY_PARTS.get(find_kernel_family(name), OTHER_KERNELS)] += time_ns * 1e-9
+    if not classes:
+        for limit, time_s in estimate.breakdown.bounds.items():
+            parts[f"kernels bound by {limit}"] += time_s
     simulation = estimate.summary.simulation
     for record in simulation.result.comms if simulation else ():
         if DEVICE in record.ranks:
