@@ -293,6 +293,7 @@ def test_minutes_below_none_are_an_error() -> None:
 
 def test_the_keys_of_maxtext_name_attention_and_products() -> None:
     def list_keys(**options: str) -> list[str]:
+        options = {"logits_dtype": "bf16", **options}
         row = LayoutRow(LayoutCandidate({"data": 8}, options), "estimated")
         return plan_explanation.list_maxtext_flags(REQUEST, row)
 
@@ -307,6 +308,7 @@ def test_the_keys_of_maxtext_name_attention_and_products() -> None:
     assert "quantization=fp8_full" in static
     assert "act_quantization_calibration_method=fixed,-224,224" in static
     assert list_keys(products="fp8") == []  # MaxText has no scales from the values themselves
+    assert list_keys(logits_dtype="f32") == []  # nor logits in f32 of products in bf16
 
 
 def test_options_of_estimates_are_checked_before_anything_is_searched() -> None:

@@ -28,6 +28,11 @@ OPEN_OPTIONS: Mapping[str, tuple[str, ...]] = {
     "scan": ("true",),
     "sequence_parallel": ("true",),
 }
+# Recipes whose models MaxText has. It computes logits in the type of activations, and the loss in
+# f32 (logits_dot_in_fp32 and cast_logits_to_fp32 of its configs/base.yml), so that a plan does too.
+MAXTEXT_RECIPES = ("llama", "gpt", "gemma", "moe")
+LOGITS = "logits_dtype"
+MAXTEXT_LOGITS = "bf16"
 FUSED_REMAT = "minimal_flash"  # keeps what a kernel of fused attention hands to its gradient
 OPEN_AXES: Mapping[str, tuple[int, ...]] = {"context": (1,)}
 """The sizes of mesh axes that a request leaves open; other axes take every divisor. The kernels of
@@ -237,7 +242,11 @@ def select_option_values(
         raise UsageError(
             f"'{request.program}' has no option '{BATCH}', which would divide the global batch"
         )
-    stated = {SEQUENCE: interface.defaults.get(SEQUENCE, ""), ATTENTION: request.attention}
+    stated = {
+        SEQUENCE: interface.defaults.get(SEQUENCE, ""),
+        ATTENTION: request.attention,
+        LOGITS: MAXTEXT_LOGITS if request.program in MAXTEXT_RECIPES else "",
+    }
     known = {**OPEN_OPTIONS, **{name: (value,) for name, value in stated.items() if value}}
     attentions = {*requested.get(ATTENTION, (request.attention,))} - {PLAIN_ATTENTION, ""}
     if ATTENTION in interface.defaults and attentions:

@@ -15,6 +15,9 @@ from hespas.workflows.planning.layout_runs import LayoutRuns
 from hespas.workflows.planning.layout_space import (
     ACCUMULATE,
     ATTENTION,
+    LOGITS,
+    MAXTEXT_LOGITS,
+    MAXTEXT_RECIPES,
     PLAIN_ATTENTION,
     PRODUCTS,
     SEQUENCE,
@@ -39,7 +42,6 @@ MIN_DIFFERENCE = 1e-3  # share of the winner's step below which a part is not li
 MAXTEXT_AXES = {
     "data": "data", "fsdp": "fsdp", "context": "context", "tensor": "tensor", "expert": "expert",
 }  # fmt: skip
-MAXTEXT_RECIPES = ("llama", "gpt", "gemma", "moe")
 MAXTEXT_KEYS = {
     "remat": "remat_policy", "scan": "scan_layers", ACCUMULATE: "gradient_accumulation_steps",
     SEQUENCE: "max_target_length",
@@ -123,7 +125,9 @@ def list_maxtext_flags(request: LayoutRequest, row: LayoutRow) -> list[str]:
     options = row.candidate.options
     attention = MAXTEXT_ATTENTION.get(options.get(ATTENTION, PLAIN_ATTENTION))
     products = MAXTEXT_PRODUCTS.get(options.get(PRODUCTS, "none"))
-    if request.program not in MAXTEXT_RECIPES or attention is None or products is None:
+    if request.program not in MAXTEXT_RECIPES or options.get(LOGITS) != MAXTEXT_LOGITS:
+        return []
+    if attention is None or products is None:
         return []
     flags = []  # MaxText's own default gives fsdp the devices that are left
     parts = divide_axes(row.candidate, request.devices // request.slices)
