@@ -311,7 +311,8 @@ def test_the_keys_of_a_plan_rebuild_its_winner(
     """
     monkeypatch.chdir(tmp_path)
     plan = hespas.plan(
-        "llama", options={**TWO_LAYERS_OPTIONS, "products": products}, mesh={"data": 1, "tensor": 1},
+        "llama", options={**TWO_LAYERS_OPTIONS, "products": products},
+        mesh={"data": 1, "tensor": 1},
         node="H100_80GB", devices=8, global_batch=32, compile_count=1, work_dir="work",
         cache="none", systems=[PLACE["system"]], xla_optimize=PLACE["xla_optimize"],
     )  # fmt: skip
