@@ -122,7 +122,9 @@ def build_disagreement_tables(difference: RunDifference) -> list[TextTable]:
         if difference.has_common_names
         else _build_change_table(
             "kind and operations of a kernel, because few instructions have the same name",
-            ("kind", "operations"), difference.operations, SHOWN_INSTRUCTIONS,
+            ("kind", "operations"),
+            difference.operations,
+            SHOWN_INSTRUCTIONS,
         ),
         _build_change_table(
             "collective", ("kind", "group", "operand"), collectives, SHOWN_INSTRUCTIONS

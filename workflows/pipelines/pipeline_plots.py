@@ -39,7 +39,8 @@ def draw_pipelines(figure: Any, rows: Sequence[PipelineRow], winner: PipelineRow
     for row in rows:
         if row.figures:
             stages = f", {row.stages_per_rank} stages" if row.stages_per_rank > 1 else ""
-            lines.setdefault(row.schedule + stages, []).append(row)
+            layers = f", layers {row.format_layers()}" if row.is_uneven else ""
+            lines.setdefault(row.schedule + stages + layers, []).append(row)
     for number, (name, line) in enumerate(lines.items()):
         counts = [row.microbatches for row in line]
         times_ms = [1e3 * row.compute_sequence_time_s() for row in line]

@@ -41,10 +41,12 @@ def tabulate_pipelines(
 ) -> TextTable:
     """Tabulate the rows; the fastest one that fits has a star."""
     columns = [c for c in COLUMNS if any(row.figures.get(c.name) is not None for row in rows)]
+    shows_layers = has_uneven_stages(rows)
     lines = [
         [
             f"{row.schedule}{' *' if row is winner else ''}",
             str(row.stages_per_rank),
+            *([row.format_layers()] if shows_layers else []),
             str(row.microbatches),
             str(row.batch or "-"),
             *(_format_column(row.figures, column) for column in columns),
@@ -52,8 +54,14 @@ def tabulate_pipelines(
         ]
         for row in rows
     ]
-    labels = ["schedule", "stages per rank", "microbatches", "batch"]
+    layers = ["layers"] if shows_layers else []
+    labels = ["schedule", "stages per rank", *layers, "microbatches", "batch"]
     return TextTable(title, lines, [*labels, *(c.header for c in columns), "80 % band"])
+
+
+def has_uneven_stages(rows: Sequence[PipelineRow]) -> bool:
+    """Return whether the stages of a row have unlike numbers of layers."""
+    return any(row.is_uneven for row in rows)
 
 
 def _format_column(figures: Mapping[str, Any], column: StudyColumn) -> str:
@@ -76,12 +84,14 @@ def tabulate_ranks(row: PipelineRow) -> TextTable:
         [
             str(rank["rank"]),
             " ".join(map(str, rank["stages"])),
+            *([str(row.count_rank_layers(rank["stages"]))] if row.stage_layers else []),
             *(_format_column(rank, column) for column in columns),
         ]
         for rank in ranks
     ]
     title = f"Ranks of {row.title}"
-    return TextTable(title, lines, ["rank", "stages", *(c.header for c in columns)], 2)
+    layers = ["layers"] if row.stage_layers else []
+    return TextTable(title, lines, ["rank", "stages", *layers, *(c.header for c in columns)], 2)
 
 
 def tabulate_rank_memory(rows: Sequence[PipelineRow]) -> TextTable:
@@ -89,6 +99,8 @@ def tabulate_rank_memory(rows: Sequence[PipelineRow]) -> TextTable:
     crowded = [row for row in rows if row.figures and row.reason]
     count = max((len(row.figures["ranks"]) for row in crowded), default=0)
     lines = []
+    shows_layers = has_uneven_stages(rows)
+    layers = ["layers"] if shows_layers else []
     for row in crowded:
         ranks = row.figures["ranks"]
         cells = [
@@ -98,17 +110,32 @@ def tabulate_rank_memory(rows: Sequence[PipelineRow]) -> TextTable:
             for rank in ranks
         ]
         cells += ["-"] * (count - len(cells))
-        lines.append([row.schedule, str(row.stages_per_rank), str(row.microbatches), *cells])
-    header = ["schedule", "stages per rank", "microbatches", *(f"rank {i}" for i in range(count))]
+        own = [row.format_layers()] if shows_layers else []
+        lines.append([row.schedule, str(row.stages_per_rank), *own, str(row.microbatches), *cells])
+    header = [
+        "schedule",
+        "stages per rank",
+        *layers,
+        "microbatches",
+        *(f"rank {i}" for i in range(count)),
+    ]
     return TextTable("Memory of each rank, where a rank (*) does not fit", lines, header)
 
 
 def tabulate_reasons(rows: Sequence[PipelineRow]) -> TextTable:
     """Tabulate the rows that cannot run, with the reasons."""
+    shows_layers = has_uneven_stages(rows)
     lines = [
-        [row.schedule, str(row.stages_per_rank), str(row.microbatches), row.reason]
+        [
+            row.schedule,
+            str(row.stages_per_rank),
+            *([row.format_layers()] if shows_layers else []),
+            str(row.microbatches),
+            row.reason,
+        ]
         for row in rows
         if row.reason
     ]
-    header = ["schedule", "stages per rank", "microbatches", "reason"]
+    layers = ["layers"] if shows_layers else []
+    header = ["schedule", "stages per rank", *layers, "microbatches", "reason"]
     return TextTable("Pipelines that cannot run", lines, header, len(header))
