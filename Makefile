@@ -58,7 +58,7 @@ nightly: $(VENV)/.dev $(VENV)/.scalesim ## pytest with forty times as many examp
 lint: $(VENV)/.dev ## formatting, lint, and whether generated files are current
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/python -m hespas.tools.generate_pages --check
+	$(BIN)/python -m docs.generators --check
 
 types: $(VENV)/.dev ## static types
 	$(BIN)/pyright --pythonpath $(BIN)/python
@@ -101,7 +101,7 @@ bench: $(VENV)/.dev ## time the passes against a bare parse
 	$(BIN)/python -m benchmarks
 
 generate: $(VENV)/.dev ## write every generated page and file
-	$(BIN)/python -m hespas.tools.generate_pages
+	$(BIN)/python -m docs.generators
 
 format: $(VENV)/.dev ## format and fix
 	$(BIN)/ruff format .

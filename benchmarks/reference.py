@@ -107,7 +107,7 @@ the machine only adds time.
 """
 
 
-def render_markdown() -> str:
+def render_page() -> str:
     """Return the text of docs/reference/whole-programs.md."""
     lines = [HEAD]
     for file in sorted(DATA.glob("reference-*.json")):

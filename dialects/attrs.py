@@ -2,9 +2,8 @@
 
 One frozen dataclass declares one attribute; each field declares its type, default, permitted words
 and description (``attr_schema``). The reader and writer of MLIR modules (``attr_codec``), the xDSL
-dialect (``xdsl_dialect``), ``hespas.irdl`` (``irdl_text``), the reference page
-(``dialect_reference``) and the value checks of the verifier are derived from it. This module
-imports no MLIR bindings.
+dialect (``xdsl_dialect``), ``hespas.irdl``, the reference page and the value checks of the verifier
+are derived from it. This module imports no MLIR bindings.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ MISSING_LOWERING = re.compile(r"not found for platform|Only interpret mode is su
 
 
 # The part of the path of a recipe that tells where hespas is installed, not where to look.
-INSTALLATION = r"^.*/(?=hespas/frontends/recipes/)"
+INSTALLATION = r"^.*/(?=hespas/recipes/)"
 
 
 def main(folder_name: str) -> None:

@@ -11,9 +11,9 @@ a function in a user's file is exported in the same way (``hespas export FILE.py
             "layer", lambda w, x: x @ w, (w, x), mesh=mesh, in_shardings=(P(), P("data"))
         )
 
-The recipes of hespas are listed in ``frontends/recipes/__init__.py``, which imports none of them:
-``RECIPES = {"llama": "hespas.frontends.recipes.llama:build"}``. A package adds recipes through the
-entry point ``hespas.recipes``. ``hespas export --list`` shows the first line of ``build``'s
+The recipes of hespas are listed in ``program_source.py``, which imports none of them:
+``RECIPES = {"llama": "hespas.recipes.llama:build"}``. A package adds recipes through the entry
+point ``hespas.recipes``. ``hespas export --list`` shows the first line of ``build``'s
 docstring, and for each option the text of ``Annotated[int, "text"]``. Option types are ``int``,
 ``float``, ``bool``, ``str``, ``Literal[...]`` of strings or numbers, any of these ``| None``, and
 ``dict[str, int]`` for the mesh. Options that several recipes share are the fields of a dataclass

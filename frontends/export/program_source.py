@@ -19,6 +19,14 @@ if TYPE_CHECKING:
     from hespas.frontends.export.export_spec import ExportSpec
 
 BUILD = "build"  # the default function of a file
+# The recipes of hespas, by their modules, which are imported in the worker process alone.
+RECIPES = {
+    name: f"hespas.recipes.{name}:{BUILD}"
+    for name in (
+        "bert", "decode", "gemm", "gemma", "gpt", "llama", "maxtext", "moe", "pipeline", "prefill",
+        "resnet", "stage", "t5",
+    )
+}  # fmt: skip
 ACCEPTED_RESULTS = "an Exportable or what jax.jit(f).lower(...) gives"
 
 
@@ -51,8 +59,6 @@ def collect_recipes() -> dict[str, str]:
     Raises:
         UsageError: If two packages define a recipe of the same name.
     """
-    from hespas.frontends.recipes import RECIPES
-
     return RECIPES | collect_entry_points("hespas.recipes", "recipe", RECIPES)
 
 

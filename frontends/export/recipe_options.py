@@ -42,7 +42,8 @@ class MeshAxes:
 class RecipeOption:
     """An option: its types other than None, the values of a Literal, its default and its help.
 
-    ``axes`` are those of the option ``mesh``, if the recipe names them.
+    ``axes`` are those of the option ``mesh``, if the recipe names them. ``suggest`` returns the
+    remedy for a text that is none of ``words``.
     """
 
     name: str
@@ -52,6 +53,7 @@ class RecipeOption:
     default: Any
     help: str
     axes: tuple[str, ...] = ()
+    suggest: Callable[[str, list[str]], str] = suggest_nearest
 
     def describe_form(self) -> str:
         """Describe the accepted values: ``int``, ``bf16 | f32``."""
@@ -117,12 +119,15 @@ def collect_options(build: Callable[..., Any]) -> list[RecipeOption]:
 
 def _parse_parameter(parameter: inspect.Parameter, hint: Any) -> RecipeOption:
     text, axes = "", ()
+    suggest: Callable[[str, list[str]], str] = suggest_nearest
     if get_origin(hint) is Annotated:
         hint, *notes = get_args(hint)
         text = next((note for note in notes if isinstance(note, str)), "")
         for note in notes:
             if isinstance(note, MeshAxes):
                 text, axes = note.describe_axes(), note.names
+            elif isinstance(note, types.FunctionType):
+                suggest = note
     if hint is None or hint is Any:
         default = parameter.default
         hint = str if default is None or default is REQUIRED else type(default)
@@ -143,7 +148,7 @@ def _parse_parameter(parameter: inspect.Parameter, hint: Any) -> RecipeOption:
             )
     return RecipeOption(
         parameter.name, tuple(kinds), tuple(words), type(None) in parts, parameter.default, text,
-        axes,
+        axes, suggest,
     )  # fmt: skip
 
 
@@ -199,16 +204,5 @@ def convert_option_text(option: RecipeOption, text: str, name: str) -> Any:
         return text
     raise UsageError(
         f"{name}: '{option.name}' takes {option.describe_form()}, not '{text}'",
-        remedy=_suggest_word(option.name, text, [*map(str, option.words)]),
+        remedy=option.suggest(text, [*map(str, option.words)]) if option.words else "",
     )
-
-
-def _suggest_word(option: str, text: str, words: list[str]) -> str:
-    """Return a remedy that suggests a value of an option; "" if it takes no words."""
-    if not words:
-        return ""
-    if option == "model":
-        from hespas.frontends.recipes.published_models import suggest_model
-
-        return suggest_model(text, words)
-    return suggest_nearest(text, words)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hespas.frontends.recipes.language_models import DecoderModel
+from hespas.recipes.language_models import DecoderModel
 from support.reference_decoder import ACTIVATIONS, attend, normalise, run_mlp, softmax
 
 

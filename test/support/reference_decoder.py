@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hespas.frontends.recipes.language_models import DecoderModel
+from hespas.recipes.language_models import DecoderModel
 
 Array = Any
 

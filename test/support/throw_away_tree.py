@@ -54,7 +54,7 @@ class ThrowAwayTree:
     def generate(self, path: str) -> str:
         """Generate a page of ``make generate``, and return its text."""
         program = (
-            "import sys; from hespas.tools.generate_pages import render_page; "
+            "import sys; from docs.generators.__main__ import render_page; "
             "sys.stdout.write(render_page(sys.argv[1]))"
         )
         text = self.run_python(program, path)

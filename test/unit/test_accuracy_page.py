@@ -8,21 +8,21 @@ import re
 import pytest
 from support.paths import ROOT
 
+from docs.generators import training_runs
 from hespas.support.errors import HespasError
-from hespas.workflows.validation import accuracy_page
 from hespas.workflows.validation.case_systems import find_node
 from hespas.workflows.validation.training_cases import read_training_cases
 
 
 def test_the_readme_and_the_page_of_accuracy_show_the_summary():
-    summary = accuracy_page.render_summary()
+    summary = training_runs.render_summary()
     assert summary.count("\n") > 4
     for name in ("README.md", "docs/accuracy.md", "docs/reference/training-runs.md"):
         assert summary in (ROOT / name).read_text(), name
 
 
 def test_every_row_is_predicted_or_has_a_reason():
-    rows = accuracy_page.read_runs()
+    rows = training_runs.read_runs()
     assert {bool(row["predicted_s"]) != bool(row["reason_kinds"]) for row in rows} == {True}
     for row in rows:
         if row["predicted_s"]:
@@ -38,7 +38,7 @@ def test_the_table_that_reruns_the_rows_has_them_all():
     for name in ("README.md", "docs/accuracy.md", "docs/reference/training-runs.md"):
         assert f"hespas validate {table}" in (ROOT / name).read_text(), name
     cases = {case.id: case for case in read_training_cases(str(ROOT / table))}
-    rows = {row["id"]: row for row in accuracy_page.read_runs()}
+    rows = {row["id"]: row for row in training_runs.read_runs()}
     assert list(cases) == list(rows)
     copied = ("source", "model", "hardware", "precision", "framework", "tier", "remat")
     for name, row in rows.items():
@@ -52,7 +52,7 @@ def test_the_table_that_reruns_the_rows_has_them_all():
 def test_ranges_of_devices_are_sorted_by_number():
     names = ["513 and more", "1 to 8", "bf16", "65 to 512", "9 to 64"]
     ordered = ["1 to 8", "9 to 64", "65 to 512", "513 and more", "bf16"]
-    assert sorted(names, key=accuracy_page.make_sort_key) == ordered
+    assert sorted(names, key=training_runs.make_sort_key) == ordered
 
 
 def test_layouts_are_ordered_by_the_time_of_a_device_for_a_token():
@@ -65,20 +65,20 @@ def test_layouts_are_ordered_by_the_time_of_a_device_for_a_token():
 
     # Device seconds for each sequence: 8 and 8, then 10 and 12, then 10.2 and 9.
     rows = [make_row(8, 8, 8.0, 8.0), make_row(16, 16, 10.0, 12.0), make_row(8, 8, 10.2, 9.0)]
-    assert accuracy_page.count_ordered_layouts(rows[:2]) == (1, 1)
-    assert accuracy_page.count_ordered_layouts(rows[1:]) == (0, 0)  # measured times 2 % apart
+    assert training_runs.count_ordered_layouts(rows[:2]) == (1, 1)
+    assert training_runs.count_ordered_layouts(rows[1:]) == (0, 0)  # measured times 2 % apart
     slower = make_row(8, 16, 22.0, 18.0)  # 11 s measured and 9 s predicted for each sequence
-    assert accuracy_page.count_ordered_layouts([rows[1], slower]) == (0, 1)
+    assert training_runs.count_ordered_layouts([rows[1], slower]) == (0, 1)
 
 
 def test_extended_rows_are_counted_and_named(monkeypatch):
-    rows = [row | {"extended_from_layers": ""} for row in accuracy_page.read_runs()]
+    rows = [row | {"extended_from_layers": ""} for row in training_runs.read_runs()]
     extended = [row for row in rows if row["predicted_s"]][:3]
     for row in extended:
         row["extended_from_layers"] = "2 4"
     extended[0]["exceeded_limit"] = "XLA finds this program too large: 3 GiB of 2 GiB"
-    monkeypatch.setattr(accuracy_page, "read_runs", lambda: rows)
-    page = accuracy_page.render_accuracy_page()
+    monkeypatch.setattr(training_runs, "read_runs", lambda: rows)
+    page = training_runs.render_page()
     assert "3 rows are predicted from [programs with fewer layers]" in page
     assert f"the whole: {extended[0]['id']}: XLA finds this program too large: 3 GiB" in page
 
@@ -87,18 +87,18 @@ def test_a_result_of_another_command_is_refused(tmp_path):
     path = tmp_path / "other.csv"
     path.write_text("id,model\n1,tiny\n")
     with pytest.raises(HespasError, match=r"no column .*attention_s, .*; write it with"):
-        accuracy_page.read_runs(path)
+        training_runs.read_runs(path)
 
 
 def test_a_result_is_kept_and_drawn(tmp_path, monkeypatch):
-    monkeypatch.setattr(accuracy_page, "PLOT", tmp_path / "plot.svg")
+    monkeypatch.setattr(training_runs, "PLOT", tmp_path / "plot.svg")
     result = tmp_path / "result.csv"
-    rows = [dict(row) for row in accuracy_page.read_runs()[:9]]
+    rows = [dict(row) for row in training_runs.read_runs()[:9]]
     with result.open("w", newline="") as file:
         writer = csv.DictWriter(file, [*rows[0], "extra"])
         writer.writeheader()
         writer.writerows({**row, "extra": "left out"} for row in rows)
-    monkeypatch.setattr(accuracy_page, "DATA", tmp_path / "kept.csv")
-    accuracy_page.main([str(result)])
-    assert accuracy_page.read_runs(tmp_path / "kept.csv") == rows
+    monkeypatch.setattr(training_runs, "DATA", tmp_path / "kept.csv")
+    training_runs.main([str(result)])
+    assert training_runs.read_runs(tmp_path / "kept.csv") == rows
     assert (tmp_path / "plot.svg").read_text().startswith("<?xml")

@@ -14,9 +14,9 @@ from support.reference_bert import compute_reference_bert_loss
 
 from hespas import frontends
 from hespas.frontends.export.exportable_lowering import lower_exportable
-from hespas.frontends.recipes import bert
-from hespas.frontends.recipes.optimisers import Lamb
-from hespas.frontends.recipes.published_models import make_decoder_model
+from hespas.recipes import bert
+from hespas.recipes.optimisers import Lamb
+from hespas.recipes.published_models import make_decoder_model
 from hespas.support.errors import UsageError
 
 pytestmark = pytest.mark.slow

@@ -16,21 +16,21 @@ from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import FUSION
 from hespas.frontends.export.exportable_lowering import lower_exportable
 from hespas.frontends.jax import from_jax
-from hespas.frontends.recipes import gpt
-from hespas.frontends.recipes.eager_operators import (
+from hespas.passes.base import PassRun
+from hespas.passes.pipeline import run_pipeline
+from hespas.recipes import gpt
+from hespas.recipes.eager_operators import (
     copy_array,
     isolate_part,
     run_elementwise,
     run_operator,
 )
-from hespas.frontends.recipes.parallel import MeshParallelism
-from hespas.frontends.recipes.vocabulary import (
+from hespas.recipes.parallel import MeshParallelism
+from hespas.recipes.vocabulary import (
     add_loss_metrics,
     compute_separate_losses,
     compute_token_losses,
 )
-from hespas.passes.base import PassRun
-from hespas.passes.pipeline import run_pipeline
 from hespas.support.errors import UsageError
 
 

@@ -119,5 +119,5 @@ def test_places_in_recipes_do_not_tell_where_hespas_is(tmp_path):
     argv = ["export", "llama", "--model", "tiny", "--set", "sequence=128", "-o", output]
     assert run_tool_main(hespas.main, argv) == 0
     text = Path(output).read_text()
-    assert 'loc("hespas/frontends/recipes/' in text
-    assert not re.search(r'"/[^"]*hespas/frontends/recipes/', text)
+    assert 'loc("hespas/recipes/' in text
+    assert not re.search(r'"/[^"]*hespas/recipes/', text)

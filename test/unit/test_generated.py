@@ -10,13 +10,16 @@ import json
 import pytest
 from support.paths import ROOT
 
+from docs.generators import __main__ as generators
+from docs.generators import cli as cli_page
+from docs.generators import passes as passes_page
 from hespas import configs
 from hespas.configs.accelerator import list_accelerator_presets
 from hespas.configs.simple_yaml import read_simple_yaml
-from hespas.passes import passes_reference, registry
+from hespas.passes import registry
 from hespas.passes.emit.stats_model import ModuleStats
 from hespas.support.errors import UsageError
-from hespas.tools import cli_reference, generate_pages, hespas, schemas
+from hespas.tools import hespas, schemas
 
 jsonschema = pytest.importorskip("jsonschema")
 
@@ -38,20 +41,20 @@ def assert_valid(name: str, data: object) -> None:
     assert not problems
 
 
-@pytest.mark.parametrize("path", generate_pages.GENERATORS)
+@pytest.mark.parametrize("path", generators.GENERATORS)
 def test_generated_page_is_current(path):
-    assert (ROOT / path).read_text("utf-8") == generate_pages.render_page(path), "run make generate"
+    assert (ROOT / path).read_text("utf-8") == generators.render_page(path), "run make generate"
 
 
 def test_generated_file_sets_are_current():
-    assert not [*generate_pages.find_stale_sets()], "run make generate"
+    assert not [*generators.find_stale_sets()], "run make generate"
 
 
 def test_a_stale_file_is_named_and_fails_the_check(tmp_path, monkeypatch, capsys):
     """A file that differs, is missing, or is left over; without ``--check`` each is mended."""
-    monkeypatch.setattr(generate_pages, "ROOT", tmp_path)
-    monkeypatch.setattr(generate_pages, "GENERATORS", {})
-    assert generate_pages.main([]) == 0
+    monkeypatch.setattr(generators, "ROOT", tmp_path)
+    monkeypatch.setattr(generators, "GENERATORS", {})
+    assert generators.main([]) == 0
     node = tmp_path / "configs/nodes/A100_SXM_40GB/roofline/config.json"
     current = node.read_text()
     assert current == (CONFIGS / "nodes/A100_SXM_40GB/roofline/config.json").read_text()
@@ -63,19 +66,19 @@ def test_a_stale_file_is_named_and_fails_the_check(tmp_path, monkeypatch, capsys
     left_over.write_text("")
     names = sorted(str(path.relative_to(tmp_path)) for path in (node, missing, left_over))
     capsys.readouterr()
-    assert generate_pages.main(["--check"]) == 1
+    assert generators.main(["--check"]) == 1
     assert sorted(capsys.readouterr().out.split()) == names
-    assert generate_pages.main([]) == 0
+    assert generators.main([]) == 0
     assert node.read_text() == current and missing.exists() and not left_over.exists()
-    assert generate_pages.main(["--check"]) == 0
+    assert generators.main(["--check"]) == 0
 
 
 def test_cli_page_has_every_command_and_option():
-    page = cli_reference.render_markdown()
+    page = cli_page.render_page()
     for name in hespas.COMMANDS:
         assert f"\n## hespas {name}" in page
         assert f"| [`hespas {name}`](" in page
-    for parser in cli_reference.build_all_parsers():
+    for parser in cli_page.build_all_parsers():
         section = page.split(f"\n## {parser.prog}\n")[1].split("\n## ")[0]
         for action in parser._actions:
             if action.help == argparse.SUPPRESS:  # an older spelling of another option
@@ -85,7 +88,7 @@ def test_cli_page_has_every_command_and_option():
 
 
 def test_passes_page_has_every_pass_and_option():
-    page = passes_reference.render_markdown()
+    page = passes_page.render_page()
     for name in registry.list_builtin_pass_names():
         section = page.split(f"\n## {name}\n")[1].split("\n## ")[0]
         for spelled, _ in registry.load_pass_class(name).list_spelled_options():

@@ -20,8 +20,8 @@ from hespas.estimators.rules.custom_calls import find_kernel_name
 from hespas.estimators.work import compute_op_work
 from hespas.frontends.export import export_process, stages
 from hespas.frontends.export.program_source import ExportRequest
-from hespas.frontends.recipes.standins import StandInFinder, StandInModule, install_stand_ins
 from hespas.passes.base import PassRun
+from hespas.recipes.standins import StandInFinder, StandInModule, install_stand_ins
 from hespas.support.errors import HespasError
 from hespas.tools.console_scripts import run_tool_main
 from hespas.tools.hespas import main

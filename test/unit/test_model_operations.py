@@ -16,8 +16,8 @@ from hespas.frontends.export import Exportable, lower_exportable
 from hespas.frontends.function_lowering import lower_function
 from hespas.frontends.jax import from_jax
 from hespas.frontends.model_operations import COUNTED, add_model_flops, count_model_flops
-from hespas.frontends.recipes import gemm, llama, moe, pipeline, prefill, resnet
-from hespas.frontends.recipes.remat_policies import RematPolicy
+from hespas.recipes import gemm, llama, moe, pipeline, prefill, resnet
+from hespas.recipes.remat_policies import RematPolicy
 
 SMALL = {"model": "tiny", "sequence": 16, "layers": 2}
 

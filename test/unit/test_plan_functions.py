@@ -268,7 +268,7 @@ def test_a_changed_source_is_another_program(tmp_path: Path) -> None:
         digests.append(programs.make_request({}, {})["content"])
     assert digests[0] == digests[1] != digests[2]
     assert LayoutPrograms("llama", "cpu", tmp_path, 1, print).make_request({}, {})["content"] == ""
-    module = LayoutPrograms("hespas.frontends.recipes.llama:build", "cpu", tmp_path, 1, print)
+    module = LayoutPrograms("hespas.recipes.llama:build", "cpu", tmp_path, 1, print)
     assert module.make_request({}, {})["content"]
 
 

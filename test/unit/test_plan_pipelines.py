@@ -15,7 +15,7 @@ import hespas
 from hespas import configs
 from hespas.dialects.xla import find_gpu_library
 from hespas.frontends.export import program_source, recipe_options
-from hespas.frontends.recipes import stage
+from hespas.recipes import stage
 from hespas.simulators.in_memory_programs import InMemoryPrograms
 from hespas.simulators.simulation_options import SimulationOptions, SimulatorChoice
 from hespas.simulators.simulator_choice import simulate_inputs

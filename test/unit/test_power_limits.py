@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.budgets import draw_examples
 
+from benchmarks.calibration.power_limits import infer_power_limit
 from hespas import configs
 from hespas.configs.node_spec import NodeSpec
 from hespas.estimators.calibrated.attention_shape import AttentionShape
@@ -29,14 +30,13 @@ from hespas.estimators.product_shapes import MatrixProduct
 from hespas.support.errors import HespasError
 from hespas.workflows.calibration.fit_scores import estimate_measured_kernel
 from hespas.workflows.calibration.measurement_tables import KernelMeasurement
-from hespas.workflows.calibration.power_limits import infer_power_limit
 from hespas.workflows.validation import case_systems
 
 SPY = """
 import json, sys
 opened = []
 sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == "open" else None)
-from hespas.workflows.calibration.power_limits import infer_published_limits
+from benchmarks.calibration.power_limits import infer_published_limits
 limits_w = dict(infer_published_limits())
 ends = (".csv", ".xz", ".json", ".yml")
 print(json.dumps([limits_w, sorted({name for name in opened if name.endswith(ends)})]))

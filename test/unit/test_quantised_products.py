@@ -18,17 +18,17 @@ from hespas.dialects.mlir import collect_functions
 from hespas.dialects.xla import find_gpu_library
 from hespas.frontends.export.exportable import Exportable
 from hespas.frontends.export.exportable_lowering import lower_exportable
-from hespas.frontends.recipes import llama, moe
-from hespas.frontends.recipes.parallel import MeshParallelism
-from hespas.frontends.recipes.quantised_products import (
+from hespas.passes.base import PassRun
+from hespas.recipes import llama, moe
+from hespas.recipes.parallel import MeshParallelism
+from hespas.recipes.quantised_products import (
     PRODUCT_SCHEMES,
     DelayedWeight,
     find_largest,
     quantise_array,
     quantise_by_scale,
 )
-from hespas.frontends.recipes.vocabulary import compute_cross_entropy
-from hespas.passes.base import PassRun
+from hespas.recipes.vocabulary import compute_cross_entropy
 from hespas.support.errors import UsageError
 
 pytestmark = pytest.mark.slow

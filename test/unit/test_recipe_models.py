@@ -15,15 +15,15 @@ from support.reference_decoder import compute_reference_loss
 
 from hespas import frontends
 from hespas.frontends.export.exportable_lowering import lower_exportable
-from hespas.frontends.recipes import gemma, gpt, llama, moe
-from hespas.frontends.recipes.attention_ops import (
+from hespas.recipes import gemma, gpt, llama, moe
+from hespas.recipes.attention_ops import (
     AttentionInputs,
     compute_alibi_slopes,
     compute_attention,
     compute_fused_attention,
     compute_mask,
 )
-from hespas.frontends.recipes.published_models import (
+from hespas.recipes.published_models import (
     GemmaName,
     GptName,
     GptOssName,
@@ -271,8 +271,8 @@ def test_fused_attention_takes_latent_heads():
 
 
 def test_fused_attention_has_no_limit_of_scores():
-    from hespas.frontends.recipes.parallel import MeshParallelism
-    from hespas.frontends.recipes.transformer import Decoder
+    from hespas.recipes.parallel import MeshParallelism
+    from hespas.recipes.transformer import Decoder
 
     with pytest.raises(UsageError, match="no limit of scores"):
         Decoder(

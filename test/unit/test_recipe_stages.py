@@ -11,7 +11,7 @@ import pytest
 from support.budgets import thin_out
 from support.recipe_runs import arrays, assert_close, jitted
 
-from hespas.frontends.recipes import gemma, gpt, llama, moe, stage
+from hespas.recipes import gemma, gpt, llama, moe, stage
 from hespas.support.errors import UsageError
 
 pytestmark = pytest.mark.slow

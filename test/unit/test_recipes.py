@@ -15,9 +15,10 @@ from hespas import frontends, passes
 from hespas.dialects.mlir import collect_functions, get_attribute, ir
 from hespas.estimators.work import compute_op_work
 from hespas.frontends.export.exportable_lowering import lower_exportable
+from hespas.frontends.export.program_source import RECIPES
 from hespas.frontends.export.recipe_options import bind_option_texts, collect_options
-from hespas.frontends.recipes import (
-    RECIPES,
+from hespas.passes.base import PassRun
+from hespas.recipes import (
     decode,
     gemm,
     gpt,
@@ -27,7 +28,6 @@ from hespas.frontends.recipes import (
     prefill,
     resnet,
 )
-from hespas.passes.base import PassRun
 from hespas.support.errors import UsageError
 from support import recipe_runs  # noqa: F401  eight CPU devices, before a backend starts
 

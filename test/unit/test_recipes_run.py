@@ -11,7 +11,7 @@ import pytest
 from support.budgets import thin_out
 from support.recipe_runs import arrays, assert_close, jitted
 
-from hespas.frontends.recipes import (
+from hespas.recipes import (
     decode,
     gemm,
     llama,
@@ -20,11 +20,11 @@ from hespas.frontends.recipes import (
     prefill,
     resnet,
 )
-from hespas.frontends.recipes.expert_layers import make_expert_mlp
-from hespas.frontends.recipes.layer_weights import make_layer_weights
-from hespas.frontends.recipes.optimisers import AdamW
-from hespas.frontends.recipes.parallel import MeshParallelism
-from hespas.frontends.recipes.published_models import MODELS, make_decoder_model
+from hespas.recipes.expert_layers import make_expert_mlp
+from hespas.recipes.layer_weights import make_layer_weights
+from hespas.recipes.optimisers import AdamW
+from hespas.recipes.parallel import MeshParallelism
+from hespas.recipes.published_models import MODELS, make_decoder_model
 from hespas.support.errors import UsageError
 
 pytestmark = pytest.mark.slow

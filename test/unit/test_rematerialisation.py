@@ -13,9 +13,9 @@ from hespas.dialects.attrs import CommAttr
 from hespas.dialects.mlir import get_call_target, ir
 from hespas.dialects.op_kinds import FETCH_CALL_TARGET, OFFLOAD_CALL_TARGET
 from hespas.frontends.export.exportable_lowering import lower_exportable
-from hespas.frontends.recipes import llama
-from hespas.frontends.recipes.rematerialisation import choose_policy, list_layer_policies
 from hespas.passes.base import PassRun
+from hespas.recipes import llama
+from hespas.recipes.rematerialisation import choose_policy, list_layer_policies
 from hespas.support.errors import UsageError
 
 LAYERS = 2  # of the model "tiny"
@@ -105,7 +105,7 @@ def test_activations_move_to_the_host_and_back(remat, elements, scan):
 
 @pytest.mark.parametrize("remat", ["a", "a:host", "a,b:host", "b"])
 def test_gradients_are_those_without_rematerialisation(remat, monkeypatch):
-    from hespas.frontends.recipes import rematerialisation
+    from hespas.recipes import rematerialisation
 
     monkeypatch.setattr(rematerialisation, "ACTIVATION_NAMES", ("a", "b"))
 

@@ -14,9 +14,9 @@ from support.recipe_runs import assert_close
 
 from hespas import frontends
 from hespas.frontends.export.exportable_lowering import lower_exportable
-from hespas.frontends.recipes import gpt, llama
-from hespas.frontends.recipes.context_chunks import list_chunks
-from hespas.frontends.recipes.ring_attention import AttentionRing, BlockKernels
+from hespas.recipes import gpt, llama
+from hespas.recipes.context_chunks import list_chunks
+from hespas.recipes.ring_attention import AttentionRing, BlockKernels
 from hespas.support.errors import UsageError
 
 SCALE = 0.5

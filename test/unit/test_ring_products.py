@@ -10,8 +10,8 @@ from support.recipe_runs import assert_close
 
 from hespas.frontends.export.exportable_lowering import lower_exportable
 from hespas.frontends.jax import from_jax
-from hespas.frontends.recipes import llama, stage
-from hespas.frontends.recipes.ring_products import TokenRing
+from hespas.recipes import llama, stage
+from hespas.recipes.ring_products import TokenRing
 from hespas.support.errors import UsageError
 
 DEVICES = 4

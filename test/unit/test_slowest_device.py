@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
+from benchmarks.calibration import board_comparisons
 from hespas import configs
 from hespas.configs import clock_spread
 from hespas.configs.clock_spread import find_clock_spread, load_board_comparisons
@@ -29,7 +30,6 @@ from hespas.estimators.calibrated.slowest_device import SlowestDevice
 from hespas.estimators.power_limit import KernelEnergy, compute_power_slowdown
 from hespas.estimators.product_shapes import MatrixProduct
 from hespas.support.order_statistics import compute_expected_maximum, compute_maximum_quantile
-from hespas.workflows.calibration import board_comparisons
 from hespas.workflows.pipelines.stage_estimates import add_job_devices
 from hespas.workflows.run_config import RunConfig
 
@@ -85,7 +85,7 @@ SPY = """
 import json, sys
 opened = []
 sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == "open" else None)
-from hespas.workflows.calibration import board_comparisons
+from benchmarks.calibration import board_comparisons
 rows = list(board_comparisons.compare_boards())
 print(json.dumps([rows, sorted(name for name in opened if name.endswith((".csv", ".json")))]))
 """

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.paths import ROOT
 
+from benchmarks.calibration import network_comparisons, source_comparisons
 from hespas import configs
 from hespas.configs import source_errors
 from hespas.configs.kernel_families import find_kernel_family
@@ -31,7 +32,6 @@ from hespas.estimators.calibrated.kernel_times import estimate_product_time
 from hespas.estimators.product_shapes import MatrixProduct
 from hespas.passes.emit.time_band import combine_bands
 from hespas.simulators.simulation_result import CurveTag, CurveUse, NcclUse, SimulationSettings
-from hespas.workflows.calibration import network_comparisons, source_comparisons
 from hespas.workflows.step_band import find_network_cause
 
 
@@ -198,7 +198,7 @@ SPY = """
 import sys
 opened = []
 sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == "open" else None)
-from hespas.workflows.calibration import network_comparisons, source_comparisons
+from benchmarks.calibration import network_comparisons, source_comparisons
 rows = [*source_comparisons.compare_second_sources(), *network_comparisons.compare_networks()]
 import json
 ends = (".csv", ".xz", ".json", ".yml")

@@ -19,8 +19,8 @@ from hespas.estimators.calibrated.attention_shape import read_attention_shape
 from hespas.estimators.rules.base import UnknownCost
 from hespas.estimators.work import compute_op_work
 from hespas.frontends.export.exportable_lowering import lower_exportable
-from hespas.frontends.recipes import llama, splash_kernels
-from hespas.frontends.recipes.context_chunks import (
+from hespas.recipes import llama, splash_kernels
+from hespas.recipes.context_chunks import (
     compute_chunk_positions,
     list_chunks,
     restore_token_order,

@@ -10,9 +10,9 @@ import pytest
 from support.recipe_runs import arrays, assert_close, jitted
 from support.reference_t5 import compute_reference_t5_loss, find_bucket
 
-from hespas.frontends.recipes import t5
-from hespas.frontends.recipes.encoder_decoder import compute_buckets
-from hespas.frontends.recipes.published_models import make_decoder_model
+from hespas.recipes import t5
+from hespas.recipes.encoder_decoder import compute_buckets
+from hespas.recipes.published_models import make_decoder_model
 from hespas.support.errors import UsageError
 
 pytestmark = pytest.mark.slow

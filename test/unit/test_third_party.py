@@ -9,7 +9,7 @@ from pathlib import Path
 
 from support.paths import ROOT
 
-from hespas.workflows.calibration import board_comparisons
+from benchmarks.calibration import board_comparisons
 
 NOTICES = (ROOT / "THIRD_PARTY_NOTICES").read_text("utf-8")
 FORMULAS, MEASURED, UNLICENSED, TEXTS = re.split(r"^\d\. .*\n-+$", NOTICES, flags=re.MULTILINE)[1:]

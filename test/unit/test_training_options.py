@@ -14,11 +14,11 @@ from support.recipe_runs import arrays, assert_close, jitted
 from hespas import frontends, passes
 from hespas.dialects.mlir import ir
 from hespas.frontends.export.exportable_lowering import lower_exportable
-from hespas.frontends.recipes import llama
-from hespas.frontends.recipes.decoder_training import TrainingOptions, build_training_step
-from hespas.frontends.recipes.parallel import TOKENS, ShardedArray
-from hespas.frontends.recipes.published_models import MODELS
 from hespas.passes.base import PassRun
+from hespas.recipes import llama
+from hespas.recipes.decoder_training import TrainingOptions, build_training_step
+from hespas.recipes.parallel import TOKENS, ShardedArray
+from hespas.recipes.published_models import MODELS
 from hespas.support.errors import UsageError
 
 ROWS, WIDTH = 8, 4

@@ -664,7 +664,7 @@ def test_policies_are_those_of_the_recipes():
     pytest.importorskip("jax")
     from typing import get_args
 
-    from hespas.frontends.recipes.remat_policies import RematPolicy
+    from hespas.recipes.remat_policies import RematPolicy
 
     assert get_args(RematPolicy) == REMAT_POLICIES
 

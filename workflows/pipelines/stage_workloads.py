@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from hespas.frontends.recipes.language_models import DecoderModel
-from hespas.frontends.recipes.published_models import MODELS, suggest_model
+from hespas.recipes.language_models import DecoderModel
+from hespas.recipes.published_models import MODELS, suggest_model
 from hespas.support.errors import UsageError
 from hespas.workflows.pipelines.schedules import PipelineSchedule
 from hespas.workflows.pipelines.stage_estimates import UPDATE, StagePart, list_task_kinds

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from hespas.frontends.recipes.published_models import MODELS
-from hespas.frontends.recipes.remat_policies import SHARE
+from hespas.recipes.published_models import MODELS
+from hespas.recipes.remat_policies import SHARE
 from hespas.support.errors import HespasError
 from hespas.workflows.figures import BY_NAME
 from hespas.workflows.studies.study_definition import StudyWorkload

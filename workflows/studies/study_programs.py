@@ -34,7 +34,13 @@ WORKER, PROBE = (
 )
 PACKAGES = ("jax", "jaxlib", "jax-cuda12-pjrt", "jax-cuda13-pjrt", "libtpu")
 PLATFORMS = {"gpu": "cuda", "tpu": "tpu", None: "cpu"}  # JAX's, by the compiler
-SOURCES = ("frontends", "dialects", "passes", "configs/xla_flags")  # what a program is made by
+SOURCES = (
+    "frontends",
+    "recipes",
+    "dialects",
+    "passes",
+    "configs/xla_flags",
+)  # what a program is made by
 TIMEOUT_S = 3600.0
 
 

@@ -14,7 +14,7 @@ from hespas.configs.framework_flags import (
     NO_SCHEDULER_LIMIT,
     T5X_THRESHOLD,
 )
-from hespas.frontends.recipes.published_models import MODELS
+from hespas.recipes.published_models import MODELS
 from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.validation.case_frameworks import (
     AXLEARN,

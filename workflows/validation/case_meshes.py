@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hespas.frontends.recipes.published_models import MODELS
+from hespas.recipes.published_models import MODELS
 from hespas.workflows.validation.axis_sizes import NO_DEVICES, read_axis_sizes
 from hespas.workflows.validation.case_frameworks import MEGATRON, TORCHTITAN, read_framework
 from hespas.workflows.validation.case_models import find_published_model

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hespas.frontends.recipes.published_models import ALIASES, MODELS
+from hespas.recipes.published_models import ALIASES, MODELS
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hespas.frontends.recipes.published_models import MODELS
-from hespas.frontends.recipes.remat_policies import SHARE
+from hespas.recipes.published_models import MODELS
+from hespas.recipes.remat_policies import SHARE
 from hespas.support.errors import HespasError
 from hespas.workflows.studies.program_forms import FUSED_ATTENTION
 from hespas.workflows.studies.study_definition import StudyWorkload

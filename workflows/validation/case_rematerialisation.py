@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import get_args
 
-from hespas.frontends.recipes.remat_policies import ACTIVATION_NAMES, ON_HOST, RematPolicy
+from hespas.recipes.remat_policies import ACTIVATION_NAMES, ON_HOST, RematPolicy
 from hespas.workflows.validation.case_attention import has_fused_attention
 from hespas.workflows.validation.case_frameworks import AXLEARN, OPERATOR_POLICY, read_framework
 from hespas.workflows.validation.case_vocabulary import STATED_TILES

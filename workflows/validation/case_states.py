@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 from hespas import configs
-from hespas.frontends.recipes.published_models import MODELS
+from hespas.recipes.published_models import MODELS
 from hespas.workflows.validation.case_frameworks import MAXTEXT, MEGATRON, read_framework
 from hespas.workflows.validation.case_pipelines import read_stage_counts
 from hespas.workflows.validation.case_systems import find_node

@@ -84,7 +84,7 @@ SOURCE_BOARDS: Mapping[tuple[str, str], Board] = {
     ("B200_180GB", "SimuMax"): replace(BOARDS["B200_180GB"], node="B200_180GB_720W"),
 }
 """The board of a row by its node and a word of its source, where the source has published times of
-products that another power limit explains (``workflows/calibration/power_limits.py``)."""
+products that another power limit explains (``benchmarks/calibration/power_limits.py``)."""
 BOARDS_BY_NODE = {board.node: board for board in (*BOARDS.values(), *SOURCE_BOARDS.values())}
 FABRICS = (
     ("H100_80GB", r"TCPXO|A3 Mega", "A3_Mega_{}"),

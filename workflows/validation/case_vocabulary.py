@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from hespas.frontends.recipes.published_models import MODELS
+from hespas.recipes.published_models import MODELS
 from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.validation.case_frameworks import MAXTEXT, read_framework
 from hespas.workflows.validation.training_cases import TrainingCase

@@ -1,0 +1,1 @@
+"""The tables that hespas ships, computed from measurements of kernels and collectives."""

@@ -1,0 +1,401 @@
+"""One training step of a decoder: its options, loss, gradients and optimiser, with the facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import jax
+import jax.numpy as jnp
+
+from hespas.frontends.export.exportable import Exportable
+from hespas.frontends.export.recipe_options import MeshAxes
+from hespas.recipes.delayed_scaling import DelayedScaling, make_histories
+from hespas.recipes.gradient_accumulation import (
+    Loss,
+    StepGradients,
+    make_microbatches,
+)
+from hespas.recipes.language_models import DecoderModel
+from hespas.recipes.layer_weights import (
+    Tree,
+    count_forward_flops,
+    count_parameters,
+    make_layers,
+    make_model_weights,
+)
+from hespas.recipes.optimiser_shards import OptimiserShards
+from hespas.recipes.optimisers import AdamW, Lamb
+from hespas.recipes.parallel import (
+    BATCH,
+    DTYPES,
+    MeshParallelism,
+    ShardedArray,
+    check_mesh_axes,
+    check_positive_options,
+)
+from hespas.recipes.quantised_products import PRODUCT_SCHEMES, ProductScheme
+from hespas.recipes.remat_policies import REMAT_HELP, Remat
+from hespas.recipes.ring_products import RING_HELP
+from hespas.recipes.transformer import Decoder
+from hespas.recipes.transformer_layer import Mlp
+from hespas.support.errors import UsageError
+
+Dtype = Literal["bf16", "f16", "f32"]
+Attention = Literal["dot_product", "cudnn", "splash"]
+ATTENTION_HELP = (
+    "attention by products and a softmax, cuDNN's fused kernel (platform cuda), or JAX's kernels "
+    "for TPUs (platform tpu)"
+)
+AXES = ("data", "fsdp", "context", "tensor")
+MESH = {"fsdp": 8}
+MESH_AXES = MeshAxes(AXES)
+
+Partitioning = Literal["manual", "auto"]
+Optimiser = Literal["adamw", "lamb"]
+Products = Literal["fp8", "fp8_delayed", "fp8_rowwise", "fp8_static", "int8"]
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """The options of every training step: the types of its state and of its computation."""
+
+    weights_dtype: Annotated[Dtype, "type of the parameters"] = "f32"
+    compute_dtype: Annotated[Dtype, "type of activations, gathered weights and gradients"] = "bf16"
+    moments_dtype: Annotated[Dtype, "type of the optimiser's moments"] = "f32"
+    master: Annotated[bool, "keep a copy of the parameters in f32"] = False
+    clip: Annotated[float, "largest global norm of the gradients; 0 disables clipping"] = 1.0
+    reduce_dtype: Annotated[
+        Dtype | None, "type in which gradients are summed over devices; by default compute_dtype"
+    ] = None
+    accumulate: Annotated[
+        int, "microbatches whose gradients are summed in a loop; batch counts those of one"
+    ] = 1
+    accumulator_dtype: Annotated[Dtype, "type of the gradients' sums over microbatches"] = "f32"
+    products: Annotated[
+        Products | None, "type of products with weights, by default compute_dtype; fp8: one scale "
+        "for an array, E4M3 and E5M2 for gradients; fp8_delayed: scales from earlier steps; "
+        "fp8_static: constant scales but of gradients; fp8_rowwise, int8: one for each row"
+    ] = None  # fmt: skip
+    logits_dtype: Annotated[Dtype, "type of the logits; the loss is computed in f32"] = "f32"
+    vocab_tiles: Annotated[
+        int, "parts of the tokens whose logits are computed in turn, and again for the gradients"
+    ] = 1
+    separate_loss: Annotated[
+        bool, "the loss by a kernel for each operation on all logits, as Megatron Core's own"
+    ] = False
+    zero1: Annotated[
+        bool, "divide the optimiser's state over the devices that have the same weights (ZeRO-1)"
+    ] = False
+    repeated_heads: Annotated[
+        bool, "keys and values are copied for each query head that reads them, as torchtitan's"
+    ] = False
+    checked_gradients: Annotated[
+        bool, "gradients are read for their norm, and divided, before their sum over devices, as "
+        "Megatron Core's; with zero1"
+    ] = False  # fmt: skip
+    optimiser: Annotated[Optimiser, "AdamW, or LAMB, whose steps have the norms of the weights"] = (
+        "adamw"
+    )
+
+    def make_parallelism(
+        self, mesh: Mapping[str, int], partitioning: Partitioning = "manual", **options: Any
+    ) -> MeshParallelism:
+        """Make the parallelism of a step over ``mesh``.
+
+        Raises:
+            UsageError: If XLA chooses the collectives, and would have to choose their types, or
+                products in steps have whole tokens.
+        """
+        manual = partitioning == "manual"
+        if self.reduce_dtype is not None and not manual:
+            raise UsageError(
+                "option 'reduce_dtype' needs explicit collectives", remedy="use partitioning=manual"
+            )
+        reduce_dtype = DTYPES[self.reduce_dtype] if self.reduce_dtype else None
+        return MeshParallelism(mesh, manual=manual, reduce_dtype=reduce_dtype, **options)
+
+    def find_scheme(self) -> ProductScheme | None:
+        """Find the scheme of products in 8 bits; None if they have ``compute_dtype``."""
+        return PRODUCT_SCHEMES[self.products] if self.products else None
+
+    def make_decoder(
+        self,
+        m: DecoderModel,
+        p: MeshParallelism,
+        remat: str,
+        attention: str,
+        mlp: Mlp | None = None,
+        loss_metrics: int = 0,
+    ) -> Decoder:
+        """Make the layers of a training step.
+
+        Raises:
+            UsageError: If an option is invalid.
+        """
+        check_positive_options(vocab_tiles=self.vocab_tiles)
+        return Decoder(
+            m,
+            p,
+            DTYPES[self.compute_dtype],
+            mlp,
+            attention,
+            self.find_scheme(),
+            remat=remat,
+            logits_dtype=DTYPES[self.logits_dtype],
+            vocab_tiles=self.vocab_tiles,
+            loss_metrics=loss_metrics,
+            separate_loss=self.separate_loss,
+            repeated_heads=self.repeated_heads,
+        )
+
+    def make_optimiser(self, params: Any, *, eager: bool = False) -> AdamW | Lamb:
+        """Make the optimiser of a ``ShardedArray`` tree of parameters.
+
+        Raises:
+            UsageError: If its operators cannot run one by one.
+        """
+        if self.optimiser == "adamw":
+            return AdamW(clip=self.clip, eager=eager)
+        if eager:
+            raise UsageError(f"optimiser={self.optimiser} has no eager", remedy="use adamw")
+        return Lamb(jax.tree.map(lambda weight: weight.stacked, params), clip=self.clip)
+
+    def make_shards(self, p: MeshParallelism) -> OptimiserShards | None:
+        """Make the division of the optimiser's state; None if each device updates all weights.
+
+        Raises:
+            UsageError: If gradients are checked, and the state is not divided, or XLA sums them.
+        """
+        if self.checked_gradients and not (self.zero1 and p.manual):
+            raise UsageError(
+                "option 'checked_gradients' needs zero1 and explicit collectives",
+                remedy="set zero1=true and partitioning=manual",
+            )
+        return OptimiserShards(p, self.checked_gradients) if self.zero1 else None
+
+    def choose_sum_dtype(self) -> Any:
+        """Choose the type of the gradients of a step before their sum over devices."""
+        if self.accumulate > 1:
+            return DTYPES[self.accumulator_dtype]
+        return DTYPES[self.reduce_dtype or self.compute_dtype]
+
+    def make_delayed_scaling(self, params: Tree) -> DelayedScaling | None:
+        """Make the scaling of products by earlier steps, given all weights; None without it.
+
+        Raises:
+            UsageError: If the step has other options that are not implemented with it.
+        """
+        scheme = self.find_scheme()
+        if scheme is None or not scheme.delayed:
+            return None
+        if self.accumulate > 1 or self.zero1 or self.reduce_dtype is not None:
+            raise UsageError(
+                "products=fp8_delayed has no accumulate, zero1 and reduce_dtype",
+                remedy="use products=fp8",
+            )
+        return DelayedScaling(make_histories(params["layers"]), scheme)
+
+    def make_training_state(self, p: MeshParallelism, params: Any) -> Tree:
+        """Make the ``ShardedArray`` tree of everything that a training step updates."""
+
+        def copy_with_dtype(dtype: Any) -> Any:
+            arrays = jax.tree.map(lambda w: ShardedArray(w.shape, w.axes, dtype), params)
+            return jax.tree.map(OptimiserShards(p).divide_array, arrays) if self.zero1 else arrays
+
+        moments = DTYPES[self.moments_dtype]
+        state = {
+            "params": params,
+            "mu": copy_with_dtype(moments),
+            "nu": copy_with_dtype(moments),
+            "step": ShardedArray((), (), jnp.int32),
+        }
+        return state | ({"master": copy_with_dtype(jnp.float32)} if self.master else {})
+
+
+@dataclass(frozen=True)
+class StepOptions:
+    """The options that the training steps of all decoders have besides model and types."""
+
+    sequence: Annotated[int, "tokens of a sequence"] = 4096
+    batch: Annotated[int, "sequences for each batch shard (data x fsdp, in a mixture x expert)"] = 1
+    scan: Annotated[bool, "run the layers in a loop"] = False
+    remat: Annotated[Remat, REMAT_HELP] = "minimal"
+    attention: Annotated[Attention, ATTENTION_HELP] = "dot_product"
+
+
+@dataclass(frozen=True)
+class DecoderOptions(StepOptions):
+    """The options of the training step of a decoder without experts."""
+
+    partitioning: Annotated[Partitioning, "explicit collectives, or collectives chosen by XLA"] = (
+        "manual"
+    )
+    sequence_parallel: Annotated[bool, "split the tokens between blocks over tensor"] = False
+    pad_weights: Annotated[
+        bool, "pad weights whose width fsdp does not divide, as PyTorch's FSDP; else an error"
+    ] = False
+    eager: Annotated[bool, "operators and FSDP as PyTorch runs them if it compiles nothing"] = False
+    fsdp_copies: Annotated[
+        bool, "copies of gathered weights and of their gradients, as PyTorch's FSDP2 makes them"
+    ] = False
+    token_copies: Annotated[
+        bool, "copies of activations around their collectives, with sequence_parallel, as PyTorch's"
+    ] = False
+    ring_products: Annotated[bool, RING_HELP] = False
+    loss_metrics: Annotated[
+        int, "metrics that compute the loss of each microbatch again from its logits"
+    ] = 0
+
+
+def build_decoder_step(
+    m: DecoderModel, mesh: Mapping[str, int], options: DecoderOptions, training: TrainingOptions
+) -> Exportable:
+    """Build the training step of a decoder without experts.
+
+    Raises:
+        UsageError: If the mesh does not divide the model, or an option is invalid.
+    """
+    check_mesh_axes(mesh, AXES)
+    for name in ("eager", "fsdp_copies", "token_copies", "ring_products", "pad_weights"):
+        if getattr(options, name) and options.partitioning != "manual":
+            raise UsageError(
+                f"option '{name}' needs explicit collectives", remedy="use partitioning=manual"
+            )
+    if options.eager and options.fsdp_copies:
+        raise UsageError(
+            "option 'eager' has the buffers of PyTorch's first FSDP", remedy="leave out fsdp_copies"
+        )
+    if options.loss_metrics < 0:
+        raise UsageError(f"option 'loss_metrics' is {options.loss_metrics}", remedy="use 0 or more")
+    p = training.make_parallelism(
+        mesh,
+        options.partitioning,
+        sequence=options.sequence_parallel,
+        eager=options.eager,
+        fsdp_copies=options.fsdp_copies,
+        token_copies=options.token_copies,
+        ring_products=options.ring_products,
+        padded_width=m.emb if options.pad_weights else 0,
+        paddable_width=m.emb if options.partitioning == "manual" else 0,
+    )
+    decoder = training.make_decoder(
+        m, p, options.remat, options.attention, loss_metrics=options.loss_metrics
+    )
+    stored = DTYPES[training.weights_dtype]
+
+    def compute_loss(params: Tree, batch: Mapping[str, jax.Array]) -> jax.Array:
+        tokens = batch["tokens"]
+        params = decoder.gather_tied_embedding(params)
+        x = decoder.embed_tokens(params, tokens)
+        x, _ = decoder.run_layers(params["layers"], x, decoder.compute_positions(tokens.shape[1]))
+        return decoder.compute_loss(params, x, batch["targets"])
+
+    layers = make_layers(m, stored, options.scan)
+    return build_training_step(
+        "train_step",
+        m,
+        p,
+        p.pad_weights(make_model_weights(m, stored, layers, options.sequence)),
+        compute_loss,
+        training,
+        sequence=options.sequence,
+        batch=options.batch,
+    )
+
+
+def build_training_step(
+    name: str,
+    m: DecoderModel,
+    p: MeshParallelism,
+    params: Tree,
+    loss: Loss,
+    training: TrainingOptions,
+    *,
+    sequence: int,
+    batch: int,
+) -> Exportable:
+    """Build the step ``(state, batch) -> (state, loss)`` for ``batch`` sequences per batch shard.
+
+    Raises:
+        UsageError: If the mesh does not divide the sequences, or an option is invalid.
+    """
+    check_positive_options(sequence=sequence, batch=batch, accumulate=training.accumulate)
+    parts = p.count_devices("context") * (p.count_devices("tensor") if p.sequence else 1)
+    if sequence % parts:
+        raise UsageError(f"a sequence of {sequence} is not divisible by {parts} devices")
+    rows = batch * p.count_devices(*BATCH)
+    tokens = ShardedArray((rows, sequence), (BATCH, "context"), jnp.int32)
+    total = training.accumulate * rows * sequence
+    facts = {
+        "tokens_per_step": total,
+        "flops_per_step": 3 * count_forward_flops(m, total, sequence, total),
+    }
+    return build_optimiser_step(
+        name, p, params, loss, training, {"tokens": tokens, "targets": tokens}, facts
+    )
+
+
+def build_optimiser_step(
+    name: str,
+    p: MeshParallelism,
+    params: Tree,
+    loss: Loss,
+    training: TrainingOptions,
+    microbatch: Mapping[str, ShardedArray],
+    facts: Mapping[str, int],
+) -> Exportable:
+    """Build the step ``(state, batch) -> (state, loss)`` of any model.
+
+    Args:
+        name: The name of the program.
+        p: The parallelism.
+        params: The ``ShardedArray`` tree of the parameters.
+        loss: The loss of a microbatch.
+        training: The types and the optimiser.
+        microbatch: The arrays of one microbatch.
+        facts: What is reported besides the parameters.
+
+    Raises:
+        UsageError: If the mesh does not divide an array, or an option is invalid.
+    """
+    if not training.clip >= 0:  # NaN too
+        raise UsageError(f"option 'clip' is {training.clip:g}", remedy="use 0 to disable clipping")
+    p.make_shape_tree(params)  # so that errors name the parameter and not its moment
+    state = training.make_training_state(p, params)
+    scaling = training.make_delayed_scaling(params)
+    if scaling:
+        state["histories"] = scaling.histories
+    data = make_microbatches(microbatch, training.accumulate)
+    optimiser = training.make_optimiser(params, eager=p.eager)
+    shards = training.make_shards(p)
+    gradients = StepGradients(
+        loss, p, params, training.accumulate, training.choose_sum_dtype(), shards
+    )
+
+    def run_training_step(state: Tree, batch: Mapping[str, jax.Array]) -> tuple[Tree, jax.Array]:
+        if scaling:
+            value, grads, histories = scaling.compute_gradients(gradients, state, batch)
+            return {**optimiser.update_state(state, grads), "histories": histories}, value
+        value, grads = gradients.compute_gradients(state["params"], batch)
+        if shards is None:
+            return optimiser.update_state(state, grads), value
+        parts = shards.take_shards(state["params"], params)
+        updated = optimiser.update_state({**state, "params": parts}, grads)
+        return {**updated, "params": shards.gather_weights(updated["params"], params)}, value
+
+    inputs, outputs = (
+        (p.make_partition_specs(state), p.make_partition_specs(data)),
+        (p.make_partition_specs(state), p.make_partition_spec()),
+    )
+    return Exportable(
+        name,
+        p.map_over_devices(run_training_step, inputs, outputs),
+        (p.make_shape_tree(state), p.make_shape_tree(data)),
+        mesh=p.mesh,
+        in_shardings=inputs,
+        out_shardings=outputs,
+        donate_argnums=(0,),
+        facts={"parameters": count_parameters(params), **facts},
+    )

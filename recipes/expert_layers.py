@@ -1,0 +1,226 @@
+"""Mixtures of experts: routing, dispatch of tokens, experts that see every token.
+
+Letters in shapes: t tokens of this device, k chosen experts of a token, n experts, c room for
+tokens, e embedding, f width of an expert.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from hespas.recipes.language_models import DecoderModel
+from hespas.recipes.layer_ops import ACTIVATIONS, apply_gate
+from hespas.recipes.layer_weights import BIAS
+from hespas.recipes.parallel import TOKENS, MeshParallelism
+from hespas.recipes.quantised_products import ProductScheme, multiply_weight
+from hespas.recipes.transformer_layer import Mlp, WeightGetter
+from hespas.support.errors import UsageError
+
+
+@dataclass(frozen=True)
+class ExpertDispatch:
+    """How tokens reach their experts: an option group of recipes."""
+
+    dispatch: Annotated[
+        Literal["capacity", "dropless"], "whether tokens beyond the capacity of an expert skip it"
+    ] = "capacity"
+    capacity: Annotated[float, "capacity of an expert relative to an even load"] = 1.25
+
+    def make_mlp(
+        self, m: DecoderModel, p: MeshParallelism, rows: int, scheme: ProductScheme | None = None
+    ) -> Mlp:
+        """Make the MLP of a layer with experts, of which a device has ``rows`` tokens.
+
+        Raises:
+            UsageError: If the capacity is not positive, or dropless experts are divided or have
+                products in 8 bits.
+        """
+        if not self.capacity > 0:  # NaN too
+            raise UsageError(
+                f"option 'capacity' is {self.capacity:g}", remedy="use a positive number"
+            )
+        if self.dispatch == "dropless":
+            if p.get_split_axes("expert"):
+                raise UsageError(
+                    "dispatch 'dropless' needs all experts on each device, but mesh axis 'expert' "
+                    "divides them",
+                    remedy="use dispatch=capacity or a mesh without 'expert'",
+                )
+            if scheme:
+                raise UsageError("option 'products' needs dispatch=capacity")
+            return make_expert_mlp(m, p, None)
+        room = math.ceil(min(rows, self.capacity * rows * m.top_k / m.experts))
+        return make_expert_mlp(m, p, room, scheme)
+
+
+def make_expert_mlp(
+    m: DecoderModel, p: MeshParallelism, room: int | None, scheme: ProductScheme | None = None
+) -> Mlp:
+    """Make the MLP of a layer with experts, which also returns its balancing loss.
+
+    Args:
+        m: The model.
+        p: The parallelism.
+        room: The tokens of each device that an expert accepts; the others skip it. None stands for
+            all tokens, sorted by expert; the mesh then has no axis ``expert``.
+        scheme: How products with the experts' weights are computed in 8 bits, if there is room.
+    """
+
+    def run_expert_mlp(h: jax.Array, get: WeightGetter) -> tuple[jax.Array, jax.Array]:
+        tokens = h.reshape(-1, m.emb)
+        scores = jnp.einsum("te,en->tn", tokens, get("router"), preferred_element_type=jnp.float32)
+        if m.biases:
+            scores = scores + get("router" + BIAS)
+        experts, shares = route_tokens(m, scores)
+        x = p.prepare_column_input(h).reshape(-1, m.emb)
+        hot = jax.nn.one_hot(experts.reshape(-1), m.experts, dtype=jnp.int32)
+        if room is None:
+            rows = _run_sorted_tokens(m, p, x, experts.reshape(-1), hot, get)
+        else:
+            rows = _run_exchanged_tokens(m, p, x, experts.reshape(-1), hot, get, room, scheme)
+        rows = rows.reshape(-1, m.top_k, m.emb)
+        out = jnp.einsum("tke,tk->te", rows, shares.astype(h.dtype))
+        if m.shared_experts:
+            out = out + _run_shared_experts(m, x, get, scheme)
+        return out.reshape(h.shape), _compute_balance_loss(p, hot, scores)
+
+    return run_expert_mlp
+
+
+def route_tokens(m: DecoderModel, scores: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Choose the experts of each token, and their shares of its output, from scores ``[t, n]``.
+
+    Returns:
+        Both ``[t, k]``. With the router ``chosen_softmax`` the shares are the softmax of the chosen
+        scores (Mixtral, arXiv 2401.04088), with ``softmax`` that of all scores (DeepSeek-V2, arXiv
+        2405.04434), and with ``sigmoid`` the chosen sigmoids, divided by their sum (DeepSeek-V3,
+        arXiv 2412.19437). With ``expert_groups``, only experts of the best groups are chosen.
+    """
+    if m.router == "chosen_softmax":
+        best, experts = lax.top_k(scores, m.top_k)
+        return experts, jax.nn.softmax(best, axis=-1)
+    is_sigmoid = m.router == "sigmoid"
+    affinity = jax.nn.sigmoid(scores) if is_sigmoid else jax.nn.softmax(scores, axis=-1)
+    _, experts = lax.top_k(_hide_other_groups(m, affinity), m.top_k)
+    shares = jnp.take_along_axis(affinity, experts, axis=-1)
+    if is_sigmoid:
+        shares = shares / jnp.sum(shares, axis=-1, keepdims=True)
+    return experts, shares * m.route_scale
+
+
+def _hide_other_groups(m: DecoderModel, affinity: jax.Array) -> jax.Array:
+    """Set the affinities ``[t, n]`` outside of the best groups of experts to 0.
+
+    A group is as good as its best expert, or with sigmoids as its two best together.
+    """
+    if not m.expert_groups:
+        return affinity
+    groups = affinity.reshape(-1, m.expert_groups, m.experts // m.expert_groups)
+    best, _ = lax.top_k(groups, 2 if m.router == "sigmoid" else 1)
+    _, chosen = lax.top_k(jnp.sum(best, axis=-1), m.top_groups)
+    is_chosen = jnp.sum(jax.nn.one_hot(chosen, m.expert_groups), axis=1) > 0
+    return jnp.where(is_chosen[..., None], groups, 0).reshape(affinity.shape)
+
+
+def _run_exchanged_tokens(
+    m: DecoderModel,
+    p: MeshParallelism,
+    x: jax.Array,
+    experts: jax.Array,
+    hot: jax.Array,
+    get: WeightGetter,
+    room: int,
+    scheme: ProductScheme | None,
+) -> jax.Array:
+    """Send each token ``[t, e]`` to its experts' devices, run them, and send the results back.
+
+    Returns:
+        ``[t k, e]``, zeros for tokens that found no room.
+    """
+    place = jnp.sum((jnp.cumsum(hot, axis=0) - 1) * hot, axis=-1)
+    sent = jnp.zeros((m.experts, room, m.emb), x.dtype)
+    rows = jnp.repeat(x, m.top_k, axis=0)
+    sent = sent.at[experts, place].set(rows, mode="drop", unique_indices=True)
+    x = p.exchange_parts(sent, "expert", split=0, concat=1)
+
+    def multiply(formula: str, x: jax.Array, name: str) -> jax.Array:
+        product = multiply_weight(scheme, formula, x, get(name))
+        return product + _get_expert_bias(p, get, name)[:, None] if m.biases else product
+
+    gate, up = (multiply("nce,nef->ncf", x, name) for name in ("gate", "up"))
+    x = multiply("ncf,nfe->nce", apply_gate(m, gate, up), "down")
+    back = p.exchange_parts(x, "expert", split=1, concat=0)
+    return back.at[experts, place].get(mode="fill", fill_value=0, unique_indices=True)
+
+
+def _run_sorted_tokens(
+    m: DecoderModel,
+    p: MeshParallelism,
+    x: jax.Array,
+    experts: jax.Array,
+    hot: jax.Array,
+    get: WeightGetter,
+) -> jax.Array:
+    """Run each token ``[t, e]`` through its experts by products of unequal groups of rows.
+
+    Returns:
+        ``[t k, e]``.
+    """
+    order = jnp.argsort(experts)
+    sizes = jnp.sum(hot, axis=0)
+    rows = jnp.take(x, order // m.top_k, axis=0)
+    owners = jnp.take(experts, order)
+
+    def multiply(rows: jax.Array, name: str) -> jax.Array:
+        product = lax.ragged_dot(rows, get(name), sizes)
+        if not m.biases:
+            return product
+        return product + jnp.take(_get_expert_bias(p, get, name), owners, axis=0)
+
+    gate, up = multiply(rows, "gate"), multiply(rows, "up")
+    rows = multiply(apply_gate(m, gate, up), "down")
+    return jnp.take(rows, jnp.argsort(order), axis=0)
+
+
+def _get_expert_bias(p: MeshParallelism, get: WeightGetter, name: str) -> jax.Array:
+    """Return the biases of a product of the local experts.
+
+    The devices of ``tensor`` add up their parts of the last product, so that one has the bias.
+    """
+    bias = get(name + BIAS)
+    if name != "down" or not p.get_split_axes("tensor"):
+        return bias
+    return jnp.where(p.get_part_index("tensor") == 0, p.mark_varying(bias, "tensor"), 0)
+
+
+def _run_shared_experts(
+    m: DecoderModel, x: jax.Array, get: WeightGetter, scheme: ProductScheme | None
+) -> jax.Array:
+    """Run the experts that see every token ``[t, e]``, as one MLP."""
+    gate = multiply_weight(scheme, "te,ef->tf", x, get("shared_gate"))
+    up = multiply_weight(scheme, "te,ef->tf", x, get("shared_up"))
+    hidden = ACTIVATIONS[m.activation](gate) * up
+    return multiply_weight(scheme, "tf,fe->te", hidden, get("shared_down"))
+
+
+def _compute_balance_loss(p: MeshParallelism, hot: jax.Array, scores: jax.Array) -> jax.Array:
+    """Compute the balancing loss, which is 1 for an even load.
+
+    It is the number of experts times the sum over experts of (share of choices) x (mean
+    probability).
+    """
+    experts, devices = scores.shape[-1], p.count_devices(*TOKENS)
+    counts = jnp.stack(
+        [
+            jnp.mean(hot.astype(jnp.float32), axis=0),
+            jnp.mean(jax.nn.softmax(scores, axis=-1), axis=0),
+        ]
+    )
+    load, probability = p.sum_over_axes(counts, *TOKENS) / devices
+    return experts * jnp.sum(load * probability)

@@ -1,0 +1,132 @@
+"""Division of the optimiser's state over devices that hold the same weights: ZeRO-1.
+
+Each of these devices updates its part of a weight: gradients are reduce-scattered to it, and the
+updated parts are gathered again (arXiv 1910.02054, P_os). A weight without a dimension that the
+devices divide keeps its whole state on each of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from hespas.recipes.eager_operators import isolate_value
+from hespas.recipes.parallel import (
+    MeshParallelism,
+    ShardedArray,
+    get_varying_axes,
+    list_axis_names,
+)
+
+
+@dataclass(frozen=True)
+class OptimiserShards:
+    """The parts of weights that the devices of a program update.
+
+    Where XLA chooses the collectives, only the division of the state is stated.
+
+    Attributes:
+        p: The parallelism.
+        checks_gradients: Whether gradients are read for their norm, and divided, before their sum.
+    """
+
+    p: MeshParallelism
+    checks_gradients: bool = False
+
+    def divide_array(self, array: ShardedArray) -> ShardedArray:
+        """Describe an array of the state, given that of its weight."""
+        dim = self._find_split_dim(array)
+        if dim is None:
+            return array
+        split = (*array.axes[:dim], self.p.list_copy_axes(array), *array.axes[dim + 1 :])
+        return dataclasses.replace(array, axes=split)
+
+    def check_gradients(self, gradients: Any, weights: Any) -> Any:
+        """Read the norms of gradients, and multiply them, if several devices sum them.
+
+        Megatron Core looks for NaNs in the norms (check_grads), and divides by the number of
+        devices (gradient_scaling_factor, both in
+        megatron/core/distributed/param_and_grad_buffer.py) before it sums any gradient. Here the
+        loss is an average over all devices already, so that the factor is 1.
+        """
+        if not self.checks_gradients:
+            return gradients
+        return wait_for_all(jax.tree.map(self._check_gradient, gradients, weights))
+
+    def _check_gradient(self, gradient: jax.Array, weight: ShardedArray) -> jax.Array:
+        if not self.p.list_copy_axes(weight):
+            return gradient
+        gradient = isolate_value(gradient)
+        norm = isolate_value(jnp.sum(jnp.square(gradient)))
+        return gradient * jnp.where(jnp.isfinite(norm), 1, norm)
+
+    def sum_gradient(self, gradient: jax.Array, weight: ShardedArray) -> jax.Array:
+        """Sum gradients of a device's tokens over devices; each keeps the part that it updates."""
+        dim = self._find_split_dim(weight)
+        if dim is None or not self.p.manual:
+            return self.p.sum_gradient(gradient, weight)
+        axes = self.p.list_copy_axes(weight)
+        return lax.psum_scatter(gradient, axes, scatter_dimension=dim, tiled=True)
+
+    def take_shards(self, arrays: Any, weights: Any) -> Any:
+        """Take the parts of a tree of weights that this device updates."""
+        return jax.tree.map(self._take_shard, arrays, weights)
+
+    def gather_weights(self, shards: Any, weights: Any) -> Any:
+        """Gather a tree of weights from the parts that the devices have updated.
+
+        No weight is gathered before the others are updated, as in Megatron's distributed optimiser,
+        whose buffers hold the parts of many weights (param_and_grad_buffer.py).
+        """
+        held = wait_for_all(shards) if self.p.manual else shards
+        return jax.tree.map(self._gather_weight, held, weights)
+
+    def _find_split_dim(self, weight: ShardedArray) -> int | None:
+        """Find the first whole dimension that the devices divide; None if there is none."""
+        axes = self.p.list_copy_axes(weight)
+        count = self.p.count_devices(*axes)
+        dims = enumerate(zip(weight.shape, weight.axes, strict=True))
+        fitting = (
+            dim
+            for dim, (extent, split) in dims
+            if not self.p.get_split_axes(*list_axis_names(split)) and extent % count == 0
+        )
+        return next(fitting, None) if axes else None
+
+    def _take_shard(self, array: jax.Array, weight: ShardedArray) -> jax.Array:
+        dim = self._find_split_dim(weight)
+        if dim is None or not self.p.manual:
+            return array
+        axes = self.p.list_copy_axes(weight)
+        extent = array.shape[dim] // self.p.count_devices(*axes)
+        start = self.p.get_part_index(*axes) * extent
+        return lax.dynamic_slice_in_dim(self.p.mark_varying(array, *axes), start, extent, axis=dim)
+
+    def _gather_weight(self, shard: jax.Array, weight: ShardedArray) -> jax.Array:
+        dim = self._find_split_dim(weight)
+        if dim is None or not self.p.manual:
+            return shard
+        axes = self.p.list_copy_axes(weight)
+        return lax.all_gather(shard, axes, axis=dim, tiled=True, to="invarying")
+
+
+def wait_for_all(arrays: Any) -> Any:
+    """Return a tree of arrays, none of which is read before all of them are computed.
+
+    A barrier makes its operands vary along the same axes, so arrays that differ in their axes have
+    barriers of their own.
+    """
+    leaves, tree = jax.tree.flatten(arrays)
+    groups: dict[frozenset[str], list[int]] = {}
+    for number, leaf in enumerate(leaves):
+        groups.setdefault(get_varying_axes(leaf), []).append(number)
+    for numbers in groups.values():
+        held = lax.optimization_barrier([leaves[number] for number in numbers])
+        for number, leaf in zip(numbers, held, strict=True):
+            leaves[number] = leaf
+    return jax.tree.unflatten(tree, leaves)
