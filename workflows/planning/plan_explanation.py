@@ -48,7 +48,7 @@ MAXTEXT_KEYS = {
 }  # fmt: skip
 # MaxText's key "attention", whose default leaves the kernel to MaxText, see docs/how-to/maxtext.md.
 MAXTEXT_ATTENTION = {PLAIN_ATTENTION: "dot_product", "cudnn": "cudnn_flash_jax", "splash": "flash"}
-# MaxText's keys of products in 8 bits, see frontends.recipes.quantised_products. MaxText has none
+# MaxText's keys of products in 8 bits, see recipes.quantised_products. MaxText has none
 # of a scale for an array or for each row from the values themselves.
 MAXTEXT_PRODUCTS: Mapping[str, Sequence[str]] = {
     "none": (),

@@ -28,7 +28,8 @@ class LayoutFigures:
 
     Attributes:
         form: ``fused`` or ``scheduled``, see ``studies.program_forms``.
-        values: The figures of ``figures.ROW_FIGURES`` by their names; None for those unknown.
+        values: The figures of ``figures.ROW_FIGURES`` by their names, and ``peak_dtype``, the type
+            whose peak utilisation is a share of; None for those unknown.
         program: The file of the program.
         bubble_s: The part of ``exposed_comm_s`` in which a device waits for stages of a pipeline,
             which no order of a program hides.
@@ -44,7 +45,7 @@ class LayoutFigures:
         cls, form: str, row: Mapping[str, Any], program: str = "", bubble_s: float = 0.0
     ) -> LayoutFigures:
         """Take the figures from a row that may have more."""
-        names = [name for figure in ROW_FIGURES for name in figure.row_names]
+        names = [*(name for figure in ROW_FIGURES for name in figure.row_names), "peak_dtype"]
         return cls(form, {name: row.get(name) for name in names}, program, bubble_s)
 
     @property
