@@ -31,8 +31,8 @@ SCATTER_LEAD = (
     "time, memory and cost than those on the line."
 )
 BEST_CASE_HELP = (
-    "the step time if compute hid all communication, and XLA made compute as much shorter as that of "
-    "any compiled layout, unless it is compiled itself"
+    "the step time if compute hid all communication, and XLA made compute as much shorter as that "
+    "of any compiled layout, unless it is compiled itself"
 )
 FORMS = {True: "as XLA compiles it", False: "as hespas fuses it, with every collective exposed"}
 
