@@ -11,7 +11,6 @@ from hespas.support.text_tables import (
     TextTable,
     format_percent,
     format_seconds,
-    format_time_range,
 )
 from hespas.workflows.figures import Figure, list_figures
 from hespas.workflows.planning.plan_result import (
@@ -44,10 +43,10 @@ def build_plan_tables(plan: LayoutPlan, shown: int = SHOWN_ROWS) -> list[TextTab
     kind = COMPILED if any(row.compiled for row in plan.ranked) else FUSED_ONLY
     fused_front = [row for row in plan.fused_only if row.on_front]
     tables = [
-        _tabulate_figures(plan, plan.ranked[:shown], by_time + kind),
-        _tabulate_figures(plan, plan.front, best + kind, FRONT_FIGURES),
-        _tabulate_figures(plan, plan.fused_only[:shown], by_time + FUSED_ONLY),
-        _tabulate_figures(plan, fused_front[:shown], best + FUSED_ONLY, FRONT_FIGURES),
+        tabulate_figures(plan, plan.ranked[:shown], by_time + kind),
+        tabulate_figures(plan, plan.front, best + kind, FRONT_FIGURES),
+        tabulate_figures(plan, plan.fused_only[:shown], by_time + FUSED_ONLY),
+        tabulate_figures(plan, fused_front[:shown], best + FUSED_ONLY, FRONT_FIGURES),
         *list_explanation_tables(plan),
     ]
     return [table for table in tables if table.rows]
@@ -58,7 +57,7 @@ def list_explanation_tables(plan: LayoutPlan) -> list[TextTable]:
     return [_tabulate_differences(plan), _tabulate_excluded(plan), _tabulate_recipe(plan)]
 
 
-def _tabulate_figures(
+def tabulate_figures(
     plan: LayoutPlan, rows: Sequence[LayoutRow], title: str, names: Sequence[str] = SHOWN_FIGURES
 ) -> TextTable:
     """Tabulate rows with figures: what distinguishes them, and some figures that are known."""
@@ -96,8 +95,6 @@ def find_peaks(plan: LayoutPlan) -> set[str]:
 def _format_cell(figures: LayoutFigures | None, figure: Figure, peaks: set[str]) -> str:
     """Format a figure of a row; utilisation names its peak if that differs between layouts."""
     value = get_value(figures, figure)
-    if value is not None and figure.name == BAND:
-        return format_time_range(*value)
     text = figure.format_cell(value)
     if figures and value is not None and figure.name in UTILISATIONS and len(peaks) > 1:
         return f"{text} of {figures.get('peak_dtype')}"
