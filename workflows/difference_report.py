@@ -65,6 +65,7 @@ def to_changes_json(difference: RunDifference, names: Sequence[str]) -> dict[str
         "kernels": to_change_objects(difference.kernels, "kind", "shapes"),
         "layers": to_change_objects(difference.layers, "layer"),
         "instructions": to_change_objects(difference.instructions, "instruction", "place"),
+        "operations": to_change_objects(difference.operations, "kind", "operations"),
         "collectives": to_change_objects(
             difference.collectives, "kind", "group_size", "operand_bytes"
         ),
@@ -95,7 +96,8 @@ def build_disagreement_tables(difference: RunDifference) -> list[TextTable]:
     """Build the tables of two results of one question that differ by more than 3 %.
 
     They show the settings that differ, and the instructions and collectives with the largest
-    changes of time; there are none if the results agree, or are of another question.
+    changes of time; there are none if the results agree, or are of another question. Programs of
+    two frameworks name few instructions alike, so that kernels are compared by their operations.
     """
     growth = difference.relative_growth
     if abs(growth) <= DISAGREEMENT or not difference.is_one_question:
@@ -116,6 +118,13 @@ def build_disagreement_tables(difference: RunDifference) -> list[TextTable]:
         ),
         _build_change_table(
             "instruction", ("instruction", "at"), difference.instructions, SHOWN_INSTRUCTIONS
+        )
+        if difference.has_common_names
+        else _build_change_table(
+            "kind and operations of a kernel, because few instructions have the same name",
+            ("kind", "operations"),
+            difference.operations,
+            SHOWN_INSTRUCTIONS,
         ),
         _build_change_table(
             "collective", ("kind", "group", "operand"), collectives, SHOWN_INSTRUCTIONS
@@ -177,6 +186,9 @@ def _build_change_table(
     rows: list[TextRow] = []
     for change in unequal[:limit]:
         name = [_clip_name(part) for part in change.name]
+        if "operations" in keys and name[-1]:
+            flops, dtype = name[-1].split()
+            name[-1] = f"{format_scaled(int(flops), 'FLOP')} {dtype}"
         if "operand" in keys:
             name[-1] = format_scaled(int(name[-1]), "B") if name[-1] else "-"
         times = (_format_optional_seconds(change.a_s), _format_optional_seconds(change.b_s))

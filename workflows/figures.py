@@ -10,7 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from hespas.support.text_tables import format_percent, format_scaled, format_seconds
+from hespas.support.text_tables import (
+    format_percent,
+    format_scaled,
+    format_seconds,
+    format_time_range,
+)
 from hespas.workflows.step_facts import SECONDS_PER_HOUR, StepFacts, divide, multiply
 
 Place = Literal["summary", "page", "compare", "changes", "sweep", "rows", "plan", "study"]
@@ -57,7 +62,7 @@ def format_rate(value: float) -> str:
 
 UNITS: Mapping[str, Unit] = {
     "s": Unit(format_seconds),
-    "s, s": Unit(format_band),
+    "s, s": Unit(format_band, lambda ends: format_time_range(*ends)),
     "share": Unit(format_percent),
     "count": Unit(lambda value: f"{value:,}"),
     "USD": Unit(lambda value: f"{value:.4g} USD"),

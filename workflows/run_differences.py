@@ -11,6 +11,7 @@ from typing import Any
 from hespas.support.html_tables import PrintedTables
 from hespas.support.text_tables import TextTable
 from hespas.workflows.figures import list_figures
+from hespas.workflows.gate.regression_causes import PRODUCT_KINDS
 from hespas.workflows.gate.step_comparison import StepComparison, compute_relative_growth
 from hespas.workflows.gate.step_profile import KernelProfile, profile_result
 from hespas.workflows.run_results import RunResult
@@ -76,6 +77,8 @@ class RunDifference(PrintedTables):
         kernels: Changes by kind of kernel and shapes.
         layers: Changes by layer of the model.
         instructions: Changes by framework name and source position, among kernels.
+        operations: Changes by kind of kernel and, for products and attention, by their operations,
+            which programs of two frameworks name alike.
         collectives: Changes by kind, group size and operand bytes.
     """
 
@@ -89,6 +92,7 @@ class RunDifference(PrintedTables):
     kernels: list[TimeChange]
     layers: list[TimeChange]
     instructions: list[TimeChange]
+    operations: list[TimeChange]
     collectives: list[TimeChange]
 
     @property
@@ -101,6 +105,15 @@ class RunDifference(PrintedTables):
         """Whether both are of equal devices and networks, so that they should agree."""
         names = ("node", "system", "devices")
         return all(self.a.get_figure(name) == self.b.get_figure(name) for name in names)
+
+    @property
+    def has_common_names(self) -> bool:
+        """Whether most of the compute is in instructions that both results have."""
+        common_s = math.fsum(
+            (row.a_s or 0.0) + (row.b_s or 0.0) for row in self.instructions if row.only_in is None
+        )
+        all_s = math.fsum((row.a_s or 0.0) + (row.b_s or 0.0) for row in self.instructions)
+        return common_s >= all_s / 2
 
     @property
     def relative_growth(self) -> float:
@@ -157,6 +170,7 @@ def find_run_differences(a: RunResult, b: RunResult, depth: int = 2) -> RunDiffe
         compare_kernels_by(lambda row: (row.kind, row.shapes)),
         compare_kernels_by(lambda row: (row.layer or "no name",)),
         compare_kernels_by(name_instruction),
+        compare_kernels_by(_name_operations),
         list_time_changes(*(_sum_collectives(result, simulated) for result in (a, b))),
     )
 
@@ -170,6 +184,11 @@ def name_instruction(row: KernelProfile) -> tuple[str, str]:
     file = row.place.partition(":")[0]
     place = row.place if file.endswith(".py") else "-"
     return f"{name}, again" if row.is_recomputed else name, place
+
+
+def _name_operations(row: KernelProfile) -> tuple[str, str]:
+    """Name kernels by what they compute; those that move data by their kind alone."""
+    return row.kind, f"{row.flops} {row.dtype}" if row.kind in PRODUCT_KINDS else ""
 
 
 ChangeName = tuple[str, ...]

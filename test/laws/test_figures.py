@@ -226,7 +226,11 @@ def print_sweep_page(case: LawCase) -> Printed:
 
 
 def print_plan(case: LawCase) -> Printed:
-    table, *_ = plan_tables.build_plan_tables(make_plan(case))
+    """Format each figure that the terminal may show; by default it shows some of them."""
+    plan = make_plan(case)
+    names = [figure.name for figure in figures.list_figures("plan")]
+    assert {*plan_tables.SHOWN_FIGURES, *plan_tables.FRONT_FIGURES} <= {*names}
+    table = plan_tables.tabulate_figures(plan, plan.rows, "Layouts", names)
     return dict(zip(table.header, table.rows[0], strict=True))
 
 

@@ -20,6 +20,7 @@ FACTS = (
 ROW_FACTS = (
     "rank", "status", "reason", "on_front", "form", "program", "node", "devices", "mesh", "system",
     "error", "estimator", "bound_s", "best_case_s", "fused_step_time_s", "efficiency",
+    "peak_dtype",
 )  # fmt: skip
 # Labels of figures that a place prints in rows of its own, beside those of its loop, by place.
 OWN_LABELS: Mapping[str, Mapping[str, str]] = {

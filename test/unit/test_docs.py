@@ -102,7 +102,9 @@ def check_pictures(page: Path, folder: Path) -> None:
 
 def count_shapes(svg: str) -> Counter[str]:
     """Count the elements of a picture by their name, and its texts."""
-    return Counter(re.findall(r"<(\w+)|<!-- ([^>]*) -->", svg))
+    return Counter(
+        [*re.findall(r"<\w+|<!-- [^>]* -->", svg), *re.findall(r">([^<>]*)</text>", svg)]
+    )
 
 
 # Their examples measure on this machine, or print what depends on its packages.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import json
 import math
 import sys
 from collections import Counter
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import hespas
 from hespas.dialects.mlir import ir, make_context
 from hespas.dialects.xla import find_gpu_library
 from hespas.estimators.rules.custom_calls import find_kernel_name
@@ -21,6 +23,8 @@ from hespas.frontends.export.program_source import ExportRequest
 from hespas.passes.base import PassRun
 from hespas.recipes.standins import StandInFinder, StandInModule, install_stand_ins
 from hespas.support.errors import HespasError
+from hespas.tools.console_scripts import run_tool_main
+from hespas.tools.hespas import main
 
 pytestmark = pytest.mark.slow
 
@@ -276,3 +280,57 @@ def test_flash_attention_of_a_tpu_has_costs(tmp_path: Path, library: str):
     assert sorted(kernels) == sorted([*backward, *["splash_mha_fwd_segmented_residuals"] * 2])
     causal_scores = 4 * (1 + 2 + 3 + 4) * 512 * 512
     assert {compute_op_work(call).transcendentals for call in calls} == {causal_scores}
+
+
+# Two layers of Llama 8B: in MaxText's keys, as options of the recipe, and as a row of a table.
+TWO_LAYERS = """\
+base_config: "base.yml"
+model_name: "llama3.1-8b"
+"""
+TWO_LAYERS_KEYS = "override_model_config=true base_num_decoder_layers=2"
+TWO_LAYERS_OPTIONS = {
+    "model": "8b", "layers": 2, "sequence": 2048, "remat": "minimal_flash", "accumulate": 1,
+}  # fmt: skip
+TWO_LAYERS_ROW = {
+    "id": "two", "model": "llama3-8b", "hardware": "H100 SXM 80GB", "devices": "8",
+    "step_time_s": "0.1", "layers": "2", "seq_len": "2048", "global_batch": "32",
+    "precision": "bf16", "parallelism": "fsdp=8", "remat": "minimal_flash", "framework": "MaxText",
+}  # fmt: skip
+PLACE = {"system": "HGX_H100_8", "xla_optimize": "framework=maxtext"}
+
+
+@pytest.mark.skipif(INSTALLED is None, reason="MaxText is not installed: hespas[maxtext]")
+@pytest.mark.skipif(find_gpu_library() is None, reason="no XLA for GPUs: hespas[gpu-compiler]")
+@pytest.mark.parametrize("products", ["none", "int8", "fp8_delayed"])
+def test_the_keys_of_a_plan_rebuild_its_winner(
+    tmp_path: Path, products: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+):
+    """MaxText's own program, from the keys of rank 1, takes the step of rank 1.
+
+    The same program as a row of ``hespas validate`` has the very step of the plan.
+    """
+    monkeypatch.chdir(tmp_path)
+    plan = hespas.plan(
+        "llama", options={**TWO_LAYERS_OPTIONS, "products": products},
+        mesh={"data": 1, "tensor": 1},
+        node="H100_80GB", devices=8, global_batch=32, compile_count=1, work_dir="work",
+        cache="none", systems=[PLACE["system"]], xla_optimize=PLACE["xla_optimize"],
+    )  # fmt: skip
+    assert plan.winner is not None and plan.winner.compiled is not None
+    keys = dict(key.split("=", 1) for key in plan.maxtext_flags)
+    assert keys["attention"] == "cudnn_flash_jax"
+    assert ("quantization" in keys) == (products != "none")
+    Path("two.yml").write_text(TWO_LAYERS)
+    mesh = f"fsdp={keys.pop('ici_fsdp_parallelism')}"
+    options = " ".join([TWO_LAYERS_KEYS, *(f"{name}={value}" for name, value in keys.items())])
+    export = ["export", "maxtext", "--config", "two.yml", "--mesh", mesh, "--platform", "cuda"]
+    assert run_tool_main(main, [*export, "--set", f"options={options}", "-o", "own.mlir"]) == 0
+    own = hespas.estimate("own.mlir", target="H100_80GB", **PLACE)
+    assert own.step_time_s == pytest.approx(plan.winner.compiled.step_time_s, rel=0.03)
+    if products == "none":
+        capsys.readouterr()
+        lines = (",".join(TWO_LAYERS_ROW), ",".join(TWO_LAYERS_ROW.values()))
+        Path("rows.csv").write_text("\n".join(lines))
+        assert run_tool_main(main, ["validate", "rows.csv", "--work-dir", "work", "--json"]) == 0
+        row = json.loads(capsys.readouterr().out)["rows"][0]
+        assert row["predicted_s"] == pytest.approx(plan.winner.compiled.step_time_s, rel=1e-9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import sys
 import types
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 import hespas as package
+from hespas.dialects.xla import find_gpu_library
 from hespas.frontends.export.export_spec import ExportSpec
 from hespas.frontends.export.logical_axes import (
     LogicalAxisRules,
@@ -18,7 +20,12 @@ from hespas.frontends.export.logical_axes import (
     make_rule_shardings,
 )
 from hespas.support.errors import HespasError, UsageError
-from hespas.workflows.planning import layout_builders, layout_space, layout_worker
+from hespas.workflows.planning import (
+    layout_builders,
+    layout_space,
+    layout_worker,
+    plan_explanation,
+)
 from hespas.workflows.planning.layout_programs import LayoutPrograms
 from hespas.workflows.planning.layout_space import LayoutRequest, ProgramInterface
 
@@ -344,6 +351,106 @@ def test_a_function_that_fails_is_a_row(tmp_path: Path) -> None:
     assert plan.winner is None
     assert {row.status for row in plan.rows} == {"failed"}
     assert all("unexpected keyword argument 'rte'" in row.reason for row in plan.rows)
+
+
+ATTENTION = """
+import jax
+import jax.numpy as jnp
+from jax.sharding import AbstractMesh, AxisType, PartitionSpec as P
+
+from hespas.frontends.export import Exportable
+
+SHAPES = {n: jax.ShapeDtypeStruct((512, 8, 64), jnp.bfloat16) for n in "qkv"}
+SHAPES["o"] = jax.ShapeDtypeStruct((8, 64, 512), jnp.bfloat16)
+
+
+def attend(q, k, v):
+    return jax.nn.dot_product_attention(q, k, v, is_causal=True, implementation="cudnn")
+
+
+def make_step(attend):
+    def loss(params, x):
+        q, k, v = (jnp.einsum("btd,dhk->bthk", x, params[name]) for name in "qkv")
+        y = jnp.einsum("bthk,hkd->btd", attend(q, k, v), params["o"])
+        return jnp.mean(jnp.square(y).astype(jnp.float32))
+
+    def step(params, x):
+        gradients = jax.grad(loss)(params, x)
+        return jax.tree.map(lambda p, g: (p - 0.1 * g).astype(p.dtype), params, gradients)
+
+    return step
+
+
+step = make_step(attend)
+
+
+def build(mesh: dict[str, int] = {"fsdp": 2, "tensor": 2}, batch: int = 1) -> Exportable:
+    '''As users write it: attention in a shard_map over the mesh, beside automatic shardings.'''
+    axes = (AxisType.Auto,) * len(mesh)
+    abstract = AbstractMesh(tuple(mesh.values()), tuple(mesh), axis_types=axes)
+    heads = P("fsdp", None, "tensor")
+    local = jax.shard_map(attend, mesh=abstract, in_specs=(heads,) * 3, out_specs=heads)
+    specs = {n: P("fsdp", "tensor") for n in "qkv"} | {"o": P("tensor", None, "fsdp")}
+    samples = batch * mesh["fsdp"]
+    x = jax.ShapeDtypeStruct((samples, 1024, 512), jnp.bfloat16)
+    facts = {"samples_per_step": samples}
+    return Exportable("mine", make_step(local), (SHAPES, x), mesh, (specs, P("fsdp")), facts=facts)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_gpu_library() is None, reason="needs hespas[gpu-compiler]")
+def test_an_own_model_with_cudnn_attention(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The function with rules and the builder with a shard_map make the same programs."""
+    (tmp_path / "own_attention.py").write_text(ATTENTION)
+    monkeypatch.syspath_prepend(tmp_path)
+    own = importlib.import_module("own_attention")
+    monkeypatch.delitem(sys.modules, "own_attention")
+    monkeypatch.setattr(plan_explanation, "MIN_DIFFERENCE", -1.0)  # every part is listed
+    settings: dict[str, Any] = {
+        "node": "H100_80GB", "devices": 4, "mesh": {"tensor": [1, 2]},
+        "work_dir": str(tmp_path / "work"), "cache": str(tmp_path / "cells"),
+    }  # fmt: skip
+    names = {n: P("embed", "heads", None) for n in "qkv"} | {"o": P("heads", None, "embed")}
+    by_rules = package.plan(
+        own.step, own.SHAPES, jax.ShapeDtypeStruct((4, 1024, 512), jax.numpy.bfloat16),
+        rules={"batch": "fsdp", "embed": "fsdp", "heads": "tensor"},
+        logical_axes=(names, P("batch")), **settings,
+    )  # fmt: skip
+    settings["mesh"]["fsdp"] = [2, 4]
+    by_builder = package.plan(f"{tmp_path / 'own_attention.py'}:build", global_batch=4, **settings)
+    for plan in (by_rules, by_builder):
+        assert plan.winner is not None and plan.winner.compiled is not None
+        assert plan.winner.compiled.get("mfu") and plan.verdict.startswith("Rank 1 is the fastest")
+        # XLA makes fusions of products, and an op of another name of attention.
+        parts = {part.part: part.winner_s for part in plan.differences}
+        assert parts["attention"] > 0 and parts["matrix products"] > 0
+    first, second = (plan.winner and plan.winner.compiled for plan in (by_rules, by_builder))
+    assert first and second and first.step_time_s == pytest.approx(second.step_time_s, rel=0.02)
+    assert by_builder.partition_specs["x"] == str(P("fsdp"))
+
+
+def test_a_program_of_any_axes_has_those_of_its_default_mesh(tmp_path: Path) -> None:
+    def build(mesh: dict[str, int] = {"fsdp": 2, "tensor": 2}, batch: int = 1) -> None:  # noqa: B006
+        pass
+
+    interface = layout_builders.RecipeBuilder(build, "build").describe_interface()
+    request = LayoutRequest("build", "H100_80GB", 4, global_batch=4)
+    sizes = layout_space.select_axis_sizes(request, interface)
+    assert sizes == {"fsdp": (1, 2, 4), "tensor": (1, 2, 4)}
+    request = LayoutRequest("build", "H100_80GB", 4, axes={"data": [4]}, global_batch=4)
+    assert layout_space.select_axis_sizes(request, interface) == {"data": (4,)}
+
+
+def test_a_batch_that_cannot_be_split_names_its_remedy() -> None:
+    interface = ProgramInterface(("data",), {"batch": "1"})
+    request = LayoutRequest("build", "H100_80GB", 2, global_batch=16)
+    facts = [layout_space.MeshFacts(2048, 8)]
+    space = layout_space.build_layout_space(request, interface, [{"data": 2}], facts)
+    assert "without the fact samples_per_step" in space.candidates[0].error
+    array = jax.ShapeDtypeStruct((1, 8), "float32")
+    with pytest.raises(UsageError, match="batch counts the samples of each batch shard"):
+        layout_worker._count_local_bytes("x", array, P("data"), {"data": 2}, {"batch": "1"})
 
 
 def test_a_build_without_shardings_is_an_error() -> None:

@@ -15,7 +15,14 @@ from hespas import configs
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.text_tables import format_scaled
 from hespas.workflows.pipelines import pipeline_cells
-from hespas.workflows.pipelines.pipeline_request import PipelineRequest, plan_pipelines
+from hespas.workflows.pipelines.pipeline_request import (
+    PipelineRequest,
+    PipelineRow,
+    plan_pipelines,
+)
+from hespas.workflows.pipelines.schedules import build_schedule
+from hespas.workflows.pipelines.stage_workloads import plan_stage_workloads
+from hespas.workflows.studies.study_definition import StudyWorkload
 from support import traces as t
 
 
@@ -100,9 +107,9 @@ def test_a_pipeline_that_does_not_fit_is_a_row_with_its_reason(stages: Path) -> 
     assert max(ranks) > 40_000_000
     (table,) = (one for one in study.build_tables() if one.title.startswith("Memory of each rank"))
     (line,) = table.rows
-    assert list(table.header) == ["schedule", "stages per rank", "microbatches", "rank 0", "rank 1"]
-    assert list(line[:3]) == ["gpipe", "1", "4"]
-    for text, size in zip(line[3:], ranks, strict=True):
+    assert list(table.header) == ["schedule", "microbatches", "rank 0", "rank 1"]
+    assert list(line[:2]) == ["gpipe", "4"]
+    for text, size in zip(line[2:], ranks, strict=True):
         assert text == format_scaled(size, "B") + (" *" if size > 40_000_000 else "")
 
 
@@ -116,14 +123,14 @@ def test_the_memory_of_each_rank_is_shown_where_no_pipeline_fits(stages: Path) -
     assert study.winner is None
     (table,) = (one for one in study.build_tables() if one.title.startswith("Memory of each rank"))
     assert [row[0] for row in table.rows] == ["gpipe", "1f1b"]
-    assert all(text.endswith(" *") for row in table.rows for text in row[3:])
+    assert all(text.endswith(" *") for row in table.rows for text in row[2:])
 
 
 def test_wrong_requests(stages: Path) -> None:
     for changes, message in (
         ({"ranks": 1}, "a pipeline of 1 rank"),
         ({"systems": ()}, "need one system"),
-        ({"mesh": {"data": 2}}, "have their options, mesh and batch"),
+        ({"mesh": {"data": 2}}, "have their options, mesh, batch and layers"),
     ):
         request = PipelineRequest(
             **{"folder": "stages", "ranks": 2, "systems": ["system"], **changes}
@@ -146,6 +153,41 @@ def test_microbatches_divide_the_global_batch() -> None:
 
 
 @pytest.mark.slow
+def test_layers_of_stages_can_be_stated() -> None:
+    """The last stage has the logits, so that fewer layers there make a shorter step."""
+    pytest.importorskip("jax")
+    rows = run_study(
+        "--model 100m --set layers=6 --set sequence=512 --ranks 2 --mesh data=2 "
+        "--schedules 1f1b --microbatches 2 --stage-layers even 4,2 3,2 6 --cache none "
+        "--keep-going --json"
+    )
+    assert rows.code == 0, rows.err
+    result = json.loads(rows.out)
+    even, shifted, *wrong = result["rows"]
+    assert even["stage_layers"] == "3 3" and shifted["stage_layers"] == "4 2"
+    assert shifted["step_time_s"] < even["step_time_s"] and result["winner"] == 1
+    assert wrong[0]["error"].startswith("3,2 are 5 layers, and the model has 6")
+    assert wrong[1]["error"].startswith("6 are layers of 1 stages, and 1f1b has 2")
+    for text in ("x", "2,-2", ""):
+        done = run_study(f"--stage-layers '{text}' --schedules 1f1b")
+        assert done.code == 2 and "is no list of layers" in done.err
+
+
+def test_stages_have_their_own_layers_and_ranks_show_them(stages: Path) -> None:
+    model = StudyWorkload("moe", {"model": "deepseek-v3", "layers": "8"}, {"data": 2}, {})
+    parts = plan_stage_workloads(model, build_schedule("1f1b", 4, 8), [1, 3, 3, 1])
+    options = [stage["forward"].options for stage in parts]
+    assert [one["layers"] for one in options] == ["1", "3", "3", "1"]
+    assert [one["dense_layers"] for one in options] == ["1", "2", "0", "0"]
+    row = PipelineRow("interleaved", 4, 2, [3, 1, 1, 2])
+    assert row.is_uneven and row.title.endswith("4 microbatches, layers 3 1 1 2")
+    assert row.count_rank_layers([0, 2]) == 4 and row.count_rank_layers([1, 3]) == 3
+    with pytest.raises(
+        UsageError, match="leave out --model, --set, --mesh, --global-batch and --stage-layers"
+    ):
+        hespas.pipeline(stages, ranks=2, systems=["system"], stage_layers=[[1, 1]])
+
+
 def test_a_pipeline_that_crashes_a_worker_is_a_row(
     stages: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

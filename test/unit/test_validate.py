@@ -1,7 +1,9 @@
 """``hespas validate``: cells, scores, and the command on real programs."""
 
 import json
+import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,9 +15,11 @@ from hespas.tools import hespas
 from hespas.tools.console_scripts import run_tool_main
 from hespas.workflows.run_config import RunOptions
 from hespas.workflows.validation import measured_cells as c
+from hespas.workflows.validation.prediction_plot import draw_validation
 from hespas.workflows.validation.prediction_scores import (
     StepPrediction,
     compute_pair_order,
+    list_speed_ups,
     score_predictions,
 )
 from hespas.workflows.validation.step_predictions import (
@@ -76,6 +80,43 @@ def test_bandwidth_ratio():
     cells = [cell(1.0, node="slow"), cell(0.4, node="fast"), cell(3.0, workload="x", node="fast")]
     (only,) = scale_by_bandwidth(cells, {"slow": 1.0, "fast": 2.0}.__getitem__)
     assert (only.cell, only.step_s) == (cells[1], 0.5)
+
+
+def make_flows():
+    """A program on three nodes, by an estimator that lacks one, and scaled from the first."""
+    cells = [
+        replace(cell(t, node=name, uncertainty_s=0.1 * t), line=i)
+        for i, (t, name) in enumerate([(4.0, "old"), (2.0, "new"), (1.0, "newest")])
+    ]
+    other = replace(cell(1.0, workload="other"), line=9)
+    steps = zip([*cells[:2], other], [3.0, 1.0, 5.0], strict=True)
+    bandwidths = {"old": 1.0, "new": 2.5, "newest": 5.0, "A100_SXM_40GB": 1.0}
+    return {
+        "calibrated": [StepPrediction(one, step_s) for one, step_s in steps],
+        "ratio": scale_by_bandwidth([*cells, other], bandwidths.__getitem__),
+    }
+
+
+def test_speed_ups_compare_with_the_first_node():
+    new, newest = list_speed_ups(make_flows())
+    assert (new.reference, new.node, new.measured) == ("old", "new", 2.0)
+    assert new.uncertainty == pytest.approx(2 * math.hypot(0.1, 0.1))
+    assert new.predicted == pytest.approx({"calibrated": 3.0, "ratio": 2.5})
+    assert newest.measured == 4.0 and newest.predicted == pytest.approx({"ratio": 5.0})
+
+
+def test_the_plot_has_errors_and_speed_ups(tmp_path):
+    pytest.importorskip("matplotlib")
+    for compares_nodes in (True, False):
+        path = tmp_path / "plot.svg"
+        draw_validation(str(path), make_flows(), compares_nodes=compares_nodes)
+        texts = re.findall(r"<text[^>]*>([^<]*)<", path.read_text())
+        assert {"calibrated", "ratio", "w, 4 x old", "other, 4 x A100_SXM_40GB"} <= {*texts}
+        assert ("speed-up over old" in texts) == ("measured" in texts) == compares_nodes
+    many = [replace(cell(1.0, node=f"n{i}"), line=i) for i in range(40)]
+    draw_validation(str(path), {"f": [StepPrediction(c, 3.0) for c in many]}, compares_nodes=False)
+    texts = re.findall(r"<text[^>]*>([^<]*)<", path.read_text())
+    assert "w" in texts and not any(text.startswith("w, 4 x") for text in texts)
 
 
 def test_programs_are_found_by_name(tmp_path):

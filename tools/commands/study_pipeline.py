@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 COMMAND = "hespas study pipeline"
+EVEN = "even"  # the division of layers whose numbers are not stated
 
 
 def build_pipeline_parser() -> CommandParser:
@@ -45,6 +46,11 @@ def build_pipeline_parser() -> CommandParser:
     add(
         "--stages-per-rank", metavar="LIST", default=",".join(map(str, defaults.stages_per_rank)),
         help="stages of each rank in the interleaved schedule; default: 2",
+    )  # fmt: skip
+    add(
+        "--stage-layers", nargs="+", action="extend", default=[], metavar="even|LIST",
+        help="divisions of the layers over the stages to compare, such as 9,8,8,7; default: even, "
+        "with what is left over in the middle, because the ends have the embedding and the logits",
     )  # fmt: skip
     add("--model", metavar="NAME", help=f"the model; default: {pipeline_request.MODEL}")
     add(
@@ -111,6 +117,9 @@ def _parse_request(options: argparse.Namespace) -> PipelineRequest:
         if options.microbatches
         else (),
         stages_per_rank=parse_counts(options.stages_per_rank, "--stages-per-rank"),
+        stage_layers=[
+            () if text == EVEN else _parse_stage_layers(text) for text in options.stage_layers
+        ],
         folder=options.folder,
         options=recipe_options,
         mesh=_parse_mesh(options.mesh),
@@ -121,6 +130,17 @@ def _parse_request(options: argparse.Namespace) -> PipelineRequest:
         straggler=options.straggler,
         **read_pool_options(options),
     )
+
+
+def _parse_stage_layers(text: str) -> list[int]:
+    """Parse the layers of each stage, in which numbers may repeat."""
+    counts = text.split(",")
+    if not all(count.isdecimal() for count in counts):
+        raise UsageError(
+            f"--stage-layers: '{text}' is no list of layers",
+            remedy=f"write the layers of each stage, such as 9,8,8,7, or {EVEN}",
+        )
+    return [int(count) for count in counts]
 
 
 def _parse_mesh(text: str) -> dict[str, int]:

@@ -23,7 +23,11 @@ from hespas.tools.commands.validate_cases import (
 
 if TYPE_CHECKING:
     from hespas.support.text_tables import TextTable
-    from hespas.workflows.validation.prediction_scores import PredictionScore, StepPrediction
+    from hespas.workflows.validation.prediction_scores import (
+        MachineSpeedUp,
+        PredictionScore,
+        StepPrediction,
+    )
 
 DESCRIPTION = """\
 Predict the step times in a CSV file of measured step times, and print the errors: of each cell, the
@@ -94,7 +98,8 @@ def build_parser() -> CommandParser:
     add(
         "--plot",
         metavar="FILE",
-        help="plot predicted against measured times, as .png, .svg or .pdf",
+        help="plot predicted against measured times, the error of each workload by each estimator, "
+        "and speed-ups between machines, as .png, .svg or .pdf",
     )
     add("--markdown", metavar="FILE", help="write the tables as Markdown")
     add_json_flag(parser)
@@ -164,9 +169,8 @@ def main(argv: Sequence[str]) -> int:
     by_flow, scores = result.predictions, result.scores
     tables = _build_validation_tables(by_flow, scores, options.at_least)
     if options.plot:
-        prediction_plot.draw_predictions(
-            options.plot, {name: by_flow[name] for name in by_flow if by_flow[name]}
-        )
+        known = {name: by_flow[name] for name in by_flow if by_flow[name]}
+        prediction_plot.draw_validation(options.plot, known, compares_nodes=True)
     if options.markdown:
         write_atomically(options.markdown, text_tables.format_markdown_tables(tables).encode())
     if options.json:
@@ -182,7 +186,7 @@ def _build_validation_tables(
     by_flow: dict[str, list[StepPrediction]], scores: dict[str, PredictionScore], at_least_s: float
 ) -> list[TextTable]:
     from hespas.support.text_tables import TextTable
-    from hespas.workflows.validation.prediction_scores import SCORE_TITLES
+    from hespas.workflows.validation.prediction_scores import SCORE_TITLES, list_speed_ups
 
     header = ("workload", "devices", "node", "measured", "predicted", "band", "error", "in band")
     tables = [
@@ -190,6 +194,12 @@ def _build_validation_tables(
         for name, flow_result in by_flow.items()
         if flow_result
     ]
+    speed_ups = list_speed_ups(by_flow)
+    if speed_ups:
+        flows = [name for name in by_flow if any(name in one.predicted for one in speed_ups)]
+        lines = [_format_speed_up_row(one, flows) for one in speed_ups]
+        names = ("workload", "devices", "node", "over", "measured", *flows)
+        tables.append(TextTable("speed-up between machines", lines, names, left=4))
     rows = [(name, *score.format_figures()) for name, score in scores.items()]
     shown = ("flow", "cells", *SCORE_TITLES)
     tables.append(TextTable(f"cells of {1e3 * at_least_s:g} ms and more", rows, shown))
@@ -216,10 +226,24 @@ def _format_prediction_row(prediction: StepPrediction) -> tuple[str, ...]:
     )
 
 
+def _format_speed_up_row(speed_up: MachineSpeedUp, flows: Sequence[str]) -> tuple[str, ...]:
+    predicted = (speed_up.predicted.get(flow) for flow in flows)
+    return (
+        speed_up.workload,
+        str(speed_up.devices),
+        speed_up.node,
+        speed_up.reference,
+        f"{speed_up.measured:.2f} ± {speed_up.uncertainty:.2f} x",
+        *("-" if value is None else f"{value:.2f} x" for value in predicted),
+    )
+
+
 def _to_validation_json(
     by_flow: dict[str, list[StepPrediction]], scores: dict[str, PredictionScore], at_least_s: float
 ) -> dict[str, Any]:
     """Convert to the object that ``--json`` prints."""
+    from hespas.workflows.validation.prediction_scores import list_speed_ups
+
     return {
         "at_least_s": at_least_s,
         "flows": {
@@ -229,6 +253,7 @@ def _to_validation_json(
             }
             for name, predictions in by_flow.items()
         },
+        "speed_ups": [asdict(one) for one in list_speed_ups(by_flow)],
     }
 
 

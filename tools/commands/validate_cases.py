@@ -42,7 +42,7 @@ def validate_cases(options: argparse.Namespace) -> int:
     from hespas.workflows.plot_files import check_plot_file
     from hespas.workflows.validation import case_report, case_runner, training_cases
     from hespas.workflows.validation.case_outcomes import FORMS, CaseOptions
-    from hespas.workflows.validation.prediction_plot import draw_predictions
+    from hespas.workflows.validation.prediction_plot import draw_validation
 
     if options.plot:
         check_plot_file(options.plot)
@@ -71,7 +71,8 @@ def validate_cases(options: argparse.Namespace) -> int:
         write_atomically(options.page, render_table_page(name, subtitle, tables))
     predictions = [o.prediction for o in outcomes if o.prediction is not None]
     if options.plot and predictions:
-        draw_predictions(options.plot, {f"{estimator}, {case_options.form}": predictions})
+        flows = {f"{estimator}, {case_options.form}": predictions}
+        draw_validation(options.plot, flows, compares_nodes=False)
     if options.json:
         data = case_report.build_case_json(outcomes, case_options, options.at_least)
         print(json.dumps(data, indent=1))

@@ -30,7 +30,10 @@ SCATTER_LEAD = (
     "Each point is a layout of {count} that fit, {form}. No other of these layouts is better in "
     "time, memory and cost than those on the line."
 )
-BEST_CASE_HELP = "the step time if compute hid all communication, unless it is compiled"
+BEST_CASE_HELP = (
+    "the step time if compute hid all communication, and XLA made compute as much shorter as that "
+    "of any compiled layout, unless it is compiled itself"
+)
 FORMS = {True: "as XLA compiles it", False: "as hespas fuses it, with every collective exposed"}
 
 

@@ -23,7 +23,7 @@ from hespas.workflows.gate.step_profile import (
 )
 
 _Row = TypeVar("_Row", KernelProfile, CollectiveProfile)
-_PRODUCT_KINDS = frozenset(("gemm", "conv", "attention"))
+PRODUCT_KINDS = frozenset(("gemm", "conv", "attention"))
 _INPUT_TYPES = {"tf32": "f32"}  # the element type of products whose rate has another name
 _LEAST_GROWTH = 1e-3  # of operations, below which they count as the same
 
@@ -107,7 +107,7 @@ def _select_products(profile: StepProfile, recomputed: bool | None = None) -> li
     return [
         row
         for row in profile.kernels
-        if row.kind in _PRODUCT_KINDS and recomputed in (None, row.is_recomputed)
+        if row.kind in PRODUCT_KINDS and recomputed in (None, row.is_recomputed)
     ]
 
 

@@ -39,7 +39,8 @@ def draw_pipelines(figure: Any, rows: Sequence[PipelineRow], winner: PipelineRow
     for row in rows:
         if row.figures:
             stages = f", {row.stages_per_rank} stages" if row.stages_per_rank > 1 else ""
-            lines.setdefault(row.schedule + stages, []).append(row)
+            layers = f", layers {row.format_layers()}" if row.is_uneven else ""
+            lines.setdefault(row.schedule + stages + layers, []).append(row)
     for number, (name, line) in enumerate(lines.items()):
         counts = [row.microbatches for row in line]
         times_ms = [1e3 * row.compute_sequence_time_s() for row in line]
@@ -51,7 +52,7 @@ def draw_pipelines(figure: Any, rows: Sequence[PipelineRow], winner: PipelineRow
         f"step / {'sequences of a batch shard' if is_known else 'microbatches'}: ms"
     )
     panels[0].set_xticks(sorted({row.microbatches for row in rows}))
-    panels[0].set_ylim(bottom=0)
+    panels[0].set_ylim(0, 1.1 * panels[0].get_ylim()[1])
     panels[0].legend(fontsize=8)
     if winner is not None:
         _draw_rank_chart(panels[1], make_rank_chart(winner))
@@ -70,5 +71,5 @@ def _draw_rank_chart(axes: Any, chart: GanttChart) -> None:
     axes.set_yticks(range(len(chart.lanes)), [name for name, _ in chart.lanes])
     axes.invert_yaxis()
     axes.set_xlabel("ms")
-    axes.set_title(chart.title, fontsize=9)
-    axes.legend(fontsize=8, ncols=4)
+    axes.set_title(chart.title, fontsize=9, loc="left")
+    axes.legend(fontsize=8, ncols=4, loc="lower right", bbox_to_anchor=(1, 1), frameon=False)

@@ -18,7 +18,11 @@ from hespas.workflows.pipelines.schedules import (
     build_schedule,
 )
 from hespas.workflows.pipelines.stage_estimates import StageFiles, find_stage_files
-from hespas.workflows.pipelines.stage_workloads import place_on_rank, plan_stage_workloads
+from hespas.workflows.pipelines.stage_workloads import (
+    count_stage_layers,
+    place_on_rank,
+    plan_stage_workloads,
+)
 from hespas.workflows.run_config import RunOptions
 from hespas.workflows.studies import program_forms, study_programs
 from hespas.workflows.studies.study_definition import StudyWorkload
@@ -38,6 +42,8 @@ class PipelineRequest(PoolOptions):
         schedules: The names of the schedules.
         microbatches: The numbers of microbatches; empty for 1, 2 and 4 times the ranks.
         stages_per_rank: The stages of each rank in the interleaved schedule.
+        stage_layers: Divisions of the layers of the recipe's model over its stages, each with the
+            layers of every stage; an empty one is even. Empty for an even one only.
         folder: The folder of the programs of stages; "" for those of the recipe.
         options: The options of the recipe of stages.
         mesh: The mesh of the devices of each rank.
@@ -54,6 +60,7 @@ class PipelineRequest(PoolOptions):
     schedules: Sequence[str] = SCHEDULES
     microbatches: Sequence[int] = ()
     stages_per_rank: Sequence[int] = (2,)
+    stage_layers: Sequence[Sequence[int]] = ()
     folder: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
     mesh: Mapping[str, int] = field(default_factory=dict)
@@ -91,10 +98,10 @@ class PipelineRequest(PoolOptions):
             raise UsageError(
                 "the programs of a folder need one system", remedy="name it by --system"
             )
-        if self.options or self.mesh or self.global_batch:
+        if self.options or self.mesh or self.global_batch or self.stage_layers:
             raise UsageError(
-                "the programs of a folder have their options, mesh and batch already",
-                remedy="leave out --model, --set, --mesh and --global-batch",
+                "the programs of a folder have their options, mesh, batch and layers already",
+                remedy="leave out --model, --set, --mesh, --global-batch and --stage-layers",
             )
         return self.systems[0]
 
@@ -107,6 +114,7 @@ class PipelineRow:
         schedule: The name of the schedule.
         microbatches: The number of microbatches.
         stages_per_rank: The stages of each rank.
+        stage_layers: The layers of each stage; empty if they are not known.
         batch: The sequences of a microbatch on each batch shard; None if it is not known.
         figures: The figures of ``collect_pipeline_figures``; empty if there are none.
         reason: Why there are no figures, or why the pipeline cannot run; "" if it can.
@@ -115,6 +123,7 @@ class PipelineRow:
     schedule: str
     microbatches: int
     stages_per_rank: int
+    stage_layers: Sequence[int] = ()
     batch: int | None = None
     figures: Mapping[str, Any] = field(default_factory=dict)
     reason: str = ""
@@ -127,10 +136,24 @@ class PipelineRow:
     def title(self) -> str:
         """The row in words."""
         stages = f" of {self.stages_per_rank} stages for each rank"
+        layers = f", layers {self.format_layers()}" if self.is_uneven else ""
         return (
             f"{self.schedule}{stages if self.stages_per_rank > 1 else ''}, "
-            f"{self.microbatches} microbatches"
+            f"{self.microbatches} microbatches{layers}"
         )
+
+    @property
+    def is_uneven(self) -> bool:
+        """Whether stages have unlike numbers of layers."""
+        return len({*self.stage_layers}) > 1
+
+    def format_layers(self) -> str:
+        """Format the layers of the stages, as ``9 8 8 7``."""
+        return " ".join(map(str, self.stage_layers)) or "-"
+
+    def count_rank_layers(self, stages: Sequence[int]) -> int | None:
+        """Count the layers of some stages; None if they are not known."""
+        return sum(self.stage_layers[stage] for stage in stages) if self.stage_layers else None
 
 
 @dataclass
@@ -156,10 +179,11 @@ def plan_pipelines(request: PipelineRequest, system: str) -> list[PlannedPipelin
         if name not in SCHEDULES:
             build_schedule(name, request.ranks, 1)  # raises the error
     return [
-        _plan_pipeline(request, system, PipelineRow(name, microbatches, stages_per_rank))
+        _plan_pipeline(request, system, PipelineRow(name, microbatches, stages_per_rank, layers))
         for microbatches in request.list_microbatches()
         for name in request.schedules
         for stages_per_rank in (request.stages_per_rank if name == INTERLEAVED else (1,))
+        for layers in (request.stage_layers or ((),))
     ]
 
 
@@ -179,7 +203,8 @@ def _plan_pipeline(request: PipelineRequest, system: str, row: PipelineRow) -> P
             options["batch"] = str(divide_global_batch(request, row.microbatches))
         row.batch = int(options.get("batch", "1"))
         model = place_on_rank(StudyWorkload("stage", options, request.mesh, {}))
-        planned.programs = make_study_stages(model, schedule, request, system)
+        row.stage_layers = count_stage_layers(model, schedule, row.stage_layers)
+        planned.programs = make_study_stages(model, schedule, request, system, row.stage_layers)
     except HespasError as error:
         row.reason = error.reason
     return planned
@@ -206,7 +231,11 @@ def divide_global_batch(request: PipelineRequest, microbatches: int) -> int:
 
 
 def make_study_stages(
-    model: StudyWorkload, schedule: PipelineSchedule, request: PipelineRequest, system: str
+    model: StudyWorkload,
+    schedule: PipelineSchedule,
+    request: PipelineRequest,
+    system: str,
+    stage_layers: Sequence[int] = (),
 ) -> StagePrograms:
     """Make the programs of the stages of a model; raises HespasError."""
     target = program_forms.choose_xla_target(request.form, request.node)
@@ -218,5 +247,5 @@ def make_study_stages(
             part: StudyProgram(workload, request.form, target, per_host, compile_options, platform)
             for part, workload in stage.items()
         }
-        for stage in plan_stage_workloads(model, schedule)
+        for stage in plan_stage_workloads(model, schedule, stage_layers)
     ]

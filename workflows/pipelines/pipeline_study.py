@@ -34,6 +34,7 @@ Compare schedules of pipeline parallelism over numbers of microbatches: the step
 time that ranks wait for messages, and the memory of each rank.
 
   hespas study pipeline --model 8b --ranks 4 --mesh data=2 --node H100_80GB --page pipeline.html
+  hespas study pipeline --model 8b --ranks 4 --stage-layers even 9,8,8,7 --node H100_80GB
   hespas study pipeline stages --ranks 4 --schedules 1f1b,zb-h1 --node H100_80GB --system HGX_H100_8
 
 The programs are those of the recipe `stage`, or of a folder with stage-N.PART.mlir for each stage,
@@ -50,7 +51,7 @@ class PipelineStudy(PrintedTables):
     Attributes:
         request: What was compared.
         system: The system of all ranks.
-        rows: The pipelines, in the order of microbatches, then schedules.
+        rows: The pipelines, in the order of microbatches, then schedules, then layers of stages.
         notes: What the figures are based on, one line each.
     """
 
@@ -119,6 +120,7 @@ class PipelineStudy(PrintedTables):
             {
                 "schedule": row.schedule,
                 "stages_per_rank": row.stages_per_rank,
+                "stage_layers": row.format_layers() if row.stage_layers else None,
                 "microbatches": row.microbatches,
                 "batch": row.batch,
                 **place,

@@ -17,27 +17,29 @@ AXES = ("data", "context", "expert", "tensor")  # of the mesh of a rank, major a
 StageWorkloads = Mapping[StagePart, StudyWorkload]
 
 
-def plan_stage_workloads(model: StudyWorkload, schedule: PipelineSchedule) -> list[StageWorkloads]:
+def plan_stage_workloads(
+    model: StudyWorkload, schedule: PipelineSchedule, stage_layers: Sequence[int] = ()
+) -> list[StageWorkloads]:
     """Plan the programs of each stage.
 
     Args:
         model: The whole model with the options of its stages, on the mesh of one rank.
         schedule: The schedule.
+        stage_layers: The layers of each stage; empty for those of ``divide_layers``.
 
     Raises:
-        UsageError: There are fewer layers than stages, or the model is unknown.
+        UsageError: There are fewer layers than stages, the layers of the stages are not those of
+            the model, or the model is unknown.
     """
     options = {name: value for name, value in model.options.items() if name != "accumulate"}
-    published = MODELS.get(options["model"])
-    if published is None:
-        name = options["model"]
-        raise UsageError(f"no recipe knows the model '{name}'", remedy=suggest_model(name, MODELS))
-    layers = int(options.pop("layers", published.layers))
+    published = _find_model(options)
+    counts = count_stage_layers(model, schedule, stage_layers)
+    options.pop("layers", None)
     dense = int(options.pop("dense_layers", published.dense_layers))
     period = _find_window_period(published, options)
     parts: Sequence[StagePart] = (*list_task_kinds(schedule.has_split_backward), UPDATE)
     first, workloads = 0, []
-    for stage, count in enumerate(divide_layers(layers, schedule.stages)):
+    for stage, count in enumerate(counts):
         own = {
             **options,
             "layers": str(count),
@@ -49,6 +51,39 @@ def plan_stage_workloads(model: StudyWorkload, schedule: PipelineSchedule) -> li
         first += count
         workloads.append({part: _plan_part(model, own, part, schedule) for part in parts})
     return workloads
+
+
+def count_stage_layers(
+    model: StudyWorkload, schedule: PipelineSchedule, stage_layers: Sequence[int] = ()
+) -> list[int]:
+    """Count the layers of each stage, as requested or divided evenly.
+
+    Raises:
+        UsageError: The layers of the stages are not those of the model.
+    """
+    layers = int(model.options.get("layers", _find_model(model.options).layers))
+    if not stage_layers:
+        return divide_layers(layers, schedule.stages)
+    text = ",".join(map(str, stage_layers))
+    if len(stage_layers) != schedule.stages:
+        raise UsageError(
+            f"{text} are layers of {len(stage_layers)} stages, and {schedule.name} has "
+            f"{schedule.stages}",
+            remedy=f"give {schedule.stages} numbers",
+        )
+    if sum(stage_layers) != layers or min(stage_layers) < 1:
+        raise UsageError(
+            f"{text} are {sum(stage_layers)} layers, and the model has {layers}",
+            remedy=f"give every stage one layer or more, {layers} in all",
+        )
+    return list(stage_layers)
+
+
+def _find_model(options: Mapping[str, str]) -> DecoderModel:
+    name = options["model"]
+    if name not in MODELS:
+        raise UsageError(f"no recipe knows the model '{name}'", remedy=suggest_model(name, MODELS))
+    return MODELS[name]
 
 
 def _find_window_period(published: DecoderModel, options: Mapping[str, str]) -> int:

@@ -76,9 +76,17 @@ class RecipeBuilder:
         from hespas.frontends.export import recipe_options
 
         options = recipe_options.collect_options(self.function)
-        axes = next((option.axes for option in options if option.name == recipe_options.MESH), ())
-        others = [option for option in options if option.name != recipe_options.MESH]
-        return ProgramInterface(axes, {o.name: o.format_default() for o in others})
+        axes: tuple[str, ...] = ()
+        default_axes: tuple[str, ...] = ()
+        defaults: dict[str, str] = {}
+        for option in options:
+            if option.name != recipe_options.MESH:
+                defaults[option.name] = option.format_default()
+                continue
+            axes = option.axes
+            if isinstance(option.default, Mapping):
+                default_axes = tuple(option.default)
+        return ProgramInterface(axes, defaults, default_axes=default_axes)
 
     def check_options(self, options: Mapping[str, str], mesh: Mapping[str, int]) -> None:
         from hespas.frontends.export import recipe_options

@@ -136,7 +136,9 @@ class LayoutPrograms:
         if self.spec is not None:
             return describe_spec_interface(self.spec)
         answer = self._run_single({"task": "interface", "export": self.make_request({}, {})})
-        return ProgramInterface(tuple(answer["axes"]), answer["defaults"])
+        return ProgramInterface(
+            tuple(answer["axes"]), answer["defaults"], default_axes=tuple(answer["default_axes"])
+        )
 
     def describe_meshes(
         self,

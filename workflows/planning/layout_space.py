@@ -28,6 +28,11 @@ OPEN_OPTIONS: Mapping[str, tuple[str, ...]] = {
     "scan": ("true",),
     "sequence_parallel": ("true",),
 }
+# Recipes whose models MaxText has. It computes logits in the type of activations, and the loss in
+# f32 (logits_dot_in_fp32 and cast_logits_to_fp32 of its configs/base.yml), so that a plan does too.
+MAXTEXT_RECIPES = ("llama", "gpt", "gemma", "moe")
+LOGITS = "logits_dtype"
+MAXTEXT_LOGITS = "bf16"
 FUSED_REMAT = "minimal_flash"  # keeps what a kernel of fused attention hands to its gradient
 OPEN_AXES: Mapping[str, tuple[int, ...]] = {"context": (1,)}
 """The sizes of mesh axes that a request leaves open; other axes take every divisor. The kernels of
@@ -97,11 +102,13 @@ class ProgramInterface:
         defaults: The defaults of its options.
         is_batch_fixed: Whether its arrays have the whole batch of a step, as those of a function
             whose arguments are given. Its options are then whatever the request names.
+        default_axes: The axes of its default mesh, for a program that accepts any axes.
     """
 
     axes: tuple[str, ...]
     defaults: Mapping[str, str]
     is_batch_fixed: bool = False
+    default_axes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -180,7 +187,7 @@ def select_axis_sizes(
     Raises:
         UsageError: The program names no axes, or lacks a requested one, or a size is wrong.
     """
-    names = interface.axes or tuple(request.axes)
+    names = interface.axes or tuple(request.axes) or interface.default_axes
     if not names:
         raise UsageError(
             f"'{request.program}' does not name the axes of its mesh",
@@ -235,7 +242,11 @@ def select_option_values(
         raise UsageError(
             f"'{request.program}' has no option '{BATCH}', which would divide the global batch"
         )
-    stated = {SEQUENCE: interface.defaults.get(SEQUENCE, ""), ATTENTION: request.attention}
+    stated = {
+        SEQUENCE: interface.defaults.get(SEQUENCE, ""),
+        ATTENTION: request.attention,
+        LOGITS: MAXTEXT_LOGITS if request.program in MAXTEXT_RECIPES else "",
+    }
     known = {**OPEN_OPTIONS, **{name: (value,) for name, value in stated.items() if value}}
     attentions = {*requested.get(ATTENTION, (request.attention,))} - {PLAIN_ATTENTION, ""}
     if ATTENTION in interface.defaults and attentions:
@@ -287,14 +298,27 @@ def _list_mesh_candidates(
         for batch, dcn in itertools.product(batches, divisions):
             yield LayoutCandidate(mesh, {**values, **batch}, known.argument_bytes, dcn=dcn)
         if not batches:
-            problems.add(
-                f"{samples} samples of a step are not a multiple of the {known.samples} of all "
-                "batch shards"
-                if samples % known.samples
-                else "no requested batch and accumulate make the global batch"
-            )
+            problems.add(_explain_batch(samples, request, interface, known))
     for problem in sorted(problems):
         yield LayoutCandidate(mesh, fixed, known.argument_bytes, problem)
+
+
+def _explain_batch(
+    samples: int, request: LayoutRequest, interface: ProgramInterface, known: MeshFacts
+) -> str:
+    """Explain why the samples of a step cannot be split."""
+    if samples % known.samples == 0:
+        return "no requested batch and accumulate make the global batch"
+    problem = (
+        f"{samples} samples of a step are not a multiple of the {known.samples} of all batch shards"
+    )
+    # One sample for each batch shard is at most one for each device, so that more are tokens.
+    if known.samples <= request.devices or SEQUENCE in interface.defaults:
+        return problem
+    return (
+        f"{problem}; without the fact samples_per_step, and without an option {SEQUENCE}, each "
+        "token of tokens_per_step is a sample"
+    )
 
 
 def _divide_slices(request: LayoutRequest, mesh: Mapping[str, int]) -> list[dict[str, int]]:

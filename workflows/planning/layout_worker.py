@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hespas.workflows.planning.layout_space import SEQUENCE
+from hespas.workflows.planning.layout_space import BATCH, SEQUENCE
 
 if TYPE_CHECKING:
     from hespas.dialects.mlir import ir
@@ -39,7 +39,11 @@ def answer_task(payload: dict[str, Any], builder: LayoutBuilder, scratch: str) -
     request = payload["export"]
     if payload["task"] == "interface":
         interface = builder.describe_interface()
-        return {"axes": interface.axes, "defaults": dict(interface.defaults)}
+        return {
+            "axes": interface.axes,
+            "defaults": dict(interface.defaults),
+            "default_axes": interface.default_axes,
+        }
     if payload["task"] == "meshes":
         return {"meshes": _describe_meshes(builder, request["options"], payload["meshes"])}
     if payload["task"] == "specs":
@@ -72,7 +76,7 @@ def _describe_mesh(
         arguments = _list_specified_arguments(program, is_recipe=builder.is_recipe)
         return {
             "samples": _count_samples(builder, options, program.facts),
-            "argument_bytes": sum(_count_local_bytes(*one, mesh) for one in arguments),
+            "argument_bytes": sum(_count_local_bytes(*one, mesh, options) for one in arguments),
         }
     except MemoryError:
         raise
@@ -86,8 +90,8 @@ def _list_specified_arguments(
 ) -> list[tuple[str, Any, Any]]:
     """List the name, the shape and the PartitionSpec of each array; None if XLA chooses it.
 
-    The arrays of a recipe have the names in its state and its batch, those of other functions begin
-    with the parameter.
+    The arrays of a recipe have the names in its state and its batch, or that of the parameter where
+    an argument is an array; those of other functions begin with the parameter.
     """
     import inspect
 
@@ -109,12 +113,12 @@ def _list_specified_arguments(
     leaves = jax.tree_util.tree_leaves_with_path(program.args)
     parameters = [*inspect.signature(program.function).parameters]
     return [
-        (_name_array(path, None if is_recipe else parameters), leaf, spec)
+        (_name_array(path, parameters, is_recipe=is_recipe), leaf, spec)
         for (path, leaf), spec in zip(leaves, specs, strict=True)
     ]
 
 
-def _name_array(path: Sequence[Any], parameters: Sequence[str] | None) -> str:
+def _name_array(path: Sequence[Any], parameters: Sequence[str], *, is_recipe: bool) -> str:
     """Name an array by its path, whose first key is the number of its argument.
 
     A box of Flax, whose only array is its ``value``, has the name of the array.
@@ -124,7 +128,7 @@ def _name_array(path: Sequence[Any], parameters: Sequence[str] | None) -> str:
     if path[-1] == GetAttrKey("value"):
         path = path[:-1]
     name = keystr(tuple(path[1:]), simple=True, separator=".")
-    if parameters is None:
+    if is_recipe and name:
         return name
     number = path[0].idx
     parameter = str(parameters[number] if number < len(parameters) else number)
@@ -149,7 +153,9 @@ def _count_samples(
     return int(facts["tokens_per_step"]) // sequence
 
 
-def _count_local_bytes(name: str, leaf: Any, spec: Any, mesh: dict[str, int]) -> int:
+def _count_local_bytes(
+    name: str, leaf: Any, spec: Any, mesh: dict[str, int], options: Mapping[str, str]
+) -> int:
     """Count the bytes of an array on one device: at least, where XLA chooses its sharding.
 
     Raises:
@@ -166,7 +172,11 @@ def _count_local_bytes(name: str, leaf: Any, spec: Any, mesh: dict[str, int]) ->
         if extent % math.prod(axes.values()):
             text = ", ".join(f"{axis}={size}" for axis, size in axes.items())
             shape = "x".join(map(str, leaf.shape))
-            raise UsageError(f"{name} of {shape} cannot be divided: {extent} over {text}")
+            is_batch = extent == 1 == int(options.get(BATCH, 0))
+            raise UsageError(
+                f"{name} of {shape} cannot be divided: {extent} over {text}",
+                remedy=f"{BATCH} counts the samples of each batch shard" if is_batch else "",
+            )
     return total_bytes // math.prod(mesh.get(axis, 1) for part in parts for axis in part)
 
 

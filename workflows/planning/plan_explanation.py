@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from hespas.configs.kernel_families import find_kernel_family
 from hespas.frontends.export.slice_mesh import is_in_device_order
 from hespas.workflows.planning.function_programs import FunctionPrograms
 from hespas.workflows.planning.layout_programs import LayoutPrograms
@@ -14,6 +15,9 @@ from hespas.workflows.planning.layout_runs import LayoutRuns
 from hespas.workflows.planning.layout_space import (
     ACCUMULATE,
     ATTENTION,
+    LOGITS,
+    MAXTEXT_LOGITS,
+    MAXTEXT_RECIPES,
     PLAIN_ATTENTION,
     PRODUCTS,
     SEQUENCE,
@@ -28,9 +32,7 @@ from hespas.workflows.planning.plan_result import (
     LayoutRow,
 )
 
-COMPUTE_PARTS = {
-    "matrix products": ("dot_general", "dot", "ragged_dot", "convolution", "custom_call"),
-}
+FAMILY_PARTS = {"product": "matrix products", "attention": "attention"}
 OTHER_KERNELS = "fusions and other kernels"
 WAITING = "exposed communication and bubbles"
 OVERLAP = "communication alongside compute"  # counted in both, so that it is negative
@@ -40,14 +42,13 @@ MIN_DIFFERENCE = 1e-3  # share of the winner's step below which a part is not li
 MAXTEXT_AXES = {
     "data": "data", "fsdp": "fsdp", "context": "context", "tensor": "tensor", "expert": "expert",
 }  # fmt: skip
-MAXTEXT_RECIPES = ("llama", "gpt", "gemma", "moe")
 MAXTEXT_KEYS = {
     "remat": "remat_policy", "scan": "scan_layers", ACCUMULATE: "gradient_accumulation_steps",
     SEQUENCE: "max_target_length",
 }  # fmt: skip
 # MaxText's key "attention", whose default leaves the kernel to MaxText, see docs/how-to/maxtext.md.
 MAXTEXT_ATTENTION = {PLAIN_ATTENTION: "dot_product", "cudnn": "cudnn_flash_jax", "splash": "flash"}
-# MaxText's keys of products in 8 bits, see frontends.recipes.quantised_products. MaxText has none
+# MaxText's keys of products in 8 bits, see recipes.quantised_products. MaxText has none
 # of a scale for an array or for each row from the values themselves.
 MAXTEXT_PRODUCTS: Mapping[str, Sequence[str]] = {
     "none": (),
@@ -124,7 +125,9 @@ def list_maxtext_flags(request: LayoutRequest, row: LayoutRow) -> list[str]:
     options = row.candidate.options
     attention = MAXTEXT_ATTENTION.get(options.get(ATTENTION, PLAIN_ATTENTION))
     products = MAXTEXT_PRODUCTS.get(options.get(PRODUCTS, "none"))
-    if request.program not in MAXTEXT_RECIPES or attention is None or products is None:
+    if request.program not in MAXTEXT_RECIPES or options.get(LOGITS) != MAXTEXT_LOGITS:
+        return []
+    if attention is None or products is None:
         return []
     flags = []  # MaxText's own default gives fsdp the devices that are left
     parts = divide_axes(row.candidate, request.devices // request.slices)
@@ -193,15 +196,22 @@ def _time_coarse_parts(figures: LayoutFigures) -> dict[str, float]:
 
 
 def _time_step_parts(figures: LayoutFigures, runs: LayoutRuns) -> dict[str, float]:
-    """Time the parts of a step: products, other kernels, and the collectives of each kind."""
+    """Time the parts of a step: kernels of each kind, and the collectives of each kind.
+
+    A fusion of XLA may be a product, so that the class of a kernel tells its part. Estimators
+    without classes tell what limits a kernel.
+    """
     from hespas.workflows import api
 
     options = runs.make_config(figures.form).model_dump(exclude_unset=True)
     estimate = api.estimate(figures.program, **options, memory=False)
     parts: defaultdict[str, float] = defaultdict(float)
-    for kind, time_s in estimate.breakdown.kinds.items():
-        names = (part for part, ops in COMPUTE_PARTS.items() if kind.partition(".")[2] in ops)
-        parts[next(names, OTHER_KERNELS)] += time_s
+    classes = estimate.summary.list_time_shares("class")
+    for name, time_ns in classes:
+        parts[FAMILY_PARTS.get(find_kernel_family(name), OTHER_KERNELS)] += time_ns * 1e-9
+    if not classes:
+        for limit, time_s in estimate.breakdown.bounds.items():
+            parts[f"kernels bound by {limit}"] += time_s
     simulation = estimate.summary.simulation
     for record in simulation.result.comms if simulation else ():
         if DEVICE in record.ranks:

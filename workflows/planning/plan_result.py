@@ -28,7 +28,8 @@ class LayoutFigures:
 
     Attributes:
         form: ``fused`` or ``scheduled``, see ``studies.program_forms``.
-        values: The figures of ``figures.ROW_FIGURES`` by their names; None for those unknown.
+        values: The figures of ``figures.ROW_FIGURES`` by their names, and ``peak_dtype``, the type
+            whose peak utilisation is a share of; None for those unknown.
         program: The file of the program.
         bubble_s: The part of ``exposed_comm_s`` in which a device waits for stages of a pipeline,
             which no order of a program hides.
@@ -44,7 +45,7 @@ class LayoutFigures:
         cls, form: str, row: Mapping[str, Any], program: str = "", bubble_s: float = 0.0
     ) -> LayoutFigures:
         """Take the figures from a row that may have more."""
-        names = [name for figure in ROW_FIGURES for name in figure.row_names]
+        names = [*(name for figure in ROW_FIGURES for name in figure.row_names), "peak_dtype"]
         return cls(form, {name: row.get(name) for name in names}, program, bubble_s)
 
     @property
@@ -80,6 +81,8 @@ class LayoutRow:
         compiled: The figures of the program as XLA compiles it, for the best layouts.
         rank: The rank by step time, from 1; 0 without one. If XLA has compiled layouts, these alone
             have ranks, because collectives of fused programs are all exposed.
+        compute_share: What XLA may leave of the compute of its fused program, see
+            ``find_compute_share``.
         on_front: Whether no other layout is better in time, memory and cost, of those that are
             compiled as well, or are not either.
     """
@@ -91,6 +94,7 @@ class LayoutRow:
     fused: LayoutFigures | None = None
     compiled: LayoutFigures | None = None
     rank: int = 0
+    compute_share: float = 1.0
     on_front: bool = False
 
     @property
@@ -102,14 +106,15 @@ class LayoutRow:
     def best_case_s(self) -> float:
         """The step time that the layout may have at best, in seconds.
 
-        That of the compiled program; without one, that of the fused program if compute hid all
-        communication; without one, the bound of its compute, or 0 if there is none.
+        That of the compiled program; without one, ``compute_share`` of that of the fused program if
+        compute hid all communication; without one, of the bound of its compute, or 0 if there is
+        none.
         """
         if self.compiled is not None:
             return self.compiled.step_time_s
         if self.fused is not None:
-            return self.fused.overlapped_step_s
-        return self.bound.compute_s if self.bound else 0.0
+            return self.compute_share * self.fused.overlapped_step_s
+        return self.compute_share * self.bound.compute_s if self.bound else 0.0
 
     def to_json(self) -> dict[str, Any]:
         """Return the row as plain data."""
@@ -239,6 +244,21 @@ class LayoutPlan:
 def list_compiled(rows: Sequence[LayoutRow]) -> list[LayoutRow]:
     """List the layouts that XLA has compiled and that fit the memory."""
     return [row for row in rows if row.status == "estimated" and row.compiled is not None]
+
+
+def find_compute_share(rows: Sequence[LayoutRow]) -> float:
+    """Find the lowest share of the compute of its fused program that a compiled layout has.
+
+    XLA fuses otherwise than hespas, so that its programs may compute for a shorter time. What it
+    gains in one layout of a plan, it may gain in all. 1 if it gains nothing, or nothing is known.
+    """
+    shares = [1.0]
+    for row in rows:
+        if row.fused is not None and row.compiled is not None:
+            fused_s, compiled_s = row.fused.get("compute_s"), row.compiled.get("compute_s")
+            if fused_s and compiled_s:
+                shares.append(compiled_s / fused_s)
+    return min(shares)
 
 
 def list_contenders(rows: Sequence[LayoutRow]) -> list[LayoutRow]:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hespas.support.text_tables import TextTable, format_percent, format_seconds
+from hespas.support.text_tables import (
+    TextTable,
+    format_percent,
+    format_seconds,
+)
 from hespas.workflows.figures import Figure, list_figures
 from hespas.workflows.planning.plan_result import (
     LayoutFigures,
@@ -17,23 +22,31 @@ from hespas.workflows.planning.plan_result import (
 )
 
 SHOWN_ROWS = 10  # of each table
+COMMAND_WIDTH = 88  # characters of a line of a command
 COMPILED = ", as XLA compiles them"
-FUSED_ONLY = ", not compiled: every collective exposed"
+FUSED_ONLY = ", not compiled: every collective exposed"  # as hespas fuses programs
 MAX_REASONS = 3  # examples of each status
 BAND = "step_time_band_s"  # the figure whose two ends rows have
+UTILISATIONS = ("derived.mfu", "derived.hfu")
+# Columns of the terminal, whose lines are limited; the page, CSV and JSON have all figures.
+SHOWN_FIGURES = (
+    "step_time_s", "exposed_comm_s", BAND, "memory.peak_bytes", "derived.mfu",
+    "derived.tokens_per_s", "derived.samples_per_s", "derived.usd_per_million_tokens",
+)  # fmt: skip
+FRONT_FIGURES = ("step_time_s", "memory.peak_bytes", "derived.usd_per_million_tokens")
 PARAMETERS = "params"  # the arrays of recipes that are listed
 
 
 def build_plan_tables(plan: LayoutPlan, shown: int = SHOWN_ROWS) -> list[TextTable]:
     """Build the tables of a plan; those without rows are left out."""
     by_time, best = "Layouts by step time", "Best in time, memory and cost"
-    kind = COMPILED if plan.fused_only else ""
+    kind = COMPILED if any(row.compiled for row in plan.ranked) else FUSED_ONLY
     fused_front = [row for row in plan.fused_only if row.on_front]
     tables = [
-        _tabulate_figures(plan, plan.ranked[:shown], by_time + kind),
-        _tabulate_figures(plan, plan.front, best + kind),
-        _tabulate_figures(plan, plan.fused_only[:shown], by_time + FUSED_ONLY),
-        _tabulate_figures(plan, fused_front[:shown], best + FUSED_ONLY),
+        tabulate_figures(plan, plan.ranked[:shown], by_time + kind),
+        tabulate_figures(plan, plan.front, best + kind, FRONT_FIGURES),
+        tabulate_figures(plan, plan.fused_only[:shown], by_time + FUSED_ONLY),
+        tabulate_figures(plan, fused_front[:shown], best + FUSED_ONLY, FRONT_FIGURES),
         *list_explanation_tables(plan),
     ]
     return [table for table in tables if table.rows]
@@ -44,32 +57,48 @@ def list_explanation_tables(plan: LayoutPlan) -> list[TextTable]:
     return [_tabulate_differences(plan), _tabulate_excluded(plan), _tabulate_recipe(plan)]
 
 
-def _tabulate_figures(plan: LayoutPlan, rows: Sequence[LayoutRow], title: str) -> TextTable:
-    """Tabulate rows with figures: what distinguishes them, and the figures that are known."""
+def tabulate_figures(
+    plan: LayoutPlan, rows: Sequence[LayoutRow], title: str, names: Sequence[str] = SHOWN_FIGURES
+) -> TextTable:
+    """Tabulate rows with figures: what distinguishes them, and some figures that are known."""
     axes, options = list_label_names(plan.rows)
     columns = [
         figure
         for figure in list_figures("plan")
-        if any(get_value(row.figures, figure) is not None for row in rows)
+        if figure.name in names and any(get_value(row.figures, figure) is not None for row in rows)
     ]
+    peaks = find_peaks(plan)
     shows_best_case = not any(row.rank for row in rows)
     lines = [
         [
             str(row.rank or "-"),
             *(row.candidate.format_axis(name) for name in axes),
             *(row.candidate.options.get(name, "-") for name in options),
-            *(figure.format_cell(get_value(row.figures, figure)) for figure in columns),
+            *(_format_cell(row.figures, figure, peaks) for figure in columns),
             _format_margin(plan, row.figures),
             *([format_seconds(row.best_case_s)] if shows_best_case else []),
-            row.figures.form if row.figures else "",
         ]
         for row in rows
     ]
     where = ", ".join(filter(None, (title, plan.node, f"{plan.devices} devices", plan.system)))
     headers = [figure.column_title for figure in columns]
     best_case = ["at best"] if shows_best_case else []
-    names = ["rank", *axes, *options, *headers, "margin", *best_case, "form"]
-    return TextTable(where, lines, names, 0)
+    return TextTable(where, lines, ["rank", *axes, *options, *headers, "margin", *best_case], 0)
+
+
+def find_peaks(plan: LayoutPlan) -> set[str]:
+    """Return the types whose peaks the utilisation of layouts is a share of."""
+    known = (row.figures.get("peak_dtype") for row in plan.rows if row.figures)
+    return {name for name in known if name}
+
+
+def _format_cell(figures: LayoutFigures | None, figure: Figure, peaks: set[str]) -> str:
+    """Format a figure of a row; utilisation names its peak if that differs between layouts."""
+    value = get_value(figures, figure)
+    text = figure.format_cell(value)
+    if figures and value is not None and figure.name in UTILISATIONS and len(peaks) > 1:
+        return f"{text} of {figures.get('peak_dtype')}"
+    return text
 
 
 def get_value(figures: LayoutFigures | None, figure: Figure) -> Any:
@@ -130,14 +159,23 @@ def describe_layout(plan: LayoutPlan, row: LayoutRow) -> str:
 def _tabulate_recipe(plan: LayoutPlan) -> TextTable:
     """Tabulate how to build the winner."""
     command = plan.export_command
-    lines = [[command.split()[1], command]] if command else []  # "export", or "study"
+    lines = _list_command_lines(command.split()[1], command) if command else []  # or "study"
     if plan.maxtext_flags:
-        lines.append(["MaxText", " ".join(plan.maxtext_flags)])
+        lines += _list_command_lines("MaxText", " ".join(plan.maxtext_flags))
     if plan.hybrid_mesh:
         lines.append(["devices", plan.hybrid_mesh])
     lines += [[f"axis {name}", axes] for name, axes in plan.logical_axes.items()]
     lines += [[name, spec] for name, spec in _list_distinct_specs(plan.partition_specs)]
     return TextTable("How to build rank 1", lines, left=2)
+
+
+def _list_command_lines(name: str, command: str) -> list[list[str]]:
+    """List the lines of a command that a shell continues; a flag stays with its value."""
+    words = re.sub(r"(--[\w-]+) (?!--)", "\\1\0", command)
+    parts = textwrap.wrap(words, COMMAND_WIDTH, break_long_words=False, break_on_hyphens=False)
+    parts = [part.replace("\0", " ") for part in parts]
+    lines = [f"{part} \\" for part in parts[:-1]] + parts[-1:]
+    return [[name if i == 0 else "", line] for i, line in enumerate(lines)]
 
 
 def _list_distinct_specs(specs: Mapping[str, str]) -> list[tuple[str, str]]:

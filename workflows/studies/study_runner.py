@@ -248,6 +248,7 @@ def make_figure_row(cell: StudyCell, form: str) -> Row:
         "system": cell.system,
         "error": error and error.reason,
         **figures,
+        "peak_dtype": answer.get("derived.peak_dtype"),
         "form": form,
         "estimator": answer.get("estimator"),
         "program": Path(cell.path).name or None,

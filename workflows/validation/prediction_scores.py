@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -22,6 +22,7 @@ class StepPrediction:
         compute_s: The predicted compute time in seconds; NaN if unknown.
         exposed_s: The predicted exposed communication in seconds; NaN if unknown.
         program: The name of the estimated program.
+        is_scaled: Whether it is a measurement on another node, scaled.
     """
 
     cell: MeasuredCell
@@ -31,6 +32,7 @@ class StepPrediction:
     compute_s: float = math.nan
     exposed_s: float = math.nan
     program: str = ""
+    is_scaled: bool = False
 
     @property
     def relative_error(self) -> float:
@@ -44,6 +46,69 @@ class StepPrediction:
             return None
         low, high = self.low_s - self.cell.uncertainty_s, self.high_s + self.cell.uncertainty_s
         return low <= self.cell.measured_s <= high
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSpeedUp:
+    """How much faster a program is on one machine than on another one.
+
+    Attributes:
+        workload: The name of the program.
+        devices: The number of devices.
+        reference: The node that the others are compared with, whose cell comes first.
+        node: The faster or slower node.
+        measured: The measured step time of the reference over that of the node.
+        uncertainty: What the uncertainties of both measurements add up to, to either side.
+        predicted: The same by flow, of the flows that predict both cells.
+    """
+
+    workload: str
+    devices: int
+    reference: str
+    node: str
+    measured: float
+    uncertainty: float
+    predicted: Mapping[str, float]
+
+
+def list_speed_ups(by_flow: Mapping[str, Sequence[StepPrediction]]) -> list[MachineSpeedUp]:
+    """List the speed-ups of programs that were measured on several nodes, in order of the cells.
+
+    A flow that scales a measurement does not predict the reference, whose measurement it takes.
+
+    Args:
+        by_flow: The predictions by flow; a program on a number of devices has one cell on a node.
+    """
+    cells = {p.cell.line: p.cell for predictions in by_flow.values() for p in predictions}
+    groups: dict[tuple[str, int], list[MeasuredCell]] = {}
+    for _, cell in sorted(cells.items()):
+        groups.setdefault((cell.workload, cell.devices), []).append(cell)
+    steps_s = {name: {p.cell.line: p.step_s for p in flow} for name, flow in by_flow.items()}
+    for name, flow in by_flow.items():
+        if any(p.is_scaled for p in flow):
+            steps_s[name] = {line: cell.measured_s for line, cell in cells.items()} | steps_s[name]
+    return [
+        MachineSpeedUp(
+            *key,
+            first.node,
+            cell.node,
+            first.measured_s / cell.measured_s,
+            first.measured_s / cell.measured_s * _add_uncertainties(first, cell),
+            {
+                name: flow[first.line] / flow[cell.line]
+                for name, flow in steps_s.items()
+                if first.line in flow and cell.line in flow
+            },
+        )
+        for key, (first, *others) in groups.items()
+        for cell in others
+        if cell.node != first.node
+    ]
+
+
+def _add_uncertainties(first: MeasuredCell, second: MeasuredCell) -> float:
+    """Return the relative uncertainty of a quotient of independent measurements."""
+    return math.hypot(*(cell.uncertainty_s / cell.measured_s for cell in (first, second)))
 
 
 SCORE_TITLES = ("MAPE", "bias", "worst", "order", "in band")

@@ -331,5 +331,6 @@ def scale_by_bandwidth(
         known = first.setdefault((cell.workload, cell.devices), cell)
         if known is not cell:
             step_s = known.measured_s * bandwidth(known.node) / bandwidth(cell.node)
-            predictions.append(StepPrediction(cell, step_s, program=f"measured on {known.node}"))
+            text = f"measured on {known.node}"
+            predictions.append(StepPrediction(cell, step_s, program=text, is_scaled=True))
     return predictions

@@ -359,9 +359,11 @@ module @transpose_then_unary {
 
 // CHECK-LABEL: module @transpose_then_add
 module @transpose_then_add {
-  // CHECK: %[[A:.*]] = stablehlo.transpose %arg0
-  // CHECK: %[[B:.*]] = stablehlo.add %[[A]], %arg1
-  // CHECK: return %[[B]]
+  // CHECK: %[[A:.*]] = "mhlo.fusion"(%arg0, %arg1) {{.*}} kInput
+  // CHECK: stablehlo.transpose
+  // CHECK: stablehlo.add
+  // CHECK: {hespas.kernel = {kind = "transpose"}}
+  // CHECK: return %[[A]]
   func.func @main(%x: tensor<1024x512xf32>, %y: tensor<512x1024xf32>) -> tensor<512x1024xf32> {
     %0 = stablehlo.transpose %x, dims = [1, 0] : (tensor<1024x512xf32>) -> tensor<512x1024xf32>
     %1 = stablehlo.add %0, %y : tensor<512x1024xf32>
