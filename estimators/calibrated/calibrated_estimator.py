@@ -186,8 +186,8 @@ class CalibratedEstimator(Estimator):
         flops = sum(product.flops for product in content.traits.loop_products)
         if not flops:
             return 0.0
-        rates = self.node.peaks_flops.get("vector", {})
-        rate = rates.get("i32") or _INTEGER_SHARE * rates["f32"]
+        rate = self.node.peaks_flops.get("vector", {}).get("i32")
+        rate = rate or _INTEGER_SHARE * self.node.find_peak_rate("vector", "f32").flops_per_s
         share = _STRIDED_SHARE if content.traits.strided_loop else 1.0
         return flops / (rate * _LOOP_SHARE * share)
 
