@@ -26,6 +26,20 @@ def check_plot_file(path: str) -> None:
         raise HespasError(message, remedy="pip install 'hespas[plot]'") from None
 
 
+def make_logarithmic(axis: Any, low: float, high: float) -> None:
+    """Make an axis of ``low`` to ``high`` logarithmic, with labels that do not overprint.
+
+    Over few decades matplotlib labels each multiple of a power of ten, as ``4 x 10^1``.
+    """
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+    if high < 1000 * low:
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
 def save_figure(figure: Any, path: str) -> None:
     """Write a figure in the format of the file's suffix; raises HespasError.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from hespas.support.errors import UsageError
-from hespas.workflows.plot_files import COLOURS, save_figure
+from hespas.workflows.plot_files import COLOURS, make_logarithmic, save_figure
 from hespas.workflows.sweep.sweep_analysis import (
     PROGRAM,
     Objective,
@@ -124,11 +124,11 @@ def _draw_front(
         color=_RED, drawstyle="steps-post", marker="o", markersize=4, linewidth=1,
         label=f"{len(front)} on the front",
     )  # fmt: skip
-    for name, axis, setter in ((x, "x", axes.set_xscale), (y, "y", axes.set_yscale)):
+    for name, axis in ((x, axes.xaxis), (y, axes.yaxis)):
         values = [row[name] for row in known]
         if min(values) > 0 and max(values) > 20 * min(values):
-            setter("log")
-        getattr(axes, f"set_{axis}label")(_shorten_name(name))
+            make_logarithmic(axis, min(values), max(values))
+        axis.set_label_text(_shorten_name(name))
     axes.legend(fontsize=_FONT_SIZE - 1, frameon=False)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hespas.workflows.plot_files import COLOURS, MARKS, save_figure
+from hespas.workflows.plot_files import COLOURS, MARKS, make_logarithmic, save_figure
 from hespas.workflows.validation.prediction_scores import (
     MachineSpeedUp,
     StepPrediction,
@@ -89,8 +89,10 @@ def _draw_scatter(axes: Any, by_flow: Predictions) -> None:
             capsize=2,
             label=name,
         )
+    for axis in (axes.xaxis, axes.yaxis):
+        make_logarithmic(axis, low, high)
     axes.set(
-        xscale="log", yscale="log", xlim=(low, high), ylim=(low, high),
+        xlim=(low, high), ylim=(low, high),
         xlabel="measured step time (ms)", ylabel="predicted step time (ms)",
     )  # fmt: skip
     axes.legend(frameon=False)
