@@ -179,7 +179,12 @@ def select_columns(rows: Sequence[SweepRow], patterns: Sequence[str]) -> TextTab
             )
         names += [name for name in fitting if name not in names]
     names += [name for name in _find_network_models(rows) if name not in names]
-    return TextTable("", [[_format_value(row.get(name)) for name in names] for row in rows], names)
+    return TextTable("", [[_format_figure(row.get(name)) for name in names] for row in rows], names)
+
+
+def _format_figure(value: Any) -> str:
+    """Format a value of a cell: a step of seconds to the nanosecond, without the noise of sums."""
+    return f"{value:.9g}" if isinstance(value, float) else _format_value(value)
 
 
 def _format_value(value: Any) -> str:
