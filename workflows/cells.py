@@ -14,16 +14,18 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from hespas.estimators.base import Estimator
 from hespas.estimators.measure.failure import ClusterLostError, WorkerFailure
 from hespas.estimators.measure.measurement_cache import (
     NO_FILE,
     MeasurementCache,
+    compute_cache_key,
     locate_default_file,
 )
 from hespas.estimators.measure.measurement_run import WorkerPool, open_worker_pool
@@ -99,6 +101,38 @@ class Cell:
     sharing: tuple[str, ...] = ()
     size_bytes: int = 0
     provenance: dict[str, Any] = field(default_factory=dict)
+
+
+def make_estimate_cell(
+    name: str,
+    payload: dict[str, Any],
+    kind: str,
+    estimator: type[Estimator],
+    content: dict[str, Any],
+    *,
+    sharing: tuple[str, ...],
+    size_bytes: int = 0,
+    provenance: Mapping[str, Any] | None = None,
+) -> Cell:
+    """Make a cell whose answer is an estimate, which the store keeps unless it was measured.
+
+    Args:
+        name: Its name in the progress.
+        payload: What the function of the worker receives.
+        kind: What the answer is of, which the key contains.
+        estimator: The estimator.
+        content: Everything else that the answer depends on, as JSON data.
+        sharing: What it shares with other cells.
+        size_bytes: The size of its program.
+        provenance: Content hashes of what the answer depends on.
+    """
+    key = ""
+    if not estimator.measures:
+        key = compute_cache_key(kind, estimator.version, content, collect_environment())
+    return Cell(
+        name, payload, key, estimator=f"{kind}: {estimator.name}", version=estimator.version,
+        sharing=sharing, size_bytes=size_bytes, provenance=dict(provenance or {}),
+    )  # fmt: skip
 
 
 class CellPool:

@@ -75,9 +75,8 @@ class CostWalk(ABC):
     digester: RegionDigester = field(init=False)
     function_costs: dict[str, FunctionCost] = field(default_factory=dict)
     call_stack: list[str] = field(default_factory=list)
-    _free_names: dict[str, bool] = field(
-        default_factory=dict
-    )  # of plain ops: whether they are free
+    # Whether a plain op is free, by its name.
+    _free_names: dict[str, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.functions = collect_functions(self.module)

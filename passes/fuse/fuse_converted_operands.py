@@ -2,9 +2,9 @@
 
 (xla/backends/gpu/transforms/gemm_fusion.cc.) A weight in four or eight bits is read as it is
 stored: its conversion becomes part of the kernel, with the transposes, signs and broadcast scales
-between it and the product, and with elementwise ops that alone read the result. So is one to a type
-of the same size, such as bf16 to f16. An op that reads more
-than it makes, such as a conversion to a narrower type, stays outside.
+between it and the product, and with elementwise ops that alone read the result. So does one to a
+type of the same size, such as bf16 to f16. An op that reads more than it makes, such as a
+conversion to a narrower type, stays outside.
 """
 
 from __future__ import annotations

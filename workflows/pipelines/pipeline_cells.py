@@ -11,17 +11,15 @@ from typing import Any
 from hespas import configs
 from hespas.configs.node_spec import NodeSpec
 from hespas.estimators import registry
-from hespas.estimators.measure.measurement_cache import compute_cache_key
 from hespas.support.errors import HespasError
 from hespas.workflows.cell_keys import (
-    collect_environment,
     compute_node_digest,
     compute_program_digest,
     compute_system_digest,
     describe_options,
 )
 from hespas.workflows.cell_worker import SingleEntryCache
-from hespas.workflows.cells import Cell, CellPool, Note, PoolOptions
+from hespas.workflows.cells import Cell, CellPool, Note, PoolOptions, make_estimate_cell
 from hespas.workflows.pipelines.pipeline_estimate import (
     choose_pipeline_network,
     estimate_pipeline,
@@ -146,7 +144,7 @@ def make_cell(
         "straggler": pipeline.straggler,
     }
     config = pipeline.config.model_dump(exclude_unset=True)
-    return Cell(
+    return make_estimate_cell(
         f"{schedule.name} of {os.path.basename(next(iter(files[0].values())))}",
         {
             "config": config,
@@ -157,11 +155,9 @@ def make_cell(
             "system": pipeline.system,
             "straggler": pipeline.straggler,
         },
-        ""
-        if estimator.measures
-        else compute_cache_key(RESULT, estimator.version, content, collect_environment()),
-        estimator=f"{RESULT}: {estimator.name}",
-        version=estimator.version,
+        RESULT,
+        estimator,
+        content,
         sharing=(repr([config, sorted({path for stage in files for path in stage.values()})]),),
     )  # fmt: skip
 

@@ -26,7 +26,7 @@ from hespas.workflows.cell_keys import (
     describe_options,
     inline_kernel_costs,
 )
-from hespas.workflows.cells import Cell
+from hespas.workflows.cells import Cell, make_estimate_cell
 from hespas.workflows.run_config import RunConfig
 from hespas.workflows.run_plan import build_annotate_step
 from hespas.workflows.sweep.sweep_grid import SweepCell
@@ -78,17 +78,12 @@ class SweepCellFactory:
         payload = {"config": sent, "node": node.file, "program": content["program"]}
         options = describe_options(config, self._program_digest)
         parts = {**content, **options, "astra_sim": astra}
-        key = (
-            ""
-            if estimator.measures
-            else compute_cache_key(RESULT, estimator.version, parts, collect_environment())
-        )
-        return Cell(
+        return make_estimate_cell(
             os.path.basename(program),
             payload,
-            key,
-            estimator=f"{RESULT}: {estimator.name}",
-            version=estimator.version,
+            RESULT,
+            estimator,
+            parts,
             sharing=_list_shared(program, sent, node.file),
             size_bytes=self._program_size(program),
             provenance={f"{name}_sha256": value or None for name, value in content.items()},

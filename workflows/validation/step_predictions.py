@@ -12,20 +12,18 @@ from typing import Any, Literal
 from hespas import configs, frontends
 from hespas.dialects.mlir import clone_module, ir, make_context
 from hespas.estimators import registry
-from hespas.estimators.measure.measurement_cache import compute_cache_key
 from hespas.passes.base import PassRun
 from hespas.passes.pipeline import run_pipeline
 from hespas.support.errors import HespasError, UsageError
 from hespas.workflows import run_flow
 from hespas.workflows.cell_keys import (
-    collect_environment,
     compute_node_digest,
     compute_program_digest,
     compute_system_digest,
     describe_options,
 )
 from hespas.workflows.cell_worker import SingleEntryCache
-from hespas.workflows.cells import Cell, CellPool, PoolOptions
+from hespas.workflows.cells import Cell, CellPool, PoolOptions, make_estimate_cell
 from hespas.workflows.run_config import (
     COMPILE_OPTIONS,
     RunConfig,
@@ -115,14 +113,12 @@ class _CellTask:
             "system": compute_system_digest(configs.load_system(self.cell.system)),
             **describe_options(config),
         }
-        return Cell(
+        return make_estimate_cell(
             self.describe(),
             {"config": config.model_dump(exclude_unset=True), "preparation": preparation},
-            ""
-            if estimator.measures
-            else compute_cache_key(RESULT, estimator.version, content, collect_environment()),
-            estimator=f"{RESULT}: {estimator.name}",
-            version=estimator.version,
+            RESULT,
+            estimator,
+            content,
             sharing=(self.program, preparation),
             size_bytes=os.path.getsize(self.program),
         )
