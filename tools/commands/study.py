@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hespas.support.errors import UsageError
 from hespas.tools import console_scripts
@@ -67,9 +66,9 @@ def main(argv: Sequence[str]) -> int:
         if getattr(options, "page", None):
             study_serving.write_page(options.page, name.capitalize(), output)
     elif name == "serving":
-        output = _run_serving_study(import_study_module(name).STUDY, options)
+        output = _run_serving_study(load_study(name), options)
     else:
-        output = _run_program_study(import_study_module(name).STUDY, options)
+        output = _run_program_study(load_study(name), options)
     _write_output(output, options)
     if not output.failed:
         return 0
@@ -79,9 +78,15 @@ def main(argv: Sequence[str]) -> int:
     return 0 if getattr(options, "keep_going", False) else 1
 
 
-def import_study_module(name: str) -> Any:
-    """Import the module of a study."""
-    return importlib.import_module(f"hespas.workflows.studies.{name.replace('-', '_')}")
+def load_study(name: str) -> Study:
+    """Load the definition of a study of programs."""
+    if name == "serving":
+        from hespas.workflows.studies import serving
+
+        return serving.STUDY
+    from hespas.workflows.studies.grid_studies import STUDIES as grid_studies
+
+    return grid_studies[name]
 
 
 def build_study_parser(name: str) -> CommandParser:
@@ -92,7 +97,7 @@ def build_study_parser(name: str) -> CommandParser:
         if name != "operators":
             study_serving.add_page_flag(parser)
         return parser
-    parser = _build_program_parser(import_study_module(name).STUDY)
+    parser = _build_program_parser(load_study(name))
     if name == "serving":
         study_serving.add_load_flags(parser)
     return parser
