@@ -224,6 +224,13 @@ class ArraySimulatingEstimator(SimulatingEstimator):
         }
         return payload, times
 
+    def count_share_cycles(
+        self, share: Payload, variant: flow.Variant = "pipelined", dataflow: flow.Dataflow = "ws"
+    ) -> float:
+        """Return the cycles of a share of ``compute_array_share`` in the closed form."""
+        array = flow.SystolicArray(variant, dataflow, share["rows"], share["columns"])
+        return flow.count_product_cycles(array, (share["m"], share["k"], share["n"]))
+
 
 def _is_matrix_work(work: OpWork) -> bool:
     """Return whether all operations of an op are on the matrix unit."""
