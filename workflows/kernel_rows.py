@@ -74,6 +74,15 @@ class KernelRow:
         return self.count * self.cost.time_ns
 
     @property
+    def band_text(self) -> str:
+        """The ends of the 80 % band of one run, relative to its time; "" without a band."""
+        cost = self.cost
+        if cost.low_ns is None or cost.high_ns is None or not cost.time_ns:
+            return ""
+        low, high = (100 * (end / cost.time_ns - 1) for end in (cost.low_ns, cost.high_ns))
+        return f"{low:+.0f} to {high:+.0f} %"
+
+    @property
     def kind_title(self) -> str:
         """The kind, followed by the op if it is a kernel by itself: ``loop (add)``."""
         op = _strip_dialect(self.op)

@@ -189,10 +189,6 @@ def _format_kernel_row(row: KernelRow, node: NodeSpec | None, total_ns: float) -
 
     cost = row.cost
     peak_shares = compute_peak_shares(row, node)
-    band = "-"
-    if cost.low_ns is not None and cost.high_ns is not None and cost.time_ns:
-        low, high = (100 * (end / cost.time_ns - 1) for end in (cost.low_ns, cost.high_ns))
-        band = f"{low:+.0f} to {high:+.0f} %"
     return (
         row.kind_title,
         _clip_text(row.shapes),
@@ -201,7 +197,7 @@ def _format_kernel_row(row: KernelRow, node: NodeSpec | None, total_ns: float) -
         row.place or row.layer or "-",
         str(row.count),
         format_seconds(cost.time_ns * 1e-9),
-        band,
+        row.band_text or "-",
         *("-" if share is None else format_percent(share) for share in peak_shares),
         format_seconds(row.time_ns * 1e-9),
         format_percent(row.time_ns / total_ns if total_ns else 0.0),
