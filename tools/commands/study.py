@@ -60,15 +60,19 @@ def main(argv: Sequence[str]) -> int:
         from hespas.support.suggestions import suggest_nearest
 
         raise UsageError(f"no study is called '{name}'", remedy=suggest_nearest(name, [*STUDIES]))
+    from hespas.workflows.studies import study_output
+
     options = build_study_parser(name).parse_args(argv[1:])
+    page = getattr(options, "page", None)
+    study_output.check_output_files(options.csv, options.plot, page)
     if name in _OWN_STUDIES:
         output = _OWN_STUDIES[name][1](options)
-        if getattr(options, "page", None):
-            study_serving.write_page(options.page, name.capitalize(), output)
     elif name == "serving":
         output = _run_serving_study(load_study(name), options)
     else:
         output = _run_program_study(load_study(name), options)
+    if page:
+        study_serving.write_page(page, name.capitalize(), output)
     _write_output(output, options)
     if not output.failed:
         return 0
@@ -134,7 +138,6 @@ def _run_operator_study(options: argparse.Namespace) -> StudyOutput:
     shapes = study_output.parse_value_list(
         options.sizes.replace(" ", ","), operators.parse_product_shape, "--sizes"
     )
-    study_output.check_output_files(options.csv, options.plot)
     result = operators.compare_estimators(
         configs.load_node(options.node),
         shapes,
@@ -192,10 +195,7 @@ def _run_serving_study(study: Study, options: argparse.Namespace) -> StudyOutput
 
     load = study_serving.parse_load_options(options)
     axis_values, study_options = _parse_program_options(study, options)
-    output = serving.run_serving_study(axis_values, study_options, load, print_to_stderr)
-    if options.page:
-        study_serving.write_page(options.page, "Serving", output)
-    return output
+    return serving.run_serving_study(axis_values, study_options, load, print_to_stderr)
 
 
 def _parse_program_options(
@@ -206,7 +206,7 @@ def _parse_program_options(
     changes = parse_key_values(options.set, "--set")
 
     from hespas.tools.model_flags import read_run_options
-    from hespas.workflows.studies import study_output, study_runner
+    from hespas.workflows.studies import study_runner
 
     study_options = study_runner.StudyOptions(
         nodes=list(dict.fromkeys(options.node or study.nodes)),
@@ -217,7 +217,6 @@ def _parse_program_options(
         **read_pool_options(options),
     )
     study_runner.check_study_options(study_options)
-    study_output.check_output_files(options.csv, options.plot)
     return axis_values, study_options
 
 
