@@ -12,8 +12,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 
 from benchmarks import ROOT
+from docs.generators.schemas import format_schema_files
 from hespas.configs.published_presets import render_published_files
-from hespas.tools.schemas import format_schema_files
 
 GENERATORS = {  # file to the module whose ``render_page`` returns its text
     "dialects/hespas.irdl": "docs.generators.irdl",

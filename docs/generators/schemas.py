@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
@@ -19,7 +18,6 @@ from hespas.workflows.memory_timeline import MemoryTimeline
 from hespas.workflows.run_config import OUTPUTS, RunConfig
 from hespas.workflows.sweep.sweep_grid import CELLS, RECIPE, TOGETHER
 
-SCHEMA_FOLDER = Path(__file__).resolve().parents[1] / "configs" / "schemas"
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 SCALAR = {"type": ["string", "number", "boolean", "null"]}
 MODELS: dict[str, tuple[type[BaseModel], str]] = {
