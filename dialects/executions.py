@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from hespas.dialects.attr_codec import read_trip_count, require_branch_number
 from hespas.dialects.attrs import RegionAttr
-from hespas.dialects.mlir import get_attribute, ir
+from hespas.dialects.mlir import collect_block_functions, get_attribute, ir
 from hespas.dialects.op_kinds import CALLEE, CONTROL, LOOPS, TERMINATORS, is_marked_collective
 from hespas.support.errors import HespasError
 
@@ -145,3 +145,19 @@ class ExecutionWalk:
             function = self.functions.get(name)
             self._whole_functions[name] = function is not None and self.is_whole(function)
         return self._whole_functions[name]
+
+
+def iterate_op_executions(op: ir.Operation) -> Iterator[Execution]:
+    """Yield what one execution of a function, or of another op, of a prepared module runs.
+
+    Raises:
+        HespasError: A called function is missing, or ``prepare`` has not chosen a branch.
+    """
+    walk = ExecutionWalk({})
+    body = walk.read_regions(op.regions) if op.name == "func.func" else walk.read_op(op)
+    if any(each.kind == CALL for each in body):  # few ops need the functions of the module
+        top = op
+        while top.parent is not None:
+            top = top.parent
+        walk.functions = collect_block_functions(top.regions[0].blocks[0])
+    yield from walk.iterate_executions(body)

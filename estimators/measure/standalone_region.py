@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from hespas.dialects.attr_codec import require_branch_number
 from hespas.dialects.attrs import ASSUMED, TRIPS_NOTE
-from hespas.dialects.executions import LOOP, ExecutionWalk
+from hespas.dialects.executions import LOOP, iterate_op_executions
 from hespas.dialects.mlir import (
+    collect_block_functions,
     collect_functions,
     decode_string_attr,
     func,
@@ -56,9 +57,7 @@ def compute_region_work(op: ir.Operation) -> OpWork:
     """
     read_bytes, write_bytes, tally = 0, 0, WorkTally()
     gaps: set[str] = set()
-    walk = ExecutionWalk(_collect_functions_around(op))
-    body = walk.read_regions(op.regions) if op.name == "func.func" else walk.read_op(op)
-    for part, runs, kind, _ in walk.iterate_executions(body):
+    for part, runs, kind, _ in iterate_op_executions(op):
         if kind == LOOP:
             require_trip_count(part)
             if TRIPS_NOTE in part.attributes:
@@ -81,18 +80,6 @@ def has_only_free_ops(op: ir.Operation) -> bool:
     if op.name != "func.func":
         return is_free_op(op)
     return all(is_free_op(view.operation) for view in op.regions[0].blocks[0].operations)
-
-
-def _collect_functions_around(op: ir.Operation) -> dict[str, ir.Operation]:
-    """Return the functions of the module that contains an op, by name."""
-    top = op
-    while top.parent is not None:
-        top = top.parent
-    return {
-        decode_string_attr(view.operation.attributes["sym_name"]): view.operation
-        for view in top.regions[0].blocks[0].operations
-        if view.operation.name == "func.func"
-    }
 
 
 def _clone_as_main(function: ir.Operation, module: ir.Module) -> ir.Operation:
@@ -142,7 +129,10 @@ def _copy_called_functions(op: ir.Operation, module: ir.Module) -> None:
 
     A function is called through any attribute in ``CALLS``.
     """
-    source_functions = _collect_functions_around(op)
+    top = op
+    while top.parent is not None:
+        top = top.parent
+    source_functions = collect_block_functions(top.regions[0].blocks[0])
     names: dict[str, str] = {}
     todo = [view.operation for view in module.body.operations]
 
