@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hespas.frontends.export.stages import CPU, STAGES
+from hespas.support.data_files import parse_json_or_text
 from hespas.support.errors import UsageError
 from hespas.support.suggestions import suggest_nearest
 from hespas.tools.commands.command_parser import CommandParser, parse_count, parse_mesh
@@ -222,7 +223,7 @@ def _collect_spec_flags(options: argparse.Namespace, static: dict[str, Any]) -> 
         values["out_shardings"] = shardings[0] if len(shardings) == 1 else shardings
     if options.static:
         texts = parse_key_values(options.static, "--static")
-        flags = {key: _parse_json_or_text(text) for key, text in texts.items()}
+        flags = {key: parse_json_or_text(text) for key, text in texts.items()}
         values["static"] = {**static, **flags}
     if options.donate:
         values["donate"] = [_parse_argument_number(part) for part in options.donate.split(",")]
@@ -316,14 +317,6 @@ def _print_recipes(name: str | None, *, as_json: bool) -> int:
             [text_tables.TextTable("", cells, ("option", "value", "default", ""), left=4)]
         )
     return 0
-
-
-def _parse_json_or_text(text: str) -> Any:
-    """Parse JSON; text that is not JSON is returned unchanged."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
 
 
 def _parse_argument_number(text: str) -> int:
