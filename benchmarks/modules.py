@@ -7,7 +7,8 @@ import os
 import random
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from benchmarks import ROOT
+
 OPS_PER_LAYER = 20
 
 

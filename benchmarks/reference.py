@@ -17,6 +17,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks import DATA
+
 # The arguments of ``hespas export``, without the stage, by name of the program.
 WORKLOADS: dict[str, str] = {
     "llama training step": "llama --model tiny --mesh fsdp=2 --set layers=1 --set batch=8 "
@@ -32,7 +34,6 @@ WORKLOADS: dict[str, str] = {
     "matrix product, gathered": "gemm --mesh x=4 --set m=2048 --set n=2048 --set k=2048 "
     "--set dtype=f32",
 }
-DATA = Path(__file__).resolve().parents[1] / "docs" / "data"
 QUIET_LOAD = 0.75  # runnable processes; a higher load comes from other work
 
 

@@ -10,13 +10,13 @@ import json
 import lzma
 from pathlib import Path
 
+from benchmarks import ROOT
 from benchmarks.measure import (
     BARE_PARSE,
     build_python_command,
     build_tool_command,
     run_process,
 )
-from benchmarks.modules import ROOT
 
 LIMIT = "0.11"
 PROGRAM = ROOT / "docs" / "examples" / "llama3-100m.mlir.xz"

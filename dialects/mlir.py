@@ -195,18 +195,23 @@ def capture_native_stderr() -> Iterator[list[str]]:
 
 def collect_functions(module: ir.Module) -> dict[str, ir.Operation]:
     """Return the ``func.func`` ops of a module by symbol name, in order."""
-    return _collect_symbol_ops(module, "func.func")
+    return collect_block_functions(module.body)
+
+
+def collect_block_functions(block: ir.Block) -> dict[str, ir.Operation]:
+    """Return the functions of the block of a module by symbol name, in order."""
+    return _collect_symbol_ops(block, "func.func")
 
 
 def collect_meshes(module: ir.Module) -> dict[str, ir.Operation]:
     """Return the ``sdy.mesh`` ops of a module by symbol name."""
-    return _collect_symbol_ops(module, "sdy.mesh")
+    return _collect_symbol_ops(module.body, "sdy.mesh")
 
 
-def _collect_symbol_ops(module: ir.Module, kind: str) -> dict[str, ir.Operation]:
+def _collect_symbol_ops(block: ir.Block, kind: str) -> dict[str, ir.Operation]:
     return {
         get_symbol_name(op.operation): op.operation
-        for op in module.body.operations
+        for op in block.operations
         if op.operation.name == kind
     }
 

@@ -6,11 +6,12 @@ whoever passes the folder has not seen the names; docs/reference/trust.md has th
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from collections.abc import Iterable
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from hespas.support.errors import HespasError
 from hespas.support.packed_data import (
@@ -129,3 +130,11 @@ def is_inside_folders(
 
 def _list_trusted_folders() -> list[str]:
     return [name for name in os.environ.get(TRUSTED_VARIABLE, "").split(os.pathsep) if name]
+
+
+def parse_json_or_text(text: str) -> Any:
+    """Parse JSON; text that is not JSON is returned unchanged."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text

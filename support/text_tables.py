@@ -129,6 +129,11 @@ def format_count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def clip_text(text: str, width: int = 60) -> str:
+    """Truncate a text to a width, with ``...`` at its end."""
+    return text if len(text) <= width else f"{text[: width - 3]}..."
+
+
 def format_percent(share: float) -> str:
     """Return a share, such as 0.25, in per cent."""
     return f"{100 * share:.1f} %"

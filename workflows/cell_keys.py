@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +25,28 @@ NAMED = ("mlir", "node", "system", "output", "timeline", "astra_sim", *MEASURING
 
 
 @functools.cache
-def collect_environment() -> dict[str, str]:
-    """Return what every result depends on: versions, and a hash of the files of hespas."""
+def collect_environment(
+    folders: tuple[str, ...] = ("",), packages: tuple[str, ...] = ("jaxlib",)
+) -> dict[str, str | None]:
+    """Return what a result depends on besides its inputs: versions, and the files of hespas.
+
+    Args:
+        folders: The folders of hespas whose files the result depends on; "" for all.
+        packages: The packages whose versions it depends on; None if one is not installed.
+    """
+    root = Path(next(iter(hespas.__path__)))
     return {
         "hespas": hespas.__version__,
-        "source": compute_source_digest(Path(next(iter(hespas.__path__)))),
-        "jaxlib": version("jaxlib"),
+        "source": "-".join(compute_source_digest(root / folder) for folder in folders),
+        **{package: _find_version(package) for package in packages},
     }
+
+
+def _find_version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def compute_source_digest(folder: Path) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hespas.support.text_tables import (
     TextTable,
+    clip_text,
     format_scaled,
     format_seconds,
     format_signed_seconds,
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from hespas.support.text_tables import TextRow
     from hespas.workflows.run_differences import RunDifference, TimeChange
 
-MAX_NAME_WIDTH = 60
 # The settings that results of one question may differ in, without what follows from them
 MODELLED_SETTINGS = (
     "program", "form", "xla_flags", "compile_memory_limit_bytes", "split", "estimator", "simulator",
@@ -185,7 +185,7 @@ def _build_change_table(
     title = f"By {group_name}" + (f", {equal} equal" if equal else "")
     rows: list[TextRow] = []
     for change in unequal[:limit]:
-        name = [_clip_name(part) for part in change.name]
+        name = [clip_text(part) for part in change.name]
         if "operations" in keys and name[-1]:
             flops, dtype = name[-1].split()
             name[-1] = f"{format_scaled(int(flops), 'FLOP')} {dtype}"
@@ -203,10 +203,6 @@ def _build_change_table(
         return TextTable(title, [("no difference",)])
     header = (*keys, "A runs", "B runs", "A", "B", "difference", "change")
     return TextTable(title, rows, header, left=len(keys))
-
-
-def _clip_name(name: str) -> str:
-    return name if len(name) <= MAX_NAME_WIDTH else f"{name[: MAX_NAME_WIDTH - 3]}..."
 
 
 def _format_difference(a: float | None, b: float | None) -> tuple[str, str]:

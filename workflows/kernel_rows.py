@@ -7,20 +7,17 @@ import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from hespas.dialects.attr_codec import read_trip_count, select_branch
 from hespas.dialects.attrs import Cost, KernelAttr, RegionAttr, TargetAttr
-from hespas.dialects.mlir import collect_functions, get_attribute, ir
+from hespas.dialects.executions import CALL, COLLECTIVE, LEAF, Execution, ExecutionWalk
+from hespas.dialects.mlir import collect_functions, ir
 from hespas.dialects.op_kinds import (
     CALLEE,
     CONTROL,
     FUSION,
-    LOOPS,
     RECOMPUTATION_SCOPE,
-    TERMINATORS,
     find_entry_function,
-    is_marked_collective,
 )
 from hespas.estimators.work import compute_op_work, find_cost_rule
 from hespas.passes.annotate.cost_walk import is_estimated_whole
@@ -75,6 +72,15 @@ class KernelRow:
     def time_ns(self) -> float:
         """The time of all executions in nanoseconds."""
         return self.count * self.cost.time_ns
+
+    @property
+    def band_text(self) -> str:
+        """The ends of the 80 % band of one run, relative to its time; "" without a band."""
+        cost = self.cost
+        if cost.low_ns is None or cost.high_ns is None or not cost.time_ns:
+            return ""
+        low, high = (100 * (end / cost.time_ns - 1) for end in (cost.low_ns, cost.high_ns))
+        return f"{low:+.0f} to {high:+.0f} %"
 
     @property
     def kind_title(self) -> str:
@@ -257,94 +263,43 @@ def _split_last_fragment(text: str) -> str:
 def iterate_executed_ops(module: ir.Module) -> Iterator[tuple[ir.Operation, Counter[_RegionSite]]]:
     """Yield the leaf ops of a step on one device, with the executions of each by region site."""
     for body, sites in _iterate_executed_bodies(module):
-        for op, count in body.leaves:
-            yield op, Counter({site: count * times for site, times in sites.items()})
+        for each in body:
+            if each.kind == LEAF:
+                yield each.op, Counter({site: each.runs * n for site, n in sites.items()})
 
 
 def iterate_executed_collectives(module: ir.Module) -> Iterator[tuple[ir.Operation, int]]:
     """Yield the collectives of a step in a prepared module, with the executions of each."""
     for body, sites in _iterate_executed_bodies(module):
-        for op, count in body.collectives:
-            yield op, count * sites.total()
+        for each in body:
+            if each.kind == COLLECTIVE:
+                yield each.op, each.runs * sites.total()
 
 
 def _iterate_executed_bodies(
     module: ir.Module,
-) -> Iterator[tuple[ExecutedBody, Counter[_RegionSite]]]:
-    """Yield the functions of a step, with the executions of each by region site.
+) -> Iterator[tuple[list[Execution], Counter[_RegionSite]]]:
+    """Yield what the functions of a step run, with the executions of each by region site.
 
-    Invariant: each function is visited once; afterwards counts are propagated from callers to
-    callees in topological order. The ops in a loop are counted once for each trip, and of a branch
-    only the one that runs. A function, loop or branch that was estimated as a whole is
-    a leaf itself.
+    A function, loop or branch that was estimated as a whole is a leaf itself.
     """
-    table = collect_functions(module)
-    is_whole = functools.cache(lambda name: is_estimated_whole(table[name]))
-    bodies: dict[str, ExecutedBody] = {}
-    order: list[str] = []
-
-    def visit_function(name: str, function: ir.Operation) -> None:
-        body = bodies[name] = ExecutedBody(is_whole)
-        body.collect_regions(function.regions, 1)
-        for called, _ in body.calls:
-            if called not in bodies:
-                visit_function(called, table[called])
-        order.append(name)
-
-    visit_function("", find_entry_function(module))
+    walk = ExecutionWalk(collect_functions(module), is_estimated_whole)
     sites: dict[str, Counter[_RegionSite]] = {"": Counter({_RegionSite(): 1})}
     first: dict[str, str] = {}
-    for name in reversed(order):
-        for (called, region), count in bodies[name].calls.items():
-            site_counts = sites.setdefault(called, Counter())
+    entry = walk.read_regions(find_entry_function(module).regions)
+    for name, body in walk.list_bodies(entry):
+        for call, runs, kind, callee in body:
+            if kind != CALL:
+                continue
+            site_counts = sites.setdefault(callee, Counter())
+            is_region = RegionAttr.NAME in call.attributes
+            region = find_framework_name(call.location) if is_region else ""
             for site, times in sites[name].items():
-                if region is not None:
+                if is_region:
                     here = site.translate_op_name(region)
-                    site = _RegionSite(first.setdefault(called, here), here)
-                site_counts[site] += count * times
-    for name in reversed(order):
-        yield bodies[name], sites[name]
-
-
-@dataclass(slots=True)
-class ExecutedBody:
-    """The leaf ops, collectives and calls in one function body, or of some ops.
-
-    Attributes:
-        is_whole: Returns whether a function was estimated as a whole.
-        leaves: Each leaf op with its executions.
-        collectives: Each collective or point-to-point op with its executions.
-        calls: Executions by callee and, for a region, the framework name of the call.
-    """
-
-    is_whole: Callable[[str], bool]
-    leaves: list[tuple[ir.Operation, int]] = field(default_factory=list)
-    collectives: list[tuple[ir.Operation, int]] = field(default_factory=list)
-    calls: Counter[tuple[str, str | None]] = field(default_factory=Counter)
-
-    def collect_regions(self, regions: Iterable[ir.Region], times: int) -> None:
-        for region in regions:
-            for block in region.blocks:
-                for view in block.operations:
-                    self.collect_op(view.operation, times)
-
-    def collect_op(self, op: ir.Operation, times: int) -> None:
-        name = op.name
-        if name in TERMINATORS:
-            return
-        if is_marked_collective(op):
-            self.collectives.append((op, times))
-            return
-        is_region = RegionAttr.NAME in op.attributes
-        if name in CALLEE and not self.is_whole(callee := get_attribute(op, CALLEE[name]).value):
-            self.calls[callee, find_framework_name(op.location) if is_region else None] += times
-        elif name not in CONTROL or (is_region and is_estimated_whole(op)):
-            self.leaves.append((op, times))
-        elif name in LOOPS:
-            trips = read_trip_count(op)
-            self.collect_regions(op.regions, times * (1 if trips is None else trips))
-        else:
-            self.collect_regions([select_branch(op)], times)
+                    site = _RegionSite(first.setdefault(callee, here), here)
+                site_counts[site] += runs * times
+        yield body, sites[name]
 
 
 def extract_layer(name: str, depth: int) -> str:

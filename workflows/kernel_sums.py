@@ -6,11 +6,13 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 
+from hespas.chakra.trace_steps import ComputeContent
 from hespas.dialects.attr_codec import read_trip_count, select_branch
 from hespas.dialects.attrs import Cost, RegionAttr
 from hespas.dialects.mlir import collect_functions, get_attribute, ir
 from hespas.dialects.op_kinds import BRANCHES, CALLEE, LOOPS, is_marked_collective
 from hespas.passes.annotate.cost_walk import is_estimated_whole
+from hespas.passes.emit.trace_program import TraceProgram
 
 
 class KernelSums:
@@ -35,6 +37,15 @@ class KernelSums:
     def add_op(self, op: ir.Operation) -> int:
         """Add the sum of what an op runs, and return its number."""
         return self._add_sum(self._list_terms(op), 1)
+
+    def add_compute_steps(self, traced: TraceProgram) -> list[int]:
+        """Add the sums of the compute steps of a trace, and return their numbers in its order."""
+        numbers: dict[int, int] = {}
+        for task in traced.tasks:
+            if task.cost is not None and task.activities:
+                numbers |= dict.fromkeys(map(id, task.activities), self.add_op(task.op))
+        steps = [step.content for step in traced.trace.steps]
+        return [numbers[id(content)] for content in steps if isinstance(content, ComputeContent)]
 
     def compute_sums(self, times_ns: Sequence[float]) -> list[float]:
         """Return all sums, given the times of the kernels."""

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hespas.chakra.trace_steps import FS_PER_NS, ComputeContent, HostCopyContent
+from hespas.chakra.trace_steps import FS_PER_NS, HostCopyContent
 from hespas.dialects.attrs import Cost, TargetAttr
 from hespas.dialects.mlir import ir
 from hespas.estimators.base import FREE_COST, CostItem, Estimator
@@ -63,15 +63,12 @@ class ProgramReplay:
             module, lambda op: numbers[read_cost(op.attributes[Cost.NAME]).digest or ""]
         )
         self._fusible_pairs: dict[frozenset[str], bool] = {}
-        self._untimed: list[int] = []
-        contents: dict[int, int] = {}
-        for task in traced.tasks:
-            if task.cost is not None:
-                number = self._sums.add_op(task.op)
-                contents |= {id(content): number for content in task.activities}
-                self._untimed += () if task.activities else (number,)
-        steps = [step.content for step in traced.trace.steps]
-        self._steps = [contents[id(each)] for each in steps if isinstance(each, ComputeContent)]
+        self._steps = self._sums.add_compute_steps(traced)
+        self._untimed = [
+            self._sums.add_op(task.op)
+            for task in traced.tasks
+            if task.cost is not None and not task.activities
+        ]
         self._executed = [
             (name, numbers.get(cost.digest or "", len(numbers)), count)  # else a free op
             for name, cost, count in module_stats.list_executed_ops(

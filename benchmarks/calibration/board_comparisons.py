@@ -14,10 +14,11 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
-from pathlib import Path
 from typing import Any, Self
 
-DATA = Path(__file__).resolve().parents[2] / "docs" / "data" / "device-spread.csv"
+from benchmarks import DATA
+
+SPREADS = DATA / "device-spread.csv"
 SOURCES = {
     "longhorn": "hal-uw/blox-pal da726cab (MIT), aggregated_data/sim/sgemm-longhorn-agg.csv: SGEMM "
     "on TACC Longhorn (Sinha et al., SC22, arXiv 2208.11035), the median run of each board",
@@ -66,7 +67,7 @@ def read_board_times() -> list[BoardTime]:
 
     A few V100 were slower than the others, far below the limit: the power was not what slowed them.
     """
-    with DATA.open(encoding="utf-8", newline="") as file:
+    with SPREADS.open(encoding="utf-8", newline="") as file:
         times = [BoardTime.from_row(row) for row in csv.DictReader(file)]
     return [
         time for time in times if time.power_share is None or time.power_share >= _LEAST_POWER_SHARE

@@ -21,11 +21,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hespas import configs
+from benchmarks import ROOT
 from hespas.simulators.embedded.curves import interpolate_power
 from hespas.support.data_files import read_file_text
 
-_FOLDER = Path(configs.__file__).parent / "collectives"
+_FOLDER = ROOT / "configs" / "collectives"
 _TABLES = {
     "A100_SXM": "a100_sxm", "H100_SXM": "h100_sxm", "H200_SXM": "h200_sxm", "B200_SXM": "b200_sxm",
     "B300_SXM": "b300_sxm", "GB200": "gb200", "GB300": "gb300",

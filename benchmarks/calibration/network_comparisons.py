@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
+from benchmarks import DATA
 from benchmarks.calibration.source_comparisons import build_comparison
 from hespas import configs
 from hespas.chakra.trace_steps import CollectiveContent, ProgramTrace, TraceStep
@@ -26,7 +26,6 @@ from hespas.simulators.embedded.nccl_tuning import load_nccl_tuning
 from hespas.simulators.in_memory_programs import InMemoryPrograms
 from hespas.simulators.simulation_options import SimulationOptions
 
-DATA = Path(configs.__file__).resolve().parents[1] / "docs" / "data"
 LEAST_BYTES = 1 << 20  # whole buffers of training steps; smaller ones cost latency only
 _LARGE_BYTES = 1 << 26  # between hosts, where software decides the time of smaller ones
 _HOPPER_CLOUDS = ("A3_High_2", "A3_Mega_2", "A3_Ultra_2", "EC2_P5_2")

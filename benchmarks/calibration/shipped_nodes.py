@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks import DATA, ROOT
 from hespas import configs
 from hespas.configs.node_spec import NodeSpec
 from hespas.estimators.calibrated.attention_shape import AttentionShape
@@ -31,8 +32,7 @@ from hespas.workflows.calibration.node_calibration import (
     look_up_peak_flops,
 )
 
-_NODES = Path(configs.__file__).parent / "nodes"
-_DATA = Path(configs.__file__).resolve().parents[1] / "docs" / "data"
+_NODES = ROOT / "configs" / "nodes"
 _VLLM, _SUSTAINED_VLLM = "vllm 0.24.0", "vllm 0.22.0"
 _XLA_TABLE = "gemm_xla_perf_table_0.12.0.1"
 _NEUSIGHT = ("vector_f32", "linear_f32", "bmm_f32")
@@ -89,7 +89,7 @@ def read_tables(folder: Path, node: str) -> Iterator[MeasurementTable]:
     for device, names in SHIPPED_TABLES.get(node, ()):
         for name in names:
             path = next(
-                (p for p in (folder / f"{name}.csv.xz", _DATA / f"{name}.csv.xz") if p.exists()),
+                (p for p in (folder / f"{name}.csv.xz", DATA / f"{name}.csv.xz") if p.exists()),
                 None,
             )
             if path is None:

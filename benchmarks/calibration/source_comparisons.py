@@ -19,6 +19,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Self
 
+from benchmarks import DATA
 from hespas import configs
 from hespas.configs.kernel_families import Family
 from hespas.configs.source_errors import ErrorCause
@@ -97,8 +98,7 @@ _TPU_SQUARES_TFLOP_S = {
     "TPU7x_core": ((16384, 950.13), (32768, 956.38)),
 }
 _TPU7X_CYCLES_SHARE = 0.85  # of the peak rate: the median of docs/data/tpu-cycles.csv.xz
-_DATA = Path(configs.__file__).resolve().parents[1] / "docs" / "data"
-SECOND_SOURCES = _DATA / "second-sources.csv"
+SECOND_SOURCES = DATA / "second-sources.csv"
 """Kernels that other laboratories measured on boards whose constants are known."""
 
 

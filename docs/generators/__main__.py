@@ -11,10 +11,9 @@ import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
+from benchmarks import ROOT
+from docs.generators.schemas import format_schema_files
 from hespas.configs.published_presets import render_published_files
-from hespas.tools.schemas import SCHEMA_FOLDER, format_schema_files
-
-ROOT = SCHEMA_FOLDER.parents[1]
 
 GENERATORS = {  # file to the module whose ``render_page`` returns its text
     "dialects/hespas.irdl": "docs.generators.irdl",

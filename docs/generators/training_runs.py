@@ -16,7 +16,7 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
-from hespas import configs
+from benchmarks import DATA, ROOT
 from hespas.support.csv_rows import read_csv_rows
 from hespas.support.errors import HespasError
 from hespas.support.text_tables import TextTable, format_seconds
@@ -29,8 +29,7 @@ from hespas.workflows.validation.prediction_scores import (
     score_predictions,
 )
 
-ROOT = Path(configs.__file__).resolve().parents[1]
-DATA = ROOT / "docs" / "data" / "training-runs.csv"
+RUNS = DATA / "training-runs.csv"
 PLOT = ROOT / "docs" / "images" / "training-runs.svg"
 COLUMNS = (
     "date", "id", "source", "model", "hardware", "node", "devices", "precision", "framework",
@@ -102,7 +101,7 @@ what the measured step took beyond the prediction; below zero, the prediction is
 """
 
 
-def read_runs(path: Path = DATA) -> list[RunRow]:
+def read_runs(path: Path = RUNS) -> list[RunRow]:
     """Read the rows of a result; raises HespasError if a column is missing."""
     required = [name for name in COLUMNS if name not in _OPTIONAL]
     rows = read_csv_rows(path, required, remedy="write it with hespas validate --csv")
@@ -366,7 +365,7 @@ def main(argv: Sequence[str]) -> None:
 
     (path,) = map(Path, argv)
     rows = read_runs(path)
-    with DATA.open("w", encoding="utf-8", newline="") as file:
+    with RUNS.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
         for row in rows:

@@ -12,13 +12,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from hespas.dialects.attr_codec import read_trip_count
-from hespas.dialects.attrs import Cost
-from hespas.estimators.base import CostItem, Estimator, build_work_cost, build_zero_cost
-from hespas.estimators.measure.standalone_region import compute_region_work, has_only_free_ops
-from hespas.estimators.work import UnknownCost
-from hespas.support.errors import HespasError, UsageError
-from hespas.support.settings import setting
+from hespas.plugin import (
+    Cost,
+    CostItem,
+    Estimator,
+    HespasError,
+    UnknownCost,
+    UsageError,
+    build_work_cost,
+    build_zero_cost,
+    compute_region_work,
+    has_only_free_ops,
+    read_trip_count,
+    setting,
+)
 
 END_OF_SIMULATION = "GPGPU-Sim: *** exit detected ***"
 TOTAL_CYCLES = re.compile(r"^gpu_tot_sim_cycle\s*=\s*(\d+)\s*$", re.MULTILINE)

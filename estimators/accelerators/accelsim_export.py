@@ -15,12 +15,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hespas.estimators.base import CostItem
-from hespas.estimators.lower.plain_stablehlo import render_compilable_module
-from hespas.estimators.measure.standalone_region import has_only_free_ops
-from hespas.estimators.work import UnknownCost
-from hespas.support.errors import HespasError, UsageError
-from hespas.support.supervised_process import open_temporary_folder
+from hespas.plugin import (
+    CostItem,
+    HespasError,
+    UnknownCost,
+    UsageError,
+    create_private_folder,
+    has_only_free_ops,
+    render_compilable_module,
+)
 
 TARGETS = tuple(f"sm_{number}" for number in (60, 70, 75, 80, 86, 89))
 COMPILE_LIMIT_S = 300.0
@@ -78,7 +81,7 @@ def _find_iree_compiler() -> str:
 
 def _compile_to_ptx(compiler: str, module: Path, target: str) -> int:
     """Compile a module to files beside it. Returns the number of kernels; raises UnknownCost."""
-    with open_temporary_folder() as scratch:
+    with create_private_folder() as scratch:
         command = [
             compiler, str(module), "--iree-hal-target-device=cuda", f"--iree-cuda-target={target}",
             f"--iree-hal-dump-executable-binaries-to={scratch}/kernels",

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from hespas.estimators.accelerators.external_estimator import (
+from hespas.plugin import (
     ExternalSimulatorConfig,
     ExternalSimulatorEstimator,
+    HespasError,
+    MatrixProduct,
 )
-from hespas.estimators.accelerators.simulating_estimator import Payload
-from hespas.estimators.matrix_products import MatrixProduct
-from hespas.support.errors import HespasError
 
 MAX_INT = 2**31 - 1
 
@@ -29,7 +28,7 @@ class CocossimEstimator(ExternalSimulatorEstimator):
     worker: ClassVar[str] = "hespas.estimators.accelerators.cocossim_worker:simulate_product"
     probe: ClassVar[str] = "hespas.estimators.accelerators.cocossim_worker:probe_simulator"
 
-    def build_product_payload(self, product: MatrixProduct) -> tuple[Payload, float]:
+    def build_product_payload(self, product: MatrixProduct) -> tuple[dict[str, Any], float]:
         unit = self.machine.unit
         if unit.rows != unit.columns:
             raise HespasError(
@@ -40,7 +39,7 @@ class CocossimEstimator(ExternalSimulatorEstimator):
         n = -(-product.n // cores) * cores  # COCOSSim drops a remainder
         if max(product.m * product.k, product.k * n, product.m * n) > MAX_INT:
             raise HespasError("COCOSSim counts elements in 32 bits, and this product has more")
-        payload: Payload = {
+        payload: dict[str, Any] = {
             "m": product.m,
             "k": product.k,
             "n": n,

@@ -11,13 +11,13 @@ import re
 from pathlib import Path
 from typing import Any
 
-from hespas.estimators.accelerators.external_program import (
+from hespas.plugin import (
     ExternalProgram,
+    HespasError,
+    UnsupportedError,
     create_private_folder,
     hash_file_contents,
 )
-from hespas.estimators.measure.failure import UnsupportedError
-from hespas.support.errors import HespasError
 
 COCOSSIM = ExternalProgram(
     "COCOSSim", ("perf_model", "cocossim"), "HESPAS_COCOSSIM", "github.com/mc186/cocossim"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from hespas.support.protobuf_schema import MessageField, build_message_classes
+from hespas.plugin import MessageField, build_message_classes
 
 FLOAT_DATA_TYPE = 1  # TensorProto.DataType
 IR_VERSION, OPSET = 8, 13

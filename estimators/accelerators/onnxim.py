@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from hespas.estimators.accelerators.external_estimator import (
+from hespas.plugin import (
     ExternalSimulatorConfig,
     ExternalSimulatorEstimator,
+    MatrixProduct,
+    setting,
 )
-from hespas.estimators.accelerators.simulating_estimator import Payload
-from hespas.estimators.matrix_products import MatrixProduct
-from hespas.support.settings import setting
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,8 @@ class OnnximEstimator(ExternalSimulatorEstimator):
         self.simulator_settings["config"] = config.config
         self.simulates_node = not config.config
 
-    def build_product_payload(self, product: MatrixProduct) -> tuple[Payload, float]:
-        payload: Payload = {
+    def build_product_payload(self, product: MatrixProduct) -> tuple[dict[str, Any], float]:
+        payload: dict[str, Any] = {
             "m": product.m,
             "k": product.k,
             "n": product.n,

@@ -13,14 +13,15 @@ import re
 from pathlib import Path
 from typing import Any
 
-from hespas.estimators.accelerators.external_program import (
+from hespas.estimators.accelerators.onnx_model import build_matmul_model
+from hespas.plugin import (
     ExternalProgram,
+    HespasError,
+    UnsupportedError,
     create_private_folder,
     hash_file_contents,
+    read_json,
 )
-from hespas.estimators.accelerators.onnx_model import build_matmul_model
-from hespas.estimators.measure.failure import UnsupportedError
-from hespas.support.errors import HespasError
 
 ONNXIM = ExternalProgram(
     "ONNXim", ("Simulator", "onnxim"), "HESPAS_ONNXIM", "github.com/PSAL-POSTECH/ONNXim"
@@ -51,7 +52,7 @@ def probe_simulator(settings: dict[str, Any]) -> dict[str, Any]:
     referenced_files = [
         file
         for key in REFERENCED_FILE_KEYS
-        if (file := configs / _read_config(config).get(key, "")).is_file()
+        if (file := configs / read_json(config).get(key, "")).is_file()
     ]
     os.environ[HOME_VARIABLE], os.environ[CONFIG_VARIABLE] = str(configs.parent), str(config)
     return {
@@ -64,7 +65,7 @@ def simulate_product(payload: dict[str, Any]) -> dict[str, Any]:
 
     The answer contains ``cycles`` of the core clock, and ``median_s``.
     """
-    config = _read_config(Path(os.environ[CONFIG_VARIABLE]))
+    config = read_json(Path(os.environ[CONFIG_VARIABLE]))
     if "cores" in payload:
         config |= _replace_core_config(config, payload["cores"])
     try:
@@ -123,9 +124,3 @@ def _replace_core_config(config: dict[str, Any], core_settings: dict[str, Any]) 
         "core_config": {f"core_{i}": core for i in range(core_settings["count"])},
         "core_freq": core_settings["clock_mhz"],
     }
-
-
-def _read_config(config: Path) -> dict[str, Any]:
-    from hespas.configs import read_json
-
-    return read_json(config)

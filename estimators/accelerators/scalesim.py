@@ -7,19 +7,18 @@ SCALE-Sim is slow, and keeps every cycle of every port in memory. The ``systolic
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from hespas.estimators.accelerators import dataflow as flow
 from hespas.estimators.accelerators.scalesim_memory import BUFFERS
 from hespas.estimators.accelerators.scalesim_run import BANKS
-from hespas.estimators.accelerators.simulating_estimator import (
+from hespas.plugin import (
     ArraySimulatingEstimator,
-    Payload,
+    HespasError,
+    MatrixProduct,
     SimulatingConfig,
+    UsageError,
+    setting,
 )
-from hespas.estimators.matrix_products import MatrixProduct
-from hespas.support.errors import HespasError, UsageError
-from hespas.support.settings import setting
 
 CLOSED_FORM = "use the closed form: --systolic-annotate=variant=scalesim"
 
@@ -60,14 +59,14 @@ class ScalesimEstimator(ArraySimulatingEstimator):
 
     def __init__(self, config: ScalesimConfig) -> None:
         super().__init__(config)
-        self.dataflow: flow.Dataflow = config.dataflow
+        self.dataflow: Literal["ws", "os", "is"] = config.dataflow
         self.largest = config.largest
         self.simulator_settings = {"python": config.python, "time_limit": config.time_limit}
 
-    def collect_settings(self) -> Payload:
+    def collect_settings(self) -> dict[str, Any]:
         return self.simulator_settings
 
-    def build_product_payload(self, product: MatrixProduct) -> tuple[Payload, float]:
+    def build_product_payload(self, product: MatrixProduct) -> tuple[dict[str, Any], float]:
         share, times = self.compute_array_share(product, "scalesim", self.dataflow)
         words = share["bits_per_cycle"] / product.in_bits
         if words < BANKS:
@@ -77,9 +76,7 @@ class ScalesimEstimator(ArraySimulatingEstimator):
                 remedy=f"increase memory-bandwidth, or {CLOSED_FORM}",
             )
         buffer_bits = 8 * share["sram_bytes"] / BUFFERS
-        sizes = (share["m"], share["k"], share["n"])
-        array = flow.SystolicArray("scalesim", self.dataflow, share["rows"], share["columns"])
-        cycles = flow.count_product_cycles(array, sizes)
+        cycles = self.count_share_cycles(share, "scalesim", self.dataflow)
         if cycles > self.largest:
             raise HespasError(
                 f"the product takes {cycles:.0f} cycles, of which SCALE-Sim keeps every one in "
@@ -87,7 +84,7 @@ class ScalesimEstimator(ArraySimulatingEstimator):
                 remedy=f"allow more by largest, or {CLOSED_FORM}",
             )
         share_keys = ("m", "k", "n", "rows", "columns", "clock_hz")
-        payload: Payload = {
+        payload: dict[str, Any] = {
             **{key: share[key] for key in share_keys},
             "dataflow": self.dataflow,
             "words_per_cycle": round(words / BANKS) * BANKS,

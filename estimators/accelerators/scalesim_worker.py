@@ -9,11 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hespas.estimators.accelerators.external_program import LIMIT_VARIABLE, format_last_lines
-from hespas.estimators.measure.failure import UnsupportedError, describe_exit_code
-from hespas.support.errors import HespasError
+from hespas.plugin import HespasError, UnsupportedError, describe_exit_code, format_last_lines
 
 PYTHON_VARIABLE = "HESPAS_SCALESIM_PYTHON"
+LIMIT_VARIABLE = "HESPAS_SCALESIM_LIMIT_S"
 PACKAGES = ("scalesim", "numpy")
 SCRIPT = Path(__file__).with_name("scalesim_run.py")
 VERSIONS = "import importlib.metadata as m, json, sys; " \

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from hespas.dialects.attrs import Cost
+from hespas.dialects.executions import LEAF, iterate_op_executions
 from hespas.dialects.mlir import ir
-from hespas.dialects.op_kinds import CALLEE, CONTROL, TERMINATORS
 from hespas.estimators.accelerators import dataflow as flow
 from hespas.estimators.accelerators.accelerator_machine import (
     AcceleratorMachine,
@@ -37,7 +37,6 @@ from hespas.estimators.matrix_products import (
     sum_flops,
 )
 from hespas.estimators.measure.base import MeasurementJob, MeasuringEstimator
-from hespas.estimators.rules.body_tally import find_callee
 from hespas.estimators.work import OpWork, UnknownCost
 from hespas.support.errors import find_framework_name, format_source_position
 from hespas.support.settings import setting
@@ -105,9 +104,10 @@ class SimulatingEstimator(MeasuringEstimator):
         if isinstance(item, ProductItem):
             yield item
             return
-        for op in _iterate_leaf_ops(item.op):
-            with contextlib.suppress(UnknownCost):
-                yield from [ProductItem(op, payload) for payload, _ in self._build_payloads(op)]
+        for op, _, kind, _ in iterate_op_executions(item.op):
+            if kind == LEAF:
+                with contextlib.suppress(UnknownCost):
+                    yield from [ProductItem(op, payload) for payload, _ in self._build_payloads(op)]
 
     def build_measurement_job(self, item: CostItem) -> MeasurementJob:
         assert isinstance(item, ProductItem)
@@ -224,6 +224,13 @@ class ArraySimulatingEstimator(SimulatingEstimator):
         }
         return payload, times
 
+    def count_share_cycles(
+        self, share: Payload, variant: flow.Variant = "pipelined", dataflow: flow.Dataflow = "ws"
+    ) -> float:
+        """Return the cycles of a share of ``compute_array_share`` in the closed form."""
+        array = flow.SystolicArray(variant, dataflow, share["rows"], share["columns"])
+        return flow.count_product_cycles(array, (share["m"], share["k"], share["n"]))
+
 
 def _is_matrix_work(work: OpWork) -> bool:
     """Return whether all operations of an op are on the matrix unit."""
@@ -239,17 +246,3 @@ def _sum_simulated_energy(answers: Sequence[tuple[dict[str, Any], float]]) -> Pa
     }
     total_nj = sum(sums_nj.values())
     return {"energy_nj": total_nj, **sums_nj, "leakage_nj": None} if total_nj else None
-
-
-def _iterate_leaf_ops(op: ir.Operation) -> Iterator[ir.Operation]:
-    """Yield the leaf ops that an op, the function of a region, or control flow executes."""
-    name = op.name
-    if name in CALLEE:
-        yield from _iterate_leaf_ops(find_callee(op))
-    elif name == "func.func" or name in CONTROL:
-        for region in op.regions:
-            for block in region.blocks:
-                for view in block.operations:
-                    yield from _iterate_leaf_ops(view.operation)
-    elif name not in TERMINATORS:
-        yield op

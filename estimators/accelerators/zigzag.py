@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from hespas.estimators.accelerators.simulating_estimator import (
-    ArraySimulatingEstimator,
-    Payload,
-    SimulatingConfig,
-)
 from hespas.estimators.accelerators.zigzag_worker import find_shipped_files
-from hespas.estimators.matrix_products import MatrixProduct
-from hespas.support.errors import UsageError
-from hespas.support.settings import setting
+from hespas.plugin import (
+    ArraySimulatingEstimator,
+    MatrixProduct,
+    SimulatingConfig,
+    UsageError,
+    setting,
+)
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,10 @@ class ZigzagEstimator(ArraySimulatingEstimator):
 
     def __init__(self, config: ZigzagConfig) -> None:
         super().__init__(config)
-        self.zigzag_settings: Payload = {"lpf_limit": config.lpf_limit, "sum_bits": config.sum_bits}
+        self.zigzag_settings: dict[str, Any] = {
+            "lpf_limit": config.lpf_limit,
+            "sum_bits": config.sum_bits,
+        }
         if config.accelerator:
             mapping = config.mapping or config.accelerator
             named = {"accelerator": config.accelerator, "mapping": mapping}
@@ -72,10 +74,10 @@ class ZigzagEstimator(ArraySimulatingEstimator):
         self.element_bits = config.element_bits
         self.simulates_node = not config.accelerator
 
-    def collect_settings(self) -> Payload:
+    def collect_settings(self) -> dict[str, Any]:
         return {}
 
-    def build_product_payload(self, product: MatrixProduct) -> tuple[Payload, float]:
+    def build_product_payload(self, product: MatrixProduct) -> tuple[dict[str, Any], float]:
         if "accelerator" not in self.zigzag_settings:
             payload, times = self.compute_array_share(product)
             return {**payload, **self._select_bits(product), **self.zigzag_settings}, times

@@ -15,8 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from hespas.estimators.measure.failure import UnsupportedError
-from hespas.support.errors import HespasError, extract_first_line
+from hespas.plugin import HespasError, UnsupportedError
 
 PRODUCT_LOOPS = ("D", "K", "C")  # rows of the result, its columns, the size that is summed over
 MISSING = "install it: pip install 'hespas[zigzag]'"
@@ -128,7 +127,7 @@ def _search_mappings(
     except (MemoryError, OSError):  # caused by the machine
         raise
     except Exception as error:  # caused by the product, so it would be raised again
-        why = f"{type(error).__name__}: {extract_first_line(str(error))}"
+        why = f"{type(error).__name__}: {str(error).strip() or 'no reason given'}".splitlines()[0]
         raise UnsupportedError(f"ZigZag fails: {why}") from None
     return {
         "cycles": float(evaluation.latency_total2),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from hespas.dialects.attr_codec import require_branch_number, select_branch
+from hespas.dialects.attr_codec import require_branch_number
 from hespas.dialects.attrs import ASSUMED, TRIPS_NOTE
+from hespas.dialects.executions import LOOP, iterate_op_executions
 from hespas.dialects.mlir import (
+    collect_block_functions,
     collect_functions,
     decode_string_attr,
     func,
@@ -15,9 +17,9 @@ from hespas.dialects.mlir import (
     walk_operations,
 )
 from hespas.dialects.op_bodies import is_small_constant, list_captured_operands
-from hespas.dialects.op_kinds import BRANCHES, CALLEE, CONSTANTS, LOOPS, TERMINATORS
+from hespas.dialects.op_kinds import BRANCHES, CONSTANTS, LOOPS
 from hespas.estimators.rules.base import OpWork, UnknownCost
-from hespas.estimators.rules.body_tally import WorkTally, find_callee, require_trip_count
+from hespas.estimators.rules.body_tally import WorkTally, require_trip_count
 from hespas.estimators.work import compute_op_work, is_free_op
 
 CALLS = ("callee", "decomposition", "called_computation", "called_computations")
@@ -53,12 +55,23 @@ def compute_region_work(op: ir.Operation) -> OpWork:
     It includes called functions, and the bodies of loops times their trip counts. ``gap`` names
     assumed trip counts and the parts of ops without a known time. Raises UnknownCost.
     """
-    sums = _RegionWorkSums()
-    sums.add_op(op, 1)
-    gap = "; ".join(sorted(sums.gaps)) or None
+    read_bytes, write_bytes, tally = 0, 0, WorkTally()
+    gaps: set[str] = set()
+    for part, runs, kind, _ in iterate_op_executions(op):
+        if kind == LOOP:
+            require_trip_count(part)
+            if TRIPS_NOTE in part.attributes:
+                note = decode_string_attr(part.attributes[TRIPS_NOTE])
+                gaps |= {note} if ASSUMED in note else set()
+            continue
+        work = compute_op_work(part)
+        read_bytes += runs * work.read_bytes
+        write_bytes += runs * work.write_bytes
+        tally.add_work(work, runs)
+        gaps |= {work.gap} if work.gap else set()
     return OpWork(
-        "region", sums.read_bytes, sums.write_bytes, sums.tally.to_parts(),
-        sums.tally.transcendentals, gap=gap,
+        "region", read_bytes, write_bytes, tally.to_parts(), tally.transcendentals,
+        gap="; ".join(sorted(gaps)) or None,
     )  # fmt: skip
 
 
@@ -67,41 +80,6 @@ def has_only_free_ops(op: ir.Operation) -> bool:
     if op.name != "func.func":
         return is_free_op(op)
     return all(is_free_op(view.operation) for view in op.regions[0].blocks[0].operations)
-
-
-class _RegionWorkSums:
-    def __init__(self) -> None:
-        self.read_bytes = self.write_bytes = 0
-        self.tally = WorkTally()
-        self.gaps: set[str] = set()
-
-    def add_op(self, op: ir.Operation, times: int) -> None:
-        name = op.name
-        if name == "func.func":
-            self.add_body(op.regions[0], times)
-        elif name in CALLEE:
-            self.add_op(find_callee(op), times)
-        elif name in LOOPS:
-            trips = require_trip_count(op)
-            if TRIPS_NOTE in op.attributes and ASSUMED in decode_string_attr(
-                op.attributes[TRIPS_NOTE]
-            ):
-                self.gaps.add(decode_string_attr(op.attributes[TRIPS_NOTE]))
-            for region in op.regions:
-                self.add_body(region, times * trips)
-        elif name in BRANCHES:
-            self.add_body(select_branch(op), times)
-        elif name not in TERMINATORS:
-            work = compute_op_work(op)
-            self.read_bytes += times * work.read_bytes
-            self.write_bytes += times * work.write_bytes
-            self.tally.add_work(work, times)
-            if work.gap:
-                self.gaps.add(work.gap)
-
-    def add_body(self, region: ir.Region, times: int) -> None:
-        for view in region.blocks[0].operations:
-            self.add_op(view.operation, times)
 
 
 def _clone_as_main(function: ir.Operation, module: ir.Module) -> ir.Operation:
@@ -154,11 +132,7 @@ def _copy_called_functions(op: ir.Operation, module: ir.Module) -> None:
     top = op
     while top.parent is not None:
         top = top.parent
-    source_functions = {
-        decode_string_attr(view.operation.attributes["sym_name"]): view.operation
-        for view in top.regions[0].blocks[0].operations
-        if view.operation.name == "func.func"
-    }
+    source_functions = collect_block_functions(top.regions[0].blocks[0])
     names: dict[str, str] = {}
     todo = [view.operation for view in module.body.operations]
 

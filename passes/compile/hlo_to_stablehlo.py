@@ -45,9 +45,8 @@ def convert_hlo_to_stablehlo(proto: bytes, *, scheduled: bool = False) -> bytes:
     """
     program = HloProgram(proto)
     compiler = hlo_origin.find_compiler(program)
-    _mark_foreign_products(program, compiler)
     replace_async_collectives(program)
-    module = _import_program(program, make_context(), keep_schedule=scheduled)
+    module = _import_program(program, compiler, make_context(), keep_schedule=scheduled)
     if scheduled and compiler == hlo_origin.GPU:
         hides_latency = hlo_origin.has_latency_hiding_schedule(program)
         scheduler = hlo_origin.LATENCY_HIDING if hides_latency else hlo_origin.IN_MEMORY_ORDER
@@ -74,13 +73,12 @@ def import_hlo(proto: bytes, context: ir.Context) -> ir.Module:
     }
     if compiler == hlo_origin.TPU:
         rewrite_tpu_hlo(program, keep_async=True)
-    _mark_foreign_products(program, compiler)
     replace_async_collectives(program)
     is_partitioned = hlo_origin.is_partitioned(program)
     if is_partitioned:
         for one in program.iterate_instructions():
             one.ClearField("sharding")
-    module = _import_program(program, context, keep_schedule=True)
+    module = _import_program(program, compiler, context, keep_schedule=True)
     if not is_partitioned:
         replace_named_shardings(module)
     if compiler == hlo_origin.TPU:
@@ -108,9 +106,9 @@ def convert_tpu_hlo(proto: bytes, *, keep_async: bool) -> bytes:
         ValueError: The module contains a form of collective that is not known.
     """
     program = HloProgram(proto)
-    _mark_foreign_products(program, hlo_origin.TPU)
     rewrite_tpu_hlo(program, keep_async=keep_async)
-    return _encode_module(_import_program(program, make_context(), keep_schedule=True))
+    module = _import_program(program, hlo_origin.TPU, make_context(), keep_schedule=True)
+    return _encode_module(module)
 
 
 def _mark_foreign_products(program: HloProgram, compiler: str) -> None:
@@ -126,8 +124,11 @@ def _mark_foreign_products(program: HloProgram, compiler: str) -> None:
             one.fusion_kind = "kOutput"
 
 
-def _import_program(program: HloProgram, context: ir.Context, *, keep_schedule: bool) -> ir.Module:
-    """Import a program, and restore what the importer loses."""
+def _import_program(
+    program: HloProgram, compiler: str, context: ir.Context, *, keep_schedule: bool
+) -> ir.Module:
+    """Import a program of a compiler, and restore what the importer loses."""
+    _mark_foreign_products(program, compiler)
     replace_combined_collectives(program)
     expand_mesh_axis_groups(program.iterate_instructions())
     places = _find_places(program)

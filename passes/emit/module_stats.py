@@ -16,7 +16,7 @@ from typing import Any
 from hespas.chakra.trace_steps import FS_PER_NS, HostCopyContent
 from hespas.configs.node_overrides import load_target_node
 from hespas.configs.node_spec import NodeSpec
-from hespas.dialects.attr_codec import read_trip_count, select_branch
+from hespas.dialects.attr_codec import read_trip_count
 from hespas.dialects.attrs import (
     ASSUMED,
     COUNTS,
@@ -24,12 +24,12 @@ from hespas.dialects.attrs import (
     OTHER_AMOUNTS,
     CommAttr,
     Cost,
-    RegionAttr,
     SplitAttr,
     TargetAttr,
 )
-from hespas.dialects.mlir import collect_functions, get_attribute, ir
-from hespas.dialects.op_kinds import CALLEE, CONTROL, LOOPS
+from hespas.dialects.executions import LEAF, LOOP, Execution, ExecutionWalk
+from hespas.dialects.mlir import collect_functions, ir
+from hespas.dialects.op_kinds import CALLEE, CONTROL
 from hespas.estimators.aggregate import find_main_bound, find_main_dtype, sum_amounts
 from hespas.estimators.base import FREE_COST
 from hespas.estimators.work import is_free_op_name
@@ -187,7 +187,7 @@ class LeafCounter:
     def __init__(
         self, module: ir.Module, known: Mapping[str, Counter[LeafCost]] | None = None
     ) -> None:
-        self._functions = collect_functions(module)
+        self._walk = ExecutionWalk(collect_functions(module), is_estimated_whole)
         self._called = dict(known or {})
         self._costs: dict[ir.Attribute, Cost] = {}
         self._free_cost = FREE_COST.to_dictionary_attr(module.context)
@@ -206,29 +206,30 @@ class LeafCounter:
 
     def add_leaves(self, op: ir.Operation, runs: int, leaves: Counter[LeafCost]) -> None:
         """Add the leaf ops that ``runs`` executions of ``op`` run to their counts."""
-        name, attributes = op.name, op.attributes
-        if name not in COMPOSED:
-            attr = attributes.get(Cost.NAME)
-            if attr is not None:
-                leaves[name, attr] += runs
-            elif is_free_op_name(name):
-                leaves[name, self._free_cost] += runs
-        elif name in CONTROL and RegionAttr.NAME in attributes and is_estimated_whole(op):
-            leaves[name, attributes[Cost.NAME]] += runs
-        elif name in CALLEE:
-            for leaf, count in self._count_callee(get_attribute(op, CALLEE[name]).value).items():
-                leaves[leaf] += count * runs
-        elif name in LOOPS:
-            self._add_loop(op, runs, leaves)
+        name = op.name
+        if name in COMPOSED:
+            self._add_executions(self._walk.read_op(op), runs, leaves)
         else:
-            self._add_blocks([select_branch(op)], runs, leaves)
+            self._add_leaf(op, name, runs, leaves)
 
-    def _add_loop(self, loop: ir.Operation, runs: int, leaves: Counter[LeafCost]) -> None:
-        trips = read_trip_count(loop)
-        if trips != 0:
-            self._add_blocks(loop.regions, runs * (trips or 1), leaves)
-        if trips is None or has_assumed_trips(loop):
-            leaves[self.make_gap_leaf(loop)] += runs
+    def _add_leaf(self, op: ir.Operation, name: str, runs: int, leaves: Counter[LeafCost]) -> None:
+        attr = op.attributes.get(Cost.NAME)
+        if attr is not None:
+            leaves[name, attr] += runs
+        elif is_free_op_name(name):
+            leaves[name, self._free_cost] += runs
+
+    def _add_executions(
+        self, executions: Iterable[Execution], runs: int, leaves: Counter[LeafCost]
+    ) -> None:
+        for op, count, kind, callee in executions:
+            if callee:
+                for leaf, times in self._count_callee(callee).items():
+                    leaves[leaf] += times * count * runs
+            elif kind == LEAF:
+                self._add_leaf(op, op.name, count * runs, leaves)
+            elif kind == LOOP and (read_trip_count(op) is None or has_assumed_trips(op)):
+                leaves[self.make_gap_leaf(op)] += count * runs
 
     def make_gap_leaf(self, op: ir.Operation) -> LeafCost:
         """Build a zero cost with the gap of control flow, whose body is counted by its ops."""
@@ -242,22 +243,13 @@ class LeafCounter:
 
     def _count_callee(self, name: str) -> Counter[LeafCost]:
         if name not in self._called:
-            function = self._functions[name]
             leaves: Counter[LeafCost] = Counter()
-            if is_estimated_whole(function):
-                leaves["func.call", function.attributes[Cost.NAME]] = 1
+            if self._walk.is_whole_function(name):
+                leaves["func.call", self._walk.functions[name].attributes[Cost.NAME]] = 1
             else:
-                self._add_blocks(function.regions, 1, leaves)
+                self._add_executions(self._walk.read_function(name), 1, leaves)
             self._called[name] = leaves
         return self._called[name]
-
-    def _add_blocks(
-        self, regions: Iterable[ir.Region], runs: int, leaves: Counter[LeafCost]
-    ) -> None:
-        for region in regions:
-            for block in region.blocks:
-                for view in block.operations:
-                    self.add_leaves(view.operation, runs, leaves)
 
 
 def _sum_costs(costs: Sequence[tuple[Cost, int]]) -> StatsRow:

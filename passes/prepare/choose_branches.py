@@ -7,18 +7,20 @@ needs an estimator, so that the choice is the same for all of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
 
 from hespas.dialects.attr_codec import (
     read_branch_number,
     read_stated_branch,
-    read_trip_count,
     write_branch_number,
 )
 from hespas.dialects.attrs import BRANCH, CommAttr
-from hespas.dialects.mlir import get_attribute, ir
-from hespas.dialects.op_kinds import BRANCHES, CALLEE, LOOPS, MAYBE_COLLECTIVE, TERMINATORS
+from hespas.dialects.executions import COLLECTIVE, LEAF, ExecutionWalk
+from hespas.dialects.mlir import ir
+from hespas.dialects.op_kinds import BRANCHES
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.support.errors import format_op_place, format_some_places
@@ -57,73 +59,33 @@ class ChooseBranchesPass(PrepareStep):
         return False
 
 
-class _Weight(NamedTuple):
-    """What one execution of an op sends, and how much work it is besides, both in bytes."""
-
-    sent_bytes: int = 0
-    work_bytes: float = 0.0
-
-    def add(self, other: _Weight, times: int = 1) -> _Weight:
-        return _Weight(
-            self.sent_bytes + times * other.sent_bytes, self.work_bytes + times * other.work_bytes
-        )
-
-
-@dataclass(slots=True)
 class _BranchChooser:
-    """Chooses branches, and weighs each branch and each function once."""
+    """Chooses each branch once; that of a nested op first."""
 
-    functions: dict[str, ir.Operation]
-    _numbers: dict[ir.Operation, int] = field(default_factory=dict)
-    _weights_by_branch: dict[ir.Operation, list[_Weight]] = field(default_factory=dict)
-    _weights_by_function: dict[str, _Weight] = field(default_factory=dict)
+    def __init__(self, functions: Mapping[str, ir.Operation]) -> None:
+        self._walk = ExecutionWalk(functions, choose_branch=self.choose_branch)
+        self._numbers: dict[ir.Operation, int] = {}
+        self._weigh_work = functools.cache(_weigh_work)
 
     def choose_branch(self, op: ir.Operation) -> int:
         """Return the number of the branch that somebody has stated, else of the heaviest one."""
         if op not in self._numbers:
-            weights, stated = self._weigh_branches(op), read_stated_branch(op)
+            weights, stated = [*map(self._weigh_branch, op.regions)], read_stated_branch(op)
             heaviest = max(range(len(weights)), key=weights.__getitem__)
             self._numbers[op] = heaviest if stated is None else stated
         return self._numbers[op]
 
-    def _weigh_branches(self, op: ir.Operation) -> list[_Weight]:
-        if op not in self._weights_by_branch:
-            self._weights_by_branch[op] = [self._weigh_body(region) for region in op.regions]
-        return self._weights_by_branch[op]
-
-    def _weigh_body(self, region: ir.Region) -> _Weight:
-        total = _Weight()
-        for block in region.blocks:
-            for view in block.operations:
-                total = total.add(self._weigh_op(view.operation))
-        return total
-
-    def _weigh_op(self, op: ir.Operation) -> _Weight:
-        name = op.name
-        if name in TERMINATORS:
-            return _Weight()
-        if name in CALLEE:
-            return self._weigh_function(get_attribute(op, CALLEE[name]).value)
-        if name in BRANCHES:
-            return self._weigh_branches(op)[self.choose_branch(op)]
-        if name in LOOPS:
-            trips = read_trip_count(op)
-            once = _Weight()
-            for region in op.regions:
-                once = once.add(self._weigh_body(region))
-            return _Weight().add(once, 1 if trips is None else trips)
-        if name in MAYBE_COLLECTIVE:
-            comm = CommAttr.read_from_op(op)
-            if comm is not None:
-                return _Weight(comm.sent_bytes)
-        return _Weight(0, _weigh_work(op))
-
-    def _weigh_function(self, name: str) -> _Weight:
-        if name not in self._weights_by_function:
-            function = self.functions.get(name)
-            weight = self._weigh_body(function.regions[0]) if function is not None else _Weight()
-            self._weights_by_function[name] = weight
-        return self._weights_by_function[name]
+    def _weigh_branch(self, region: ir.Region) -> tuple[int, float]:
+        """Return the bytes that a branch sends, and its other work as bytes."""
+        sent_bytes, work_bytes = 0, 0.0
+        for op, runs, kind, _ in self._walk.iterate_executions(self._walk.read_regions([region])):
+            if kind == COLLECTIVE:
+                comm = CommAttr.read_from_op(op)
+                assert comm is not None
+                sent_bytes += runs * comm.sent_bytes
+            elif kind == LEAF:
+                work_bytes += runs * self._weigh_work(op)
+        return sent_bytes, work_bytes
 
 
 def _weigh_work(op: ir.Operation) -> float:

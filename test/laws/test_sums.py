@@ -6,6 +6,7 @@ fails on its mutants: one reader that leaves a field out, or one walk with anoth
 
 from __future__ import annotations
 
+import functools
 import math
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -31,6 +32,7 @@ from hespas.dialects.attrs import (
     TIME,
     Cost,
 )  # fmt: skip
+from hespas.dialects.executions import ExecutionWalk
 from hespas.dialects.mlir import ir
 from hespas.estimators import aggregate
 from hespas.estimators.measure.standalone_region import build_standalone_module
@@ -238,8 +240,14 @@ def take_last_branch(module: Any, name: str, choose: Callable[[ir.Operation], An
     return lambda monkeypatch: monkeypatch.setattr(module, name, choose)
 
 
-def select_last(op: ir.Operation) -> ir.Region:
-    return op.regions[len(op.regions) - 1]
+def walk_last_branch(module: Any) -> Mutant:
+    """Return a mutant in which the executions that a module reads are of the last branch."""
+    walk = functools.partial(ExecutionWalk, choose_branch=find_last)
+    return lambda monkeypatch: monkeypatch.setattr(module, "ExecutionWalk", walk)
+
+
+def find_last(op: ir.Operation) -> int:
+    return len(op.regions) - 1
 
 
 def forget_total(name: str) -> Mutant:
@@ -297,19 +305,19 @@ MUTANTS: dict[str, tuple[Mutant, Callable[[LawCase], None]]] = {
     "totals without bytes": (forget_total("read_bytes"), check_amounts),
     "run.json without a part": (forget_run_figure, check_times),
     "kernel rows take another branch": (
-        take_last_branch(kernel_rows, "select_branch", select_last),
+        walk_last_branch(kernel_rows),
         check_times,
     ),
     "sensitivities take another branch": (
-        take_last_branch(kernel_sums, "select_branch", select_last),
+        take_last_branch(kernel_sums, "select_branch", lambda op: op.regions[find_last(op)]),
         check_times,
     ),
     "statistics take another branch": (
-        take_last_branch(module_stats, "select_branch", select_last),
+        walk_last_branch(module_stats),
         check_times,
     ),
     "traces take another branch": (
-        take_last_branch(trace_program, "require_branch_number", lambda op: len(op.regions) - 1),
+        take_last_branch(trace_program, "require_branch_number", find_last),
         check_times,
     ),
 }

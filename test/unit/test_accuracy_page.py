@@ -98,7 +98,7 @@ def test_a_result_is_kept_and_drawn(tmp_path, monkeypatch):
         writer = csv.DictWriter(file, [*rows[0], "extra"])
         writer.writeheader()
         writer.writerows({**row, "extra": "left out"} for row in rows)
-    monkeypatch.setattr(training_runs, "DATA", tmp_path / "kept.csv")
+    monkeypatch.setattr(training_runs, "RUNS", tmp_path / "kept.csv")
     training_runs.main([str(result)])
     assert training_runs.read_runs(tmp_path / "kept.csv") == rows
     assert (tmp_path / "plot.svg").read_text().startswith("<?xml")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.calibration.cycle_fits import fit_cycle_products
 from hespas import configs, passes
 from hespas.dialects.attrs import Cost
 from hespas.dialects.mlir import collect_functions
@@ -29,7 +30,6 @@ from hespas.tools.commands import measure
 from hespas.workflows.calibration import compiler_cycles
 from hespas.workflows.calibration.compiler_cycles import (
     estimate_cycles,
-    fit_cycle_products,
     is_bound_by_matrix_units,
     list_cycle_benchmarks,
 )

@@ -99,6 +99,25 @@ def test_the_core_imports_no_leaf() -> None:
     assert not crossing
 
 
+ADAPTERS = ("accelsim", "cocossim", "onnx", "scalesim", "zigzag")
+CLOSED_FORMS = {"scalesim_memory.py"}  # of the estimator systolic, without a simulator
+
+
+def test_adapters_of_external_simulators_use_the_public_api() -> None:
+    """What they need, the adapter of a stranger needs too: ``hespas.plugin`` and own modules."""
+    folder = Path("estimators", "accelerators")
+    found = set()
+    for name, nodes in parse_sources().items():
+        own = next((adapter for adapter in ADAPTERS if name.name.startswith(adapter)), None)
+        if own is None or name.parent != folder or name.name in CLOSED_FORMS:
+            continue
+        found.add(own)
+        allowed = ("plugin.", f"estimators.accelerators.{own}")
+        foreign = {each for each in imported_modules(nodes) if not each.startswith(allowed)}
+        assert not foreign, f"{name}: {foreign}"
+    assert found == set(ADAPTERS)
+
+
 def test_no_test_module_imports_another() -> None:
     crossing = [
         f"{path.relative_to(ROOT)}: {module}"

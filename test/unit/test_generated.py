@@ -13,13 +13,14 @@ from support.paths import ROOT
 from docs.generators import __main__ as generators
 from docs.generators import cli as cli_page
 from docs.generators import passes as passes_page
+from docs.generators import schemas
 from hespas import configs
 from hespas.configs.accelerator import list_accelerator_presets
 from hespas.configs.simple_yaml import read_simple_yaml
 from hespas.passes import registry
 from hespas.passes.emit.stats_model import ModuleStats
 from hespas.support.errors import UsageError
-from hespas.tools import hespas, schemas
+from hespas.tools import hespas
 
 jsonschema = pytest.importorskip("jsonschema")
 

@@ -320,7 +320,7 @@ class TwiceRoundAlgorithm(RingAlgorithm):
     program = """
 from dataclasses import replace
 from support.flow_cases import load_network, time_collectives
-from hespas.tools.schemas import format_schema_files
+from docs.generators.schemas import format_schema_files
 ring = load_network("ring:9,links=2")
 for name in ("ring", "twiceRound"):
     system = replace(ring, implementations={"all-reduce": (name,)})

@@ -7,7 +7,6 @@ import io
 import json
 import re
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +15,7 @@ from hespas.dialects.xla import find_gpu_library
 from hespas.support.errors import HespasError
 from hespas.tools import hespas
 from hespas.tools.commands import study as command
-from hespas.workflows.studies import gemm, program_forms
+from hespas.workflows.studies import operators, program_forms
 
 pytestmark = pytest.mark.slow
 
@@ -63,7 +62,7 @@ def test_a_divided_product_is_the_whole(rows):
     study_rows = rows(*GEMM)
     assert len(study_rows) == 3 * 2 * 3
     for row in study_rows:
-        m, k, n = gemm.parse_product_shape(row["size"])
+        m, k, n = operators.parse_product_shape(row["size"])
         assert row["model_flops"] == 2 * m * k * n
         # Each device does its share; sums over devices are the only others that count.
         share = row["flops_per_device"] * row["devices"] / row["model_flops"]
@@ -220,7 +219,9 @@ def test_an_uneven_group_is_a_row(rows, run, capsys):
     arguments += ("--system", "*_4GPU")
     study_rows = rows(*arguments)
     errors = {(row["tensor"], row["devices"]): row["error"] for row in study_rows}
-    assert errors[2, 5] == "5 devices do not make groups of 2 (--tensor)"
+    assert errors[2, 5] == (
+        "mesh.fsdp is 2.5, not a whole number of devices: 5 devices, tiny, tensor 2"
+    )
     assert errors[1, 4] is errors[2, 4] is None and "no system" in errors[1, 5]
     assert [row["efficiency"] for row in study_rows] == [1, None, 1, None]
 
@@ -245,7 +246,10 @@ def test_an_uneven_group_is_a_row(rows, run, capsys):
         (("gemm", "--plot", "a.gif"), "a plot is a file .png"),
         (("gemm", "--estimator", "roofine"), "no estimator is named 'roofine'"),
         (("resnet", "--depths", "19"), "'19' is not one of"),
-        (("llama", "--tensor", "3"), "8 devices do not make groups of 3"),
+        (
+            ("llama", "--tensor", "3"),
+            "mesh.fsdp is 2.66667, not a whole number of devices: 8 devices",
+        ),
         (("llama", "--models", "9b", "--node", "H100_80GB"), "llama: 'model' takes"),
         (("scale-out", "--devices", "8", "--set", "scan=maybe"), "'scan' takes"),
         (("scale-outs",), "no study is called 'scale-outs'; did you mean 'scale-out'"),
@@ -307,8 +311,7 @@ def test_a_ring_over_nodes_pays_for_the_way_between_them(rows):
 )
 def test_defaults_are_a_study(name):
     """The default workloads have systems, and labels that tell them apart."""
-    module = command.import_study_module(name)
-    study = module.STUDY
+    study = command.load_study(name)
     axis_values = {axis.name: axis.parse_values(axis.default) for axis in study.axes}
     workloads = list(study.workloads(axis_values))
     assert len({(*workload.labels.items(), workload.devices) for workload in workloads}) == len(
@@ -324,4 +327,3 @@ def test_defaults_are_a_study(name):
     figures = {column.name for column in study.columns}
     assert {name for panel in study.panels for name in panel.names} <= figures
     assert {study.across, *study.series} <= {*workloads[0].labels, "node", "devices"}
-    assert Path(command.import_study_module(name).__file__ or "").stem == name.replace("-", "_")

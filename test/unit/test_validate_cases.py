@@ -19,11 +19,11 @@ from hespas.tools.console_scripts import run_tool_main
 from hespas.workflows.run_config import RunOptions
 from hespas.workflows.validation import case_models, case_report, case_runner, case_systems
 from hespas.workflows.validation.case_flags import read_combine_flags
+from hespas.workflows.validation.case_meshes import find_slice_problem
 from hespas.workflows.validation.case_models import FAMILIES
 from hespas.workflows.validation.case_outcomes import CaseOptions, CaseOutcome
 from hespas.workflows.validation.case_programs import plan_case_program
 from hespas.workflows.validation.case_rematerialisation import REMAT_POLICIES
-from hespas.workflows.validation.case_slices import find_slice_problem
 from hespas.workflows.validation.measured_cells import COLUMNS, MeasuredCell
 from hespas.workflows.validation.prediction_scores import StepPrediction
 from hespas.workflows.validation.training_cases import (

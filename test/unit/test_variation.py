@@ -15,6 +15,7 @@ from hespas import configs
 from hespas.simulators.embedded import run_event_simulation
 from hespas.simulators.simulation_inputs import load_inputs
 from hespas.support.errors import HespasError, UsageError
+from hespas.tools import hespas
 from hespas.workflows.variation import checkpoint_goodput, step_variation
 from hespas.workflows.variation.checkpoint_goodput import FailureModel, compute_job_goodput
 from hespas.workflows.variation.step_variation import VariationOptions, vary_folder, vary_step
@@ -162,6 +163,13 @@ def test_the_estimates_of_young_and_daly_approach_the_best_interval() -> None:
         errors.append(abs(model.estimate_young_interval_s() / best_s - 1))
         assert abs(model.estimate_interval_s() / best_s - 1) < min(1e-3, errors[-1])
     assert errors[0] > errors[1] > errors[2]
+
+
+def test_a_page_that_cannot_be_written_is_an_error_before_the_study(tmp_path: Path) -> None:
+    page = tmp_path / "nowhere" / "page.html"
+    arguments = ["study", "variation", str(tmp_path), "--page", str(page)]
+    with pytest.raises(HespasError, match="nowhere"):  # not of the folder without traces
+        hespas.main(arguments)
 
 
 def test_rows_of_goodput() -> None:

@@ -113,6 +113,19 @@ def parse_row_limit(text: str) -> int | None:
     return int(text) or None
 
 
+def parse_mesh(text: str) -> dict[str, int]:
+    """Parse a mesh such as ``fsdp=4,tensor=2``."""
+    mesh: dict[str, int] = {}
+    for part in text.split(","):
+        axis, equals, size = (word.strip() for word in part.partition("="))
+        if not equals or not axis or not size.isdecimal() or int(size) < 1:
+            raise argparse.ArgumentTypeError(f"'{part}' is not AXIS=N with N of at least 1")
+        if axis in mesh:
+            raise argparse.ArgumentTypeError(f"the axis '{axis}' is repeated")
+        mesh[axis] = int(size)
+    return mesh
+
+
 def _parse_finite_number(text: str) -> float:
     try:
         value = float(text)

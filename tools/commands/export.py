@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hespas.frontends.export.stages import CPU, STAGES
+from hespas.support.data_files import parse_json_or_text
 from hespas.support.errors import UsageError
 from hespas.support.suggestions import suggest_nearest
-from hespas.tools.commands.command_parser import CommandParser, parse_count
+from hespas.tools.commands.command_parser import CommandParser, parse_count, parse_mesh
 from hespas.tools.commands.shared_flags import parse_key_values
 
 if TYPE_CHECKING:
@@ -52,9 +53,9 @@ def build_parser() -> CommandParser:
         help="file to write: .mlir text or .mlirbc bytecode, optionally .xz or .gz; default: text "
         "on stdout",
     )  # fmt: skip
-    add("--mesh", type=_parse_mesh, metavar="AXIS=N,...", help="mesh of devices, major axis first")
+    add("--mesh", type=parse_mesh, metavar="AXIS=N,...", help="mesh of devices, major axis first")
     add(
-        "--dcn", type=_parse_mesh, default={}, metavar="AXIS=N,...",
+        "--dcn", type=parse_mesh, default={}, metavar="AXIS=N,...",
         help="part of an axis of the mesh that lies between slices or hosts, whose devices have "
         "consecutive ids; default: the first axes lie there",
     )  # fmt: skip
@@ -222,7 +223,7 @@ def _collect_spec_flags(options: argparse.Namespace, static: dict[str, Any]) -> 
         values["out_shardings"] = shardings[0] if len(shardings) == 1 else shardings
     if options.static:
         texts = parse_key_values(options.static, "--static")
-        flags = {key: _parse_json_or_text(text) for key, text in texts.items()}
+        flags = {key: parse_json_or_text(text) for key, text in texts.items()}
         values["static"] = {**static, **flags}
     if options.donate:
         values["donate"] = [_parse_argument_number(part) for part in options.donate.split(",")]
@@ -316,27 +317,6 @@ def _print_recipes(name: str | None, *, as_json: bool) -> int:
             [text_tables.TextTable("", cells, ("option", "value", "default", ""), left=4)]
         )
     return 0
-
-
-def _parse_mesh(text: str) -> dict[str, int]:
-    """Parse a mesh such as ``fsdp=4,tensor=2``."""
-    mesh: dict[str, int] = {}
-    for part in text.split(","):
-        axis, equals, size = (word.strip() for word in part.partition("="))
-        if not equals or not axis or not size.isdecimal() or int(size) < 1:
-            raise argparse.ArgumentTypeError(f"'{part}' is not AXIS=N with N of at least 1")
-        if axis in mesh:
-            raise argparse.ArgumentTypeError(f"the axis '{axis}' is repeated")
-        mesh[axis] = int(size)
-    return mesh
-
-
-def _parse_json_or_text(text: str) -> Any:
-    """Parse JSON; text that is not JSON is returned unchanged."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
 
 
 def _parse_argument_number(text: str) -> int:

@@ -114,15 +114,12 @@ def add_depth_flag(container: FlagContainer) -> None:
     )  # fmt: skip
 
 
-def add_pool_flags(
-    container: FlagContainer, contents: str, *, makes_programs: bool = True, fails: bool = True
-) -> None:
+def add_pool_flags(container: FlagContainer, contents: str, *, fails: bool = True) -> None:
     """Add where cells run, and what is kept of them; ``read_pool_options`` reads the flags.
 
     Args:
         container: The parser or group of flags to extend.
         contents: What the cache stores, for the help text.
-        makes_programs: Whether the command makes programs, which a folder keeps.
         fails: Whether rows with errors are an error of the command.
     """
     add = container.add_argument
@@ -130,15 +127,14 @@ def add_pool_flags(
         "--jobs", type=parse_count, metavar="N",
         help="number of worker processes; default: one for each core",
     )  # fmt: skip
-    programs = "; programs are made here" if makes_programs else ""
-    add("--dask", metavar="ADDRESS", help=f"run on this Dask cluster, tcp://host:port{programs}")
+    text = "run on this Dask cluster, tcp://host:port; programs are made here"
+    add("--dask", metavar="ADDRESS", help=text)
     add(
         "--timeout", type=parse_positive, metavar="S", default=3600.0,
         help="time limit of a cell in seconds, such as an estimate or a compilation "
         "(default 3600)",
     )  # fmt: skip
-    if makes_programs:
-        add("--work-dir", default="", metavar="DIR", help="folder that keeps the programs")
+    add("--work-dir", default="", metavar="DIR", help="folder that keeps the programs")
     if fails:
         add("--keep-going", action="store_true", help="exit with 0 even if rows have errors")
     add_cache_flag(container, contents)

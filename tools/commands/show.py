@@ -39,7 +39,6 @@ hespas study wrote. Of a table, the cells are shown, by program and then by time
   hespas run --mlir step.mlir --node H100_80GB --output out && hespas show out
   hespas show out --page out.html
 """
-MAX_TEXT_WIDTH = 60
 
 
 def build_parser() -> CommandParser:
@@ -184,24 +183,20 @@ def _build_kernels_table(explanation: ProgramExplanation, limit: int | None) -> 
 
 
 def _format_kernel_row(row: KernelRow, node: NodeSpec | None, total_ns: float) -> tuple[str, ...]:
-    from hespas.support.text_tables import format_percent, format_seconds
+    from hespas.support.text_tables import clip_text, format_percent, format_seconds
     from hespas.workflows.program_explanation import NO_ESTIMATE, compute_peak_shares
 
     cost = row.cost
     peak_shares = compute_peak_shares(row, node)
-    band = "-"
-    if cost.low_ns is not None and cost.high_ns is not None and cost.time_ns:
-        low, high = (100 * (end / cost.time_ns - 1) for end in (cost.low_ns, cost.high_ns))
-        band = f"{low:+.0f} to {high:+.0f} %"
     return (
         row.kind_title,
-        _clip_text(row.shapes),
+        clip_text(row.shapes),
         cost.bound,
         NO_ESTIMATE if cost.gap else cost.tag or "-",
         row.place or row.layer or "-",
         str(row.count),
         format_seconds(cost.time_ns * 1e-9),
-        band,
+        row.band_text or "-",
         *("-" if share is None else format_percent(share) for share in peak_shares),
         format_seconds(row.time_ns * 1e-9),
         format_percent(row.time_ns / total_ns if total_ns else 0.0),
@@ -253,7 +248,3 @@ def _build_constants_table(node: NodeSpec) -> TextTable:
         "class", "of", "source", "tag", "of peak", "of bandwidth", "fixed", "median error",
     )  # fmt: skip
     return TextTable("Constants", rows, header, left=4)
-
-
-def _clip_text(text: str) -> str:
-    return text if len(text) <= MAX_TEXT_WIDTH else text[: MAX_TEXT_WIDTH - 3] + "..."

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hespas.support.errors import UsageError
 from hespas.tools import console_scripts
@@ -61,15 +60,19 @@ def main(argv: Sequence[str]) -> int:
         from hespas.support.suggestions import suggest_nearest
 
         raise UsageError(f"no study is called '{name}'", remedy=suggest_nearest(name, [*STUDIES]))
+    from hespas.workflows.studies import study_output
+
     options = build_study_parser(name).parse_args(argv[1:])
+    page = getattr(options, "page", None)
+    study_output.check_output_files(options.csv, options.plot, page)
     if name in _OWN_STUDIES:
         output = _OWN_STUDIES[name][1](options)
-        if getattr(options, "page", None):
-            study_serving.write_page(options.page, name.capitalize(), output)
     elif name == "serving":
-        output = _run_serving_study(import_study_module(name).STUDY, options)
+        output = _run_serving_study(load_study(name), options)
     else:
-        output = _run_program_study(import_study_module(name).STUDY, options)
+        output = _run_program_study(load_study(name), options)
+    if page:
+        study_serving.write_page(page, name.capitalize(), output)
     _write_output(output, options)
     if not output.failed:
         return 0
@@ -79,9 +82,15 @@ def main(argv: Sequence[str]) -> int:
     return 0 if getattr(options, "keep_going", False) else 1
 
 
-def import_study_module(name: str) -> Any:
-    """Import the module of a study."""
-    return importlib.import_module(f"hespas.workflows.studies.{name.replace('-', '_')}")
+def load_study(name: str) -> Study:
+    """Load the definition of a study of programs."""
+    if name == "serving":
+        from hespas.workflows.studies import serving
+
+        return serving.STUDY
+    from hespas.workflows.studies.grid_studies import STUDIES as grid_studies
+
+    return grid_studies[name]
 
 
 def build_study_parser(name: str) -> CommandParser:
@@ -92,7 +101,7 @@ def build_study_parser(name: str) -> CommandParser:
         if name != "operators":
             study_serving.add_page_flag(parser)
         return parser
-    parser = _build_program_parser(import_study_module(name).STUDY)
+    parser = _build_program_parser(load_study(name))
     if name == "serving":
         study_serving.add_load_flags(parser)
     return parser
@@ -129,7 +138,6 @@ def _run_operator_study(options: argparse.Namespace) -> StudyOutput:
     shapes = study_output.parse_value_list(
         options.sizes.replace(" ", ","), operators.parse_product_shape, "--sizes"
     )
-    study_output.check_output_files(options.csv, options.plot)
     result = operators.compare_estimators(
         configs.load_node(options.node),
         shapes,
@@ -187,10 +195,7 @@ def _run_serving_study(study: Study, options: argparse.Namespace) -> StudyOutput
 
     load = study_serving.parse_load_options(options)
     axis_values, study_options = _parse_program_options(study, options)
-    output = serving.run_serving_study(axis_values, study_options, load, print_to_stderr)
-    if options.page:
-        study_serving.write_page(options.page, "Serving", output)
-    return output
+    return serving.run_serving_study(axis_values, study_options, load, print_to_stderr)
 
 
 def _parse_program_options(
@@ -201,7 +206,7 @@ def _parse_program_options(
     changes = parse_key_values(options.set, "--set")
 
     from hespas.tools.model_flags import read_run_options
-    from hespas.workflows.studies import study_output, study_runner
+    from hespas.workflows.studies import study_runner
 
     study_options = study_runner.StudyOptions(
         nodes=list(dict.fromkeys(options.node or study.nodes)),
@@ -212,7 +217,6 @@ def _parse_program_options(
         **read_pool_options(options),
     )
     study_runner.check_study_options(study_options)
-    study_output.check_output_files(options.csv, options.plot)
     return axis_values, study_options
 
 

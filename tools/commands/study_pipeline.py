@@ -6,7 +6,12 @@ import argparse
 from typing import TYPE_CHECKING
 
 from hespas.support.errors import UsageError
-from hespas.tools.commands.command_parser import CommandParser, parse_count, parse_positive
+from hespas.tools.commands.command_parser import (
+    CommandParser,
+    parse_count,
+    parse_mesh,
+    parse_positive,
+)
 from hespas.tools.commands.shared_flags import add_pool_flags, parse_key_values, read_pool_options
 
 if TYPE_CHECKING:
@@ -58,7 +63,7 @@ def build_pipeline_parser() -> CommandParser:
         help="another option of the recipe stage; may be repeated",
     )  # fmt: skip
     add(
-        "--mesh", default="", metavar="AXIS=SIZE,...",
+        "--mesh", type=parse_mesh, default={}, metavar="AXIS=SIZE,...",
         help="the devices of each rank: data, fsdp, context, expert and tensor; default: one",
     )  # fmt: skip
     add(
@@ -90,11 +95,8 @@ def run_pipeline_study(options: argparse.Namespace) -> StudyOutput:
     """Run the study; raises HespasError."""
     from hespas.tools.terminal import print_to_stderr
     from hespas.workflows.pipelines.pipeline_study import compare_pipelines
-    from hespas.workflows.studies import study_output
 
-    request = _parse_request(options)
-    study_output.check_output_files(options.csv, options.plot)
-    return compare_pipelines(request, print_to_stderr).build_output()
+    return compare_pipelines(_parse_request(options), print_to_stderr).build_output()
 
 
 def _parse_request(options: argparse.Namespace) -> PipelineRequest:
@@ -122,7 +124,7 @@ def _parse_request(options: argparse.Namespace) -> PipelineRequest:
         ],
         folder=options.folder,
         options=recipe_options,
-        mesh=_parse_mesh(options.mesh),
+        mesh=options.mesh,
         global_batch=options.global_batch,
         systems=options.system or (),
         form=options.form,
@@ -141,11 +143,3 @@ def _parse_stage_layers(text: str) -> list[int]:
             remedy=f"write the layers of each stage, such as 9,8,8,7, or {EVEN}",
         )
     return [int(count) for count in counts]
-
-
-def _parse_mesh(text: str) -> dict[str, int]:
-    sizes = parse_key_values([part for part in text.split(",") if part], "--mesh")
-    for axis, size in sizes.items():
-        if not size.isdecimal() or int(size) < 1:
-            raise UsageError(f"--mesh {axis}: '{size}' is not a whole number from 1")
-    return {axis: int(size) for axis, size in sizes.items()}

@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     from hespas.workflows.studies.study_output import StudyOutput
 
 
+# The fields of LoadOptions whose flags have the same values.
+NAMED_FIELDS = (
+    "trace", "requests", "prompt_tokens", "output_tokens", "seed", "replicas", "memory_share",
+    "policy", "chunk_tokens", "slots",
+)  # fmt: skip
+
+
 def add_load_flags(parser: CommandParser) -> None:
     """Add the flags of requests, servers and limits, and of the page."""
     add = parser.add_argument
@@ -67,14 +74,11 @@ def add_load_flags(parser: CommandParser) -> None:
 
 def parse_load_options(options: argparse.Namespace) -> LoadOptions:
     """Make the options of the load; raises HespasError."""
-    from hespas.support.output_file import check_writable_file
     from hespas.workflows.serving.serving_figures import LatencyLimits
     from hespas.workflows.studies.serving import LoadOptions
     from hespas.workflows.studies.study_definition import parse_positive_count
     from hespas.workflows.studies.study_output import parse_value_list
 
-    if options.page:
-        check_writable_file(options.page)
     if sum(map(bool, (options.trace, options.rates, options.clients))) > 1:
         raise UsageError("--trace, --rates and --clients exclude each other")
     if not 0 < options.memory_share <= 1:
@@ -83,22 +87,14 @@ def parse_load_options(options: argparse.Namespace) -> LoadOptions:
         limit_s = getattr(options, flag)
         if limit_s is not None and not limit_s > 0:
             raise UsageError(f"--{flag.replace('_', '-')} is {limit_s:g}, not a time above 0")
+    named = {name: getattr(options, name) for name in NAMED_FIELDS}
     return LoadOptions(
-        trace=options.trace,
         rates=parse_value_list(options.rates, _parse_rate, "--rates") if options.rates else (),
         clients=parse_value_list(options.clients, parse_positive_count, "--clients")
         if options.clients
         else (),
-        requests=options.requests,
-        prompt_tokens=options.prompt_tokens,
-        output_tokens=options.output_tokens,
-        seed=options.seed,
-        replicas=options.replicas,
-        memory_share=options.memory_share,
-        policy=options.policy,
-        chunk_tokens=options.chunk_tokens,
-        slots=options.slots,
         limits=LatencyLimits(options.ttft_limit, options.tpot_limit),
+        **named,
     )
 
 

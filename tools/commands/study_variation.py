@@ -53,10 +53,8 @@ def _parse_spread(text: str) -> float | str:
 
 def run_variation_study(options: argparse.Namespace) -> StudyOutput:
     """Run the study; raises HespasError."""
-    from hespas.workflows.studies import study_output
     from hespas.workflows.variation import step_variation
 
-    study_output.check_output_files(options.csv, options.plot)
     return step_variation.vary_folder(
         options.folder,
         device_spread=options.device_spread,
@@ -112,7 +110,6 @@ def run_goodput_study(options: argparse.Namespace) -> StudyOutput:
     from hespas.workflows.studies import study_definition, study_output
     from hespas.workflows.variation import checkpoint_goodput
 
-    study_output.check_output_files(options.csv, options.plot)
     devices = study_output.parse_value_list(
         options.devices, study_definition.parse_positive_count, "--devices"
     )
@@ -158,10 +155,8 @@ def build_job_parser() -> CommandParser:
 
 def run_job_study(options: argparse.Namespace) -> StudyOutput:
     """Run the study; raises HespasError."""
-    from hespas.workflows.studies import study_output
     from hespas.workflows.variation import job_interference
 
-    study_output.check_output_files(options.csv, options.plot)
     return job_interference.run_job_study(options.folders, options.system, options.placement)
 
 
@@ -182,10 +177,8 @@ def build_group_parser() -> CommandParser:
 
 def run_group_study(options: argparse.Namespace) -> StudyOutput:
     """Run the study; raises HespasError."""
-    from hespas.workflows.studies import study_output
     from hespas.workflows.variation import device_groups
 
-    study_output.check_output_files(options.csv, options.plot)
     texts, file_system = options.groups, None
     if len(texts) == 1 and texts[0].endswith(device_groups.FILE_SUFFIXES):
         groups, file_system = device_groups.read_group_file(texts[0])

@@ -34,7 +34,11 @@ AXES = ("mlir", "node", "system", "split", "estimator")
 def build_parser() -> CommandParser:
     parser = CommandParser("hespas sweep", DESCRIPTION)
     add = parser.add_argument
-    add("file", nargs="?", metavar="FILE", help="definition of the sweep: YAML, or JSON (.json)")
+    add(
+        "file", nargs="?", metavar="FILE",
+        help="definition of the sweep: YAML, or JSON (.json); or the name of a shipped one: gemm, "
+        "resnet, llama, scale-out",
+    )  # fmt: skip
     add(
         "--mlir", nargs="+", action="extend", metavar="PROGRAM",
         help="programs, or patterns of them; "
@@ -54,7 +58,7 @@ def build_parser() -> CommandParser:
         "range(A,B,STEP) stands for whole numbers from A to below B",
     )  # fmt: skip
     add("--output", metavar="FILE", help="table to write: .csv, .json or .parquet")
-    add_pool_flags(parser, "results of cells", makes_programs=False)
+    add_pool_flags(parser, "results of cells")
     add(
         "--columns", metavar="NAME[,NAME...]",
         help="print these columns (names or patterns) for every cell",

@@ -67,10 +67,9 @@ def _make_kernel_row(
     cost = row.cost
     unsure = NO_ESTIMATE if cost.gap else cost.tag
     band = TableCell("-", more=unsure)
-    if cost.low_ns is not None and cost.high_ns is not None and cost.time_ns:
-        down, up = (100 * (end / cost.time_ns - 1) for end in (cost.low_ns, cost.high_ns))
-        width_s = 1e-9 * row.count * (cost.high_ns - cost.low_ns)
-        band = TableCell(f"{down:+.0f} to {up:+.0f} %", width_s, more=unsure)
+    if row.band_text:
+        width_s = 1e-9 * row.count * ((cost.high_ns or 0.0) - (cost.low_ns or 0.0))
+        band = TableCell(row.band_text, width_s, more=unsure)
     place = (
         shorten_place(fill_in_file_name(row.place, program), program) if row.place else row.layer
     )

@@ -1,15 +1,16 @@
-"""A page of the tables that a command shows in the terminal."""
+"""A page of the tables that a command shows in the terminal, with its Gantt chart as SVG."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hespas.support.text_tables import TextTable
+from hespas.support.text_tables import TextTable, format_seconds
 from hespas.tools.report import html_table
-from hespas.tools.report.gantt_chart import draw_gantt_chart
+from hespas.tools.report.charts import SERIES, ChartFrame, choose_tick_values, draw_legend
 from hespas.tools.report.html_table import TableCell, TableColumn
+from hespas.tools.report.markup import Markup, join_markup, tag
 from hespas.tools.report.page_frame import PageSection, render_page
-from hespas.workflows.studies.study_output import GanttChart
+from hespas.workflows.studies.study_output import GanttBar, GanttChart
 
 
 def render_table_page(
@@ -41,3 +42,46 @@ def _read_leading_number(text: str) -> float | None:
         return float(text.partition(" ")[0])
     except ValueError:
         return None
+
+
+LANE_HEIGHT, BAR_HEIGHT = 30, 22
+WIDTH = 900
+
+
+def draw_gantt_chart(chart: GanttChart) -> Markup:
+    """Draw a chart, with the legend of the kinds of bars below it."""
+    kinds = {kind: 1 + i % SERIES for i, kind in enumerate(chart.list_kinds())}
+    ticks = choose_tick_values(chart.end_s)
+    height = LANE_HEIGHT * len(chart.lanes) + 56
+    frame = ChartFrame(WIDTH, height, (0.0, ticks[-1]), 1.0, left=88)
+    drawn = _draw_time_axis(frame, ticks)
+    for lane, (name, bars) in enumerate(chart.lanes):
+        top = frame.top + LANE_HEIGHT * lane
+        drawn.append(tag("text", name, x=frame.left - 8, y=top + 16, text_anchor="end"))
+        drawn += [_draw_bar(frame, bar, top, kinds[bar.kind]) for bar in bars]
+    view_box = f"0 0 {WIDTH} {height}"
+    svg = tag("svg", *drawn, viewBox=view_box, class_="chart", role="img", aria_label=chart.title)
+    return join_markup(svg, draw_legend([(kind, colour, "") for kind, colour in kinds.items()]))
+
+
+def _draw_bar(frame: ChartFrame, bar: GanttBar, top: float, colour: int) -> Markup:
+    left, right = frame.scale_x(bar.start_s), frame.scale_x(bar.end_s)
+    # A gap of half a pixel shows where one bar ends and the next begins.
+    return tag(
+        "rect", x=left, y=top, width=max(right - left - 0.5, 0.2), height=BAR_HEIGHT,
+        class_=f"s{colour}",
+        data_tip=f"{bar.description}\n{format_seconds(bar.end_s - bar.start_s)} from "
+        f"{format_seconds(bar.start_s)}",
+    )  # fmt: skip
+
+
+def _draw_time_axis(frame: ChartFrame, ticks: list[float]) -> list[Markup]:
+    y = frame.height - frame.bottom
+    drawn = []
+    for tick in ticks:
+        x = frame.scale_x(tick)
+        drawn += [
+            tag("line", x1=x, x2=x, y1=frame.top, y2=y + 4, class_="grid"),
+            tag("text", format_seconds(tick), x=x, y=y + 18, class_="quiet", text_anchor="middle"),
+        ]
+    return drawn

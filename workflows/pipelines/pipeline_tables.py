@@ -14,7 +14,7 @@ from hespas.support.text_tables import (
 )
 from hespas.workflows.pipelines.pipeline_request import PipelineRow
 from hespas.workflows.studies import study_definition as base
-from hespas.workflows.studies.study_definition import StudyColumn
+from hespas.workflows.studies.study_definition import StudyColumn, select_columns
 
 COLUMNS = (
     base.STEP,
@@ -45,13 +45,13 @@ def tabulate_pipelines(
     rows: Sequence[PipelineRow], winner: PipelineRow | None, title: str
 ) -> TextTable:
     """Tabulate the rows; the fastest one that fits has a star."""
-    columns = [c for c in COLUMNS if any(row.figures.get(c.name) is not None for row in rows)]
+    columns = select_columns(COLUMNS, [row.figures for row in rows])
     names, labels = list_row_labels(rows, batch=True)
     lines = [
         [
             f"{label[0]}{' *' if row is winner else ''}",
             *label[1:],
-            *(_format_column(row.figures, column) for column in columns),
+            *(column.format_cell(row.figures) for column in columns),
             _format_band(row.figures),
         ]
         for row, label in zip(rows, labels, strict=True)
@@ -82,11 +82,6 @@ def list_row_labels(
     return names, [list(labels) for labels in zip(*columns, strict=True)]
 
 
-def _format_column(figures: Mapping[str, Any], column: StudyColumn) -> str:
-    value = figures.get(column.name)
-    return "-" if value is None else column.text(value)
-
-
 def _format_band(figures: Mapping[str, Any]) -> str:
     if figures.get("step_time_low_s") is None:
         return "-"
@@ -96,13 +91,13 @@ def _format_band(figures: Mapping[str, Any]) -> str:
 def tabulate_ranks(row: PipelineRow) -> TextTable:
     """Tabulate the ranks of a row."""
     ranks = row.figures["ranks"]
-    columns = [c for c in RANK_COLUMNS if any(rank[c.name] is not None for rank in ranks)]
+    columns = select_columns(RANK_COLUMNS, ranks)
     lines = [
         [
             str(rank["rank"]),
             " ".join(map(str, rank["stages"])),
             *([str(row.count_rank_layers(rank["stages"]))] if row.stage_layers else []),
-            *(_format_column(rank, column) for column in columns),
+            *(column.format_cell(rank) for column in columns),
         ]
         for rank in ranks
     ]

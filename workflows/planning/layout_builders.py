@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ from hespas.frontends.export.logical_axes import (
     find_logical_names,
     make_rule_shardings,
 )
+from hespas.support.data_files import parse_json_or_text
 from hespas.support.errors import HespasError, UsageError
 from hespas.workflows.planning.layout_space import ProgramInterface
 
@@ -161,14 +161,9 @@ def select_spec_layout(
     spec: ExportSpec, mesh: Mapping[str, int], options: Mapping[str, str]
 ) -> ExportSpec:
     """Return a specification for a layout; options are static values, as JSON or text."""
-    return spec.select_layout(mesh, {name: _parse_static(text) for name, text in options.items()})
-
-
-def _parse_static(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+    return spec.select_layout(
+        mesh, {name: parse_json_or_text(text) for name, text in options.items()}
+    )
 
 
 @dataclass(frozen=True)

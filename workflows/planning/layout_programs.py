@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from copy import copy
@@ -16,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from hespas.frontends.export.export_worker import PRELOADED as EXPORT_MODULES
 from hespas.support.errors import HespasError
-from hespas.workflows.cell_keys import compute_digest
 from hespas.workflows.cells import Answer, Cell, CellPool, PoolOptions
 from hespas.workflows.planning.layout_builders import (
     describe_spec_interface,
@@ -31,7 +28,11 @@ from hespas.workflows.planning.layout_space import (
 )
 from hespas.workflows.planning.program_sketch import SketchOp
 from hespas.workflows.studies.study_definition import StudyWorkload
-from hespas.workflows.studies.study_programs import StudyProgram, compute_request_digest
+from hespas.workflows.studies.study_programs import (
+    StudyProgram,
+    compute_request_digest,
+    digest_program_source,
+)
 
 if TYPE_CHECKING:
     from hespas.frontends.export.export_spec import ExportSpec
@@ -105,13 +106,7 @@ class LayoutPrograms:
 
     @cached_property
     def _source_digest(self) -> str:
-        """A hash of the user's own source, which names of programs depend on; "" for a recipe."""
-        place = self.program.partition(":")[0]
-        if place == self.program and not place.endswith(".py"):
-            return ""
-        return compute_digest(
-            {path.name: path.read_text("utf-8") for path in _list_source_files(place)}
-        )
+        return digest_program_source(self.program)
 
     def _select_spec_layout(
         self, mesh: Mapping[str, int], options: Mapping[str, str]
@@ -201,17 +196,3 @@ class LayoutPrograms:
 
 def _read_sketch(path: str) -> list[SketchOp]:
     return [SketchOp.from_json(data) for data in json.loads(Path(path).read_text())]
-
-
-def _list_source_files(place: str) -> list[Path]:
-    """List the Python files beside a program, itself included: a file, or a module by its name."""
-    if not place.endswith(".py"):
-        sys.path.append(os.getcwd())
-        try:
-            spec = find_spec(place)
-        except ModuleNotFoundError:
-            spec = None
-        finally:
-            sys.path.pop()
-        place = spec.origin if spec and spec.origin else ""
-    return sorted(Path(place).parent.glob("*.py")) if place else []

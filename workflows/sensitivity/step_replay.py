@@ -10,14 +10,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy
-
-from hespas.chakra.trace_steps import FS_PER_NS, ComputeContent, ProgramTrace, TraceStep
+from hespas.chakra.trace_steps import FS_PER_NS
 from hespas.configs.node_overrides import OVERRIDE_NAMES, load_target_node
 from hespas.configs.node_spec import NodeSpec
 from hespas.configs.system_spec import SystemSpec
@@ -102,15 +101,7 @@ class StepReplay:
             return numbers[key]
 
         self._sums = KernelSums(self.module, number_kernel)
-        self._contents: list[ComputeContent] = []
-        self._sum_numbers: list[int] = []
-        for task in self._trace.tasks:
-            for content in task.activities:
-                if isinstance(content, ComputeContent):
-                    self._contents.append(content)
-                    self._sum_numbers.append(self._sums.add_op(task.op))
-        counts = Counter(id(step.content) for step in self._trace.trace.steps)
-        self._executions = numpy.array([counts[id(content)] for content in self._contents])
+        self._step_sums = self._sums.add_compute_steps(self._trace)
 
     @functools.cached_property
     def base_estimator(self) -> Estimator:
@@ -211,31 +202,19 @@ class StepReplay:
 
     def _sum_compute_s(self, kernels_ns: Sequence[float]) -> float:
         """Return the compute time of one device."""
-        return 1e-9 * float(numpy.dot(self._sum_durations(kernels_ns), self._executions))
-
-    def _sum_durations(self, kernels_ns: Sequence[float]) -> Any:
-        """Return the durations of the distinct compute nodes, in nanoseconds."""
         sums_ns = self._sums.compute_sums(kernels_ns)
-        return numpy.array([sums_ns[number] for number in self._sum_numbers])
+        counts = Counter(self._step_sums)
+        return 1e-9 * math.fsum(sums_ns[number] * count for number, count in counts.items())
 
     def _simulate_step_s(self, kernels_ns: Sequence[float], system: SystemSpec) -> float:
         assert self.network is not None
-        trace, choice = self._replace_durations(kernels_ns), self.network.choice
+        sums_ns, choice = self._sums.compute_sums(kernels_ns), self.network.choice
+        latencies_fs = [max(round(sums_ns[n] * FS_PER_NS), 1) for n in self._step_sums]
+        inputs = self._programs.replace_latencies(latencies_fs).place_on_system(system)
         options = replace(choice.options, intervals=False)
-        inputs = InMemoryPrograms(trace).place_on_system(system)
         embedded = SimulatorChoice("embedded", options, exact_durations=choice.exact_durations)
         return 1e-9 * simulator_choice.simulate_inputs(inputs, embedded).step_time_ns
 
-    def _replace_durations(self, kernels_ns: Sequence[float]) -> ProgramTrace:
-        """Return the trace with other durations of its compute nodes."""
-        sums_ns = self._sum_durations(kernels_ns)
-        contents = {
-            id(content): replace(content, latency_fs=max(round(float(ns) * FS_PER_NS), 1))
-            for content, ns in zip(self._contents, sums_ns, strict=True)
-        }
-        old = self._trace.trace
-        steps = [
-            TraceStep(step.id, step.deps, contents.get(id(step.content), step.content))
-            for step in old.steps
-        ]
-        return replace(old, steps=steps)
+    @functools.cached_property
+    def _programs(self) -> InMemoryPrograms:
+        return InMemoryPrograms(self._trace.trace)

@@ -23,6 +23,7 @@ from hespas.support.text_tables import (
     format_scaled,
     format_seconds,
 )
+from hespas.workflows.plot_files import COLOURS, check_plot_file, save_figure
 from hespas.workflows.sensitivity.node_rates import RateKind, StepRate, list_step_rates
 from hespas.workflows.sensitivity.step_replay import ReplayedNetwork, StepReplay
 
@@ -156,8 +157,6 @@ class StepSensitivity(PrintedTables):
 
     def plot(self, path: str) -> None:
         """Draw the tornado to a file (.svg, .png or .pdf); raises HespasError."""
-        from hespas.workflows.sensitivity.tornado_plot import write_tornado_plot
-
         rows = [
             (row.name, row.slower_s, row.faster_s)
             for row in self.rows
@@ -287,3 +286,31 @@ def _describe_rate(row: RateSensitivity, step_s: float) -> list[str]:
         worth = format_percent(1 - row.one_more_link_s / step_s)
         lines.append(f"{row.name}: one more network card for each host is worth {worth}")
     return lines
+
+
+def write_tornado_plot(
+    time_name: str, step_s: float, rows: Sequence[tuple[str, float, float]], path: str
+) -> None:
+    """Draw a bar for each rate around the step time, the first on top; raises HespasError.
+
+    Args:
+        time_name: What the time is of.
+        step_s: The time in seconds.
+        rows: For each rate its name, and the times with the lower and with the higher rate.
+        path: The file.
+    """
+    check_plot_file(path)
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 0.8 + 0.35 * len(rows)), layout="constrained")
+    axes = figure.add_subplot()
+    step_ms = 1e3 * step_s
+    for number, (_, *times_s) in enumerate(reversed(rows)):
+        for time_s, colour in zip(times_s, (COLOURS[1], COLOURS[0]), strict=True):
+            axes.barh(number, 1e3 * time_s - step_ms, left=step_ms, color=colour, height=0.7)
+    axes.axvline(step_ms, color="black", linewidth=0.8)
+    axes.set_yticks(range(len(rows)), [name for name, *_ in reversed(rows)])
+    axes.set_xlabel("ms")
+    title = f"{time_name} {format_seconds(step_s)}: rates 25 % higher (blue), 20 % lower (brown)"
+    axes.set_title(title, fontsize=9)
+    save_figure(figure, path)

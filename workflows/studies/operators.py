@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from hespas.support.errors import HespasError, UsageError
+from hespas.workflows.plot_files import make_logarithmic
 from hespas.workflows.studies.study_output import StudyOutput
 
 if TYPE_CHECKING:
@@ -262,9 +263,10 @@ def _draw_achieved_rates(figure: Any, result: OperatorResult) -> None:
         )
     axes.axhline(result.peak_flops, color="grey", ls="--", lw=1, label="peak")
     axes.set(
-        yscale="log", ylabel="operations per second", xlabel="product, M x K x N",
+        ylabel="operations per second", xlabel="product, M x K x N",
         title=f"Matrix products on {result.node}",
     )  # fmt: skip
+    make_logarithmic(axes.yaxis, *axes.dataLim.intervaly)
     axes.set_xticks(range(len(products)), products, rotation=30, ha="right")
     axes.grid(visible=True, alpha=0.3)
     axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))

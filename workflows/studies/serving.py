@@ -12,6 +12,7 @@ from typing import Any
 from hespas import configs
 from hespas.configs.node_spec import NodeSpec
 from hespas.support.errors import HespasError
+from hespas.support.text_tables import format_percent
 from hespas.workflows.serving.request_loop import (
     BatchingPolicy,
     ServerLimits,
@@ -27,11 +28,11 @@ from hespas.workflows.serving.serving_requests import (
 from hespas.workflows.serving.serving_steps import StepTimes
 from hespas.workflows.studies import program_forms, study_plot, study_runner
 from hespas.workflows.studies import study_definition as base
-from hespas.workflows.studies.serving_table import LOAD_LABELS, make_load_table
 from hespas.workflows.studies.study_definition import (
     AxisValues,
     Study,
     StudyAxis,
+    StudyColumn,
     StudyPanel,
     StudyWorkload,
 )
@@ -92,6 +93,27 @@ class LoadOptions:
     chunk_tokens: int | None = None
     slots: int | None = None
 
+
+def _format_milliseconds(time_s: float) -> str:
+    """Format a time so that all times of a column have one unit."""
+    return f"{1e3 * time_s:.4g} ms"
+
+
+LOAD_COLUMNS = (
+    StudyColumn("rate_per_s", "requests/s", lambda value: f"{value:.3g}"),
+    StudyColumn("clients", "clients"),
+    StudyColumn("ttft_p50_s", "TTFT p50", _format_milliseconds),
+    StudyColumn("ttft_p99_s", "TTFT p99", _format_milliseconds),
+    StudyColumn("tpot_p50_s", "TPOT p50", _format_milliseconds),
+    StudyColumn("tpot_p99_s", "TPOT p99", _format_milliseconds),
+    StudyColumn("output_tokens_per_s_per_device", "tokens/s/device", lambda value: f"{value:.4g}"),
+    base.COST,
+    StudyColumn("good_share", "good", format_percent),
+    StudyColumn("goodput_per_s", "goodput/s", lambda value: f"{value:.3g}"),
+    StudyColumn("mean_batch", "batch", lambda value: f"{value:.1f}"),
+    StudyColumn("busy_share", "busy", format_percent),
+)
+LOAD_LABELS = ("model", "tensor", "node")
 
 SATURATION_SHARES = (0.25, 0.5, 0.75, 0.9)
 
@@ -360,10 +382,12 @@ def _describe_load(load: LoadOptions) -> str:
 def _build_output(
     study: Study, result: StudyResult, rows: Sequence[Row], notes: Sequence[str]
 ) -> StudyOutput:
+    labels = [*LOAD_LABELS, "devices"]
+    load_table = base.make_labelled_table("Serving, loads", rows, labels, LOAD_COLUMNS)
     return StudyOutput(
         rows=rows,
         data={"study": study.name, "notes": notes, "rows": result.rows, "loads": rows},
-        tables=[study_runner.make_study_table(study, result), make_load_table(rows)],
+        tables=[study_runner.make_study_table(study, result), load_table],
         notes=notes,
         draw=lambda figure: study_plot.draw_study(figure, study, rows),
         size=study_plot.compute_figure_size(study, rows),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hespas.support.errors import UsageError
-from hespas.support.text_tables import format_percent
+from hespas.support.text_tables import TextTable, format_percent
 from hespas.workflows.figures import ROW_FIGURES
 from hespas.workflows.studies.study_output import parse_value_list
 
@@ -90,6 +90,36 @@ class StudyColumn:
     name: str
     header: str
     text: Callable[[Any], str] = str
+
+    def format_cell(self, row: Mapping[str, Any]) -> str:
+        """Format the figure of a row, ``-`` if the row has none."""
+        value = row.get(self.name)
+        return "-" if value is None else self.text(value)
+
+
+def select_columns(
+    columns: Iterable[StudyColumn], rows: Sequence[Mapping[str, Any]]
+) -> list[StudyColumn]:
+    """Select the columns whose figures some row has."""
+    return [c for c in columns if any(row.get(c.name) is not None for row in rows)]
+
+
+def make_labelled_table(
+    title: str,
+    rows: Sequence[Mapping[str, Any]],
+    labels: Sequence[str],
+    columns: Iterable[StudyColumn],
+) -> TextTable:
+    """Make a table of labels, then figures; the title names the labels that all rows share."""
+    varied = [name for name in labels if len({row[name] for row in rows}) > 1]
+    fixed = [describe_label(name, rows[0][name]) for name in labels if name not in varied]
+    shown = select_columns(columns, rows)
+    lines = [
+        [*(str(row[name] or "-") for name in varied), *(c.format_cell(row) for c in shown)]
+        for row in rows
+    ]
+    title = ", ".join([title, *filter(None, fixed)])
+    return TextTable(title, lines, [*varied, *(c.header for c in shown)], len(varied))
 
 
 @dataclass(frozen=True)

@@ -84,11 +84,11 @@ def parse_value_list(text: str, read: Callable[[str], Any], flag: str) -> list[A
     return list(dict.fromkeys(values))
 
 
-def check_output_files(csv_file: str | None, plot_file: str | None) -> None:
+def check_output_files(csv_file: str | None, plot_file: str | None, page: str | None) -> None:
     """Raise HespasError if a file cannot be written, before the work for it is done."""
     if plot_file:
         plot_files.check_plot_file(plot_file)
-    for path in (csv_file, plot_file):
+    for path in (csv_file, plot_file, page):
         if path:
             output_file.check_writable_file(path)
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hespas.workflows.plot_files import COLOURS, MARKS
+from hespas.workflows.plot_files import COLOURS, MARKS, make_logarithmic
 from hespas.workflows.studies.study_definition import Study, StudyPanel, describe_label
 
 Row = Mapping[str, Any]
@@ -113,7 +113,7 @@ def _draw_panel(
     axes.set_xticks(ticks, texts, rotation=45 if len(places) > 6 else 0, fontsize=8)
     axes.set(xlabel=study.across, ylabel=panel.label)
     if panel.log:
-        axes.set_yscale("log")
+        make_logarithmic(axes.yaxis, *axes.dataLim.intervaly)
     else:
         axes.set_ylim(bottom=0)
     if panel.share:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import hespas
 from hespas.configs import compile_targets
 from hespas.frontends.export.export_worker import PRELOADED as EXPORT_MODULES
 from hespas.frontends.export.slice_mesh import is_in_device_order
 from hespas.passes.pipeline import parse_options
 from hespas.support.errors import HespasError
-from hespas.workflows.cell_keys import compute_digest, compute_source_digest
+from hespas.workflows.cell_keys import collect_environment, compute_digest
 from hespas.workflows.cells import Cell, CellPool, Note, PoolOptions
 from hespas.workflows.program_form import SCHEDULED_OPTIONS
 from hespas.workflows.studies.program_forms import SCHEDULED, find_compiler
@@ -96,26 +94,32 @@ class StudyProgram:
 
 def compute_request_digest(request: dict[str, Any]) -> str:
     """Hash a request with everything else that its program depends on, for names of files."""
-    return compute_digest([request, _collect_environment()])[:16]
+    jax_settings = {key: value for key, value in os.environ.items() if key.startswith("JAX_")}
+    return compute_digest([request, collect_environment(SOURCES, PACKAGES), jax_settings])[:16]
 
 
-@functools.cache
-def _collect_environment() -> dict[str, Any]:
-    """Return what every program depends on besides its options."""
-    root = Path(next(iter(hespas.__path__)))
-    return {
-        "hespas": hespas.__version__,
-        "source": [compute_source_digest(root / name) for name in SOURCES],
-        "packages": {name: _find_version(name) for name in PACKAGES},
-        "jax": {key: value for key, value in os.environ.items() if key.startswith("JAX_")},
-    }
+def digest_program_source(program: str) -> str:
+    """Hash the user's own source, which names of programs depend on; "" for a recipe."""
+    place = program.partition(":")[0]
+    if place == program and not place.endswith(".py"):
+        return ""
+    return compute_digest(
+        {path.name: path.read_text("utf-8") for path in _list_source_files(place)}
+    )
 
 
-def _find_version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
+def _list_source_files(place: str) -> list[Path]:
+    """List the Python files beside a program, itself included: a file, or a module by its name."""
+    if not place.endswith(".py"):
+        sys.path.append(os.getcwd())
+        try:
+            spec = find_spec(place)
+        except ModuleNotFoundError:
+            spec = None
+        finally:
+            sys.path.pop()
+        place = spec.origin if spec and spec.origin else ""
+    return sorted(Path(place).parent.glob("*.py")) if place else []
 
 
 @dataclass(frozen=True)

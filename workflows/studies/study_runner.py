@@ -20,9 +20,8 @@ from hespas.workflows.studies.study_definition import (
     AxisValues,
     ImpossibleWorkload,
     Study,
-    StudyColumn,
     StudyWorkload,
-    describe_label,
+    make_labelled_table,
 )
 from hespas.workflows.studies.study_output import StudyOutput
 from hespas.workflows.studies.study_programs import StudyProgram
@@ -310,22 +309,5 @@ def _tabulate_errors(result: StudyResult) -> Iterator[TextTable]:
 
 def make_study_table(study: Study, result: StudyResult) -> TextTable:
     """Make the table of a study: labels that differ, then figures."""
-    rows = result.rows
-    names = [*result.labels, "node", "devices", "system"]
-    varied = [name for name in names if len({row[name] for row in rows}) > 1]
-    fixed = [describe_label(name, rows[0][name]) for name in names if name not in varied]
-    columns = [c for c in study.columns if any(row.get(c.name) is not None for row in rows)]
-    lines = [
-        [
-            *(str(row[name] or "-") for name in varied),
-            *(_format_figure(row, column) for column in columns),
-        ]
-        for row in rows
-    ]
-    title = ", ".join([study.title, *(text for text in fixed if text)])
-    return TextTable(title, lines, [*varied, *(c.header for c in columns)], len(varied))
-
-
-def _format_figure(row: Row, column: StudyColumn) -> str:
-    value = row.get(column.name)
-    return "-" if value is None else column.text(value)
+    labels = [*result.labels, "node", "devices", "system"]
+    return make_labelled_table(study.title, result.rows, labels, study.columns)

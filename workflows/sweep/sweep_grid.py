@@ -36,8 +36,12 @@ WHERE, LIMITS, SAMPLE, SEED = "where", "limits", "sample", "seed"
 CONTROLS = (TOGETHER, CELLS, WHERE, LIMITS, SAMPLE, SEED)  # keys that are no values of cells
 FAMILY = "family"  # the key of a cell that holds its program's name with {NAME} for each number
 NOT_DERIVED = ("mlir", FAMILY)  # whose braces stand for the numbers of a pattern
-NESTED = ("node.", "setting.", LET)
+RECIPE, MESH = "recipe", "mesh"
+NESTED = ("node.", "setting.", LET, f"{RECIPE}.", f"{MESH}.")
+AUTO = "auto"
+"""The system that is the preset of the cell's node with as many devices as the program."""
 MAX_CELLS = 1_000_000
+SHIPPED_SWEEPS = Path(configs.__file__).parent / "sweeps"
 WILD = re.compile(r"[*?\[]")
 NUMBER = re.compile(r"\{(\w+)\}")
 # The text that fnmatch puts around an expression; it depends on the version of Python.
@@ -45,14 +49,21 @@ BEFORE = "(?s:"
 AFTER = fnmatch.translate("").removeprefix(BEFORE)
 
 SweepCell = dict[str, Any]
-"""The values of one run by key: the keys of ``RunConfig``, ``node.KEY``, ``setting.KEY``, the
+"""The values of one run by key: the keys of ``RunConfig``, ``node.KEY``, ``setting.KEY``; the
 numbers that a pattern extracts from the name of the program, and ``family``: that name with
-``{NAME}`` in place of each number."""
+``{NAME}`` in place of each number; or, instead of ``mlir``, ``recipe``, ``recipe.KEY`` and
+``mesh.AXIS``."""
 
 
 def read_sweep_file(path: str) -> dict[str, Any]:
-    """Read the file of a sweep, YAML or JSON; raises HespasError with the line."""
-    return read_yaml_or_json(Path(path))
+    """Read the file of a sweep, YAML or JSON, or the shipped one of that name.
+
+    Raises:
+        HespasError: The file cannot be read, or a line is wrong.
+    """
+    shipped = SHIPPED_SWEEPS / f"{path}.yml"
+    is_shipped = not os.path.exists(path) and shipped.name in os.listdir(SHIPPED_SWEEPS)
+    return read_yaml_or_json(shipped if is_shipped else Path(path))
 
 
 def merge_flags(file: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,12 +107,22 @@ def expand_cells(sweep_keys: Mapping[str, Any]) -> list[SweepCell]:
         parsed = {k: parse_value(v) for k, v in raw.items() if k not in NOT_DERIVED}
         derived = {key: value for key, value in parsed.items() if value is not None}
         cell = derive_cell(raw, derived) if derived else raw
+        _check_program(cell)
         if all(_meets_condition(cell, condition) for condition in conditions):
             unique_cells.setdefault(repr(sorted(cell.items())), cell)
     if not unique_cells:
         texts = " and ".join(condition.text for condition in conditions)
         raise HespasError(f"no cell meets '{WHERE}': {texts}")
     return list(unique_cells.values())
+
+
+def _check_program(cell: SweepCell) -> None:
+    """Raise HespasError if a cell has two programs, or options of a recipe without one."""
+    if RECIPE in cell and "mlir" in cell:
+        raise HespasError(f"a cell has both '{RECIPE}' and 'mlir'")
+    for key in cell:
+        if RECIPE not in cell and key.startswith((f"{RECIPE}.", f"{MESH}.")):
+            raise HespasError(f"'{key}' is for a program of a recipe, and there is none")
 
 
 def _meets_condition(cell: SweepCell, condition: SweepExpression) -> bool:
@@ -193,11 +214,12 @@ def _expand_ranges(key: str, value: Any) -> Any:
 
 def _check_values(key: str, values: Iterable[Any]) -> None:
     """Raise HespasError if a key is unknown or a value is not a scalar."""
-    known = [k for k in RunConfig.model_fields if k not in (*OUTPUTS, "setting")]
+    known = [RECIPE, *(k for k in RunConfig.model_fields if k not in (*OUTPUTS, "setting"))]
     if key in OUTPUTS:
         raise HespasError(f"a sweep has no '{key}': it keeps figures, not files")
     if key not in known and not (key.startswith(NESTED) and key.partition(".")[2]):
-        remedy = f"{suggest_nearest(key, [*known, *CONTROLS])} also node.KEY, setting.KEY, let.NAME"
+        nested = "also node.KEY, setting.KEY, recipe.KEY, mesh.AXIS, let.NAME"
+        remedy = f"{suggest_nearest(key, [*known, *CONTROLS])} {nested}"
         raise HespasError(f"unknown key '{key}'", remedy=remedy)
     for value in values:
         if value is not None and not isinstance(value, (str, int, float, bool)):

@@ -12,10 +12,11 @@ from hespas.estimators.measure.failure import ClusterLostError
 from hespas.support.errors import HespasError
 from hespas.workflows.cell_keys import collect_environment
 from hespas.workflows.cells import Answer, Cell, CellPool, Note, PoolOptions
-from hespas.workflows.studies.program_forms import match_family_systems
+from hespas.workflows.studies.program_forms import choose_system, match_family_systems
 from hespas.workflows.sweep import sweep_grid
+from hespas.workflows.sweep.recipe_cells import make_recipe_programs
 from hespas.workflows.sweep.sweep_cells import SweepCellFactory
-from hespas.workflows.sweep.sweep_grid import SweepCell
+from hespas.workflows.sweep.sweep_grid import AUTO, FAMILY, RECIPE, SweepCell
 from hespas.workflows.sweep.sweep_table import SweepRow, flatten_figures
 
 FUNCTION = "hespas.workflows.sweep.sweep_worker:compute_cell"
@@ -50,8 +51,9 @@ def run_sweep(keys: Sequence[SweepCell], options: PoolOptions, note: Note) -> Sw
         HespasError: A value is wrong, such as an unknown preset. No cell has been run then.
     """
     start, factory = time.monotonic(), SweepCellFactory()
+    keys, failed = make_recipe_programs(keys, options, note)
     with CellPool(FUNCTION, options, note, "sweep") as pool:
-        keys, errors = _expand_systems(keys, factory, pool)
+        keys, errors = _expand_systems(keys, failed, factory, pool)
         cells = {i: factory.make_cell(one) for i, one in enumerate(keys) if i not in errors}
         answers = errors | dict(zip(cells, pool.run_cells([*cells.values()]), strict=True))
     lost = [str(answer) for answer in answers.values() if isinstance(answer, ClusterLostError)]
@@ -66,45 +68,64 @@ def run_sweep(keys: Sequence[SweepCell], options: PoolOptions, note: Note) -> Sw
 
 
 def _expand_systems(
-    keys: Sequence[SweepCell], factory: SweepCellFactory, pool: CellPool
+    keys: Sequence[SweepCell],
+    failed: Mapping[int, HespasError],
+    factory: SweepCellFactory,
+    pool: CellPool,
 ) -> tuple[list[SweepCell], dict[int, Answer | HespasError]]:
-    """Replace each pattern of systems by the systems with as many devices as the program.
+    """Replace ``auto``, and each pattern of systems, by those with as many devices as the program.
 
     Returns:
-        The keys, and errors by position, for programs that cannot be read and patterns without a
-        system of the right size.
+        The keys, and errors by position: those of ``failed``, and new ones for programs that cannot
+        be read and for cells without a system of the right size.
     """
-    pattern_keys = [one for one in keys if sweep_grid.is_pattern(one.get("system"))]
+    open_keys = {
+        i: one
+        for i, one in enumerate(keys)
+        if i not in failed
+        and (one.get("system") == AUTO or sweep_grid.is_pattern(one.get("system")))
+    }
     named = {
         pattern: [
             (name, configs.load_system(name).device_count)
             for name in sweep_grid.find_systems(pattern)
         ]
-        for pattern in {one["system"] for one in pattern_keys}
+        for pattern in {one["system"] for one in open_keys.values()} - {AUTO}
     }
-    devices = _count_devices(pattern_keys, factory, pool)
+    devices = _count_devices([*open_keys.values()], factory, pool)
     expanded_keys: list[SweepCell] = []
     errors: dict[int, Answer | HespasError] = {}
-    for one in keys:
-        pattern = one.get("system")
-        if not sweep_grid.is_pattern(pattern):
-            expanded_keys.append(one)
-            continue
-        answer = devices[one["mlir"], str(one.get("keep_going"))]
-        if isinstance(answer, HespasError):
-            errors[len(expanded_keys)] = answer
-            expanded_keys.append(one)
-            continue
-        count = answer["devices"]
-        fitting = [name for name, size in named[pattern] if size == count]
-        fitting = fitting or match_family_systems(count, [str(pattern)])
-        expanded_keys += [{**one, "system": name} for name in fitting]
-        if not fitting:
-            errors[len(expanded_keys)] = HespasError(
-                f"no system that matches '{pattern}' has {count} devices", where=one["mlir"]
-            )
-            expanded_keys.append(one)
+    for i, one in enumerate(keys):
+        error, chosen = failed.get(i), [one]
+        if i in open_keys:
+            answer = devices[one["mlir"], str(one.get("keep_going"))]
+            try:
+                chosen = [{**one, "system": name} for name in _choose_systems(one, answer, named)]
+            except HespasError as problem:
+                error = problem
+        if error is not None:
+            errors[len(expanded_keys)] = error
+        expanded_keys += chosen
     return expanded_keys, errors
+
+
+def _choose_systems(
+    keys: SweepCell,
+    answer: Answer | HespasError,
+    named: Mapping[str, Sequence[tuple[str, int]]],
+) -> Sequence[str | None]:
+    """Choose the systems of a cell by the devices of its program; raises HespasError."""
+    if isinstance(answer, HespasError):
+        raise answer
+    count, pattern = answer["devices"], keys["system"]
+    if pattern == AUTO:
+        return [choose_system(keys.get("node") or configs.DEFAULT_NODE, count, ())]
+    fitting = [name for name, size in named[pattern] if size == count]
+    fitting = fitting or match_family_systems(count, [str(pattern)])
+    if not fitting:
+        message = f"no system that matches '{pattern}' has {count} devices"
+        raise HespasError(message, where=keys["mlir"])
+    return fitting
 
 
 def _count_devices(
@@ -120,6 +141,10 @@ def _count_devices(
 
 def _make_row(keys: SweepCell, cell: Cell | None, answer: Answer | HespasError) -> SweepRow:
     """Make the row of a cell: its keys, the figures or the error, and their provenance."""
+    if RECIPE in keys:  # the name of its file says less, and the options are keys too
+        name = keys[RECIPE]
+        others = {key: value for key, value in keys.items() if key not in (RECIPE, "mlir")}
+        keys = {"mlir": name, FAMILY: name, **others}
     key_columns = {f"cell.{key}": value for key, value in keys.items()}
     if cell is None or isinstance(answer, HespasError):
         return {**key_columns, "error": str(answer)}

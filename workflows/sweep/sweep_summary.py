@@ -30,12 +30,13 @@ from hespas.workflows.sweep.sweep_analysis import (
     select_within_limits,
 )
 from hespas.workflows.sweep.sweep_expressions import LET, SweepExpression
-from hespas.workflows.sweep.sweep_grid import FAMILY, NESTED
+from hespas.workflows.sweep.sweep_grid import FAMILY, MESH, NESTED, RECIPE
 from hespas.workflows.sweep.sweep_runner import SweepOutcome
 from hespas.workflows.sweep.sweep_table import CELL, SweepRow, collect_columns, unflatten_figures
 
 SHOWN = 20  # rows of a table
 NETWORK_MODEL = "network_model"
+MESH_COLUMN = f"{CELL}{MESH}."
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def make_summary_tables(
         TextTable("Sweep", counts, left=2),
         _tabulate_best_cells(allowed, questions.derived),
         *make_answer_tables(outcome.rows, questions),
-        _tabulate_scaling(outcome.rows),
+        _tabulate_scaling(outcome.rows, questions.derived),
     ]
     return [table for table in [*shown, _tabulate_errors(outcome.rows)] if table.rows]
 
@@ -270,21 +271,23 @@ def _is_pattern_number(name: str) -> bool:
     return name.startswith(CELL) and not is_option
 
 
-def _tabulate_scaling(rows: Sequence[SweepRow]) -> TextTable:
+def _tabulate_scaling(rows: Sequence[SweepRow], derived: Collection[str]) -> TextTable:
     """Tabulate how programs of a family scale, relative to the one on the fewest devices.
 
-    A family is a set of programs whose names differ in the numbers of a pattern; programs that no
-    such pattern matched are not compared. For each program the fastest system is used.
+    A family is a set of programs whose names differ in the numbers of a pattern, or one recipe on
+    several meshes; other programs are not compared. For each program the fastest system is used.
     """
     good = [row for row in select_successful_rows(rows) if row.get(f"{CELL}{FAMILY}") is not None]
-    varied = find_varied_keys(good, ("mlir", "system"))
-    fixed = [name for name in varied if not _is_pattern_number(name)]
+    follows = [key for key in derived if key.startswith(f"{RECIPE}.")]  # from the devices, say
+    varied = find_varied_keys(good, ("mlir", "system", *follows))
+    numbers = [name for name in varied if _is_pattern_number(name) or name.startswith(MESH_COLUMN)]
+    fixed = [n for n in varied if n not in numbers and not n.startswith(f"{CELL}{LET}")]
     models = _find_network_models(good)
-    numbers = [name for name in varied if _is_pattern_number(name)]
     families: dict[tuple[str, ...], dict[str, list[SweepRow]]] = {}
     for row in good:
         key = tuple(_format_value(row.get(name)) for name in fixed)
-        families.setdefault(key, {}).setdefault(row["cell.mlir"], []).append(row)
+        program = str([row["cell.mlir"], *(row.get(name) for name in numbers)])
+        families.setdefault(key, {}).setdefault(program, []).append(row)
     shown = []
     for key, programs in families.items():
         measure = _choose_measure([row for cells in programs.values() for row in cells])

@@ -15,7 +15,6 @@ from hespas.recipes.published_models import MODELS
 from hespas.workflows.validation.axis_sizes import NO_DEVICES, read_axis_sizes
 from hespas.workflows.validation.case_frameworks import MEGATRON, TORCHTITAN, read_framework
 from hespas.workflows.validation.case_models import find_published_model
-from hespas.workflows.validation.case_slices import find_slice_problem
 from hespas.workflows.validation.case_systems import HOST_DEVICES
 from hespas.workflows.validation.training_cases import TrainingCase, read_fsdp_strategy
 
@@ -158,3 +157,36 @@ def divides_tokens(case: TrainingCase) -> bool:
         return True
     is_option = framework == MEGATRON and "core" in case.get_text("framework").lower()
     return sizes.get("sp", 0) == (1 if is_option else sizes["tp"])
+
+
+AXIS_ORDER = ("dp", "fsdp", "cp", "ep", "tp")  # major axis first
+_ALIASES = {"data": "dp", "context": "cp", "expert": "ep", "tensor": "tp"}
+
+
+def find_slice_problem(text: str, sizes: Mapping[str, int]) -> str:
+    """Find what keeps the devices of a row from being in the order of a program; "" if nothing.
+
+    JAX's hybrid mesh, which MaxText uses, numbers the devices of an axis by slice and then within
+    the slice. The programs of hespas number devices in the order of the axes. Both are equal unless
+    slices divide an axis inside of one that has several devices of a slice.
+
+    Args:
+        text: The division, with sizes between slices (``dcn_``) and within one (``ici_``).
+        sizes: The whole size of each axis.
+    """
+    stated = {
+        (level, _ALIASES.get(axis, axis)): int(size)
+        for level, axis, size in re.findall(r"\b(dcn|ici)_([a-z]+)=(\d+)", text)
+    }
+    divided = ""
+    for axis in AXIS_ORDER:
+        between, within = stated.get(("dcn", axis), 1), stated.get(("ici", axis), 1)
+        both = {("dcn", axis), ("ici", axis)} <= stated.keys()
+        if both and between * within != sizes.get(axis, 1):
+            return f"{between} x {within} devices of an axis {axis}={sizes.get(axis, 1)}"
+        if divided and between > 1:
+            return (
+                f"dcn_{axis}={between} inside of ici_{divided}, which is another order of devices"
+            )
+        divided = axis if within > 1 else divided
+    return ""

@@ -24,7 +24,7 @@ from hespas.support.text_tables import (
     format_percent,
     format_seconds,
 )
-from hespas.workflows.plot_files import COLOURS
+from hespas.workflows.plot_files import COLOURS, make_logarithmic
 from hespas.workflows.studies.study_output import StudyOutput
 
 DESCRIPTION = """\
@@ -209,7 +209,7 @@ class JobGoodput(PrintedTables):
             colour = COLOURS[number % len(COLOURS)]
             axes.plot(intervals_s, shares, color=colour, label=f"{row.devices:,} devices")
             axes.plot([row.interval_s], [row.goodput], "o", color=colour)
-        axes.set_xscale("log")
+        make_logarithmic(axes.xaxis, *axes.dataLim.intervalx)
         axes.set_xlabel("work between checkpoints in s")
         axes.set_ylabel("goodput")
         axes.legend(fontsize=8)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
@@ -17,9 +16,8 @@ from hespas.frontends.export.export_spec import ExportSpec
 from hespas.passes.emit.stats_model import ModuleStats
 from hespas.workflows.memory_timeline import MemoryTimeline
 from hespas.workflows.run_config import OUTPUTS, RunConfig
-from hespas.workflows.sweep.sweep_grid import CELLS, TOGETHER
+from hespas.workflows.sweep.sweep_grid import CELLS, RECIPE, TOGETHER
 
-SCHEMA_FOLDER = Path(__file__).resolve().parents[1] / "configs" / "schemas"
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 SCALAR = {"type": ["string", "number", "boolean", "null"]}
 MODELS: dict[str, tuple[type[BaseModel], str]] = {
@@ -82,6 +80,11 @@ def _build_sweep_schema() -> dict[str, Any]:
         value.pop("title", None)
         value.pop("default", None)
         cell[key] = {"description": text, "anyOf": [value, {"type": "array", "items": value}]}
+    cell[RECIPE] = {
+        "description": "instead of mlir: a recipe of hespas export, with recipe.KEY and mesh.AXIS",
+        "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
+    }
+    cell["system"]["description"] += "; auto: the node's preset for the program's devices"
     cell["node"]["description"] += "; patterns such as A100* too"
     cell["mlir"]["description"] += "; patterns too: step-{layers}.mlir"
     values = {"anyOf": [SCALAR, {"type": "array", "items": SCALAR}]}
@@ -96,7 +99,7 @@ def _build_sweep_schema() -> dict[str, Any]:
         "$schema": DRAFT,
         "additionalProperties": False,
         "description": "Keys with a list are the axes of a grid.",
-        "patternProperties": {r"^(node|setting)\..+$": values},
+        "patternProperties": {r"^(node|setting|let|recipe|mesh)\..+$": values},
         "properties": {
             "$schema": text,
             **cell,
@@ -111,7 +114,7 @@ def _build_sweep_schema() -> dict[str, Any]:
                 "items": {
                     "type": "object",
                     "additionalProperties": False,
-                    "patternProperties": {r"^(node|setting)\..+$": SCALAR},
+                    "patternProperties": {r"^(node|setting|let|recipe|mesh)\..+$": SCALAR},
                     "properties": {
                         **listed,
                         "setting": {"type": "object", "additionalProperties": SCALAR},
