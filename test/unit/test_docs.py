@@ -142,9 +142,7 @@ MAX_LINES = 60  # of longer outputs, such as lists of all presets, their digest 
 
 def list_figure_lines(output: str) -> list[str]:
     """Return the lines of an output that have a number, without what differs between two runs."""
-    lines = [
-        " ".join(mask_volatile(line).split()) for line in output.splitlines()
-    ]
+    lines = [" ".join(mask_volatile(line).split()) for line in output.splitlines()]
     lines = [line for line in lines if re.search(r"\d", line)]
     if len(lines) <= MAX_LINES:
         return lines
