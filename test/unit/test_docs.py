@@ -46,14 +46,14 @@ RUNNABLE = [p for p in PAGES if any(kind in ("sh", "python") for kind, _ in bloc
 
 def list_comparable_lines(text: str, *, measured: bool) -> list[str]:
     """List the lines of an output without what may differ between two runs, and places."""
-    lines = [" ".join(mask_volatile(line).split()) for line in text.strip().splitlines()]
+    lines = [" ".join(mask_volatile(line, "#").split()) for line in text.strip().splitlines()]
     if JAXLIB != DOCUMENTED_JAXLIB:
         return [line for line in lines if not re.search(r"\d", line)]
     return [MEASURED_WORDS.sub("#", line) for line in lines] if measured else lines
 
 
-def mask_volatile(line: str) -> str:
-    return VOLATILE.sub("...", hide_places(line))
+def mask_volatile(line: str, mark: str = "...") -> str:
+    return VOLATILE.sub(mark, hide_places(line))
 
 
 def shows_output(block: str, done: ToolOutput, *, measured: bool = False) -> bool:
@@ -128,7 +128,7 @@ MEASURED_PAGES = ("calibrate.md", "own-estimator.md", "profile.md", "simulator-z
 VOLATILE = re.compile(
     r"lowered in .*|Testing Time: .*|(?<=computed) .*|(?<=devices, )[0-9.]+ s:|\"lower_\w+\": .*|"
     r"- \d+ programs.*|[Tt]ook .*|estimating \S+|"
-    r"=+ \d+ (passed|failed).*|\S*/pytest-\S*|0x[0-9a-f]+|"
+    r"=+ \d+ (passed|failed).*|\S*/pytest-\S*|\b0x[0-9a-f]+|"
     r"\"output_bytes\": \d+|"  # with the length of the path, in locations
     r"digest = \"\w+\"|"  # with a hash of the estimator's sources
     r"device +\S.*, \d+ cores?|"  # of this machine
@@ -228,7 +228,7 @@ def test_no_output_is_elided_and_commands_fit_their_boxes(page):
     """Outputs of commands that are not run, which are compared with nothing, are whole, too."""
     for kind, text in blocks(page):
         lines = text.splitlines()
-        if kind == "text":
+        if kind == "text" and page.name != "cli.md":  # which the commands themselves write
             assert not [line for line in lines if ELISION.search(line)], text
         elif kind in ("sh", "sh fails", "sh norun"):
             assert not [line for line in lines if len(line) > BOX_WIDTH], text
