@@ -4,7 +4,7 @@ Fenced blocks: ``sh`` runs commands of hespas, or a script in bash, ``python`` r
 in one folder for each page. A ``text`` block after one shows its output: all of it, or all of its
 standard output. Of an output that is too long the command prints a part (``| head``, ``| grep``),
 so that a reader sees what the page shows. ``LANGUAGE=FILE`` writes the file. ``sh norun`` is not
-run; ``sh fails`` must end with exit code 1.
+run; ``sh fails`` must end with exit code 1; ``sh nightly``, which takes minutes, runs at night.
 
 What differs between two runs (``VOLATILE``) is not compared, nor are numbers that are measured on
 this machine (``MEASURED``). What XLA makes of a program differs between its releases: with another
@@ -24,6 +24,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from support.budgets import PROFILE
 from support.paths import ROOT
 from support.record import WRITES, check_record, hide_places
 from support.tool_commands import ToolOutput, parse_pipe, run_command
@@ -41,7 +42,8 @@ def blocks(page: Path) -> list[tuple[str, str]]:
     return [(match[1].strip(), match[2]) for match in BLOCK.finditer(page.read_text())]
 
 
-RUNNABLE = [p for p in PAGES if any(kind in ("sh", "python") for kind, _ in blocks(p))]
+SHELL = ("sh", "sh fails", *(["sh nightly"] if PROFILE == "nightly" else []))
+RUNNABLE = [p for p in PAGES if any(kind in (*SHELL, "python") for kind, _ in blocks(p))]
 
 
 def list_comparable_lines(text: str, *, measured: bool) -> list[str]:
@@ -81,13 +83,15 @@ def test_examples_run(page, tmp_path, monkeypatch):
     done, printed = None, {}
     measured = page.name in MEASURED_PAGES
     for kind, text in blocks(page):
-        if kind in ("sh", "sh fails", "python"):
+        if kind in (*SHELL, "python"):
             done = run_python(text) if kind == "python" else run_script(text)
             output = done.out + done.err
             measured = page.name in MEASURED_PAGES or bool(MEASURED.search(text + output))
             lines = [] if measured else list_figure_lines(output)
             printed[f"{len(printed) + 1}: {text.splitlines()[0]}"] = lines
             assert done.code == (kind == "sh fails"), f"{text}\n{output}"
+        elif kind == "sh nightly":
+            done = None
         elif "=" in kind:
             file = Path(kind.split("=")[1])
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -97,7 +101,8 @@ def test_examples_run(page, tmp_path, monkeypatch):
             whole = done.out + done.err
             assert shows_output(text, done, measured=measured), f"expected\n{text}\nbut\n{whole}"
     check_pictures(page, tmp_path)
-    if page.name not in MEASURED_PAGES:
+    # The record is written by day.
+    if page.name not in MEASURED_PAGES and "sh nightly" not in dict(blocks(page)):
         check_record("documentation", name_page(page), printed)
 
 
@@ -230,7 +235,7 @@ def test_no_output_is_elided_and_commands_fit_their_boxes(page):
         lines = text.splitlines()
         if kind == "text" and page.name != "cli.md":  # which the commands themselves write
             assert not [line for line in lines if ELISION.search(line)], text
-        elif kind in ("sh", "sh fails", "sh norun"):
+        elif kind in (*SHELL, "sh nightly", "sh norun"):
             assert not [line for line in lines if len(line) > BOX_WIDTH], text
 
 

@@ -12,7 +12,7 @@ from hespas.support.text_tables import (
     format_percent,
     format_seconds,
 )
-from hespas.workflows.figures import Figure, list_figures
+from hespas.workflows.figures import Figure, list_figures, name_peak
 from hespas.workflows.planning.plan_result import (
     LayoutFigures,
     LayoutPlan,
@@ -27,7 +27,6 @@ COMPILED = ", as XLA compiles them"
 FUSED_ONLY = ", not compiled: every collective exposed"  # as hespas fuses programs
 MAX_REASONS = 3  # examples of each status
 BAND = "step_time_band_s"  # the figure whose two ends rows have
-UTILISATIONS = ("derived.mfu", "derived.hfu")
 # Columns of the terminal, whose lines are limited; the page, CSV and JSON have all figures.
 SHOWN_FIGURES = (
     "step_time_s", "exposed_comm_s", BAND, "memory.peak_bytes", "derived.mfu",
@@ -95,10 +94,10 @@ def find_peaks(plan: LayoutPlan) -> set[str]:
 def _format_cell(figures: LayoutFigures | None, figure: Figure, peaks: set[str]) -> str:
     """Format a figure of a row; utilisation names its peak if that differs between layouts."""
     value = get_value(figures, figure)
-    text = figure.format_cell(value)
-    if figures and value is not None and figure.name in UTILISATIONS and len(peaks) > 1:
-        return f"{text} of {figures.get('peak_dtype')}"
-    return text
+    if figures is None or value is None:
+        return figure.format_cell(value)
+    peak = name_peak(figure.name, figures.get("peak_dtype"), peaks)
+    return f"{figure.format_cell(value)} {peak}".rstrip()
 
 
 def get_value(figures: LayoutFigures | None, figure: Figure) -> Any:

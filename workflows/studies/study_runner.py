@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from hespas.estimators import registry
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.text_tables import TextTable, format_seconds
 from hespas.workflows.cells import PoolOptions
+from hespas.workflows.figures import name_peak
 from hespas.workflows.run_config import RunConfig, RunOptions
 from hespas.workflows.step_facts import compute_scaling_efficiency
 from hespas.workflows.studies import program_forms, study_notes, study_plot, study_programs
@@ -315,10 +316,11 @@ def make_study_table(study: Study, result: StudyResult) -> TextTable:
     varied = [name for name in names if len({row[name] for row in rows}) > 1]
     fixed = [describe_label(name, rows[0][name]) for name in names if name not in varied]
     columns = [c for c in study.columns if any(row.get(c.name) is not None for row in rows)]
+    peaks = {row.get("peak_dtype") for row in rows}
     lines = [
         [
             *(str(row[name] or "-") for name in varied),
-            *(_format_figure(row, column) for column in columns),
+            *(_format_figure(row, column, peaks) for column in columns),
         ]
         for row in rows
     ]
@@ -326,6 +328,10 @@ def make_study_table(study: Study, result: StudyResult) -> TextTable:
     return TextTable(title, lines, [*varied, *(c.header for c in columns)], len(varied))
 
 
-def _format_figure(row: Row, column: StudyColumn) -> str:
+def _format_figure(row: Row, column: StudyColumn, peaks: Collection[str | None]) -> str:
+    """Format a figure of a row; utilisation names its peak if that differs between rows."""
     value = row.get(column.name)
-    return "-" if value is None else column.text(value)
+    if value is None:
+        return "-"
+    peak = name_peak(FIGURES.get(column.name, ""), row.get("peak_dtype"), peaks)
+    return f"{column.text(value)} {peak}".rstrip()

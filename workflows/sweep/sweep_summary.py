@@ -18,6 +18,7 @@ from hespas.support.text_tables import (
     format_seconds,
 )
 from hespas.workflows import run_comparison
+from hespas.workflows.figures import PEAK_DTYPE, UTILISATIONS
 from hespas.workflows.run_config import RunConfig
 from hespas.workflows.run_results import RunResult
 from hespas.workflows.sweep.sweep_analysis import (
@@ -40,6 +41,7 @@ from hespas.workflows.sweep.sweep_table import CELL, SweepRow, collect_columns, 
 
 SHOWN = 20  # rows of a table
 NETWORK_MODEL = "network_model"
+TITLES = {NETWORK_MODEL: "network model", PEAK_DTYPE: "peak of"}
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,9 @@ def _tabulate_fronts(rows: Sequence[SweepRow], questions: SweepQuestions) -> lis
     select_known_rows(rows, figures)  # refuses a column that no cell has
     excluded = ("mlir", FAMILY, *questions.derived)
     varied = [*find_varied_keys(rows, excluded), *_find_network_models(rows)]
+    has_peak = any(name in UTILISATIONS for name in figures)
+    if has_peak and len({row.get(PEAK_DTYPE) for row in rows} - {None}) > 1:
+        varied.append(PEAK_DTYPE)
     if len(group_by_program(rows)) > 1:
         varied = [name for name in varied if not _is_pattern_number(name)]
     tables = []
@@ -258,7 +263,7 @@ def _find_network_models(rows: Sequence[SweepRow]) -> list[str]:
 
 
 def _title_column(name: str) -> str:
-    return "network model" if name == NETWORK_MODEL else name.removeprefix(CELL)
+    return TITLES.get(name, name.removeprefix(CELL))
 
 
 def _number_values(texts: Sequence[str]) -> tuple[int, ...]:
