@@ -13,7 +13,7 @@ from hespas.tools.report.html_table import (
 )
 from hespas.tools.report.markup import join_markup
 from hespas.tools.report.page_frame import PageSection
-from hespas.tools.report.scatter_chart import ScatterAxis, ScatterPoint, draw_scatter_chart
+from hespas.tools.report.scatter_chart import ScatterAxis, ScatterPoint, draw_scatter_charts
 from hespas.tools.report.sweep_results import SweepResults
 from hespas.tools.report.table_page import render_text_table
 from hespas.workflows.figures import BY_NAME, Figure
@@ -75,7 +75,7 @@ def _build_front_section(
         for row in cells
     ]
     axes = (ScatterAxis(x.title, x.format), ScatterAxis(y.title, y.format))
-    chart = draw_scatter_chart(f"{x.title} and {y.title} of each cell of {program}", points, axes)
+    chart = draw_scatter_charts(f"{x.title} and {y.title} of each cell of {program}", points, axes)
     fields = [
         (TableColumn("n", "Point"), lambda row: TableCell(numbers[id(row)], int(numbers[id(row)]))),
         *(

@@ -19,7 +19,7 @@ from hespas.tools.report.page_frame import PageSection, render_page
 from hespas.tools.report.sweep_answers import build_effects_section, build_front_sections
 from hespas.tools.report.sweep_results import FITS, SweepResults
 from hespas.workflows.figures import PEAK_DTYPE, Figure, list_figures, name_peak
-from hespas.workflows.sweep.sweep_analysis import PROGRAM
+from hespas.workflows.sweep.sweep_analysis import PROGRAM, select_fitting_rows
 from hespas.workflows.sweep.sweep_table import CELL, ORIGIN, SweepRow
 
 SHADES = (1.1, 1.5, 2.5, 5.0)  # upper ends of the heat map's levels, in multiples of the best
@@ -60,14 +60,17 @@ def _render_gap_alert(sweep: SweepResults) -> Markup | None:
 
 
 def _render_sweep_cards(sweep: SweepResults) -> Markup:
-    best = min(sweep.done, key=sweep.get_time_s)
     cards = [
         ("cells with a result", str(len(sweep.done)), f"{len(sweep.failed)} failed"),
         ("programs", str(len(sweep.program_names)),
          f"on {format_count(len(sweep.node_names), 'node')}"),
-        (f"shortest {_get_measure_name(sweep)}", format_seconds(sweep.get_time_s(best)),
-         f"{sweep.get_program_label(best)} on {sweep.get_node_label(best)}"),
     ]  # fmt: skip
+    fitting = select_fitting_rows(sweep.done)
+    if fitting and len(sweep.program_names) == 1:  # times of two programs do not compare
+        best = min(fitting, key=sweep.get_time_s)
+        place = f"{sweep.get_program_label(best)} on {sweep.get_node_label(best)}"
+        shortest = format_seconds(sweep.get_time_s(best))
+        cards.append((f"shortest {_get_measure_name(sweep)}", shortest, place))
     return html_table.render_cards(cards)
 
 
