@@ -17,6 +17,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from hespas.support.text_tables import wrap_command
+
 # The arguments of ``hespas export``, without the stage, by name of the program.
 WORKLOADS: dict[str, str] = {
     "llama training step": "llama --model tiny --mesh fsdp=2 --set layers=1 --set batch=8 "
@@ -33,6 +35,7 @@ WORKLOADS: dict[str, str] = {
     "--set dtype=f32",
 }
 DATA = Path(__file__).resolve().parents[1] / "docs" / "data"
+COMMAND_WIDTH = 84  # characters of a line, without its indentation
 QUIET_LOAD = 0.75  # runnable processes; a higher load comes from other work
 
 
@@ -131,7 +134,11 @@ def render_page() -> str:
                 f"| {low:.2f} to {high:.2f} | {row['least_ratio']:.2f} | {load:.1f} |"
             )
         lines += ["\nThe commands are:\n", "```sh norun"]
-        lines += [command for row in figures["workloads"] for command in row["commands"]]
+        lines += [
+            "\n  ".join(wrap_command(command, COMMAND_WIDTH))
+            for row in figures["workloads"]
+            for command in row["commands"]
+        ]
         lines += ["```\n"]
     return "\n".join(lines)
 

@@ -17,6 +17,7 @@ from hespas.tools.report.html_table import (
 from hespas.tools.report.markup import Markup, join_markup
 from hespas.tools.report.page_frame import PageSection, render_page
 from hespas.tools.report.scatter_chart import ScatterAxis, ScatterPoint, draw_scatter_charts
+from hespas.tools.report.table_page import render_table_section
 from hespas.workflows.figures import list_figures
 from hespas.workflows.planning import plan_tables
 from hespas.workflows.planning.plan_result import (
@@ -43,7 +44,7 @@ def render_plan_page(plan: LayoutPlan, title: str) -> bytes:
         *_draw_layouts(plan, "scatter", "Time and memory", plan.ranked),
         *_draw_layouts(plan, "fused-scatter", "Layouts that are not compiled", plan.fused_only),
         *(
-            PageSection(f"part{number}", table.title, _render_text_table(f"t{number}", table))
+            _render_explanation(table, number)
             for number, table in enumerate(plan_tables.list_explanation_tables(plan))
             if table.rows
         ),
@@ -88,12 +89,11 @@ def _describe(plan: LayoutPlan, row: LayoutRow, figures: LayoutFigures) -> str:
     return f"{rank}{layout}\n{format_seconds(figures.step_time_s)}"
 
 
-def _render_text_table(name: str, table: TextTable) -> Markup:
-    if not table.header:
-        return render_facts([(row[0], row[1]) for row in table.rows])
-    columns = [TableColumn(f"c{i}", header, "text") for i, header in enumerate(table.header)]
-    rows = [[TableCell(cell) for cell in row] for row in table.rows]
-    return render_table(name, f"By {table.header[0]}", columns, rows)
+def _render_explanation(table: TextTable, number: int) -> PageSection:
+    name = f"part{number}"
+    if table.header:
+        return render_table_section(table, name, f"t{number}")
+    return PageSection(name, table.title, render_facts([(row[0], row[1]) for row in table.rows]))
 
 
 def _render_layouts(plan: LayoutPlan) -> Markup:

@@ -104,7 +104,7 @@ def _build_grid_section(sweep: SweepResults) -> PageSection | None:
     over = f", the shortest of all values of {' and '.join(others)}" if others else ""
     lead = (
         f"The {_get_measure_name(sweep)} of each program on each node{over}, and its ratio to the "
-        "shortest time of the program. Darker cells take longer."
+        "shortest time of the program. The stronger the colour, the longer it takes."
     )
     return PageSection("grid", "Programs and nodes", scroller, lead)
 

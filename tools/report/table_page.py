@@ -17,7 +17,7 @@ def render_table_page(
 ) -> bytes:
     """Render the page; each table is a section, and so is the chart, after the first of them."""
     sections = [
-        PageSection(f"table-{number}", table.title, render_text_table(table, f"rows-{number}"))
+        render_table_section(table, f"table-{number}", f"rows-{number}")
         for number, table in enumerate(tables)
     ]
     if gantt is not None:
@@ -25,14 +25,21 @@ def render_table_page(
     return render_page(title, subtitle, sections)
 
 
-def render_text_table(table: TextTable, name: str) -> html_table.Markup:
+def render_table_section(table: TextTable, name: str, table_name: str) -> PageSection:
+    """Render a table with its title as the heading of a section, which the caption repeats not."""
+    return PageSection(
+        name, table.title, render_text_table(table, table_name, f"By {table.header[0]}")
+    )
+
+
+def render_text_table(table: TextTable, name: str, caption: str = "") -> html_table.Markup:
     """Render a table whose numbers sort as such; ``name`` is its id."""
     columns = [
         TableColumn(f"c{i}", title or "value", "text" if i < table.left else "number")
         for i, title in enumerate(table.header)
     ]
     rows = [[TableCell(text, _read_leading_number(text)) for text in row] for row in table.rows]
-    return html_table.render_table(name, table.title, columns, rows)
+    return html_table.render_table(name, caption or table.title, columns, rows)
 
 
 def _read_leading_number(text: str) -> float | None:

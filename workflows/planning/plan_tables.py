@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from hespas.support.text_tables import (
     TextTable,
     format_percent,
     format_seconds,
+    wrap_command,
 )
 from hespas.workflows.figures import Figure, list_figures, name_peak
 from hespas.workflows.planning.plan_result import (
@@ -169,11 +169,8 @@ def _tabulate_recipe(plan: LayoutPlan) -> TextTable:
 
 
 def _list_command_lines(name: str, command: str) -> list[list[str]]:
-    """List the lines of a command that a shell continues; a flag stays with its value."""
-    words = re.sub(r"(--[\w-]+) (?!--)", "\\1\0", command)
-    parts = textwrap.wrap(words, COMMAND_WIDTH, break_long_words=False, break_on_hyphens=False)
-    parts = [part.replace("\0", " ") for part in parts]
-    lines = [f"{part} \\" for part in parts[:-1]] + parts[-1:]
+    """List the lines of a command, the first of which has its name."""
+    lines = wrap_command(command, COMMAND_WIDTH)
     return [[name if i == 0 else "", line] for i, line in enumerate(lines)]
 
 
