@@ -19,6 +19,7 @@ from benchmarks.measure import (
     run_process,
 )
 from benchmarks.modules import unpack_real_program, write_layered_module, write_random_module
+from benchmarks.plan import measure_plan
 from benchmarks.simulation import measure_simulations
 from benchmarks.sweep import measure_sweeps
 
@@ -46,6 +47,7 @@ def main() -> None:
             *measure_simulations(folder),
             *measure_flow_simulations(folder),
             *measure_sweeps(folder),
+            measure_plan(folder),
         ):
             print_row(*cells)
 

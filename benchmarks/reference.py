@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import DATA
+from hespas.support.text_tables import wrap_command
 
 # The arguments of ``hespas export``, without the stage, by name of the program.
 WORKLOADS: dict[str, str] = {
@@ -34,6 +35,7 @@ WORKLOADS: dict[str, str] = {
     "matrix product, gathered": "gemm --mesh x=4 --set m=2048 --set n=2048 --set k=2048 "
     "--set dtype=f32",
 }
+COMMAND_WIDTH = 84  # characters of a line, without its indentation
 QUIET_LOAD = 0.75  # runnable processes; a higher load comes from other work
 
 
@@ -132,7 +134,11 @@ def render_page() -> str:
                 f"| {low:.2f} to {high:.2f} | {row['least_ratio']:.2f} | {load:.1f} |"
             )
         lines += ["\nThe commands are:\n", "```sh norun"]
-        lines += [command for row in figures["workloads"] for command in row["commands"]]
+        lines += [
+            "\n  ".join(wrap_command(command, COMMAND_WIDTH))
+            for row in figures["workloads"]
+            for command in row["commands"]
+        ]
         lines += ["```\n"]
     return "\n".join(lines)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TextIO
@@ -90,6 +92,14 @@ def _print_rich_tables(tables: Sequence[TextTable], out: TextIO) -> None:
             rich_table.add_row(*(escape(escape_cell(cell)) for cell in row))
         console.print(rich_table)
         console.print()
+
+
+def wrap_command(command: str, width: int) -> list[str]:
+    """Break a command into lines that a shell continues; a flag stays with its value."""
+    words = re.sub(r"(--[\w-]+) (?!--)", "\\1\0", command)
+    parts = textwrap.wrap(words, width, break_long_words=False, break_on_hyphens=False)
+    parts = [part.replace("\0", " ") for part in parts]
+    return [f"{part} \\" for part in parts[:-1]] + parts[-1:]
 
 
 def format_scaled(value: float, unit: str, *, step: float = 1000.0) -> str:

@@ -295,7 +295,8 @@ def plan(
     Args:
         program: A recipe, ``module:function`` or ``FILE.py[:function]``, as of ``hespas export``;
             or a function of this process: with ``*args`` what a step runs, without a function that
-            takes ``mesh``, ``batch`` and other options and returns an ``Exportable``.
+            takes ``mesh``, ``batch`` (or ``global_batch``) and other options and returns an
+            ``Exportable``.
         *args: The arguments of the function, with the whole batch: arrays or
             ``jax.ShapeDtypeStruct``, also in Flax's boxes with logical names.
         node: The type of device: a preset.

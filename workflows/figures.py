@@ -6,7 +6,7 @@ are loops over ``FIGURES``. A figure that is added to the list appears in all of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -511,12 +511,26 @@ FIGURES: tuple[Figure, ...] = (
     ),
 )  # fmt: skip
 BY_NAME: Mapping[str, Figure] = {figure.name: figure for figure in FIGURES}
+UTILISATIONS = ("derived.mfu", "derived.hfu")
+PEAK_DTYPE = "derived.peak_dtype"  # the type whose peak utilisations are a share of
 ROW_FIGURES: tuple[Figure, ...] = tuple(figure for figure in FIGURES if "rows" in figure.places)
 
 
 def list_figures(place: Place, table: str = "") -> list[Figure]:
     """List the figures that a place shows, or those of one table of a summary."""
     return [f for f in FIGURES if place in f.places and table in ("", f.table)]
+
+
+def name_peak(name: str, dtype: str | None, dtypes: Collection[str | None]) -> str:
+    """Name the type whose peak a utilisation is a share of, such as ``of f8``.
+
+    Args:
+        name: The name of a figure; "" is returned if it is no utilisation.
+        dtype: The type of the row.
+        dtypes: Those of all rows; "" is returned if they have one, because shares then compare.
+    """
+    has_several = len({one for one in dtypes if one}) > 1
+    return f"of {dtype}" if dtype and has_several and name in UTILISATIONS else ""
 
 
 def compute_figures(facts: StepFacts, prefix: str = "") -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -20,6 +21,7 @@ from hespas.workflows.kernel_rows import KernelRow
 
 RankingKey = Literal["kernel", "op", "line", "layer"]
 _MAX_NAME_WIDTH = 72
+_FOLDER_OF_PLACE = re.compile(r"(?<= at )\S*/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,9 @@ _NAMES: dict[str, Callable[[KernelRow], str]] = {
 
 
 def _clip_name(name: str) -> str:
-    """Shorten a long name in the middle, so that its kind and its place remain."""
+    """Shorten a long name: without the folder of its place, and then in the middle."""
+    if len(name) > _MAX_NAME_WIDTH:
+        name = _FOLDER_OF_PLACE.sub("", name)
     if len(name) <= _MAX_NAME_WIDTH:
         return name
     half = (_MAX_NAME_WIDTH - 3) // 2

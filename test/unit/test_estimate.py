@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -163,6 +164,8 @@ def test_the_ranking_names_kernels_and_lines(step):
     (row,) = step.top(1, "line")
     file, _, line = row.name.rpartition(":")
     assert file == __file__ and line.isdecimal()
+    shown = str(step.top(100))
+    assert Path(__file__).name in shown and str(Path(__file__).parent) not in shown
     short = step.top(0)
     assert not len(short) and short.omitted == len(step.top(100))
     with pytest.raises(UsageError, match="no ranking by 'lines'") as raised:

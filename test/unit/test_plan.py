@@ -117,7 +117,7 @@ def test_the_command_writes_every_layout(plan, all_layouts, tmp_path, capsys, mo
     assert hespas.main([*arguments, "--set", "remat=full,none", *files]) == 0
     text = capsys.readouterr().out
     assert "Why rank 1 wins over rank 2" in text and "hespas export llama" in text
-    assert page.read_text().count("<circle") == len(all_layouts.ranked)
+    assert page.read_text().count("<circle") == 2 * len(all_layouts.ranked)  # wide and narrow
     with file.open() as stream:
         assert len(list(csv.DictReader(stream))) == len(all_layouts.rows)
     assert hespas.main([*arguments, "--json"]) == 0

@@ -14,6 +14,7 @@ import pytest
 import hespas as package
 from hespas.dialects.xla import find_gpu_library
 from hespas.frontends.export.export_spec import ExportSpec
+from hespas.frontends.export.exportable import Exportable
 from hespas.frontends.export.logical_axes import (
     LogicalAxisRules,
     find_logical_names,
@@ -451,6 +452,64 @@ def test_a_batch_that_cannot_be_split_names_its_remedy() -> None:
     array = jax.ShapeDtypeStruct((1, 8), "float32")
     with pytest.raises(UsageError, match="batch counts the samples of each batch shard"):
         layout_worker._count_local_bytes("x", array, P("data"), {"data": 2}, {"batch": "1"})
+
+
+DATA_AND_TENSOR = {"data": 1, "tensor": 1}
+
+
+def build_whole_step(
+    mesh: dict[str, int] = DATA_AND_TENSOR, global_batch: int = 8, width: int = 512
+) -> Exportable:
+    """Build a step that divides all of its samples over the mesh itself."""
+    if global_batch % mesh["data"]:
+        raise ValueError(f"{global_batch} samples over data={mesh['data']}")
+    shapes = ((width, 4 * width), (4 * width, width), (global_batch, width))
+    args = tuple(jax.ShapeDtypeStruct(shape, jax.numpy.bfloat16) for shape in shapes)
+    specs = (P(None, "tensor"), P("tensor", None), P("data", None))
+    facts = {"samples_per_step": global_batch}
+    return Exportable("mlp", compute_mlp, args, mesh, specs, None, facts=facts)
+
+
+def build_fixed_step(mesh: dict[str, int] = DATA_AND_TENSOR) -> Exportable:
+    return build_whole_step(mesh, 4096)
+
+
+def compute_mlp(up: Any, down: Any, x: Any) -> Any:
+    return jax.numpy.mean(jax.nn.relu(x @ up) @ down)
+
+
+def test_a_build_may_divide_the_global_batch_itself(tmp_path: Path) -> None:
+    """By an option ``global_batch``, or with a batch of its own: all layouts do the same step."""
+    request: dict[str, Any] = {
+        "node": "H100_80GB", "devices": 4, "compile_count": 0, "work_dir": str(tmp_path),
+        "cache": str(tmp_path / "cells"),
+    }  # fmt: skip
+    plans = [
+        package.plan(build, global_batch=4096, **request)
+        for build in (build_whole_step, build_fixed_step)
+    ]
+    for plan in plans:
+        assert [row.status for row in plan.rows] == ["estimated"] * 3
+        assert {row.candidate.mesh["data"] for row in plan.rows} == {1, 2, 4}
+    steps_s = [[row.fused.step_time_s for row in plan.rows if row.fused] for plan in plans]
+    assert steps_s[0] == steps_s[1]
+    assert plans[0].rows[0].candidate.options["global_batch"] == "4096"
+    rates = [row.fused.get("samples_per_s") for row in plans[0].rows if row.fused]
+    assert rates == pytest.approx([4096 / step_s for step_s in steps_s[0]])
+
+
+def test_a_step_of_another_batch_is_no_layout(tmp_path: Path) -> None:
+    request: dict[str, Any] = {
+        "node": "H100_80GB", "devices": 4, "compile_count": 0, "work_dir": str(tmp_path)
+    }  # fmt: skip
+    plan = package.plan(build_fixed_step, global_batch=64, **request)
+    assert {row.reason for row in plan.rows} == {
+        "a step has 4096 samples, and not the 64 of the plan"
+    }
+    uneven = package.plan(build_whole_step, global_batch=6, mesh={"data": 4}, **request)
+    assert [row.reason for row in uneven.rows] == ["ValueError: 6 samples over data=4"]
+    with pytest.raises(UsageError, match="the option 'global_batch' of 'build_whole_step' is that"):
+        package.plan(build_whole_step, options={"global_batch": 64}, **request)
 
 
 def test_a_build_without_shardings_is_an_error() -> None:

@@ -511,8 +511,8 @@ def test_three_programs_six_nodes_and_two_systems_end_in_a_report(tmp_path, caps
                 if row["cell.mlir"].endswith(name) and row["cell.node"] == node
             ]  # fmt: skip
             assert len(times) == 2 and cell.text.startswith(format_seconds(min(times)))
-    best = min(table, key=lambda row: row["step_time_s"])
-    assert format_seconds(best["step_time_s"]) in document.one("ul", class_="cards").text
+    # Times of several programs do not compare, so that no card has the shortest of all.
+    assert "shortest" not in document.one("ul", class_="cards").text
     if CHROMIUM is not None:
         assert not render(page).console
 

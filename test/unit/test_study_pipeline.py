@@ -73,7 +73,7 @@ def test_a_folder_of_stages(stages: Path) -> None:
     with open("rows.csv") as file:
         assert [row["schedule"] for row in csv.DictReader(file)] == [s for s, _ in rows]
     page = Path("rows.html").read_text()
-    assert page.count("backward of microbatch 5, stage 1") == 1 and "rank 1" in page
+    assert page.count("backward of microbatch 5, stage 1") == 2 and "rank 1" in page
     assert Path("rows.svg").exists()
     again = run_study(flags)
     assert "5 pipelines" not in again.err and ", 0 computed now" in again.err

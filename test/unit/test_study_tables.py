@@ -12,6 +12,11 @@ from support.study_tables import TABLES
 from hespas.support.csv_rows import read_csv_rows
 from hespas.tools import hespas
 from hespas.tools.console_scripts import run_tool_main
+from hespas.workflows.studies import llama
+from hespas.workflows.studies.study_runner import StudyResult, make_study_table
+from hespas.workflows.studies.study_table import convert_study_row
+from hespas.workflows.sweep.sweep_analysis import Objective
+from hespas.workflows.sweep.sweep_summary import SweepQuestions, make_answer_tables
 
 
 @pytest.mark.slow
@@ -25,3 +30,25 @@ def test_the_documented_rows_are_printed(name: str, tmp_path: Path) -> None:
     documented = (ROOT / "docs/how-to/studies.md").read_text().splitlines()
     rows = [row for row, _ in read_csv_rows(table, ("step_time_s",))]
     assert [line for line in render(rows) if line not in documented] == []
+
+
+@pytest.mark.parametrize("dtypes", [("bf16", "f8E4M3FN"), ("bf16", "bf16")])
+def test_utilisation_names_its_peak_beside_another_one(dtypes: tuple[str, str]) -> None:
+    """Half of the peak of FP8 is more work than half of that of bf16."""
+    figures = {"step_time_s": 1.0, "compute_s": 1.0, "mfu": 0.5, "form": "fused"}
+    rows = [
+        {"model": model, "node": "H100_80GB", "devices": 8, "mesh": "fsdp=8",
+         "system": "HGX_H100_8", "error": None, "program": model, "peak_dtype": dtype, **figures}
+        for model, dtype in zip(("8b", "70b"), dtypes, strict=True)
+    ]  # fmt: skip
+    table = make_study_table(llama.STUDY, StudyResult(rows, [], ["model"]))
+    shown = [row[table.header.index("MFU")] for row in table.rows]
+    several = dtypes[0] != dtypes[1]
+    assert shown == (["50.0 % of bf16", "50.0 % of f8E4M3FN"] if several else ["50.0 %"] * 2)
+    converted = [convert_study_row(row) for row in rows]
+    assert [row and row["derived.peak_dtype"] for row in converted] == [*dtypes]
+    fronts = make_answer_tables(
+        [{**row, "cell.mlir": "one", "error": None} for row in converted if row],
+        SweepQuestions((), (Objective("derived.mfu", is_maximised=True),)),
+    )
+    assert ("peak of" in fronts[0].header) == several

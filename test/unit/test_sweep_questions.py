@@ -180,6 +180,97 @@ def test_pictures_of_several_programs_compare_within_them():
     assert titles == ["hbm", "shape", "step_time_s / best of the program"]
 
 
+def make_mixed_rows():
+    """Make the rows of three programs: one is complete, of one all cells fail, of one none fits."""
+    failed = [
+        {"cell.mlir": "eight.mlir", "cell.node": node, "error": "8 devices on 4"} for node in "AB"
+    ]
+    large = [
+        {"cell.mlir": "large.mlir", "cell.node": node, "error": None, "step_time_s": 9.0 + k,
+         "derived.area_mm2": 1.0, "memory.fits": False}
+        for k, node in enumerate("AB")
+    ]  # fmt: skip
+    small = [
+        {"cell.mlir": "small.mlir", "cell.node": node, "error": None, "step_time_s": time_s,
+         "derived.area_mm2": area, "memory.fits": fits}
+        for node, time_s, area, fits in (("A", 1.0, 2.0, False), ("A", 2.0, 2.0, True),
+                                         ("B", 3.0, 1.0, True), ("B", 2.5, None, None))
+    ]  # fmt: skip
+    return [*failed, *large, *small]
+
+
+def test_programs_without_a_cell_are_rows_with_the_reason():
+    questions = SweepQuestions((), FRONT)
+    tables = make_summary_tables(SweepOutcome(make_mixed_rows()), "cells.csv", questions)
+    counts, best, front, errors = tables
+    assert any(name == "too large" and text.startswith("3 of 6") for name, text in counts.rows)
+    assert [list(row) for row in best.rows] == [
+        ["small.mlir", "A", "3", "2.000 s", "3.000 s", ""],
+        ["eight.mlir", "-", "0", "-", "-", "2 with an error"],
+        ["large.mlir", "-", "0", "-", "-", "2 too large"],
+    ]
+    assert front.title == "Pareto front: 2 of 2 cells; 1 without derived.area_mm2"
+    assert errors.rows == [["8 devices on 4", "2"]]
+    limits = (SweepExpression.parse("step_time_s < 9.5"),)
+    within = make_summary_tables(SweepOutcome(make_mixed_rows()[2:]), None, SweepQuestions(limits))
+    assert within[1].rows[-1][-1] == "2 too large"
+    limits = (SweepExpression.parse("step_time_s < 0.1"),)
+    none = make_summary_tables(SweepOutcome(list(ROWS)), None, SweepQuestions(limits))
+    assert list(none[1].rows[0]) == ["a.mlir", "0", "-", "-", "6 outside the limits"]
+
+
+@pytest.mark.parametrize(("key", "values"), [("estimator", "ra"), ("form", ("fuse", "as-is"))])
+def test_two_kinds_of_numbers_do_not_compete(key, values):
+    """The roofline is always the fastest, which makes no node the best."""
+    first, second = values
+    rows = [
+        {**row, f"cell.{key}": kind, "step_time_s": row["step_time_s"] * factor}
+        for row in ROWS for kind, factor in ((first, 1.0), (second, 3.0))
+    ]  # fmt: skip
+    questions = SweepQuestions((), FRONT, "step_time_s", frozenset({"node.accelerator.arrays"}))
+    _, best, *fronts, effects = make_summary_tables(SweepOutcome(rows), "cells.csv", questions)
+    column = list(best.header).index(key)
+    assert [row[column] for row in best.rows] == [first, second]
+    assert [row[list(best.header).index("time")] for row in best.rows] == [
+        "200.000 ms",
+        "600.000 ms",
+    ]
+    assert [table.title for table in fronts] == [
+        f"Pareto front of {key} {kind}: 6 of 6 cells" for kind in values
+    ]
+    assert {row[0]: row[3] for row in effects.rows}[key] == "3.000"
+    pytest.importorskip("matplotlib")
+    figure = draw_sweep(rows, rows, SweepPlot("front", AXES, FRONT))
+    assert [panel.get_title() for panel in figure.axes] == [f"{key} {kind}" for kind in values]
+
+
+def test_effects_count_what_they_leave_out():
+    times_s = (None, 0.0, 1.0, 2.0, 3.0, 4.0)
+    rows = [{**row, "exposed_comm_s": time_s} for row, time_s in zip(ROWS, times_s, strict=True)]
+    (table,) = make_answer_tables(rows, SweepQuestions((), (), "exposed_comm_s"))
+    assert table.title.endswith("; of 6 cells, 1 without it and 1 in which it is 0 are left out")
+    (table,) = make_answer_tables(ROWS, SweepQuestions((), (), "step_time_s"))
+    assert table.title == "Main effects on step_time_s: geometric means"
+
+
+def test_a_pair_of_values_that_a_program_lacks_is_blank():
+    """The mean of the other programs alone would compare with those of all."""
+    pytest.importorskip("matplotlib")
+    import numpy as np
+
+    rows = make_unequal_rows()
+    axes = ("cell.let.hbm", "cell.let.shape")
+    heat_map = draw_sweep(rows, rows, SweepPlot("heat-map", axes, FRONT[:1]))
+    image = np.ma.filled(np.ma.masked_invalid(heat_map.axes[0].images[0].get_array()), -1.0)
+    assert (image > 0).tolist() == [[True, True], [False, False], [False, False]]
+    rows = [{**row, "exposed_comm_s": float(row["cell.let.shape"] == "ring")} for row in rows]
+    most = Objective.parse("exposed_comm_s:max")
+    heat_map = draw_sweep(rows, rows, SweepPlot("heat-map", axes, (most,)))
+    assert heat_map.axes[0].images[0].get_array()[0].tolist() == [1.0, 1.0]
+    with pytest.raises(UsageError, match="the best exposed_comm_s of each program is 0"):
+        draw_sweep(rows, rows, SweepPlot("heat-map", axes, (Objective("exposed_comm_s"),)))
+
+
 @pytest.mark.parametrize(
     ("sizes", "count"), [((3, 3, 3, 3, 2, 2, 4), 60), ((2, 3, 50, 4), 48), ((5, 4, 3), 30)]
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hespas.support.text_tables import format_percent, format_scaled, format_seconds
@@ -109,6 +109,21 @@ def choose_tick_values(top: float) -> list[float]:
     step = 10.0 ** math.floor(math.log10(top))
     step = next(s for s in (step / 5, step / 2, step, 2 * step) if top / s <= 5)
     return [i * step for i in range(math.ceil(top / step - 1e-9) + 1)]
+
+
+def draw_in_two_widths(
+    draw: Callable[[int, int], Markup], sizes: Sequence[tuple[int, int]]
+) -> Markup:
+    """Draw a chart for wide and for narrow windows, each of which shows one of them.
+
+    A picture that a narrow window shrinks would have text of half the size.
+    """
+    return join_markup(
+        *(
+            tag("div", draw(width, height), class_=name)
+            for name, (width, height) in zip(("wide", "narrow"), sizes, strict=True)
+        )
+    )
 
 
 @dataclass(frozen=True)

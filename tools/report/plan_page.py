@@ -16,7 +16,8 @@ from hespas.tools.report.html_table import (
 )
 from hespas.tools.report.markup import Markup, join_markup
 from hespas.tools.report.page_frame import PageSection, render_page
-from hespas.tools.report.scatter_chart import ScatterAxis, ScatterPoint, draw_scatter_chart
+from hespas.tools.report.scatter_chart import ScatterAxis, ScatterPoint, draw_scatter_charts
+from hespas.tools.report.table_page import render_table_section
 from hespas.workflows.figures import list_figures
 from hespas.workflows.planning import plan_tables
 from hespas.workflows.planning.plan_result import (
@@ -43,7 +44,7 @@ def render_plan_page(plan: LayoutPlan, title: str) -> bytes:
         *_draw_layouts(plan, "scatter", "Time and memory", plan.ranked),
         *_draw_layouts(plan, "fused-scatter", "Layouts that are not compiled", plan.fused_only),
         *(
-            PageSection(f"part{number}", table.title, _render_text_table(f"t{number}", table))
+            _render_explanation(table, number)
             for number, table in enumerate(plan_tables.list_explanation_tables(plan))
             if table.rows
         ),
@@ -78,7 +79,7 @@ def _draw_layouts(
     lead += SCATTER_LEAD.format(count=len(points), form=FORMS[rows[0].compiled is not None])
     if rows[0].rank and plan.verdict:
         lead += f" {plan.verdict}"
-    chart = draw_scatter_chart("Step time and memory of each layout", points, axes)
+    chart = draw_scatter_charts("Step time and memory of each layout", points, axes)
     return [PageSection(name, title, chart, lead)]
 
 
@@ -88,12 +89,11 @@ def _describe(plan: LayoutPlan, row: LayoutRow, figures: LayoutFigures) -> str:
     return f"{rank}{layout}\n{format_seconds(figures.step_time_s)}"
 
 
-def _render_text_table(name: str, table: TextTable) -> Markup:
-    if not table.header:
-        return render_facts([(row[0], row[1]) for row in table.rows])
-    columns = [TableColumn(f"c{i}", header, "text") for i, header in enumerate(table.header)]
-    rows = [[TableCell(cell) for cell in row] for row in table.rows]
-    return render_table(name, table.title, columns, rows)
+def _render_explanation(table: TextTable, number: int) -> PageSection:
+    name = f"part{number}"
+    if table.header:
+        return render_table_section(table, name, f"t{number}")
+    return PageSection(name, table.title, render_facts([(row[0], row[1]) for row in table.rows]))
 
 
 def _render_layouts(plan: LayoutPlan) -> Markup:
@@ -110,6 +110,8 @@ def _render_layouts(plan: LayoutPlan) -> Markup:
         TableColumn("reason", "reason", "text"),
     ]
     rows = [_list_cells(row, axes, options) for row in plan.rows]
+    known = [k for k in range(len(columns)) if any(cells[k].text != "-" for cells in rows)]
+    columns, rows = [columns[k] for k in known], [[cells[k] for k in known] for cells in rows]
     return join_markup(render_table("layouts-table", f"{len(rows)} layouts", columns, rows))
 
 

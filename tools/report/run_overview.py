@@ -27,7 +27,7 @@ def _list_figure_cards(result: RunResult) -> Iterator[CardTexts]:
     for figure in list_figures("page"):
         value = result.get_figure(figure.name)
         if value is not None:
-            explanation = figure.explain(result.figures).strip(" ,()")
+            explanation = figure.explain(result.figures).strip(" ,:()")
             yield figure.title, figure.format(value), explanation
 
 

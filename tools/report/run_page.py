@@ -219,11 +219,10 @@ def _build_roofline_section(
 ) -> PageSection | None:
     if not plot.points:
         return None
-    sizes = (("wide", 1100, 500), ("narrow", 400, 420))
-    drawn = [
-        tag("div", roofline_chart.draw_roofline(plot, ids, width=width, height=height), class_=name)
-        for name, width, height in sizes
-    ]
+    drawn = charts.draw_in_two_widths(
+        lambda width, height: roofline_chart.draw_roofline(plot, ids, width=width, height=height),
+        ((1100, 500), (400, 420)),
+    )
     shapes = [
         roofline_chart.draw_shape(roofline_chart.SHAPES[i], 6, 6, 4.5)
         for i in range(len(plot.kinds))
@@ -243,7 +242,7 @@ def _build_roofline_section(
         "is below them, the more it can be improved."
     )
     return PageSection(
-        "roofline", "Roofline", join_markup(legend, tag("figure", *drawn, note)), lead
+        "roofline", "Roofline", join_markup(legend, tag("figure", drawn, note)), lead
     )
 
 
@@ -284,15 +283,16 @@ def _build_memory_section(used: RunMemory | None) -> PageSection | None:
         rows.append(
             ("memory of the device", f"{format_scaled(used.capacity, 'B')}, {share} of it used")
         )
-    drawn = []
+    figure = None
     if used.points:
-        for name, width, height in (("wide", 1100, 320), ("narrow", 400, 260)):
-            plot = charts.draw_area_chart(
+        drawn = charts.draw_in_two_widths(
+            lambda width, height: charts.draw_area_chart(
                 f"Live bytes over the step, at most {format_scaled(used.live, 'B')}",
                 used.points, used.capacity, "B", "point of the program", width=width, height=height,
-            )  # fmt: skip
-            drawn.append(tag("div", plot, class_=name))
-    figure = tag("figure", *drawn) if drawn else None
+            ),
+            ((1100, 320), (400, 260)),
+        )  # fmt: skip
+        figure = tag("figure", drawn)
     return PageSection(
         "memory", "Memory of one device", join_markup(figure, html_table.render_facts(rows))
     )

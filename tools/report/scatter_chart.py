@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from hespas.tools.report.charts import ChartFrame, choose_tick_values
+from hespas.tools.report.charts import ChartFrame, choose_tick_values, draw_in_two_widths
 from hespas.tools.report.markup import Markup, tag
 
 POINT_COLOUR, FRONT_COLOUR = 1, 2
@@ -32,6 +32,16 @@ class ScatterAxis:
     text: Callable[[float], str]
 
 
+def draw_scatter_charts(
+    title: str, points: Sequence[ScatterPoint], axes: tuple[ScatterAxis, ScatterAxis]
+) -> Markup:
+    """Draw points for wide and for narrow windows."""
+    return draw_in_two_widths(
+        lambda width, height: draw_scatter_chart(title, points, axes, width=width, height=height),
+        ((1100, 420), (400, 320)),
+    )
+
+
 def draw_scatter_chart(
     title: str,
     points: Sequence[ScatterPoint],
@@ -43,7 +53,7 @@ def draw_scatter_chart(
     """Draw points over the ranges from 0 of both axes; ``title`` is for screen readers."""
     x_ticks = choose_tick_values(max(point.x for point in points))
     y_ticks = choose_tick_values(max(point.y for point in points))
-    frame = ChartFrame(width, height, (0.0, x_ticks[-1]), y_ticks[-1], left=88, bottom=48)
+    frame = ChartFrame(width, height, (0.0, x_ticks[-1]), y_ticks[-1], left=78, top=32, bottom=48)
     drawn = [*_draw_y_ticks(frame, y_ticks, axes[1]), *_draw_x_ticks(frame, x_ticks, axes[0])]
     best = sorted((point for point in points if point.is_best), key=lambda point: point.x)
     line = " ".join(f"{frame.scale_x(p.x):.1f},{frame.scale_y(p.y):.1f}" for p in best)
@@ -61,28 +71,48 @@ def draw_scatter_chart(
 
 
 def _draw_labels(frame: ChartFrame, points: Sequence[ScatterPoint]) -> list[Markup]:
-    """Draw the labels beside their points, each where it covers no other; else it is left out."""
+    """Draw the labels beside their points, each where it covers no other; else it is left out.
+
+    Of such places, the first that covers no point either is chosen, if there is one.
+    """
+    dots = [(frame.scale_x(point.x), frame.scale_y(point.y)) for point in points]
     taken: list[tuple[float, float, float]] = []  # left, right and middle of labels
     drawn = []
-    for point in points:
+    for point, (x, y) in zip(points, dots, strict=True):
+        if not point.label:
+            continue
         width = LABEL_CHARACTER * len(point.label)
-        x, y = frame.scale_x(point.x), frame.scale_y(point.y)
-        for left, middle in (
+        places = (
             (x + 8, y - 8), (x + 8, y + 10), (x - 8 - width, y - 8), (x - 8 - width, y + 10),
-        ):  # fmt: skip
-            right = left + width
-            is_free = all(
-                right < other_left or left > other_right or abs(middle - other) > LABEL_HEIGHT
+        )  # fmt: skip
+        free = [
+            (left, middle)
+            for left, middle in places
+            if left >= frame.left
+            and left + width <= frame.width
+            and all(
+                left + width < other_left
+                or left > other_right
+                or abs(middle - other) > LABEL_HEIGHT
                 for other_left, other_right, other in taken
             )
-            if point.label and is_free and left >= frame.left and right <= frame.width:
-                taken.append((left, right, middle))
-                text = tag(
-                    "text", point.label, x=f"{left:.1f}", y=f"{middle + 4:.1f}", class_="label"
-                )
-                drawn.append(text)
-                break
+        ]
+        if free:
+            left, middle = min(free, key=lambda place: _count_covered(dots, *place, width))
+            taken.append((left, left + width, middle))
+            place = {"x": f"{left:.1f}", "y": f"{middle + 4:.1f}"}
+            drawn.append(tag("text", point.label, **place, class_="label"))
     return drawn
+
+
+def _count_covered(
+    dots: Sequence[tuple[float, float]], left: float, middle: float, width: float
+) -> int:
+    """Count the points that a label covers; its own is beside it."""
+    return sum(
+        left - RADIUS < x < left + width + RADIUS and abs(y - middle) < LABEL_HEIGHT / 2 + RADIUS
+        for x, y in dots
+    )
 
 
 def _draw_y_ticks(frame: ChartFrame, ticks: Sequence[float], axis: ScatterAxis) -> list[Markup]:
@@ -91,7 +121,14 @@ def _draw_y_ticks(frame: ChartFrame, ticks: Sequence[float], axis: ScatterAxis) 
         y = frame.scale_y(tick) + 4
         drawn += [
             frame.draw_horizontal_line(tick, "grid"),
-            tag("text", axis.text(tick), x=frame.left - 8, y=y, text_anchor="end", class_="quiet"),
+            tag(
+                "text",
+                _format_tick(axis, tick),
+                x=frame.left - 8,
+                y=y,
+                text_anchor="end",
+                class_="quiet",
+            ),
         ]
     return drawn
 
@@ -100,10 +137,20 @@ def _draw_x_ticks(frame: ChartFrame, ticks: Sequence[float], axis: ScatterAxis) 
     y = frame.height - frame.bottom
     middle = (frame.left + frame.width - frame.right) / 2
     drawn = [tag("text", axis.title, x=middle, y=frame.height - 8, text_anchor="middle")]
+    last_right = float("-inf")
     for tick in ticks:
-        x, text = frame.scale_x(tick), axis.text(tick)
-        drawn += [
-            tag("line", x1=x, x2=x, y1=y, y2=y + 4, class_="axis"),
-            tag("text", text, x=x, y=y + 18, class_="quiet", text_anchor="middle"),
-        ]
+        x, text = frame.scale_x(tick), _format_tick(axis, tick)
+        drawn.append(tag("line", x1=x, x2=x, y1=y, y2=y + 4, class_="axis"))
+        half = LABEL_CHARACTER * len(text) / 2
+        middle = min(x, frame.width - half)  # that of the last tick ends with the picture
+        if middle - half > last_right:
+            last_right = middle + half
+            drawn.append(
+                tag("text", text, x=middle, y=y + 18, class_="quiet", text_anchor="middle")
+            )
     return drawn
+
+
+def _format_tick(axis: ScatterAxis, tick: float) -> str:
+    """Format a round number without the zeros that figures have: ``100 us``."""
+    return axis.text(tick).replace(".000 ", " ")

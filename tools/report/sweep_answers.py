@@ -13,15 +13,16 @@ from hespas.tools.report.html_table import (
 )
 from hespas.tools.report.markup import join_markup
 from hespas.tools.report.page_frame import PageSection
-from hespas.tools.report.scatter_chart import ScatterAxis, ScatterPoint, draw_scatter_chart
+from hespas.tools.report.scatter_chart import ScatterAxis, ScatterPoint, draw_scatter_charts
 from hespas.tools.report.sweep_results import SweepResults
 from hespas.tools.report.table_page import render_text_table
 from hespas.workflows.figures import BY_NAME, Figure
 from hespas.workflows.sweep.sweep_analysis import (
     PROGRAM,
     Objective,
-    find_program_fronts,
-    group_by_program,
+    find_pareto_front,
+    group_comparable,
+    select_fitting_rows,
     select_known_rows,
 )
 from hespas.workflows.sweep.sweep_summary import SweepQuestions, make_answer_tables
@@ -34,15 +35,17 @@ MOST_FRONTS = 8  # programs with a chart of their own
 
 def build_front_sections(sweep: SweepResults) -> Iterator[PageSection]:
     """Build a chart and a table of the Pareto front of each program, if cells differ in a price."""
-    price = next((name for name in PRICES if _differs(sweep.done, name)), None)
-    if price is None or not _differs(sweep.done, sweep.measure):
+    fitting = select_fitting_rows(sweep.done)
+    price = next((name for name in PRICES if _differs(fitting, name)), None)
+    if price is None or not _differs(fitting, sweep.measure):
         return
     figures = [BY_NAME[sweep.measure], BY_NAME[price]]
-    known = group_by_program(select_known_rows(sweep.done, [figure.name for figure in figures]))
-    fronts = find_program_fronts(sweep.done, [Objective(figure.name) for figure in figures])
-    for number, (program, front) in enumerate([*fronts.items()][:MOST_FRONTS]):
-        label = sweep.program_labels[program]
-        yield _build_front_section(sweep, f"front-{number}", label, known[program], front, figures)
+    known = select_known_rows(fitting, [figure.name for figure in figures])
+    groups = [*group_comparable(known).items()][:MOST_FRONTS]
+    for number, (label, cells) in enumerate(groups):
+        front = find_pareto_front(cells, [Objective(figure.name) for figure in figures])
+        label = label or sweep.get_program_label(cells[0])
+        yield _build_front_section(sweep, f"front-{number}", label, cells, front, figures)
 
 
 def _differs(rows: Sequence[SweepRow], name: str) -> bool:
@@ -72,7 +75,7 @@ def _build_front_section(
         for row in cells
     ]
     axes = (ScatterAxis(x.title, x.format), ScatterAxis(y.title, y.format))
-    chart = draw_scatter_chart(f"{x.title} and {y.title} of each cell of {program}", points, axes)
+    chart = draw_scatter_charts(f"{x.title} and {y.title} of each cell of {program}", points, axes)
     fields = [
         (TableColumn("n", "Point"), lambda row: TableCell(numbers[id(row)], int(numbers[id(row)]))),
         *(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,14 +18,13 @@ from hespas.tools.report.markup import Child, Markup, allow_breaks, join_markup,
 from hespas.tools.report.page_frame import PageSection, render_page
 from hespas.tools.report.sweep_answers import build_effects_section, build_front_sections
 from hespas.tools.report.sweep_results import FITS, SweepResults
-from hespas.workflows.figures import Figure, list_figures
-from hespas.workflows.sweep.sweep_analysis import PROGRAM
+from hespas.workflows.figures import PEAK_DTYPE, Figure, list_figures, name_peak
+from hespas.workflows.sweep.sweep_analysis import PROGRAM, select_fitting_rows
 from hespas.workflows.sweep.sweep_table import CELL, ORIGIN, SweepRow
 
 SHADES = (1.1, 1.5, 2.5, 5.0)  # upper ends of the heat map's levels, in multiples of the best
 RESTS = ("estimator", "split", "simulator", "curves")  # provenance, in addition to ORIGIN
 MOST_NODES = 16  # of a heat map; the fronts show more
-UTILISATIONS, PEAK_DTYPE = ("derived.mfu", "derived.hfu"), "derived.peak_dtype"
 TIME = "time"  # the key of the column of the measure
 MEMORY, GAPS = "memory.peak_bytes", "gaps"
 
@@ -61,14 +60,17 @@ def _render_gap_alert(sweep: SweepResults) -> Markup | None:
 
 
 def _render_sweep_cards(sweep: SweepResults) -> Markup:
-    best = min(sweep.done, key=sweep.get_time_s)
     cards = [
         ("cells with a result", str(len(sweep.done)), f"{len(sweep.failed)} failed"),
         ("programs", str(len(sweep.program_names)),
          f"on {format_count(len(sweep.node_names), 'node')}"),
-        (f"shortest {_get_measure_name(sweep)}", format_seconds(sweep.get_time_s(best)),
-         f"{sweep.get_program_label(best)} on {sweep.get_node_label(best)}"),
     ]  # fmt: skip
+    fitting = select_fitting_rows(sweep.done)
+    if fitting and len(sweep.program_names) == 1:  # times of two programs do not compare
+        best = min(fitting, key=sweep.get_time_s)
+        place = f"{sweep.get_program_label(best)} on {sweep.get_node_label(best)}"
+        shortest = format_seconds(sweep.get_time_s(best))
+        cards.append((f"shortest {_get_measure_name(sweep)}", shortest, place))
     return html_table.render_cards(cards)
 
 
@@ -102,7 +104,7 @@ def _build_grid_section(sweep: SweepResults) -> PageSection | None:
     over = f", the shortest of all values of {' and '.join(others)}" if others else ""
     lead = (
         f"The {_get_measure_name(sweep)} of each program on each node{over}, and its ratio to the "
-        "shortest time of the program. Darker cells take longer."
+        "shortest time of the program. The stronger the colour, the longer it takes."
     )
     return PageSection("grid", "Programs and nodes", scroller, lead)
 
@@ -213,7 +215,7 @@ def _list_time_fields(sweep: SweepResults) -> Iterator[SweepField]:
 def _list_figure_fields(sweep: SweepResults) -> Iterator[SweepField]:
     """Yield the columns of the figures that any cell has."""
     names = {name for row in sweep.done for name in row}
-    peaks = {str(row[PEAK_DTYPE]) for row in sweep.done if row.get(PEAK_DTYPE)}
+    peaks = {row.get(PEAK_DTYPE) for row in sweep.done}
     for figure in list_figures("sweep"):
         if figure.name in names and (figure.name != GAPS or any(r.get(GAPS) for r in sweep.done)):
             title = figure.column_title
@@ -223,14 +225,16 @@ def _list_figure_fields(sweep: SweepResults) -> Iterator[SweepField]:
             yield column, lambda row, figure=figure: _format_figure_cell(figure, row, peaks)
 
 
-def _format_figure_cell(figure: Figure, row: SweepRow, peaks: set[str]) -> TableCell:
+def _format_figure_cell(figure: Figure, row: SweepRow, peaks: Collection[str | None]) -> TableCell:
     """Format a figure of a row; of a peak memory that does not fit, this is said.
 
     A utilisation names the type whose peak it is a share of, if that differs between cells.
     """
     cell = html_table.format_figure_cell(figure, row.get(figure.name))
-    if figure.name in UTILISATIONS and len(peaks) > 1 and row.get(figure.name) is not None:
-        return replace(cell, more=f"of {row.get(PEAK_DTYPE)}")
+    if row.get(figure.name) is not None and (
+        peak := name_peak(figure.name, row.get(PEAK_DTYPE), peaks)
+    ):
+        return replace(cell, more=peak)
     does_not_fit = figure.name == MEMORY and row.get(FITS) is False
     return replace(cell, more="does not fit") if does_not_fit else cell
 

@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hespas.workflows.sweep.sweep_analysis import PROGRAM, label_programs
+from hespas.workflows.sweep.sweep_analysis import FITS, PROGRAM, label_programs
 from hespas.workflows.sweep.sweep_expressions import LET
 from hespas.workflows.sweep.sweep_summary import find_varied_keys
 from hespas.workflows.sweep.sweep_table import CELL, SweepRow, read_split_results
 
-NODE, FITS = "cell.node", "memory.fits"
+NODE = "cell.node"
 _UNIT = re.compile(r"(_bytes_per_s|_bytes|_gb_s|_hz|_w|_flops)$")
 
 
@@ -108,14 +108,17 @@ class SweepResults:
     def find_best_times(self) -> tuple[list[str], list[str], list[list[float | None]]]:
         """Return programs, nodes, and their shortest times over all other settings.
 
-        A time is None if there is no such cell.
+        A time is None if there is no such cell. It is that of a cell that exceeds the memory only
+        if all of them do.
         """
-        least: dict[tuple[str, str], float] = {}
+        least: dict[tuple[str, str], tuple[bool, float]] = {}
         for row in self.done:
             key = self.get_program_label(row), self.get_node_label(row)
-            least[key] = min(least.get(key, float("inf")), self.get_time_s(row))
+            rank = row.get(FITS) is False, self.get_time_s(row)
+            least[key] = min(least.get(key, rank), rank)
         programs, nodes = self.program_names, self.node_names
-        return programs, nodes, [[least.get((p, n)) for n in nodes] for p in programs]
+        times_s = {key: time_s for key, (_, time_s) in least.items()}
+        return programs, nodes, [[times_s.get((p, n)) for n in nodes] for p in programs]
 
     def find_minimised_axes(self) -> list[str]:
         """Find the settings that differ between cells of equal program and node.

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from hespas.support.text_tables import TextTable, format_seconds
 from hespas.tools.report import html_table
-from hespas.tools.report.charts import SERIES, ChartFrame, choose_tick_values, draw_legend
+from hespas.tools.report.charts import (
+    SERIES,
+    ChartFrame,
+    choose_tick_values,
+    draw_in_two_widths,
+    draw_legend,
+)
 from hespas.tools.report.html_table import TableCell, TableColumn
 from hespas.tools.report.markup import Markup, join_markup, tag
 from hespas.tools.report.page_frame import PageSection, render_page
@@ -18,7 +24,7 @@ def render_table_page(
 ) -> bytes:
     """Render the page; each table is a section, and so is the chart, after the first of them."""
     sections = [
-        PageSection(f"table-{number}", table.title, render_text_table(table, f"rows-{number}"))
+        render_table_section(table, f"table-{number}", f"rows-{number}")
         for number, table in enumerate(tables)
     ]
     if gantt is not None:
@@ -26,14 +32,21 @@ def render_table_page(
     return render_page(title, subtitle, sections)
 
 
-def render_text_table(table: TextTable, name: str) -> html_table.Markup:
+def render_table_section(table: TextTable, name: str, table_name: str) -> PageSection:
+    """Render a table with its title as the heading of a section, which the caption repeats not."""
+    return PageSection(
+        name, table.title, render_text_table(table, table_name, f"By {table.header[0]}")
+    )
+
+
+def render_text_table(table: TextTable, name: str, caption: str = "") -> html_table.Markup:
     """Render a table whose numbers sort as such; ``name`` is its id."""
     columns = [
         TableColumn(f"c{i}", title or "value", "text" if i < table.left else "number")
         for i, title in enumerate(table.header)
     ]
     rows = [[TableCell(text, _read_leading_number(text)) for text in row] for row in table.rows]
-    return html_table.render_table(name, table.title, columns, rows)
+    return html_table.render_table(name, caption or table.title, columns, rows)
 
 
 def _read_leading_number(text: str) -> float | None:
@@ -45,23 +58,30 @@ def _read_leading_number(text: str) -> float | None:
 
 
 LANE_HEIGHT, BAR_HEIGHT = 30, 22
-WIDTH = 900
+WIDTHS = (1100, 400)
 
 
 def draw_gantt_chart(chart: GanttChart) -> Markup:
     """Draw a chart, with the legend of the kinds of bars below it."""
     kinds = {kind: 1 + i % SERIES for i, kind in enumerate(chart.list_kinds())}
-    ticks = choose_tick_values(chart.end_s)
     height = LANE_HEIGHT * len(chart.lanes) + 56
-    frame = ChartFrame(WIDTH, height, (0.0, ticks[-1]), 1.0, left=88)
+    drawn = draw_in_two_widths(
+        lambda width, height: _draw_lanes(chart, kinds, width, height),
+        [(width, height) for width in WIDTHS],
+    )
+    return join_markup(drawn, draw_legend([(kind, colour, "") for kind, colour in kinds.items()]))
+
+
+def _draw_lanes(chart: GanttChart, kinds: Mapping[str, int], width: int, height: int) -> Markup:
+    ticks = choose_tick_values(chart.end_s)
+    frame = ChartFrame(width, height, (0.0, ticks[-1]), 1.0, left=68, right=32)
     drawn = _draw_time_axis(frame, ticks)
     for lane, (name, bars) in enumerate(chart.lanes):
         top = frame.top + LANE_HEIGHT * lane
         drawn.append(tag("text", name, x=frame.left - 8, y=top + 16, text_anchor="end"))
         drawn += [_draw_bar(frame, bar, top, kinds[bar.kind]) for bar in bars]
-    view_box = f"0 0 {WIDTH} {height}"
-    svg = tag("svg", *drawn, viewBox=view_box, class_="chart", role="img", aria_label=chart.title)
-    return join_markup(svg, draw_legend([(kind, colour, "") for kind, colour in kinds.items()]))
+    view_box = f"0 0 {width} {height}"
+    return tag("svg", *drawn, viewBox=view_box, class_="chart", role="img", aria_label=chart.title)
 
 
 def _draw_bar(frame: ChartFrame, bar: GanttBar, top: float, colour: int) -> Markup:
@@ -82,6 +102,13 @@ def _draw_time_axis(frame: ChartFrame, ticks: list[float]) -> list[Markup]:
         x = frame.scale_x(tick)
         drawn += [
             tag("line", x1=x, x2=x, y1=frame.top, y2=y + 4, class_="grid"),
-            tag("text", format_seconds(tick), x=x, y=y + 18, class_="quiet", text_anchor="middle"),
+            tag(
+                "text",
+                format_seconds(tick).replace(".000 ", " "),
+                x=x,
+                y=y + 18,
+                class_="quiet",
+                text_anchor="middle",
+            ),
         ]
     return drawn

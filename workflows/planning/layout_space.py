@@ -20,6 +20,7 @@ from hespas.support.text_tables import format_count
 BATCH, ACCUMULATE, SEQUENCE, ATTENTION = "batch", "accumulate", "sequence", "attention"
 LAYERS, REMAT, PRODUCTS = "layers", "remat", "products"
 PLAIN_ATTENTION = "dot_product"  # the attention of recipes that no kernel fuses
+GLOBAL_BATCH = "global_batch"  # of a program that divides the samples of a step itself
 DERIVED_OPTIONS = (BATCH, ACCUMULATE)  # they follow from the global batch and the mesh
 # The values of options that a request leaves open; those with several values are searched.
 # Sequence parallelism changes nothing without tensor parallelism, and takes less memory with it.
@@ -110,10 +111,21 @@ class ProgramInterface:
     is_batch_fixed: bool = False
     default_axes: tuple[str, ...] = ()
 
+    @property
+    def divides_itself(self) -> bool:
+        """Whether the program divides the samples of a step over a mesh, not the plan."""
+        return not self.is_batch_fixed and BATCH not in self.defaults
+
+    def select_own_batch(self, samples: int) -> dict[str, str]:
+        """Select the option of such a program for the samples of a step; {} if it has none."""
+        return {GLOBAL_BATCH: str(samples)} if GLOBAL_BATCH in self.defaults else {}
+
 
 @dataclass(frozen=True)
 class MeshFacts:
     """What a mesh makes of a program with one sample for each batch shard, or why it makes none.
+
+    A program that divides the samples of a step itself has all of them.
 
     Attributes:
         samples: The samples of a step.
@@ -227,7 +239,7 @@ def select_option_values(
     """Select the values to try of the options that do not follow from the batch and the mesh.
 
     Raises:
-        UsageError: The program lacks a requested option, or has no global batch.
+        UsageError: The program lacks a requested option, or the global batch sets it.
     """
     requested = {name: tuple(dict.fromkeys(tried)) for name, tried in request.options.items()}
     if interface.is_batch_fixed:
@@ -238,9 +250,10 @@ def select_option_values(
                 f"'{request.program}' has no option '{name}'",
                 remedy=suggest_nearest(name, [*interface.defaults]),
             )
-    if BATCH not in interface.defaults:
+    if GLOBAL_BATCH in requested:
         raise UsageError(
-            f"'{request.program}' has no option '{BATCH}', which would divide the global batch"
+            f"the option '{GLOBAL_BATCH}' of '{request.program}' is that of the plan",
+            remedy="give --global-batch",
         )
     stated = {
         SEQUENCE: interface.defaults.get(SEQUENCE, ""),
@@ -253,7 +266,8 @@ def select_option_values(
         first, *others = OPEN_OPTIONS[REMAT]
         known[REMAT] = (first, FUSED_REMAT, *others)
     values = {name: tried for name, tried in known.items() if name in interface.defaults}
-    return {n: tried for n, tried in (values | requested).items() if n not in DERIVED_OPTIONS}
+    derived = () if interface.divides_itself else DERIVED_OPTIONS
+    return {n: tried for n, tried in (values | requested).items() if n not in derived}
 
 
 def build_layout_space(
@@ -340,6 +354,8 @@ def _split_batch(
     """List the ways to split the samples of a batch shard into microbatches."""
     if interface.is_batch_fixed:
         return [{}]
+    if interface.divides_itself:
+        return [interface.select_own_batch(samples)]
     per_shard, rest = divmod(samples, known.samples)
     if rest or not per_shard:
         return []

@@ -217,7 +217,17 @@ def _enumerate_layouts(
     meshes = layout_space.enumerate_meshes(axes, request.devices)
     values = layout_space.select_option_values(request, interface)
     first = {name: tried[0] for name, tried in values.items()}
-    facts = programs.describe_meshes(meshes, first, interface)
+    if not interface.divides_itself:
+        facts = programs.describe_meshes(meshes, first, interface)
+        return layout_space.build_layout_space(request, interface, meshes, facts)
+    samples = request.count_samples(first.get(layout_space.SEQUENCE))
+    own = {**first, **interface.select_own_batch(samples)}
+    facts = [
+        replace(one, error=f"a step has {one.samples} samples, and not the {samples} of the plan")
+        if not one.error and one.samples != samples
+        else one
+        for one in programs.describe_meshes(meshes, own, interface)
+    ]
     return layout_space.build_layout_space(request, interface, meshes, facts)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,8 +10,9 @@ from hespas.support.text_tables import (
     TextTable,
     format_percent,
     format_seconds,
+    wrap_command,
 )
-from hespas.workflows.figures import Figure, list_figures
+from hespas.workflows.figures import Figure, list_figures, name_peak
 from hespas.workflows.planning.plan_result import (
     LayoutFigures,
     LayoutPlan,
@@ -27,7 +27,6 @@ COMPILED = ", as XLA compiles them"
 FUSED_ONLY = ", not compiled: every collective exposed"  # as hespas fuses programs
 MAX_REASONS = 3  # examples of each status
 BAND = "step_time_band_s"  # the figure whose two ends rows have
-UTILISATIONS = ("derived.mfu", "derived.hfu")
 # Columns of the terminal, whose lines are limited; the page, CSV and JSON have all figures.
 SHOWN_FIGURES = (
     "step_time_s", "exposed_comm_s", BAND, "memory.peak_bytes", "derived.mfu",
@@ -95,10 +94,10 @@ def find_peaks(plan: LayoutPlan) -> set[str]:
 def _format_cell(figures: LayoutFigures | None, figure: Figure, peaks: set[str]) -> str:
     """Format a figure of a row; utilisation names its peak if that differs between layouts."""
     value = get_value(figures, figure)
-    text = figure.format_cell(value)
-    if figures and value is not None and figure.name in UTILISATIONS and len(peaks) > 1:
-        return f"{text} of {figures.get('peak_dtype')}"
-    return text
+    if figures is None or value is None:
+        return figure.format_cell(value)
+    peak = name_peak(figure.name, figures.get("peak_dtype"), peaks)
+    return f"{figure.format_cell(value)} {peak}".rstrip()
 
 
 def get_value(figures: LayoutFigures | None, figure: Figure) -> Any:
@@ -170,11 +169,8 @@ def _tabulate_recipe(plan: LayoutPlan) -> TextTable:
 
 
 def _list_command_lines(name: str, command: str) -> list[list[str]]:
-    """List the lines of a command that a shell continues; a flag stays with its value."""
-    words = re.sub(r"(--[\w-]+) (?!--)", "\\1\0", command)
-    parts = textwrap.wrap(words, COMMAND_WIDTH, break_long_words=False, break_on_hyphens=False)
-    parts = [part.replace("\0", " ") for part in parts]
-    lines = [f"{part} \\" for part in parts[:-1]] + parts[-1:]
+    """List the lines of a command, the first of which has its name."""
+    lines = wrap_command(command, COMMAND_WIDTH)
     return [[name if i == 0 else "", line] for i, line in enumerate(lines)]
 
 

@@ -12,8 +12,9 @@ from typing import Any
 
 from hespas.support.errors import UsageError
 from hespas.support.text_tables import TextTable, format_percent
-from hespas.workflows.figures import ROW_FIGURES
+from hespas.workflows.figures import ROW_FIGURES, name_peak
 from hespas.workflows.studies.study_output import parse_value_list
+from hespas.workflows.studies.study_table import FIGURES
 
 AxisValues = Mapping[str, Sequence[Any]]
 """The values of each axis, by its name."""
@@ -110,12 +111,21 @@ def make_labelled_table(
     labels: Sequence[str],
     columns: Iterable[StudyColumn],
 ) -> TextTable:
-    """Make a table of labels, then figures; the title names the labels that all rows share."""
+    """Make a table of labels, then figures; the title names the labels that all rows share.
+
+    Utilisation names its peak if that differs between rows.
+    """
     varied = [name for name in labels if len({row[name] for row in rows}) > 1]
     fixed = [describe_label(name, rows[0][name]) for name in labels if name not in varied]
     shown = select_columns(columns, rows)
+    peaks = {row.get("peak_dtype") for row in rows}
+
+    def format_figure(row: Mapping[str, Any], column: StudyColumn) -> str:
+        peak = name_peak(FIGURES.get(column.name, ""), row.get("peak_dtype"), peaks)
+        return f"{column.format_cell(row)} {peak}".rstrip()
+
     lines = [
-        [*(str(row[name] or "-") for name in varied), *(c.format_cell(row) for c in shown)]
+        [*(str(row[name] or "-") for name in varied), *(format_figure(row, c) for c in shown)]
         for row in rows
     ]
     title = ", ".join([title, *filter(None, fixed)])

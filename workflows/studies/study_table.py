@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hespas.workflows.figures import ROW_FIGURES
+from hespas.workflows.figures import PEAK_DTYPE, ROW_FIGURES
 
 # The names of figures in rows of studies, and the columns of a sweep that have them.
 FIGURES = {
@@ -41,6 +41,7 @@ def _convert_program_row(row: Mapping[str, Any]) -> dict[str, Any]:
         "program": row["program"] or ", ".join(words),
         **{name: row[name] for name in SHARED if name in row},
         **{column: row.get(name) for name, column in FIGURES.items()},
+        PEAK_DTYPE: row.get("peak_dtype"),
         "efficiency": row.get("efficiency"),
         "provenance.form": row["form"],
     }

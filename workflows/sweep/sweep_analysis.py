@@ -17,6 +17,9 @@ from hespas.workflows.sweep.sweep_table import CELL, SweepRow, collect_columns
 MOST_VALUES = 12  # an axis of more numbers is divided into as many groups for its effect
 GROUPS = 4
 PROGRAM = f"{CELL}mlir"
+# Predictions by two estimators, or of two forms of a program, are two kinds of numbers.
+KINDS = (f"{CELL}estimator", f"{CELL}form")
+FITS = "memory.fits"
 CHANCE_ERRORS = 2.0  # standard errors that a difference by chance exceeds in one of 20 samples
 _MAXIMISED = ":max"
 
@@ -45,12 +48,12 @@ def select_known_rows(rows: Sequence[SweepRow], columns: Sequence[str]) -> list[
         UsageError: No row has a number in one of them.
     """
     for column in columns:
-        if not any(_is_number(row.get(column)) for row in rows):
+        if not any(is_number(row.get(column)) for row in rows):
             known = [name for name in collect_columns(rows) if _has_number(rows, name)]
             raise UsageError(
                 f"no cell has a number in column '{column}'", remedy=suggest_nearest(column, known)
             )
-    return [row for row in rows if all(_is_number(row.get(column)) for column in columns)]
+    return [row for row in rows if all(is_number(row.get(column)) for column in columns)]
 
 
 def find_pareto_front(rows: Sequence[SweepRow], objectives: Sequence[Objective]) -> list[SweepRow]:
@@ -89,21 +92,33 @@ def label_programs(rows: Sequence[SweepRow]) -> dict[str, str]:
     return {f: f if names[os.path.basename(f)] > 1 else os.path.basename(f) for f in files}
 
 
-def find_program_fronts(
-    rows: Sequence[SweepRow], objectives: Sequence[Objective]
-) -> dict[str, list[SweepRow]]:
-    """Find the Pareto front of each program; a program without the figures has none."""
-    known = select_known_rows(rows, [objective.column for objective in objectives])
-    return {
-        program: find_pareto_front(cells, objectives)
-        for program, cells in group_by_program(known).items()
-    }
+def group_comparable(rows: Sequence[SweepRow]) -> dict[str, list[SweepRow]]:
+    """Group rows whose figures compete, by a label: of one program, estimator and form.
+
+    The label names only what differs between the rows: "" for rows that all compete.
+    """
+    programs = label_programs(rows)
+    varied = [name for name in KINDS if len({str(row.get(name)) for row in rows}) > 1]
+    groups: dict[str, list[SweepRow]] = {}
+    for row in rows:
+        words = [programs[str(row.get(PROGRAM))]] if len(programs) > 1 else []
+        words += [f"{name.removeprefix(CELL)} {row.get(name)}" for name in varied]
+        groups.setdefault(", ".join(words), []).append(row)
+    return groups
+
+
+def select_fitting_rows(rows: Sequence[SweepRow]) -> list[SweepRow]:
+    """Return the rows without those whose program needs more memory than their node has."""
+    return [row for row in rows if row.get(FITS) is not False]
 
 
 def relate_to_program_best(rows: Sequence[SweepRow], objective: Objective) -> list[SweepRow]:
     """Replace the figure of each row by its multiple of the best of the row's program.
 
     A program whose best is not above zero is left out, because there are no multiples of it.
+
+    Raises:
+        UsageError: That is so of all programs.
     """
     related = []
     for cells in group_by_program(select_known_rows(rows, [objective.column])).values():
@@ -111,6 +126,11 @@ def relate_to_program_best(rows: Sequence[SweepRow], objective: Objective) -> li
         if best > 0:
             column = objective.column
             related += [{**row, column: row[column] / best} for row in cells]
+    if not related:
+        raise UsageError(
+            f"the best {objective.column} of each program is 0, of which nothing is a multiple",
+            remedy="one program at a time, by --mlir",
+        )
     return related
 
 
@@ -256,7 +276,7 @@ def _follows(texts: Sequence[str], others: Sequence[str]) -> bool:
 
 def _label_groups(values: Sequence[Any]) -> list[str]:
     """Label each value by itself, or by its quarter of the numbers if they are many."""
-    distinct = {value for value in values if _is_number(value)}
+    distinct = {value for value in values if is_number(value)}
     if len(distinct) <= MOST_VALUES or len(distinct) < len(set(map(repr, values))):
         return [f"{value:g}" if isinstance(value, float) else str(value) for value in values]
     ordered = sorted(distinct)
@@ -289,8 +309,8 @@ def _meets_limit(row: SweepRow, limit: SweepExpression) -> bool:
 
 
 def _has_number(rows: Sequence[SweepRow], column: str) -> bool:
-    return any(_is_number(row.get(column)) for row in rows)
+    return any(is_number(row.get(column)) for row in rows)
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

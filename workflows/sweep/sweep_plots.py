@@ -14,7 +14,7 @@ from hespas.workflows.sweep.sweep_analysis import (
     Objective,
     find_pareto_front,
     group_by_program,
-    label_programs,
+    group_comparable,
     relate_to_program_best,
     select_known_rows,
 )
@@ -83,21 +83,19 @@ def write_sweep_plot(
 def _draw_fronts(
     rows: Sequence[SweepRow], allowed: Sequence[SweepRow], objectives: Sequence[Objective]
 ) -> Any:
-    """Scatter the cells of each program over the first two objectives, in a panel of its own."""
+    """Scatter the cells that compete over the first two objectives, in a panel for each program."""
     if len(objectives) < 2:
         raise UsageError("a plot of the front needs two figures", remedy="--front FIGURE,FIGURE")
     columns = [objective.column for objective in objectives[:2]]
-    known = group_by_program(select_known_rows(rows, columns))
-    fitting = group_by_program(select_known_rows(allowed, columns)) if allowed else {}
-    labels = label_programs(rows)
+    known = group_comparable(select_known_rows(rows, columns))
+    chosen = {id(row) for row in allowed}
     across = min(len(known), _MOST_PANELS_ACROSS)
     down = -(-len(known) // across)
     width = 6.0 if across == 1 else _PANEL_WIDTH * across
     figure, panels = _create_figure(width, 4.2 * down, down, across)
-    for program, axes in zip(known, panels, strict=False):
-        _draw_front(axes, known[program], fitting.get(program, []), objectives[:2])
-        if len(known) > 1:
-            axes.set_title(labels[program], fontsize=_FONT_SIZE + 1)
+    for (label, cells), axes in zip(known.items(), panels, strict=False):
+        _draw_front(axes, cells, [row for row in cells if id(row) in chosen], objectives[:2])
+        axes.set_title(label, fontsize=_FONT_SIZE + 1)
     for axes in panels[len(known) :]:
         axes.remove()
     return figure
@@ -137,18 +135,22 @@ def _draw_heat_map(
 ) -> Any:
     """Colour the best figure of the cells with each pair of values of two axes.
 
-    Of several programs, it is the geometric mean of their best figures.
+    Of several programs, it is the geometric mean of their best figures; a pair of values that one
+    of them lacks is blank, because the others alone do not compare with the pairs of all.
     """
     if len(columns) != 2:
         raise UsageError("a heat map needs two axes", remedy="--plot-axes KEY,KEY")
     known = select_known_rows(rows, [figure.column])
     best: dict[tuple[Any, Any], dict[str, float]] = {}
-    for program, cells in group_by_program(known).items():
+    programs = group_by_program(known)
+    for program, cells in programs.items():
         for row in sorted(cells, key=figure.read_loss, reverse=True):
             place = row.get(columns[0]), row.get(columns[1])
             best.setdefault(place, {})[program] = row[figure.column]
     across, down = (_sort_values({place[i] for place in best}) for i in range(2))
-    values = [[_average_programs(best.get((a, d), {})) for a in across] for d in down]
+    values = [
+        [_average_programs(best.get((a, d), {}), len(programs)) for a in across] for d in down
+    ]
     shown, (axes,) = _create_figure(
         2.2 + _COLUMN_WIDTH * len(across), 1.2 + _ROW_HEIGHT * len(down)
     )
@@ -161,12 +163,14 @@ def _draw_heat_map(
     return shown
 
 
-def _average_programs(by_program: Mapping[str, float]) -> float:
-    """Return the geometric mean over programs; NaN without any, and the figure itself of one."""
+def _average_programs(by_program: Mapping[str, float], count: int) -> float:
+    """Return the geometric mean over programs; NaN if there are not all, 0 if one is."""
     figures = list(by_program.values())
-    if len(figures) < 2:
-        return figures[0] if figures else math.nan
-    return math.exp(math.fsum(map(math.log, figures)) / len(figures))
+    if len(figures) < count:
+        return math.nan
+    if count == 1 or min(figures) <= 0:
+        return figures[0] if count == 1 else 0.0
+    return math.exp(math.fsum(map(math.log, figures)) / count)
 
 
 def _draw_parallel_coordinates(

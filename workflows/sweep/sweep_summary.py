@@ -18,15 +18,20 @@ from hespas.support.text_tables import (
     format_seconds,
 )
 from hespas.workflows import run_comparison
+from hespas.workflows.figures import PEAK_DTYPE, UTILISATIONS
 from hespas.workflows.run_config import RunConfig
 from hespas.workflows.run_results import RunResult
 from hespas.workflows.sweep.sweep_analysis import (
     PROGRAM,
     Objective,
     compute_main_effects,
-    find_program_fronts,
+    find_pareto_front,
     group_by_program,
+    group_comparable,
+    is_number,
     label_programs,
+    select_fitting_rows,
+    select_known_rows,
     select_within_limits,
 )
 from hespas.workflows.sweep.sweep_expressions import LET, SweepExpression
@@ -37,6 +42,7 @@ from hespas.workflows.sweep.sweep_table import CELL, SweepRow, collect_columns, 
 SHOWN = 20  # rows of a table
 NETWORK_MODEL = "network_model"
 MESH_COLUMN = f"{CELL}{MESH}."
+TITLES = {NETWORK_MODEL: "network model", PEAK_DTYPE: "peak of"}
 
 
 @dataclass(frozen=True)
@@ -71,11 +77,12 @@ def make_summary_tables(
         ("errors", str(outcome.failed)),
         *_summarise_gaps(outcome.rows),
         *_summarise_limits(outcome.rows, allowed, questions.limits),
+        *_summarise_misfits(outcome.rows),
         ("table", output or "not kept: use --output FILE"),
     ]
     shown = [
         TextTable("Sweep", counts, left=2),
-        _tabulate_best_cells(allowed, questions.derived),
+        _tabulate_best_cells(outcome.rows, allowed, questions.derived),
         *make_answer_tables(outcome.rows, questions),
         _tabulate_scaling(outcome.rows, questions.derived),
     ]
@@ -92,9 +99,9 @@ def make_answer_tables(rows: Sequence[SweepRow], questions: SweepQuestions) -> l
 def select_allowed_rows(
     rows: Sequence[SweepRow], limits: Sequence[SweepExpression]
 ) -> list[SweepRow]:
-    """Return the rows with a result that meets the limits; raises HespasError."""
+    """Return the rows with a result that fits the memory and the limits; raises HespasError."""
     good = select_successful_rows(rows)
-    return select_within_limits(good, limits) if good else []
+    return select_fitting_rows(select_within_limits(good, limits)) if good else []
 
 
 def _summarise_limits(
@@ -105,29 +112,44 @@ def _summarise_limits(
     return [("within limits", f"{len(allowed)} of {count}: {texts}")] if limits else []
 
 
+def _summarise_misfits(rows: Sequence[SweepRow]) -> list[tuple[str, str]]:
+    good = select_successful_rows(rows)
+    count = len(good) - len(select_fitting_rows(good))
+    text = f"{count} of {len(good)}: they need more memory than their node has"
+    return [("too large", f"{text}, and are neither best cells nor on a front")] if count else []
+
+
 def _tabulate_fronts(rows: Sequence[SweepRow], questions: SweepQuestions) -> list[TextTable]:
-    """Tabulate, for each program, the cells that no other cell beats without losing elsewhere."""
+    """Tabulate the cells of each program that no other one beats without losing elsewhere."""
     objectives = questions.objectives
     if not objectives or not rows:
         return []
-    fronts = find_program_fronts(rows, objectives)
-    counts, labels = Counter(str(row.get(PROGRAM)) for row in rows), label_programs(rows)
+    figures = [objective.column for objective in objectives]
+    select_known_rows(rows, figures)  # refuses a column that no cell has
     excluded = ("mlir", FAMILY, *questions.derived)
     varied = [*find_varied_keys(rows, excluded), *_find_network_models(rows)]
-    if len(labels) > 1:
+    has_peak = any(name in UTILISATIONS for name in figures)
+    if has_peak and len({row.get(PEAK_DTYPE) for row in rows} - {None}) > 1:
+        varied.append(PEAK_DTYPE)
+    if len(group_by_program(rows)) > 1:
         varied = [name for name in varied if not _is_pattern_number(name)]
-    figures = [objective.column for objective in objectives]
     tables = []
-    for program, front in fronts.items():
+    for label, cells in group_comparable(rows).items():
+        known = [row for row in cells if all(is_number(row.get(name)) for name in figures)]
+        front = find_pareto_front(known, objectives) if known else []
         shown = [
             [_format_key(row.get(name)) for name in varied]
             + [f"{row[name]:.6g}" for name in figures]
             for row in front
         ]
         header = [*map(_title_column, varied), *figures]
-        of_program = f" of {labels[program]}" if len(labels) > 1 else ""
-        count = format_count(counts[program], "cell")
-        title = f"Pareto front{of_program}: {len(front)} of {count}"
+        title = f"Pareto front{label and f' of {label}'}: "
+        title += f"{len(front)} of {format_count(len(known), 'cell')}"
+        if lacking := [name for name in figures if any(not is_number(r.get(name)) for r in cells)]:
+            title += f"; {len(cells) - len(known)} without {' or '.join(lacking)}"
+        if questions.is_sampled:
+            title += ", a sample"
+        shown = shown or [["-"] * len(header)]
         tables.append(_shorten_table(TextTable(title, shown, header, left=len(varied))))
     return tables
 
@@ -156,8 +178,20 @@ def _tabulate_effects(rows: Sequence[SweepRow], questions: SweepQuestions) -> Te
     if not questions.is_sampled:
         shown, header = [[*row[:4], *row[5:]] for row in shown], [*header[:4], *header[5:]]
     relative = ", relative to the least of each program" if several else ""
-    title = f"Main effects on {figure}: geometric means{relative}"
+    title = f"Main effects on {figure}: geometric means{relative}{_count_left_out(good, figure)}"
     return TextTable(title, shown, header, left=3)
+
+
+def _count_left_out(rows: Sequence[SweepRow], figure: str) -> str:
+    """Count the cells whose figure has no logarithm, which no effect includes."""
+    unknown = sum(not is_number(row.get(figure)) for row in rows)
+    zero = sum(is_number(row.get(figure)) and row[figure] <= 0 for row in rows)
+    counts = [
+        f"{unknown} without it" if unknown else "",
+        f"{zero} in which it is 0" if zero else "",
+    ]
+    left_out = " and ".join(filter(None, counts))
+    return left_out and f"; of {format_count(len(rows), 'cell')}, {left_out} are left out"
 
 
 def _summarise_gaps(rows: Sequence[SweepRow]) -> list[tuple[str, str]]:
@@ -230,7 +264,7 @@ def _find_network_models(rows: Sequence[SweepRow]) -> list[str]:
 
 
 def _title_column(name: str) -> str:
-    return "network model" if name == NETWORK_MODEL else name.removeprefix(CELL)
+    return TITLES.get(name, name.removeprefix(CELL))
 
 
 def _number_values(texts: Sequence[str]) -> tuple[int, ...]:
@@ -244,24 +278,45 @@ def _choose_measure(rows: Sequence[SweepRow]) -> str:
     return "step_time_s" if all(row.get("step_time_s") is not None for row in rows) else "compute_s"
 
 
-def _tabulate_best_cells(rows: Sequence[SweepRow], derived: Collection[str]) -> TextTable:
-    """Tabulate the fastest cell of each program, and the time of the slowest."""
-    good = select_successful_rows(rows)
-    varied = find_varied_keys(good, ("mlir", FAMILY, *derived))
+def _tabulate_best_cells(
+    rows: Sequence[SweepRow], allowed: Sequence[SweepRow], derived: Collection[str]
+) -> TextTable:
+    """Tabulate the fastest cell of each program, and the time of the slowest.
+
+    Predictions by two estimators, or of two forms of a program, have a row each. A program without
+    an allowed cell has the reason.
+    """
+    varied = find_varied_keys(allowed, ("mlir", FAMILY, *derived))
     varied = [name for name in varied if not _is_pattern_number(name)]
-    varied += _find_network_models(good)
-    labels, shown = label_programs(good), []
-    for program, cells in group_by_program(good).items():
+    varied += _find_network_models(allowed)
+    labels, shown = label_programs(rows), []
+    for cells in group_comparable(allowed).values():
         measure = _choose_measure(cells)
         ranked = sorted(cells, key=lambda row: row[measure])
         best, worst = ranked[0], ranked[-1]
         note = "compute only" if measure == "compute_s" else ""
         values = [_format_key(best.get(name)) for name in varied]
         times = [format_seconds(best[measure]), format_seconds(worst[measure])]
-        shown.append([labels[program], *values, str(len(cells)), *times, note])
+        shown.append([labels[str(best.get(PROGRAM))], *values, str(len(cells)), *times, note])
+    done = group_by_program(allowed)
+    for program, cells in group_by_program(rows).items():
+        if program not in done:
+            reason = _explain_absence(cells)
+            shown.append([labels[program], *["-"] * len(varied), "0", "-", "-", reason])
     header = ["program", *map(_title_column, varied), "of cells", "time", "longest", ""]
     title = "Best cell of each program"
     return _shorten_table(TextTable(title, shown, header, left=1 + len(varied)))
+
+
+def _explain_absence(rows: Sequence[SweepRow]) -> str:
+    """Explain that none of the cells of a program is allowed."""
+    good = select_successful_rows(rows)
+    large = len(good) - len(select_fitting_rows(good))
+    counts = ((len(rows) - len(good), "with an error"), (large, "too large"))
+    parts = [f"{count} {reason}" for count, reason in counts if count]
+    if outside := len(good) - large:
+        parts.append(f"{outside} outside the limits")
+    return ", ".join(parts)
 
 
 def _is_pattern_number(name: str) -> bool:

@@ -15,7 +15,8 @@ from hespas.workflows.validation.prediction_scores import (
 Predictions = Mapping[str, Sequence[StepPrediction]]
 WIDTH = 8.0  # inches of the figure
 SCATTER_HEIGHT = 4.2
-LINE_HEIGHT = 0.22  # of a workload, or of a bar
+LINE_HEIGHT = 0.22  # of a workload
+BAR_HEIGHT = 0.13
 PANEL_HEIGHT = 1.2  # of a panel without its lines: title and axis
 MAX_LINES = 30  # from which the errors of all nodes of a workload share a line
 LARGE_ERROR = 1.0  # from which errors are on a logarithmic axis
@@ -54,7 +55,7 @@ def draw_validation(path: str, by_flow: Predictions, *, compares_nodes: bool) ->
     bars = sum(1 + len(one.predicted) for one in speed_ups)
     heights = [SCATTER_HEIGHT, PANEL_HEIGHT + LINE_HEIGHT * len(lines)]
     if speed_ups:
-        heights.append(PANEL_HEIGHT + LINE_HEIGHT * (bars + len(speed_ups)))
+        heights.append(PANEL_HEIGHT + BAR_HEIGHT * (bars + len(speed_ups)))
     figure = Figure(figsize=(WIDTH, sum(heights)), layout="constrained")
     panels = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
     _draw_scatter(panels[0], by_flow)
