@@ -26,8 +26,8 @@ FOLDERS = {
         "combine-collectives", "copy-kept-arguments", "expand-ragged-products",
         "expand-selections", "fold-transposes", "form-kernels", "fuse",
         "fuse-converted-operands", "fuse-epilogues", "inline-all-calls", "merge-products",
-        "scatter-reductions", "simplify", "sink-constants", "split-reductions",
-        "transpose-collectives",
+        "pad-convolutions", "scatter-reductions", "simplify", "sink-constants",
+        "split-reductions", "transpose-collectives", "transpose-operands",
     ),
     "memory": (
         "memory-annotate", "on-chip-annotate",

@@ -9,10 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from hespas.dialects.attrs import KernelAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import FUSION, contains_op
 from hespas.passes.base import PassRun, check_choice, check_minimum, option
 from hespas.passes.fuse.block_pass import BlockPass
+from hespas.passes.fuse.fuse_epilogues import HEROES
 from hespas.passes.fuse.fusion_builder import FusionBuilder
 from hespas.passes.fuse.fusion_graph import FusionGraph
 from hespas.passes.fuse.priority_fusion import KernelLimits, PriorityFusion
@@ -55,5 +57,7 @@ class FormKernelsPass(BlockPass):
 
 def _is_formed_kernel(op: ir.Operation) -> bool:
     """Return whether an op is a fusion, but not of a product, which other passes make."""
-    kind = str(op.attributes["fusion_kind"]) if "fusion_kind" in op.attributes else ""
-    return op.name == FUSION and "kCustom" not in kind and "kOutput" not in kind
+    if op.name != FUSION:
+        return False
+    kernel = KernelAttr.read_from_op(op)
+    return kernel is None or kernel.kind not in HEROES.values()

@@ -19,11 +19,13 @@ from hespas.passes.fuse.fuse_converted_operands import FuseConvertedOperandsPass
 from hespas.passes.fuse.fuse_epilogues import FuseEpiloguesPass
 from hespas.passes.fuse.inline_all_calls import InlineAllCallsPass
 from hespas.passes.fuse.merge_products import MergeProductsPass
+from hespas.passes.fuse.pad_convolutions import PadConvolutionsPass
 from hespas.passes.fuse.scatter_reductions import ScatterReductionsPass
 from hespas.passes.fuse.simplify import SimplifyPass
 from hespas.passes.fuse.sink_constants import SinkConstantsPass
 from hespas.passes.fuse.split_reductions import SplitReductionsPass
 from hespas.passes.fuse.transpose_collectives import TransposeCollectivesPass
+from hespas.passes.fuse.transpose_operands import TransposeOperandsPass
 from hespas.passes.pass_list import ListEntry, PassList, run_entries
 from hespas.passes.split.blocks import check_not_split
 
@@ -79,6 +81,8 @@ class FusePass(PassList):
             (is_xla, MergeProductsPass(self.conversions), "products are merged without transposes"),
             (is_xla, TransposeCollectivesPass(), "products are what reads the transposes"),
             (is_xla, FoldTransposesPass(), "those of the pass before are folded into products"),
+            (is_xla, PadConvolutionsPass(), "what makes an image may pad it"),
+            (is_xla, TransposeOperandsPass(), "what makes an operand may take its transpose along"),
             (is_xla, SplitReductionsPass(), "each part may be fused with what it reads"),
             (is_xla, SimplifyPass(), "the rewrites leave reshapes, and ops without users"),
             (True, SinkConstantsPass(), "the merging of equal ops would move the copies out again"),

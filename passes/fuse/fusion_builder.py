@@ -18,6 +18,9 @@ from hespas.passes.fuse.fusion_graph import COPIED_KINDS, IN_PLACE, FusionGraph
 from hespas.passes.fuse.kernel_cost_model import FusionKernel
 from hespas.passes.fuse.op_builder import create_fusion
 
+_FUSION_KINDS = {"loop": "kLoop", "in_place": "kLoop", "row": "kCustom"}
+"""The kinds of fusions by the emitter of their kernel; XLA writes rows by Triton."""
+
 
 @dataclass(slots=True)
 class FusionBuilder:
@@ -91,7 +94,7 @@ class FusionBuilder:
         inputs = self._collect_inputs(members)
         for value in inputs:
             self._place_copied_producer(value)
-        kind = "kLoop" if kernel.emitter in ("loop", "in_place") else "kInput"
+        kind = _FUSION_KINDS.get(kernel.emitter, "kInput")
         hero = classify_kernel({_find_work_kind(graph.ops[member].op.name) for member in members})
         results = [self.current[value].type for value in kernel.outputs]
         location = graph.ops[graph.values[kernel.outputs[-1]].producer].op.location

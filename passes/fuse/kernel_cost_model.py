@@ -118,12 +118,20 @@ class KernelCostModel:
         return kernel
 
     def make_row_kernel(self, members: list[int]) -> FusionKernel:
-        """Make the kernel of a normalisation, whose only result is that of the last member."""
+        """Make the kernel of a normalisation, whose only result is that of the last member.
+
+        Its hero is the reduction of its rows.
+        """
         graph = self.graph
         inside = {result for member in members for result in graph.ops[member].results}
         kernel = self.make_kernel(members[-1], graph.ops[members[-1]])
         kernel.members = dict.fromkeys(members, 1.0)
         kernel.emitter, kernel.reduces, kernel.unary = "row", True, False
+        reduction = next(
+            graph.ops[member] for member in members if graph.ops[member].kind == "reduce"
+        )
+        groups = _find_reduction_groups(reduction, self._get_operand_shape(reduction))
+        kernel.hero = ("reduction", groups)
         kernel.cycles = sum(graph.ops[member].cycles for member in members)
         kernel.reads = {
             use.value: (1.0, 0.0)
@@ -185,11 +193,28 @@ class KernelCostModel:
             cached_bytes_per_s *= SMALL_CACHE_SPEEDUP
         return size / BANDWIDTH_BYTES_PER_S + (total - size) / cached_bytes_per_s
 
+    def _count_reads(self, producer: FusionKernel, consumer: FusionKernel) -> ReadAmounts:
+        """Count how often a consumer would compute each element of a producer's result.
+
+        A kernel that keeps rows on the chip computes a result of a row once for all that read it.
+        """
+        value = producer.outputs[0]
+        if _share_rows(producer, consumer) or self._has_result_of_row(producer, consumer):
+            return 1.0, 0.0
+        return consumer.reads[value]
+
+    def _has_result_of_row(self, producer: FusionKernel, consumer: FusionKernel) -> bool:
+        """Return whether a producer computes one element for each row of a consumer."""
+        if consumer.emitter != "row":
+            return False
+        (_, rows), _ = consumer.hero[1]
+        return self.values[producer.outputs[0]].size.elements == rows
+
     def estimate_fused_s(self, producer: FusionKernel, consumer: FusionKernel) -> float:
         """Estimate the time of the consumer if it also computes what it reads of the producer."""
         value = producer.outputs[0]
-        elementwise, other = consumer.reads[value]
-        read_s = consumer.read_s - self._estimate_read_s(value, (elementwise, other))
+        read_s = consumer.read_s - self._estimate_read_s(value, consumer.reads[value])
+        elementwise, other = self._count_reads(producer, consumer)
         consumer_reads = consumer.reads
         for source, reads in producer.reads.items():
             through = _compose_reads(reads, elementwise, other)
@@ -237,7 +262,8 @@ class KernelCostModel:
     def fuse_producer(self, producer: FusionKernel, consumer: FusionKernel) -> None:
         """Add the producer's ops to the consumer, which then reads what the producer reads."""
         value = producer.outputs[0]
-        elementwise, other = consumer.reads.pop(value)
+        elementwise, other = self._count_reads(producer, consumer)
+        del consumer.reads[value]
         amount = elementwise + other
         for source, reads in producer.reads.items():
             through = _compose_reads(reads, elementwise, other)
@@ -262,6 +288,11 @@ class KernelCostModel:
         consumer.reductions += producer.reductions
         consumer.shared_bytes += producer.shared_bytes
         self.update_time(consumer)
+
+
+def _share_rows(producer: FusionKernel, consumer: FusionKernel) -> bool:
+    """Return whether two kernels keep the same rows on the chip."""
+    return producer.emitter == consumer.emitter == "row" and producer.hero == consumer.hero
 
 
 def _overlap_times_s(compute_s: float, memory_s: float) -> float:

@@ -130,6 +130,10 @@ class OpBuilder:
         attributes = {"permutation": make_i64_array(order, value.context)}
         return self.create_op("stablehlo.transpose", [value], [kind], attributes).results[0]
 
+    def create_reverse(self, value: ir.Value, dims: Sequence[int]) -> ir.Value:
+        attributes = {"dimensions": make_i64_array(sorted(dims), value.context)}
+        return self.create_op("stablehlo.reverse", [value], [value.type], attributes).results[0]
+
     def create_concatenate(self, values: Sequence[ir.Value], axis: int) -> ir.Value:
         shape = list(get_static_shape(values[0]))
         shape[axis] = sum(get_static_shape(value)[axis] for value in values)
@@ -149,6 +153,40 @@ class OpBuilder:
         }
         kind = self.make_tensor_type(shape, value)
         return self.create_op("stablehlo.slice", [value], [kind], attributes).results[0]
+
+    def create_zero(self, like: ir.Value) -> ir.Value:
+        """Create a scalar zero of the element type of ``like``, an integer or a real number."""
+        element = get_element_type(like)
+        number: ir.Attribute = (
+            ir.IntegerAttr.get(element, 0)
+            if isinstance(element, ir.IntegerType)
+            else ir.FloatAttr.get(element, 0.0, loc=self.place.location)
+        )
+        kind = self.make_tensor_type([], like)
+        value = ir.DenseElementsAttr.get_splat(kind, number)
+        return self.create_op("stablehlo.constant", [], [kind], {"value": value}).results[0]
+
+    def create_pad(
+        self,
+        value: ir.Value,
+        filling: ir.Value,
+        low: Sequence[int],
+        high: Sequence[int],
+        interior: Sequence[int] = (),
+    ) -> ir.Value:
+        sizes = get_static_shape(value)
+        interior = interior or [0] * len(sizes)
+        shape = [
+            size + before + after + max(size - 1, 0) * between
+            for size, before, after, between in zip(sizes, low, high, interior, strict=True)
+        ]
+        attributes = {
+            "edge_padding_low": make_i64_array(low, value.context),
+            "edge_padding_high": make_i64_array(high, value.context),
+            "interior_padding": make_i64_array(interior, value.context),
+        }
+        kind = self.make_tensor_type(shape, value)
+        return self.create_op("stablehlo.pad", [value, filling], [kind], attributes).results[0]
 
 
 def create_fusion(

@@ -158,13 +158,14 @@ class PriorityFusion:
 
     def _can_fuse(self, producer: FusionKernel, consumer: FusionKernel) -> bool:
         value = producer.outputs[0]
-        if producer.reduces and consumer.reduces:
+        shares_rows = producer.emitter == "row" and consumer.hero == producer.hero
+        if producer.reduces and consumer.reduces and not shares_rows:
             return False
         if producer.emitter == "reduction" and not (
             consumer.unary or consumer.emitter == "concatenate"
         ):
             return False
-        if producer.emitter == "row" and consumer.reads[value][1]:
+        if producer.emitter == "row" and consumer.reads[value][1] and not shares_rows:
             return False  # A row is not read in another order.
         if consumer.updated == value or consumer.updated in producer.reads:
             return False
