@@ -25,7 +25,7 @@ from hespas.passes.fuse.simplify import SimplifyPass
 from hespas.passes.fuse.sink_constants import SinkConstantsPass
 from hespas.passes.fuse.split_reductions import SplitReductionsPass
 from hespas.passes.fuse.transpose_collectives import TransposeCollectivesPass
-from hespas.passes.fuse.transpose_operands import TransposeOperandsPass
+from hespas.passes.fuse.transpose_operands import READERS, TransposeOperandsPass
 from hespas.passes.pass_list import ListEntry, PassList, run_entries
 from hespas.passes.split.blocks import check_not_split
 
@@ -53,6 +53,12 @@ class FusePass(PassList):
         + "; ".join(f"{name}: {text}" for name, text in EXPANSIONS.items()),
     )
 
+    operands: str = option(
+        "libraries",
+        "what products and convolutions read: "
+        + "; ".join(f"{name}: {text}" for name, text in READERS.items()),
+    )
+
     def apply(self, module: ir.Module, run: PassRun) -> KernelFusion:
         check_not_split(module, self.name)
         self._check_options()
@@ -64,6 +70,7 @@ class FusePass(PassList):
 
     def list_entries(self) -> list[ListEntry]:
         is_xla = self.model == "xla"
+        has_libraries = is_xla and self.operands == "libraries"
         kernels = FormKernelsPass(
             self.model if self.model in KERNEL_MODELS else "xla", self.max_buffers, self.max_ops
         )
@@ -81,8 +88,8 @@ class FusePass(PassList):
             (is_xla, MergeProductsPass(self.conversions), "products are merged without transposes"),
             (is_xla, TransposeCollectivesPass(), "products are what reads the transposes"),
             (is_xla, FoldTransposesPass(), "those of the pass before are folded into products"),
-            (is_xla, PadConvolutionsPass(), "what makes an image may pad it"),
-            (is_xla, TransposeOperandsPass(), "what makes an operand may take its transpose along"),
+            (has_libraries, PadConvolutionsPass(), "what makes an image may pad it"),
+            (has_libraries, TransposeOperandsPass(), "what makes an operand may transpose it"),
             (is_xla, SplitReductionsPass(), "each part may be fused with what it reads"),
             (is_xla, SimplifyPass(), "the rewrites leave reshapes, and ops without users"),
             (True, SinkConstantsPass(), "the merging of equal ops would move the copies out again"),
@@ -106,6 +113,7 @@ class FusePass(PassList):
         check_choice(self.name, "model is", self.model, MODELS)
         FuseConvertedOperandsPass(self.conversions).check_options(self.name)
         check_choice(self.name, "ragged products are", self.ragged, EXPANSIONS)
+        check_choice(self.name, "readers of operands are", self.operands, READERS)
         kernels = FormKernelsPass(max_buffers=self.max_buffers, max_ops=self.max_ops)
         kernels.check_options(self.name)
         check_minimum(self.name, "combine", self.combine, 0)
