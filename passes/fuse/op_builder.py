@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from hespas.dialects.attrs import KernelAttr
-from hespas.dialects.mlir import collect_functions, get_defining_op, ir, to_i64_attr
+from hespas.dialects.mlir import collect_functions, find_ops, get_defining_op, ir, to_i64_attr
 from hespas.dialects.op_bodies import is_small_constant, splice_block_before
 from hespas.dialects.op_kinds import CONTROL, FUSION
 from hespas.estimators.rules.base import to_buffer_size
@@ -48,8 +48,8 @@ def format_tensor_type(shape: Sequence[int], kind: str) -> str:
 
 def find_named_ops(block: ir.Block, names: Collection[str]) -> list[ir.Operation]:
     """Find the ops of a block with one of the names and static shapes, in program order."""
-    block_ops = [view.operation for view in block.operations]
-    return [op for op in block_ops if op.name in names and has_static_values(op)]
+    ops = find_ops(block.owner.operation, names)
+    return [op for op in ops if op.block == block and has_static_values(op)]
 
 
 T = TypeVar("T")
@@ -69,19 +69,20 @@ def collect_blocks(module: ir.Module) -> list[ir.Block]:
     return [
         block
         for function in collect_functions(module).values()
-        for block in _collect_nested_blocks(function)
+        for op in (*find_ops(function, CONTROL), function)
+        if _is_control_flow_of(function, op)
+        for region in op.regions
+        for block in region.blocks
     ]
 
 
-def _collect_nested_blocks(op: ir.Operation) -> list[ir.Block]:
-    blocks: list[ir.Block] = []
-    for region in op.regions:
-        for block in region.blocks:
-            for view in block.operations:
-                if view.operation.name in CONTROL:
-                    blocks += _collect_nested_blocks(view.operation)
-            blocks.append(block)
-    return blocks
+def _is_control_flow_of(function: ir.Operation, op: ir.Operation) -> bool:
+    """Return whether only control flow contains an op of a function, or it is the function."""
+    while op != function:
+        if op.name not in CONTROL:
+            return False
+        op = op.parent.operation
+    return True
 
 
 @dataclass(frozen=True, slots=True)
