@@ -98,22 +98,21 @@ class PriorityFusion:
                 self.users.setdefault(value, set()).add(index)
 
     def collect_dependencies(self) -> dict[int, set[int]]:
-        """Map each kernel and opaque op to the kernels and ops that it depends on, in order."""
-        makers, graph = self.maker_of, self.graph
+        """Map each kernel and opaque op to the kernels and ops that it depends on, in order.
+
+        An op with side effects also depends on the one before.
+        """
+        makers = [value.producer for value in self.graph.values]
+        for value, maker in self.maker_of.items():
+            makers[value] = maker
         dependencies: dict[int, set[int]] = {}
-        for index, op_dependencies in graph.collect_dependencies().items():
+        for index, op in enumerate(self.graph.ops):
             kernel = self.kernels.get(index)
-            op = graph.ops[index]
             if kernel:
-                reads = set(kernel.reads)
-                ordered_after = set()
+                dependencies[index] = {makers[value] for value in kernel.reads}
             elif op.kind == "opaque":
-                reads = {use.value for use in op.uses}
-                ordered_after = op_dependencies
-            else:
-                continue
-            read_from = {makers.get(v, graph.values[v].producer) for v in reads}
-            dependencies[index] = ordered_after | read_from
+                dependencies[index] = {makers[use.value] for use in op.uses}
+                dependencies[index].add(op.previous_effect)
         units = dependencies.keys()
         return {index: read_from & units for index, read_from in dependencies.items()}
 
