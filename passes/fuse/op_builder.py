@@ -38,7 +38,11 @@ def has_static_shape(kind: ir.Type) -> bool:
 
 def has_static_values(op: ir.Operation) -> bool:
     """Return whether the operands and results of an op are ranked tensors with static shapes."""
-    return all(has_static_shape(value.type) for value in (*op.operands, *op.results))
+    for values in (op.operands, op.results):
+        for value in values:
+            if not has_static_shape(value.type):
+                return False
+    return True
 
 
 def format_tensor_type(shape: Sequence[int], kind: str) -> str:
