@@ -342,17 +342,9 @@ def has_private_symbol(function: ir.Operation) -> bool:
     return cast(ir.StringAttr, attributes["sym_visibility"]).value == "private"
 
 
-def collect_func_calls(op: ir.Operation) -> Iterator[ir.Operation]:
-    """Iterate over the ``func.call`` ops in ``op``, nested ones included."""
-    call_ops: list[ir.Operation] = []
-
-    def visit_op(inner: ir.Operation) -> ir.WalkResult:
-        if inner.name == "func.call":
-            call_ops.append(inner)
-        return ir.WalkResult.ADVANCE
-
-    op.walk(visit_op)
-    yield from call_ops
+def collect_func_calls(op: ir.Operation) -> list[ir.Operation]:
+    """Collect the ``func.call`` ops in ``op``, nested ones included."""
+    return find_ops(op, ("func.call",))
 
 
 def find_ops(root: ir.Operation, names: Collection[str]) -> list[ir.Operation]:

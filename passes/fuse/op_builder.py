@@ -156,19 +156,22 @@ class OpBuilder:
         return self.create_op("stablehlo.slice", [value], [kind], attributes).results[0]
 
 
+def make_fusion_attributes(kind: str, kernel: str, context: ir.Context) -> dict[str, ir.Attribute]:
+    """Make the attributes of a fusion of a kind that is a kernel of a class."""
+    return {
+        "fusion_kind": ir.Attribute.parse(f"#mhlo<fusion_kind {kind}>", context),
+        KernelAttr.NAME: KernelAttr(kernel).to_dictionary_attr(context),
+    }
+
+
 def create_fusion(
     place: ir.Operation,
-    kind: str,
-    kernel: str,
+    attributes: dict[str, ir.Attribute],
     operands: Sequence[ir.Value],
     results: Sequence[ir.Type],
     location: ir.Location,
 ) -> tuple[ir.Operation, ir.Block]:
     """Create an ``mhlo.fusion`` before ``place``; return it and its empty body."""
-    attributes = {
-        "fusion_kind": ir.Attribute.parse(f"#mhlo<fusion_kind {kind}>", place.context),
-        KernelAttr.NAME: KernelAttr(kernel).to_dictionary_attr(place.context),
-    }
     op = ir.Operation.create(
         FUSION,
         results=list(results),
@@ -215,7 +218,8 @@ def fuse_ops(ops: Sequence[ir.Operation], kind: str, kernel: str, main: ir.Opera
             add_input(value)
     last = ops[-1]
     results = [result.type for result in last.results]
-    new, block = create_fusion(last, kind, kernel, list(inputs), results, main.location)
+    attributes = make_fusion_attributes(kind, kernel, main.context)
+    new, block = create_fusion(last, attributes, list(inputs), results, main.location)
     values: dict[ir.Value, ir.Value] = dict(zip(inputs, block.arguments, strict=True))
     point = ir.InsertionPoint(block)
     for op in [*copied.values(), *ops]:
