@@ -210,3 +210,65 @@ module @graph5 {
     return %4 : tensor<64x64xf32>
   }
 }
+
+// -----
+
+// CHECK-LABEL: module @graph6
+// CHECK: mhlo.fusion
+// CHECK: stablehlo.reduce
+// CHECK: stablehlo.reduce
+// CHECK: stablehlo.add
+// CHECK: mhlo.return %{{[a-z0-9]+}}, %{{[a-z0-9]+}}, %{{[a-z0-9]+}} :
+// CHECK: stablehlo.broadcast_in_dim
+// CHECK: stablehlo.broadcast_in_dim
+// CHECK: stablehlo.dot
+// CHECK: return
+module @graph6 {
+  func.func public @main(%x: tensor<64x64xf32>, %y: tensor<64x64xf32>) -> tensor<64x64xf32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<64x64xf32>, tensor<f32>) -> tensor<64xf32>
+    %1 = stablehlo.broadcast_in_dim %0, dims = [0] : (tensor<64xf32>) -> tensor<64x64xf32>
+    %2 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<64x64xf32>, tensor<f32>) -> tensor<64xf32>
+    %3 = stablehlo.broadcast_in_dim %2, dims = [1] : (tensor<64xf32>) -> tensor<64x64xf32>
+    %4 = stablehlo.dot %3, %y : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+    %5 = stablehlo.add %x, %x : tensor<64x64xf32>
+    %6 = stablehlo.add %x, %4 : tensor<64x64xf32>
+    return %1 : tensor<64x64xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @graph7
+// CHECK: stablehlo.dot
+// CHECK: stablehlo.constant
+// CHECK: stablehlo.reduce
+// CHECK: mhlo.fusion
+// CHECK: stablehlo.broadcast_in_dim
+// CHECK: stablehlo.reduce
+// CHECK: mhlo.return %{{[a-z0-9]+}} :
+// CHECK: mhlo.fusion
+// CHECK: stablehlo.broadcast_in_dim
+// CHECK: stablehlo.reduce
+// CHECK: mhlo.return %{{[a-z0-9]+}} :
+// CHECK: mhlo.fusion
+// CHECK: stablehlo.add
+// CHECK: stablehlo.broadcast_in_dim
+// CHECK: stablehlo.add
+// CHECK: mhlo.return %{{[a-z0-9]+}}, %{{[a-z0-9]+}} :
+// CHECK: return
+module @graph7 {
+  func.func public @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.dot %x, %x : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+    %1 = stablehlo.add %x, %0 : tensor<64x64xf32>
+    %2 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<64x64xf32>, tensor<f32>) -> tensor<64xf32>
+    %3 = stablehlo.broadcast_in_dim %2, dims = [0] : (tensor<64xf32>) -> tensor<64x64xf32>
+    %4 = stablehlo.reduce(%3 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<64x64xf32>, tensor<f32>) -> tensor<64xf32>
+    %5 = stablehlo.broadcast_in_dim %4, dims = [0] : (tensor<64xf32>) -> tensor<64x64xf32>
+    %6 = stablehlo.reduce(%5 init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<64x64xf32>, tensor<f32>) -> tensor<64xf32>
+    %7 = stablehlo.broadcast_in_dim %6, dims = [0] : (tensor<64xf32>) -> tensor<64x64xf32>
+    %8 = stablehlo.add %0, %7 : tensor<64x64xf32>
+    return %8 : tensor<64x64xf32>
+  }
+}
