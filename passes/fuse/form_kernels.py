@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.attrs import KernelAttr
-from hespas.dialects.mlir import ir
-from hespas.dialects.op_kinds import FUSION, contains_op
+from hespas.dialects.mlir import find_ops, ir
+from hespas.dialects.op_kinds import FUSION
 from hespas.passes.base import PassRun, check_choice, check_minimum, option
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.fuse_epilogues import HEROES
@@ -35,7 +35,7 @@ class FormKernelsPass(BlockPass):
     max_ops: int = option(10000, "maximum number of ops in a kernel")
 
     def apply(self, module: ir.Module, run: PassRun) -> None:
-        if contains_op(module.operation, _is_formed_kernel):
+        if any(map(_is_formed_kernel, find_ops(module.operation, (FUSION,)))):
             run.warn(f"{self.name}: the module already has kernels and is not changed")
         else:
             super().apply(module, run)
@@ -55,9 +55,7 @@ class FormKernelsPass(BlockPass):
         FusionBuilder(graph, fusion.kernels, fusion.collect_dependencies()).build_fusions()
 
 
-def _is_formed_kernel(op: ir.Operation) -> bool:
-    """Return whether an op is a fusion, but not of a product, which other passes make."""
-    if op.name != FUSION:
-        return False
-    kernel = KernelAttr.read_from_op(op)
+def _is_formed_kernel(fusion: ir.Operation) -> bool:
+    """Return whether a fusion is not one of a product, which other passes make."""
+    kernel = KernelAttr.read_from_op(fusion)
     return kernel is None or kernel.kind not in HEROES.values()

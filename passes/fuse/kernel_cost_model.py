@@ -84,9 +84,13 @@ class KernelCostModel:
 
     graph: FusionGraph
     values: list[FusionValue] = field(init=False)
+    sizes_bytes: list[int] = field(init=False)
+    cached_bytes_per_s: list[float] = field(init=False)  # of repeated reads of each value
 
     def __post_init__(self) -> None:
         self.values = self.graph.values
+        self.sizes_bytes = [value.size.bytes for value in self.values]
+        self.cached_bytes_per_s = [_find_cached_bytes_per_s(size) for size in self.sizes_bytes]
 
     def make_kernel(self, index: int, op: FusionOp) -> FusionKernel:
         """Make the kernel of a single op."""
@@ -107,7 +111,7 @@ class KernelCostModel:
             kernel.updated = self.values[op.operands[0]].source
             last = len(op.op.operands) - 1
             written = [op.operands[1 if op.kind == "dynamic_update_slice" else last]]
-        kernel.write_s = sum(self.values[v].size.bytes for v in written) / BANDWIDTH_BYTES_PER_S
+        kernel.write_s = sum([self.sizes_bytes[v] for v in written]) / BANDWIDTH_BYTES_PER_S
         kernel.unary = len(op.operands) == 1 and op.kind == "elementwise"
         kernel.reduces = op.kind == "reduce" and (
             self.values[op.operands[0]].size.elements
@@ -157,7 +161,7 @@ class KernelCostModel:
 
     def update_time(self, kernel: FusionKernel) -> None:
         """Recompute the times of a kernel after its reads have changed."""
-        kernel.read_s = sum(self._estimate_read_s(v, reads) for v, reads in kernel.reads.items())
+        kernel.read_s = sum([self._estimate_read_s(v, reads) for v, reads in kernel.reads.items()])
         memory_s = kernel.read_s + kernel.write_s + kernel.strided_s
         kernel.time_s = _overlap_times_s(kernel.cycles / CYCLES_PER_S, memory_s)
 
@@ -182,16 +186,11 @@ class KernelCostModel:
 
     def _estimate_read_s(self, value: int, reads: ReadAmounts) -> float:
         """Estimate the time of reading a value: once from memory, then from the caches."""
-        size = self.values[value].size.bytes
+        size = self.sizes_bytes[value]
         total = size * (reads[0] + reads[1])
         if total <= size:
             return total / BANDWIDTH_BYTES_PER_S
-        cached_bytes_per_s = BANDWIDTH_BYTES_PER_S
-        if size < CACHE_BYTES:
-            cached_bytes_per_s *= CACHE_SPEEDUP
-        if size < SMALL_CACHE_BYTES:
-            cached_bytes_per_s *= SMALL_CACHE_SPEEDUP
-        return size / BANDWIDTH_BYTES_PER_S + (total - size) / cached_bytes_per_s
+        return size / BANDWIDTH_BYTES_PER_S + (total - size) / self.cached_bytes_per_s[value]
 
     def _count_reads(self, producer: FusionKernel, consumer: FusionKernel) -> ReadAmounts:
         """Count how often a consumer would compute each element of a producer's result.
@@ -212,24 +211,25 @@ class KernelCostModel:
 
     def estimate_fused_s(self, producer: FusionKernel, consumer: FusionKernel) -> float:
         """Estimate the time of the consumer if it also computes what it reads of the producer."""
-        value = producer.outputs[0]
-        read_s = consumer.read_s - self._estimate_read_s(value, consumer.reads[value])
+        value, consumer_reads = producer.outputs[0], consumer.reads
         elementwise, other = self._count_reads(producer, consumer)
-        consumer_reads = consumer.reads
+        estimate_read_s = self._estimate_read_s
+        read_s = consumer.read_s - estimate_read_s(value, consumer_reads[value])
         for source, reads in producer.reads.items():
             through = _compose_reads(reads, elementwise, other)
             old = consumer_reads.get(source)
             if old is None:
-                read_s += self._estimate_read_s(source, through)
+                read_s += estimate_read_s(source, through)
             else:
-                read_s += self._estimate_read_s(
-                    source, _merge_reads(old, through)
-                ) - self._estimate_read_s(source, old)
+                merged = _merge_reads(old, through)
+                read_s += estimate_read_s(source, merged) - estimate_read_s(source, old)
         amount = elementwise + other
         cycles = consumer.cycles + producer.cycles * amount
-        strided_s = consumer.strided_s + self._estimate_strided_s(
-            producer, consumer, amount, keeps_loop=_keeps_loop(producer, consumer, other)
-        )
+        strided_s = consumer.strided_s
+        if producer.strided_s or producer.emitter == "transpose":
+            strided_s += self._estimate_strided_s(
+                producer, consumer, amount, keeps_loop=_keeps_loop(producer, consumer, other)
+            )
         return _overlap_times_s(cycles / CYCLES_PER_S, read_s + consumer.write_s + strided_s)
 
     def _estimate_strided_s(
@@ -293,6 +293,16 @@ class KernelCostModel:
 def _share_rows(producer: FusionKernel, consumer: FusionKernel) -> bool:
     """Return whether two kernels keep the same rows on the chip."""
     return producer.emitter == consumer.emitter == "row" and producer.hero == consumer.hero
+
+
+def _find_cached_bytes_per_s(size_bytes: int) -> float:
+    """Return the rate at which a kernel reads a value of this size again."""
+    rate = BANDWIDTH_BYTES_PER_S
+    if size_bytes < CACHE_BYTES:
+        rate *= CACHE_SPEEDUP
+    if size_bytes < SMALL_CACHE_BYTES:
+        rate *= SMALL_CACHE_SPEEDUP
+    return rate
 
 
 def _overlap_times_s(compute_s: float, memory_s: float) -> float:

@@ -98,34 +98,59 @@ class PriorityFusion:
                 self.users.setdefault(value, set()).add(index)
 
     def collect_dependencies(self) -> dict[int, set[int]]:
-        """Map each kernel and opaque op to the kernels and ops that it depends on, in order."""
-        makers, graph = self.maker_of, self.graph
+        """Map each kernel and opaque op to the kernels and ops that it depends on, in order.
+
+        An op with side effects also depends on the one before.
+        """
+        makers = [value.producer for value in self.graph.values]
+        for value, maker in self.maker_of.items():
+            makers[value] = maker
         dependencies: dict[int, set[int]] = {}
-        for index, op_dependencies in graph.collect_dependencies().items():
+        for index, op in enumerate(self.graph.ops):
             kernel = self.kernels.get(index)
-            op = graph.ops[index]
             if kernel:
-                reads = set(kernel.reads)
-                ordered_after = set()
+                dependencies[index] = {makers[value] for value in kernel.reads}
             elif op.kind == "opaque":
-                reads = {use.value for use in op.uses}
-                ordered_after = op_dependencies
-            else:
-                continue
-            read_from = {makers.get(v, graph.values[v].producer) for v in reads}
-            dependencies[index] = ordered_after | read_from
+                dependencies[index] = {makers[use.value] for use in op.uses}
+                dependencies[index].add(op.previous_effect)
         units = dependencies.keys()
         return {index: read_from & units for index, read_from in dependencies.items()}
 
     def fuse_producers(self) -> None:
-        """Fuse producers until no fusion saves time."""
-        for index in self.kernels:
-            self._rate_producer(index)
-        while self._queue:
-            _, index, version = heapq.heappop(self._queue)
-            candidate = self._candidates.get(index)
-            if candidate is not None and version == candidate.version:
-                self._fuse_producer(index)
+        """Fuse producers until no fusion saves time.
+
+        Kernels that no value connects do not affect each other: those of a large program are fused
+        component by component, each of which has a short queue.
+        """
+        for component in self._collect_components():
+            for index in component:
+                self._rate_producer(index)
+            while self._queue:
+                _, index, version = heapq.heappop(self._queue)
+                candidate = self._candidates.get(index)
+                if candidate is not None and version == candidate.version:
+                    self._fuse_producer(index)
+
+    def _collect_components(self) -> list[list[int]]:
+        """Collect the kernels that values which kernels make and read connect, in order."""
+        component_of: dict[int, int] = {}
+        components: list[list[int]] = []
+        for first in self.kernels:
+            if first in component_of:
+                continue
+            component_of[first] = number = len(components)
+            component = [first]
+            for index in component:
+                kernel = self.kernels[index]
+                near = [maker for v in kernel.reads if (maker := self.maker_of.get(v)) is not None]
+                for value in kernel.outputs:
+                    near += self.users.get(value, ())
+                for other in near:
+                    if other not in component_of:
+                        component_of[other] = number
+                        component.append(other)
+            components.append(sorted(component))
+        return components
 
     def _can_produce(self, kernel: FusionKernel) -> bool:
         if len(kernel.outputs) != 1 or kernel.emitter == "in_place":
