@@ -17,6 +17,7 @@ from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.fuse_epilogues import HEROES
 from hespas.passes.fuse.fusion_builder import FusionBuilder
 from hespas.passes.fuse.fusion_graph import FusionGraph
+from hespas.passes.fuse.kernel_cost_model import DEFAULT_TARGET, FusionDevice
 from hespas.passes.fuse.priority_fusion import KernelLimits, PriorityFusion
 from hespas.passes.fuse.row_normalisations import DiamondFinder
 from hespas.passes.fuse.sibling_fusion import SiblingFusion
@@ -33,6 +34,9 @@ class FormKernelsPass(BlockPass):
     model: str = option("xla", f"model of the compiler's fusion: {', '.join(KERNEL_MODELS)}")
     max_buffers: int = option(96, "maximum number of operands and results of a kernel")
     max_ops: int = option(10000, "maximum number of ops in a kernel")
+    target: str = option(
+        DEFAULT_TARGET, "GPU for which XLA's model rates kernels, a target of xla-optimize"
+    )
 
     def apply(self, module: ir.Module, run: PassRun) -> None:
         if any(map(_is_formed_kernel, find_ops(module.operation, (FUSION,)))):
@@ -48,7 +52,12 @@ class FormKernelsPass(BlockPass):
     def rewrite_block(self, block: ir.Block) -> None:
         graph = FusionGraph(block, elementwise_only=self.model == "elementwise")
         groups = DiamondFinder(graph).find_diamonds()
-        fusion = PriorityFusion(graph, KernelLimits(self.max_buffers, self.max_ops), groups)
+        fusion = PriorityFusion(
+            graph,
+            KernelLimits(self.max_buffers, self.max_ops),
+            groups,
+            FusionDevice.from_target(self.target),
+        )
         fusion.fuse_producers()
         if self.model == "xla":
             SiblingFusion(fusion).fuse_siblings()

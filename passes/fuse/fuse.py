@@ -53,6 +53,7 @@ class FusePass(PassList):
         + "; ".join(f"{name}: {text}" for name, text in EXPANSIONS.items()),
     )
 
+    target: str = repeat_option(FormKernelsPass, "target")
     operands: str = option(
         "libraries",
         "what products and convolutions read: "
@@ -72,7 +73,10 @@ class FusePass(PassList):
         is_xla = self.model == "xla"
         has_libraries = is_xla and self.operands == "libraries"
         kernels = FormKernelsPass(
-            self.model if self.model in KERNEL_MODELS else "xla", self.max_buffers, self.max_ops
+            self.model if self.model in KERNEL_MODELS else "xla",
+            self.max_buffers,
+            self.max_ops,
+            self.target,
         )
         entries = [
             (True, InlineAllCallsPass(), "kernels are formed across functions"),

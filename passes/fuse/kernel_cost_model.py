@@ -14,15 +14,14 @@ from itertools import groupby
 
 from hespas.estimators.rules.base import read_integer_list
 from hespas.passes.fuse.fusion_graph import IN_PLACE, FusionGraph, FusionOp, FusionValue
+from hespas.support.errors import HespasError
 
-# The constants of XLA's model of an A100 SXM 40 GB; the choice of kernels depends little on them.
+# The constants of XLA's model of GPUs.
 LAUNCH_S = 1e-6
-BANDWIDTH_BYTES_PER_S = 1.5552e12
-CYCLES_PER_S = 108 * 64 * 2 * 1.41e9  # cores x units x operations of one multiply-add x clock
 CACHE_SPEEDUP = 2.5  # for bytes that are read again
 SMALL_CACHE_SPEEDUP = 8.0  # additional factor for buffers that fit in the first-level caches
-SMALL_CACHE_BYTES = 108 * 2048
-CACHE_BYTES = 40 << 20
+SMALL_CACHE_BYTES = 2048  # of a core
+DEFAULT_TARGET = "A100_SXM_40GB"
 OVERLAP = 0.95  # share of the shorter of compute and memory time that is hidden
 SEGMENT_BYTES = 64  # bytes that memory transfers for a single element
 WARP = 32
@@ -32,6 +31,56 @@ SIGNIFICANT_REDUCTION = 16  # elements per result from which XLA does not fuse r
 DimensionGroups = Sequence[tuple[bool, int]]
 # How often each element of a value is read on average: by elementwise reads, and by other reads.
 ReadAmounts = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class FusionDevice:
+    """What XLA's model knows of a GPU; of the default target without a read of its file.
+
+    Attributes:
+        bandwidth_bytes_per_s: The bandwidth of its memory.
+        cycles_per_s: Cores x units x operations of one multiply-add x clock.
+        cache_bytes: The size of the cache of all cores.
+        small_cache_bytes: The sizes of the caches of each core in all.
+    """
+
+    bandwidth_bytes_per_s: float = 1.5552e12
+    cycles_per_s: float = 108 * 64 * 2 * 1.41e9
+    cache_bytes: int = 40 << 20
+    small_cache_bytes: int = 108 * SMALL_CACHE_BYTES
+
+    @classmethod
+    def from_target(cls, name_or_path: str) -> FusionDevice:
+        """Read it from a target of XLA's compiler for GPUs, a preset or a ``.json`` file.
+
+        Raises:
+            UsageError: No target has this name.
+            HespasError: The file is wrong, or describes no GPU.
+        """
+        if name_or_path == DEFAULT_TARGET:
+            return cls()
+        from hespas.configs.compile_targets import read_target_json  # imports pydantic
+
+        config = read_target_json(name_or_path).get("config")
+        if config is None:
+            raise HespasError("the target is no GPU", where=name_or_path)
+        info = config["gpu_device_info"]
+        cores = info["core_count"]
+        return cls(
+            info["memory_bandwidth"],
+            cores * info["fpus_per_core"] * 2 * info["clock_rate_ghz"] * 1e9,
+            info["l2_cache_size"],
+            cores * SMALL_CACHE_BYTES,
+        )
+
+    def find_cached_bytes_per_s(self, size_bytes: int) -> float:
+        """Return the rate at which a kernel reads a value of this size again."""
+        rate = self.bandwidth_bytes_per_s
+        if size_bytes < self.cache_bytes:
+            rate *= CACHE_SPEEDUP
+        if size_bytes < self.small_cache_bytes:
+            rate *= SMALL_CACHE_SPEEDUP
+        return rate
 
 
 @dataclass(slots=True)
@@ -83,6 +132,7 @@ class KernelCostModel:
     """Makes, times and fuses the kernels of a graph."""
 
     graph: FusionGraph
+    device: FusionDevice = field(default_factory=FusionDevice)
     values: list[FusionValue] = field(init=False)
     sizes_bytes: list[int] = field(init=False)
     cached_bytes_per_s: list[float] = field(init=False)  # of repeated reads of each value
@@ -90,7 +140,9 @@ class KernelCostModel:
     def __post_init__(self) -> None:
         self.values = self.graph.values
         self.sizes_bytes = [value.size.bytes for value in self.values]
-        self.cached_bytes_per_s = [_find_cached_bytes_per_s(size) for size in self.sizes_bytes]
+        self.cached_bytes_per_s = [
+            self.device.find_cached_bytes_per_s(size) for size in self.sizes_bytes
+        ]
 
     def make_kernel(self, index: int, op: FusionOp) -> FusionKernel:
         """Make the kernel of a single op."""
@@ -111,7 +163,9 @@ class KernelCostModel:
             kernel.updated = self.values[op.operands[0]].source
             last = len(op.op.operands) - 1
             written = [op.operands[1 if op.kind == "dynamic_update_slice" else last]]
-        kernel.write_s = sum([self.sizes_bytes[v] for v in written]) / BANDWIDTH_BYTES_PER_S
+        kernel.write_s = (
+            sum([self.sizes_bytes[v] for v in written]) / self.device.bandwidth_bytes_per_s
+        )
         kernel.unary = len(op.operands) == 1 and op.kind == "elementwise"
         kernel.reduces = op.kind == "reduce" and (
             self.values[op.operands[0]].size.elements
@@ -163,7 +217,7 @@ class KernelCostModel:
         """Recompute the times of a kernel after its reads have changed."""
         kernel.read_s = sum([self._estimate_read_s(v, reads) for v, reads in kernel.reads.items()])
         memory_s = kernel.read_s + kernel.write_s + kernel.strided_s
-        kernel.time_s = _overlap_times_s(kernel.cycles / CYCLES_PER_S, memory_s)
+        kernel.time_s = _overlap_times_s(kernel.cycles / self.device.cycles_per_s, memory_s)
 
     def _find_hero(self, op: FusionOp) -> tuple[str, tuple[object, ...]]:
         if op.kind in IN_PLACE:
@@ -189,8 +243,11 @@ class KernelCostModel:
         size = self.sizes_bytes[value]
         total = size * (reads[0] + reads[1])
         if total <= size:
-            return total / BANDWIDTH_BYTES_PER_S
-        return size / BANDWIDTH_BYTES_PER_S + (total - size) / self.cached_bytes_per_s[value]
+            return total / self.device.bandwidth_bytes_per_s
+        return (
+            size / self.device.bandwidth_bytes_per_s
+            + (total - size) / self.cached_bytes_per_s[value]
+        )
 
     def _count_reads(self, producer: FusionKernel, consumer: FusionKernel) -> ReadAmounts:
         """Count how often a consumer would compute each element of a producer's result.
@@ -230,7 +287,9 @@ class KernelCostModel:
             strided_s += self._estimate_strided_s(
                 producer, consumer, amount, keeps_loop=_keeps_loop(producer, consumer, other)
             )
-        return _overlap_times_s(cycles / CYCLES_PER_S, read_s + consumer.write_s + strided_s)
+        return _overlap_times_s(
+            cycles / self.device.cycles_per_s, read_s + consumer.write_s + strided_s
+        )
 
     def _estimate_strided_s(
         self, producer: FusionKernel, consumer: FusionKernel, amount: float, *, keeps_loop: bool
@@ -255,7 +314,7 @@ class KernelCostModel:
             self._estimate_read_s(source, _compose_reads(reads, elementwise, other))
             for source, reads in producer.reads.items()
         )
-        compute_s = producer.cycles * (elementwise + other) / CYCLES_PER_S
+        compute_s = producer.cycles * (elementwise + other) / self.device.cycles_per_s
         separate_s = producer.time_s + self._estimate_read_s(value, (elementwise, other))
         return separate_s - _overlap_times_s(compute_s, read_s) - producer.write_s
 
@@ -293,16 +352,6 @@ class KernelCostModel:
 def _share_rows(producer: FusionKernel, consumer: FusionKernel) -> bool:
     """Return whether two kernels keep the same rows on the chip."""
     return producer.emitter == consumer.emitter == "row" and producer.hero == consumer.hero
-
-
-def _find_cached_bytes_per_s(size_bytes: int) -> float:
-    """Return the rate at which a kernel reads a value of this size again."""
-    rate = BANDWIDTH_BYTES_PER_S
-    if size_bytes < CACHE_BYTES:
-        rate *= CACHE_SPEEDUP
-    if size_bytes < SMALL_CACHE_BYTES:
-        rate *= SMALL_CACHE_SPEEDUP
-    return rate
 
 
 def _overlap_times_s(compute_s: float, memory_s: float) -> float:

@@ -16,7 +16,12 @@ import heapq
 from dataclasses import dataclass, field
 
 from hespas.passes.fuse.fusion_graph import COPIED_KINDS, FusionGraph
-from hespas.passes.fuse.kernel_cost_model import LAUNCH_S, FusionKernel, KernelCostModel
+from hespas.passes.fuse.kernel_cost_model import (
+    LAUNCH_S,
+    FusionDevice,
+    FusionKernel,
+    KernelCostModel,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,7 @@ class PriorityFusion:
 
     Attributes:
         groups: Ops that are one kernel from the start.
+        device: The GPU.
         kernels: The current kernels.
         maker_of: The kernel that makes a value, by value number.
         users: The kernels that read a value, by value number.
@@ -72,6 +78,7 @@ class PriorityFusion:
     graph: FusionGraph
     limits: KernelLimits
     groups: list[set[int]] = field(default_factory=list)
+    device: FusionDevice = field(default_factory=FusionDevice)
     model: KernelCostModel = field(init=False)
     kernels: dict[int, FusionKernel] = field(default_factory=dict)
     maker_of: dict[int, int] = field(default_factory=dict)
@@ -81,7 +88,7 @@ class PriorityFusion:
     _last_version: int = 0
 
     def __post_init__(self) -> None:
-        self.model = KernelCostModel(self.graph)
+        self.model = KernelCostModel(self.graph, self.device)
         grouped = {member: sorted(group) for group in self.groups for member in group}
         for index, op in enumerate(self.graph.ops):
             group = grouped.get(index)
