@@ -25,7 +25,7 @@ from hespas.passes.fuse.simplify import SimplifyPass
 from hespas.passes.fuse.sink_constants import SinkConstantsPass
 from hespas.passes.fuse.split_reductions import SplitReductionsPass
 from hespas.passes.fuse.transpose_collectives import TransposeCollectivesPass
-from hespas.passes.fuse.transpose_operands import READERS, TransposeOperandsPass
+from hespas.passes.fuse.transpose_operands import TransposeOperandsPass
 from hespas.passes.pass_list import ListEntry, PassList, run_entries
 from hespas.passes.split.blocks import check_not_split
 
@@ -54,11 +54,7 @@ class FusePass(PassList):
     )
 
     target: str = repeat_option(FormKernelsPass, "target")
-    operands: str = option(
-        "libraries",
-        "what products and convolutions read: "
-        + "; ".join(f"{name}: {text}" for name, text in READERS.items()),
-    )
+    operands: str = repeat_option(FuseEpiloguesPass, "operands")
 
     def apply(self, module: ir.Module, run: PassRun) -> KernelFusion:
         check_not_split(module, self.name)
@@ -102,7 +98,11 @@ class FusePass(PassList):
                 FuseConvertedOperandsPass(self.conversions),
                 "a product takes its conversions before other kernels do",
             ),
-            (is_xla, FuseEpiloguesPass(), "a product takes its epilogue before other kernels do"),
+            (
+                is_xla,
+                FuseEpiloguesPass(self.operands),
+                "a product takes its epilogue before other kernels do",
+            ),
             (self.model != "none", kernels, "the ops that are left become kernels"),
             (self.model != "none", CopyKeptArgumentsPass(), "a kernel that updates is known now"),
             (
@@ -117,7 +117,7 @@ class FusePass(PassList):
         check_choice(self.name, "model is", self.model, MODELS)
         FuseConvertedOperandsPass(self.conversions).check_options(self.name)
         check_choice(self.name, "ragged products are", self.ragged, EXPANSIONS)
-        check_choice(self.name, "readers of operands are", self.operands, READERS)
+        FuseEpiloguesPass(self.operands).check_options(self.name)
         kernels = FormKernelsPass(max_buffers=self.max_buffers, max_ops=self.max_ops)
         kernels.check_options(self.name)
         check_minimum(self.name, "combine", self.combine, 0)
