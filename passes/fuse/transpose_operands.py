@@ -28,18 +28,14 @@ from hespas.passes.fuse.op_builder import OpBuilder, find_named_ops
 
 @dataclass(frozen=True)
 class TransposeOperandsPass(BlockPass):
-    """Transpose the operands of products that are no batches of matrices in memory.
-
-    Products of vectors are left alone: XLA multiplies and reduces them in any order.
-    """
+    """Transpose the operands of products that are no batches of matrices in memory."""
 
     name: ClassVar[str] = "transpose-operands"
 
     def rewrite_block(self, block: ir.Block) -> None:
         for op in find_named_ops(block, (DOT,)):
             sides = _sort_contracted_dims(DotGeneral.from_op(op).sides)
-            has_vector = not all(_drop_unit_dims(side.free, side) for side in sides)
-            if not has_vector and not all(map(_is_batch_of_matrices, sides)):
+            if not all(map(_is_batch_of_matrices, sides)):
                 _transpose_operands(op, sides)
 
 

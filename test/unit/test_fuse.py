@@ -282,8 +282,8 @@ def test_padded_convolutions_compute_the_same(program):
 
 @st.composite
 def products(draw):
-    """Draw a product whose dimensions have any order."""
-    sizes = {"b": 2, "c": 3, "i": 1, "j": 4, "k": 5, "l": 2, "m": 3}
+    """Draw a product whose dimensions have any order, and some of them size 1."""
+    sizes = {dim: draw(st.sampled_from((1, size))) for size, dim in enumerate("bcijklm", 2)}
     lhs, rhs = ("".join(draw(st.permutations(dims))) for dims in ("bcijk", "bcklm"))
     batch = draw(st.permutations("bc"))
     shapes = ["x".join(str(sizes[dim]) for dim in dims) for dims in (lhs, rhs)]
@@ -302,12 +302,12 @@ def products(draw):
 
 
 @pytest.mark.slow
-@draw_examples(15)
+@draw_examples(30)
 @given(products())
-def test_transposed_operands_compute_the_same(program):
+def test_expanded_and_transposed_products_compute_the_same(program):
     context = make_context()
     module, plain = ir.Module.parse(program, context), ir.Module.parse(program, context)
-    passes.run_pipeline(module, "transpose-operands")
+    passes.run_pipeline(module, "expand-vector-products,transpose-operands")
     assert_same(module, plain, 1, tolerance=1e-5)
 
 
