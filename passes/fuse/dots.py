@@ -23,11 +23,6 @@ MERGE_BYTES = 64 << 20  # products are merged if operands and result of one are 
 PRECISION = "precision_config"
 KEPT_ATTRIBUTES = (PRECISION, "algorithm")
 SIDES = ("lhs", "rhs")
-READERS = {
-    "libraries": "batches of matrices and evenly padded images, as cuBLAS and cuDNN do",
-    "any": "operands with their dimensions in any order, and images with any padding and holes",
-}
-"""What products and convolutions read, by name."""
 
 Dims = tuple[int, ...]
 

@@ -26,7 +26,7 @@ from hespas.passes.fuse.simplify import SimplifyPass
 from hespas.passes.fuse.sink_constants import SinkConstantsPass
 from hespas.passes.fuse.split_reductions import SplitReductionsPass
 from hespas.passes.fuse.transpose_collectives import TransposeCollectivesPass
-from hespas.passes.fuse.transpose_operands import TransposeOperandsPass
+from hespas.passes.fuse.transpose_operands import READERS, TransposeOperandsPass
 from hespas.passes.pass_list import ListEntry, PassList, run_entries
 from hespas.passes.split.blocks import check_not_split
 
@@ -55,7 +55,11 @@ class FusePass(PassList):
     )
 
     target: str = repeat_option(FormKernelsPass, "target")
-    operands: str = repeat_option(FuseEpiloguesPass, "operands")
+    operands: str = option(
+        "libraries",
+        "what products and convolutions read: "
+        + "; ".join(f"{name}: {text}" for name, text in READERS.items()),
+    )
 
     def apply(self, module: ir.Module, run: PassRun) -> KernelFusion:
         check_not_split(module, self.name)
@@ -100,11 +104,7 @@ class FusePass(PassList):
                 FuseConvertedOperandsPass(self.conversions),
                 "a product takes its conversions before other kernels do",
             ),
-            (
-                is_xla,
-                FuseEpiloguesPass(self.operands),
-                "a product takes its epilogue before other kernels do",
-            ),
+            (is_xla, FuseEpiloguesPass(), "a product takes its epilogue before other kernels do"),
             (self.model != "none", kernels, "the ops that are left become kernels"),
             (self.model != "none", CopyKeptArgumentsPass(), "a kernel that updates is known now"),
             (
@@ -119,7 +119,7 @@ class FusePass(PassList):
         check_choice(self.name, "model is", self.model, MODELS)
         FuseConvertedOperandsPass(self.conversions).check_options(self.name)
         check_choice(self.name, "ragged products are", self.ragged, EXPANSIONS)
-        FuseEpiloguesPass(self.operands).check_options(self.name)
+        check_choice(self.name, "readers of operands are", self.operands, READERS)
         kernels = FormKernelsPass(max_buffers=self.max_buffers, max_ops=self.max_ops)
         kernels.check_options(self.name)
         check_minimum(self.name, "combine", self.combine, 0)

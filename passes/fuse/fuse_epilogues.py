@@ -15,9 +15,7 @@ from typing import ClassVar
 
 from hespas.dialects.mlir import get_defining_op, ir
 from hespas.estimators.rules.base import read_integer_list, to_buffer_size
-from hespas.passes.base import check_choice, option
 from hespas.passes.fuse.block_pass import BlockPass
-from hespas.passes.fuse.dots import READERS
 from hespas.passes.fuse.op_builder import find_named_ops, fuse_ops, sort_in_block_order
 from hespas.passes.fuse.simplify import read_uniform_constant
 
@@ -48,31 +46,22 @@ class FuseEpiloguesPass(BlockPass):
 
     name: ClassVar[str] = "fuse-epilogues"
 
-    operands: str = option(
-        "libraries",
-        "what products and convolutions read: "
-        + "; ".join(f"{name}: {text}" for name, text in READERS.items()),
-    )
-
-    def check_options(self, owner: str) -> None:
-        check_choice(owner, "readers of operands are", self.operands, READERS)
-
     def rewrite_block(self, block: ir.Block) -> None:
         for op in find_named_ops(block, HEROES):
             if to_buffer_size(op.results[0].type).key in TYPES:
-                tail = _collect_epilogue(op, HEROES[op.name], self.operands)
+                tail = _collect_epilogue(op, HEROES[op.name])
                 if len(tail) > 1:
                     fuse_ops(tail, "kOutput", HEROES[op.name], tail[0])
 
 
-def _collect_epilogue(hero: ir.Operation, kind: str, readers: str) -> list[ir.Operation]:
+def _collect_epilogue(hero: ir.Operation, kind: str) -> list[ir.Operation]:
     """Collect a product and the ops of its epilogue, in order."""
     tail = [hero]
     scaled = _follow_only_user(hero, "stablehlo.multiply") if kind == "gemm" else []
     if scaled and read_uniform_constant(_get_other_operand(hero, scaled)) is not None:
         tail += scaled
     added = _follow_only_user(tail[-1], "stablehlo.add")
-    if added and _can_add_operand(_get_other_operand(tail[-1], added), kind, hero, readers):
+    if added and _can_add_operand(_get_other_operand(tail[-1], added), kind, hero):
         tail += added
     rectified = _follow_only_user(tail[-1], "stablehlo.maximum")
     if rectified and read_uniform_constant(_get_other_operand(tail[-1], rectified)) == 0:
@@ -106,11 +95,10 @@ def _get_other_operand(op: ir.Operation, steps: list[ir.Operation]) -> ir.Value:
     return second if first == previous_result else first
 
 
-def _can_add_operand(value: ir.Value, kind: str, hero: ir.Operation, readers: str) -> bool:
-    """Return whether the library can add a value: matrices, or a row vector for products only.
+def _can_add_operand(value: ir.Value, kind: str, hero: ir.Operation) -> bool:
+    """Return whether the library can add a value: a matrix, or a row vector for products only.
 
-    A kernel writes matrices that are broadcast, such as a bias of attention, for the library to
-    read. To convolutions it can add only an image, and only if the convolution is a forward one.
+    For convolutions it can add only a matrix, and only if the convolution is a forward one.
     """
     if read_uniform_constant(value) is not None:
         return False
@@ -122,9 +110,8 @@ def _can_add_operand(value: ir.Value, kind: str, hero: ir.Operation, readers: st
     broadcast = get_defining_op(value)
     if broadcast is None or broadcast.name != "stablehlo.broadcast_in_dim":
         return True
-    dims = read_integer_list(broadcast, "broadcast_dimensions", ())
     rank = len(to_buffer_size(value.type).shape)
-    return dims == (rank - 1,) or (len(dims) > 1 and readers == "libraries")
+    return read_integer_list(broadcast, "broadcast_dimensions", ()) == (rank - 1,)
 
 
 def _match_gelu(op: ir.Operation) -> list[ir.Operation]:

@@ -224,18 +224,10 @@ def create_fusion(
     return op, block
 
 
-def _is_read_through(op: ir.Operation, kind: str) -> bool:
-    """Return whether a fusion of a kind reads what an op broadcasts, not its result."""
-    if op.name != "stablehlo.broadcast_in_dim":
-        return False
-    return kind != "kOutput" or len(get_static_shape(op.operands[0])) <= 1
-
-
 def fuse_ops(ops: Sequence[ir.Operation], kind: str, kernel: str, main: ir.Operation) -> None:
     """Replace ops by a fusion. Only the results of the last op may be read by other ops.
 
-    Small constants and broadcasts that the ops read are copied into the fusion; a library reads
-    matrices from memory, also if they are broadcast.
+    Small constants and broadcasts that the ops read are copied into the fusion.
 
     Args:
         main: The one of the ops that has the location, and so the layer, of the fusion.
@@ -248,7 +240,7 @@ def fuse_ops(ops: Sequence[ir.Operation], kind: str, kernel: str, main: ir.Opera
         source_op = get_defining_op(value)
         if value in inside or value in copied:
             return
-        if source_op is not None and _is_read_through(source_op, kind):
+        if source_op is not None and source_op.name == "stablehlo.broadcast_in_dim":
             add_input(source_op.operands[0])
         elif (
             source_op is None

@@ -25,6 +25,12 @@ from hespas.passes.fuse.dots import (
 )
 from hespas.passes.fuse.op_builder import OpBuilder, find_named_ops
 
+READERS = {
+    "libraries": "batches of matrices and evenly padded images, as cuBLAS and cuDNN do",
+    "any": "operands with their dimensions in any order, and images with any padding and holes",
+}
+"""What products and convolutions read, by name."""
+
 
 @dataclass(frozen=True)
 class TransposeOperandsPass(BlockPass):

@@ -305,22 +305,3 @@ module @computed_matrix {
     return %0 : tensor<64x256xf32>
   }
 }
-
-// -----
-
-/// A matrix that is broadcast, as a bias of attention is along the batch, is written for the library
-/// to read, unless operands are read in any form; then nothing but a vector is added.
-
-// CHECK-LABEL: module @broadcast_matrix
-module @broadcast_matrix {
-  // CHECK: %[[B:.*]] = stablehlo.broadcast_in_dim %arg2, dims = [1, 2] : (tensor<16x24xbf16>) -> tensor<4x16x24xbf16>
-  // CHECK: "mhlo.fusion"({{.*}}%[[B]]){{.*}} kOutput
-  // CHECK: stablehlo.dot_general
-  // CHECK-NEXT: stablehlo.add
-  func.func @main(%a: tensor<4x16x8xbf16>, %b: tensor<4x8x24xbf16>, %c: tensor<16x24xbf16>) -> tensor<4x16x24xbf16> {
-    %0 = stablehlo.dot_general %a, %b, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<4x16x8xbf16>, tensor<4x8x24xbf16>) -> tensor<4x16x24xbf16>
-    %1 = stablehlo.broadcast_in_dim %c, dims = [1, 2] : (tensor<16x24xbf16>) -> tensor<4x16x24xbf16>
-    %2 = stablehlo.add %0, %1 : tensor<4x16x24xbf16>
-    return %2 : tensor<4x16x24xbf16>
-  }
-}
