@@ -13,7 +13,8 @@
 // CHECK-NEXT: 6 COMP 'region 3: cosine' 0us after 3 num_ops
 // CHECK-NEXT: 7 COMP 'region 4: negate' 0us after 1,6 num_ops
 // CHECK-NEXT: 8 COMP 'region 5: add' 0us after 4,7 num_ops
-// CHECK-NEXT: 9 COMP 'region 6: concatenate' 0us after 8 num_ops
+// CHECK-NEXT: 9 COMP 'region 6: subtract' 0us after 8 num_ops
+// CHECK-NEXT: 10 COMP 'region 7: concatenate' 0us after 9 num_ops
 module attributes {mhlo.num_replicas = 2 : i32} {
   func.func @main(%x: tensor<64xf32>, %y: tensor<64xf32>) -> (tensor<320xf32>, tensor<64xf32>, tensor<128xf32>, tensor<128xf32>, tensor<192xf32>) {
     %a = "stablehlo.all_gather"(%x) <{all_gather_dim = 0 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> : (tensor<64xf32>) -> tensor<128xf32>
@@ -24,7 +25,8 @@ module attributes {mhlo.num_replicas = 2 : i32} {
     %f = stablehlo.cosine %c : tensor<64xf32>
     %g = stablehlo.negate %a : tensor<128xf32>
     %h = stablehlo.add %g, %d : tensor<128xf32>
+    %j = stablehlo.subtract %a, %h : tensor<128xf32>
     %i = stablehlo.concatenate %d, %f, dim = 0 : (tensor<128xf32>, tensor<64xf32>) -> tensor<192xf32>
-    return %e, %f, %g, %h, %i : tensor<320xf32>, tensor<64xf32>, tensor<128xf32>, tensor<128xf32>, tensor<192xf32>
+    return %e, %f, %g, %j, %i : tensor<320xf32>, tensor<64xf32>, tensor<128xf32>, tensor<128xf32>, tensor<192xf32>
   }
 }
