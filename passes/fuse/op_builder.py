@@ -83,7 +83,7 @@ def collect_blocks(module: ir.Module) -> list[ir.Block]:
 def _is_control_flow_of(function: ir.Operation, op: ir.Operation) -> bool:
     """Return whether only control flow contains an op of a function, or it is the function."""
     while op != function:
-        if op.name not in CONTROL:
+        if op.name not in CONTROL or op.parent is None:
             return False
         op = op.parent.operation
     return True

@@ -95,3 +95,16 @@ module @mesh_alone {
     return %0 : tensor<8x8xf32>
   }
 }
+
+// -----
+
+/// An entry of another name is main afterwards.
+
+// CHECK-LABEL: module @renamed
+// CHECK: func.func @main(%{{.*}}: tensor<4x8xf32>) -> tensor<4x8xf32>
+module @renamed attributes {mhlo.num_partitions = 2 : i32} {
+  func.func @step(%x: tensor<8x8xf32> {mhlo.sharding = "{devices=[2,1]<=[2]}"}) -> (tensor<8x8xf32> {mhlo.sharding = "{devices=[2,1]<=[2]}"}) {
+    %0 = stablehlo.tanh %x : tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+}
