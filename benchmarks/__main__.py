@@ -18,7 +18,12 @@ from benchmarks.measure import (
     compare_commands,
     run_process,
 )
-from benchmarks.modules import unpack_real_program, write_layered_module, write_random_module
+from benchmarks.modules import (
+    export_llama_step,
+    unpack_real_program,
+    write_layered_module,
+    write_random_module,
+)
 from benchmarks.plan import measure_plan
 from benchmarks.simulation import measure_simulations
 from benchmarks.sweep import measure_sweeps
@@ -42,6 +47,7 @@ def main() -> None:
         measure_memory_pass(folder, options.rounds)
         measure_startup(folder, options.rounds)
         measure_growth(folder, options.ops)
+        measure_llama_fusion(folder, 128)
         measure_trace_writing(folder, options.rounds)
         for cells in (
             *measure_simulations(folder),
@@ -165,9 +171,26 @@ def measure_growth(folder: Path, ops: int) -> None:
         )
 
 
+def measure_llama_fusion(folder: Path, layers: int) -> None:
+    """Compare the CPU time of ``--fuse`` of Llama-3 steps whose layers differ by a factor of 4."""
+    few = layers // 4
+    (small_s, _), (large_s, parse_s) = (
+        _measure_job(export_llama_step(folder, count), ("--fuse",)) for count in (few, layers)
+    )
+    print_row(
+        f"fuse, a Llama-3 step of {layers} layers: CPU time over 4 times that of {few} layers",
+        f"{large_s / (4 * small_s):.2f} ({large_s:.1f} s; bare parse {parse_s:.1f} s)",
+        "linear: 1.2",
+    )
+
+
 def _measure_layered_job(folder: Path, ops: int, flags: Sequence[str]) -> tuple[float, float]:
     """Return the CPU seconds of a job on a module of equal layers, and of its bare parse."""
-    path = write_layered_module(folder, ops)
+    return _measure_job(write_layered_module(folder, ops), flags)
+
+
+def _measure_job(path: Path, flags: Sequence[str]) -> tuple[float, float]:
+    """Return the CPU seconds of a job on a file, which it removes, and of its bare parse."""
     job = build_tool_command("hespas-opt", str(path), *flags, "--disable-output")
     seconds = (
         run_process(job).cpu_s,

@@ -8,6 +8,7 @@ import random
 from pathlib import Path
 
 from benchmarks import ROOT
+from benchmarks.measure import build_tool_command, run_process
 
 OPS_PER_LAYER = 20
 
@@ -24,6 +25,14 @@ def unpack_real_program(folder: Path) -> Path:
             plain.write_bytes(lzma.decompress(packed.read_bytes()))
             return plain
     raise FileNotFoundError("no Llama-3 program is available")
+
+
+def export_llama_step(folder: Path, layers: int) -> Path:
+    """Export the unrolled training step of a small Llama-3 for 8 devices into ``folder``."""
+    path = folder / f"llama-{layers}.mlir"
+    step = f"llama --model 100m --mesh fsdp=8 --set layers={layers} --stage partitioned"
+    run_process(build_tool_command("hespas", "export", *step.split(), "-o", str(path)))
+    return path
 
 
 def write_layered_module(folder: Path, ops: int) -> Path:

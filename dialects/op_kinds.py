@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from hespas.dialects.attrs import CommAttr
-from hespas.dialects.mlir import collect_functions, get_call_target, has_private_symbol, ir
+from hespas.dialects.mlir import (
+    collect_functions,
+    find_ops,
+    get_call_target,
+    has_private_symbol,
+    ir,
+)
 from hespas.support.errors import HespasError
 
 
@@ -241,4 +247,4 @@ def contains_op(root: ir.Operation, is_wanted: Callable[[ir.Operation], bool]) -
 
 def has_fusions(module: ir.Module) -> bool:
     """Return whether a module contains fusions."""
-    return contains_op(module.operation, lambda op: op.name == FUSION)
+    return bool(find_ops(module.operation, (FUSION,)))

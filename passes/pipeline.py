@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -124,11 +125,23 @@ def run_pipeline(
     if not is_continued:
         run.forget_facts()
     execution = _PipelineExecution(module, run, instrumentation, timings, verify_each)
-    with forward_diagnostics(module, run):
+    with forward_diagnostics(module, run), pause_garbage_collection():
         for step in insert_prepare(module, steps):
             execution.run_step(step)
         execution.verify_unverified()
     return run
+
+
+@contextlib.contextmanager
+def pause_garbage_collection() -> Iterator[None]:
+    """Pause Python's search for cycles, which a pass makes few of among millions of objects."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @dataclass

@@ -24,10 +24,10 @@ FOLDERS = {
     ),
     "fuse": (
         "combine-collectives", "copy-kept-arguments", "expand-ragged-products",
-        "expand-selections", "fold-transposes", "form-kernels", "fuse",
+        "expand-selections", "expand-vector-products", "fold-transposes", "form-kernels", "fuse",
         "fuse-converted-operands", "fuse-epilogues", "inline-all-calls", "merge-products",
-        "scatter-reductions", "simplify", "sink-constants", "split-reductions",
-        "transpose-collectives",
+        "pad-convolutions", "scatter-reductions", "simplify", "sink-constants",
+        "split-reductions", "transpose-collectives", "transpose-operands",
     ),
     "memory": (
         "memory-annotate", "on-chip-annotate",

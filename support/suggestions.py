@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 MAX_SUGGESTIONS = 4
+_CLEAR_SIMILARITY = 0.8  # of a spelling mistake, for which no other names are suggested
 
 
 def suggest_nearest(word: str, known: list[str], min_similarity: float = 0.5) -> str:
@@ -13,11 +14,23 @@ def suggest_nearest(word: str, known: list[str], min_similarity: float = 0.5) ->
     """
     import difflib
 
+    def find_closest(names: list[str], cutoff: float) -> list[str]:
+        return difflib.get_close_matches(word, names, n=1, cutoff=cutoff)
+
     longer = [name for name in known if word and name.lower().startswith(word.lower())]
-    if longer:
-        listed = ", ".join(f"'{name}'" for name in longer[:MAX_SUGGESTIONS])
-        return f"did you mean {listed}{' ...' if longer[MAX_SUGGESTIONS:] else ''}?"
-    close = difflib.get_close_matches(word, known, n=1, cutoff=min_similarity)
-    if close:
-        return f"did you mean '{close[0]}'?"
+    # Names of a family share their first word, such as H100_80GB and H100_PCIe_80GB.
+    family = [name for name in known if _get_first_word(name) == _get_first_word(word)]
+    found = (
+        longer
+        or find_closest(known, max(min_similarity, _CLEAR_SIMILARITY))
+        or family
+        or find_closest(known, min_similarity)
+    )
+    if found:
+        listed = ", ".join(f"'{name}'" for name in found[:MAX_SUGGESTIONS])
+        return f"did you mean {listed}{' ...' if found[MAX_SUGGESTIONS:] else ''}?"
     return f"known: {', '.join(sorted(known))}" if known else "no name is known"
+
+
+def _get_first_word(name: str) -> str:
+    return name.lower().lstrip("-").replace("-", "_").partition("_")[0]

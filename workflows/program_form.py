@@ -301,17 +301,25 @@ def _build_fused_form(request: FormRequest) -> ProgramForm:
 def choose_fusion_options(node: NodeSpec) -> dict[str, str]:
     """Choose the options of ``fuse`` that make what the compiler of a node makes.
 
+    XLA's model rates the kernels for the target that it would compile for.
+
     XLA:GPU has kernels that widen an operand from Ampere on, which is the first with bf16, and from
-    f8E4M3 from Ada on, which is the first with fp8. It has no ragged products, which compilers for
-    other accelerators have.
+    f8E4M3 from Ada on, which is the first with fp8. It has no ragged products, and its libraries
+    read matrices and evenly padded images; compilers for others have none of these limits.
     """
+    from hespas.configs import compile_targets
+
     types = node.peaks_flops.get("matrix", {})
     is_gpu = node.vendor in ("NVIDIA", "AMD") or not node.vendor
     if not is_gpu:
-        return {"ragged": "grouped"}
-    if not types or any(name.startswith("f8") for name in types):
-        return {}
-    return {"conversions": "no-f8E4M3" if "bf16" in types else "none"}
+        return {"ragged": "grouped", "operands": "any"}
+    options = {}
+    target = compile_targets.find_node_target(node)
+    if node.vendor == "NVIDIA" and target:
+        options["target"] = target
+    if types and not any(name.startswith("f8") for name in types):
+        options["conversions"] = "no-f8E4M3" if "bf16" in types else "none"
+    return options
 
 
 def _build_compiled_form(request: FormRequest) -> ProgramForm:

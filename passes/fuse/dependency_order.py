@@ -57,8 +57,6 @@ class DependencyOrder:
 
     def depends_on(self, unit: int, other: int) -> bool:
         """Return whether ``unit`` depends on ``other``, directly or indirectly."""
-        if self.rank[unit] <= self.rank[other]:
-            return False
         return self._collect_one_end(other, unit, stops_at_path=True) is None
 
     def has_path_between(self, a: int, b: int) -> bool:
@@ -100,23 +98,22 @@ class DependencyOrder:
         """
         rank = self.rank
         low_rank, high_rank = rank[low], rank[high]
-        ahead: set[int] = set()
-        behind: set[int] = set()
+        ahead, behind = {high}, {low}
         pending_ahead, pending_behind = [high], [low]
         while pending_ahead and pending_behind:
             for unit in self.before[pending_ahead.pop()]:
-                if stops_at_path and (unit == low or unit in behind):
+                if stops_at_path and unit in behind:
                     return None
                 if unit not in ahead and rank[unit] > low_rank:
                     ahead.add(unit)
                     pending_ahead.append(unit)
             for unit in self.after[pending_behind.pop()]:
-                if stops_at_path and (unit == high or unit in ahead):
+                if stops_at_path and unit in ahead:
                     return None
                 if unit not in behind and rank[unit] < high_rank:
                     behind.add(unit)
                     pending_behind.append(unit)
-        return (behind, False) if pending_ahead else (ahead, True)
+        return (behind - {low}, False) if pending_ahead else (ahead - {high}, True)
 
     def _redirect_edges(
         self, edges: dict[int, set[int]], back: dict[int, set[int]], survivor: int, absorbed: int

@@ -9,12 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hespas.dialects.mlir import ir
-from hespas.dialects.op_kinds import FUSION, contains_op
+from hespas.dialects.attrs import KernelAttr
+from hespas.dialects.mlir import find_ops, ir
+from hespas.dialects.op_kinds import FUSION
 from hespas.passes.base import PassRun, check_choice, check_minimum, option
 from hespas.passes.fuse.block_pass import BlockPass
+from hespas.passes.fuse.fuse_epilogues import HEROES
 from hespas.passes.fuse.fusion_builder import FusionBuilder
 from hespas.passes.fuse.fusion_graph import FusionGraph
+from hespas.passes.fuse.kernel_cost_model import DEFAULT_TARGET, FusionDevice
 from hespas.passes.fuse.priority_fusion import KernelLimits, PriorityFusion
 from hespas.passes.fuse.row_normalisations import DiamondFinder
 from hespas.passes.fuse.sibling_fusion import SiblingFusion
@@ -31,9 +34,12 @@ class FormKernelsPass(BlockPass):
     model: str = option("xla", f"model of the compiler's fusion: {', '.join(KERNEL_MODELS)}")
     max_buffers: int = option(96, "maximum number of operands and results of a kernel")
     max_ops: int = option(10000, "maximum number of ops in a kernel")
+    target: str = option(
+        DEFAULT_TARGET, "GPU for which XLA's model rates kernels, a target of xla-optimize"
+    )
 
     def apply(self, module: ir.Module, run: PassRun) -> None:
-        if contains_op(module.operation, _is_formed_kernel):
+        if any(map(_is_formed_kernel, find_ops(module.operation, (FUSION,)))):
             run.warn(f"{self.name}: the module already has kernels and is not changed")
         else:
             super().apply(module, run)
@@ -46,14 +52,19 @@ class FormKernelsPass(BlockPass):
     def rewrite_block(self, block: ir.Block) -> None:
         graph = FusionGraph(block, elementwise_only=self.model == "elementwise")
         groups = DiamondFinder(graph).find_diamonds()
-        fusion = PriorityFusion(graph, KernelLimits(self.max_buffers, self.max_ops), groups)
+        fusion = PriorityFusion(
+            graph,
+            KernelLimits(self.max_buffers, self.max_ops),
+            groups,
+            FusionDevice.from_target(self.target),
+        )
         fusion.fuse_producers()
         if self.model == "xla":
             SiblingFusion(fusion).fuse_siblings()
         FusionBuilder(graph, fusion.kernels, fusion.collect_dependencies()).build_fusions()
 
 
-def _is_formed_kernel(op: ir.Operation) -> bool:
-    """Return whether an op is a fusion, but not of a product, which other passes make."""
-    kind = str(op.attributes["fusion_kind"]) if "fusion_kind" in op.attributes else ""
-    return op.name == FUSION and "kCustom" not in kind and "kOutput" not in kind
+def _is_formed_kernel(fusion: ir.Operation) -> bool:
+    """Return whether a fusion is not one of a product, which other passes make."""
+    kernel = KernelAttr.read_from_op(fusion)
+    return kernel is None or kernel.kind not in HEROES.values()

@@ -13,17 +13,20 @@ from hespas.passes.fuse.combine_collectives import CombineCollectivesPass
 from hespas.passes.fuse.copy_kept_arguments import CopyKeptArgumentsPass
 from hespas.passes.fuse.expand_ragged_products import EXPANSIONS, ExpandRaggedProductsPass
 from hespas.passes.fuse.expand_selections import ExpandSelectionsPass
+from hespas.passes.fuse.expand_vector_products import ExpandVectorProductsPass
 from hespas.passes.fuse.fold_transposes import FoldTransposesPass
 from hespas.passes.fuse.form_kernels import KERNEL_MODELS, FormKernelsPass
 from hespas.passes.fuse.fuse_converted_operands import FuseConvertedOperandsPass
 from hespas.passes.fuse.fuse_epilogues import FuseEpiloguesPass
 from hespas.passes.fuse.inline_all_calls import InlineAllCallsPass
 from hespas.passes.fuse.merge_products import MergeProductsPass
+from hespas.passes.fuse.pad_convolutions import PadConvolutionsPass
 from hespas.passes.fuse.scatter_reductions import ScatterReductionsPass
 from hespas.passes.fuse.simplify import SimplifyPass
 from hespas.passes.fuse.sink_constants import SinkConstantsPass
 from hespas.passes.fuse.split_reductions import SplitReductionsPass
 from hespas.passes.fuse.transpose_collectives import TransposeCollectivesPass
+from hespas.passes.fuse.transpose_operands import READERS, TransposeOperandsPass
 from hespas.passes.pass_list import ListEntry, PassList, run_entries
 from hespas.passes.split.blocks import check_not_split
 
@@ -51,6 +54,13 @@ class FusePass(PassList):
         + "; ".join(f"{name}: {text}" for name, text in EXPANSIONS.items()),
     )
 
+    target: str = repeat_option(FormKernelsPass, "target")
+    operands: str = option(
+        "libraries",
+        "what products and convolutions read: "
+        + "; ".join(f"{name}: {text}" for name, text in READERS.items()),
+    )
+
     def apply(self, module: ir.Module, run: PassRun) -> KernelFusion:
         check_not_split(module, self.name)
         self._check_options()
@@ -62,8 +72,12 @@ class FusePass(PassList):
 
     def list_entries(self) -> list[ListEntry]:
         is_xla = self.model == "xla"
+        has_libraries = is_xla and self.operands == "libraries"
         kernels = FormKernelsPass(
-            self.model if self.model in KERNEL_MODELS else "xla", self.max_buffers, self.max_ops
+            self.model if self.model in KERNEL_MODELS else "xla",
+            self.max_buffers,
+            self.max_ops,
+            self.target,
         )
         entries = [
             (True, InlineAllCallsPass(), "kernels are formed across functions"),
@@ -76,9 +90,12 @@ class FusePass(PassList):
             ),
             (is_xla, ScatterReductionsPass(), "slices by rank must not be fused before"),
             (is_xla, FoldTransposesPass(), "transposes must not hide a shared operand"),
+            (is_xla, ExpandVectorProductsPass(), "vectors of products are no operands to merge"),
             (is_xla, MergeProductsPass(self.conversions), "products are merged without transposes"),
             (is_xla, TransposeCollectivesPass(), "products are what reads the transposes"),
             (is_xla, FoldTransposesPass(), "those of the pass before are folded into products"),
+            (has_libraries, PadConvolutionsPass(), "what makes an image may pad it"),
+            (has_libraries, TransposeOperandsPass(), "what makes an operand may transpose it"),
             (is_xla, SplitReductionsPass(), "each part may be fused with what it reads"),
             (is_xla, SimplifyPass(), "the rewrites leave reshapes, and ops without users"),
             (True, SinkConstantsPass(), "the merging of equal ops would move the copies out again"),
@@ -102,6 +119,7 @@ class FusePass(PassList):
         check_choice(self.name, "model is", self.model, MODELS)
         FuseConvertedOperandsPass(self.conversions).check_options(self.name)
         check_choice(self.name, "ragged products are", self.ragged, EXPANSIONS)
+        check_choice(self.name, "readers of operands are", self.operands, READERS)
         kernels = FormKernelsPass(max_buffers=self.max_buffers, max_ops=self.max_ops)
         kernels.check_options(self.name)
         check_minimum(self.name, "combine", self.combine, 0)

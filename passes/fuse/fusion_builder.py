@@ -3,20 +3,29 @@
 Invariant: ops before ``end``, the terminator, that are already placed are in their final order.
 Units are placed in topological order; views and constants are placed before the first op that reads
 them, and ``current`` holds the value that now represents each value of the graph.
+
+An op whose results are read in one kernel only moves into its fusion. The others are copied: those
+that make the results of kernels, because their users must be found before the fusion exists, those
+that several kernels compute, and the views and constants that kernels read.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
+from itertools import chain
 
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_bodies import list_captured_operands
 from hespas.estimators.rules.fusion import classify_kernel
 from hespas.estimators.work import find_cost_rule
 from hespas.passes.fuse.dependency_order import order_topologically
-from hespas.passes.fuse.fusion_graph import COPIED_KINDS, IN_PLACE, FusionGraph
+from hespas.passes.fuse.fusion_graph import COPIED_KINDS, IN_PLACE, FusionGraph, FusionOp
 from hespas.passes.fuse.kernel_cost_model import FusionKernel
-from hespas.passes.fuse.op_builder import create_fusion
+from hespas.passes.fuse.op_builder import create_fusion, make_fusion_attributes
+
+_FUSION_KINDS = {"loop": "kLoop", "in_place": "kLoop", "row": "kCustom"}
+"""The kinds of fusions by the emitter of their kernel; XLA writes rows by Triton."""
 
 
 @dataclass(slots=True)
@@ -28,11 +37,17 @@ class FusionBuilder:
     dependencies: dict[int, set[int]]
     current: list[ir.Value] = field(init=False)
     placed: set[int] = field(default_factory=set)
+    moved: set[int] = field(default_factory=set)  # into fusions
     end: ir.Operation = field(init=False)
+    # How many kernels compute each op.
+    kernel_counts: Counter[int] = field(init=False)
+    _attributes: dict[tuple[str, str], dict[str, ir.Attribute]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.current = list(self.graph.numbers)
         self.end = self.graph.ops[-1].op
+        members = (kernel.members for kernel in self.kernels.values())
+        self.kernel_counts = Counter(chain.from_iterable(members))
 
     def build_fusions(self) -> None:
         """Replace each kernel of several ops by a fusion."""
@@ -87,20 +102,25 @@ class FusionBuilder:
     def _replace_kernel(self, kernel: FusionKernel) -> None:
         """Replace the kernel's ops by a fusion."""
         graph = self.graph
-        members = sorted(kernel.members)
+        members, outputs = sorted(kernel.members), set(kernel.outputs)
         inputs = self._collect_inputs(members)
         for value in inputs:
             self._place_copied_producer(value)
-        kind = "kLoop" if kernel.emitter in ("loop", "in_place") else "kInput"
+        kind = _FUSION_KINDS.get(kernel.emitter, "kInput")
         hero = classify_kernel({_find_work_kind(graph.ops[member].op.name) for member in members})
         results = [self.current[value].type for value in kernel.outputs]
         location = graph.ops[graph.values[kernel.outputs[-1]].producer].op.location
         operands = [self.current[value] for value in inputs]
-        new, block = create_fusion(self.end, kind, hero, operands, results, location)
+        attributes = self._make_attributes(kind, hero)
+        new, block = create_fusion(self.end, attributes, operands, results, location)
         values: dict[int, ir.Value] = dict(zip(inputs, block.arguments, strict=True))
         inner = ir.InsertionPoint(block)
         for member in members:
-            self._copy_op(member, values, inner)
+            is_shared = self.kernel_counts[member] > 1
+            if is_shared or not outputs.isdisjoint(graph.ops[member].results):
+                self._copy_op(member, values, inner)
+            else:
+                self._move_op(member, values, inner)
         ir.Operation.create(
             "mhlo.return",
             operands=[values[value] for value in kernel.outputs],
@@ -110,6 +130,11 @@ class FusionBuilder:
         for value, result in zip(kernel.outputs, new.results, strict=True):
             self.current[value].replace_all_uses_with(result)
             self.current[value] = result
+
+    def _make_attributes(self, kind: str, hero: str) -> dict[str, ir.Attribute]:
+        if (kind, hero) not in self._attributes:
+            self._attributes[kind, hero] = make_fusion_attributes(kind, hero, self.end.context)
+        return self._attributes[kind, hero]
 
     def _collect_inputs(self, members: list[int]) -> list[int]:
         """Collect the values that the members read from outside, through views and constants."""
@@ -142,20 +167,45 @@ class FusionBuilder:
             if operand not in values:
                 self._copy_op(self.graph.values[operand].producer, values, point)
         clone = op.op.clone(point).operation
-        operand_count = len(clone.operands)
+        self._set_operands(op, clone, values)
+        values.update(zip(op.results, clone.results, strict=True))
+
+    def _set_operands(
+        self, op: FusionOp, target: ir.Operation, values: dict[int, ir.Value]
+    ) -> None:
+        """Let an op of a fusion, or the copy of one, read the values of the fusion."""
+        operands = target.operands
+        operand_count = len(operands)
         for position, operand in enumerate(op.operands[:operand_count]):
-            clone.operands[position] = values[operand]
+            value = values[operand]
+            if value is not self.current[operand]:
+                operands[position] = value
         if len(op.operands) > operand_count:
             for (inner, position, _), operand in zip(
-                list_captured_operands(clone), op.operands[operand_count:], strict=True
+                list_captured_operands(target), op.operands[operand_count:], strict=True
             ):
                 inner.operands[position] = values[operand]
-        values.update(zip(op.results, clone.results, strict=True))
+
+    def _move_op(self, index: int, values: dict[int, ir.Value], point: ir.InsertionPoint) -> None:
+        """Move an op, after copies of the views and constants that it reads."""
+        op = self.graph.ops[index]
+        self.moved.add(index)
+        for operand in op.operands:
+            if operand not in values:
+                self._copy_op(self.graph.values[operand].producer, values, point)
+        op.op.detach_from_parent()
+        point.insert(op.op)
+        self._set_operands(op, op.op, values)
+        for result in op.results:
+            values[result] = self.current[result]
 
     def _erase_unused_ops(self) -> None:
         """Erase the ops that are no longer used, users first."""
-        for op in reversed(self.graph.ops):
-            if op.kind != "opaque" and not any(True for r in op.op.results for _ in r.uses):
+        for index in reversed(range(len(self.graph.ops))):
+            op = self.graph.ops[index]
+            if op.kind == "opaque" or index in self.moved:
+                continue
+            if not any(True for r in op.op.results for _ in r.uses):
                 op.op.erase()
 
 

@@ -6,8 +6,11 @@ view count as uses of the value that it views, and views are copied into the ker
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from hespas.dialects.buffer_sizes import EMPTY_SIZE
 from hespas.dialects.mlir import ir
@@ -58,8 +61,7 @@ CYCLES = {
 USUAL_CYCLES = 3
 
 
-@dataclass(frozen=True, slots=True)
-class OperandUse:
+class OperandUse(NamedTuple):
     """How an op reads one operand.
 
     Attributes:
@@ -78,9 +80,13 @@ class OperandUse:
 class FusionOp:
     """An op of the block.
 
-    ``kind`` is "view", "constant", "elementwise", "opaque" (not fusible), or the name of the op
-    without its dialect. ``operands`` end with the values that the op's regions capture. ``cycles``
-    are those of the whole result.
+    Attributes:
+        kind: "view", "constant", "elementwise", "opaque" (not fusible), or the name of the op
+            without its dialect.
+        operands: The values that the op reads. The last ones are those that its regions capture.
+        cycles: The clock cycles of the whole result.
+        previous_effect: The last op before it that also has side effects; -1 if there is none, or
+            if the op has no side effects.
     """
 
     op: ir.Operation
@@ -89,6 +95,7 @@ class FusionOp:
     uses: list[OperandUse]
     results: list[int]
     cycles: float = 0.0
+    previous_effect: int = -1
 
 
 @dataclass(slots=True)
@@ -97,6 +104,7 @@ class FusionValue:
 
     Attributes:
         size: Its shape and bytes.
+        is_static: Whether it is a ranked tensor with static shape.
         producer: The index of its op; -1 if it is defined outside the block.
         source: The number of the value that it views; its own number if it is not a view.
         is_constant: Whether kernels that read it contain a copy of it.
@@ -106,6 +114,7 @@ class FusionValue:
     """
 
     size: BufferSize
+    is_static: bool
     producer: int
     source: int
     is_constant: bool = False
@@ -128,43 +137,48 @@ class FusionGraph:
     values: list[FusionValue] = field(default_factory=list)
     numbers: dict[ir.Value, int] = field(default_factory=dict)
 
+    _kinds: dict[str, str] = field(default_factory=dict)  # of fusible ops, by their names
+    _last_effect: int = -1
+
     def __post_init__(self) -> None:
         for index, view in enumerate(self.block.operations):
             self.ops.append(self._make_op(view.operation, index))
 
-    def _number_value(self, value: ir.Value) -> int:
-        """Return the number of a value, which is new for a value from outside the block."""
-        number = self.numbers.get(value)
-        return self._add_value(value, -1) if number is None else number
+    def _number_values(self, values: Iterable[ir.Value]) -> list[int]:
+        """Return the numbers of values; those from outside the block get one when first read."""
+        numbers = self.numbers
+        return [
+            self._add_value(value, -1) if (number := numbers.get(value)) is None else number
+            for value in values
+        ]
 
-    def _add_value(self, value: ir.Value, producer: int, source: int = -1) -> int:
-        number = len(self.values)
-        self.numbers[value] = number
-        try:
-            size = to_buffer_size(value.type)
-        except DynamicShape:
-            size = EMPTY_SIZE
-        self.values.append(FusionValue(size, producer, number if source < 0 else source))
+    def _add_value(self, value: ir.Value, producer: int) -> int:
+        number = self.numbers[value] = len(self.values)
+        self.values.append(FusionValue(*_measure_type(value.type), producer, number))
         return number
 
     def _make_op(self, op: ir.Operation, index: int) -> FusionOp:
         name = op.name
-        kind = self._classify_op(op, name)
-        operands = [self._number_value(value) for value in op.operands]
-        if kind == "view":
-            viewed = self.values[operands[0]]
-            result = self._add_value(op.results[0], index, viewed.source)
-            self.values[result].is_permuted = viewed.is_permuted or name.endswith(".transpose")
-            return FusionOp(op, kind, operands, [], [result])
+        operands = self._number_values(op.operands)
         results = [self._add_value(value, index) for value in op.results]
-        operands += [self._number_value(value) for value in _collect_captured_values(op)]
+        captured = _collect_captured_values(op)
+        kind = self._classify_op(op, name, operands, results, captured)
+        if kind == "view":
+            viewed, result = self.values[operands[0]], self.values[results[0]]
+            result.source = viewed.source
+            result.is_permuted = viewed.is_permuted or name.endswith(".transpose")
+            return FusionOp(op, kind, operands, [], results)
+        operands += self._number_values(captured)
         if kind == "opaque":
-            return FusionOp(op, kind, operands, self._mark_opaque_uses(op, name, operands), results)
+            made = FusionOp(op, kind, operands, self._mark_opaque_uses(op, name, operands), results)
+            if has_side_effect(op):
+                made.previous_effect, self._last_effect = self._last_effect, index
+            return made
         if kind == "constant":
             for result in results:
                 self.values[result].is_constant = True
             return FusionOp(op, kind, operands, [], results)
-        return self._make_fusible_op(op, kind, operands, results)
+        return self._make_fusible_op(op, name, kind, operands, results)
 
     def _mark_opaque_uses(
         self, op: ir.Operation, name: str, operands: list[int]
@@ -178,71 +192,78 @@ class FusionGraph:
                 self.values[source].is_read_by_opaque = True
         return [OperandUse(source, 1.0, False) for source in sources]
 
-    def collect_dependencies(self) -> dict[int, set[int]]:
-        """Map each op to the ops that it depends on, in order.
-
-        An op with side effects also depends on the previous op with side effects.
-        """
-        dependencies: dict[int, set[int]] = {}
-        last_effect = -1
-        for index, op in enumerate(self.ops):
-            producers = {self.values[use.value].producer for use in op.uses}
-            dependencies[index] = producers & dependencies.keys()
-            if has_side_effect(op.op):
-                if last_effect >= 0:
-                    dependencies[index].add(last_effect)
-                last_effect = index
-        return dependencies
-
-    def _classify_op(self, op: ir.Operation, name: str) -> str:
+    def _classify_op(
+        self,
+        op: ir.Operation,
+        name: str,
+        operands: list[int],
+        results: list[int],
+        captured: list[ir.Value],
+    ) -> str:
         short = name.partition(".")[2]
         if short == "constant":
             return "constant" if is_small_constant(op) else "opaque"
+        values = self.values
         if short in VIEWS or (short == "transpose" and is_free_op(op)):
-            return "view" if _has_same_bytes(op) else "opaque"
-        if short == "broadcast_in_dim" and self._is_known_constant(op.operands[0]):
+            source, result = values[operands[0]], values[results[0]]
+            is_view = source.is_static and result.is_static
+            return "view" if is_view and source.size.bytes == result.size.bytes else "opaque"
+        if short == "broadcast_in_dim" and values[operands[0]].is_constant:
             return "constant"
-        if not self._can_fuse(op, name, short):
+        kind = self._kinds.get(name)
+        if kind is None:
+            kind = self._kinds[name] = self._find_fusible_kind(name, short)
+        if (
+            kind == "opaque"
+            or not all(values[number].is_static for number in (*operands, *results))
+            or not all(map(self._is_known_constant, captured))
+        ):
             return "opaque"
-        if short == "broadcast_in_dim" and is_unit_broadcast(op):
+        if (
+            short == "broadcast_in_dim"
+            and values[operands[0]].size.elements == values[results[0]].size.elements
+            and is_unit_broadcast(op)
+        ):
             return "view"
-        return short if short in STRUCTURAL else "elementwise"
+        return kind
+
+    def _find_fusible_kind(self, name: str, short: str) -> str:
+        """Return the kind of the ops of a name with static shapes; "opaque" if none is fusible."""
+        rule = find_cost_rule(name)
+        if rule is None or rule.group != "leaf":
+            return "opaque"
+        is_elementwise = rule.kind == "loop" and short not in NOT_ELEMENTWISE
+        is_structural = short in STRUCTURAL
+        if not (is_elementwise or (is_structural and not self.elementwise_only)):
+            return "opaque"
+        return short if is_structural else "elementwise"
 
     def _is_known_constant(self, value: ir.Value) -> bool:
         number = self.numbers.get(value)
         return number is not None and self.values[number].is_constant
 
-    def _can_fuse(self, op: ir.Operation, name: str, short: str) -> bool:
-        rule = find_cost_rule(name)
-        if rule is None or rule.group != "leaf":
-            return False
-        is_elementwise = rule.kind == "loop" and short not in NOT_ELEMENTWISE
-        is_structural = short in STRUCTURAL and not self.elementwise_only
-        if not (is_elementwise or is_structural):
-            return False
-        if any(not has_static_shape(value.type) for value in [*op.operands, *op.results]):
-            return False
-        return all(map(self._is_known_constant, _collect_captured_values(op)))
-
     def _make_fusible_op(
-        self, op: ir.Operation, kind: str, operands: list[int], results: list[int]
+        self, op: ir.Operation, name: str, kind: str, operands: list[int], results: list[int]
     ) -> FusionOp:
-        out = self.values[results[0]].size.elements
+        values, is_elementwise = self.values, kind == "elementwise"
+        out = values[results[0]].size.elements
         uses = []
         for position, operand in enumerate(operands):
-            value = self.values[operand]
-            source = value.source
-            if self.values[source].is_constant and (position or kind not in IN_PLACE):
+            value = values[operand]
+            if is_elementwise and value.is_permuted:
+                for result in results:
+                    values[result].is_permuted = True
+            if values[value.source].is_constant and (position or kind not in IN_PLACE):
                 continue
             size = value.size.elements
-            amount = (
-                self._count_read_elements(op, kind, position, operands, out) / size if size else 0.0
-            )
-            uses.append(OperandUse(source, amount, kind == "elementwise" and amount == 1.0))
-        if kind == "elementwise" and any(self.values[value].is_permuted for value in operands):
-            for result in results:
-                self.values[result].is_permuted = True
-        cycles = self._count_cycles(op, kind, operands, out)
+            if not size:
+                amount = 0.0
+            elif is_elementwise:
+                amount = out / size
+            else:
+                amount = self._count_read_elements(op, kind, position, operands, out) / size
+            uses.append(OperandUse(value.source, amount, is_elementwise and amount == 1.0))
+        cycles = self._count_cycles(op, name, kind, operands, out)
         return FusionOp(op, kind, operands, uses, results, cycles)
 
     def _count_read_elements(
@@ -250,7 +271,7 @@ class FusionGraph:
     ) -> float:
         """Count the reads of an operand's elements that computing the whole result takes."""
         operand_elements = self.values[operands[position]].size.elements
-        if kind in ("elementwise", "broadcast_in_dim"):
+        if kind == "broadcast_in_dim":
             return out
         if kind in SLICES or kind == "gather":
             return out if position == 0 else operand_elements
@@ -265,14 +286,25 @@ class FusionGraph:
             return min(operand_elements, updates) if _has_combining_body(op) else 0
         return operand_elements
 
-    def _count_cycles(self, op: ir.Operation, kind: str, operands: list[int], out: int) -> float:
+    def _count_cycles(
+        self, op: ir.Operation, name: str, kind: str, operands: list[int], out: int
+    ) -> float:
         if kind == "elementwise":
-            return float(CYCLES.get(op.name.partition(".")[2], USUAL_CYCLES) * out)
+            return float(CYCLES.get(name.partition(".")[2], USUAL_CYCLES) * out)
         if kind == "reduce":
             return float(CYCLES["add"] * self.values[operands[0]].size.elements)
         if kind == "reduce_window":
             return float(CYCLES["add"] * out * _count_window_elements(op))
         return float(CYCLES["concatenate"] * out) if kind == "concatenate" else 0.0
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _measure_type(type_: ir.Type) -> tuple[BufferSize, bool]:
+    """Return the size of a type, and whether it is a ranked tensor with static shape."""
+    try:
+        return to_buffer_size(type_), has_static_shape(type_)
+    except DynamicShape:
+        return EMPTY_SIZE, False
 
 
 def _collect_captured_values(op: ir.Operation) -> list[ir.Value]:
@@ -295,14 +327,6 @@ def has_side_effect(op: ir.Operation) -> bool:
         return True
     attributes = op.attributes
     return "has_side_effect" in attributes and bool(get_attribute(op, "has_side_effect").value)
-
-
-def _has_same_bytes(op: ir.Operation) -> bool:
-    """Return whether an op has a static result with as many bytes as its operand."""
-    source, result = op.operands[0].type, op.results[0].type
-    if not (has_static_shape(source) and has_static_shape(result)):
-        return False
-    return to_buffer_size(source).bytes == to_buffer_size(result).bytes
 
 
 def _is_reshaped_to_matrices(dot: ir.Operation) -> bool:

@@ -41,7 +41,7 @@ def inline_all_calls(module: ir.Module) -> None:
     def inline_callees(name: str) -> None:
         if name in done:
             return
-        for call in list(collect_func_calls(functions[name])):
+        for call in collect_func_calls(functions[name]):
             callee = get_attribute(call, "callee").value
             inline_callees(callee)
             inline_call(call, functions[callee], last=False)

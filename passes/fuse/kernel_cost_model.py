@@ -14,15 +14,14 @@ from itertools import groupby
 
 from hespas.estimators.rules.base import read_integer_list
 from hespas.passes.fuse.fusion_graph import IN_PLACE, FusionGraph, FusionOp, FusionValue
+from hespas.support.errors import HespasError
 
-# The constants of XLA's model of an A100 SXM 40 GB; the choice of kernels depends little on them.
+# The constants of XLA's model of GPUs.
 LAUNCH_S = 1e-6
-BANDWIDTH_BYTES_PER_S = 1.5552e12
-CYCLES_PER_S = 108 * 64 * 2 * 1.41e9  # cores x units x operations of one multiply-add x clock
 CACHE_SPEEDUP = 2.5  # for bytes that are read again
 SMALL_CACHE_SPEEDUP = 8.0  # additional factor for buffers that fit in the first-level caches
-SMALL_CACHE_BYTES = 108 * 2048
-CACHE_BYTES = 40 << 20
+SMALL_CACHE_BYTES = 2048  # of a core
+DEFAULT_TARGET = "A100_SXM_40GB"
 OVERLAP = 0.95  # share of the shorter of compute and memory time that is hidden
 SEGMENT_BYTES = 64  # bytes that memory transfers for a single element
 WARP = 32
@@ -32,6 +31,56 @@ SIGNIFICANT_REDUCTION = 16  # elements per result from which XLA does not fuse r
 DimensionGroups = Sequence[tuple[bool, int]]
 # How often each element of a value is read on average: by elementwise reads, and by other reads.
 ReadAmounts = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class FusionDevice:
+    """What XLA's model knows of a GPU; of the default target without a read of its file.
+
+    Attributes:
+        bandwidth_bytes_per_s: The bandwidth of its memory.
+        cycles_per_s: Cores x units x operations of one multiply-add x clock.
+        cache_bytes: The size of the cache of all cores.
+        small_cache_bytes: The sizes of the caches of each core in all.
+    """
+
+    bandwidth_bytes_per_s: float = 1.5552e12
+    cycles_per_s: float = 108 * 64 * 2 * 1.41e9
+    cache_bytes: int = 40 << 20
+    small_cache_bytes: int = 108 * SMALL_CACHE_BYTES
+
+    @classmethod
+    def from_target(cls, name_or_path: str) -> FusionDevice:
+        """Read it from a target of XLA's compiler for GPUs, a preset or a ``.json`` file.
+
+        Raises:
+            UsageError: No target has this name.
+            HespasError: The file is wrong, or describes no GPU.
+        """
+        if name_or_path == DEFAULT_TARGET:
+            return cls()
+        from hespas.configs.compile_targets import read_target_json  # imports pydantic
+
+        config = read_target_json(name_or_path).get("config")
+        if config is None:
+            raise HespasError("the target is no GPU", where=name_or_path)
+        info = config["gpu_device_info"]
+        cores = info["core_count"]
+        return cls(
+            info["memory_bandwidth"],
+            cores * info["fpus_per_core"] * 2 * info["clock_rate_ghz"] * 1e9,
+            info["l2_cache_size"],
+            cores * SMALL_CACHE_BYTES,
+        )
+
+    def find_cached_bytes_per_s(self, size_bytes: int) -> float:
+        """Return the rate at which a kernel reads a value of this size again."""
+        rate = self.bandwidth_bytes_per_s
+        if size_bytes < self.cache_bytes:
+            rate *= CACHE_SPEEDUP
+        if size_bytes < self.small_cache_bytes:
+            rate *= SMALL_CACHE_SPEEDUP
+        return rate
 
 
 @dataclass(slots=True)
@@ -83,10 +132,17 @@ class KernelCostModel:
     """Makes, times and fuses the kernels of a graph."""
 
     graph: FusionGraph
+    device: FusionDevice = field(default_factory=FusionDevice)
     values: list[FusionValue] = field(init=False)
+    sizes_bytes: list[int] = field(init=False)
+    cached_bytes_per_s: list[float] = field(init=False)  # of repeated reads of each value
 
     def __post_init__(self) -> None:
         self.values = self.graph.values
+        self.sizes_bytes = [value.size.bytes for value in self.values]
+        self.cached_bytes_per_s = [
+            self.device.find_cached_bytes_per_s(size) for size in self.sizes_bytes
+        ]
 
     def make_kernel(self, index: int, op: FusionOp) -> FusionKernel:
         """Make the kernel of a single op."""
@@ -107,7 +163,9 @@ class KernelCostModel:
             kernel.updated = self.values[op.operands[0]].source
             last = len(op.op.operands) - 1
             written = [op.operands[1 if op.kind == "dynamic_update_slice" else last]]
-        kernel.write_s = sum(self.values[v].size.bytes for v in written) / BANDWIDTH_BYTES_PER_S
+        kernel.write_s = (
+            sum([self.sizes_bytes[v] for v in written]) / self.device.bandwidth_bytes_per_s
+        )
         kernel.unary = len(op.operands) == 1 and op.kind == "elementwise"
         kernel.reduces = op.kind == "reduce" and (
             self.values[op.operands[0]].size.elements
@@ -118,12 +176,20 @@ class KernelCostModel:
         return kernel
 
     def make_row_kernel(self, members: list[int]) -> FusionKernel:
-        """Make the kernel of a normalisation, whose only result is that of the last member."""
+        """Make the kernel of a normalisation, whose only result is that of the last member.
+
+        Its hero is the reduction of its rows.
+        """
         graph = self.graph
         inside = {result for member in members for result in graph.ops[member].results}
         kernel = self.make_kernel(members[-1], graph.ops[members[-1]])
         kernel.members = dict.fromkeys(members, 1.0)
         kernel.emitter, kernel.reduces, kernel.unary = "row", True, False
+        reduction = next(
+            graph.ops[member] for member in members if graph.ops[member].kind == "reduce"
+        )
+        groups = _find_reduction_groups(reduction, self._get_operand_shape(reduction))
+        kernel.hero = ("reduction", groups)
         kernel.cycles = sum(graph.ops[member].cycles for member in members)
         kernel.reads = {
             use.value: (1.0, 0.0)
@@ -149,9 +215,9 @@ class KernelCostModel:
 
     def update_time(self, kernel: FusionKernel) -> None:
         """Recompute the times of a kernel after its reads have changed."""
-        kernel.read_s = sum(self._estimate_read_s(v, reads) for v, reads in kernel.reads.items())
+        kernel.read_s = sum([self._estimate_read_s(v, reads) for v, reads in kernel.reads.items()])
         memory_s = kernel.read_s + kernel.write_s + kernel.strided_s
-        kernel.time_s = _overlap_times_s(kernel.cycles / CYCLES_PER_S, memory_s)
+        kernel.time_s = _overlap_times_s(kernel.cycles / self.device.cycles_per_s, memory_s)
 
     def _find_hero(self, op: FusionOp) -> tuple[str, tuple[object, ...]]:
         if op.kind in IN_PLACE:
@@ -174,38 +240,56 @@ class KernelCostModel:
 
     def _estimate_read_s(self, value: int, reads: ReadAmounts) -> float:
         """Estimate the time of reading a value: once from memory, then from the caches."""
-        size = self.values[value].size.bytes
+        size = self.sizes_bytes[value]
         total = size * (reads[0] + reads[1])
         if total <= size:
-            return total / BANDWIDTH_BYTES_PER_S
-        cached_bytes_per_s = BANDWIDTH_BYTES_PER_S
-        if size < CACHE_BYTES:
-            cached_bytes_per_s *= CACHE_SPEEDUP
-        if size < SMALL_CACHE_BYTES:
-            cached_bytes_per_s *= SMALL_CACHE_SPEEDUP
-        return size / BANDWIDTH_BYTES_PER_S + (total - size) / cached_bytes_per_s
+            return total / self.device.bandwidth_bytes_per_s
+        return (
+            size / self.device.bandwidth_bytes_per_s
+            + (total - size) / self.cached_bytes_per_s[value]
+        )
+
+    def _count_reads(self, producer: FusionKernel, consumer: FusionKernel) -> ReadAmounts:
+        """Count how often a consumer would compute each element of a producer's result.
+
+        A kernel that keeps rows on the chip computes a result of a row once for all that read it.
+        """
+        value = producer.outputs[0]
+        if _share_rows(producer, consumer) or self._has_result_of_row(producer, consumer):
+            return 1.0, 0.0
+        return consumer.reads[value]
+
+    def _has_result_of_row(self, producer: FusionKernel, consumer: FusionKernel) -> bool:
+        """Return whether a producer computes one element for each row of a consumer."""
+        if consumer.emitter != "row":
+            return False
+        (_, rows), _ = consumer.hero[1]
+        return self.values[producer.outputs[0]].size.elements == rows
 
     def estimate_fused_s(self, producer: FusionKernel, consumer: FusionKernel) -> float:
         """Estimate the time of the consumer if it also computes what it reads of the producer."""
-        value = producer.outputs[0]
-        elementwise, other = consumer.reads[value]
-        read_s = consumer.read_s - self._estimate_read_s(value, (elementwise, other))
-        consumer_reads = consumer.reads
+        value, consumer_reads = producer.outputs[0], consumer.reads
+        elementwise, other = self._count_reads(producer, consumer)
+        estimate_read_s = self._estimate_read_s
+        read_s = consumer.read_s - estimate_read_s(value, consumer_reads[value])
         for source, reads in producer.reads.items():
             through = _compose_reads(reads, elementwise, other)
             old = consumer_reads.get(source)
             if old is None:
-                read_s += self._estimate_read_s(source, through)
+                read_s += estimate_read_s(source, through)
             else:
-                read_s += self._estimate_read_s(
-                    source, _merge_reads(old, through)
-                ) - self._estimate_read_s(source, old)
+                merged = _merge_reads(old, through)
+                read_s += estimate_read_s(source, merged) - estimate_read_s(source, old)
         amount = elementwise + other
         cycles = consumer.cycles + producer.cycles * amount
-        strided_s = consumer.strided_s + self._estimate_strided_s(
-            producer, consumer, amount, keeps_loop=_keeps_loop(producer, consumer, other)
+        strided_s = consumer.strided_s
+        if producer.strided_s or producer.emitter == "transpose":
+            strided_s += self._estimate_strided_s(
+                producer, consumer, amount, keeps_loop=_keeps_loop(producer, consumer, other)
+            )
+        return _overlap_times_s(
+            cycles / self.device.cycles_per_s, read_s + consumer.write_s + strided_s
         )
-        return _overlap_times_s(cycles / CYCLES_PER_S, read_s + consumer.write_s + strided_s)
 
     def _estimate_strided_s(
         self, producer: FusionKernel, consumer: FusionKernel, amount: float, *, keeps_loop: bool
@@ -230,14 +314,15 @@ class KernelCostModel:
             self._estimate_read_s(source, _compose_reads(reads, elementwise, other))
             for source, reads in producer.reads.items()
         )
-        compute_s = producer.cycles * (elementwise + other) / CYCLES_PER_S
+        compute_s = producer.cycles * (elementwise + other) / self.device.cycles_per_s
         separate_s = producer.time_s + self._estimate_read_s(value, (elementwise, other))
         return separate_s - _overlap_times_s(compute_s, read_s) - producer.write_s
 
     def fuse_producer(self, producer: FusionKernel, consumer: FusionKernel) -> None:
         """Add the producer's ops to the consumer, which then reads what the producer reads."""
         value = producer.outputs[0]
-        elementwise, other = consumer.reads.pop(value)
+        elementwise, other = self._count_reads(producer, consumer)
+        del consumer.reads[value]
         amount = elementwise + other
         for source, reads in producer.reads.items():
             through = _compose_reads(reads, elementwise, other)
@@ -262,6 +347,11 @@ class KernelCostModel:
         consumer.reductions += producer.reductions
         consumer.shared_bytes += producer.shared_bytes
         self.update_time(consumer)
+
+
+def _share_rows(producer: FusionKernel, consumer: FusionKernel) -> bool:
+    """Return whether two kernels keep the same rows on the chip."""
+    return producer.emitter == consumer.emitter == "row" and producer.hero == consumer.hero
 
 
 def _overlap_times_s(compute_s: float, memory_s: float) -> float:

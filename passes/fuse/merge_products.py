@@ -59,8 +59,10 @@ class MergeProductsPass(BlockPass):
                     classes.setdefault(key, []).append(dot)
             candidates = [dots for dots in classes.values() if len(dots) > 1]
             if candidates:
-                positions = _BlockPositions.from_block(block)
-                for ordered in _order_by_dependence(block, candidates):
+                ops = [view.operation for view in block.operations]
+                results = [list(op.results) for op in ops]
+                positions = _BlockPositions.from_results(results)
+                for ordered in _order_by_dependence(ops, results, candidates):
                     _merge_class(ordered, shared, positions)
 
 
@@ -75,12 +77,13 @@ class _BlockPositions:
     _serials: Iterator[int] = field(default_factory=lambda: count(1))
 
     @classmethod
-    def from_block(cls, block: ir.Block) -> _BlockPositions:
+    def from_results(cls, results: Sequence[Sequence[ir.Value]]) -> _BlockPositions:
+        """Make the positions from the results of each op of a block."""
         return cls(
             {
                 result: (position, END)
-                for position, view in enumerate(block.operations)
-                for result in view.operation.results
+                for position, values in enumerate(results)
+                for result in values
             }
         )
 
@@ -134,14 +137,22 @@ class _OrderedDot:
 
 
 def _order_by_dependence(
-    block: ir.Block, classes: Sequence[Sequence[DotGeneral]]
+    ops: Sequence[ir.Operation],
+    results: Sequence[Sequence[ir.Value]],
+    classes: Sequence[Sequence[DotGeneral]],
 ) -> list[list[_OrderedDot]]:
-    """Find the dependences between the products of each class, in one walk over the block."""
+    """Find the dependences between the products of each class, in one walk over a block.
+
+    Args:
+        ops: The ops of the block.
+        results: The results of each op.
+        classes: The products of each class.
+    """
     # The products have consecutive bits class by class, so that those of a class can be cut out.
     bits = {
         dot.op.results[0]: bit for bit, dot in enumerate(dot for dots in classes for dot in dots)
     }
-    masks = _collect_ancestor_masks(block, bits)
+    masks = _collect_ancestor_masks(ops, results, bits)
     ordered, offset = [], 0
     for dots in classes:
         all_bits = (1 << len(dots)) - 1
@@ -165,14 +176,18 @@ def _order_by_dependence(
     return ordered
 
 
-def _collect_ancestor_masks(block: ir.Block, bits: Mapping[ir.Value, int]) -> dict[ir.Value, int]:
+def _collect_ancestor_masks(
+    ops: Sequence[ir.Operation],
+    results: Sequence[Sequence[ir.Value]],
+    bits: Mapping[ir.Value, int],
+) -> dict[ir.Value, int]:
     """Return the mask of the products that each product depends on, by its result.
 
     Args:
-        block: The block.
+        ops: The ops of a block.
+        results: The results of each op.
         bits: The number of the bit of each product, by its result.
     """
-    ops = [view.operation for view in block.operations]
     reads = [list_read_values(op) for op in ops]
     last_read: list[list[ir.Value]] = [[] for _ in ops]  # values that no later op reads
     seen: set[ir.Value] = set()
@@ -183,13 +198,13 @@ def _collect_ancestor_masks(block: ir.Block, bits: Mapping[ir.Value, int]) -> di
                 last.append(value)
     products: dict[ir.Value, int] = {}
     masks: dict[ir.Value, int] = {}  # of the values that a later op reads: masks can be long
-    for op, values, last in zip(ops, reads, last_read, strict=True):
+    for made, values, last in zip(results, reads, last_read, strict=True):
         mask = 0
         for value in values:
             mask |= masks.get(value, 0)
         for value in last:
             masks.pop(value, None)
-        for result in op.results:
+        for result in made:
             if result in bits:
                 products[result] = mask
                 masks[result] = mask | 1 << bits[result]

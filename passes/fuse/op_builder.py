@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from hespas.dialects.attrs import KernelAttr
-from hespas.dialects.mlir import collect_functions, get_defining_op, ir, to_i64_attr
+from hespas.dialects.mlir import collect_functions, find_ops, get_defining_op, ir, to_i64_attr
 from hespas.dialects.op_bodies import is_small_constant, splice_block_before
 from hespas.dialects.op_kinds import CONTROL, FUSION
 from hespas.estimators.rules.base import to_buffer_size
@@ -38,7 +38,11 @@ def has_static_shape(kind: ir.Type) -> bool:
 
 def has_static_values(op: ir.Operation) -> bool:
     """Return whether the operands and results of an op are ranked tensors with static shapes."""
-    return all(has_static_shape(value.type) for value in (*op.operands, *op.results))
+    for values in (op.operands, op.results):
+        for value in values:
+            if not has_static_shape(value.type):
+                return False
+    return True
 
 
 def format_tensor_type(shape: Sequence[int], kind: str) -> str:
@@ -48,8 +52,8 @@ def format_tensor_type(shape: Sequence[int], kind: str) -> str:
 
 def find_named_ops(block: ir.Block, names: Collection[str]) -> list[ir.Operation]:
     """Find the ops of a block with one of the names and static shapes, in program order."""
-    block_ops = [view.operation for view in block.operations]
-    return [op for op in block_ops if op.name in names and has_static_values(op)]
+    ops = find_ops(block.owner.operation, names)
+    return [op for op in ops if op.block == block and has_static_values(op)]
 
 
 T = TypeVar("T")
@@ -69,19 +73,20 @@ def collect_blocks(module: ir.Module) -> list[ir.Block]:
     return [
         block
         for function in collect_functions(module).values()
-        for block in _collect_nested_blocks(function)
+        for op in (*find_ops(function, CONTROL), function)
+        if _is_control_flow_of(function, op)
+        for region in op.regions
+        for block in region.blocks
     ]
 
 
-def _collect_nested_blocks(op: ir.Operation) -> list[ir.Block]:
-    blocks: list[ir.Block] = []
-    for region in op.regions:
-        for block in region.blocks:
-            for view in block.operations:
-                if view.operation.name in CONTROL:
-                    blocks += _collect_nested_blocks(view.operation)
-            blocks.append(block)
-    return blocks
+def _is_control_flow_of(function: ir.Operation, op: ir.Operation) -> bool:
+    """Return whether only control flow contains an op of a function, or it is the function."""
+    while op != function:
+        if op.name not in CONTROL or op.parent is None:
+            return False
+        op = op.parent.operation
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +135,10 @@ class OpBuilder:
         attributes = {"permutation": make_i64_array(order, value.context)}
         return self.create_op("stablehlo.transpose", [value], [kind], attributes).results[0]
 
+    def create_reverse(self, value: ir.Value, dims: Sequence[int]) -> ir.Value:
+        attributes = {"dimensions": make_i64_array(sorted(dims), value.context)}
+        return self.create_op("stablehlo.reverse", [value], [value.type], attributes).results[0]
+
     def create_concatenate(self, values: Sequence[ir.Value], axis: int) -> ir.Value:
         shape = list(get_static_shape(values[0]))
         shape[axis] = sum(get_static_shape(value)[axis] for value in values)
@@ -150,20 +159,57 @@ class OpBuilder:
         kind = self.make_tensor_type(shape, value)
         return self.create_op("stablehlo.slice", [value], [kind], attributes).results[0]
 
+    def create_zero(self, like: ir.Value) -> ir.Value:
+        """Create a scalar zero of the element type of ``like``, an integer or a real number."""
+        element = get_element_type(like)
+        number: ir.Attribute = (
+            ir.IntegerAttr.get(element, 0)
+            if isinstance(element, ir.IntegerType)
+            else ir.FloatAttr.get(element, 0.0, loc=self.place.location)
+        )
+        kind = self.make_tensor_type([], like)
+        value = ir.DenseElementsAttr.get_splat(kind, number)
+        return self.create_op("stablehlo.constant", [], [kind], {"value": value}).results[0]
+
+    def create_pad(
+        self,
+        value: ir.Value,
+        filling: ir.Value,
+        low: Sequence[int],
+        high: Sequence[int],
+        interior: Sequence[int] = (),
+    ) -> ir.Value:
+        sizes = get_static_shape(value)
+        interior = interior or [0] * len(sizes)
+        shape = [
+            size + before + after + max(size - 1, 0) * between
+            for size, before, after, between in zip(sizes, low, high, interior, strict=True)
+        ]
+        attributes = {
+            "edge_padding_low": make_i64_array(low, value.context),
+            "edge_padding_high": make_i64_array(high, value.context),
+            "interior_padding": make_i64_array(interior, value.context),
+        }
+        kind = self.make_tensor_type(shape, value)
+        return self.create_op("stablehlo.pad", [value, filling], [kind], attributes).results[0]
+
+
+def make_fusion_attributes(kind: str, kernel: str, context: ir.Context) -> dict[str, ir.Attribute]:
+    """Make the attributes of a fusion of a kind that is a kernel of a class."""
+    return {
+        "fusion_kind": ir.Attribute.parse(f"#mhlo<fusion_kind {kind}>", context),
+        KernelAttr.NAME: KernelAttr(kernel).to_dictionary_attr(context),
+    }
+
 
 def create_fusion(
     place: ir.Operation,
-    kind: str,
-    kernel: str,
+    attributes: dict[str, ir.Attribute],
     operands: Sequence[ir.Value],
     results: Sequence[ir.Type],
     location: ir.Location,
 ) -> tuple[ir.Operation, ir.Block]:
     """Create an ``mhlo.fusion`` before ``place``; return it and its empty body."""
-    attributes = {
-        "fusion_kind": ir.Attribute.parse(f"#mhlo<fusion_kind {kind}>", place.context),
-        KernelAttr.NAME: KernelAttr(kernel).to_dictionary_attr(place.context),
-    }
     op = ir.Operation.create(
         FUSION,
         results=list(results),
@@ -210,7 +256,8 @@ def fuse_ops(ops: Sequence[ir.Operation], kind: str, kernel: str, main: ir.Opera
             add_input(value)
     last = ops[-1]
     results = [result.type for result in last.results]
-    new, block = create_fusion(last, kind, kernel, list(inputs), results, main.location)
+    attributes = make_fusion_attributes(kind, kernel, main.context)
+    new, block = create_fusion(last, attributes, list(inputs), results, main.location)
     values: dict[ir.Value, ir.Value] = dict(zip(inputs, block.arguments, strict=True))
     point = ir.InsertionPoint(block)
     for op in [*copied.values(), *ops]:

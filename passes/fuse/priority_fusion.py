@@ -16,7 +16,12 @@ import heapq
 from dataclasses import dataclass, field
 
 from hespas.passes.fuse.fusion_graph import COPIED_KINDS, FusionGraph
-from hespas.passes.fuse.kernel_cost_model import LAUNCH_S, FusionKernel, KernelCostModel
+from hespas.passes.fuse.kernel_cost_model import (
+    LAUNCH_S,
+    FusionDevice,
+    FusionKernel,
+    KernelCostModel,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,7 @@ class PriorityFusion:
 
     Attributes:
         groups: Ops that are one kernel from the start.
+        device: The GPU.
         kernels: The current kernels.
         maker_of: The kernel that makes a value, by value number.
         users: The kernels that read a value, by value number.
@@ -72,6 +78,7 @@ class PriorityFusion:
     graph: FusionGraph
     limits: KernelLimits
     groups: list[set[int]] = field(default_factory=list)
+    device: FusionDevice = field(default_factory=FusionDevice)
     model: KernelCostModel = field(init=False)
     kernels: dict[int, FusionKernel] = field(default_factory=dict)
     maker_of: dict[int, int] = field(default_factory=dict)
@@ -81,7 +88,7 @@ class PriorityFusion:
     _last_version: int = 0
 
     def __post_init__(self) -> None:
-        self.model = KernelCostModel(self.graph)
+        self.model = KernelCostModel(self.graph, self.device)
         grouped = {member: sorted(group) for group in self.groups for member in group}
         for index, op in enumerate(self.graph.ops):
             group = grouped.get(index)
@@ -98,34 +105,59 @@ class PriorityFusion:
                 self.users.setdefault(value, set()).add(index)
 
     def collect_dependencies(self) -> dict[int, set[int]]:
-        """Map each kernel and opaque op to the kernels and ops that it depends on, in order."""
-        makers, graph = self.maker_of, self.graph
+        """Map each kernel and opaque op to the kernels and ops that it depends on, in order.
+
+        An op with side effects also depends on the one before.
+        """
+        makers = [value.producer for value in self.graph.values]
+        for value, maker in self.maker_of.items():
+            makers[value] = maker
         dependencies: dict[int, set[int]] = {}
-        for index, op_dependencies in graph.collect_dependencies().items():
+        for index, op in enumerate(self.graph.ops):
             kernel = self.kernels.get(index)
-            op = graph.ops[index]
             if kernel:
-                reads = set(kernel.reads)
-                ordered_after = set()
+                dependencies[index] = {makers[value] for value in kernel.reads}
             elif op.kind == "opaque":
-                reads = {use.value for use in op.uses}
-                ordered_after = op_dependencies
-            else:
-                continue
-            read_from = {makers.get(v, graph.values[v].producer) for v in reads}
-            dependencies[index] = ordered_after | read_from
+                dependencies[index] = {makers[use.value] for use in op.uses}
+                dependencies[index].add(op.previous_effect)
         units = dependencies.keys()
         return {index: read_from & units for index, read_from in dependencies.items()}
 
     def fuse_producers(self) -> None:
-        """Fuse producers until no fusion saves time."""
-        for index in self.kernels:
-            self._rate_producer(index)
-        while self._queue:
-            _, index, version = heapq.heappop(self._queue)
-            candidate = self._candidates.get(index)
-            if candidate is not None and version == candidate.version:
-                self._fuse_producer(index)
+        """Fuse producers until no fusion saves time.
+
+        Kernels that no value connects do not affect each other: those of a large program are fused
+        component by component, each of which has a short queue.
+        """
+        for component in self._collect_components():
+            for index in component:
+                self._rate_producer(index)
+            while self._queue:
+                _, index, version = heapq.heappop(self._queue)
+                candidate = self._candidates.get(index)
+                if candidate is not None and version == candidate.version:
+                    self._fuse_producer(index)
+
+    def _collect_components(self) -> list[list[int]]:
+        """Collect the kernels that values which kernels make and read connect, in order."""
+        component_of: dict[int, int] = {}
+        components: list[list[int]] = []
+        for first in self.kernels:
+            if first in component_of:
+                continue
+            component_of[first] = number = len(components)
+            component = [first]
+            for index in component:
+                kernel = self.kernels[index]
+                near = [maker for v in kernel.reads if (maker := self.maker_of.get(v)) is not None]
+                for value in kernel.outputs:
+                    near += self.users.get(value, ())
+                for other in near:
+                    if other not in component_of:
+                        component_of[other] = number
+                        component.append(other)
+            components.append(sorted(component))
+        return components
 
     def _can_produce(self, kernel: FusionKernel) -> bool:
         if len(kernel.outputs) != 1 or kernel.emitter == "in_place":
@@ -158,13 +190,14 @@ class PriorityFusion:
 
     def _can_fuse(self, producer: FusionKernel, consumer: FusionKernel) -> bool:
         value = producer.outputs[0]
-        if producer.reduces and consumer.reduces:
+        shares_rows = producer.emitter == "row" and consumer.hero == producer.hero
+        if producer.reduces and consumer.reduces and not shares_rows:
             return False
         if producer.emitter == "reduction" and not (
             consumer.unary or consumer.emitter == "concatenate"
         ):
             return False
-        if producer.emitter == "row" and consumer.reads[value][1]:
+        if producer.emitter == "row" and consumer.reads[value][1] and not shares_rows:
             return False  # A row is not read in another order.
         if consumer.updated == value or consumer.updated in producer.reads:
             return False

@@ -29,10 +29,14 @@ class SiblingFusion:
     fused: PriorityFusion
     graph: FusionGraph = field(init=False)
     limits: KernelLimits = field(init=False)
+    multi_result_ops: set[int] = field(init=False)
     dependencies: DependencyOrder = field(init=False)
 
     def __post_init__(self) -> None:
         self.graph, self.limits = self.fused.graph, self.fused.limits
+        self.multi_result_ops = {
+            index for index, op in enumerate(self.graph.ops) if len(op.results) > 1
+        }
         self.dependencies = DependencyOrder.from_dependencies(self.fused.collect_dependencies())
 
     def fuse_siblings(self) -> None:
@@ -110,7 +114,7 @@ class SiblingFusion:
         """Return whether XLA can add results to a kernel, which a single slice does not allow."""
         if kernel.emitter in SINGLE_RESULT_EMITTERS:
             return False
-        if any(len(self.graph.ops[member].results) > 1 for member in kernel.members):
+        if not kernel.members.keys().isdisjoint(self.multi_result_ops):
             return False
         if len(kernel.members) > 1 or kernel.emitter != "loop":
             return True

@@ -3,6 +3,9 @@
 All rewrites preserve the result bit by bit. Each of them maps an op to the value that replaces its
 result, or to None if it does not apply. An op that a rewrite creates is rewritten too, so that a
 rewrite need not see whether it creates one that changes nothing.
+
+Most ops are arithmetic, and few of these have a constant operand. So the constants are collected
+first, by their values, and an op of ``NUMBER_REWRITES`` without any is not looked at.
 """
 
 from __future__ import annotations
@@ -11,22 +14,27 @@ import math
 import operator
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
-from hespas.dialects.mlir import PassManager, get_defining_op, ir, register_passes
+from hespas.dialects.mlir import PassManager, find_ops, get_defining_op, ir, register_passes
 from hespas.estimators.rules.base import read_integer, read_integer_list, to_buffer_size
 from hespas.passes.base import PassRun
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
-    find_named_ops,
     get_element_type,
     has_static_values,
     make_i64_array,
 )
 
+CONSTANT = "stablehlo.constant"
+BROADCAST = "stablehlo.broadcast_in_dim"
+
+Number = float | int
+Numbers = list["Number | None"]  # of the operands of an op; None: not constant, or not uniform
 Rewrite = Callable[[ir.Operation], "ir.Value | None"]
+NumberRewrite = Callable[[ir.Operation, Numbers], "ir.Value | None"]  # not all numbers are None
 LAYOUT = "result_layout"  # XLA writes it on transposes that may change only the layout
 
 
@@ -37,25 +45,58 @@ class SimplifyPass(BlockPass):
     name: ClassVar[str] = "simplify"
 
     def rewrite(self, module: ir.Module, view: list[ir.Block], run: PassRun) -> bool:
+        simplifier = _Simplifier()
         # Outer blocks come first, so that the ops that inner blocks capture are simple already.
         for block in reversed(view):
-            for op in find_named_ops(block, REWRITES):
-                _simplify_op(op)
+            for op in find_ops(block.owner.operation, NAMES):
+                if op.block == block:
+                    simplifier.simplify_op(op)
         register_passes()
         # By itself, cse removes of a chain of unused ops only the last.
         PassManager.parse("builtin.module(trivial-dce,cse)", module.context).run(module.operation)
         return True
 
 
-def _simplify_op(op: ir.Operation) -> None:
-    """Replace an op by what its rewrite returns, whose op is rewritten too."""
-    new = REWRITES[op.name](op)
-    while new is not None:
-        op.results[0].replace_all_uses_with(new)
-        next_op = get_defining_op(new)
-        if next_op is None or next_op.name not in REWRITES or not has_static_values(next_op):
+@dataclass(slots=True)
+class _Simplifier:
+    """Rewrites ops, each after those that it reads.
+
+    Attributes:
+        numbers: The values whose elements are all equal to a constant number.
+    """
+
+    numbers: dict[ir.Value, Number] = field(default_factory=dict)
+
+    def simplify_op(self, op: ir.Operation | None) -> None:
+        """Replace an op by what its rewrite returns, whose op is rewritten too."""
+        while op is not None and (name := op.name) in NAMES:
+            self._record_number(op, name)
+            new = self._find_simpler_value(op, name)
+            if new is None:
+                return
+            op.results[0].replace_all_uses_with(new)
+            op = get_defining_op(new)
+
+    def _record_number(self, op: ir.Operation, name: str) -> None:
+        """Record the number that all elements of the result of a constant or broadcast have."""
+        if name == CONSTANT:
+            number = _read_splat_value(op)
+        elif name == BROADCAST:
+            number = self.numbers.get(op.operands[0])
+        else:
             return
-        op, new = next_op, REWRITES[next_op.name](next_op)
+        if number is not None:
+            self.numbers[op.results[0]] = number
+
+    def _find_simpler_value(self, op: ir.Operation, name: str) -> ir.Value | None:
+        new = None
+        if name in NUMBER_REWRITES:
+            numbers = [self.numbers.get(operand) for operand in op.operands]
+            if any(number is not None for number in numbers) and has_static_values(op):
+                new = NUMBER_REWRITES[name](op, numbers)
+        if new is None and name in REWRITES and has_static_values(op):
+            new = REWRITES[name](op)
+        return new
 
 
 def _forward_operand(op: ir.Operation) -> ir.Value | None:
@@ -106,17 +147,20 @@ def _simplify_transpose(op: ir.Operation) -> ir.Value | None:
 
 
 def _simplify_broadcast(op: ir.Operation) -> ir.Value | None:
+    source = op.operands[0]
+    inner = get_defining_op(source)
+    is_nested = inner is not None and inner.name == BROADCAST
+    has_same_type = source.type == op.results[0].type
+    if not (is_nested or has_same_type):
+        return None
     dims = read_integer_list(op, "broadcast_dimensions", ())
-    if list(dims) == sorted(dims) and op.operands[0].type == op.results[0].type:
-        return op.operands[0]
-    inner = _find_operand_source(op, "stablehlo.broadcast_in_dim")
-    if inner is None:
+    if has_same_type and list(dims) == sorted(dims):
+        return source
+    if inner is None or not is_nested:
         return None
     before = read_integer_list(inner, "broadcast_dimensions", ())
     joined = make_i64_array([dims[d] for d in before], op.context)
-    return _create_unary_op(
-        op, "stablehlo.broadcast_in_dim", inner.operands[0], broadcast_dimensions=joined
-    )
+    return _create_unary_op(op, BROADCAST, inner.operands[0], broadcast_dimensions=joined)
 
 
 FLOATS = {"f64": (11, 52), "f32": (8, 23), "bf16": (8, 7), "f16": (5, 10)}  # exponent, mantissa
@@ -135,15 +179,19 @@ def _can_represent_type(wide: ir.Type, narrow: ir.Type) -> bool:
 def _simplify_convert(op: ir.Operation) -> ir.Value | None:
     if op.operands[0].type == op.results[0].type:
         return op.operands[0]
-    constant = read_uniform_constant(op.operands[0])
-    if constant is not None:
-        return _create_exact_constant(op, constant)
     inner = _find_operand_source(op, "stablehlo.convert")
     if inner is None or not _can_represent_type(
         get_element_type(op.operands[0]), get_element_type(inner.operands[0])
     ):
         return None
     return _create_unary_op(op, "stablehlo.convert", inner.operands[0])
+
+
+def _convert_constant(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
+    number = numbers[0]
+    if number is None or op.operands[0].type == op.results[0].type:
+        return None
+    return _create_exact_constant(op, number)
 
 
 def _simplify_reduce_precision(op: ir.Operation) -> ir.Value | None:
@@ -201,21 +249,22 @@ def _create_constant(op: ir.Operation, element: ir.Attribute) -> ir.Value:
     return created.results[0]
 
 
-def _fold_constants(op: ir.Operation, compute: Callable[[float, float], float]) -> ir.Value | None:
+def _fold_constants(
+    op: ir.Operation, numbers: Numbers, compute: Callable[[Number, Number], Number]
+) -> ir.Value | None:
     """Compute an op of two constants whose elements are equal."""
-    left, right = map(read_uniform_constant, op.operands)
+    left, right = numbers
     if left is None or right is None or not (math.isfinite(left) and math.isfinite(right)):
         return None
     return _create_exact_constant(op, compute(left, right))
 
 
-def _simplify_add(op: ir.Operation) -> ir.Value | None:
-    return _fold_constants(op, lambda a, b: a + b)
+def _simplify_add(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
+    return _fold_constants(op, numbers, operator.add)
 
 
-def _simplify_compare(op: ir.Operation) -> ir.Value | None:
+def _simplify_compare(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
     """Compute a comparison of two constants whose elements are equal."""
-    numbers = [read_uniform_constant(operand) for operand in op.operands]
     direction = re.search(r"\b(EQ|NE|LT|LE|GT|GE)\b", str(op.attributes["comparison_direction"]))
     if direction is None or any(number is None or number != number for number in numbers):
         return None
@@ -230,46 +279,57 @@ COMPARISONS: dict[str, Callable[..., bool]] = {
 }  # fmt: skip
 
 
-def _simplify_select(op: ir.Operation) -> ir.Value | None:
+def _simplify_select(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
     """Simplify a selection by a constant."""
-    chosen = read_uniform_constant(op.operands[0])
+    chosen = numbers[0]
     return None if chosen is None else op.operands[1 if chosen else 2]
 
 
-def _simplify_multiply(op: ir.Operation) -> ir.Value | None:
+def _simplify_multiply(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
     """Simplify x * 1 and 1 * x."""
-    for constant, other in ((0, 1), (1, 0)):
-        if read_uniform_constant(op.operands[constant]) == 1:
-            return op.operands[other]
-    return _fold_constants(op, lambda a, b: a * b)
+    if 1 in numbers:
+        return op.operands[1 - numbers.index(1)]
+    return _fold_constants(op, numbers, operator.mul)
 
 
-def _simplify_divide(op: ir.Operation) -> ir.Value | None:
+def _simplify_divide(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
     """Simplify x / 1."""
-    return op.operands[0] if read_uniform_constant(op.operands[1]) == 1 else None
+    return op.operands[0] if numbers[1] == 1 else None
 
 
-def _simplify_subtract(op: ir.Operation) -> ir.Value | None:
+def _simplify_subtract(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
     """Simplify x - 0, but not x - (-0.0), which changes the sign of a zero."""
-    zero = read_uniform_constant(op.operands[1])
-    if zero == 0 and str(zero) != "-0.0":
+    if numbers[1] == 0 and str(numbers[1]) != "-0.0":
         return op.operands[0]
-    return _fold_constants(op, lambda a, b: a - b)
+    return _fold_constants(op, numbers, operator.sub)
 
 
-def read_uniform_constant(value: ir.Value) -> float | int | None:
+def _simplify_reduce(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
+    """Simplify a reduction of dimensions of size 1 that starts with the neutral element."""
+    if len(numbers) != 2:
+        return None
+    shape = to_buffer_size(op.operands[0].type).shape
+    body = [view.operation.name for view in op.regions[0].blocks[0].operations]
+    neutral = NEUTRAL.get(body[0].partition(".")[2]) if len(body) == 2 else None
+    if neutral is None or numbers[1] != neutral:
+        return None
+    if any(shape[d] != 1 for d in read_integer_list(op, "dimensions", ())):
+        return None
+    return _create_unary_op(op, "stablehlo.reshape", op.operands[0])
+
+
+NEUTRAL = {"add": 0, "multiply": 1, "maximum": -math.inf, "minimum": math.inf}
+
+
+def read_uniform_constant(value: ir.Value) -> Number | None:
     """Return the value that all elements of a constant or of its broadcast have, or None."""
     constant = get_defining_op(value)
-    if constant is not None and constant.name == "stablehlo.broadcast_in_dim":
+    if constant is not None and constant.name == BROADCAST:
         constant = get_defining_op(constant.operands[0])
-    return (
-        _read_splat_value(constant)
-        if constant is not None and constant.name == "stablehlo.constant"
-        else None
-    )
+    return _read_splat_value(constant) if constant and constant.name == CONSTANT else None
 
 
-def _read_splat_value(constant: ir.Operation) -> float | int | None:
+def _read_splat_value(constant: ir.Operation) -> Number | None:
     try:
         attr = constant.attributes["value"]
     except TypeError:  # The bindings cannot represent complex elements.
@@ -279,23 +339,6 @@ def _read_splat_value(constant: ir.Operation) -> float | int | None:
     element = attr.get_splat_value()
     known = isinstance(element, ir.FloatAttr | ir.IntegerAttr | ir.BoolAttr)
     return element.value if known else None
-
-
-def _simplify_reduce(op: ir.Operation) -> ir.Value | None:
-    """Simplify a reduction of dimensions of size 1 that starts with the neutral element."""
-    if len(op.operands) != 2:
-        return None
-    shape = to_buffer_size(op.operands[0].type).shape
-    body = [view.operation.name for view in op.regions[0].blocks[0].operations]
-    neutral = NEUTRAL.get(body[0].partition(".")[2]) if len(body) == 2 else None
-    if neutral is None or any(shape[d] != 1 for d in read_integer_list(op, "dimensions", ())):
-        return None
-    if read_uniform_constant(op.operands[1]) != neutral:
-        return None
-    return _create_unary_op(op, "stablehlo.reshape", op.operands[0])
-
-
-NEUTRAL = {"add": 0, "multiply": 1, "maximum": -math.inf, "minimum": math.inf}
 
 
 def _generalise_dot(op: ir.Operation) -> ir.Value | None:
@@ -314,20 +357,24 @@ def _generalise_dot(op: ir.Operation) -> ir.Value | None:
 
 REWRITES: dict[str, Rewrite] = {
     "mhlo.copy": _forward_operand,
-    "stablehlo.add": _simplify_add,
-    "stablehlo.broadcast_in_dim": _simplify_broadcast,
-    "stablehlo.compare": _simplify_compare,
+    BROADCAST: _simplify_broadcast,
     "stablehlo.concatenate": _forward_single_operand,
     "stablehlo.convert": _simplify_convert,
-    "stablehlo.divide": _simplify_divide,
     "stablehlo.dot": _generalise_dot,
-    "stablehlo.multiply": _simplify_multiply,
     "stablehlo.pad": _simplify_pad,
-    "stablehlo.reduce": _simplify_reduce,
     "stablehlo.reduce_precision": _simplify_reduce_precision,
     "stablehlo.reshape": _simplify_reshape,
-    "stablehlo.select": _simplify_select,
     "stablehlo.slice": _simplify_slice,
-    "stablehlo.subtract": _simplify_subtract,
     "stablehlo.transpose": _simplify_transpose,
 }
+NUMBER_REWRITES: dict[str, NumberRewrite] = {
+    "stablehlo.add": _simplify_add,
+    "stablehlo.compare": _simplify_compare,
+    "stablehlo.convert": _convert_constant,
+    "stablehlo.divide": _simplify_divide,
+    "stablehlo.multiply": _simplify_multiply,
+    "stablehlo.reduce": _simplify_reduce,
+    "stablehlo.select": _simplify_select,
+    "stablehlo.subtract": _simplify_subtract,
+}
+NAMES = frozenset((CONSTANT, *REWRITES, *NUMBER_REWRITES))

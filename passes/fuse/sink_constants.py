@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hespas.dialects.mlir import get_defining_op, ir
+from hespas.dialects.mlir import func, get_defining_op, ir
 from hespas.passes.base import PassRun
 from hespas.passes.fuse.block_pass import BlockPass
 
@@ -29,7 +29,8 @@ class SinkConstantsPass(BlockPass):
     def rewrite(self, module: ir.Module, view: list[ir.Block], run: PassRun) -> bool:
         # Outer blocks come first: a copy in a loop body may be an operand of an inner loop.
         for block in reversed(view):
-            self.rewrite_block(block)
+            if not isinstance(block.owner, func.FuncOp):  # A function reads nothing from outside.
+                self.rewrite_block(block)
         return False
 
     def rewrite_block(self, block: ir.Block) -> None:

@@ -63,7 +63,10 @@ def _split_reduction(op: ir.Operation) -> None:
         each = -(-size // parts)
         reshaped = builder.create_reshape(source, [extent for _, extent in groups])
         if parts * each > size:
-            reshaped = _create_padding(builder, reshaped, op.operands[1], axis, parts * each - size)
+            # The initial value of the reduction does not change its result.
+            high = [0] * len(groups)
+            high[axis] = parts * each - size
+            reshaped = builder.create_pad(reshaped, op.operands[1], [0] * len(groups), high)
         shape = [extent for _, extent in groups]
         reshaped = builder.create_reshape(
             reshaped, [*shape[:axis], parts, each, *shape[axis + 1 :]]
@@ -101,20 +104,3 @@ def _create_reduce(
     kind = builder.make_tensor_type(shape, op.results[0])
     attributes = {"dimensions": make_i64_array(dims, op.context)}
     return builder.create_op(REDUCE, [source, op.operands[1]], [kind], attributes, body=op)
-
-
-def _create_padding(
-    builder: OpBuilder, value: ir.Value, initial: ir.Value, axis: int, amount: int
-) -> ir.Value:
-    """Pad a value with the initial value of the reduction, which does not change its result."""
-    shape = list(get_static_shape(value))
-    shape[axis] += amount
-    zeros, high = [0] * len(shape), [0] * len(shape)
-    high[axis] = amount
-    attributes = {
-        "edge_padding_low": make_i64_array(zeros, value.context),
-        "edge_padding_high": make_i64_array(high, value.context),
-        "interior_padding": make_i64_array(zeros, value.context),
-    }
-    kind = builder.make_tensor_type(shape, value)
-    return builder.create_op("stablehlo.pad", [value, initial], [kind], attributes).results[0]

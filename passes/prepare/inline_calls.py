@@ -104,7 +104,7 @@ def inline_region_calls(module: ir.Module) -> None:
     """Inline the calls of the functions of regions, and erase these functions."""
     functions = collect_functions(module)
     regions = {name for name, op in functions.items() if RegionAttr.NAME in op.attributes}
-    for call in list(collect_func_calls(module.operation)):
+    for call in collect_func_calls(module.operation):
         callee = get_attribute(call, "callee").value
         if callee in regions:
             inline_call(call, functions[callee], last=False)

@@ -177,7 +177,7 @@ def _merge_with_slice(fetch: ir.Operation) -> None:
     value = fetch.operands[0]
     op = get_defining_op(value)
     while op is not None and (op.name in VIEWS or op.name in BARRIERS):
-        value = op.operands[ir.OpResult(value).result_number if op.name in BARRIERS else 0]
+        value = op.operands[ir.OpResult(value).result_number]
         op = get_defining_op(value)
     if op is None or op.name != "stablehlo.dynamic_slice":
         return
@@ -197,7 +197,6 @@ def _allocate_host_arrays(module: ir.Module) -> None:
                 loop.operands[number] = call.results[0]
                 if not list(value.uses):
                     start.erase()
-                    break
 
 
 def _build_call(

@@ -31,7 +31,7 @@ COMPUTED_REMEDY = (
     "with static shapes, or with their bounds (#stablehlo.bounds)"
 )
 EXAMPLES = "b=8,s=1024", "arg0=8x1024x64"
-PLACE = re.compile(r"(\S+:\d+:\d+): error: (.*)")
+PLACE = re.compile(r"(?:<unknown>:0|(\S+:\d+:\d+)): error: (.*)")
 SPECIFICATION = ".shape = ("  # JAX writes: args[0].shape = (b, floordiv(s, 2), 64)
 
 
@@ -123,7 +123,7 @@ def _set_argument_sizes(module: ir.Module, census: ModuleCensus, dims: str, run:
     except (RuntimeError, ir.MLIRError) as error:
         text = str(error).split("\n", 1)[0].rpartition("failed: ")[2].removeprefix("UNKNOWN: ")
         place = PLACE.search(text)
-        where = place[1] if place and place[1].partition(":")[0] != "-" else ""
+        where = place[1] if place and place[1] and not place[1].startswith("-:") else ""
         reason = stderr_lines[0].rpartition("error: ")[2] if stderr_lines else text
         reason = ADVICE.sub("", place[2] if place else reason)
         message = f"the module does not allow these sizes: {reason}"

@@ -42,6 +42,7 @@ module @m {
         "_profiler.ProfileOptions",
         "_profiler.ProfilerSession",
         "cpu._lapack.initialize", "mlir._mlir_libs._jax_mlir_ext.register_dialects",
+        "mlir._mlir_libs._mlir.rewrite.walk_and_apply_patterns",
         "xla_client.CompileOptions", "xla_client.DeviceAssignment", "xla_client.DeviceList",
         "xla_client.load_pjrt_plugin_dynamically", "xla_client.make_c_api_device_topology",
         "xla_client.make_cpu_client", "xla_client.register_custom_call_target",
@@ -115,6 +116,25 @@ def test_a_walk_takes_modules_and_functions_that_return_nothing(parse):
     walk_operations(module.body.operations[0], lambda op: names.remove(op.name))
     with pytest.raises(ValueError, match="not in list"):
         walk_operations(module, lambda op: names.remove(op.name))
+
+
+def test_ops_are_found_by_name_inner_ones_first(parse):
+    module = parse("""
+func.func @main(%x: tensor<4xf32>, %i: tensor<i32>) -> tensor<4xf32> {
+  %0 = stablehlo.add %x, %x : tensor<4xf32>
+  %1 = "stablehlo.case"(%i) ({
+    %3 = stablehlo.sine %0 : tensor<4xf32>
+    %4 = stablehlo.add %3, %3 : tensor<4xf32>
+    stablehlo.return %4 : tensor<4xf32>
+  }) : (tensor<i32>) -> tensor<4xf32>
+  %2 = stablehlo.add %1, %1 : tensor<4xf32>
+  return %2 : tensor<4xf32>
+}""")
+    main = collect_functions(module)["main"]
+    ops = mlir.find_ops(main, {"stablehlo.add", "stablehlo.case", "stablehlo.none", "none.none"})
+    assert [op.name.partition(".")[2] for op in ops] == ["add", "add", "case", "add"]
+    assert ops[1].parent == ops[2] and type(ops[0]) is ir.Operation
+    assert mlir.find_ops(main, ()) == mlir.find_ops(main, ("func.func",)) == []
 
 
 def test_op_text_tells_content_not_place(parse):

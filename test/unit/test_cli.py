@@ -11,6 +11,7 @@ from support.paths import ROOT
 from support.published_inputs import PROGRAM, write_config
 
 from hespas.support import text_tables
+from hespas.support.suggestions import suggest_nearest
 from hespas.tools import hespas
 from hespas.tools.console_scripts import run_tool_main
 from hespas.workflows.figures import FIGURES
@@ -223,3 +224,17 @@ def test_real_processes(place):
     pipe = " ".join([*tool, "presets", "nodes", "--json", "|", "head", "-c", "1"])
     done = subprocess.run(pipe, shell=True, capture_output=True, text=True, check=False)
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("A100_SXM_40G", "did you mean 'A100_SXM_40GB'?"),
+        ("A100_SXN_40GB", "did you mean 'A100_SXM_40GB'?"),
+        ("H100_SXM", "did you mean 'H100_80GB', 'H100_PCIe_80GB'?"),
+        ("H1O0_80GB", "did you mean 'H100_80GB'?"),
+        ("TPU", "known: A100_SXM_40GB, H100_80GB, H100_PCIe_80GB"),
+    ],
+)
+def test_a_wrong_name_suggests_its_family_or_the_closest(word, expected):
+    assert suggest_nearest(word, ["A100_SXM_40GB", "H100_80GB", "H100_PCIe_80GB"]) == expected

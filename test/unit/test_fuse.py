@@ -9,7 +9,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from support.budgets import draw_examples, thin_out
 from support.execution import assert_same_results, execute
@@ -237,9 +237,78 @@ def test_transposes_that_move_dimensions_of_one_fold_and_compute_the_same(parse)
     }
     """
     module = parse(text)
-    passes.run_pipeline(module, "fuse")
+    passes.run_pipeline(module, "fold-transposes,simplify")
     assert "transpose" not in str(module)
     assert_same(module, parse(text), 1, tolerance=1e-5)
+
+
+@st.composite
+def convolutions(draw):
+    """Draw a convolution in one dimension, of any form that frameworks write."""
+    kernel = draw(st.integers(1, 5))
+    stride, holes, dilation = (draw(st.sampled_from((1, 1, 2, 3))) for _ in range(3))
+    low, high = (draw(st.integers(-1, 4)) for _ in range(2))
+    size = draw(st.integers(4, 12))
+    if draw(st.booleans()):  # a gradient of a kernel, which convolves an image with an image
+        size, kernel, stride = size + 4, size + draw(st.integers(0, 6)), 1
+    extent = (size - 1) * holes + 1 + low + high - (kernel - 1) * dilation - 1
+    assume(extent >= 0)
+    image, weight = f"tensor<2x{size}x3xf32>", f"tensor<{kernel}x3x5xf32>"
+    result = f"tensor<2x{extent // stride + 1}x5xf32>"
+    turn = f"%r = stablehlo.reverse %w, dims = [0] : {weight}" if draw(st.booleans()) else ""
+    return f"""
+    func.func public @main(%x: {image}, %w: {weight}) -> {result} {{
+      {turn}
+      %y = stablehlo.convolution(%x, {"%r" if turn else "%w"})
+        dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f],
+        window = {{stride = [{stride}], pad = [[{low}, {high}]], lhs_dilate = [{holes}],
+          rhs_dilate = [{dilation}]}}
+        {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
+        : ({image}, {weight}) -> {result}
+      return %y : {result}
+    }}
+    """
+
+
+@pytest.mark.slow
+@draw_examples(25)
+@given(convolutions())
+def test_padded_convolutions_compute_the_same(program):
+    context = make_context()
+    module, plain = ir.Module.parse(program, context), ir.Module.parse(program, context)
+    passes.run_pipeline(module, "pad-convolutions")
+    assert_same(module, plain, 1, tolerance=1e-4)
+
+
+@st.composite
+def products(draw):
+    """Draw a product whose dimensions have any order, and some of them size 1."""
+    sizes = {dim: draw(st.sampled_from((1, size))) for size, dim in enumerate("bcijklm", 2)}
+    lhs, rhs = ("".join(draw(st.permutations(dims))) for dims in ("bcijk", "bcklm"))
+    batch = draw(st.permutations("bc"))
+    shapes = ["x".join(str(sizes[dim]) for dim in dims) for dims in (lhs, rhs)]
+    left, right = ([dims.index(dim) for dim in batch] for dims in (lhs, rhs))
+    free = [dim for dim in lhs if dim in "ij"] + [dim for dim in rhs if dim in "lm"]
+    out = "x".join(str(sizes[dim]) for dim in (*batch, *free))
+    lhs_type, rhs_type, result = (f"tensor<{shape}xf32>" for shape in (*shapes, out))
+    return f"""
+    func.func public @main(%x: {lhs_type}, %y: {rhs_type}) -> {result} {{
+      %0 = stablehlo.dot_general %x, %y, batching_dims = {left} x {right},
+        contracting_dims = [{lhs.index("k")}] x [{rhs.index("k")}]
+        : ({lhs_type}, {rhs_type}) -> {result}
+      return %0 : {result}
+    }}
+    """
+
+
+@pytest.mark.slow
+@draw_examples(30)
+@given(products())
+def test_expanded_and_transposed_products_compute_the_same(program):
+    context = make_context()
+    module, plain = ir.Module.parse(program, context), ir.Module.parse(program, context)
+    passes.run_pipeline(module, "expand-vector-products,transpose-operands")
+    assert_same(module, plain, 1, tolerance=1e-5)
 
 
 MATRIX, VECTOR, TWICE = "tensor<32x32xf32>", "tensor<32xf32>", "tensor<64x32xf32>"

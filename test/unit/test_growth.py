@@ -178,9 +178,47 @@ def build_sampler(n: int) -> list[str]:
     return [*lines, unary("end", "negate", f"h{n // 2}")]
 
 
+def build_optimiser(n: int) -> list[str]:
+    """Updates of many parameters, all of which read the same scalars, and a norm over all."""
+    scalar = "tensor<f32>"
+    lines = [
+        f"%zero = stablehlo.constant dense<0.0> : {scalar}",
+        f"%corner = stablehlo.slice %x [0:1, 0:1] : ({T}) -> tensor<1x1xf32>",
+        f"%rate = stablehlo.reshape %corner : (tensor<1x1xf32>) -> {scalar}",
+        f"%decay = stablehlo.exponential %rate : {scalar}",
+    ]
+    for k in range(n // 4):
+        lines += [
+            dot(f"g{k}", "x", f"w{k % 2}"),
+            binary(f"q{k}", "multiply", f"g{k}", f"g{k}"),
+            f"%n{k} = stablehlo.reduce(%q{k} init: %zero) applies stablehlo.add across "
+            f"dimensions = [0, 1] : ({T}, {scalar}) -> {scalar}",
+        ]
+    norm = "zero"
+    for k in range(n // 4):
+        lines.append(f"%m{k} = stablehlo.add %{norm}, %n{k} : {scalar}")
+        norm = f"m{k}"
+    lines.append(f"%scale = stablehlo.rsqrt %{norm} : {scalar}")
+    for k in range(n // 4):
+        lines += [
+            f"%b{k} = stablehlo.broadcast_in_dim %scale, dims = [] : ({scalar}) -> {T}",
+            f"%c{k} = stablehlo.broadcast_in_dim %decay, dims = [] : ({scalar}) -> {T}",
+            binary(f"u{k}", "multiply", f"g{k}", f"b{k}"),
+            binary(f"v{k}", "add", f"u{k}", f"c{k}"),
+            reduce(f"h{k}", f"v{k}", k % 2),
+        ]
+    joined = ", ".join(f"%h{k}" for k in range(n // 4))
+    wide = f"tensor<{64 * (n // 4)}x256xf32>"
+    return [
+        *lines,
+        f"%all = stablehlo.concatenate {joined}, dim = 0 : ({', '.join([T] * (n // 4))}) -> {wide}",
+        f"%end = stablehlo.slice %all [0:64, 0:256] : ({wide}) -> {T}",
+    ]
+
+
 BUILDERS: list[Callable[[int], list[str]]] = [
     build_recurrence, build_two_recurrences, build_projections, build_layers, build_chain,
-    build_fan, build_functions, build_carried, build_sampler,
+    build_fan, build_functions, build_carried, build_sampler, build_optimiser,
 ]  # fmt: skip
 PIPELINES = [
     "fuse,split-individual{merge},roofline-annotate{node=A100_SXM_40GB},emit-chakra{output=OUT}",

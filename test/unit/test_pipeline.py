@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -101,6 +103,31 @@ def test_prepare_is_not_repeated(parse):
     assert [
         s.name for s in pipeline.insert_prepare(module, pipeline.parse_pipeline("split-linear"))
     ] == ["split-linear"]
+
+
+class CollectionState(pipeline.PassInstrumentation):
+    """Records whether garbage is collected at each pass."""
+
+    def __init__(self):
+        self.states = []
+
+    def run_before_pass(self, module, step):
+        self.states.append(gc.isenabled())
+
+
+@pytest.mark.parametrize("is_enabled", [True, False])
+def test_garbage_collection_pauses_while_passes_run(parse, is_enabled):
+    was_enabled, state = gc.isenabled(), CollectionState()
+    (gc.enable if is_enabled else gc.disable)()
+    try:
+        passes.run_pipeline(parse(IDENTITY), "fuse", instrumentation=[state])
+        assert gc.isenabled() == is_enabled
+        with pytest.raises(HespasError):
+            passes.run_pipeline(parse("module {}"), "fuse", instrumentation=[state])
+        assert gc.isenabled() == is_enabled
+    finally:
+        (gc.enable if was_enabled else gc.disable)()
+    assert len(state.states) >= 3 and not any(state.states)
 
 
 def test_warnings_are_kept_once():

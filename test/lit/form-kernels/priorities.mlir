@@ -74,7 +74,7 @@ module @viewed_after_call {
 
 // CHECK-LABEL: module @reversed_rows
 module @reversed_rows {
-  // CHECK: %[[A:.*]] = "mhlo.fusion"(%arg0) {{.*}} kInput
+  // CHECK: %[[A:.*]] = "mhlo.fusion"(%arg0) {{.*}} kCustom
   // CHECK: stablehlo.reduce
   // CHECK: stablehlo.broadcast_in_dim
   // CHECK: stablehlo.subtract

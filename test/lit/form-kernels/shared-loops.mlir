@@ -74,7 +74,7 @@ module @update {
 
 // CHECK-LABEL: module @row
 module @row {
-  // CHECK: %[[A:.*]] = "mhlo.fusion"(%arg0) {{.*}} kInput
+  // CHECK: %[[A:.*]] = "mhlo.fusion"(%arg0) {{.*}} kCustom
   // CHECK: stablehlo.reduce
   // CHECK: stablehlo.broadcast_in_dim
   // CHECK: stablehlo.subtract

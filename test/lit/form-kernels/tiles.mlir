@@ -320,7 +320,7 @@ module @shared_with_epilogue {
 
 // CHECK-LABEL: module @row_scaled
 module @row_scaled {
-  // CHECK: %[[A:.*]] = "mhlo.fusion"(%arg0, %arg1) {{.*}} kInput
+  // CHECK: %[[A:.*]] = "mhlo.fusion"(%arg0, %arg1) {{.*}} kCustom
   // CHECK: stablehlo.reduce
   // CHECK: stablehlo.broadcast_in_dim
   // CHECK: stablehlo.subtract

@@ -1,5 +1,6 @@
 // RUN: hespas-opt %s --replace-host-placements --split-input-file | filecheck %s
 // RUN: hespas-opt %s --replace-host-placements --replace-host-placements --split-input-file | filecheck %s
+// RUN: hespas-opt %s --replace-host-placements --split-input-file --mlir-print-debuginfo | filecheck %s --check-prefix=PLACES
 
 /// A placement is a copy of the whole value: JAX's by the memory that it names, and XLA's; one without a memory goes.
 
@@ -28,6 +29,9 @@ module @whole {
 /// A loop fills an array of the host, and a later one reads it: slices are copied, also through a
 /// barrier, and the array is allocated there.
 
+// PLACES-LABEL: module @slices
+// PLACES: custom_call @AllocateBuffer() {{.*}} loc(#[[L:.*]])
+// PLACES: #[[L]] = loc("empty array")
 // CHECK-LABEL: module @slices
 // CHECK-NOT: broadcast_in_dim
 // CHECK: %[[ARRAY:.*]] = stablehlo.custom_call @AllocateBuffer() : () -> tensor<8x16xf32>
@@ -48,7 +52,7 @@ module @slices {
     %one = stablehlo.constant dense<1> : tensor<i32>
     %n = stablehlo.constant dense<8> : tensor<i32>
     %zero = stablehlo.constant dense<0.0> : tensor<f32>
-    %empty = stablehlo.broadcast_in_dim %zero, dims = [] : (tensor<f32>) -> tensor<8x16xf32>
+    %empty = stablehlo.broadcast_in_dim %zero, dims = [] : (tensor<f32>) -> tensor<8x16xf32> loc("empty array")
     %w:2 = stablehlo.while(%k = %i, %kept = %empty) : tensor<i32>, tensor<8x16xf32>
     cond {
       %c = stablehlo.compare LT, %k, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
@@ -163,5 +167,24 @@ module @computed {
       stablehlo.return %q, %new : tensor<i1>, tensor<8x16xf32>
     }
     return %w#1 : tensor<8x16xf32>
+  }
+}
+
+// -----
+
+/// An argument is fetched as a whole, and other calls read slices as before.
+
+// CHECK-LABEL: module @calls
+// CHECK: func.func @main(%[[X:.*]]: tensor<16xf32>, %[[Y:.*]]: tensor<8x16xf32>
+// CHECK: %[[A:.*]] = stablehlo.custom_call @hespas_fetch(%[[X]]) : (tensor<16xf32>) -> tensor<16xf32>
+// CHECK-NEXT: %[[S:.*]] = stablehlo.dynamic_slice %[[Y]],
+// CHECK-NEXT: %[[K:.*]] = stablehlo.custom_call @kernel(%[[S]]) : (tensor<1x16xf32>)
+// CHECK-NEXT: return %[[A]], %[[K]]
+module @calls {
+  func.func @main(%x: tensor<16xf32>, %y: tensor<8x16xf32>, %i: tensor<i32>) -> (tensor<16xf32>, tensor<1x16xf32>) {
+    %0 = stablehlo.custom_call @MoveToDevice(%x) : (tensor<16xf32>) -> tensor<16xf32>
+    %1 = stablehlo.dynamic_slice %y, %i, %i, sizes = [1, 16] : (tensor<8x16xf32>, tensor<i32>, tensor<i32>) -> tensor<1x16xf32>
+    %2 = stablehlo.custom_call @kernel(%1) : (tensor<1x16xf32>) -> tensor<1x16xf32>
+    return %0, %2 : tensor<16xf32>, tensor<1x16xf32>
   }
 }

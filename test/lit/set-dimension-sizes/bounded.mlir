@@ -1,5 +1,6 @@
 // RUN: hespas-opt %s --set-dimension-sizes --split-input-file 2>&1 | filecheck %s
 // RUN: hespas-opt %s --set-dimension-sizes --set-dimension-sizes --split-input-file 2>&1 | filecheck %s
+// RUN: hespas-opt %s --set-dimension-sizes --split-input-file --mlir-print-debuginfo 2>&1 | filecheck %s --check-prefix=PLACES
 
 /// Dimensions whose size the program sets while it runs have the bound of their type.
 
@@ -44,5 +45,28 @@ module @mhlo {
     %d = "mhlo.set_dimension_size"(%x, %n) <{dimension = 0 : i64}> : (tensor<8x4xf32>, tensor<i32>) -> tensor<?x4xf32, #stablehlo.bounds<8, ?>>
     %t = stablehlo.tanh %y : tensor<4x?xf32>
     return %d, %t : tensor<?x4xf32, #stablehlo.bounds<8, ?>>, tensor<4x?xf32>
+  }
+}
+
+// -----
+
+/// In a fusion too, where ops keep their places.
+
+// CHECK-LABEL: module @fusion
+// CHECK: ^bb0(%[[X:.*]]: tensor<8x4xf32>, %{{.*}}: tensor<i32>):
+// CHECK-NEXT: %[[T:.*]] = mhlo.tanh %[[X]] : tensor<8x4xf32>
+// CHECK-NEXT: mhlo.return %[[T]] : tensor<8x4xf32>
+// PLACES-LABEL: module @fusion
+// PLACES: mhlo.tanh {{.*}} loc(#[[L:.*]])
+// PLACES: #[[L]] = loc("tanh in the fusion")
+module @fusion {
+  func.func @main(%x: tensor<8x4xf32>, %n: tensor<i32>) -> tensor<?x4xf32, #stablehlo.bounds<8, ?>> {
+    %0 = "mhlo.fusion"(%x, %n) ({
+    ^bb0(%y: tensor<8x4xf32>, %m: tensor<i32>):
+      %d = "mhlo.set_dimension_size"(%y, %m) <{dimension = 0 : i64}> : (tensor<8x4xf32>, tensor<i32>) -> tensor<?x4xf32, #stablehlo.bounds<8, ?>>
+      %t = mhlo.tanh %d : tensor<?x4xf32, #stablehlo.bounds<8, ?>> loc("tanh in the fusion")
+      mhlo.return %t : tensor<?x4xf32, #stablehlo.bounds<8, ?>>
+    }) : (tensor<8x4xf32>, tensor<i32>) -> tensor<?x4xf32, #stablehlo.bounds<8, ?>>
+    return %0 : tensor<?x4xf32, #stablehlo.bounds<8, ?>>
   }
 }

@@ -93,6 +93,18 @@ module {
 
 // -----
 
+/// Where MLIR knows no line, there is none in the message, and the name of the op's location stays.
+
+// CHECK: errors.mlir: error: the module does not allow these sizes: loc("step"): number of output elements (3) doesn't match expected number of elements (128); set them
+module {
+  func.func public @main(%x: tensor<?xf32>) -> tensor<3xf32> {
+    %0 = stablehlo.reshape %x : (tensor<?xf32>) -> tensor<3xf32> loc("step")
+    return %0 : tensor<3xf32>
+  }
+}
+
+// -----
+
 /// An argument without a rank has no dimensions to set.
 
 // CHECK: errors.mlir:{{[0-9]+}}:3: error: 'func.func': argument 0 of the entry function has the type tensor<*xf32> without a rank

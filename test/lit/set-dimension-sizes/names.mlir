@@ -1,5 +1,6 @@
 // RUN: hespas-opt %s '--set-dimension-sizes=dims="arg0_dim1=2,arg1=3x4,arg2_dim0=5"' --split-input-file | filecheck %s
 // RUN: hespas-opt %s '--set-dimension-sizes=dims="arg0_dim1=2,arg1=3x4,arg2_dim0=5"' --split-input-file --disable-output 2>&1 | filecheck %s --check-prefix=WARNING
+// RUN: hespas-opt %s '--set-dimension-sizes=dims="arg0_dim1=2,arg1=3x4,arg2_dim0=5"' --split-input-file --mlir-print-debuginfo 2>&1 | filecheck %s --check-prefix=PLACES
 
 /// Without names of a framework, a dimension is named by its argument and its place; names and shapes of
 /// arguments can be mixed, and a bound in the type is the default.
@@ -8,9 +9,11 @@
 // CHECK-LABEL: module @numbers
 // CHECK: @main(%{{.*}}: tensor<16x2xf32>, %{{.*}}: tensor<3x4xi8>, %{{.*}}: tensor<5xf32>) -> tensor<16x2xf32>
 // CHECK-NEXT: stablehlo.negate %{{.*}} : tensor<16x2xf32>
+// PLACES: stablehlo.negate {{.*}} loc(#[[L:.*]])
+// PLACES: #[[L]] = loc("the only op")
 module @numbers {
   func.func public @main(%x: tensor<?x?xf32, #stablehlo.bounds<16, ?>>, %y: tensor<3x?xi8>, %z: tensor<?xf32>) -> tensor<?x?xf32, #stablehlo.bounds<16, ?>> {
-    %0 = stablehlo.negate %x : tensor<?x?xf32, #stablehlo.bounds<16, ?>>
+    %0 = stablehlo.negate %x : tensor<?x?xf32, #stablehlo.bounds<16, ?>> loc("the only op")
     return %0 : tensor<?x?xf32, #stablehlo.bounds<16, ?>>
   }
 }

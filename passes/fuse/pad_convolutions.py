@@ -1,0 +1,270 @@
+"""Explicit padding of convolutions that cuDNN cannot run, like XLA's ConvPaddingLegalization.
+
+(xla/service/gpu/transforms/conv_padding_legalization.cc.) cuDNN pads both sides equally, and by
+nothing negative; only its gradient of the input reads an image with holes. XLA tells the gradients
+from forward convolutions by their form (conv_rewriter.cc): that of the input has a reversed
+kernel, that of the kernel a small result. Of several paddings of the forward convolution that have
+this gradient, XLA takes the one with the least difference between the sides.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from hespas.dialects.mlir import get_defining_op, ir
+from hespas.estimators.rules.base import read_integer, read_integer_list
+from hespas.estimators.rules.contraction import parse_conv_layout
+from hespas.passes.fuse.block_pass import BlockPass
+from hespas.passes.fuse.op_builder import (
+    OpBuilder,
+    find_named_ops,
+    get_element_type,
+    get_static_shape,
+    make_i64_array,
+)
+
+CONVOLUTION = "stablehlo.convolution"
+
+
+class ConvolutionWindow(NamedTuple):
+    """The window in one spatial dimension.
+
+    Attributes:
+        size: The size of the input.
+        kernel: The size of the kernel.
+        out: The size of the result.
+        stride: The stride of the window.
+        low: The padding before the first element of the input.
+        high: The padding after its last element.
+        holes: The distance of neighbours in the input; 1 if it has no holes.
+        dilation: The distance of neighbours in the kernel.
+    """
+
+    size: int
+    kernel: int
+    out: int
+    stride: int
+    low: int
+    high: int
+    holes: int
+    dilation: int
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether cuDNN pads the input of a forward convolution like that."""
+        return self.low == self.high >= 0 and self.holes == 1
+
+    @property
+    def extent(self) -> int:
+        """The elements that the kernel spans."""
+        return (self.kernel - 1) * self.dilation + 1
+
+
+@dataclass(frozen=True)
+class PadConvolutionsPass(BlockPass):
+    """Pad images before convolutions, and cut their gradients, where cuDNN cannot."""
+
+    name: ClassVar[str] = "pad-convolutions"
+
+    def rewrite_block(self, block: ir.Block) -> None:
+        for op in find_named_ops(block, (CONVOLUTION,)):
+            if not isinstance(get_element_type(op.operands[0]), ir.ComplexType):
+                _pad_convolution(op)
+
+
+def _pad_convolution(op: ir.Operation) -> None:
+    windows = _read_windows(op)
+    if _is_kernel_gradient(windows):
+        if any(window.holes != 1 for window in windows):
+            op = _swap_operands(op, windows)
+        pairs = [_find_kernel_gradient_padding(window) for window in _read_windows(op)]
+        both = [max(min(pair), 0) for pair in pairs]
+        _pad_input(op, [(low - p, high - p) for (low, high), p in zip(pairs, both, strict=True)])
+    elif _is_input_gradient(op, windows):
+        _cut_result(op, [_find_input_gradient_padding(window) for window in windows])
+    elif not all(window.is_plain for window in windows):
+        _pad_input(op, [(window.low, window.high) for window in windows])
+
+
+def _read_windows(op: ir.Operation) -> list[ConvolutionWindow]:
+    layouts = parse_conv_layout(op.attributes["dimension_numbers"])
+    sizes = [
+        [get_static_shape(value)[dim] for dim in space]
+        for value, (_, _, space) in zip((*op.operands, op.results[0]), layouts, strict=True)
+    ]
+    ones = (1,) * len(sizes[0])
+    padding = read_integer_list(op, "padding", (0,) * (2 * len(ones)))
+    return [
+        ConvolutionWindow(*numbers)
+        for numbers in zip(
+            *sizes,
+            read_integer_list(op, "window_strides", ones),
+            padding[::2],
+            padding[1::2],
+            read_integer_list(op, "lhs_dilation", ones),
+            read_integer_list(op, "rhs_dilation", ones),
+            strict=True,
+        )
+    ]
+
+
+def _is_input_gradient(op: ir.Operation, windows: Sequence[ConvolutionWindow]) -> bool:
+    """Return whether XLA finds a gradient of the input: its kernel is reversed, or a point."""
+    if any(window.stride != 1 for window in windows):
+        return False
+    has_holes = any(window.holes != 1 for window in windows)
+    if all(window.kernel == 1 for window in windows):
+        return has_holes
+    _, (_, _, space), _ = parse_conv_layout(op.attributes["dimension_numbers"])
+    return _find_reversed_dims(op.operands[1]) == set(space) or all(
+        read_integer_list(op, "window_reversal", (False,))
+    )
+
+
+def _find_reversed_dims(value: ir.Value) -> set[int]:
+    """Return the dimensions that reversals and transposes before a value have reversed."""
+    reversed_dims: set[int] = set()
+    dims = list(range(len(get_static_shape(value))))  # those of the source, by dimension of value
+    maker = get_defining_op(value)
+    while maker is not None and maker.name in ("stablehlo.reverse", "stablehlo.transpose"):
+        if maker.name == "stablehlo.transpose":
+            order = read_integer_list(maker, "permutation", ())
+            dims = [order[dim] for dim in dims]
+        else:
+            turned = read_integer_list(maker, "dimensions", ())
+            reversed_dims ^= {at for at, dim in enumerate(dims) if dim in turned}
+        maker = get_defining_op(maker.operands[0])
+    return reversed_dims
+
+
+def _is_kernel_gradient(windows: Sequence[ConvolutionWindow]) -> bool:
+    """Return whether the kernel is an image, the gradient of a result, and the result is small."""
+    return math.prod(one.kernel for one in windows) > math.prod(one.out for one in windows)
+
+
+def _swap_operands(op: ir.Operation, windows: Sequence[ConvolutionWindow]) -> ir.Operation:
+    """Convolve the kernel, an image, with the input, whose holes become a dilation.
+
+    XLA's algebraic simplifier does it (SwapConvOperands in xla/hlo/transforms/simplifiers/
+    algebraic_simplifier.cc). Both are reversed. Returns the op itself if it cannot be swapped.
+    """
+    groups = (read_integer(op, name, 1) for name in ("feature_group_count", "batch_group_count"))
+    if any(window.stride != 1 for window in windows) or any(count != 1 for count in groups):
+        return op
+    builder = OpBuilder(op)
+    layouts = parse_conv_layout(op.attributes["dimension_numbers"])
+    operands = [
+        builder.create_reverse(value, space)
+        for value, (_, _, space) in zip(op.operands, layouts, strict=False)
+    ]
+    attributes = {name: op.attributes[name] for name in op.attributes}
+    image, kernel, result = re.findall(r"\[[^\]]*\]", str(op.attributes["dimension_numbers"]))
+    swap = str.maketrans("bfoi", "oibf")
+    renamed = (
+        kernel.translate(swap),
+        image.translate(swap),
+        result.translate(str.maketrans("bf", "fb")),
+    )
+    attributes["dimension_numbers"] = ir.Attribute.parse(
+        "#stablehlo.conv<{}x{}->{}>".format(*renamed), op.context
+    )
+    attributes["lhs_dilation"] = make_i64_array([one.dilation for one in windows], op.context)
+    attributes["rhs_dilation"] = make_i64_array([one.holes for one in windows], op.context)
+    attributes.pop("window_reversal", None)
+    new = builder.create_op(op.name, operands[::-1], [op.results[0].type], attributes)
+    wider = [(one.size - 1) * one.holes + 1 - one.extent for one in windows]
+    _set_padding(new, [(one.low + w, one.high + w) for one, w in zip(windows, wider, strict=True)])
+    op.results[0].replace_all_uses_with(new.results[0])
+    op.erase()
+    return new
+
+
+def _find_input_gradient_padding(window: ConvolutionWindow) -> tuple[int, int]:
+    low = window.extent - 1 - window.low
+    padded = window.extent + (window.size - 1) * window.holes
+    return low, _choose_high(low, padded - window.out - low, window.holes)
+
+
+def _find_kernel_gradient_padding(window: ConvolutionWindow) -> tuple[int, int]:
+    padded = (window.out - 1) * window.stride + window.extent
+    return window.low, _choose_high(window.low, padded - window.size - window.low, window.dilation)
+
+
+def _choose_high(low: int, least: int, stride: int) -> int:
+    """Choose the padding of the other side, from the least to that of a last, unused stride."""
+    return min(max(low, least), least + stride - 1)
+
+
+def _pad_input(op: ir.Operation, padding: Sequence[tuple[int, int]]) -> None:
+    """Pad the input, and fill its holes, of which the convolution then knows nothing.
+
+    Args:
+        padding: The elements to add before and after the input, or to cut off, by dimension.
+    """
+    windows = _read_windows(op)
+    if not any(pair != (0, 0) for pair in padding) and all(one.holes == 1 for one in windows):
+        return
+    (_, _, space), _, _ = parse_conv_layout(op.attributes["dimension_numbers"])
+    rank = len(get_static_shape(op.operands[0]))
+    low, high, interior = [0] * rank, [0] * rank, [0] * rank
+    for dim, window, (before, after) in zip(space, windows, padding, strict=True):
+        low[dim], high[dim], interior[dim] = before, after, window.holes - 1
+    builder = OpBuilder(op)
+    zero = builder.create_zero(op.operands[0])
+    op.operands[0] = builder.create_pad(op.operands[0], zero, low, high, interior)
+    op.attributes["lhs_dilation"] = make_i64_array([1] * len(windows), op.context)
+    _set_padding(
+        op,
+        [
+            (window.low - before, window.high - after)
+            for window, (before, after) in zip(windows, padding, strict=True)
+        ],
+    )
+
+
+def _cut_result(op: ir.Operation, padding: Sequence[tuple[int, int]]) -> None:
+    """Compute the gradient of an image that is padded equally, and cut what is too much.
+
+    Args:
+        padding: The padding of the forward convolution, by dimension.
+    """
+    surplus = [
+        (low - min(low, high), high - min(low, high)) if min(low, high) >= 0 else (0, 0)
+        for low, high in padding
+    ]
+    if not any(pair != (0, 0) for pair in surplus):
+        return
+    windows = _read_windows(op)
+    _, _, (_, _, space) = parse_conv_layout(op.attributes["dimension_numbers"])
+    builder = OpBuilder(op)
+    result = op.results[0]
+    shape = list(get_static_shape(result))
+    for dim, pair in zip(space, surplus, strict=True):
+        shape[dim] += sum(pair)
+    attributes = {name: op.attributes[name] for name in op.attributes}
+    new = builder.create_op(
+        op.name, list(op.operands), [builder.make_tensor_type(shape, result)], attributes
+    )
+    _set_padding(
+        new,
+        [
+            (window.low + before, window.high + after)
+            for window, (before, after) in zip(windows, surplus, strict=True)
+        ],
+    )
+    cut = new.results[0]
+    for dim, (before, after) in zip(space, surplus, strict=True):
+        if before or after:
+            cut = builder.create_slice(cut, dim, before, shape[dim] - after)
+    result.replace_all_uses_with(cut)
+    op.erase()
+
+
+def _set_padding(op: ir.Operation, padding: Sequence[tuple[int, int]]) -> None:
+    rows = ", ".join(f"[{low}, {high}]" for low, high in padding)
+    text = f"dense<[{rows}]> : tensor<{len(padding)}x2xi64>"
+    op.attributes["padding"] = ir.Attribute.parse(text, op.context)

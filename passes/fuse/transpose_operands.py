@@ -1,0 +1,95 @@
+"""Transposes of the operands of products whose dimensions XLA:GPU cannot read as matrices.
+
+A product reads each operand as a batch of matrices: the batch dimensions, those that it contracts
+and those that are free must each be neighbours in memory, and the batch is not innermost. XLA's
+DotDecomposer gives an operand that form (xla/hlo/transforms/simplifiers/dot_decomposer.cc); the
+layouts that products accept are in xla/service/gpu/matrix_descriptor.cc and
+transforms/layout_assignment.cc. What makes an operand takes the transpose along, if it can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hespas.dialects.mlir import ir
+from hespas.passes.fuse.block_pass import BlockPass
+from hespas.passes.fuse.dots import (
+    DIMENSIONS,
+    DOT,
+    Dims,
+    DotGeneral,
+    DotOperand,
+    make_dimension_numbers,
+)
+from hespas.passes.fuse.op_builder import OpBuilder, find_named_ops
+
+READERS = {
+    "libraries": "batches of matrices and evenly padded images, as cuBLAS and cuDNN do",
+    "any": "operands with their dimensions in any order, and images with any padding and holes",
+}
+"""What products and convolutions read, by name."""
+
+
+@dataclass(frozen=True)
+class TransposeOperandsPass(BlockPass):
+    """Transpose the operands of products that are no batches of matrices in memory."""
+
+    name: ClassVar[str] = "transpose-operands"
+
+    def rewrite_block(self, block: ir.Block) -> None:
+        for op in find_named_ops(block, (DOT,)):
+            sides = _sort_contracted_dims(DotGeneral.from_op(op).sides)
+            if not all(map(_is_batch_of_matrices, sides)):
+                _transpose_operands(op, sides)
+
+
+def _transpose_operands(op: ir.Operation, sides: Sequence[DotOperand]) -> None:
+    builder = OpBuilder(op)
+    new_sides = []
+    for position, side in enumerate(sides):
+        if _is_batch_of_matrices(side):
+            new_sides.append(side)
+            continue
+        groups = (side.batch, side.free, side.contracting)
+        if position == 1:
+            groups = (side.batch, side.contracting, side.free)
+        order = [dim for group in groups for dim in group]
+        op.operands[position] = builder.create_transpose(op.operands[position], order)
+        place = {dim: new for new, dim in enumerate(order)}
+        batch, contracting, free = (
+            tuple(place[dim] for dim in group)
+            for group in (side.batch, side.contracting, side.free)
+        )
+        shape = tuple(side.shape[dim] for dim in order)
+        new_sides.append(DotOperand(shape, batch, contracting, free))
+    op.attributes[DIMENSIONS] = make_dimension_numbers((new_sides[0], new_sides[1]), op.context)
+
+
+def _sort_contracted_dims(sides: Sequence[DotOperand]) -> tuple[DotOperand, DotOperand]:
+    """Sort the pairs of contracted dimensions, whose order does not matter, by those of the right.
+
+    XLA's DotDimensionSorter does it too.
+    """
+    lhs, rhs = sides
+    pairs = sorted(zip(rhs.contracting, lhs.contracting, strict=True))
+    return (
+        DotOperand(lhs.shape, lhs.batch, tuple(left for _, left in pairs), lhs.free),
+        DotOperand(rhs.shape, rhs.batch, tuple(right for right, _ in pairs), rhs.free),
+    )
+
+
+def _is_batch_of_matrices(side: DotOperand) -> bool:
+    wide = [dim for dim in range(len(side.shape)) if side.shape[dim] != 1]
+    batch = _drop_unit_dims(side.batch, side)
+    groups = (batch, *(_drop_unit_dims(dims, side) for dims in (side.contracting, side.free)))
+    are_neighbours = all(
+        group == tuple(wide[wide.index(group[0]) :][: len(group)]) for group in groups if group
+    )
+    return are_neighbours and wide[-1:] != list(batch[-1:])
+
+
+def _drop_unit_dims(dims: Dims, side: DotOperand) -> Dims:
+    """Drop the dimensions of size 1, whose order does not matter."""
+    return tuple(dim for dim in dims if side.shape[dim] != 1)

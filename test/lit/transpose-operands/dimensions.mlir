@@ -1,0 +1,111 @@
+// RUN: hespas-opt %s --transpose-operands --split-input-file | filecheck %s
+// RUN: hespas-opt %s --transpose-operands --transpose-operands --split-input-file | filecheck %s
+
+/// Where the positions of a sequence are between the dimensions of the batch, as in attention over
+/// [batch, positions, heads, features], the operands are transposed, each to the order in which XLA
+/// reads its side.
+
+// CHECK-LABEL: module @attention
+module @attention {
+  // CHECK: %[[Q:.*]] = stablehlo.transpose %arg0, dims = [0, 2, 1, 3] : (tensor<2x16x3x8xf32>) -> tensor<2x3x16x8xf32>
+  // CHECK-NEXT: %[[K:.*]] = stablehlo.transpose %arg1, dims = [0, 2, 3, 1] : (tensor<2x24x3x8xf32>) -> tensor<2x3x8x24xf32>
+  // CHECK-NEXT: stablehlo.dot_general %[[Q]], %[[K]], batching_dims = [0, 1] x [0, 1], contracting_dims = [3] x [2]
+  func.func @main(%q: tensor<2x16x3x8xf32>, %k: tensor<2x24x3x8xf32>) -> tensor<2x3x16x24xf32> {
+    %0 = stablehlo.dot_general %q, %k, batching_dims = [0, 2] x [0, 2], contracting_dims = [3] x [3] : (tensor<2x16x3x8xf32>, tensor<2x24x3x8xf32>) -> tensor<2x3x16x24xf32>
+    return %0 : tensor<2x3x16x24xf32>
+  }
+}
+
+// -----
+
+/// Batches of matrices stay, in each order of rows and columns, also with the batch between them;
+
+// CHECK-LABEL: module @matrices
+module @matrices {
+  // CHECK-NEXT: func.func
+  // CHECK-NEXT: stablehlo.dot_general %arg0, %arg1, batching_dims = [0, 1] x [0, 1], contracting_dims = [2] x [3]
+  // CHECK-NEXT: stablehlo.dot_general %arg2, %arg3, batching_dims = [1] x [1], contracting_dims = [0] x [0]
+  // CHECK-NEXT: return
+  func.func @main(%a: tensor<2x3x8x16xf32>, %b: tensor<2x3x24x8xf32>, %c: tensor<8x3x16xf32>, %d: tensor<8x3x24xf32>) -> (tensor<2x3x16x24xf32>, tensor<3x16x24xf32>) {
+    %0 = stablehlo.dot_general %a, %b, batching_dims = [0, 1] x [0, 1], contracting_dims = [2] x [3] : (tensor<2x3x8x16xf32>, tensor<2x3x24x8xf32>) -> tensor<2x3x16x24xf32>
+    %1 = stablehlo.dot_general %c, %d, batching_dims = [1] x [1], contracting_dims = [0] x [0] : (tensor<8x3x16xf32>, tensor<8x3x24xf32>) -> tensor<3x16x24xf32>
+    return %0, %1 : tensor<2x3x16x24xf32>, tensor<3x16x24xf32>
+  }
+}
+
+// -----
+
+/// an innermost batch does not.
+
+// CHECK-LABEL: module @innermost_batch
+module @innermost_batch {
+  // CHECK: %[[A:.*]] = stablehlo.transpose %arg0, dims = [2, 0, 1]
+  // CHECK-NEXT: stablehlo.dot_general %[[A]], %arg1, batching_dims = [0] x [0], contracting_dims = [2] x [1]
+  func.func @main(%a: tensor<16x8x3xf32>, %b: tensor<3x8x24xf32>) -> tensor<3x16x24xf32> {
+    %0 = stablehlo.dot_general %a, %b, batching_dims = [2] x [0], contracting_dims = [1] x [1] : (tensor<16x8x3xf32>, tensor<3x8x24xf32>) -> tensor<3x16x24xf32>
+    return %0 : tensor<3x16x24xf32>
+  }
+}
+
+// -----
+
+/// Contracted dimensions, and free ones, are neighbours, too; the order of pairs does not matter.
+
+// CHECK-LABEL: module @neighbours
+module @neighbours {
+  // CHECK: %[[A:.*]] = stablehlo.transpose %arg0, dims = [1, 0, 2]
+  // CHECK-NEXT: stablehlo.dot_general %[[A]], %arg1, contracting_dims = [1, 2] x [0, 1]
+  // CHECK-NEXT: stablehlo.dot_general %arg2, %arg1, contracting_dims = [2, 1] x [1, 0]
+  // CHECK-NEXT: %[[B:.*]] = stablehlo.transpose %arg1, dims = [1, 0, 2]
+  // CHECK-NEXT: stablehlo.dot_general %arg3, %[[B]], contracting_dims = [1] x [0]
+  // CHECK-NEXT: return
+  func.func @main(%a: tensor<4x16x8xf32>, %w: tensor<4x8x24xf32>, %c: tensor<16x4x8xf32>, %d: tensor<16x8xf32>) -> (tensor<16x24xf32>, tensor<16x24xf32>, tensor<16x4x24xf32>) {
+    %0 = stablehlo.dot_general %a, %w, contracting_dims = [0, 2] x [0, 1] : (tensor<4x16x8xf32>, tensor<4x8x24xf32>) -> tensor<16x24xf32>
+    %1 = stablehlo.dot_general %c, %w, contracting_dims = [2, 1] x [1, 0] : (tensor<16x4x8xf32>, tensor<4x8x24xf32>) -> tensor<16x24xf32>
+    %2 = stablehlo.dot_general %d, %w, contracting_dims = [1] x [1] : (tensor<16x8xf32>, tensor<4x8x24xf32>) -> tensor<16x4x24xf32>
+    return %0, %1, %2 : tensor<16x24xf32>, tensor<16x24xf32>, tensor<16x4x24xf32>
+  }
+}
+
+// -----
+
+/// Pairs that no order makes neighbours on both sides are transposed on one.
+
+// CHECK-LABEL: module @crossed
+module @crossed {
+  // CHECK: %[[A:.*]] = stablehlo.transpose %arg0, dims = [0, 2, 1]
+  // CHECK-NEXT: stablehlo.dot_general %[[A]], %arg1, contracting_dims = [1, 2] x [0, 1]
+  func.func @main(%a: tensor<16x4x8xf32>, %b: tensor<8x4x24xf32>) -> tensor<16x24xf32> {
+    %0 = stablehlo.dot_general %a, %b, contracting_dims = [1, 2] x [1, 0] : (tensor<16x4x8xf32>, tensor<8x4x24xf32>) -> tensor<16x24xf32>
+    return %0 : tensor<16x24xf32>
+  }
+}
+
+// -----
+
+/// Dimensions of size 1 may be anywhere.
+
+// CHECK-LABEL: module @units
+module @units {
+  // CHECK-NEXT: func.func
+  // CHECK-NEXT: stablehlo.dot_general %arg0, %arg1
+  // CHECK-NEXT: return
+  func.func @main(%a: tensor<1x16x3x8xf32>, %b: tensor<1x24x3x8xf32>) -> tensor<1x3x16x24xf32> {
+    %0 = stablehlo.dot_general %a, %b, batching_dims = [0, 2] x [0, 2], contracting_dims = [3] x [3] : (tensor<1x16x3x8xf32>, tensor<1x24x3x8xf32>) -> tensor<1x3x16x24xf32>
+    return %0 : tensor<1x3x16x24xf32>
+  }
+}
+
+// -----
+
+/// Other attributes stay.
+
+// CHECK-LABEL: module @attributes
+module @attributes {
+  // CHECK: stablehlo.transpose %arg0, dims = [2, 0, 1]
+  // CHECK-NEXT: stablehlo.dot_general {{.*}} precision = [HIGHEST, DEFAULT] {note = "kept"}
+  func.func @main(%a: tensor<16x8x3xf32>, %b: tensor<3x8x24xf32>) -> tensor<3x16x24xf32> {
+    %0 = stablehlo.dot_general %a, %b, batching_dims = [2] x [0], contracting_dims = [1] x [1], precision = [HIGHEST, DEFAULT] {note = "kept"} : (tensor<16x8x3xf32>, tensor<3x8x24xf32>) -> tensor<3x16x24xf32>
+    return %0 : tensor<3x16x24xf32>
+  }
+}
