@@ -35,11 +35,11 @@ ReadValues = tuple[int, ...]
 class TableBlock:
     """The ops of a block, by columns.
 
-    Its arguments and the results of its ops are numbered from ``first_value`` on, in program order.
-    Values of the blocks around it have lower numbers.
+    The results of its ops are numbered from 0 in program order. Its arguments have the numbers
+    before, up to -1, and values of the blocks around it lower ones.
 
     Attributes:
-        first_value: The number of its first argument.
+        first_result: The number of its result 0 in the function.
         argument_count: The number of its arguments.
         kinds: The kind of each op. Ops of a kind are equal in name, attributes, types and bodies;
             equal ops of another dialect than those of programs may have several kinds.
@@ -49,8 +49,8 @@ class TableBlock:
         bodies: The first block of each region of the ops whose bodies were asked for, by op.
     """
 
-    first_value: int
-    argument_count: int = 0
+    first_result: int
+    argument_count: int
     kinds: array[int] = field(default_factory=lambda: array("q"))
     reads: list[ReadValues] = field(default_factory=list)
     result_counts: array[int] = field(default_factory=lambda: array("q"))
@@ -126,18 +126,20 @@ class _OpReader:
         """Read a block.
 
         Args:
-            first_value: The number of its first argument.
+            first_value: The number of its first argument in the function.
             types: The types of values by number, which receives those of the block.
         """
         data, position = self.data, self.position
-        block = TableBlock(first_value)
         op_count, position = read_varint(data, position)
+        value = first_value
         if op_count & 1:
-            block.argument_count, position = read_varint(data, position)
-            for number in range(first_value, first_value + block.argument_count):
-                types[number], position = read_varint(data, position)
+            count, position = read_varint(data, position)
+            for _ in range(count):
+                types[value], position = read_varint(data, position)
                 position += _SIZES[data[position]]  # the location
-        value = first_value + block.argument_count
+                value += 1
+        block = TableBlock(value, value - first_value)
+        first_result = value
         kinds, names, is_plain = self._kinds, self.names, self.is_plain
         for op in range(op_count >> 1):
             # Most numbers have 7 bits, and are one byte whose last bit is 1. They are read in
@@ -197,7 +199,7 @@ class _OpReader:
                         position += 3
                     else:
                         number, position = read_varint(data, position)
-                    reads.append(number)
+                    reads.append(number - first_result)
                     key.append(types[number])
             if mask & _SUCCESSORS:
                 count, position = read_varint(data, position)
@@ -206,7 +208,8 @@ class _OpReader:
                     key.append((successor,))
             if mask & _REGIONS:
                 self.position = position
-                bodies = self._read_bodies(types, key, reads)
+                bodies, captured = self._read_bodies(types, key)
+                reads += [number - first_result for number in captured]
                 position = self.position
                 if names[name] in self.with_bodies:
                     block.bodies[op] = bodies
@@ -224,19 +227,20 @@ class _OpReader:
         return block
 
     def _read_bodies(
-        self, types: list[int], key: list[object], reads: list[int]
-    ) -> list[TableBlock]:
+        self, types: list[int], key: list[object]
+    ) -> tuple[list[TableBlock], list[int]]:
         """Read the regions of an op.
 
         Args:
             types: The types of values by number.
             key: The key of the op, to which the bodies are added.
-            reads: The values that the op reads, to which those that its bodies read are added.
 
         Returns:
-            The first block of each region that is not empty.
+            The first block of each region that is not empty, and the numbers in the function of the
+            values from outside that the bodies read.
         """
         first_blocks: list[TableBlock] = []
+        captured: list[int] = []
         encoding, self.position = read_varint(self.data, self.position)
         is_isolated = encoding & 1
         inner_types, first_value = ([], 0) if is_isolated else (types, len(types))
@@ -252,15 +256,15 @@ class _OpReader:
                 block = self.read_block(value, inner_types)
                 if not number:
                     first_blocks.append(block)
-                arguments_end = value + block.argument_count
-                key.append((*inner_types[value:arguments_end],))
+                key.append((*inner_types[value : block.first_result],))
                 key.append(block.kinds.tobytes())
-                if is_isolated:
+                if is_isolated and block_count == 1:
                     key += block.reads
                 else:
-                    for inner_reads in block.reads:
-                        key.append((*[max(v - first_value, _CAPTURED) for v in inner_reads],))
-                        reads += [v for v in inner_reads if v < first_value]
-                value = arguments_end + sum(block.result_counts)
+                    base = block.first_result - first_value
+                    for reads in block.reads:
+                        key.append((*[max(base + read, _CAPTURED) for read in reads],))
+                        captured += [read + block.first_result for read in reads if base + read < 0]
+                value = block.first_result + sum(block.result_counts)
             del inner_types[first_value:]
-        return first_blocks
+        return first_blocks, captured

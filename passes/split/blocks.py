@@ -46,7 +46,7 @@ class SplitBlock:
         first_results: For each op, the number of its first result, and last the number of results.
         op_numbers: For each compute op and small constant, its number in the table of contents;
             -1 for others.
-        values_before: The number of values that were numbered before the results.
+        first_result: The number of its result 0 among the values of the function.
         comms: Collectives, and control flow that contains collectives.
         waits: Waits for asynchronous collectives.
         constants: Small constants, which are cloned into the regions that read them.
@@ -60,7 +60,7 @@ class SplitBlock:
     producers: array[int]
     first_results: array[int]
     op_numbers: array[int]
-    values_before: int
+    first_result: int
     comms: list[int] = field(default_factory=list)
     waits: list[int] = field(default_factory=list)
     constants: set[int] = field(default_factory=set)
@@ -74,7 +74,7 @@ class SplitBlock:
         if number >= -len(arguments):
             return arguments[number]
         assert self.around is not None
-        return self.around.get_value(self.values_before + number - self.around.values_before)
+        return self.around.get_value(self.first_result + number - self.around.first_result)
 
     @property
     def compute_op_indices(self) -> list[int]:
@@ -130,17 +130,16 @@ class _SplitBlockReader:
             {kind for kind, (role, _) in roles.items() if role is wanted}
             for wanted in (_Role.COMM, _Role.WAIT, _Role.CONSTANT)
         )
-        values_before = table.first_value + table.argument_count
         body = SplitBlock(
             block,
             around,
             ops,
             [self.kind_names[kind] for kind in table.kinds],
-            [tuple([value - values_before for value in values]) for values in table.reads],
+            table.reads,
             array("q", chain.from_iterable(map(repeat, range(len(ops)), table.result_counts))),
             array("q", accumulate(table.result_counts, initial=0)),
             array("q", [roles[kind][1] for kind in table.kinds]),
-            values_before,
+            table.first_result,
             [i for i, kind in enumerate(table.kinds) if kind in comms],
             [i for i, kind in enumerate(table.kinds) if kind in waits],
             {i for i, kind in enumerate(table.kinds) if kind in constants},

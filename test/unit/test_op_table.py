@@ -76,14 +76,15 @@ func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 def check_block(
     table: TableBlock, names: list[str], block: ir.Block, values: list[ir.Value]
 ) -> None:
-    """Check a block against its ops; ``values`` are those with lower numbers than its own."""
-    assert table.first_value == len(values) and table.argument_count == len(block.arguments)
+    """Check a block against its ops; ``values`` are those of the blocks around it."""
+    assert table.first_result == len(values) + len(block.arguments)
+    assert table.argument_count == len(block.arguments)
     ops = [view.operation for view in block.operations]
     assert [names[kind] for kind in table.kinds] == [op.name for op in ops]
     assert [*table.result_counts] == [len(op.results) for op in ops]
     values = [*values, *block.arguments, *(result for op in ops for result in op.results)]
     for op, reads in zip(ops, table.reads, strict=True):
-        assert [values[number] for number in reads] == list_read_values(op)
+        assert [values[table.first_result + number] for number in reads] == list_read_values(op)
     keys = defaultdict(set)
     for op, kind in zip(ops, table.kinds, strict=True):
         keys[kind].add(build_op_key(op, op.name))
