@@ -140,7 +140,9 @@ class _OpReader:
                 value += 1
         block = TableBlock(value, value - first_value)
         first_result = value
-        kinds, names, is_plain = self._kinds, self.names, self.is_plain
+        kinds, names, is_plain, sizes = self._kinds, self.names, self.is_plain, _SIZES
+        add_kind, add_reads = block.kinds.append, block.reads.append
+        add_result_count = block.result_counts.append
         for op in range(op_count >> 1):
             # Most numbers have 7 bits, and are one byte whose last bit is 1. They are read in
             # place, because a call takes as long as the rest of the loop takes for each number.
@@ -151,8 +153,7 @@ class _OpReader:
             else:
                 name, position = read_varint(data, position)
             mask = data[position]
-            position += 1
-            position += _SIZES[data[position]]  # the location
+            position += 1 + sizes[data[position + 1]]  # and the location
             attributes = _NO_ATTRIBUTES
             if mask & _ATTRIBUTES:
                 attributes = data[position]
@@ -220,9 +221,9 @@ class _OpReader:
             if kind is None:
                 kind = kinds[content] = len(kinds)
                 self.kind_names.append(names[name])
-            block.kinds.append(kind)
-            block.reads.append(tuple(reads))
-            block.result_counts.append(result_count)
+            add_kind(kind)
+            add_reads(tuple(reads))
+            add_result_count(result_count)
         self.position = position
         return block
 
