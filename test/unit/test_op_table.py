@@ -11,6 +11,8 @@ from hespas.dialects.op_bodies import list_read_values
 from hespas.dialects.op_kinds import CONTROL, find_entry_function
 from hespas.dialects.op_table import TableBlock, read_op_table
 from hespas.estimators.op_content import build_op_key
+from hespas.passes import run_pipeline
+from hespas.passes.split.region_digest import OpContentTable
 
 LOOP = """\
 func.func public @main(%x: tensor<4xf32>, %n: tensor<i32>) -> (tensor<4xf32>, tensor<i32>) {
@@ -117,10 +119,10 @@ def test_numbers_of_any_size(size: int) -> None:
     """Numbers of values, types and attributes take one byte below 128, and three above 16,383."""
     kind = f"tensor<{size}xi32>"
     lines = [f"%v0 = stablehlo.constant dense<0> : {kind}"]
-    for k in range(1, size):
-        lines.append(
-            f'%v{k} = "stablehlo.abs"(%v{k * 7 // 9}) {{a = {k % 300}}} : ({kind}) -> {kind}'
-        )
+    lines += [
+        f'%v{k} = "stablehlo.abs"(%v{k * 7 // 9}) {{a = {k % 300}}} : ({kind}) -> {kind}'
+        for k in range(1, size)
+    ]
     read = range(0, size, max(1, size // 100))
     operands, types = ", ".join(f"%v{k}" for k in read), ", ".join(kind for _ in read)
     text = f"func.func public @main() -> ({types}) {{\n" + "\n".join(lines)
@@ -128,3 +130,20 @@ def test_numbers_of_any_size(size: int) -> None:
     function = find_entry_function(module)
     table = read_op_table(function)
     check_block(table.block, table.kind_names, function.regions[0].blocks[0], [])
+
+
+def test_the_split_reads_an_op_of_each_kind_through_the_bindings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names: list[str] = []
+    number_op = OpContentTable.number_op
+
+    def count_op(table: OpContentTable, op: ir.Operation, name: str = "") -> int:
+        names.append(op.name)
+        return number_op(table, op, name)
+
+    lines = "".join(f"%x{k + 1} = stablehlo.abs %x{k} : tensor<f32>\n" for k in range(1000))
+    text = f"func.func @main(%x0: tensor<f32>) {{\n{lines}return\n}}\n"
+    monkeypatch.setattr(OpContentTable, "number_op", count_op)
+    run_pipeline(ir.Module.parse(text, make_context()), "split-individual{merge}")
+    assert names == ["stablehlo.abs"]
