@@ -12,14 +12,16 @@ import functools
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hespas.configs.node_spec import NodeSpec
 from hespas.configs.preset_base import BASE, merge_base
-from hespas.configs.system_spec import SystemSpec
 from hespas.support.data_files import read_file_text
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.json_text import parse_json
+
+if TYPE_CHECKING:
+    from hespas.configs.system_spec import SystemSpec  # most passes know no network
 
 DEFAULT_NODE = "H100_80GB"
 

@@ -10,7 +10,8 @@ from hespas.dialects.op_kinds import CONSTANTS, FUSION
 
 _SMALL_CONSTANT_ELEMENTS = 64
 _SEALED = CONSTANTS | {FUSION}  # their regions capture nothing
-# Whether ops of a name may have bodies. Their definitions say so, for less than ``op.regions``.
+# Whether ops of a name may have bodies. Their definitions say so, for less than ``op.regions``; an
+# op of an unregistered dialect has no definition.
 _may_have_body: dict[str, bool] = {}
 
 
@@ -18,8 +19,9 @@ def has_body(op: ir.Operation, name: str) -> bool:
     """Return whether an op of this name has regions."""
     may_have_body = _may_have_body.get(name)
     if may_have_body is None:
-        declared = getattr(type(op.opview), "_ODS_REGIONS", None)
-        may_have_body = _may_have_body[name] = declared != (0, True)
+        cls = type(op.opview)
+        is_bodiless = cls is not ir.OpView and getattr(cls, "_ODS_REGIONS", None) == (0, True)
+        may_have_body = _may_have_body[name] = not is_bodiless
     return may_have_body and len(op.regions) > 0
 
 
@@ -43,21 +45,20 @@ def list_captured_operands(op: ir.Operation) -> list[tuple[ir.Operation, int, ir
         (nested op, operand number, value) of each use, in the order of a pre-order walk.
     """
     inside: set[ir.Value] = set()
-    outside: list[tuple[ir.Operation, int, ir.Value]] = []
+    reads: list[tuple[ir.Operation, int, ir.Value]] = []
 
-    def collect_outside_reads(inner: ir.Operation) -> ir.WalkResult:
+    def collect_reads(inner: ir.Operation) -> ir.WalkResult:
         if inner != op:
-            outside.extend(
-                (inner, k, value) for k, value in enumerate(inner.operands) if value not in inside
-            )
+            reads.extend((inner, k, value) for k, value in enumerate(inner.operands))
             inside.update(inner.results)
         for region in inner.regions:
             for block in region.blocks:
                 inside.update(block.arguments)
         return ir.WalkResult.ADVANCE
 
-    op.walk(collect_outside_reads, ir.WalkOrder.PRE_ORDER)
-    return outside
+    op.walk(collect_reads, ir.WalkOrder.PRE_ORDER)
+    # A block may read values of one that is listed after it.
+    return [read for read in reads if read[2] not in inside]
 
 
 def list_read_values(op: ir.Operation, name: str = "") -> list[ir.Value]:

@@ -241,7 +241,7 @@ def _render_attribute(value: ir.Attribute) -> str:
     return str(value)
 
 
-def build_op_key(op: ir.Operation, name: str, types: tuple[int, ...] | None = None) -> object:
+def build_op_key(op: ir.Operation, name: str) -> object:
     """Build a key that ops share only if they are equal, for any purpose.
 
     It is cheaper to make than the content. It contains the types of the operands and results, all
@@ -251,8 +251,6 @@ def build_op_key(op: ir.Operation, name: str, types: tuple[int, ...] | None = No
     Args:
         op: The op.
         name: Its name.
-        types: Numbers that stand for the types of its operands and results, if all keys that this
-            one is compared with have them. Types are slow to read and to compare.
     """
     if has_body(op, name):
         return _build_printed_key(op)
@@ -267,10 +265,7 @@ def build_op_key(op: ir.Operation, name: str, types: tuple[int, ...] | None = No
                     if not n.startswith("hespas.") or n in COST_INPUTS
                 ]
             )
-        signature: object = types
-        if types is None:
-            signature = (tuple([value.type for value in op.operands]), tuple(op.results.types))
-        return name, counted, signature
+        return name, counted, tuple([value.type for value in op.operands]), tuple(op.results.types)
     except TypeError:  # The bindings cannot represent constants with complex elements.
         return _build_printed_key(op)
 

@@ -19,7 +19,7 @@ from hespas.dialects.mlir import (
 from hespas.dialects.mlir_diagnostics import capture_diagnostics, to_hespas_error
 from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
 from hespas.dialects.protobuf import extract_hlo_module
-from hespas.frontends import input_attributes, string_check
+from hespas.frontends import dead_functions, input_attributes, string_check
 from hespas.frontends.dump_folder import find_dumped_program
 from hespas.frontends.native_faults import check_native_faults
 from hespas.frontends.quantised_types import REMEDY as QUANTISED_REMEDY
@@ -37,13 +37,21 @@ BYTECODE_MAGIC = b"ML\xefR"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
-def read_module(path: str | os.PathLike[str], context: ir.Context) -> ir.Module:
+def read_module(
+    path: str | os.PathLike[str], context: ir.Context, *, only_live: bool = False
+) -> ir.Module:
     """Read a module from a file, or from standard input if ``path`` is ``-``.
 
     The content determines the format, never the file name; ``.xz`` and ``.gz`` files are
     decompressed. Of a folder of XLA's dumps, the program after optimisation is read. Ops of
     unregistered dialects are accepted if ``context`` allows them. ``hespas`` attributes of the
     module are verified, and typed ones are converted to dictionaries.
+
+    Args:
+        path: The file.
+        context: The context of the module.
+        only_live: Leave out private functions that nothing refers to, where the text shows them
+            (``dead_functions``). MLIR does not see them, and reports none of their errors.
 
     Raises:
         HespasError: If the file cannot be read or parsed.
@@ -60,10 +68,14 @@ def read_module(path: str | os.PathLike[str], context: ir.Context) -> ir.Module:
                     return parse_module(bytes(text), name, context)
                 check_native_faults(text, name)
                 string_check.prepare_for_text(text)
+                live = None
+                if only_live and not attribute_prefix:
+                    live = dead_functions.leave_out_dead_functions(bytes(text))
 
         def parse_file() -> ir.Module:
             with run_native_reader(name, os.path.getsize(name)):
-                return ir.Module.parseFile(name, context)
+                module = None if live is None else dead_functions.parse_text(live, name, context)
+                return module or ir.Module.parseFile(name, context)
 
         return input_attributes.load_verified_module(
             lambda: _report_parse_errors(parse_file, name, context), attribute_prefix, name, context

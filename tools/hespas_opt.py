@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -249,9 +250,25 @@ def main(argv: Sequence[str]) -> int:
     if options.split_input_file or options.verify_diagnostics or options.run_reproducer:
         return _process_parts(job)
     name = "<stdin>" if options.input == "-" else frontends.to_display_name(options.input)
-    read = functools.partial(frontends.read_module, options.input)
+    read = functools.partial(
+        frontends.read_module, options.input, only_live=_hides_dead_functions(options, steps)
+    )
     _write_module_output(options, job.process_module(read, name))
     return 0
+
+
+def _hides_dead_functions(options: argparse.Namespace, steps: Sequence[PipelineStep]) -> bool:
+    """Return whether no output can show functions that ``prepare`` removes before other passes."""
+    from hespas.passes.base import Pass
+
+    first = steps[0] if steps else None
+    prepares = isinstance(first, Pass) and (first.name == "prepare" or first.prepares)
+    prints = [name for name, value in vars(options).items() if name.startswith("mlir_") and value]
+    return prepares and not prints and _discards_output(options)
+
+
+def _discards_output(options: argparse.Namespace) -> bool:
+    return options.disable_output or options.output == os.devnull
 
 
 def _check_options(options: argparse.Namespace) -> None:
@@ -443,7 +460,7 @@ class _OptJob:
     def _render_module(self, module: Any) -> bytes:
         """Render the module in the form that the options select; nothing if it is not written."""
         options = self.options
-        if options.disable_output or options.output == "/dev/null":
+        if _discards_output(options):
             return b""
         if options.emit_bytecode:
             from hespas.workflows import module_output

@@ -42,7 +42,7 @@ def _check_single_mesh_program(census: ModuleCensus) -> None:
             if name.startswith("mpmd."):
                 raise HespasError(message, op=op, remedy=remedy)
     kind = get_attribute(census.entry, "function_type").value
-    if any(str(type_).startswith("!mpmd.") for type_ in [*kind.inputs, *kind.results]):
+    if any(str(type_).startswith("!mpmd.") for type_ in {*kind.inputs, *kind.results}):
         raise HespasError(message, op=census.entry, remedy=remedy)
 
 

@@ -86,7 +86,7 @@ def _set_argument_sizes(module: ir.Module, census: ModuleCensus, dims: str, run:
     dynamic = [i for i, kind in enumerate(kinds) if not _has_static_shape(kind)]
     remedy = _format_remedy(run) if dynamic else COMPUTED_REMEDY
     results = get_attribute(census.entry, "function_type").value.results
-    if not dynamic and all(map(_has_static_shape, results)):
+    if not dynamic and all(map(_has_static_shape, set(results))):
         if dims:
             raise HespasError(f"prepare: dims={dims}, but the module has no symbolic dimensions")
         return False

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import accumulate, chain, islice, repeat
+from enum import Enum, auto
+from itertools import accumulate, chain, repeat
 
 from hespas.dialects.attrs import WAIT, RegionAttr, SplitAttr
 from hespas.dialects.mlir import collect_functions, ir
-from hespas.dialects.op_bodies import has_body, is_small_constant, list_read_values
+from hespas.dialects.op_bodies import is_small_constant, list_read_values
 from hespas.dialects.op_kinds import (
     BARRIERS,
     CONSTANTS,
@@ -21,6 +21,7 @@ from hespas.dialects.op_kinds import (
     has_marked_collective,
     is_marked_collective,
 )
+from hespas.dialects.op_table import TableBlock, read_op_table
 from hespas.passes.split.region_digest import OpContentTable
 from hespas.support.errors import HespasError
 
@@ -31,11 +32,12 @@ NO_COMPUTE_OPS = CONTROL | MAYBE_COLLECTIVE | BARRIERS | CONSTANTS | TERMINATORS
 class SplitBlock:
     """One block to split. Its ops are identified by their indices in ``ops``.
 
-    The results of its ops are numbered from 0 in program order. Values from outside the block have
-    the numbers -1, -2, ...
+    The results of its ops are numbered from 0 in program order. Values from outside the block, its
+    arguments among them, have negative numbers.
 
     Attributes:
         block: The block.
+        around: The block around it; None for that of the entry function.
         ops: All ops in program order, with the terminator last.
         names: The names of the ops.
         inputs: For each op, the numbers of the values that it and its nested regions read, once per
@@ -44,36 +46,51 @@ class SplitBlock:
         first_results: For each op, the number of its first result, and last the number of results.
         op_numbers: For each compute op and small constant, its number in the table of contents;
             -1 for others.
-        outside_values: The values from outside the block.
+        first_result: The number of its result 0 among the values of the function.
         comms: Collectives, and control flow that contains collectives.
         waits: Waits for asynchronous collectives.
         constants: Small constants, which are cloned into the regions that read them.
     """
 
     block: ir.Block
+    around: SplitBlock | None
     ops: list[ir.Operation]
     names: list[str]
-    inputs: list[tuple[int, ...]] = field(default_factory=list)
-    producers: array[int] = field(default_factory=lambda: array("q"))
-    first_results: array[int] = field(default_factory=lambda: array("q"))
-    op_numbers: array[int] = field(default_factory=lambda: array("q"))
-    outside_values: list[ir.Value] = field(default_factory=list)
+    inputs: list[tuple[int, ...]]
+    producers: array[int]
+    first_results: array[int]
+    op_numbers: array[int]
+    first_result: int
     comms: list[int] = field(default_factory=list)
     waits: list[int] = field(default_factory=list)
     constants: set[int] = field(default_factory=set)
 
     def get_value(self, number: int) -> ir.Value:
         """Return the value with a number."""
-        if number < 0:
-            return self.outside_values[~number]
-        producer = self.producers[number]
-        return self.ops[producer].results[number - self.first_results[producer]]
+        if number >= 0:
+            producer = self.producers[number]
+            return self.ops[producer].results[number - self.first_results[producer]]
+        arguments = self.block.arguments
+        if number >= -len(arguments):
+            return arguments[number]
+        assert self.around is not None
+        return self.around.get_value(self.first_result + number - self.around.first_result)
 
     @property
     def compute_op_indices(self) -> list[int]:
         """The indices of the ops that belong to regions, in program order."""
         cuts = {*self.comms, *self.waits, len(self.ops) - 1}
         return [i for i in range(len(self.ops)) if i not in cuts and i not in self.constants]
+
+
+class _Role(Enum):
+    """What an op is to a split."""
+
+    COMPUTE = auto()
+    CONSTANT = auto()
+    COMM = auto()
+    WAIT = auto()
+    TERMINATOR = auto()
 
 
 def list_split_blocks(
@@ -83,91 +100,74 @@ def list_split_blocks(
 
     Args:
         module: The module.
-        op_contents: Numbers the ops; without it, all ``op_numbers`` are -1.
+        op_contents: Numbers the ops; by default a new table.
     """
-    yield from _list_nested_blocks(
-        find_entry_function(module).regions[0].blocks[0], op_contents, {}
-    )
+    function = find_entry_function(module)
+    table = read_op_table(function, CONTROL)
+    reader = _SplitBlockReader(table.kind_names, op_contents or OpContentTable())
+    yield from reader.read_blocks(table.block, function.regions[0].blocks[0], None)
 
 
-def _list_nested_blocks(
-    block: ir.Block, op_contents: OpContentTable | None, type_numbers: dict[ir.Type, int]
-) -> Iterator[SplitBlock]:
-    """List a block after those that are nested in it.
+@dataclass(slots=True)
+class _SplitBlockReader:
+    """Makes blocks to split from the numbers in a table. Each kind of ops is looked at once."""
 
-    The block is read backwards. A value is then needed only from its last reader to its op, and
-    few are at a time. Objects of the bindings for all values would take more memory than all else.
-    """
-    ops = [view.operation for view in block.operations]
-    names = [sys.intern(op.name) for op in ops]
-    body = SplitBlock(block, ops, names)
-    for i, name in enumerate(names):
-        if name in CONTROL and has_marked_collective(ops[i]):
-            body.comms.append(i)
-            for region in ops[i].regions:
-                yield from _list_nested_blocks(region.blocks[0], op_contents, type_numbers)
-    control_flow = frozenset(body.comms)
-    slots: dict[ir.Value, int] = {}  # the values that ops so far read, and no op so far defines
-    slot_types = array("q")
-    slot_places = array("q")  # position among all results, counted from the last one, from 1
-    read_slots = array("q")
-    read_counts = array("q")
-    result_counts = array("q")
-    defined = 0
-    for i in range(len(ops) - 1, -1, -1):
-        op, name = ops[i], names[i]
-        is_numbered = True
-        if name in NO_COMPUTE_OPS:
-            if i in control_flow:
-                is_numbered = False
-            elif name in MAYBE_COLLECTIVE and is_marked_collective(op):
-                body.comms.append(i)
-                is_numbered = False
-            elif name in BARRIERS and WAIT in op.attributes:
-                body.waits.append(i)
-                is_numbered = False
-            elif name in TERMINATORS:
-                is_numbered = False
-            elif name in CONSTANTS and is_small_constant(op):
-                body.constants.add(i)
-        types: list[int] = []
-        results = op.results
-        result_counts.append(len(results))
-        defined += len(results)
-        for position, result in enumerate(results):
-            slot = slots.pop(result, None)
-            if slot is None:
-                types.append(type_numbers.setdefault(result.type, len(type_numbers)))
-            else:
-                types.append(slot_types[slot])
-                slot_places[slot] = defined - position
-        types.append(-1)
-        reads_before = len(read_slots)
-        for value in list_read_values(op, name) if has_body(op, name) else op.operands:
-            slot = slots.get(value)
-            if slot is None:
-                slot = slots[value] = len(slot_types)
-                slot_types.append(type_numbers.setdefault(value.type, len(type_numbers)))
-                slot_places.append(0)
-            read_slots.append(slot)
-            types.append(slot_types[slot])
-        read_counts.append(len(read_slots) - reads_before)
-        body.op_numbers.append(
-            op_contents.number_op(op, name, tuple(types)) if is_numbered and op_contents else -1
+    kind_names: list[str]
+    op_contents: OpContentTable
+    _roles: dict[int, tuple[_Role, int]] = field(default_factory=dict)
+
+    def read_blocks(
+        self, table: TableBlock, block: ir.Block, around: SplitBlock | None
+    ) -> Iterator[SplitBlock]:
+        """Yield a block after those that are nested in it."""
+        ops = [view.operation for view in block.operations]
+        roles = self._roles
+        # The first op of each kind stands for all.
+        for kind, op in dict(zip(reversed(table.kinds), reversed(ops), strict=True)).items():
+            if kind not in roles:
+                roles[kind] = self._choose_role(op, self.kind_names[kind])
+        comms, waits, constants = (
+            {kind for kind, (role, _) in roles.items() if role is wanted}
+            for wanted in (_Role.COMM, _Role.WAIT, _Role.CONSTANT)
         )
-    body.comms.sort()
-    for column in (body.op_numbers, body.waits, result_counts):
-        column.reverse()
-    body.first_results.extend(accumulate(result_counts, initial=0))
-    body.producers.extend(chain.from_iterable(map(repeat, range(len(ops)), result_counts)))
-    numbers = [defined - place for place in slot_places]
-    for value, slot in slots.items():
-        numbers[slot] = ~len(body.outside_values)
-        body.outside_values.append(value)
-    reads = map(numbers.__getitem__, read_slots)
-    body.inputs += [tuple(islice(reads, count)) for count in read_counts]
-    body.inputs.reverse()
-    yield body
+        body = SplitBlock(
+            block,
+            around,
+            ops,
+            [self.kind_names[kind] for kind in table.kinds],
+            table.reads,
+            array("q", chain.from_iterable(map(repeat, range(len(ops)), table.result_counts))),
+            array("q", accumulate(table.result_counts, initial=0)),
+            array("q", [roles[kind][1] for kind in table.kinds]),
+            table.first_result,
+            [i for i, kind in enumerate(table.kinds) if kind in comms],
+            [i for i, kind in enumerate(table.kinds) if kind in waits],
+            {i for i, kind in enumerate(table.kinds) if kind in constants},
+        )
+        for i in body.comms:
+            if i in table.bodies:
+                # What the bodies read may change when they are split.
+                values = {body.get_value(number): number for number in body.inputs[i]}
+                for region, inner in zip(ops[i].regions, table.bodies[i], strict=True):
+                    yield from self.read_blocks(inner, region.blocks[0], body)
+                read_values = list_read_values(ops[i], body.names[i])
+                body.inputs[i] = tuple(values[value] for value in read_values)
+        yield body
+
+    def _choose_role(self, op: ir.Operation, name: str) -> tuple[_Role, int]:
+        """Return the role of an op, and its number in the table of contents, or -1."""
+        if name in NO_COMPUTE_OPS:
+            if name in TERMINATORS:
+                return _Role.TERMINATOR, -1
+            if name in MAYBE_COLLECTIVE and is_marked_collective(op):
+                return _Role.COMM, -1
+            if name in CONTROL and has_marked_collective(op):
+                return _Role.COMM, -1
+            if name in BARRIERS and WAIT in op.attributes:
+                return _Role.WAIT, -1
+            if name in CONSTANTS and is_small_constant(op):
+                return _Role.CONSTANT, self.op_contents.number_op(op, name)
+        return _Role.COMPUTE, self.op_contents.number_op(op, name)
 
 
 def begin_split(module: ir.Module, split: SplitAttr, pass_name: str) -> bool:

@@ -76,18 +76,9 @@ class OpContentTable:
     contents: list[OpContent] = field(default_factory=list)
     _numbers: dict[object, int] = field(default_factory=dict)
 
-    def number_op(
-        self, op: ir.Operation, name: str = "", types: tuple[int, ...] | None = None
-    ) -> int:
-        """Return the number of an op.
-
-        Args:
-            op: The op.
-            name: Its name, if it is known.
-            types: Numbers that stand for the types of its operands and results, if all ops of the
-                table have them.
-        """
-        key = build_op_key(op, name or op.name, types)
+    def number_op(self, op: ir.Operation, name: str = "") -> int:
+        """Return the number of an op, whose name may be given if it is known."""
+        key = build_op_key(op, name or op.name)
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self.contents)
