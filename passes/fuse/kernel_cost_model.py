@@ -104,6 +104,7 @@ class FusionKernel:
         updated: The buffer that it writes in place; -1 if there is none.
         elements: The number of elements that it loops over.
         reductions: The number of reductions in it.
+        rows: The number of rows that it keeps on the chip; 0 if it keeps none.
         shared_bytes: Bytes of shared memory that a thread block uses.
         time_s: Its execution time.
     """
@@ -123,6 +124,7 @@ class FusionKernel:
     updated: int = -1
     elements: int = 0
     reductions: int = 0
+    rows: int = 0
     shared_bytes: int = 0
     time_s: float = 0.0
 
@@ -189,7 +191,7 @@ class KernelCostModel:
             graph.ops[member] for member in members if graph.ops[member].kind == "reduce"
         )
         groups = _find_reduction_groups(reduction, self._get_operand_shape(reduction))
-        kernel.hero = ("reduction", groups)
+        kernel.hero, kernel.rows = ("reduction", groups), groups[0][1]
         kernel.cycles = sum(graph.ops[member].cycles for member in members)
         kernel.reads = {
             use.value: (1.0, 0.0)
@@ -261,10 +263,8 @@ class KernelCostModel:
 
     def _has_result_of_row(self, producer: FusionKernel, consumer: FusionKernel) -> bool:
         """Return whether a producer computes one element for each row of a consumer."""
-        if consumer.emitter != "row":
-            return False
-        (_, rows), _ = consumer.hero[1]
-        return self.values[producer.outputs[0]].size.elements == rows
+        rows = self.values[producer.outputs[0]].size.elements
+        return consumer.emitter == "row" and rows == consumer.rows
 
     def estimate_fused_s(self, producer: FusionKernel, consumer: FusionKernel) -> float:
         """Estimate the time of the consumer if it also computes what it reads of the producer."""
@@ -341,7 +341,7 @@ class KernelCostModel:
         )
         if producer.emitter == "row" or (keeps_loop and producer.emitter != "loop"):
             consumer.emitter, consumer.hero = producer.emitter, producer.hero
-            consumer.elements = producer.elements
+            consumer.elements, consumer.rows = producer.elements, producer.rows
         consumer.unary = consumer.unary and producer.unary
         consumer.reduces = consumer.reduces or producer.reduces
         consumer.reductions += producer.reductions
