@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 MAX_SUGGESTIONS = 4
-_CLEAR_SIMILARITY = 0.8  # of a spelling mistake, for which no other names are suggested
+_CLEAR_SIMILARITY = 0.65  # from which the other names of a family are not suggested
 
 
 def suggest_nearest(word: str, known: list[str], min_similarity: float = 0.5) -> str:
@@ -22,7 +22,7 @@ def suggest_nearest(word: str, known: list[str], min_similarity: float = 0.5) ->
     family = [name for name in known if _get_first_word(name) == _get_first_word(word)]
     found = (
         longer
-        or find_closest(known, max(min_similarity, _CLEAR_SIMILARITY))
+        or find_closest(family, _CLEAR_SIMILARITY)
         or family
         or find_closest(known, min_similarity)
     )

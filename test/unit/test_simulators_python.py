@@ -15,7 +15,6 @@ from hespas import passes
 from hespas.dialects.mlir import ir, make_context
 from hespas.estimators.accelerators import dataflow as flow
 from hespas.estimators.accelerators import scalesim_worker, zigzag_worker
-from hespas.estimators.accelerators.external_program import LIMIT_VARIABLE
 from hespas.estimators.accelerators.off_chip_traffic import count_best_order_bits
 from hespas.estimators.accelerators.scalesim_memory import count_fold_order_elements
 from hespas.estimators.measure.failure import UnsupportedError
@@ -177,7 +176,7 @@ def test_scalesim_gives_the_closed_form(dataflow, tmp_path):
 @pytest.mark.parametrize("dataflow", flow.DATAFLOWS)
 def test_scalesim_moves_what_the_closed_form_counts(dataflow, monkeypatch):
     monkeypatch.setenv(scalesim_worker.PYTHON_VARIABLE, PYTHON)
-    monkeypatch.setenv(LIMIT_VARIABLE, "300")
+    monkeypatch.setenv(scalesim_worker.LIMIT_VARIABLE, "300")
     sizes = {"m": 24, "k": 28, "n": 40}
     payload = {
         **sizes,
