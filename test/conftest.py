@@ -43,8 +43,9 @@ SPREAD_BY_FUNCTION = {"test_recipes_run"}
 # advises, and programs that are executed, or that XLA compiles for a GPU.
 LONG = {
     "test_bert", "test_default_form", "test_docs", "test_eager_operators", "test_export",
-    "test_gate_workflow", "test_maxtext", "test_plan_exhaustive", "test_plan_functions",
-    "test_plan_pipelines", "test_playbooks", "test_program_form", "test_published_files",
+    "test_fused_against_xla", "test_gate_workflow", "test_maxtext", "test_plan_exhaustive",
+    "test_plan_functions", "test_plan_pipelines", "test_playbooks", "test_program_form",
+    "test_published_files",
     "test_quantised_products", "test_recipe_models", "test_recipe_stages", "test_recipes",
     "test_recipes_run", "test_record", "test_reference", "test_ring_attention",
     "test_ring_products", "test_site", "test_study_programs", "test_sweep_dask", "test_t5",

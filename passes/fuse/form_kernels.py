@@ -35,7 +35,8 @@ class FormKernelsPass(BlockPass):
     max_buffers: int = option(96, "maximum number of operands and results of a kernel")
     max_ops: int = option(10000, "maximum number of ops in a kernel")
     target: str = option(
-        DEFAULT_TARGET, "GPU for which XLA's model rates kernels, a target of xla-optimize"
+        DEFAULT_TARGET,
+        "GPU for which XLA's model rates kernels: a name of `hespas presets targets`, or a file",
     )
 
     def apply(self, module: ir.Module, run: PassRun) -> None:

@@ -1,0 +1,111 @@
+"""Programs that hespas fuses take as long as those that XLA compiles: kernels, one kind each.
+
+XLA's compiler for GPUs is the oracle. Its products and those of cuBLAS differ by some percent, and
+so do layouts; a kernel that is missing or too much is more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import hespas
+
+jax = pytest.importorskip("jax")
+jnp = jax.numpy
+BF16, F32 = jnp.bfloat16, jnp.float32
+Case = tuple[Callable[..., Any], tuple[tuple[int, ...], ...], Any, float]
+
+
+def softmax(scores: Any) -> Any:
+    return jax.nn.softmax(scores.astype(F32), -1).astype(BF16)
+
+
+def attention(query: Any, key: Any, value: Any) -> Any:
+    """Attention over [batch, positions, heads, features]."""
+    weights = softmax(jnp.einsum("btnh,bsnh->bnts", query, key))
+    return jnp.einsum("bnts,bsnh->btnh", weights, value)
+
+
+def decode(query: Any, key: Any, value: Any) -> Any:
+    """One token with grouped queries over a cache."""
+    weights = softmax(jnp.einsum("bkgh,bskh->bkgs", query, key))
+    return jnp.einsum("bkgs,bskh->bkgh", weights, value)
+
+
+def normalise(x: Any, scale: Any) -> Any:
+    wide = x.astype(F32)
+    centred = wide - wide.mean(-1, keepdims=True)
+    return (
+        centred * jax.lax.rsqrt((centred * centred).mean(-1, keepdims=True) + 1e-5) * scale
+    ).astype(x.dtype)
+
+
+def experts(x: Any, gate: Any, up: Any, down: Any) -> Any:
+    """Experts by products with one-hot assignments."""
+    weights, chosen = jax.lax.top_k(softmax(x @ gate), 2)
+    sent = jax.nn.one_hot(chosen, gate.shape[1], dtype=BF16)
+    inside = jnp.einsum("etd,edf->etf", jnp.einsum("te,td->etd", sent.sum(1), x), up)
+    result = jnp.einsum("etf,efd->etd", jax.nn.silu(inside), down)
+    return jnp.einsum("te,etd->td", (sent * weights[..., None]).sum(1), result)
+
+
+def convolve(x: Any, kernel: Any, stride: int, padding: Any) -> Any:
+    layout = ("NHWC", "HWIO", "NHWC")
+    return jax.lax.conv_general_dilated(
+        x, kernel, (stride, stride), padding, dimension_numbers=layout
+    )
+
+
+def transpose_convolution(x: Any, kernel: Any) -> Any:
+    return jax.lax.conv_transpose(
+        x, kernel, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
+
+
+def differentiate(function: Callable[..., Any]) -> Callable[..., Any]:
+    def gradient(*values: Any) -> Any:
+        return jax.grad(
+            lambda *inner: jnp.sin(function(*inner).astype(F32)).sum(),
+            argnums=tuple(range(len(values))),
+        )(*values)
+
+    return gradient
+
+
+HEADS = ((8, 1024, 16, 128),) * 3
+IMAGE, KERNEL = (64, 56, 56, 128), (3, 3, 128, 128)
+CASES: dict[str, Case] = {
+    "attention": (attention, HEADS, BF16, 0.1),
+    "attention, gradient": (differentiate(attention), HEADS, BF16, 0.1),
+    "decode": (decode, ((32, 8, 4, 128), (32, 4096, 8, 128), (32, 4096, 8, 128)), BF16, 0.12),
+    "layer norm, gradient": (differentiate(normalise), ((16384, 4096), (4096,)), BF16, 0.25),
+    "scalar products": (
+        lambda x, y: jnp.einsum("bk,bk->b", x, y), ((4096, 4096),) * 2, BF16, 0.05,
+    ),
+    "experts": (experts, ((4096, 1024), (1024, 8), (8, 1024, 4096), (8, 4096, 1024)), BF16, 0.1),
+    "unequal padding": (lambda x, k: convolve(x, k, 2, "SAME"), (IMAGE, KERNEL), BF16, 0.1),
+    "unequal padding, gradient": (
+        differentiate(lambda x, k: convolve(x, k, 2, "SAME")), (IMAGE, KERNEL), BF16, 0.1,
+    ),
+    "transposed convolution": (
+        transpose_convolution, ((32, 64, 64, 256), (4, 4, 256, 128)), BF16, 0.05,
+    ),
+    "transposed convolution, gradient": (
+        differentiate(transpose_convolution), ((32, 64, 64, 256), (4, 4, 256, 128)), BF16, 0.1,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_fused_program_takes_as_long_as_the_compiled_one(name: str) -> None:
+    function, shapes, dtype, tolerance = CASES[name]
+    arguments = [jax.ShapeDtypeStruct(shape, dtype) for shape in shapes]
+    fused, compiled = (
+        hespas.estimate(function, *arguments, target="H100_80GB", form=form)
+        for form in ("fuse", "xla")
+    )
+    assert fused.step_time_s == pytest.approx(compiled.step_time_s, rel=tolerance)
