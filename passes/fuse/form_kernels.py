@@ -36,7 +36,8 @@ class FormKernelsPass(BlockPass):
     max_ops: int = option(10000, "maximum number of ops in a kernel")
     target: str = option(
         DEFAULT_TARGET,
-        "GPU for which XLA's model rates kernels: a name of `hespas presets targets`, or a .json file",
+        "GPU for which XLA's model rates kernels: a name of `hespas presets targets`, "
+        "or a .json file",
     )
 
     def apply(self, module: ir.Module, run: PassRun) -> None:

@@ -1,9 +1,11 @@
-"""Splitting of long reductions into several kernels, like XLA's TreeReductionRewriter.
+"""Splitting of reductions into several kernels, like XLA's reduction rewriters.
 
-(xla/service/gpu/transforms/tree_reduction_rewriter.cc.) The number of elements that a thread block
-reduces without atomic operations is limited. Longer reductions are computed in parts, and a second
-kernel reduces the parts. As in XLA, which repeats the pass until nothing changes (gpu_compiler.cc),
-what is still too long is split again.
+No thread block reduces tiles whose dimensions are no neighbours, such as those of group norm: the
+longest is reduced first, and another kernel reduces the rest (xla/service/gpu/transforms/
+reduction_splitter.cc). The number of elements that a thread block reduces without atomic operations
+is limited. Longer reductions are computed in parts, and a second kernel reduces the parts
+(tree_reduction_rewriter.cc). As in XLA, which repeats the passes until nothing changes
+(gpu_compiler.cc), what is still too long is split again.
 """
 
 from __future__ import annotations
@@ -29,11 +31,12 @@ REDUCE = "stablehlo.reduce"
 MAX_ROW_ELEMENTS = 1024 * 16
 MAX_COLUMN_ELEMENTS = 32 * 128
 MAX_BATCH_ROWS = 8  # rows that one thread block reduces to one row
+MIN_APART_ELEMENTS = 9  # from which dimensions that are no neighbours are reduced one by one
 
 
 @dataclass(frozen=True)
 class SplitReductionsPass(BlockPass):
-    """Split long reductions into several kernels."""
+    """Split reductions that are long, or of dimensions that are no neighbours, into kernels."""
 
     name: ClassVar[str] = "split-reductions"
 
@@ -46,13 +49,20 @@ class SplitReductionsPass(BlockPass):
 def _split_reduction(op: ir.Operation) -> None:
     source = op.operands[0]
     groups = group_reduced_dims(get_static_shape(source), read_integer_list(op, "dimensions", ()))
-    if not is_tiled_reduction(groups):
+    reduced_dims = [d for d, (reduced, _) in enumerate(groups) if reduced]
+    is_tiled = is_tiled_reduction(groups)
+    longest = max(reduced_dims, key=lambda d: groups[d][1], default=-1)
+    if not is_tiled and (len(reduced_dims) < 2 or groups[longest][1] < MIN_APART_ELEMENTS):
         return
     builder = OpBuilder(op)
-    axis = max(d for d, (reduced, _) in enumerate(groups) if reduced)
+    axis = max(reduced_dims)
     size = groups[axis][1]
     rows = axis == len(groups) - 1
-    if size <= (MAX_ROW_ELEMENTS if rows else MAX_COLUMN_ELEMENTS):
+    if not is_tiled:
+        reshaped = builder.create_reshape(source, [extent for _, extent in groups])
+        part = _create_reduce(builder, op, reshaped, [longest])
+        left = [d - (d > longest) for d in reduced_dims if d != longest]
+    elif size <= (MAX_ROW_ELEMENTS if rows else MAX_COLUMN_ELEMENTS):
         if not rows or len(groups) < 3 or groups[0][1] <= MAX_BATCH_ROWS:
             return
         reshaped = builder.create_reshape(source, [extent for _, extent in groups])

@@ -225,17 +225,20 @@ module @huge {
 
 // -----
 
-/// More than three runs of dimensions, or rows that no warp can share, have no tiles and are not split.
+/// Dimensions that are no neighbours, such as those of a group norm, have no tiles: the longest is
+/// reduced first, with what is long in it, unless all are short.
 
 // CHECK-LABEL: module @four_runs
 module @four_runs {
-  // CHECK-NOT: stablehlo.reshape
-  // CHECK: stablehlo.reduce(%arg0
+  // CHECK: %[[A:.*]] = stablehlo.reduce(%{{.*}} init: %{{.*}}) applies stablehlo.add across dimensions = [1] : (tensor<16x4096x32x10xf32>, tensor<f32>) -> tensor<16x32x10xf32>
+  // CHECK: stablehlo.reduce(%[[A]] init: %{{.*}}) applies stablehlo.add across dimensions = [2] : (tensor<16x32x10xf32>, tensor<f32>) -> tensor<16x32xf32>
+  // CHECK: stablehlo.reduce(%arg1 init: %{{.*}}) applies stablehlo.add across dimensions = [1, 3]
   // CHECK-NOT: stablehlo.reduce
-  func.func @main(%x: tensor<32768x2x32768x2xf32>) -> tensor<2x2xf32> {
+  func.func @main(%x: tensor<16x64x64x32x10xf32>, %y: tensor<64x8x64x8xf32>) -> (tensor<16x32xf32>, tensor<64x64xf32>) {
     %zero = stablehlo.constant dense<0.0> : tensor<f32>
-    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [0, 2] : (tensor<32768x2x32768x2xf32>, tensor<f32>) -> tensor<2x2xf32>
-    return %0 : tensor<2x2xf32>
+    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [1, 2, 4] : (tensor<16x64x64x32x10xf32>, tensor<f32>) -> tensor<16x32xf32>
+    %1 = stablehlo.reduce(%y init: %zero) applies stablehlo.add across dimensions = [1, 3] : (tensor<64x8x64x8xf32>, tensor<f32>) -> tensor<64x64xf32>
+    return %0, %1 : tensor<16x32xf32>, tensor<64x64xf32>
   }
 }
 
@@ -253,11 +256,12 @@ module @row_more {
 
 // -----
 
+/// So have rows that no warp can share.
+
 // CHECK-LABEL: module @short_rows
 module @short_rows {
-  // CHECK-NOT: stablehlo.reshape
-  // CHECK: stablehlo.reduce(%arg0
-  // CHECK-NOT: stablehlo.reduce
+  // CHECK: stablehlo.reduce(%arg0 init: %{{.*}}) applies stablehlo.add across dimensions = [2]
+  // CHECK: stablehlo.reduce({{.*}}) applies stablehlo.add across dimensions = [0]
   func.func @main(%x: tensor<16x32x24xf32>) -> tensor<32xf32> {
     %zero = stablehlo.constant dense<0.0> : tensor<f32>
     %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [0, 2] : (tensor<16x32x24xf32>, tensor<f32>) -> tensor<32xf32>
