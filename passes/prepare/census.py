@@ -103,22 +103,26 @@ class ModuleCensus:
             HespasError: An op has its sharding under the name of the attribute's type.
         """
         if self._sharded_ops is None:
-            self._sharded_ops = sharded_ops = []
+            sharded_ops: list[ir.Operation] = []
+            misnamed: list[ir.Operation] = []
 
             def collect_sharded_op(op: ir.Operation) -> ir.WalkResult:
                 attributes = op.attributes
                 if SHARDING_ATTRS[0] in attributes or SHARDING_ATTRS[1] in attributes:
                     sharded_ops.append(op)
                 elif MISNAMED_SHARDING in attributes:
-                    raise HespasError(
-                        f"Shardy knows no attribute {MISNAMED_SHARDING}",
-                        op=op,
-                        remedy=f"name it {SHARDING_ATTRS[0]}",
-                    )
+                    misnamed.append(op)
                 return ir.WalkResult.ADVANCE
 
             for contents in self.functions.values():
                 contents.function.walk(collect_sharded_op)
+            if misnamed:
+                raise HespasError(
+                    f"Shardy knows no attribute {MISNAMED_SHARDING}",
+                    op=misnamed[0],
+                    remedy=f"name it {SHARDING_ATTRS[0]}",
+                )
+            self._sharded_ops = sharded_ops
         return self._sharded_ops
 
     def has_op_with_prefix(self, *prefixes: str) -> bool:

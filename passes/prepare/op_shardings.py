@@ -20,6 +20,7 @@ from hespas.dialects.mlir import (
     sdy,
 )
 from hespas.dialects.op_kinds import (
+    BRANCHES,
     CUSTOM_CALLS,
     LOOPS,
     PARTITIONER_CALL_TARGETS,
@@ -107,7 +108,7 @@ def _is_read_by_xla(op: ir.Operation) -> bool:
 def _constrain_boundary(function: ir.Operation, *, is_entry: bool) -> None:
     """Constrain the arguments and results of a function whose sharding XLA would discard."""
     block = function.regions[0].blocks[0]
-    last = block.operations[len(block.operations) - 1].operation
+    last = _get_terminator(block)
     arguments = _list_boundary_shardings(function, "arg_attrs", is_entry)
     for number, sharding in enumerate(arguments):
         if sharding is not None:
@@ -136,17 +137,26 @@ def _list_boundary_shardings(
 
 
 def _constrain_result(op: ir.Operation, number: int, sharding: ir.Attribute) -> None:
-    """Constrain a result of an op; of a loop, its initial value where nothing uses the result.
+    """Constrain a result of an op, and what branches or the rounds of a loop return for it.
 
-    XLA drops constraints that nothing uses, and the values of a loop all have one sharding.
+    The values of a loop all have one sharding. XLA drops constraints that nothing uses: where
+    nothing uses the result of a loop, its initial value is constrained instead.
     """
     value = op.results[number]
     if not isinstance(value.type, ir.RankedTensorType):
         return  # a token
-    if op.name in LOOPS and not any(True for _ in value.uses):
+    is_loop = op.name in LOOPS
+    if is_loop or op.name in BRANCHES:
+        for region in list(op.regions)[is_loop:]:  # not the condition of a loop
+            _constrain_operand(_get_terminator(region.blocks[0]), number, sharding)
+    if is_loop and not any(True for _ in value.uses):
         _constrain_operand(op, number, sharding)
     else:
         _constrain_uses(value, sharding, ir.InsertionPoint.after(op))
+
+
+def _get_terminator(block: ir.Block) -> ir.Operation:
+    return block.operations[len(block.operations) - 1].operation
 
 
 def _constrain_operand(op: ir.Operation, number: int, sharding: ir.Attribute) -> None:

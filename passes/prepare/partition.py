@@ -241,11 +241,14 @@ def spell_out_shardings(module: ir.Module, census: ModuleCensus) -> None:
         manager = PassManager.parse("builtin.module(sdy-lift-inlined-meshes)", module.context)
         manager.enable_verifier(False)
         manager.run(module.operation)
-    if any(named_shardings.MARK in text for text in texts):
+    named = [text for text in texts if named_shardings.MARK in text]
+    if named:
         try:
-            named_shardings.replace_named_shardings(module)
+            for text in named:
+                named_shardings.number_sharding(text)
         except ValueError as error:
             raise HespasError(str(error), op=module.operation, remedy=EXPORT) from None
+        named_shardings.replace_named_shardings(module)
 
 
 def has_global_shapes(module: ir.Module, census: ModuleCensus) -> bool:
