@@ -30,6 +30,7 @@ from hespas.dialects.op_kinds import (
 )
 from hespas.passes.prepare.census import ModuleCensus
 from hespas.passes.prepare.single_partition import drop_op_shardings
+from hespas.support.errors import HespasError
 
 SHARDY_SHARDING, HLO_SHARDING = SHARDING_ATTRS
 # Ops between the parts of arrays, with the attribute of the result's sharding. All are identities
@@ -52,7 +53,11 @@ def constrain_sharded_values(census: ModuleCensus, *, uses_shardy: bool) -> None
         census: The census of a module with global shapes.
         uses_shardy: Whether XLA divides the module by the shardings of Shardy. Otherwise it reads
             ``mhlo.sharding`` on every op.
+
+    Raises:
+        HespasError: XLA cannot read an ``mhlo.sharding``.
     """
+    _check_hlo_shardings(census)
     for contents in census.functions.values():
         if uses_shardy or contents.function != census.entry:
             _constrain_boundary(contents.function, is_entry=contents.function == census.entry)
@@ -68,6 +73,34 @@ def constrain_sharded_values(census: ModuleCensus, *, uses_shardy: bool) -> None
         constraint = _create_constraint(op.operands[0], sharding, ir.InsertionPoint(op))
         op.results[0].replace_all_uses_with(constraint)
         op.erase()
+
+
+def _check_hlo_shardings(census: ModuleCensus) -> None:
+    """Raise HespasError for an HLO sharding that XLA cannot read, which it would ignore."""
+    from jaxlib import _hlo  # pyright: ignore[reportAttributeAccessIssue]
+
+    stated = [(op, op.attributes) for op in census.list_sharded_ops()]
+    for contents in census.functions.values():
+        for where in ("arg_attrs", "res_attrs"):
+            if where in contents.function.attributes:
+                attrs = get_attribute(contents.function, where)
+                stated += [(contents.function, attr) for attr in attrs]
+    read: set[str] = {""}  # a serialised sharding that is replicated
+    for op, attributes in stated:
+        if HLO_SHARDING not in attributes:
+            continue
+        text = decode_string_attr(attributes[HLO_SHARDING])
+        if text in read:
+            continue
+        try:
+            _hlo.HloSharding.from_string(text)
+        except RuntimeError:
+            raise HespasError(
+                f"XLA cannot read the sharding {text}",
+                op=op,
+                remedy="write it as in {devices=[2,1]<=[2]}",
+            ) from None
+        read.add(text)
 
 
 def list_result_shardings(op: ir.Operation) -> list[ir.Attribute]:
@@ -102,7 +135,9 @@ def _is_read_by_xla(op: ir.Operation) -> bool:
         return False
     target = get_call_target(op)
     is_callback = "_python_" in target  # runs on one device, as its sharding says
-    return is_callback or target in PARTITIONER_CALL_TARGETS or target.startswith(SHARDY_CALL_PREFIX)
+    return (
+        is_callback or target in PARTITIONER_CALL_TARGETS or target.startswith(SHARDY_CALL_PREFIX)
+    )
 
 
 def _constrain_boundary(function: ir.Operation, *, is_entry: bool) -> None:
@@ -130,9 +165,7 @@ def _list_boundary_shardings(
     for attr in get_attribute(function, where):
         attrs = dict(list_dictionary_entries(attr))
         is_read = is_entry and SHARDY_SHARDING in attrs
-        shardings.append(
-            None if is_read else attrs.get(SHARDY_SHARDING) or attrs.get(HLO_SHARDING)
-        )
+        shardings.append(None if is_read else attrs.get(SHARDY_SHARDING) or attrs.get(HLO_SHARDING))
     return shardings
 
 

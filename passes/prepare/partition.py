@@ -228,7 +228,7 @@ def spell_out_shardings(module: ir.Module, census: ModuleCensus) -> None:
     """Write meshes that shardings hold themselves as Shardy and XLA's importer read them.
 
     Each mesh within a sharding of Shardy gets a name, as Shardy's own passes do first, and an HLO
-    sharding with a mesh becomes the equal one in numbers.
+    sharding with a mesh, or a serialised one, becomes the equal one in numbers.
 
     Raises:
         HespasError: An HLO sharding with a mesh has a form that is not known.
@@ -241,10 +241,10 @@ def spell_out_shardings(module: ir.Module, census: ModuleCensus) -> None:
         manager = PassManager.parse("builtin.module(sdy-lift-inlined-meshes)", module.context)
         manager.enable_verifier(False)
         manager.run(module.operation)
-    named = [text for text in texts if named_shardings.MARK in text]
-    if named:
+    others = [text for text in texts if not named_shardings.is_numbered(text)]
+    if others:
         try:
-            for text in named:
+            for text in others:
                 named_shardings.number_sharding(text)
         except ValueError as error:
             raise HespasError(str(error), op=module.operation, remedy=EXPORT) from None

@@ -267,17 +267,18 @@ module @unused_mesh attributes {mhlo.num_partitions = 2 : i32} {
 
 // -----
 
-/// Forms of HLO's shardings: of version 1, with types of subgroups, with a mesh, of one device.
+/// Forms of HLO's shardings: of version 1, with types of subgroups, with a mesh, of one device, serialised.
 
 // CHECK-LABEL: module @forms
 // CHECK-SAME: mhlo.num_partitions = 4 : i32
-// CHECK: @main(%{{.*}}: tensor<4x8xf32>, %{{.*}}: tensor<4x8xf32>, %{{.*}}: tensor<4x8xf32>, %{{.*}}: tensor<8x8xf32>)
+// CHECK: @main(%{{.*}}: tensor<4x8xf32>, %{{.*}}: tensor<4x8xf32>, %{{.*}}: tensor<4x8xf32>, %{{.*}}: tensor<8x8xf32>, %{{.*}}: tensor<2x8xf32>)
 module @forms {
-  func.func @main(%w: tensor<8x8xf32>, %x: tensor<8x8xf32>, %y: tensor<8x8xf32>, %z: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>) {
+  func.func @main(%w: tensor<8x8xf32>, %x: tensor<8x8xf32>, %y: tensor<8x8xf32>, %z: tensor<8x8xf32>, %s: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>) {
     %0 = stablehlo.tanh %w {mhlo.sharding = "{devices=[2,1,2]0,1,2,3 last_tile_dim_replicate}"} : tensor<8x8xf32>
     %1 = stablehlo.tanh %x {mhlo.sharding = "{devices=[2,1,2]<=[4] last_tile_dims={replicated}}"} : tensor<8x8xf32>
     %2 = stablehlo.tanh %y {mhlo.sharding = "{mesh['a'=2,'b'=2], [{'a'}, {}]}"} : tensor<8x8xf32>
     %3 = stablehlo.tanh %z {mhlo.sharding = "{maximal device=1}"} : tensor<8x8xf32>
-    return %0, %1, %2, %3 : tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
+    %4 = stablehlo.tanh %s {mhlo.sharding = "\08\03\1A\02\04\01\22\04\00\01\02\03"} : tensor<8x8xf32>
+    return %0, %1, %2, %3, %4 : tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
   }
 }
