@@ -71,7 +71,7 @@ def constrain_sharded_values(census: ModuleCensus, *, uses_shardy: bool) -> None
     for op in census.select_ops_by_name(*RESHARDING_OPS):
         sharding = op.attributes[RESHARDING_OPS[op.name]]
         constraint = _create_constraint(op.operands[0], sharding, ir.InsertionPoint(op))
-        op.results[0].replace_all_uses_with(constraint)
+        op.results[0].replace_all_uses_with(constraint.results[0])
         op.erase()
 
 
@@ -193,24 +193,26 @@ def _get_terminator(block: ir.Block) -> ir.Operation:
 
 
 def _constrain_operand(op: ir.Operation, number: int, sharding: ir.Attribute) -> None:
-    op.operands[number] = _create_constraint(op.operands[number], sharding, ir.InsertionPoint(op))
+    constraint = _create_constraint(op.operands[number], sharding, ir.InsertionPoint(op))
+    op.operands[number] = constraint.results[0]
 
 
 def _constrain_uses(value: ir.Value, sharding: ir.Attribute, point: ir.InsertionPoint) -> None:
     constraint = _create_constraint(value, sharding, point)
-    value.replace_all_uses_except(constraint, constraint.owner.operation)
+    value.replace_all_uses_except(constraint.results[0], constraint)
 
 
 def _create_constraint(
     value: ir.Value, sharding: ir.Attribute, point: ir.InsertionPoint
-) -> ir.Value:
+) -> ir.Operation:
     """Create the op that constrains a value to a sharding of Shardy, or to that of an HLO text."""
     if isinstance(sharding, ir.StringAttr):
-        name = "stablehlo.custom_call"
-        target = ir.StringAttr.get(SHARDING_CALL_TARGET, value.context)
-        attributes = {"call_target_name": target, HLO_SHARDING: sharding}
+        name, key = "stablehlo.custom_call", HLO_SHARDING
     else:
-        name, attributes = "sdy.sharding_constraint", {"sharding": sharding}
+        name, key = "sdy.sharding_constraint", "sharding"
+    attributes = {key: sharding}
+    if key == HLO_SHARDING:
+        attributes["call_target_name"] = ir.StringAttr.get(SHARDING_CALL_TARGET, value.context)
     return ir.Operation.create(
         name,
         results=[value.type],
@@ -218,4 +220,4 @@ def _create_constraint(
         attributes=attributes,
         loc=value.location,
         ip=point,
-    ).results[0]
+    )
