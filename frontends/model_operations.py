@@ -43,7 +43,7 @@ from hespas.estimators.rules.custom_calls import find_kernel_name
 from hespas.estimators.work import compute_op_work, find_cost_rule
 from hespas.passes.prepare.census import ModuleCensus, collect_census
 from hespas.passes.prepare.device_grid import read_stated_count
-from hespas.passes.prepare.partition import has_global_shapes, lift_inlined_meshes
+from hespas.passes.prepare.partition import has_global_shapes, spell_out_shardings
 from hespas.passes.prepare.scalars import ScalarEvaluator
 from hespas.passes.prepare.write_trip_counts import find_trip_count
 from hespas.support.errors import HespasError, find_framework_name
@@ -83,7 +83,7 @@ def count_model_flops(module: ir.Module) -> int | None:
         are not known.
     """
     census = collect_census(module)
-    lift_inlined_meshes(module, census)
+    spell_out_shardings(module, census)
     counter = _ModelOperationCounter(module, census)
     try:
         flops = counter.count_function_flops(counter.entry_name)

@@ -13,6 +13,9 @@ from hespas.dialects.mlir import decode_string_attr, get_attribute, ir, list_dic
 
 SHARDING = "mhlo.sharding"
 MARK = "mesh["
+PROTO_START = (
+    "\x08"  # the tag of the first field of an OpSharding, which early versions of JAX write
+)
 _LEAF = re.compile(
     r"\{mesh\[(?P<axes>[^\]]*)\](, \[(?P<dims>[^\]]*)\])?(, replicated=\{[^}]*\})?\}"
 )
@@ -22,7 +25,11 @@ _NAME = re.compile(r"'([^']*)'(:\(\d+\)\d+)?")
 
 
 def replace_named_shardings(module: ir.Module) -> None:
-    """Replace the named shardings of a module; raises ValueError for a form that is not known."""
+    """Replace the named and serialised shardings of a module.
+
+    Raises:
+        ValueError: A named sharding has a form that is not known.
+    """
 
     def replace_on_op(op: ir.Operation) -> ir.WalkResult:
         _replace_in_attributes(op)
@@ -53,12 +60,14 @@ def _number_leaf(match: re.Match[str]) -> str:
         return "{replicated}"
     order = [*used, *(name for name in axes if name not in used)]
     numbers = [list(axes).index(name) for name in order]
-    copies = math.prod(axes.values()) // math.prod(tiles)
-    sizes = ",".join(map(str, axes.values()))
-    turn = f"T({','.join(map(str, numbers))})" if numbers != sorted(numbers) else ""
+    count = math.prod(axes.values())
+    copies = count // math.prod(tiles)
+    devices = f"[{count}]"  # XLA reads more dimensions only with an order of them
+    if numbers != sorted(numbers):
+        devices = f"[{','.join(map(str, axes.values()))}]T({','.join(map(str, numbers))})"
     tile = ",".join(map(str, [*tiles, *([copies] if copies > 1 else [])]))
     suffix = " last_tile_dim_replicate" if copies > 1 else ""
-    return f"{{devices=[{tile}]<=[{sizes}]{turn}{suffix}}}"
+    return f"{{devices=[{tile}]<={devices}{suffix}}}"
 
 
 def _replace_in_attributes(op: ir.Operation) -> None:
@@ -81,8 +90,25 @@ def _replace_in_attributes(op: ir.Operation) -> None:
             )
 
 
+def is_numbered(text: str) -> bool:
+    """Return whether an HLO sharding has the form with numbers."""
+    return MARK not in text and not text.startswith(PROTO_START)
+
+
 def _number_attribute(attribute: ir.Attribute) -> ir.Attribute:
-    text = decode_string_attr(ir.StringAttr(attribute))
+    string = ir.StringAttr(attribute)
+    if string.value_bytes.startswith(PROTO_START.encode()):
+        return ir.StringAttr.get(_proto_to_text(string.value_bytes), attribute.context)
+    text = decode_string_attr(string)
     return (
         ir.StringAttr.get(number_sharding(text), attribute.context) if MARK in text else attribute
     )
+
+
+def _proto_to_text(proto: bytes) -> str:
+    """Convert a serialised OpSharding to text."""
+    from jaxlib import _hlo  # pyright: ignore[reportAttributeAccessIssue]
+
+    sharding = _hlo.OpSharding()
+    sharding.ParseFromString(proto)
+    return str(_hlo.HloSharding.from_proto(sharding))

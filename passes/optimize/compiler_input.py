@@ -17,13 +17,14 @@ from hespas.passes.prepare.legalise import (
     legalise_dialects,
     split_variadic_collectives,
 )
+from hespas.passes.prepare.op_shardings import constrain_sharded_values
 from hespas.passes.prepare.partition import (
     HLO_IMPORT,
     build_compilation,
     has_global_shapes,
-    lift_inlined_meshes,
     name_entry_main,
     remove_sharding_copy,
+    spell_out_shardings,
 )
 from hespas.passes.prepare.replace_cross_replica_sums import replace_cross_replica_sums
 from hespas.passes.prepare.set_dimension_sizes import set_dimension_sizes
@@ -58,7 +59,7 @@ def prepare_for_compiler(
         census = collect_census(module)
     if census.has_op_with_prefix("shape.") and legalise_dialects(module, census):
         census = collect_census(module)
-    lift_inlined_meshes(module, census)
+    spell_out_shardings(module, census)
     if has_global_shapes(module, census):
         compilation = build_compilation(module, census)
         if devices and devices != compilation.device_count:
@@ -70,6 +71,8 @@ def prepare_for_compiler(
             remove_shardings(module, census)
             census = collect_census(module)
             compilation = CompilationSettings(compilation.replicas, 1)
+        else:
+            constrain_sharded_values(census, uses_shardy=compilation.shardy)
     else:
         grid, _ = infer_grid_and_groups(module, census, devices)
         compilation = CompilationSettings(grid.replicas, grid.partitions)

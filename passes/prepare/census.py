@@ -29,6 +29,7 @@ from hespas.dialects.op_kinds import (
     find_entry_function,
     is_collective,
 )
+from hespas.support.errors import HespasError
 
 REFERENCE = "func.constant"  # its value is the name of a function
 RELEVANT_OPS = (
@@ -41,6 +42,7 @@ RELEVANT_OPS = (
     | CALLEE.keys()
     | {FUSION, REFERENCE}
 )
+MISNAMED_SHARDING = "sdy.sharding_per_value"  # the type of the attribute sdy.sharding
 PLAIN_DIALECTS = ("stablehlo.", "mhlo.", "func.", "builtin.")
 
 
@@ -95,18 +97,32 @@ class ModuleCensus:
         ]
 
     def list_sharded_ops(self) -> list[ir.Operation]:
-        """List all ops with a sharding, also those that no step handles."""
+        """List all ops with a sharding, also those that no step handles.
+
+        Raises:
+            HespasError: An op has its sharding under the name of the attribute's type.
+        """
         if self._sharded_ops is None:
-            self._sharded_ops = sharded_ops = []
+            sharded_ops: list[ir.Operation] = []
+            misnamed: list[ir.Operation] = []
 
             def collect_sharded_op(op: ir.Operation) -> ir.WalkResult:
                 attributes = op.attributes
                 if SHARDING_ATTRS[0] in attributes or SHARDING_ATTRS[1] in attributes:
                     sharded_ops.append(op)
+                elif MISNAMED_SHARDING in attributes:
+                    misnamed.append(op)
                 return ir.WalkResult.ADVANCE
 
             for contents in self.functions.values():
                 contents.function.walk(collect_sharded_op)
+            if misnamed:
+                raise HespasError(
+                    f"Shardy knows no attribute {MISNAMED_SHARDING}",
+                    op=misnamed[0],
+                    remedy=f"name it {SHARDING_ATTRS[0]}",
+                )
+            self._sharded_ops = sharded_ops
         return self._sharded_ops
 
     def has_op_with_prefix(self, *prefixes: str) -> bool:

@@ -36,6 +36,7 @@ from hespas.dialects.op_kinds import (
 )
 from hespas.dialects.xla import CompilationSettings
 from hespas.passes.base import PassRun
+from hespas.passes.compile import named_shardings
 from hespas.passes.compile.kernel_names import restore_kernel_names, store_kernel_names
 from hespas.passes.prepare.census import ModuleCensus, collect_census
 from hespas.passes.prepare.communicators import spell_out_axes
@@ -47,6 +48,7 @@ from hespas.passes.prepare.device_grid import (
 )
 from hespas.passes.prepare.manual_computation import inline_manual_computation
 from hespas.passes.prepare.mesh_axes import count_mesh_devices
+from hespas.passes.prepare.op_shardings import constrain_sharded_values, split_tuple_sharding
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.passes.prepare.replace_host_placements import use_internal_placements
 from hespas.passes.prepare.single_partition import drop_op_shardings, remove_shardings
@@ -100,7 +102,7 @@ def partition_module(
     """
     if TargetAttr.NAME in module.operation.attributes:
         return False
-    lift_inlined_meshes(module, census)
+    spell_out_shardings(module, census)
     if not has_global_shapes(module, census):
         if any(
             map(_is_dividing_sharding, _collect_boundary_shardings(census.entry))
@@ -117,6 +119,7 @@ def partition_module(
     if compilation.partitions == 1:
         remove_shardings(module, census)
         return True
+    constrain_sharded_values(census, uses_shardy=compilation.shardy)
     name_entry_main(module, census.entry)
     foreign = _count_foreign_attributes(module)
     store_kernel_names(module)
@@ -221,45 +224,79 @@ def _is_per_device(census: ModuleCensus) -> bool:
     )
 
 
-def lift_inlined_meshes(module: ir.Module, census: ModuleCensus) -> None:
-    """Give a name to each mesh that a sharding holds itself, as Shardy's own passes do first."""
-    if (
-        census.has_op_with_prefix("sdy.")
-        or any(text.startswith("#sdy") for text in _collect_boundary_shardings(census.entry))
-        or (
-            (read_stated_count(module, NUM_PARTITIONS) or 1) > 1
-            and any("sdy.sharding" in op.attributes for op in census.list_sharded_ops())
-        )
-    ):
+def spell_out_shardings(module: ir.Module, census: ModuleCensus) -> None:
+    """Write meshes that shardings hold themselves as Shardy and XLA's importer read them.
+
+    Each mesh within a sharding of Shardy gets a name, as Shardy's own passes do first, and an HLO
+    sharding with a mesh, or a serialised one, becomes the equal one in numbers.
+
+    Raises:
+        HespasError: An HLO sharding with a mesh has a form that is not known.
+    """
+    if _is_left_by_partitioner(module):
+        return
+    texts = _collect_shardings(module, census)
+    if census.has_op_with_prefix("sdy.") or any(text.startswith("#sdy") for text in texts):
         register_passes()
         manager = PassManager.parse("builtin.module(sdy-lift-inlined-meshes)", module.context)
         manager.enable_verifier(False)
         manager.run(module.operation)
+    others = [text for text in texts if not named_shardings.is_numbered(text)]
+    if others:
+        try:
+            for text in others:
+                named_shardings.number_sharding(text)
+        except ValueError as error:
+            raise HespasError(str(error), op=module.operation, remedy=EXPORT) from None
+        named_shardings.replace_named_shardings(module)
 
 
 def has_global_shapes(module: ir.Module, census: ModuleCensus) -> bool:
     """Return whether shapes are global, with shardings that assign parts to devices."""
-    attributes = module.operation.attributes
     if census.has_op_with_prefix("sdy."):
         return True
     for call in census.select_ops_by_name(*CUSTOM_CALLS):
         if get_call_target(call) in PARTITIONER_CALL_TARGETS:
             return True
-    if HLO_IMPORT in attributes and NUM_PARTITIONS not in attributes:
-        return False  # The partitioner left the argument shardings behind.
+    if _is_left_by_partitioner(module):
+        return False
     if any(_is_dividing_sharding(text) for text in _collect_boundary_shardings(census.entry)):
         return True
-    if collect_meshes(module) or (read_stated_count(module, NUM_PARTITIONS) or 1) > 1:
-        return _has_sharded_op(census)
-    return False
+    if (
+        read_stated_count(module, NUM_PARTITIONS) is None
+        and not collect_meshes(module)
+        and _is_per_device(census)
+    ):
+        return False
+    return any(map(_is_dividing_sharding, _collect_shardings(module, census))) or any(
+        map(_is_on_one_device, _list_sharded_ops(module, census))
+    )
+
+
+def _is_on_one_device(op: ir.Operation) -> bool:
+    """Return whether one device alone computes the op, other than a call of its host."""
+    name = "mhlo.sharding"
+    return (
+        name in op.attributes
+        and "{maximal" in decode_string_attr(op.attributes[name])
+        and op.name not in CUSTOM_CALLS
+    )
+
+
+def _is_left_by_partitioner(module: ir.Module) -> bool:
+    """Return whether the shardings of a module are those that the partitioner left behind."""
+    attributes = module.operation.attributes
+    return HLO_IMPORT in attributes and NUM_PARTITIONS not in attributes
 
 
 def _is_dividing_sharding(sharding: str) -> bool:
     """Return whether a sharding assigns different parts to different devices."""
     if sharding.startswith("#sdy"):
         return '{"' in sharding
-    return "devices=[" in sharding and not re.search(
-        r"devices=\[(1,)*\d+\][^ ]* last_tile_dim_replicate", sharding
+    return any(
+        "devices=[" in part
+        and not re.search(r"devices=\[(1,)*\d+\][^ ]* last_tile_dim_replicate", part)
+        for part in split_tuple_sharding(sharding)
     )
 
 
@@ -285,22 +322,34 @@ def _collect_boundary_shardings(entry: ir.Operation) -> set[str]:
     return shardings
 
 
+def _collect_shardings(module: ir.Module, census: ModuleCensus) -> set[str]:
+    """Collect the shardings of functions and ops."""
+    shardings: set[str] = set()
+    for contents in census.functions.values():
+        shardings |= _collect_boundary_shardings(contents.function)
+    for op in _list_sharded_ops(module, census):
+        attributes = op.attributes
+        shardings |= {
+            _sharding_to_text(attributes[key]) for key in SHARDING_ATTRS if key in attributes
+        }
+    return shardings
+
+
+def _list_sharded_ops(module: ir.Module, census: ModuleCensus) -> list[ir.Operation]:
+    """List the sharded ops of a program that may have several partitions."""
+    if collect_meshes(module) or read_stated_count(module, NUM_PARTITIONS) != 1:
+        return census.list_sharded_ops()
+    return []
+
+
 def _sharding_to_text(attr: ir.Attribute) -> str:
     return decode_string_attr(attr) if isinstance(attr, ir.StringAttr) else str(attr)
 
 
-def _has_sharded_op(census: ModuleCensus) -> bool:
-    return any(
-        _is_dividing_sharding(_sharding_to_text(op.attributes[key]))
-        for op in census.list_sharded_ops()
-        for key in SHARDING_ATTRS
-        if key in op.attributes
-    )
-
-
 def _count_partitions(module: ir.Module, census: ModuleCensus) -> int:
     """Count the devices that the shapes are divided over; raises HespasError."""
-    implied = max(count_mesh_devices(module), _count_boundary_devices(census.entry))
+    shardings = _collect_shardings(module, census)
+    implied = max(1, count_mesh_devices(module), *map(count_sharding_devices, shardings))
     partitions = read_stated_count(module, NUM_PARTITIONS) or implied
     if implied > partitions:
         raise HespasError(
@@ -353,17 +402,27 @@ def _run_partitioner(module: ir.Module, compilation: CompilationSettings, target
 
 def build_compilation(module: ir.Module, census: ModuleCensus) -> CompilationSettings:
     """Build the compilation settings of a module with global shapes; raises HespasError."""
-    calls = census.select_ops_by_name(*CUSTOM_CALLS)
     return CompilationSettings(
         replicas=read_stated_count(module, NUM_REPLICAS) or 1,
         partitions=_count_partitions(module, census),
         spmd=True,
-        shardy=bool(collect_meshes(module))
-        or census.has_op_with_prefix("sdy.")
-        or any(get_call_target(call).startswith(SHARDY_CALL_PREFIX) for call in calls),
+        shardy=_uses_shardy(module, census),
         free_parameters=_find_unsharded(census.entry, "arg_attrs", "function_inputs"),
         free_results=_find_unsharded(census.entry, "res_attrs", "function_results"),
     )
+
+
+def _uses_shardy(module: ir.Module, census: ModuleCensus) -> bool:
+    """Return whether XLA divides the module by the shardings of Shardy."""
+    calls = census.select_ops_by_name(*CUSTOM_CALLS)
+    if census.has_op_with_prefix("sdy.") or any(
+        get_call_target(call).startswith(SHARDY_CALL_PREFIX) for call in calls
+    ):
+        return True
+    shardings = _collect_shardings(module, census)
+    if any(text.startswith("#sdy") for text in shardings):
+        return True
+    return bool(collect_meshes(module)) and not any(map(_is_dividing_sharding, shardings))
 
 
 def check_arguments_divided(module: ir.Module, old: ir.Operation, new: ir.Operation) -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from jaxlib import _hlo
 from support.hlo import wrap_hlo_proto
 
 import hespas
@@ -312,13 +313,13 @@ def test_shardings_that_the_partitioner_left_divide_nothing():
 
 # XLA of jax 0.12 writes the first in its dumps of what JAX 0.12 lowers to the second.
 NAMED = {
-    "{mesh['x'=2,'y'=4], [{'x'}, {'y'}]}": "{devices=[2,4]<=[2,4]}",
+    "{mesh['x'=2,'y'=4], [{'x'}, {'y'}]}": "{devices=[2,4]<=[8]}",
     "{mesh['x'=2,'y'=4], [{'y'}, {'x'}]}": "{devices=[4,2]<=[2,4]T(1,0)}",
     "{mesh['x'=2,'y'=4], [{'y','x'}, {}]}": "{devices=[8,1]<=[2,4]T(1,0)}",
-    "{mesh['x'=2,'y'=4], [{}, {'x', 'y'}]}": "{devices=[1,8]<=[2,4]}",
+    "{mesh['x'=2,'y'=4], [{}, {'x', 'y'}]}": "{devices=[1,8]<=[8]}",
     "{mesh['x'=2,'y'=4], [{'y'}, {}]}": ("{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}"),
     "{mesh['x'=2,'y'=4], [{}, {'x', ?}], replicated={'y'}}": (
-        "{devices=[1,2,4]<=[2,4] last_tile_dim_replicate}"
+        "{devices=[1,2,4]<=[8] last_tile_dim_replicate}"
     ),
     "{mesh['x'=2,'y'=4], [{}, {?}]}": "{replicated}",
     "{{mesh['x'=2], [{'x'}]}, {mesh['x'=2], [{}]}}": "{{devices=[2]<=[2]}, {replicated}}",
@@ -335,6 +336,12 @@ def test_named_shardings_become_numbers(named, numbered):
     module = ir.Module.parse(text, make_context())
     replace_named_shardings(module)
     assert str(module).count(f'"{numbered}"') == 3
+
+
+@pytest.mark.parametrize("numbered", NAMED.values())
+def test_xla_reads_numbered_shardings(numbered):
+    """XLA ignores a sharding that it cannot read."""
+    assert str(_hlo.HloSharding.from_string(numbered)) == numbered
 
 
 @pytest.mark.parametrize("dims", ["[{'x':(1)2}, {}]", "[{}, {}], unreduced={'x'}", "[{'z'}, {}]"])

@@ -85,7 +85,7 @@ module @replicated {
 
 // -----
 
-/// The sharding of an op divides a program of several partitions, and only that.
+/// The sharding of an op divides a program, whether the number of partitions is stated or not.
 
 // CHECK-LABEL: module @op
 // CHECK-SAME: mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32
@@ -99,10 +99,38 @@ module @op attributes {mhlo.num_partitions = 4 : i32} {
 
 // -----
 
-// CHECK-LABEL: module @op_not
+// CHECK-LABEL: module @op_alone
+// CHECK-SAME: mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32
+// CHECK: @main(%{{.*}}: tensor<2x8xf32>) -> tensor<2x8xf32>
+module @op_alone {
+  func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+    %0 = stablehlo.tanh %x {mhlo.sharding = "{devices=[4,1]<=[4]}"} : tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+/// A collective shows that the shapes are those of one device, unless the number of partitions is stated.
+
+// CHECK-LABEL: module @op_local
 // CHECK: @main(%{{.*}}: tensor<8x8xf32>) -> tensor<8x8xf32>
 // CHECK-NEXT: stablehlo.tanh %{{.*}} {mhlo.sharding
-module @op_not {
+module @op_local {
+  func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+    %0 = stablehlo.tanh %x {mhlo.sharding = "{devices=[4,1]<=[4]}"} : tensor<8x8xf32>
+    %1 = "stablehlo.collective_permute"(%0) {source_target_pairs = dense<[[0, 1]]> : tensor<1x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+    return %1 : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+/// So does XLA's importer, which keeps shardings that the partitioner has left.
+
+// CHECK-LABEL: module @op_left
+// CHECK: @main(%{{.*}}: tensor<8x8xf32>) -> tensor<8x8xf32>
+module @op_left attributes {mhlo.is_dynamic = false} {
   func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
     %0 = stablehlo.tanh %x {mhlo.sharding = "{devices=[4,1]<=[4]}"} : tensor<8x8xf32>
     return %0 : tensor<8x8xf32>

@@ -54,3 +54,40 @@ module @custom attributes {mhlo.num_partitions = 2 : i32} {
     return %0 : tensor<8xf32>
   }
 }
+
+// -----
+
+/// Shardings of ops count too.
+
+// expected-error @+1 {{shardings name 4 devices, but mhlo.num_partitions is 2}}
+module @op_devices attributes {mhlo.num_partitions = 2 : i32} {
+  func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+    %0 = stablehlo.tanh %x {mhlo.sharding = "{devices=[4,1]<=[4]}"} : tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+/// The type of Shardy's attribute instead of its name.
+
+module @misnamed {
+  sdy.mesh @mesh = <["x"=2]>
+  func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+    // expected-error @+1 {{Shardy knows no attribute sdy.sharding_per_value; name it sdy.sharding}}
+    %0 = stablehlo.tanh %x {sdy.sharding_per_value = #sdy.sharding_per_value<[<@mesh, [{"x"}, {}]>]>} : tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+/// A part of an axis in HLO's form with a mesh.
+
+// expected-error @+1 {{has a form that is not known}}
+module @part attributes {mhlo.num_partitions = 4 : i32} {
+  func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+    %0 = stablehlo.tanh %x {mhlo.sharding = "{mesh['a'=4], [{'a':(1)2}, {}]}"} : tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+}
