@@ -16,8 +16,16 @@ from support.versions import JAXLIB
 from hespas import frontends
 from hespas.dialects.attr_codec import read_communicators
 from hespas.dialects.attrs import TargetAttr
-from hespas.dialects.mlir import collect_functions, ir, make_context
+from hespas.dialects.mlir import (
+    PassManager,
+    collect_functions,
+    ir,
+    make_context,
+    register_passes,
+)
+from hespas.dialects.op_kinds import SHARDING_ATTRS
 from hespas.passes.base import PassRun
+from hespas.passes.prepare.device_grid import drop_boundary_attrs
 from hespas.passes.prepare.prepare import PreparePass
 from hespas.support.errors import HespasError
 
@@ -250,3 +258,48 @@ def test_attributes_that_the_partitioner_drops_are_named(parse):
     assert prepare(module) == [
         "XLA's partitioner has dropped attributes of other dialects: guest.hot (ops: 1)"
     ]
+
+
+MLP = """
+module attributes {mhlo.num_partitions = 4 : i32} {
+  sdy.mesh @mesh = <["x"=2, "y"=2]>
+  func.func public @main(
+      %x: tensor<16x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
+      %up: tensor<32x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>},
+      %down: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {"x"}]>}
+  ) -> (tensor<16x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) {
+    %0 = stablehlo.dot_general %x, %up, contracting_dims = [1] x [0]
+      : (tensor<16x32xf32>, tensor<32x64xf32>) -> tensor<16x64xf32>
+    %1 = stablehlo.tanh %0 : tensor<16x64xf32>
+    %2 = stablehlo.dot_general %1, %down, contracting_dims = [1] x [0]
+      : (tensor<16x64xf32>, tensor<64x32xf32>) -> tensor<16x32xf32>
+    return %2 : tensor<16x32xf32>
+  }
+}
+"""
+
+
+def test_shardings_that_shardy_propagates_to_ops_alone(context):
+    """Shardy's own propagation writes on every op what XLA divides it by.
+
+    Without shardings of their own, arguments arrive as their first ops read them.
+    """
+    stated, propagated = (ir.Module.parse(MLP, context) for _ in range(2))
+    register_passes()
+    PassManager.parse("builtin.module(sdy-propagation-pipeline)", context).run(propagated.operation)
+    (main,) = collect_functions(propagated).values()
+    drop_boundary_attrs(main, SHARDING_ATTRS)
+    prepare(stated)
+    prepare(propagated)
+    computed, expected = (
+        {kind: n for kind, n in census(module).items() if kind.startswith(("dot", "all_reduce"))}
+        for module in (propagated, stated)
+    )
+    assert (
+        computed
+        == expected
+        == {
+            "dot tensor<8x32xf32>, tensor<32x32xf32>": 2,
+            "all_reduce tensor<8x32xf32>": 1,
+        }
+    )
