@@ -51,8 +51,8 @@ def _spell_pass_option(name: str, value: str) -> str:
 class PassRun:
     """Where the passes of a pipeline report to, and what they returned.
 
-    No pass reads here what another pass found: that is on the IR. ``contents``, ``leaves`` and
-    ``current`` are only caches. They are trusted only inside a pass that declares what it keeps
+    No pass reads here what another pass found: that is on the IR. ``contents``, ``regions``,
+    ``leaves`` and ``current`` are only caches. They are trusted only inside a pass that declares what it keeps
     (``Pass.keeps``), and the pipeline forgets the rest before the pass starts.
 
     Attributes:
@@ -62,6 +62,7 @@ class PassRun:
         warnings: The warnings so far; summaries and ``--json`` repeat them.
         artefacts: What the passes returned, in order.
         contents: The contents of the ops of each region function, in order.
+        regions: What each ``hespas.region`` says that a split has written, or another pass read.
         leaves: The ops of each region function without calls and control flow: how many have a name
             and a cost. Valid while ``hespas.cost`` is current.
         current: Those of ``FACTS`` that are known to describe the ops as they are.
@@ -77,6 +78,7 @@ class PassRun:
     warnings: list[str] = field(default_factory=list)
     artefacts: list[object] = field(default_factory=list)
     contents: dict[str, list[OpContent]] = field(default_factory=dict)
+    regions: dict[ir.Attribute, RegionAttr] = field(default_factory=dict)
     leaves: dict[str, Counter[tuple[str, ir.Attribute]]] = field(default_factory=dict)
     current: set[str] = field(default_factory=set)
     trusted: frozenset[str] = frozenset()
@@ -90,6 +92,7 @@ class PassRun:
         self.current &= names
         if RegionAttr.NAME not in self.current:
             self.contents.clear()
+            self.regions.clear()
         if Cost.NAME not in self.current:
             self.leaves.clear()
         self.trusted = names
@@ -109,6 +112,7 @@ class PassRun:
     def forget_facts(self) -> None:
         """Forget what is known of the ops, because they may have changed."""
         self.contents.clear()
+        self.regions.clear()
         self.leaves.clear()
         self.current.clear()
 

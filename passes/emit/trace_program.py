@@ -100,7 +100,7 @@ def build_trace_program(module: ir.Module, run: PassRun) -> TraceProgram:
     groups = read_communicators(module)
     _check_communicators(groups, target.devices)
     function = find_entry_function(module)
-    tasks = TraceTaskBuilder(module, groups, target.host_link_bytes_per_s)
+    tasks = TraceTaskBuilder(module, groups, run.regions, target.host_link_bytes_per_s)
     reader = _BlockReader(tasks, run)
     block = reader.read_block(function.regions[0].blocks[0])
     tasks.warn_of_untimed_copies(run)
