@@ -12,12 +12,12 @@ from hespas.dialects.mlir import (
     func,
     ir,
     list_dictionary_entries,
-    to_i64_attr,
 )
 from hespas.dialects.op_bodies import list_captured_operands
 from hespas.estimators.aggregate import aggregate_costs
 from hespas.estimators.op_content import OpContent
 from hespas.estimators.work import is_free_op_name
+from hespas.passes.base import EntryOps
 from hespas.passes.split.blocks import SplitBlock
 from hespas.passes.split.region_digest import (
     CONSTANT_SOURCE,
@@ -61,16 +61,19 @@ class Outliner:
 
     Region ids count regions in the order in which they are outlined. ``region_contents`` receives
     the contents of the ops of each function, by function name, so that a later pass need not read
-    them again, and ``regions`` the regions by attribute.
+    them again, and ``regions`` the regions by attribute. ``entry_ops`` are those of the latest
+    block, if it is the entry's and its ops are where they were.
     """
 
     module: ir.Module
     region_contents: dict[str, list[OpContent]] = field(default_factory=dict)
     regions: dict[ir.Attribute, RegionAttr] = field(default_factory=dict)
     op_contents: OpContentTable = field(default_factory=OpContentTable)
+    entry_ops: EntryOps | None = field(default=None, init=False)
     _digester: RegionDigester = field(init=False)
     _region_functions: dict[bytes, RegionFunction] = field(default_factory=dict)  # by hash of key
     _region_entries: dict[tuple[int, str], dict[str, ir.Attribute]] = field(default_factory=dict)
+    _i64: ir.Type = field(init=False)
     _used_names: set[str] = field(init=False)
     _next_id: int = 0
 
@@ -78,6 +81,7 @@ class Outliner:
         functions = collect_functions(self.module)
         self._digester = RegionDigester(functions, self.op_contents)
         self._used_names = set(functions)
+        self._i64 = ir.IntegerType.get_signless(64, self.module.context)
 
     def outline_block_units(
         self, body: SplitBlock, units: Sequence[Sequence[int]], reorder: bool = False
@@ -123,9 +127,29 @@ class Outliner:
                     _replace_inputs(body.ops[i], inputs, replaced)
         for i in sorted(surplus, reverse=True):
             body.ops[i].erase()
-        for i in body.constants:
-            if not any(True for _ in body.ops[i].results[0].uses):
-                body.ops[i].erase()
+        unread = {i for i in body.constants if not any(True for _ in body.ops[i].results[0].uses)}
+        for i in unread:
+            body.ops[i].erase()
+        is_unmoved = not reorder and all(len(unit) == 1 for unit in units)
+        self.entry_ops = self._list_entry_ops(body, unread) if is_unmoved else None
+
+    def _list_entry_ops(self, body: SplitBlock, erased: set[int]) -> EntryOps | None:
+        """List what is known of the ops of the entry function; None if values are read elsewhere.
+
+        Args:
+            body: A block whose ops are where they were.
+            erased: The indices of ops that are not there any more.
+        """
+        if body.around is not None or body.has_inner_blocks:
+            return None
+        kept = [i for i in range(len(body.ops)) if i not in erased]
+        contents, op_numbers = self.op_contents.contents, body.op_numbers
+        return EntryOps(
+            [contents[op_numbers[i]] if op_numbers[i] >= 0 else None for i in kept],
+            [body.inputs[i] for i in kept],
+            [range(body.first_results[i], body.first_results[i + 1]) for i in kept],
+            len(body.block.arguments) + len(body.producers),
+        )
 
     def _number_region(self, ops: int, digest: str) -> RegionAttr:
         self._next_id += 1
@@ -143,7 +167,7 @@ class Outliner:
         if entries is None:
             entries = dict(list_dictionary_entries(region.to_dictionary_attr(context)))
             self._region_entries[content] = entries
-        entries["id"] = to_i64_attr(region.id, context)
+        entries["id"] = ir.IntegerAttr.get(self._i64, region.id)
         attr = op.attributes[RegionAttr.NAME] = ir.DictAttr.get(entries, context)
         self.regions[attr] = region
 

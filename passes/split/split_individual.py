@@ -67,6 +67,7 @@ class SplitIndividualPass(Pass):
             else:
                 outliner.outline_block_units(body, [[i] for i in body.compute_op_indices])
         split.write_to_op(module.operation)
+        run.entry_ops = outliner.entry_ops
         run.mark_current(RegionAttr.NAME)
 
     def _merge_units(self, body: SplitBlock) -> list[list[int]]:

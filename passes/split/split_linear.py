@@ -60,6 +60,7 @@ class SplitLinearPass(Pass):
         for body in list_split_blocks(module, outliner.op_contents):
             outliner.outline_block_units(body, self._cut_into_units(body, cuts))
         split.write_to_op(module.operation)
+        run.entry_ops = outliner.entry_ops
         run.mark_current(RegionAttr.NAME)
 
     def _cut_into_units(self, body: SplitBlock, cuts: Callable[[str], bool]) -> list[list[int]]:
