@@ -7,7 +7,7 @@ import functools
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_type_hints
@@ -51,19 +51,19 @@ def _spell_pass_option(name: str, value: str) -> str:
 class EntryOps:
     """The ops of the block of the entry function, in order.
 
-    Their results are numbered from 0, not always without gaps. Its arguments have the numbers
+    Their results are numbered from 0, with gaps. Its arguments have the numbers
     before, up to -1, so that they are at the end of a list by number.
 
     Attributes:
-        contents: The content of each compute op; None for other ops.
+        contents: The content of each compute op; None for calls of regions and other ops.
         reads: For each op, the numbers of the values that it and its bodies read.
         makes: For each op, the numbers of its results.
         value_count: The number of arguments and results, erased ones too.
     """
 
     contents: list[OpContent | None]
-    reads: list[tuple[int, ...]]
-    makes: list[range]
+    reads: list[Sequence[int]]
+    makes: list[Sequence[int]]
     value_count: int
 
 
@@ -82,7 +82,7 @@ class PassRun:
         warnings: The warnings so far; summaries and ``--json`` repeat them.
         artefacts: What the passes returned, in order.
         contents: The contents of the ops of each region function, in order.
-        entry_ops: What a split has read of the ops of the entry function and left where they were.
+        entry_ops: What a split knows of the ops of the entry function that it has left.
         regions: What each ``hespas.region`` says that a split has written, or another pass read.
         leaves: The ops of each region function without calls and control flow: how many have a name
             and a cost. Valid while ``hespas.cost`` is current.

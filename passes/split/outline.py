@@ -62,7 +62,7 @@ class Outliner:
     Region ids count regions in the order in which they are outlined. ``region_contents`` receives
     the contents of the ops of each function, by function name, so that a later pass need not read
     them again, and ``regions`` the regions by attribute. ``entry_ops`` are those of the latest
-    block, if it is the entry's and its ops are where they were.
+    block, if it is the entry's.
     """
 
     module: ir.Module
@@ -104,6 +104,7 @@ class Outliner:
         outputs = self._find_outputs(body, unit_of, len(units))
         terminator = body.ops[-1]
         replaced: dict[int, ir.Value] = {}
+        calls: dict[int, RegionShape] = {}  # by the index of the last op
         surplus: list[int] = []  # the ops of regions that equal an earlier one
         for u, unit in enumerate(units):
             last = body.ops[unit[-1]]
@@ -115,7 +116,7 @@ class Outliner:
                     region = self._number_region(1, self._digester.digest_op(content))
                     self._write_region(last, region)
                 continue
-            shape = self._build_region_shape(body, unit, sorted(outputs[u]))
+            shape = calls[unit[-1]] = self._build_region_shape(body, unit, sorted(outputs[u]))
             call = self._create_region_call(
                 body, unit, shape, replaced, surplus, terminator if reorder else last
             )
@@ -130,26 +131,30 @@ class Outliner:
         unread = {i for i in body.constants if not any(True for _ in body.ops[i].results[0].uses)}
         for i in unread:
             body.ops[i].erase()
-        is_unmoved = not reorder and all(len(unit) == 1 for unit in units)
-        self.entry_ops = self._list_entry_ops(body, unread) if is_unmoved else None
+        others = [i for i, u in enumerate(unit_of) if u == -1 and i not in unread]
+        last_ops = [unit[-1] for unit in units]
+        order = [*others[:-1], *last_ops, others[-1]] if reorder else sorted([*others, *last_ops])
+        self.entry_ops = self._list_entry_ops(body, order, calls)
 
-    def _list_entry_ops(self, body: SplitBlock, erased: set[int]) -> EntryOps | None:
+    def _list_entry_ops(
+        self, body: SplitBlock, order: list[int], calls: Mapping[int, RegionShape]
+    ) -> EntryOps | None:
         """List what is known of the ops of the entry function; None if values are read elsewhere.
 
         Args:
-            body: A block whose ops are where they were.
-            erased: The indices of ops that are not there any more.
+            body: A block.
+            order: The indices of its ops as they are now; for a call, that of its last op.
+            calls: The regions that are called, by the index of the last op.
         """
         if body.around is not None or body.has_inner_blocks:
             return None
-        kept = [i for i in range(len(body.ops)) if i not in erased]
-        contents, op_numbers = self.op_contents.contents, body.op_numbers
-        return EntryOps(
-            [contents[op_numbers[i]] if op_numbers[i] >= 0 else None for i in kept],
-            [body.inputs[i] for i in kept],
-            [range(body.first_results[i], body.first_results[i + 1]) for i in kept],
-            len(body.block.arguments) + len(body.producers),
-        )
+        table, op_numbers, first = self.op_contents.contents, body.op_numbers, body.first_results
+        contents = [
+            table[op_numbers[i]] if i not in calls and op_numbers[i] >= 0 else None for i in order
+        ]
+        reads = [calls[i].inputs if i in calls else body.inputs[i] for i in order]
+        makes = [calls[i].outputs if i in calls else range(first[i], first[i + 1]) for i in order]
+        return EntryOps(contents, reads, makes, len(body.block.arguments) + len(body.producers))
 
     def _number_region(self, ops: int, digest: str) -> RegionAttr:
         self._next_id += 1
