@@ -61,9 +61,9 @@ class EntryOps:
         value_count: The number of arguments and results, erased ones too.
     """
 
-    contents: list[OpContent | None]
-    reads: list[Sequence[int]]
-    makes: list[Sequence[int]]
+    contents: Sequence[OpContent | None]
+    reads: Sequence[Sequence[int]]
+    makes: Sequence[Sequence[int]]
     value_count: int
 
 

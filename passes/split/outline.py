@@ -11,7 +11,6 @@ from hespas.dialects.mlir import (
     collect_functions,
     func,
     ir,
-    list_dictionary_entries,
 )
 from hespas.dialects.op_bodies import list_captured_operands
 from hespas.estimators.aggregate import aggregate_costs
@@ -104,7 +103,8 @@ class Outliner:
         outputs = self._find_outputs(body, unit_of, len(units))
         terminator = body.ops[-1]
         replaced: dict[int, ir.Value] = {}
-        calls: dict[int, RegionShape] = {}  # by the index of the last op
+        # What calls read and define, by the index of the last op; shapes take as much as the ops.
+        calls: dict[int, tuple[list[int], list[int]]] = {}
         surplus: list[int] = []  # the ops of regions that equal an earlier one
         for u, unit in enumerate(units):
             last = body.ops[unit[-1]]
@@ -116,10 +116,11 @@ class Outliner:
                     region = self._number_region(1, self._digester.digest_op(content))
                     self._write_region(last, region)
                 continue
-            shape = calls[unit[-1]] = self._build_region_shape(body, unit, sorted(outputs[u]))
+            shape = self._build_region_shape(body, unit, sorted(outputs[u]))
             call = self._create_region_call(
                 body, unit, shape, replaced, surplus, terminator if reorder else last
             )
+            calls[unit[-1]] = shape.inputs, shape.outputs
             replaced.update(zip(shape.outputs, call.results, strict=True))
         if replaced:
             for i, inputs in enumerate(body.inputs):
@@ -137,14 +138,17 @@ class Outliner:
         self.entry_ops = self._list_entry_ops(body, order, calls)
 
     def _list_entry_ops(
-        self, body: SplitBlock, order: list[int], calls: Mapping[int, RegionShape]
+        self,
+        body: SplitBlock,
+        order: list[int],
+        calls: Mapping[int, tuple[list[int], list[int]]],
     ) -> EntryOps | None:
         """List what is known of the ops of the entry function; None if values are read elsewhere.
 
         Args:
             body: A block.
             order: The indices of its ops as they are now; for a call, that of its last op.
-            calls: The regions that are called, by the index of the last op.
+            calls: What calls read and define, by the index of the last op.
         """
         if body.around is not None or body.has_inner_blocks:
             return None
@@ -152,8 +156,8 @@ class Outliner:
         contents = [
             table[op_numbers[i]] if i not in calls and op_numbers[i] >= 0 else None for i in order
         ]
-        reads = [calls[i].inputs if i in calls else body.inputs[i] for i in order]
-        makes = [calls[i].outputs if i in calls else range(first[i], first[i + 1]) for i in order]
+        reads = [calls[i][0] if i in calls else body.inputs[i] for i in order]
+        makes = [calls[i][1] if i in calls else range(first[i], first[i + 1]) for i in order]
         return EntryOps(contents, reads, makes, len(body.block.arguments) + len(body.producers))
 
     def _number_region(self, ops: int, digest: str) -> RegionAttr:
@@ -170,8 +174,10 @@ class Outliner:
         content = (region.ops, region.digest)
         entries = self._region_entries.get(content)
         if entries is None:
-            entries = dict(list_dictionary_entries(region.to_dictionary_attr(context)))
-            self._region_entries[content] = entries
+            attr = region.to_dictionary_attr(context)
+            entries = self._region_entries[content] = {
+                name: attr[name] for name in ("ops", "digest")
+            }
         entries["id"] = ir.IntegerAttr.get(self._i64, region.id)
         attr = op.attributes[RegionAttr.NAME] = ir.DictAttr.get(entries, context)
         self.regions[attr] = region
