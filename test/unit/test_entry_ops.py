@@ -53,7 +53,6 @@ class SwapPass(Pass):
 
     name: ClassVar[str] = "guest-swap"
     keeps: ClassVar[frozenset[str]] = FACTS
-    is_builtin: ClassVar[bool] = False
 
     def apply(self, module: ir.Module, run: PassRun) -> None:
         ops = collect_functions(module)["main"].regions[0].blocks[0].operations
