@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import tempfile
@@ -39,6 +40,7 @@ __all__ = [
     "collect_func_calls",
     "collect_functions",
     "collect_meshes",
+    "count_op_names",
     "decode_string_attr",
     "deserialize_portable_artifact",
     "find_attribute",
@@ -196,6 +198,24 @@ def capture_native_stderr() -> Iterator[list[str]]:
             os.close(saved)
             file.seek(0)
             lines += file.read().decode(errors="replace").splitlines()
+
+
+def count_op_names(module: ir.Module) -> dict[str, int] | None:
+    """Count the ops of each name natively, nested ones too, in 0.1 us for each op.
+
+    Returns:
+        The numbers by name; None if they cannot be read, because they are printed to stderr and
+        stderr is closed, or another thread prints there.
+    """
+    manager = PassManager.parse("builtin.module(print-op-stats{json=true})", module.context)
+    manager.enable_verifier(False)
+    with capture_native_stderr() as lines:
+        manager.run(module.operation)
+    try:
+        counts: dict[str, int] = json.loads("".join(lines))
+    except ValueError:
+        return None
+    return counts
 
 
 def collect_functions(module: ir.Module) -> dict[str, ir.Operation]:

@@ -7,7 +7,7 @@ import functools
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_type_hints
@@ -47,13 +47,33 @@ def _spell_pass_option(name: str, value: str) -> str:
     return f"{name}={value}"
 
 
+@dataclass(slots=True)
+class EntryOps:
+    """The ops of the block of the entry function, in order.
+
+    Their results are numbered from 0, with gaps. Its arguments have the numbers
+    before, up to -1, so that they are at the end of a list by number.
+
+    Attributes:
+        contents: The content of each compute op; None for calls of regions and other ops.
+        reads: For each op, the numbers of the values that it and its bodies read.
+        makes: For each op, the numbers of its results.
+        value_count: The number of arguments and results, erased ones too.
+    """
+
+    contents: Sequence[OpContent | None]
+    reads: Sequence[Sequence[int]]
+    makes: Sequence[Sequence[int]]
+    value_count: int
+
+
 @dataclass
 class PassRun:
     """Where the passes of a pipeline report to, and what they returned.
 
-    No pass reads here what another pass found: that is on the IR. ``contents``, ``leaves`` and
-    ``current`` are only caches. They are trusted only inside a pass that declares what it keeps
-    (``Pass.keeps``), and the pipeline forgets the rest before the pass starts.
+    No pass reads here what another pass found: that is on the IR. ``contents``, ``regions``,
+    ``leaves`` and ``current`` are only caches. They are trusted only inside a pass that declares
+    what it keeps (``Pass.keeps``), and the pipeline forgets the rest before the pass starts.
 
     Attributes:
         input_name: The file name of the module in messages; "-" for standard input.
@@ -62,6 +82,8 @@ class PassRun:
         warnings: The warnings so far; summaries and ``--json`` repeat them.
         artefacts: What the passes returned, in order.
         contents: The contents of the ops of each region function, in order.
+        entry_ops: What a split knows of the ops of the entry function that it has left.
+        regions: What each ``hespas.region`` says that a split has written, or another pass read.
         leaves: The ops of each region function without calls and control flow: how many have a name
             and a cost. Valid while ``hespas.cost`` is current.
         current: Those of ``FACTS`` that are known to describe the ops as they are.
@@ -77,6 +99,8 @@ class PassRun:
     warnings: list[str] = field(default_factory=list)
     artefacts: list[object] = field(default_factory=list)
     contents: dict[str, list[OpContent]] = field(default_factory=dict)
+    entry_ops: EntryOps | None = None
+    regions: dict[ir.Attribute, RegionAttr] = field(default_factory=dict)
     leaves: dict[str, Counter[tuple[str, ir.Attribute]]] = field(default_factory=dict)
     current: set[str] = field(default_factory=set)
     trusted: frozenset[str] = frozenset()
@@ -85,11 +109,19 @@ class PassRun:
     observe: Callable[[Pass], AbstractContextManager[None]] | None = None
 
     @contextmanager
-    def keep_facts(self, names: frozenset[str]) -> Iterator[None]:
-        """Trust what is known of ``names`` inside the context, and forget the other facts."""
+    def keep_facts(self, names: frozenset[str], keeps_ops: bool = True) -> Iterator[None]:
+        """Trust what is known of ``names`` inside the context, and forget the other facts.
+
+        Args:
+            names: The attributes that a pass keeps true.
+            keeps_ops: Whether it leaves all ops as they are and where they are.
+        """
         self.current &= names
         if RegionAttr.NAME not in self.current:
             self.contents.clear()
+            self.regions.clear()
+        if RegionAttr.NAME not in self.current or not keeps_ops:
+            self.entry_ops = None
         if Cost.NAME not in self.current:
             self.leaves.clear()
         self.trusted = names
@@ -109,6 +141,8 @@ class PassRun:
     def forget_facts(self) -> None:
         """Forget what is known of the ops, because they may have changed."""
         self.contents.clear()
+        self.entry_ops = None
+        self.regions.clear()
         self.leaves.clear()
         self.current.clear()
 

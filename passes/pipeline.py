@@ -198,7 +198,7 @@ class _PipelineExecution:
         keeps = step.keeps if isinstance(step, Pass) else frozenset()
         self.run.observe = self.observe_listed_pass if isinstance(step, PassList) else None
         try:
-            with contain(activity), self.run.keep_facts(keeps):
+            with contain(activity), self.run.keep_facts(keeps, _keeps_ops(step)):
                 yield
         except Exception as error:
             for one in self.instrumentation:
@@ -297,6 +297,10 @@ def resolve_native_passes(
 
 def _only_marks(step: PipelineStep) -> bool:
     return isinstance(step, Pass) and step.only_marks
+
+
+def _keeps_ops(step: PipelineStep) -> bool:
+    return isinstance(step, Pass) and step.only_marks and step.is_builtin
 
 
 def insert_prepare(module: ir.Module, steps: Sequence[PipelineStep]) -> list[PipelineStep]:
@@ -441,7 +445,7 @@ def _make_pass_callback(step: Pass, run: PassRun) -> Callable[[ir.Operation, Any
             with forward_diagnostics(module, run):
                 for one in insert_prepare(module, [step]):
                     assert isinstance(one, Pass)
-                    with run.keep_facts(one.keeps):
+                    with run.keep_facts(one.keeps, _keeps_ops(one)):
                         _apply_python_pass(one, module, run)
         except HespasError as error:
             location: Any = _find_location(error.where, op)

@@ -114,10 +114,12 @@ class CostWalk(ABC):
 
     def cost_entry_function(self) -> Cost:
         """Return the cost of the program."""
-        costs = self.cost_body(find_entry_function(self.module).regions[0])
+        function = find_entry_function(self.module)
+        known = self.run.entry_ops
+        costs = self.cost_body(function.regions[0], known.contents if known else ())
         return aggregate_costs(costs, self.estimator_name)
 
-    def cost_body(self, region: ir.Region, contents: Sequence[OpContent] = ()) -> list[Cost]:
+    def cost_body(self, region: ir.Region, contents: Sequence[OpContent | None] = ()) -> list[Cost]:
         """Return the costs of the ops of a body.
 
         Args:

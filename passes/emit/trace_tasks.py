@@ -79,12 +79,16 @@ class TraceTaskBuilder:
     """Builds tasks. Each distinct attribute and region function is read once.
 
     Attributes:
+        module: A split module.
+        groups: Its communicators.
+        regions: What each ``hespas.region`` says, as far as it is known; the rest is added.
         host_link_bytes_per_s: The bandwidth of a device to its host; None if it is not known.
         untimed_copies: Copies to or from the host that get no time for lack of a bandwidth.
     """
 
     module: ir.Module
     groups: dict[int, tuple[int, ...]]
+    regions: dict[ir.Attribute, RegionAttr]
     host_link_bytes_per_s: float | None = None
     untimed_copies: int = 0
     functions: dict[str, ir.Operation] = field(init=False)
@@ -104,7 +108,7 @@ class TraceTaskBuilder:
         attributes = op.attributes
         cost_attr = attributes.get(Cost.NAME)
         if cost_attr is None and is_free_op_name(name):
-            return TraceTask(op, (), FREE_COST, None, RegionAttr.read_from_op(op))
+            return TraceTask(op, (), FREE_COST, None, self._read_region(op))
         if cost_attr is None:
             raise HespasError(
                 f"the op has no {Cost.NAME}",
@@ -112,7 +116,7 @@ class TraceTaskBuilder:
                 remedy="run an annotate pass first, e.g. roofline-annotate",
             )
         cost, latency_fs, attrs = self._read_cost_attr(cost_attr, op)
-        region = RegionAttr.read_from_op(op)
+        region = self._read_region(op)
         callee = ir.FlatSymbolRefAttr(attributes["callee"]).value if name == "func.call" else ""
         if not latency_fs:
             return TraceTask(op, (), cost, None, region, callee)
@@ -214,6 +218,15 @@ class TraceTaskBuilder:
                 rounds[k] += zip(order[:holders], order[holders : 2 * holders], strict=False)
                 holders, k = 2 * holders, k + 1
         return [tuple(pairs) for pairs in rounds]
+
+    def _read_region(self, op: ir.Operation) -> RegionAttr | None:
+        attr = op.attributes.get(RegionAttr.NAME)
+        if attr is None:
+            return None
+        region = self.regions.get(attr)
+        if region is None:
+            region = self.regions[attr] = RegionAttr.from_dictionary_attr(attr, op)
+        return region
 
     def _read_cost_attr(self, attr: ir.Attribute, op: ir.Operation) -> tuple[Cost, int, bytes]:
         cached = self._costs.get(attr)

@@ -95,5 +95,6 @@ def refresh_preparation(module: ir.Module, run: PassRun) -> None:
     is_prepared = TargetAttr.NAME in module.operation.attributes
     if is_prepared and not all(map(run.is_current, FACTS_OF_PREPARE)):
         entries = PreparePass().list_entries(inlines_single_calls=False)
+        run.entry_ops = None
         run_entries(entries, module, run, is_shown=False)
         run.mark_current(*FACTS_OF_PREPARE)

@@ -50,6 +50,7 @@ class SplitBlock:
         comms: Collectives, and control flow that contains collectives.
         waits: Waits for asynchronous collectives.
         constants: Small constants, which are cloned into the regions that read them.
+        has_inner_blocks: Whether blocks inside it are split, too.
     """
 
     block: ir.Block
@@ -64,6 +65,7 @@ class SplitBlock:
     comms: list[int] = field(default_factory=list)
     waits: list[int] = field(default_factory=list)
     constants: set[int] = field(default_factory=set)
+    has_inner_blocks: bool = False
 
     def get_value(self, number: int) -> ir.Value:
         """Return the value with a number."""
@@ -146,6 +148,7 @@ class _SplitBlockReader:
         )
         for i in body.comms:
             if i in table.bodies:
+                body.has_inner_blocks = True
                 # What the bodies read may change when they are split.
                 values = {body.get_value(number): number for number in body.inputs[i]}
                 for region, inner in zip(ops[i].regions, table.bodies[i], strict=True):

@@ -28,6 +28,7 @@ def refresh_regions(module: ir.Module, run: PassRun) -> Mapping[str, Sequence[Op
     """
     if not run.is_current(RegionAttr.NAME):
         run.contents.clear()
+        run.entry_ops = None
         if SplitAttr.NAME in module.operation.attributes:
             _RegionRefresh(module, run).refresh_module()
             run.mark_current(RegionAttr.NAME)

@@ -60,13 +60,14 @@ class SplitIndividualPass(Pass):
         split = SplitAttr("individual", self.merge, self.block_limit)
         if not begin_split(module, split, self.name):
             return
-        outliner = Outliner(module, run.contents)
+        outliner = Outliner(module, run.contents, run.regions)
         for body in list_split_blocks(module, outliner.op_contents):
             if self.merge:
                 outliner.outline_block_units(body, self._merge_units(body), reorder=True)
             else:
                 outliner.outline_block_units(body, [[i] for i in body.compute_op_indices])
         split.write_to_op(module.operation)
+        run.entry_ops = outliner.entry_ops
         run.mark_current(RegionAttr.NAME)
 
     def _merge_units(self, body: SplitBlock) -> list[list[int]]:

@@ -56,10 +56,11 @@ class SplitLinearPass(Pass):
         )
         if not begin_split(module, split, self.name):
             return
-        outliner = Outliner(module, run.contents)
+        outliner = Outliner(module, run.contents, run.regions)
         for body in list_split_blocks(module, outliner.op_contents):
             outliner.outline_block_units(body, self._cut_into_units(body, cuts))
         split.write_to_op(module.operation)
+        run.entry_ops = outliner.entry_ops
         run.mark_current(RegionAttr.NAME)
 
     def _cut_into_units(self, body: SplitBlock, cuts: Callable[[str], bool]) -> list[list[int]]:
