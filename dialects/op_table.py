@@ -162,14 +162,15 @@ class _OpReader:
                     position += 1
                 else:
                     attributes, position = read_varint(data, position)
-            key: list[object] = [name, attributes]
             result_count = 0
+            key: list[object] = [name, attributes, result_count]
             if mask & _RESULTS:
                 result_count = data[position] >> 1
                 if data[position] & 1:
                     position += 1
                 else:
                     result_count, position = read_varint(data, position)
+                key[2] = result_count
                 for _ in range(result_count):
                     type_ = data[position]
                     if type_ & 1:

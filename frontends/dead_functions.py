@@ -29,7 +29,7 @@ def leave_out_dead_functions(text: bytes) -> bytes | None:
     Returns:
         The text; None if there is no such function, or if the text is not as MLIR prints it.
     """
-    if not (text.startswith(b"module ") and PRIVATE in text and text.isascii()):
+    if not (text.startswith(b"module ") and PRIVATE in text and END in text and text.isascii()):
         return None
     first, *parts, tail = text.split(END)
     if [_cancel_pairs(_list_braces(part)) for part in (first, tail)] != [b"{{", b"}"]:

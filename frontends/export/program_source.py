@@ -77,8 +77,8 @@ def find_program_function(program: str) -> Callable[..., Any]:
         if program not in known:
             raise UsageError(
                 f"unknown recipe '{program}'",
-                remedy=f"{suggest_nearest(program, [*known])} name your own program as "
-                "module:function or as a .py file",
+                remedy=f"{suggest_nearest(program, [*known])} (or name your own program as "
+                "module:function or as a .py file)",
             )
         place, _, name = known[program].partition(":")
     try:

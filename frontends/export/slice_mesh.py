@@ -49,6 +49,8 @@ def order_devices(mesh: Mapping[str, int], dcn: Mapping[str, int]) -> list[int]:
 
 def is_in_device_order(mesh: Mapping[str, int], dcn: Mapping[str, int]) -> bool:
     """Return whether the device ids are the positions in the mesh."""
+    if not dcn:
+        return True
     ids = order_devices(mesh, dcn)
     return ids == sorted(ids)
 

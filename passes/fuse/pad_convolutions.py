@@ -72,7 +72,9 @@ class PadConvolutionsPass(BlockPass):
 
     def rewrite_block(self, block: ir.Block) -> None:
         for op in find_named_ops(block, (CONVOLUTION,)):
-            if not isinstance(get_element_type(op.operands[0]), ir.ComplexType):
+            values = (*op.operands, op.results[0])
+            is_empty = any(0 in get_static_shape(value) for value in values)
+            if not (is_empty or isinstance(get_element_type(op.operands[0]), ir.ComplexType)):
                 _pad_convolution(op)
 
 
@@ -150,17 +152,21 @@ def _swap_operands(op: ir.Operation, windows: Sequence[ConvolutionWindow]) -> ir
     """Convolve the kernel, an image, with the input, whose holes become a dilation.
 
     XLA's algebraic simplifier does it (SwapConvOperands in xla/hlo/transforms/simplifiers/
-    algebraic_simplifier.cc). Both are reversed. Returns the op itself if it cannot be swapped.
+    algebraic_simplifier.cc). Both are reversed, the kernel where the window is not reversed yet.
+    Returns the op itself if it cannot be swapped.
     """
     groups = (read_integer(op, name, 1) for name in ("feature_group_count", "batch_group_count"))
     if any(window.stride != 1 for window in windows) or any(count != 1 for count in groups):
         return op
     builder = OpBuilder(op)
-    layouts = parse_conv_layout(op.attributes["dimension_numbers"])
-    operands = [
-        builder.create_reverse(value, space)
-        for value, (_, _, space) in zip(op.operands, layouts, strict=False)
-    ]
+    (_, _, image_dims), (_, _, kernel_dims), _ = parse_conv_layout(
+        op.attributes["dimension_numbers"]
+    )
+    is_turned = read_integer_list(op, "window_reversal", (False,) * len(kernel_dims))
+    turned = [dim for dim, is_done in zip(kernel_dims, is_turned, strict=True) if not is_done]
+    old_image, old_kernel = op.operands
+    new_kernel = builder.create_reverse(old_image, image_dims)
+    new_image = builder.create_reverse(old_kernel, turned) if turned else old_kernel
     attributes = {name: op.attributes[name] for name in op.attributes}
     image, kernel, result = re.findall(r"\[[^\]]*\]", str(op.attributes["dimension_numbers"]))
     swap = str.maketrans("bfoi", "oibf")
@@ -175,7 +181,7 @@ def _swap_operands(op: ir.Operation, windows: Sequence[ConvolutionWindow]) -> ir
     attributes["lhs_dilation"] = make_i64_array([one.dilation for one in windows], op.context)
     attributes["rhs_dilation"] = make_i64_array([one.holes for one in windows], op.context)
     attributes.pop("window_reversal", None)
-    new = builder.create_op(op.name, operands[::-1], [op.results[0].type], attributes)
+    new = builder.create_op(op.name, [new_image, new_kernel], [op.results[0].type], attributes)
     wider = [(one.size - 1) * one.holes + 1 - one.extent for one in windows]
     _set_padding(new, [(one.low + w, one.high + w) for one, w in zip(windows, wider, strict=True)])
     op.results[0].replace_all_uses_with(new.results[0])

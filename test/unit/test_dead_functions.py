@@ -89,6 +89,8 @@ def test_what_remains_is_what_prepare_leaves(tmp_path: Path, text: str) -> None:
         in_module(MAIN, LIVE, DEAD).replace("module", "builtin.module"),
         in_module(MAIN, LIVE) + in_module(TAIL),
         "func.func @main() {\n    return\n  }\n" + DEAD,
+        in_module(MAIN, LIVE, DEAD).replace("\n", "\r\n"),
+        "module {\n  func.func private @declared()\n}\n",
     ],
 )
 def test_text_that_may_mean_more_is_left_as_it_is(text: str) -> None:

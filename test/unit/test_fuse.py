@@ -255,6 +255,7 @@ def convolutions(draw):
     assume(extent >= 0)
     image, weight = f"tensor<2x{size}x3xf32>", f"tensor<{kernel}x3x5xf32>"
     result = f"tensor<2x{extent // stride + 1}x5xf32>"
+    turned = str(draw(st.booleans())).lower()
     turn = f"%r = stablehlo.reverse %w, dims = [0] : {weight}" if draw(st.booleans()) else ""
     return f"""
     func.func public @main(%x: {image}, %w: {weight}) -> {result} {{
@@ -262,7 +263,7 @@ def convolutions(draw):
       %y = stablehlo.convolution(%x, {"%r" if turn else "%w"})
         dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f],
         window = {{stride = [{stride}], pad = [[{low}, {high}]], lhs_dilate = [{holes}],
-          rhs_dilate = [{dilation}]}}
+          rhs_dilate = [{dilation}], reverse = [{turned}]}}
         {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
         : ({image}, {weight}) -> {result}
       return %y : {result}

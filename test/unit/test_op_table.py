@@ -71,6 +71,14 @@ func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %b : tensor<4xf32>
 }
 """
+SIGNATURES = """\
+func.func public @main(%x: tensor<4xf32>, %y: tensor<2xf32>) {
+  %a = stablehlo.custom_call @f(%x, %y) : (tensor<4xf32>, tensor<2xf32>) -> tensor<f32>
+  %b:2 = stablehlo.custom_call @f(%y) : (tensor<2xf32>) -> (tensor<f32>, tensor<4xf32>)
+  %c:3 = stablehlo.custom_call @f() : () -> (tensor<f32>, tensor<4xf32>, tensor<2xf32>)
+  return
+}
+"""
 
 
 def check_block(
@@ -94,7 +102,7 @@ def check_block(
             check_block(body, names, region.blocks[0], values)
 
 
-@pytest.mark.parametrize("text", [LOOP, REDUCES, UNREGISTERED])
+@pytest.mark.parametrize("text", [LOOP, REDUCES, UNREGISTERED, SIGNATURES])
 def test_table_agrees_with_the_bindings(text: str) -> None:
     module = ir.Module.parse(text, make_context(allow_unregistered=True))
     function = find_entry_function(module)

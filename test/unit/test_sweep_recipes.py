@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 
 import pytest
 
+from hespas.frontends.export.slice_mesh import is_in_device_order
 from hespas.support.errors import HespasError
 from hespas.tools import hespas
 from hespas.workflows.cells import PoolOptions
 from hespas.workflows.studies.grid_studies import STUDIES
+from hespas.workflows.studies.study_programs import describe_workload as describe_in_words
 from hespas.workflows.sweep import sweep_grid, sweep_runner
 from hespas.workflows.sweep.recipe_cells import make_recipe_workload
 
@@ -76,6 +79,29 @@ def test_a_program_that_cannot_be_made_costs_its_cells_only(sweep):
     )
 
 
+@pytest.mark.parametrize(
+    ("size", "shown"),
+    [(2.5, "2.5"), (-1, "-1"), (True, "true"), ("two", '"two"'), (math.inf, "inf")],
+)
+def test_an_axis_has_a_whole_number_of_devices(size, shown):
+    with pytest.raises(HespasError, match=f"mesh.x is {shown}, not a whole number"):
+        make_recipe_workload({"recipe": "gemm", "mesh.x": size})
+
+
+def test_values_are_spelled_as_flags_spell_them():
+    (keys,) = sweep_grid.expand_cells(
+        PRODUCT | {"recipe.m": "= size / 2", "recipe.rate": 0.5, "recipe.scan": True, "mesh.x": 0}
+    )
+    workload = make_recipe_workload(keys)
+    assert workload.options["m"] == "128" and workload.options["rate"] == "0.5"
+    assert workload.options["scan"] == "true"
+    assert describe_in_words(workload) == "gemm m=128 k=256 n=256 rate=0.5 scan=true"
+
+
+def test_the_size_of_a_mesh_alone_costs_nothing():
+    assert is_in_device_order({"x": 10**300}, {})
+
+
 def test_auto_is_the_system_of_a_program_in_a_file(sweep, tmp_path):
     path = tmp_path / "product.mlir"
     hespas.main(["export", "gemm", "--mesh", "x=4", "--output", str(path)])
@@ -95,6 +121,7 @@ def test_auto_is_the_system_of_a_program_in_a_file(sweep, tmp_path):
     ("keys", "message"),
     [
         ({"recipe": "gemm", "mlir": "step.mlir"}, "both 'recipe' and 'mlir'"),
+        ({"recipe": 5}, "'recipe' holds 5, not the name of a recipe"),
         ({"mlir": "step.mlir", "mesh.x": 4}, "'mesh.x' is for a program of a recipe"),
         ({"mlir": "step.mlir", "recipe.m": 4}, "'recipe.m' is for a program of a recipe"),
     ],

@@ -202,5 +202,6 @@ def make_program_files(
 
 def describe_workload(workload: StudyWorkload) -> str:
     """Describe a workload in words, for messages."""
-    options = " ".join(f"{key}={value}" for key, value in workload.options.items())
-    return f"{workload.recipe} {options} on {workload.mesh_text}"
+    options = [f"{key}={value}" for key, value in workload.options.items()]
+    mesh = ["on", workload.mesh_text] if workload.mesh else []
+    return " ".join([workload.recipe, *options, *mesh])

@@ -30,15 +30,24 @@ def make_recipe_workload(keys: Mapping[str, Any]) -> StudyWorkload:
     mesh: dict[str, int] = {}
     for key, size in keys.items():
         if key.startswith(f"{MESH}."):
-            if size != int(size) or size < 0:
-                raise UsageError(f"{key} is {size:g}, not a whole number of devices")
+            is_number = isinstance(size, (int, float)) and not isinstance(size, bool)
+            if not is_number or size < 0 or size % 1:
+                shown = f"{size:g}" if is_number else json.dumps(size)
+                raise UsageError(f"{key} is {shown}, not a whole number of devices")
             mesh |= {key.partition(".")[2]: int(size)} if size else {}
     options = {
-        key.partition(".")[2]: json.dumps(value) if isinstance(value, bool) else str(value)
+        key.partition(".")[2]: _spell_option(value)
         for key, value in keys.items()
         if key.startswith(f"{RECIPE}.")
     }
     return StudyWorkload(keys[RECIPE], options, mesh, {})
+
+
+def _spell_option(value: Any) -> str:
+    """Spell a value as ``--set`` does; a division has a float, which is often a whole number."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return json.dumps(value) if isinstance(value, bool) else str(value)
 
 
 def make_recipe_programs(

@@ -218,12 +218,14 @@ def _check_values(key: str, values: Iterable[Any]) -> None:
     if key in OUTPUTS:
         raise HespasError(f"a sweep has no '{key}': it keeps figures, not files")
     if key not in known and not (key.startswith(NESTED) and key.partition(".")[2]):
-        nested = "also node.KEY, setting.KEY, recipe.KEY, mesh.AXIS, let.NAME"
+        nested = "(or node.KEY, setting.KEY, recipe.KEY, mesh.AXIS, let.NAME)"
         remedy = f"{suggest_nearest(key, [*known, *CONTROLS])} {nested}"
         raise HespasError(f"unknown key '{key}'", remedy=remedy)
     for value in values:
         if value is not None and not isinstance(value, (str, int, float, bool)):
             raise HespasError(f"'{key}' holds {value!r}: give a value, or a list of values")
+        if key == RECIPE and not (isinstance(value, str) and value):
+            raise HespasError(f"'{key}' holds {value!r}, not the name of a recipe")
 
 
 def _parse_key_groups(together: Any) -> list[tuple[str, ...]]:

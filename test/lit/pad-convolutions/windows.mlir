@@ -136,3 +136,35 @@ module @complex {
     return %0 : tensor<2x16x4xcomplex<f32>>
   }
 }
+
+// -----
+
+/// An image or a result without elements needs no padding: no kernel runs.
+
+// CHECK-LABEL: module @empty
+module @empty {
+  // CHECK-NEXT: func.func
+  // CHECK-NEXT: stablehlo.convolution(%arg0, %arg1)
+  // CHECK-NEXT: stablehlo.convolution(%arg2, %arg1)
+  // CHECK-NEXT: return
+  func.func @main(%x: tensor<2x0x4xf32>, %w: tensor<3x4x4xf32>, %y: tensor<2x2x4xf32>) -> (tensor<2x0x4xf32>, tensor<2x0x4xf32>) {
+    %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {pad = [[2, 0]], reverse = [true]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<2x0x4xf32>, tensor<3x4x4xf32>) -> tensor<2x0x4xf32>
+    %1 = stablehlo.convolution(%y, %w) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {pad = [[-2, -1]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<2x2x4xf32>, tensor<3x4x4xf32>) -> tensor<2x0x4xf32>
+    return %0, %1 : tensor<2x0x4xf32>, tensor<2x0x4xf32>
+  }
+}
+
+// -----
+
+/// The gradient of a kernel whose window is reversed reads the image, its kernel, as it is.
+
+// CHECK-LABEL: module @reversed
+module @reversed {
+  // CHECK: %[[K:.*]] = stablehlo.reverse %arg0, dims = [1]
+  // CHECK-NOT: stablehlo.reverse
+  // CHECK: stablehlo.convolution(%arg1, %[[K]]) {{.*}}rhs_dilate = [2]
+  func.func @main(%x: tensor<2x4x3xf32>, %w: tensor<7x3x5xf32>) -> tensor<2x1x5xf32> {
+    %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {pad = [[0, 0]], lhs_dilate = [2], reverse = [true]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<2x4x3xf32>, tensor<7x3x5xf32>) -> tensor<2x1x5xf32>
+    return %0 : tensor<2x1x5xf32>
+  }
+}
