@@ -16,6 +16,7 @@ import functools
 import math
 import re
 from collections import Counter
+from typing import NamedTuple
 
 from hespas.dialects.mlir import ir
 from hespas.estimators.rules.base import (
@@ -134,32 +135,82 @@ def _compute_einsum_work(op: ir.Operation) -> OpWork:
     return _build_product_work(op, points, sizes[0], sizes[1], "gemm")
 
 
+class ConvolutionWindow(NamedTuple):
+    """The window in one spatial dimension.
+
+    Attributes:
+        size: The size of the input.
+        kernel: The size of the kernel.
+        out: The size of the result.
+        stride: The stride of the window.
+        low: The padding before the first element of the input.
+        high: The padding after its last element.
+        holes: The distance of neighbours in the input; 1 if it has no holes.
+        dilation: The distance of neighbours in the kernel.
+    """
+
+    size: int
+    kernel: int
+    out: int
+    stride: int
+    low: int
+    high: int
+    holes: int
+    dilation: int
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether cuDNN pads the input of a forward convolution like that."""
+        return self.low == self.high >= 0 and self.holes == 1
+
+    @property
+    def extent(self) -> int:
+        """The elements that the kernel spans."""
+        return (self.kernel - 1) * self.dilation + 1
+
+
+def read_convolution_windows(op: ir.Operation) -> list[ConvolutionWindow]:
+    """Read the windows of a convolution; one whose padding is an operand has no padding here."""
+    layouts = parse_conv_layout(op.attributes["dimension_numbers"])
+    values = (*list_operand_sizes(op)[:2], to_buffer_size(op.results[0].type))
+    sizes = [
+        [value.shape[dim] for dim in space]
+        for value, (_, _, space) in zip(values, layouts, strict=True)
+    ]
+    ones = (1,) * len(sizes[0])
+    padding = read_integer_list(op, "padding", (0,) * (2 * len(ones)))
+    return [
+        ConvolutionWindow(*numbers)
+        for numbers in zip(
+            *sizes,
+            read_integer_list(op, "window_strides", ones),
+            padding[::2],
+            padding[1::2],
+            read_integer_list(op, "lhs_dilation", ones),
+            read_integer_list(op, "rhs_dilation", ones),
+            strict=True,
+        )
+    ]
+
+
 def _compute_convolution_work(op: ir.Operation) -> OpWork:
     lhs, rhs = list_operand_sizes(op)[:2]
     out = to_buffer_size(op.results[0].type)
-    (batch, feature, in_space), (_, _, kernel_space), (_, out_feature, out_space) = (
-        parse_conv_layout(op.attributes["dimension_numbers"])
+    (batch, feature, _), _, (_, out_feature, _) = parse_conv_layout(
+        op.attributes["dimension_numbers"]
     )
-    rank = len(in_space)
-    ones = (1,) * rank
-    strides = read_integer_list(op, "window_strides", ones)
-    lhs_dilation = read_integer_list(op, "lhs_dilation", ones)
-    rhs_dilation = read_integer_list(op, "rhs_dilation", ones)
     # The padding of dynamic_conv is an operand; all positions are then assumed to be valid.
     known = len(op.operands) == 2
-    padding = read_integer_list(op, "padding", (0,) * (2 * rank))
     count = (
         lhs.shape[feature] // read_integer(op, "feature_group_count", 1) * out.shape[out_feature]
     )
     count *= lhs.shape[batch] // read_integer(op, "batch_group_count", 1)
-    for i in range(rank):
-        kernel, extent = rhs.shape[kernel_space[i]], out.shape[out_space[i]]
+    for one in read_convolution_windows(op):
         if known:
-            size = lhs.shape[in_space[i]]
-            window = (strides[i], padding[2 * i], lhs_dilation[i], rhs_dilation[i])
-            count *= count_valid_positions(size, kernel, extent, *window)
+            window = (one.stride, one.low, one.holes, one.dilation)
+            count *= count_valid_positions(one.size, one.kernel, one.out, *window)
         else:
-            count *= kernel * extent
+            count *= one.kernel * one.out
     return _build_product_work(op, count, lhs, rhs, "conv")
 
 

@@ -8,6 +8,7 @@ and results become part of the product.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hespas.dialects.mlir import ir
@@ -25,6 +26,11 @@ KEPT_ATTRIBUTES = (PRECISION, "algorithm")
 SIDES = ("lhs", "rhs")
 
 Dims = tuple[int, ...]
+
+
+def drop_unit_dims(dims: Dims, shape: Sequence[int]) -> Dims:
+    """Drop the dimensions of size 1, whose order does not matter."""
+    return tuple(d for d in dims if shape[d] != 1)
 
 
 @dataclass(frozen=True, slots=True)

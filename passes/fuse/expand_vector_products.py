@@ -67,7 +67,8 @@ def _format_expansion(op: ir.Operation, sides: tuple[DotOperand, DotOperand]) ->
     }
     free = [[label for label in names if label[0] in "mn"] for names in labels]
     result = [*(f"b{i}" for i in range(len(sides[0].batch))), *free[0], *free[1]]
-    if _is_outer_product(sides[0]):
+    is_outer = _is_outer_product(sides[0])
+    if is_outer:
         order = [*result, *(label for label in labels[0] if label[0] == "k")]
     else:
         wide = max((0, 1), key=lambda position: math.prod(sides[position].shape))
@@ -89,11 +90,12 @@ def _format_expansion(op: ir.Operation, sides: tuple[DotOperand, DotOperand]) ->
     contracted = [place for place, label in enumerate(order) if label[0] == "k"]
     kept = [label for label in order if label[0] != "k"]
     value, made = "%product", products
-    if not _is_outer_product(sides[0]):
+    if not is_outer:
         wider = _WIDER.get(kind, kind)
         summed, scalar = format_tensor_type(shape, wider), f"tensor<{wider}>"
-        total = format_tensor_type([sizes[label] for label in kept], wider)
-        made = format_tensor_type([sizes[label] for label in kept], kind)
+        total, made = (
+            format_tensor_type([sizes[label] for label in kept], name) for name in (wider, kind)
+        )
         zero = "0" if kind[0] in "iu" else "0.0"
         lines += [
             f"%wide = stablehlo.convert %product : ({products}) -> {summed}",

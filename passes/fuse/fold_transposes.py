@@ -19,6 +19,7 @@ from hespas.passes.fuse.dots import (
     Dims,
     DotGeneral,
     DotOperand,
+    drop_unit_dims,
     make_dimension_numbers,
 )
 from hespas.passes.fuse.op_builder import OpBuilder, find_named_ops, get_static_shape
@@ -50,11 +51,6 @@ def _read_plain_permutation(op: ir.Operation | None) -> Dims | None:
     return read_integer_list(op, "permutation", ())
 
 
-def _drop_unit_dims(dims: Dims, shape: Sequence[int]) -> Dims:
-    """Drop the dimensions of size 1, whose order does not matter."""
-    return tuple(d for d in dims if shape[d] != 1)
-
-
 def _fold_operand_transposes(op: ir.Operation, side: int) -> ir.Operation:
     """Fold the transposes of an operand into the product; return the current product."""
     transpose = get_defining_op(op.operands[side])
@@ -65,7 +61,7 @@ def _fold_operand_transposes(op: ir.Operation, side: int) -> ir.Operation:
     old = sides[side]
     shape = tuple(get_static_shape(transpose.operands[0]))
     free = tuple(order[d] for d in old.free)
-    wide = _drop_unit_dims(free, shape)
+    wide = drop_unit_dims(free, shape)
     if wide != tuple(sorted(wide)):
         return op
     sides[side] = DotOperand(
@@ -92,7 +88,7 @@ def _fold_result_transposes(op: ir.Operation) -> None:
     rank = len(order)
     swapped = (*range(batch), *range(batch + left, rank), *range(batch, batch + left))
     shape = get_static_shape(op.results[0])
-    if _drop_unit_dims(order, shape) != _drop_unit_dims(swapped, shape):
+    if drop_unit_dims(order, shape) != drop_unit_dims(swapped, shape):
         return
     product = _create_product(op, users[0].results[0], [op.operands[1], op.operands[0]], (rhs, lhs))
     if PRECISION in op.attributes:  # It has one entry for each operand.

@@ -159,16 +159,16 @@ class OpBuilder:
         kind = self.make_tensor_type(shape, value)
         return self.create_op("stablehlo.slice", [value], [kind], attributes).results[0]
 
-    def create_zero(self, like: ir.Value) -> ir.Value:
-        """Create a scalar zero of the element type of ``like``, an integer or a real number."""
-        element = get_element_type(like)
-        number: ir.Attribute = (
-            ir.IntegerAttr.get(element, 0)
+    def create_constant(self, kind: ir.Type, number: float) -> ir.Value:
+        """Create a constant whose elements, integers or real numbers, are all ``number``."""
+        assert isinstance(kind, ir.ShapedType)
+        element = kind.element_type
+        attribute: ir.Attribute = (
+            ir.IntegerAttr.get(element, int(number))
             if isinstance(element, ir.IntegerType)
-            else ir.FloatAttr.get(element, 0.0, loc=self.place.location)
+            else ir.FloatAttr.get(element, float(number), loc=self.place.location)
         )
-        kind = self.make_tensor_type([], like)
-        value = ir.DenseElementsAttr.get_splat(kind, number)
+        value = ir.DenseElementsAttr.get_splat(kind, attribute)
         return self.create_op("stablehlo.constant", [], [kind], {"value": value}).results[0]
 
     def create_pad(

@@ -13,11 +13,15 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from hespas.dialects.mlir import get_defining_op, ir
 from hespas.estimators.rules.base import read_integer, read_integer_list
-from hespas.estimators.rules.contraction import parse_conv_layout
+from hespas.estimators.rules.contraction import (
+    ConvolutionWindow,
+    parse_conv_layout,
+    read_convolution_windows,
+)
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
@@ -28,40 +32,6 @@ from hespas.passes.fuse.op_builder import (
 )
 
 CONVOLUTION = "stablehlo.convolution"
-
-
-class ConvolutionWindow(NamedTuple):
-    """The window in one spatial dimension.
-
-    Attributes:
-        size: The size of the input.
-        kernel: The size of the kernel.
-        out: The size of the result.
-        stride: The stride of the window.
-        low: The padding before the first element of the input.
-        high: The padding after its last element.
-        holes: The distance of neighbours in the input; 1 if it has no holes.
-        dilation: The distance of neighbours in the kernel.
-    """
-
-    size: int
-    kernel: int
-    out: int
-    stride: int
-    low: int
-    high: int
-    holes: int
-    dilation: int
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether cuDNN pads the input of a forward convolution like that."""
-        return self.low == self.high >= 0 and self.holes == 1
-
-    @property
-    def extent(self) -> int:
-        """The elements that the kernel spans."""
-        return (self.kernel - 1) * self.dilation + 1
 
 
 @dataclass(frozen=True)
@@ -79,39 +49,17 @@ class PadConvolutionsPass(BlockPass):
 
 
 def _pad_convolution(op: ir.Operation) -> None:
-    windows = _read_windows(op)
+    windows = read_convolution_windows(op)
     if _is_kernel_gradient(windows):
         if any(window.holes != 1 for window in windows):
             op = _swap_operands(op, windows)
-        pairs = [_find_kernel_gradient_padding(window) for window in _read_windows(op)]
+        pairs = [_find_kernel_gradient_padding(window) for window in read_convolution_windows(op)]
         both = [max(min(pair), 0) for pair in pairs]
         _pad_input(op, [(low - p, high - p) for (low, high), p in zip(pairs, both, strict=True)])
     elif _is_input_gradient(op, windows):
         _cut_result(op, [_find_input_gradient_padding(window) for window in windows])
     elif not all(window.is_plain for window in windows):
         _pad_input(op, [(window.low, window.high) for window in windows])
-
-
-def _read_windows(op: ir.Operation) -> list[ConvolutionWindow]:
-    layouts = parse_conv_layout(op.attributes["dimension_numbers"])
-    sizes = [
-        [get_static_shape(value)[dim] for dim in space]
-        for value, (_, _, space) in zip((*op.operands, op.results[0]), layouts, strict=True)
-    ]
-    ones = (1,) * len(sizes[0])
-    padding = read_integer_list(op, "padding", (0,) * (2 * len(ones)))
-    return [
-        ConvolutionWindow(*numbers)
-        for numbers in zip(
-            *sizes,
-            read_integer_list(op, "window_strides", ones),
-            padding[::2],
-            padding[1::2],
-            read_integer_list(op, "lhs_dilation", ones),
-            read_integer_list(op, "rhs_dilation", ones),
-            strict=True,
-        )
-    ]
 
 
 def _is_input_gradient(op: ir.Operation, windows: Sequence[ConvolutionWindow]) -> bool:
@@ -211,7 +159,7 @@ def _pad_input(op: ir.Operation, padding: Sequence[tuple[int, int]]) -> None:
     Args:
         padding: The elements to add before and after the input, or to cut off, by dimension.
     """
-    windows = _read_windows(op)
+    windows = read_convolution_windows(op)
     if not any(pair != (0, 0) for pair in padding) and all(one.holes == 1 for one in windows):
         return
     (_, _, space), _, _ = parse_conv_layout(op.attributes["dimension_numbers"])
@@ -220,7 +168,7 @@ def _pad_input(op: ir.Operation, padding: Sequence[tuple[int, int]]) -> None:
     for dim, window, (before, after) in zip(space, windows, padding, strict=True):
         low[dim], high[dim], interior[dim] = before, after, window.holes - 1
     builder = OpBuilder(op)
-    zero = builder.create_zero(op.operands[0])
+    zero = builder.create_constant(builder.make_tensor_type([], op.operands[0]), 0)
     op.operands[0] = builder.create_pad(op.operands[0], zero, low, high, interior)
     op.attributes["lhs_dilation"] = make_i64_array([1] * len(windows), op.context)
     _set_padding(
@@ -244,7 +192,7 @@ def _cut_result(op: ir.Operation, padding: Sequence[tuple[int, int]]) -> None:
     ]
     if not any(pair != (0, 0) for pair in surplus):
         return
-    windows = _read_windows(op)
+    windows = read_convolution_windows(op)
     _, _, (_, _, space) = parse_conv_layout(op.attributes["dimension_numbers"])
     builder = OpBuilder(op)
     result = op.results[0]

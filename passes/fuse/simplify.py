@@ -235,18 +235,7 @@ def _create_exact_constant(op: ir.Operation, number: float) -> ir.Value | None:
         return None
     if number != int(number) or (number == 0 and str(number) == "-0.0"):
         return None
-    if isinstance(kind, ir.IntegerType):
-        element: ir.Attribute = ir.IntegerAttr.get(kind, int(number))
-    else:
-        element = ir.FloatAttr.get(kind, float(number), loc=op.location)
-    return _create_constant(op, element)
-
-
-def _create_constant(op: ir.Operation, element: ir.Attribute) -> ir.Value:
-    kind = op.results[0].type
-    value = ir.DenseElementsAttr.get_splat(kind, element)
-    created = OpBuilder(op).create_op("stablehlo.constant", [], [kind], {"value": value})
-    return created.results[0]
+    return OpBuilder(op).create_constant(op.results[0].type, number)
 
 
 def _fold_constants(
@@ -269,8 +258,7 @@ def _simplify_compare(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
     if direction is None or any(number is None or number != number for number in numbers):
         return None
     is_true = COMPARISONS[direction[1]](*numbers)
-    kind = get_element_type(op.results[0])
-    return _create_constant(op, ir.IntegerAttr.get(kind, int(is_true)))
+    return OpBuilder(op).create_constant(op.results[0].type, is_true)
 
 
 COMPARISONS: dict[str, Callable[..., bool]] = {

@@ -18,9 +18,9 @@ from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.dots import (
     DIMENSIONS,
     DOT,
-    Dims,
     DotGeneral,
     DotOperand,
+    drop_unit_dims,
     make_dimension_numbers,
 )
 from hespas.passes.fuse.op_builder import OpBuilder, find_named_ops
@@ -81,15 +81,14 @@ def _sort_contracted_dims(sides: Sequence[DotOperand]) -> tuple[DotOperand, DotO
 
 
 def _is_batch_of_matrices(side: DotOperand) -> bool:
-    wide = [dim for dim in range(len(side.shape)) if side.shape[dim] != 1]
-    batch = _drop_unit_dims(side.batch, side)
-    groups = (batch, *(_drop_unit_dims(dims, side) for dims in (side.contracting, side.free)))
-    are_neighbours = all(
-        group == tuple(wide[wide.index(group[0]) :][: len(group)]) for group in groups if group
+    every_dim = tuple(range(len(side.shape)))
+    wide, batch, contracting, free = (
+        drop_unit_dims(dims, side.shape)
+        for dims in (every_dim, side.batch, side.contracting, side.free)
     )
-    return are_neighbours and wide[-1:] != list(batch[-1:])
-
-
-def _drop_unit_dims(dims: Dims, side: DotOperand) -> Dims:
-    """Drop the dimensions of size 1, whose order does not matter."""
-    return tuple(dim for dim in dims if side.shape[dim] != 1)
+    are_neighbours = all(
+        group == wide[wide.index(group[0]) :][: len(group)]
+        for group in (batch, contracting, free)
+        if group
+    )
+    return are_neighbours and wide[-1:] != batch[-1:]

@@ -29,6 +29,7 @@ from hespas.dialects.op_kinds import (
     SHARDY_CALL_PREFIX,
 )
 from hespas.passes.prepare.census import ModuleCensus
+from hespas.passes.prepare.scalars import get_terminator
 from hespas.passes.prepare.single_partition import drop_op_shardings
 from hespas.support.errors import HespasError
 
@@ -143,7 +144,7 @@ def _is_read_by_xla(op: ir.Operation) -> bool:
 def _constrain_boundary(function: ir.Operation, *, is_entry: bool) -> None:
     """Constrain the arguments and results of a function whose sharding XLA would discard."""
     block = function.regions[0].blocks[0]
-    last = _get_terminator(block)
+    last = get_terminator(block)
     arguments = _list_boundary_shardings(function, "arg_attrs", is_entry)
     for number, sharding in enumerate(arguments):
         if sharding is not None:
@@ -181,15 +182,11 @@ def _constrain_result(op: ir.Operation, number: int, sharding: ir.Attribute) -> 
     is_loop = op.name in LOOPS
     if is_loop or op.name in BRANCHES:
         for region in list(op.regions)[is_loop:]:  # not the condition of a loop
-            _constrain_operand(_get_terminator(region.blocks[0]), number, sharding)
+            _constrain_operand(get_terminator(region.blocks[0]), number, sharding)
     if is_loop and not any(True for _ in value.uses):
         _constrain_operand(op, number, sharding)
     else:
         _constrain_uses(value, sharding, ir.InsertionPoint.after(op))
-
-
-def _get_terminator(block: ir.Block) -> ir.Operation:
-    return block.operations[len(block.operations) - 1].operation
 
 
 def _constrain_operand(op: ir.Operation, number: int, sharding: ir.Attribute) -> None:

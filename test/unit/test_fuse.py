@@ -69,6 +69,13 @@ def assert_same(module: ir.Module, plain: ir.Module, devices: int, tolerance: fl
     )
 
 
+def assert_rewrite_computes_the_same(program: str, pipeline: str, tolerance: float) -> None:
+    context = make_context()
+    module, plain = ir.Module.parse(program, context), ir.Module.parse(program, context)
+    passes.run_pipeline(module, pipeline)
+    assert_same(module, plain, 1, tolerance=tolerance)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("program", thin_out(PROGRAMS, 2))
 def test_fused_programs_compute_the_same(program, workload, context):
@@ -275,10 +282,7 @@ def convolutions(draw):
 @draw_examples(25)
 @given(convolutions())
 def test_padded_convolutions_compute_the_same(program):
-    context = make_context()
-    module, plain = ir.Module.parse(program, context), ir.Module.parse(program, context)
-    passes.run_pipeline(module, "pad-convolutions")
-    assert_same(module, plain, 1, tolerance=1e-4)
+    assert_rewrite_computes_the_same(program, "pad-convolutions", tolerance=1e-4)
 
 
 @st.composite
@@ -306,10 +310,8 @@ def products(draw):
 @draw_examples(30)
 @given(products())
 def test_expanded_and_transposed_products_compute_the_same(program):
-    context = make_context()
-    module, plain = ir.Module.parse(program, context), ir.Module.parse(program, context)
-    passes.run_pipeline(module, "expand-vector-products,transpose-operands")
-    assert_same(module, plain, 1, tolerance=1e-5)
+    pipeline = "expand-vector-products,transpose-operands"
+    assert_rewrite_computes_the_same(program, pipeline, tolerance=1e-5)
 
 
 MATRIX, VECTOR, TWICE = "tensor<32x32xf32>", "tensor<32xf32>", "tensor<64x32xf32>"
