@@ -44,6 +44,12 @@ class LinkForms(Protocol):
         """
         ...
 
+    def describe_plans(
+        self, groups: Sequence[tuple[int, tuple[int, ...], tuple[bool, ...]]]
+    ) -> Sequence[Hashable]:
+        """Describe communicators so that equal ones are planned together if they run at once."""
+        ...
+
     def describe_messages(self, pairs: Sequence[tuple[int, int]]) -> Sequence[Hashable]:
         """Describe the links from a source to a target each."""
         ...
@@ -70,7 +76,7 @@ class EquivalenceClasses:
         peers: The peers of each device, in the order in which its program names them.
         communicator_classes: The class of each communicator: id, spanned dimensions, devices.
         communicators: The communicators of each class of communicators.
-        siblings: The communicators that equal programs name in the same place, by number.
+        siblings: The communicators that programs name in the same place, by number.
         sibling_sets: The number of the siblings of a communicator.
 
     All but the first three are empty if every device is its own class and was not compared.
@@ -141,11 +147,13 @@ class _UsedCommunicator:
         slots: By device, the rank of this communicator in the order in which its program names
             communicators.
         links_form: A number that is equal for communicators with equal links between members.
+        plan_form: A number that is equal for communicators that may be planned together.
     """
 
     key: tuple[int, tuple[bool, ...], tuple[int, ...]]
     slots: dict[int, int] = field(default_factory=dict)
     links_form: int = -1
+    plan_form: int = -1
 
     @property
     def members(self) -> tuple[int, ...]:
@@ -218,8 +226,9 @@ class _ClassRefiner:
             communicator.key for communicator in self.communicators
         )]  # fmt: skip
         forms = _number_distinct(links.describe_groups(groups))
-        for communicator, form in zip(self.communicators, forms, strict=True):
-            communicator.links_form = form
+        plans = _number_distinct(links.describe_plans(groups))
+        for communicator, form, plan in zip(self.communicators, forms, plans, strict=True):
+            communicator.links_form, communicator.plan_form = form, plan
         pairs = [(rank, peer) for rank, device in enumerate(self.devices) for peer in device.peers]
         routes = iter(_number_distinct(links.describe_messages(pairs)))
         for device in self.devices:
@@ -327,12 +336,17 @@ def find_equivalence_classes(
 def _collect_siblings(
     refiner: _ClassRefiner,
 ) -> tuple[dict[int, list[CommunicatorKey]], dict[CommunicatorKey, int]]:
-    """Return the communicators that equal programs name in the same place, before refinement."""
+    """Return the communicators that programs name in the same place and that are planned alike.
+
+    Their programs may differ, as those of stages of a pipeline.
+    """
     siblings: dict[int, list[CommunicatorKey]] = {}
-    numbers, _ = refiner.classify_communicators()
-    for communicator, number in zip(refiner.communicators, numbers, strict=True):
+    known: dict[tuple, int] = {}
+    for communicator in refiner.communicators:
+        slots = {communicator.slots.get(member, -1) for member in communicator.members}
+        kind = (len(communicator.members), tuple(sorted(slots)), communicator.plan_form)
         group, _, members = communicator.key
-        siblings.setdefault(number, []).append((group, members))
+        siblings.setdefault(known.setdefault(kind, len(known)), []).append((group, members))
     return siblings, {key: number for number, keys in siblings.items() for key in keys}
 
 

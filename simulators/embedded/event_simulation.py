@@ -91,6 +91,8 @@ class _AstraLinkForms:
             forms.append(form)
         return forms
 
+    describe_plans = describe_groups  # collectives are not planned
+
     def describe_messages(self, pairs: Sequence[tuple[int, int]]) -> list[Hashable]:
         return [self.network.find_route(source, target) for source, target in pairs]
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 from hypothesis import given
 from support.budgets import count_cases, draw_examples
@@ -29,6 +30,7 @@ from hespas.configs.system_spec import SystemSpec
 from hespas.simulators.embedded.algorithms import ALGORITHMS
 from hespas.simulators.embedded.algorithms.message_rounds import MessageRound
 from hespas.simulators.embedded.algorithms.ring import RingAlgorithm
+from hespas.simulators.embedded.flows.group_sets import GroupSet
 from hespas.simulators.embedded.flows.link_graph import LinkGraph
 from hespas.simulators.simulator_choice import list_warnings
 from hespas.support.errors import HespasError
@@ -67,6 +69,40 @@ def test_orders_of_dimensions_follow_the_loads_of_links() -> None:
     """Four groups of 2 x 8 share the rings of dimension 0, which is best taken last."""
     time_ns = time_collectives("torus:8x8,links=12", "all_reduce", GIB, list_strides(64, 16))
     assert time_ns / 1e6 < 6.711  # a ring of 16 along dimension 1
+
+
+@pytest.mark.parametrize(
+    ("name", "whole_ms", "share"),
+    [
+        # A device less leaves seven of eight rails: 2 S (n - 1) / n / 7 over a NIC.
+        ("rails:8x4,links=12,nic_gb_s=50", 4.289, 1.4),
+        ("torus:8x8,links=12", 3.523, 1.3),
+        ("torus:4x4x4,links=12", 3.523, 1.8),
+        ("switch:8x4,links=12", 3.469, 1.5),
+    ],
+)
+@pytest.mark.parametrize("missing", [0, 13, 31])
+def test_a_device_less_leaves_the_links_of_the_others(
+    name: str, whole_ms: float, share: float, missing: int
+) -> None:
+    """A group that is no grid is divided into rings, each of which takes other links."""
+    devices = range(load_network(name).device_count)
+    groups = [[device for device in devices if device != missing]]
+    assert time_collectives(name, "all_reduce", GIB, [devices]) / 1e6 == pytest.approx(
+        whole_ms, rel=0.02
+    )
+    assert time_collectives(name, "all_reduce", GIB, groups) / 1e6 < share * whole_ms
+
+
+@given(st.integers(0, 2**32), st.sampled_from([(8,), (4, 3), (3, 2, 4)]))
+def test_each_channel_is_a_ring_through_the_group(seed: int, counts: tuple[int, ...]) -> None:
+    rng = random.Random(seed)
+    size = rng.randint(2, math.prod(counts))
+    members = [rng.sample(range(math.prod(counts)), size) for _ in range(2)]
+    groups = GroupSet.from_members(members, counts)
+    for channels in groups.list_channels():
+        rings = groups.list_lines(channels).reshape(2, len(channels.dims), size)
+        assert (np.sort(rings, axis=2) == groups.places[:, None]).all()
 
 
 @pytest.mark.parametrize(

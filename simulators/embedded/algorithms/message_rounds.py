@@ -82,3 +82,20 @@ def join_both_ways(forward: MessageRound) -> MessageRound:
         np.repeat((1, -1), count),
         streams=np.repeat((0, 1), count),
     )
+
+
+def divide_into_channels(one: MessageRound, count: int, channels: int) -> MessageRound:
+    """Return a round of ``count`` positions that channels send, an equal share each.
+
+    The positions of a channel follow those of the one before it.
+    """
+    assert one.sources is not None and one.targets is not None
+    offsets = np.repeat(np.arange(channels) * count, len(one.sources))
+    return replace(
+        one,
+        sources=np.tile(one.sources, channels) + offsets,
+        targets=np.tile(one.targets, channels) + offsets,
+        share=one.share / channels,
+        ties=one.ties if isinstance(one.ties, int) else np.tile(one.ties, channels),
+        streams=np.tile(one.streams, channels) if len(one.streams) else (),
+    )

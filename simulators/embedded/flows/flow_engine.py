@@ -390,6 +390,16 @@ class FlowNetwork:
             for (group, members, spanned), shape in zip(groups, shapes, strict=True)
         ]
 
+    def describe_plans(
+        self, groups: Sequence[tuple[int, tuple[int, ...], tuple[bool, ...]]]
+    ) -> list[Hashable]:
+        """Describe communicators by the form of their grid; those that are none are alike."""
+        shapes = self._measure_shapes([members for _, members, _ in groups])
+        return [
+            (shape if math.prod(shape[1:]) == shape[0] else shape[:1], spanned)
+            for (_, _, spanned), shape in zip(groups, shapes, strict=True)
+        ]
+
     def _measure_shapes(self, groups: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
         """Return the number of devices of each group, and of coordinates in each dimension."""
         shapes: dict[int, tuple[int, ...]] = {}

@@ -8,7 +8,7 @@ and its latency stays.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -21,7 +21,8 @@ from hespas.configs.system_spec import SystemSpec
 from hespas.support.errors import HespasError
 
 from ..algorithms import ALGORITHMS, CollectiveAlgorithm
-from .group_sets import GroupSet
+from ..algorithms.message_rounds import divide_into_channels
+from .group_sets import GroupSet, RingChannels
 from .link_graph import LinkGraph
 from .message_schedule import MessageExpansion, MessageSchedule
 from .phase_forms import IN_SWITCH, MessageForm, PhaseForm, SwitchForm, time_streams
@@ -38,6 +39,9 @@ Array = npt.NDArray[Any]
 
 _GRID_KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 """The collectives that can take one dimension after the other."""
+_RING_KINDS = ("all_reduce", "all_gather", "reduce_scatter")
+"""The collectives whose data rings pass on around all devices."""
+_SHARE_BESIDE_OTHERS = 0.5
 
 
 class CollectiveFlow(NamedTuple):
@@ -67,7 +71,8 @@ class FlowPlanner:
     endpoint_ns: float
     _schedules: dict[tuple, CollectiveSchedule] = field(default_factory=dict)
     _times: dict[tuple, list[PhaseTime]] = field(default_factory=dict)
-    _dims: dict[int, tuple[int, ...]] = field(default_factory=dict)  # by id() of the lines
+    # The dimensions of lines, or the channels whose rings they are, by id() of the lines.
+    _dims: dict[int, tuple[int, ...] | RingChannels] = field(default_factory=dict)
     _loads: dict[tuple[PhaseForm, GroupSet], Array] = field(default_factory=dict)
 
     def plan_collective(self, kind: str, size: float, groups: GroupSet) -> CollectiveSchedule:
@@ -123,7 +128,7 @@ class FlowPlanner:
             crossing |= crosses.reshape(lines.shape[:2]).any(axis=1)
         return crossing
 
-    def _find_dims(self, form: PhaseForm) -> tuple[int, ...]:
+    def _find_dims(self, form: PhaseForm) -> tuple[int, ...] | RingChannels:
         """Return the dimensions of the lines of a form, or of the form that it is a stream of."""
         return self._dims[id(form.lines)]
 
@@ -172,9 +177,9 @@ class FlowPlanner:
     def _build_times(self, collective: str, groups: GroupSet, key: PhaseKey) -> list[PhaseTime]:
         lines = groups.list_lines(key.dims)
         lines = lines.reshape(-1, lines.shape[-1])
+        both_ways = self._uses_both_ways(key.dims)
         forms: list[PhaseForm] = []
         for algorithm in self._list_algorithms(collective, groups, key, lines.shape[1]):
-            both_ways = self._uses_both_ways(key.dims)
             rounds = algorithm.list_rounds(key.kind, lines.shape[1], both_ways)
             common = (self.graph, lines, self.endpoint_ns, algorithm.name, rounds)
             is_pipeline = any(len(one.levels) for one in rounds)
@@ -186,12 +191,47 @@ class FlowPlanner:
             forms.append(
                 SwitchForm(self.graph, lines, self.endpoint_ns, IN_SWITCH, reduction, key.kind, dim)
             )
-        times = []
         for form in forms:
             self._dims[id(form.lines)] = key.dims
-            ns_per_byte = form.ns_per_byte + form.reduced_share * self._reduce_ns
-            times.append(PhaseTime(form, form.latency_ns, ns_per_byte))
+        times = [self._time_form(form) for form in forms]
+        if self._may_use_channels(collective, groups, key):
+            forms = self._list_channel_forms(key.kind, groups, both_ways)
+            times += self._select_channels(times, map(self._time_form, forms), groups)
         return times
+
+    def _time_form(self, form: PhaseForm) -> PhaseTime:
+        ns_per_byte = form.ns_per_byte + form.reduced_share * self._reduce_ns
+        return PhaseTime(form, form.latency_ns, ns_per_byte)
+
+    def _may_use_channels(self, collective: str, groups: GroupSet, key: PhaseKey) -> bool:
+        """Return whether channels may divide a phase between groups that are no grids."""
+        is_free = not key.dims and not self._read_algorithms(collective, groups)[0]
+        return is_free and key.kind in _RING_KINDS and groups.size > 2 and not groups.grid_counts
+
+    def _list_channel_forms(
+        self, kind: str, groups: GroupSet, both_ways: bool
+    ) -> Iterator[MessageForm]:
+        """Yield the ways to divide the rings of groups into channels."""
+        ring, count = ALGORITHMS["ring"], groups.size
+        rounds = ring.list_rounds(kind, count, both_ways)
+        for channels in groups.list_channels():
+            lines = groups.list_lines(channels)[:, 0]
+            self._dims[id(lines)] = channels
+            parts = [divide_into_channels(one, count, len(channels.dims)) for one in rounds]
+            yield MessageForm(self.graph, lines, self.endpoint_ns, ring.name, parts)
+
+    def _select_channels(
+        self, others: Sequence[PhaseTime], channels: Iterable[PhaseTime], groups: GroupSet
+    ) -> list[PhaseTime]:
+        """Return the channels that may be chosen.
+
+        Channels spread over links that other groups may need. Where the devices that are left are
+        enough for such a group, which is planned apart, channels have to save half of the time.
+        """
+        least = min(time.ns_per_byte for time in others)
+        if self.graph.place_count - groups.places.size >= groups.size:
+            least *= _SHARE_BESIDE_OTHERS
+        return [time for time in channels if time.ns_per_byte < least]
 
     def _uses_both_ways(self, dims: Sequence[int]) -> bool:
         kinds = [self.graph.topology[dim] for dim in dims or range(len(self.graph.counts))]

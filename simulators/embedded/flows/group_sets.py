@@ -6,12 +6,27 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
+
+
+class RingChannels(NamedTuple):
+    """Rings through all devices of a group, each of which passes line after line of a dimension.
+
+    As NCCL's channels do, each ring enters and leaves the lines at another place, so that the rings
+    share the links between lines.
+
+    Attributes:
+        dims: The dimension of the lines of each ring.
+        starts: The coordinate in that dimension at which each ring enters the lines.
+    """
+
+    dims: tuple[int, ...]
+    starts: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,13 +75,16 @@ class GroupSet:
         """The dimensions in which the devices of a group differ, if the groups are grids."""
         return tuple(dim for dim, count in enumerate(self.grid_counts) if count > 1)
 
-    def list_lines(self, dims: Sequence[int]) -> Array:
+    def list_lines(self, dims: Sequence[int] | RingChannels) -> Array:
         """Return the lines of some dimensions, by group, line and position.
 
         Args:
             dims: The dimensions in which the devices of a line differ; () for whole groups, which
-                need not be grids.
+                need not be grids; channels for whole groups in the order of each ring in turn.
         """
+        if isinstance(dims, RingChannels):
+            rings = map(self._order_ring, dims.dims, dims.starts)
+            return np.concatenate(list(rings), axis=1)[:, None, :]
         if not dims:
             return self.places[:, None, :]
         counts = self.grid_counts
@@ -74,3 +92,58 @@ class GroupSet:
         grid = self.places.reshape(len(self.places), *reversed(counts))
         moved = np.moveaxis(grid, axes, range(-1, -1 - len(axes), -1))
         return moved.reshape(len(self.places), -1, math.prod(counts[dim] for dim in dims))
+
+    def list_channels(self) -> list[RingChannels]:
+        """List channels that suit groups which are no grids.
+
+        They are rings along one dimension or, an equal share each, along all dimensions: one ring
+        for each place of the shortest line, of the longest line, or a single one. There are none
+        if no line has two devices.
+        """
+        strides = [math.prod(self.counts[:dim]) for dim in range(len(self.counts))]
+        lines: list[list[Array]] = []  # the coordinates of the shortest and longest lines
+        for stride, count in zip(strides, self.counts, strict=True):
+            coordinates = self.places // stride % count
+            rest = self.places - coordinates * stride
+            numbers = rest + np.arange(len(rest))[:, None] * math.prod(self.counts)
+            _, line, lengths = np.unique(numbers, return_inverse=True, return_counts=True)
+            ends = (lengths.argmin(), lengths.argmax())
+            lines.append([np.sort(coordinates[line.reshape(rest.shape) == end]) for end in ends])
+        dims = [dim for dim, (_, longest) in enumerate(lines) if len(longest) > 1]
+        channels: dict[RingChannels, None] = {}
+        for chosen in [*([dim] for dim in dims), dims] if dims else ():
+            for end in range(2):
+                most = max(len(lines[dim][end]) for dim in chosen)
+                for count in {1, most}:
+                    pairs = [
+                        (dim, int(lines[dim][end][number * len(lines[dim][end]) // count]))
+                        for dim in chosen
+                        for number in range(count)
+                    ]
+                    channels[RingChannels(*zip(*pairs, strict=True))] = None
+        return list(channels)
+
+    def _order_ring(self, dim: int, start: int) -> Array:
+        """Return the devices of each group in the order of a ring along a dimension.
+
+        The ring goes back and forth: it leaves a line where it enters the next one. It enters the
+        first line at the coordinate ``start``, or at the next one that has a device.
+        """
+        stride = math.prod(self.counts[:dim])
+        coordinates = self.places // stride % self.counts[dim]
+        rest = self.places - coordinates * stride
+        places = np.take_along_axis(self.places, np.lexsort((coordinates, rest), axis=1), axis=1)
+        coordinates = places // stride % self.counts[dim]
+        rest = places - coordinates * stride
+        is_first = np.diff(rest, axis=1, prepend=-1) != 0
+        line = np.cumsum(is_first.reshape(-1)).reshape(rest.shape) - 1  # of all groups
+        lengths = np.bincount(line.reshape(-1))
+        entries = np.bincount(line.reshape(-1), weights=(coordinates < start).reshape(-1))
+        first = np.flatnonzero(is_first)[line]
+        positions = np.arange(rest.size).reshape(rest.shape) - first
+        entry, length = entries.astype(np.int64)[line], lengths[line]
+        numbers = line - line[:, :1]  # within the group
+        forth, back = (positions - entry) % length, (entry - 1 - positions) % length
+        rank = np.where(numbers % 2 == 0, forth, back)
+        order = np.lexsort((rank, numbers), axis=1)
+        return np.take_along_axis(places, order, axis=1)

@@ -18,7 +18,7 @@ from hespas.support.errors import HespasError
 
 from ..algorithms import ALGORITHMS
 from ..algorithms.message_rounds import MessageRound
-from .group_sets import GroupSet
+from .group_sets import GroupSet, RingChannels
 from .phase_forms import MessageForm, PhaseForm
 from .schedules import CollectiveSchedule
 
@@ -93,7 +93,9 @@ class MessageExpansion:
         self._endpoint_ns, self._reduce_ns = endpoint_ns, reduce_ns
         self._result = MessageSchedule()
 
-    def list_messages(self, find_dims: Callable[[PhaseForm], tuple[int, ...]]) -> MessageSchedule:
+    def list_messages(
+        self, find_dims: Callable[[PhaseForm], tuple[int, ...] | RingChannels]
+    ) -> MessageSchedule:
         """Return the messages; ``find_dims`` returns the dimensions of a form.
 
         Raises:
@@ -150,17 +152,18 @@ class MessageExpansion:
         self, streams: Iterable[MessageRound], line: list[int], size: float, progress: _Progress
     ) -> None:
         """Run streams that do not wait for each other, from one common start on."""
-        begin = {position: list(progress.messages[position]) for position in line}
-        reductions = {position: progress.reductions_ns[position] for position in line}
-        ended: dict[int, list[int]] = {position: [] for position in line}
+        positions = dict.fromkeys(line)  # channels pass each position several times
+        begin = {position: list(progress.messages[position]) for position in positions}
+        reductions = {position: progress.reductions_ns[position] for position in positions}
+        ended: dict[int, list[int]] = {position: [] for position in positions}
         for one in streams:
-            for position in line:
+            for position in positions:
                 progress.messages[position] = list(begin[position])
                 progress.reductions_ns[position] = reductions[position]
             self._run_repeats(one, line, size, progress)
-            for position in line:
+            for position in positions:
                 ended[position] += progress.messages[position]
-        for position in line:
+        for position in positions:
             progress.messages[position] = ended[position]
 
     def _run_repeats(
