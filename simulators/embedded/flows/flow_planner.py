@@ -195,8 +195,8 @@ class FlowPlanner:
             self._dims[id(form.lines)] = key.dims
         times = [self._time_form(form) for form in forms]
         if self._may_use_channels(collective, groups, key):
-            forms = self._list_channel_forms(key.kind, groups, both_ways)
-            times += self._select_channels(times, map(self._time_form, forms), groups)
+            channels = self._list_channel_forms(key.kind, groups, both_ways)
+            times += self._select_channels(times, map(self._time_form, channels), groups)
         return times
 
     def _time_form(self, form: PhaseForm) -> PhaseTime:
