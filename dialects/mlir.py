@@ -270,6 +270,22 @@ def find_attribute(op: ir.Operation, name: str) -> ir.Attribute | None:
         return None
 
 
+def read_properties(op: ir.Operation) -> ir.DictAttr:
+    """Read the properties of an unregistered op: ``"acme.scale"() <{factor = 2.0 : f32}>``.
+
+    The bindings have those of registered ops among the attributes, but these only in the text.
+    """
+    bare = op.clone().operation
+    for name in list(bare.attributes):
+        del bare.attributes[name]
+    text = str(bare.get_asm(use_local_scope=True, assume_verified=True, skip_regions=True))
+    _, opening, rest = text.partition(" <{")
+    for end in re.finditer("}>", rest if opening else ""):
+        with contextlib.suppress(ir.MLIRError):
+            return ir.DictAttr(ir.Attribute.parse("{" + rest[: end.start() + 1], op.context))
+    return ir.DictAttr.get({}, op.context)
+
+
 def list_dictionary_entries(attr: ir.DictAttr) -> list[tuple[str, ir.Attribute | None]]:
     """Return the entries of a dictionary; None for a value that the bindings cannot represent.
 

@@ -8,7 +8,7 @@ values, locations and all other attributes are no part of it. These attributes c
 - discardable attributes that its cost rule declares (``CostRule.discardable_attributes``);
 - ``COST_INPUTS`` of hespas;
 - of an unregistered op and of a custom call, whose definition declares nothing, all attributes but
-  the other ones of hespas.
+  the other ones of hespas, and the properties of an unregistered op.
 """
 
 from __future__ import annotations
@@ -18,7 +18,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from hespas.dialects.attrs import BRANCH, TRIPS, CompilerEstimateAttr, KernelCostAttr, OnChipAttr
-from hespas.dialects.mlir import find_attribute, ir, list_dictionary_entries
+from hespas.dialects.mlir import (
+    find_attribute,
+    ir,
+    list_dictionary_entries,
+    read_properties,
+)
 from hespas.dialects.op_bodies import has_body
 from hespas.dialects.op_kinds import CONSTANTS, CUSTOM_CALLS, LOOPS
 from hespas.estimators.work import find_cost_rule
@@ -176,6 +181,11 @@ class _ContentWriter:
             self._write_regions(op, {} if numbers is None else dict(numbers))
 
     def _write_attributes(self, op: ir.Operation, name: str) -> None:
+        if not op.context.is_registered_operation(name):
+            properties = read_properties(op)
+            if len(properties):
+                self._parts.append(" ")
+                self._write_value(properties)
         attributes = sorted(n for n in op.attributes if counts_for_cost(op, name, n))
         for attribute in attributes:
             self._parts.append(f" {attribute}=")
@@ -207,7 +217,9 @@ class _ContentWriter:
         elif isinstance(value, ir.DictAttr):
             for name, element in list_dictionary_entries(value):
                 self._parts.append(f"{name}=")
-                if element is not None:
+                if element is None:
+                    self._parts.append(str(value))
+                else:
                     self._write_value(element)
                 self._parts.append(",")
         else:
@@ -256,9 +268,11 @@ def build_op_key(op: ir.Operation, name: str) -> object:
         return _build_printed_key(op)
     attributes = op.attributes
     counted: tuple[object, ...] = ()
+    if not op.context.is_registered_operation(name):
+        counted = (read_properties(op),)
     try:
         if attributes:
-            counted = tuple(
+            counted += tuple(
                 [
                     (n, attributes[n])
                     for n in attributes

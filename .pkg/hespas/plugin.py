@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         attach_diagnostic_handler,
         collect_functions,
         ir,
+        read_properties,
         walk_operations,
     )
     from hespas.dialects.xdsl_bridge import to_native_module, to_xdsl_module
@@ -124,6 +125,7 @@ __all__ = [
     "lower_exportable",
     "option",
     "read_json",
+    "read_properties",
     "read_trip_count",
     "refresh_costs",
     "render_compilable_module",
@@ -139,7 +141,9 @@ _MODULES = {
     "hespas.configs": "read_json",
     "hespas.dialects.attr_codec": "read_trip_count",
     "hespas.dialects.attrs": "CommAttr Cost KernelAttr RegionAttr TargetAttr",
-    "hespas.dialects.mlir": "attach_diagnostic_handler collect_functions ir walk_operations",
+    "hespas.dialects.mlir": (
+        "attach_diagnostic_handler collect_functions ir read_properties walk_operations"
+    ),
     "hespas.dialects.xdsl_bridge": "to_native_module to_xdsl_module",
     "hespas.estimators.accelerators.external_estimator": (
         "ExternalSimulatorConfig ExternalSimulatorEstimator"

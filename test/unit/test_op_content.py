@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hespas.dialects.mlir import collect_functions, ir, make_context
+from hespas.dialects.mlir import collect_functions, ir, make_context, read_properties
 from hespas.estimators.op_content import counts_for_cost, read_op_content, render_op_text
 from hespas.passes.split.region_digest import OpContentTable, RegionDigester
 
@@ -83,6 +83,8 @@ def test_attributes_that_do_not_count(plain, changed):
         (fill(CALL, ""), fill(CALL, "{hespas.kernel_cost = {flops = 1 : i64, bytes = 2 : i64}}")),
         (fill(UNKNOWN, ""), fill(UNKNOWN, "{guest.hot}")),
         (fill(UNKNOWN, ""), fill(UNKNOWN, "{tile = 8 : i64}")),
+        (fill(UNKNOWN, ""), fill(UNKNOWN, "<{tile = 8 : i64}>")),
+        (fill(UNKNOWN, "<{tile = 4 : i64}>"), fill(UNKNOWN, "<{tile = 8 : i64}>")),
         (reduce(), reduce(body="stablehlo.maximum %p, %q")),
         (reduce(), reduce().replace("i64: 1", "i64: 0").replace("tensor<4xf32>", "tensor<8xf32>")),
         (fusion(), fusion(first="%q")),
@@ -135,6 +137,18 @@ def test_an_attribute_that_the_bindings_cannot_represent_counts():
     ]
     assert render_op_text(ops[0]) != render_op_text(ops[1])
     assert [len(read_op_content(op).parts) for op in ops] == [3, 3], "the value is a part"
+
+
+def test_properties_of_unregistered_ops_are_read():
+    context = make_context(allow_unregistered=True)
+    text = '"}> : ( <{", grid = dense<[1, 2]> : tensor<2xi64>, kind = !acme.t<{1}>'
+    body = f'"acme.op"(%a) <{{name = {text}}}> ({{ "acme.inner"() : () -> () }}) {{d = 1 : i64}}'
+    module = ir.Module.parse(f"func.func @f(%a: {F}) {{ {body} : ({F}) -> () return }}", context)
+    op = module.body.operations[0].regions[0].blocks[0].operations[0].operation
+    properties = read_properties(op)
+    assert properties["name"].value == "}> : ( <{" and list(properties["grid"]) == [1, 2]
+    assert len(properties) == 3 and list(op.attributes) == ["d"], "the op keeps its attributes"
+    assert not len(read_properties(op.regions[0].blocks[0].operations[0].operation))
 
 
 def test_counting_is_decided_by_the_definition_of_the_op(context):
