@@ -1,10 +1,13 @@
-"""All-gathers and reduce-scatters along the major dimension in memory, as XLA:GPU runs them.
+"""Collectives along the major dimension in memory, as XLA:GPU runs them.
 
-(xla/service/gpu/transforms/layout_assignment.cc.)
+(xla/service/gpu/transforms/layout_assignment.cc.) An all-to-all of HLO splits and joins the same
+dimension: where another one is joined, the parts are transposed (``AllToAllArray`` in
+xla/hlo/builder/xla_builder.cc).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,29 +19,33 @@ from hespas.passes.fuse.op_builder import OpBuilder, find_named_ops, get_static_
 DIM_ATTRIBUTES = {
     "stablehlo.all_gather": "all_gather_dim", "stablehlo.reduce_scatter": "scatter_dimension",
 }  # fmt: skip
+ALL_TO_ALL = "stablehlo.all_to_all"
 
 
 @dataclass(frozen=True)
 class TransposeCollectivesPass(BlockPass):
-    """Make all-gathers and reduce-scatters run along the first dimension, between transposes."""
+    """Make all-gathers, reduce-scatters and all-to-alls run along the first dimension."""
 
     name: ClassVar[str] = "transpose-collectives"
 
     def rewrite_block(self, block: ir.Block) -> None:
-        for op in find_named_ops(block, DIM_ATTRIBUTES):
-            _transpose_collective_to_major(op, DIM_ATTRIBUTES[op.name])
+        for op in find_named_ops(block, (*DIM_ATTRIBUTES, ALL_TO_ALL)):
+            if len(op.operands) > 1:
+                continue
+            if op.name == ALL_TO_ALL:
+                _transpose_all_to_all(op)
+            else:
+                _transpose_collective(op, DIM_ATTRIBUTES[op.name])
 
 
-def _transpose_collective_to_major(op: ir.Operation, dim_attribute: str) -> None:
+def _transpose_collective(op: ir.Operation, dim_attribute: str) -> None:
     dim = read_integer(op, dim_attribute, 0)
-    if len(op.operands) != 1:
-        return
     result = op.results[0]
     shape, result_shape = get_static_shape(op.operands[0]), get_static_shape(result)
-    if all(size == 1 for size in result_shape[:dim]):
+    if _is_major(result_shape, dim):
         return
     builder = OpBuilder(op)
-    first = [dim, *(d for d in range(len(shape)) if d != dim)]
+    first = _move_to_front(dim, len(shape))
     operand = builder.create_transpose(op.operands[0], first)
     attributes = {name: op.attributes[name] for name in op.attributes}
     attributes[dim_attribute] = to_i64_attr(0, op.context)
@@ -48,3 +55,35 @@ def _transpose_collective_to_major(op: ir.Operation, dim_attribute: str) -> None
     back = [first.index(d) for d in range(len(first))]
     result.replace_all_uses_with(builder.create_transpose(new.results[0], back))
     op.erase()
+
+
+def _transpose_all_to_all(op: ir.Operation) -> None:
+    """Exchange parts of the major dimension, and transpose what arrives from each device."""
+    split, joined = (read_integer(op, f"{name}_dimension", 0) for name in ("split", "concat"))
+    count = read_integer(op, "split_count", 1)
+    shape = get_static_shape(op.operands[0])
+    if split == joined and _is_major(shape, split):
+        return
+    builder = OpBuilder(op)
+    first, operand = _move_to_front(split, len(shape)), op.operands[0]
+    if split:
+        operand = builder.create_transpose(operand, first)
+    attributes = {name: op.attributes[name] for name in op.attributes}
+    attributes |= dict.fromkeys(("split_dimension", "concat_dimension"), to_i64_attr(0, op.context))
+    new = builder.create_op(op.name, [operand], [operand.type], attributes).results[0]
+    # The dimensions of what arrives: the senders, then those of a part, the split one first.
+    parts = [count, shape[split] // count, *(shape[dim] for dim in first[1:])]
+    order = [1 + first.index(dim) for dim in range(len(shape))]
+    order.insert(joined, 0)
+    arrived = builder.create_transpose(builder.create_reshape(new, parts), order)
+    result = op.results[0]
+    result.replace_all_uses_with(builder.create_reshape(arrived, get_static_shape(result)))
+    op.erase()
+
+
+def _is_major(shape: Sequence[int], dim: int) -> bool:
+    return all(size == 1 for size in shape[:dim])
+
+
+def _move_to_front(dim: int, rank: int) -> list[int]:
+    return [dim, *(other for other in range(rank) if other != dim)]

@@ -21,6 +21,7 @@ from hespas.passes.prepare.op_shardings import constrain_sharded_values
 from hespas.passes.prepare.partition import (
     HLO_IMPORT,
     build_compilation,
+    drop_layouts,
     has_global_shapes,
     name_entry_main,
     remove_sharding_copy,
@@ -32,7 +33,6 @@ from hespas.passes.prepare.single_partition import remove_shardings
 from hespas.support.errors import HespasError, extract_first_diagnostic
 
 OPTIMISED_OPS = {FUSION, "mhlo.bitcast"} | ASYNC_STARTS  # only XLA makes them
-LAYOUT_ATTRS = ("xla_shape", "result_layout")
 ALLOWED_MHLO_OPS = ("mhlo.return",)
 
 
@@ -54,7 +54,7 @@ def prepare_for_compiler(
         census = collect_census(module)
     module.operation.walk(remove_sharding_copy)
     if HLO_IMPORT in module.operation.attributes:
-        module.operation.walk(_drop_layouts)
+        module.operation.walk(drop_layouts)
     if set_dimension_sizes(module, census, dims, run):
         census = collect_census(module)
     if census.has_op_with_prefix("shape.") and legalise_dialects(module, census):
@@ -91,14 +91,6 @@ def _refuse_optimised(op: ir.Operation) -> HespasError:
         op=op,
         remedy="use the module before optimisation, at most partitioned",
     )
-
-
-def _drop_layouts(op: ir.Operation) -> ir.WalkResult:
-    """Remove the layouts that XLA's importer wrote on an op, because XLA cannot read them again."""
-    for name in LAYOUT_ATTRS:
-        if name in op.attributes:
-            del op.attributes[name]
-    return ir.WalkResult.ADVANCE
 
 
 def _legalise_mhlo(module: ir.Module) -> bool:

@@ -58,6 +58,7 @@ ENTRY_NAME = "main"
 # The dialects whose attributes are for XLA, or follow from it.
 XLA_DIALECTS = frozenset(("chlo", "func", "hespas", "jax", "mhlo", "sdy", "stablehlo", "tf", "xla"))
 Partitioner = Callable[[ir.Module, CompilationSettings], ir.Module]
+LAYOUT_ATTRS = ("xla_shape", "result_layout")
 BOUNDARY = ("arg_attrs", "res_attrs")
 # For each compiler: the passes to dump after, the wanted dump, and a dump that XLA writes after it.
 # The passes to dump after, and the name of the dump.
@@ -133,6 +134,7 @@ def partition_module(
     replace_program(module, new, compilation)
     restore_kernel_names(module)
     module.operation.walk(remove_sharding_copy)
+    module.operation.walk(drop_layouts)
     dropped = foreign.keys() - _count_foreign_attributes(module).keys()
     if dropped:
         listed = ", ".join(f"{name} (ops: {foreign[name]})" for name in sorted(dropped))
@@ -205,6 +207,17 @@ def replace_program(module: ir.Module, new: ir.Module, compilation: CompilationS
     write_stated_count(module, NUM_PARTITIONS, compilation.partitions)
     write_stated_count(module, NUM_REPLICAS, compilation.replicas)
     spell_out_axes(module, collect_census(module).list_collectives())
+
+
+def drop_layouts(op: ir.Operation) -> ir.WalkResult:
+    """Remove the layouts that XLA's importer writes on an op.
+
+    Before XLA assigns layouts, they say only how XLA itself made the op.
+    """
+    for name in LAYOUT_ATTRS:
+        if name in op.attributes:
+            del op.attributes[name]
+    return ir.WalkResult.ADVANCE
 
 
 def remove_sharding_copy(op: ir.Operation) -> ir.WalkResult:
