@@ -1,8 +1,9 @@
 """Copies of arguments whose content the caller keeps, like those of XLA's CopyInsertion.
 
-(xla/service/copy_insertion.cc.) An update of a slice or of rows is written in place, and so are the
-values that a loop changes. The buffer of an argument that is not donated must not be written, so it
-is copied as a whole before: an update of one token of a cache takes as long as the cache.
+(xla/service/copy_insertion.cc.) An update of a slice or of rows is written in place, and so are
+all-reduces and the values that a loop changes. The buffer of an argument that is not donated must
+not be written, so it is copied as a whole before: an update of one token of a cache takes as long
+as the cache.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ _VIEWS = frozenset(("stablehlo.reshape", "mhlo.bitcast", "stablehlo.bitcast_conv
 class CopyKeptArgumentsPass(BlockPass):
     """Copy arguments of the program that are not donated before ops that write to their buffers.
 
-    These are slice updates and scatters, also as the last op of a fusion, and loops that change the
-    value. Single numbers are not copied.
+    These are slice updates and scatters, also as the last op of a fusion, all-reduces, and loops
+    that change the value. Single numbers are not copied.
     """
 
     name: ClassVar[str] = "copy-kept-arguments"
@@ -68,6 +69,8 @@ def _list_written_operands(op: ir.Operation) -> Iterator[int]:
     name = op.name.partition(".")[2]
     if name == "dynamic_update_slice":
         yield 0
+    elif name == "all_reduce":
+        yield from range(len(op.operands))
     elif name == "scatter":
         yield from range((len(op.operands) - 1) // 2)
     elif op.name == _WHILE:

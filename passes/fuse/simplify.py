@@ -18,7 +18,12 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from hespas.dialects.mlir import PassManager, find_ops, get_defining_op, ir, register_passes
-from hespas.estimators.rules.base import read_integer, read_integer_list, to_buffer_size
+from hespas.estimators.rules.base import (
+    parse_number_fields,
+    read_integer,
+    read_integer_list,
+    to_buffer_size,
+)
 from hespas.passes.base import PassRun
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.op_builder import (
@@ -203,10 +208,40 @@ def _simplify_reduce_precision(op: ir.Operation) -> ir.Value | None:
 
 
 def _simplify_slice(op: ir.Operation) -> ir.Value | None:
-    steps = read_integer_list(op, "strides", ())
-    return (
-        op.operands[0] if all(s == 1 for s in steps) and _forward_operand(op) is not None else None
-    )
+    if any(step != 1 for step in read_integer_list(op, "strides", ())):
+        return None
+    return _forward_operand(op) or _slice_scatter_operand(op)
+
+
+def _slice_scatter_operand(op: ir.Operation) -> ir.Value | None:
+    """Scatter into the start of a broadcast, of which a slice keeps no more.
+
+    A scatter drops what is out of bounds. The gradient of a maximum over a padded window is one.
+    """
+    starts = read_integer_list(op, "start_indices", ())
+    scatter = _find_operand_source(op, "stablehlo.scatter")
+    base = scatter and _find_operand_source(scatter, BROADCAST)
+    if scatter is None or not base or len(scatter.results) > 1 or any(starts):
+        return None
+    if len(list(scatter.results[0].uses)) > 1 or not has_static_values(scatter):
+        return None
+    kind, whole = op.results[0].type, to_buffer_size(scatter.results[0].type).shape
+    sizes = zip(whole, to_buffer_size(kind).shape, strict=True)
+    cut = {dim for dim, (size, kept) in enumerate(sizes) if kept < size}
+    numbers = parse_number_fields(scatter.attributes["scatter_dimension_numbers"])
+    indexed = {*numbers["inserted_window_dims"]} & {*numbers["scatter_dims_to_operand_dims"]}
+    is_uniform = not to_buffer_size(base.operands[0].type).shape
+    if not is_uniform or not cut <= indexed:
+        return None
+    builder = OpBuilder(op)
+    start = builder.create_op(BROADCAST, [base.operands[0]], [kind], _copy_attributes(base))
+    operands = [start.results[0], *list(scatter.operands)[1:]]
+    attributes = _copy_attributes(scatter)
+    return builder.create_op(scatter.name, operands, [kind], attributes, body=scatter).results[0]
+
+
+def _copy_attributes(op: ir.Operation) -> dict[str, ir.Attribute]:
+    return {name: op.attributes[name] for name in op.attributes}
 
 
 def _forward_single_operand(op: ir.Operation) -> ir.Value | None:
@@ -333,7 +368,7 @@ def _generalise_dot(op: ir.Operation) -> ir.Value | None:
     """Replace ``dot`` by ``dot_general``."""
     last = len(to_buffer_size(op.operands[0].type).shape) - 1
     dimensions = f"lhs_contracting_dimensions = [{last}], rhs_contracting_dimensions = [0]"
-    attributes = {name: op.attributes[name] for name in op.attributes}
+    attributes = _copy_attributes(op)
     attributes["dot_dimension_numbers"] = ir.Attribute.parse(
         f"#stablehlo.dot<{dimensions}>", op.context
     )

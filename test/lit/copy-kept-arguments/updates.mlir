@@ -53,3 +53,24 @@ module @bodies {
     return %0, %1#1 : tensor<8xf32>, tensor<8xf32>
   }
 }
+
+// -----
+
+/// An all-reduce writes to the buffer that it reads, and an all-gather does not.
+
+// CHECK-LABEL: module @all_reduce
+module @all_reduce attributes {mhlo.num_partitions = 2 : i32} {
+  // CHECK: %[[C:.*]] = mhlo.copy %arg0 : tensor<8xf32>
+  // CHECK-NEXT: "stablehlo.all_reduce"(%[[C]])
+  // CHECK-NOT: mhlo.copy
+  // CHECK: "stablehlo.all_gather"(%arg0)
+  func.func @main(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<16xf32>) {
+    %0 = "stablehlo.all_reduce"(%x) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, use_global_device_ids}> ({
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %s = stablehlo.add %p, %q : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<8xf32>) -> tensor<8xf32>
+    %1 = "stablehlo.all_gather"(%x) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, use_global_device_ids}> : (tensor<8xf32>) -> tensor<16xf32>
+    return %0, %1 : tensor<8xf32>, tensor<16xf32>
+  }
+}
