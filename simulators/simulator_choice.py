@@ -11,7 +11,6 @@ from hespas import configs
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators import astra, astra_program, embedded
 from hespas.simulators.astra_program import AstraProgram
-from hespas.simulators.astra_traces import TraceFolder
 from hespas.simulators.embedded.curves import load_curves
 from hespas.simulators.embedded.nccl_tuning import load_nccl_tuning
 from hespas.simulators.exact_durations import apply_exact_durations
@@ -95,9 +94,7 @@ def _simulate_by_astra(
     program: AstraProgram, inputs: SimulationInputs, choice: SimulatorChoice, note: Note
 ) -> SimulationResult:
     is_exact = choice.exact_durations and apply_exact_durations(inputs) is not None
-    prefix = inputs.devices[0].path.name.removesuffix(".0.et")
-    traces = TraceFolder(inputs.folder, prefix, inputs.groups_file)
-    simulation = astra.AstraSimulation(traces, inputs.system, choice.options, exact=is_exact)
+    simulation = astra.AstraSimulation(inputs, choice.options, exact=is_exact)
     result = astra.simulate_with_astra(program, simulation, timeout_s=choice.timeout_s, note=note)
     return _record_duration_unit(result, is_exact)
 

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from hespas.chakra import record_encoding, schema
+from hespas.chakra.trace_folder import find_trace_files
+from hespas.chakra.trace_reader import TraceNode, read_trace_nodes
 from support.paths import DATA
 
 COMP, SEND, RECV, COLL = 4, 5, 6, 7
@@ -80,6 +82,17 @@ def save(
     text = json.dumps({str(number): list(members) for number, members in groups.items()})
     (folder / "comm_group.json").write_text(text)
     return folder
+
+
+def read_nodes(folder: Path, device: int) -> dict[int, TraceNode]:
+    """Read the nodes of a device by id, whether a simulation can run them or not."""
+    return {node.id: node for node in read_trace_nodes(find_trace_files(folder)[device])}
+
+
+def read_groups(folder: Path) -> dict[int, Sequence[int]]:
+    """Read the devices of each communicator but that of all devices."""
+    groups = json.loads((folder / "comm_group.json").read_text())
+    return {int(number): members for number, members in groups.items()}
 
 
 def system(
