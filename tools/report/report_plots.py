@@ -7,19 +7,20 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from hespas.tools.report.charts import make_bar_segments
 from hespas.tools.report.heat_map_plot import (
     HeatMap,
     compute_layout,
     draw_heat_map,
     measure_text,
 )
-from hespas.tools.report.memory_usage import RunMemory, read_memory_usage
 from hespas.tools.report.roofline_plot import (
     RooflinePlot,
     build_roofline_plot,
     format_rate,
     spread_labels,
 )
+from hespas.tools.report.run_page import list_memory_points
 from hespas.workflows import kernel_rows
 from hespas.workflows.plot_files import COLOURS, MARKS, check_plot_file, save_figure
 
@@ -41,13 +42,13 @@ def write_run_plots(result: RunResult, folder: str) -> list[str]:
         HespasError: The result is incomplete, or a file cannot be written.
     """
     plot = build_roofline_plot(kernel_rows.merge_layers(result.kernel_rows), result.resolved_node)
-    used = read_memory_usage(result)
+    points = list_memory_points(result)
     breakdown = {"breakdown": lambda figure: _draw_breakdown(figure, result)}
     drawings: dict[str, Callable[[Any], None]] = {}
     if plot.points:
         drawings["roofline"] = lambda figure: _draw_roofline(figure, plot)
-    if used is not None and used.points:
-        drawings["memory"] = lambda figure: _draw_memory(figure, used)
+    if points:
+        drawings["memory"] = lambda figure: _draw_memory(figure, points, result.figures["memory"])
     return [*_write_plots(breakdown, folder, (7.2, 3.2)), *_write_plots(drawings, folder)]
 
 
@@ -116,8 +117,6 @@ def _draw_roofs(axes: Any, plot: RooflinePlot, bandwidth: float) -> None:
 
 def _draw_breakdown(figure: Any, result: RunResult) -> None:
     """Draw the step, and below it the compute time by kind of kernel, as bars."""
-    from hespas.tools.report.charts import make_bar_segments
-
     figures = result.figures
     bars: list[tuple[str, list[tuple[str, float, str]]]] = []
     if figures["step_time_s"] is not None:
@@ -150,12 +149,13 @@ def _draw_breakdown(figure: Any, result: RunResult) -> None:
             axes.tick_params(labelbottom=False)
 
 
-def _draw_memory(figure: Any, used: RunMemory) -> None:
+def _draw_memory(figure: Any, points: Sequence[tuple[int, int]], memory: dict[str, Any]) -> None:
     axes = figure.add_subplot()
-    at, sizes = zip(*used.points, strict=True)
+    at, sizes = zip(*points, strict=True)
     axes.fill_between(at, [1e-9 * size for size in sizes], step="post", alpha=0.4, color=COLOURS[0])
-    if used.capacity is not None and used.capacity <= 2.5 * used.peak:
-        axes.axhline(1e-9 * used.capacity, ls="--", c=COLOURS[4], label="memory of the device")
+    capacity = memory["node_bytes"]
+    if capacity is not None and capacity <= 2.5 * memory["peak_bytes"]:
+        axes.axhline(1e-9 * capacity, ls="--", c=COLOURS[4], label="memory of the device")
         axes.legend(frameon=False)
     axes.set(xlabel="point of the program", ylabel="live memory of one device (GB)")
     axes.set(xlim=(at[0], max(at[-1], at[0] + 1)), ylim=(0, None))

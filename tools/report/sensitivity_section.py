@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
 from typing import Any
 
 from hespas.support.text_tables import format_percent, format_seconds
-from hespas.tools.report import html_table
-from hespas.tools.report.html_table import TableCell, TableColumn, format_text_cell
+from hespas.tools.report.html_table import (
+    TableCell,
+    TableColumn,
+    format_text_cell,
+    format_time_cell,
+    render_table,
+)
 from hespas.tools.report.markup import Markup, join_markup, tag
 from hespas.tools.report.page_frame import PageSection
 from hespas.workflows.sensitivity.step_sensitivity import (
@@ -18,6 +23,7 @@ from hespas.workflows.sensitivity.step_sensitivity import (
 
 FASTER_COLOUR, SLOWER_COLOUR = 1, 2
 WIDTH, ROW_HEIGHT, LABEL_WIDTH, MARGIN = 900, 24, 250, 90
+STEPS = {"slower": "20 % less", "faster": "25 % more", "limit": "No limit"}
 LEAD = (
     "The step at other rates of the node and the network: 20 % less and 25 % more of each. A rate "
     "stops to matter where no more than 1 % of the step can be gained."
@@ -76,25 +82,21 @@ def _draw_change(
 
 def _render_rates(sensitivity: StepSensitivity) -> Markup:
     columns = [
-        TableColumn("rate", "Rate", "text"),
-        TableColumn("now", "Now", "text"),
-        TableColumn("elasticity", "Elasticity", help="change of the step over that of the rate"),
-        TableColumn("slower", "20 % less", help="step time"),
-        TableColumn("faster", "25 % more", help="step time"),
-        TableColumn("limit", "No limit", help="step time"),
-    ]
-    rows: Sequence[Sequence[TableCell]] = [_make_rate_cells(row) for row in sensitivity.rows]
-    return html_table.render_table("rates", "Rates of the node and the network", columns, rows)
-
-
-def _make_rate_cells(row: RateSensitivity) -> list[TableCell]:
-    times = (row.slower_s, row.faster_s, row.limit_s)
-    return [
-        format_text_cell(row.name),
-        format_text_cell(row.format_value()),
-        TableCell(f"{row.elasticity:+.3f}", row.elasticity),
-        *(
-            format_text_cell(CANNOT_RUN) if time_s is None else html_table.format_time_cell(time_s)
-            for time_s in times
+        TableColumn("rate", "Rate", lambda row: format_text_cell(row.name), "text"),
+        TableColumn("now", "Now", lambda row: format_text_cell(row.format_value()), "text"),
+        TableColumn(
+            "elasticity", "Elasticity",
+            lambda row: TableCell(f"{row.elasticity:+.3f}", row.elasticity),
+            help="change of the step over that of the rate",
         ),
-    ]
+        *(
+            TableColumn(key, title, functools.partial(_format_step_cell, key), help="step time")
+            for key, title in STEPS.items()
+        ),
+    ]  # fmt: skip
+    return render_table("rates", "Rates of the node and the network", columns, sensitivity.rows)
+
+
+def _format_step_cell(key: str, row: RateSensitivity) -> TableCell:
+    time_s = getattr(row, f"{key}_s")
+    return format_text_cell(CANNOT_RUN) if time_s is None else format_time_cell(time_s)

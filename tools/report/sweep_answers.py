@@ -9,7 +9,7 @@ from hespas.tools.report.html_table import (
     TableCell,
     TableColumn,
     format_figure_cell,
-    render_records,
+    render_table,
 )
 from hespas.tools.report.markup import join_markup
 from hespas.tools.report.page_frame import PageSection
@@ -76,24 +76,27 @@ def _build_front_section(
     ]
     axes = (ScatterAxis(x.title, x.format), ScatterAxis(y.title, y.format))
     chart = draw_scatter_charts(f"{x.title} and {y.title} of each cell of {program}", points, axes)
-    fields = [
-        (TableColumn("n", "Point"), lambda row: TableCell(numbers[id(row)], int(numbers[id(row)]))),
+    columns = [
+        TableColumn(
+            "n", "Point", lambda row: TableCell(numbers[id(row)], int(numbers[id(row)]))
+        ),
         *(
-            (
-                TableColumn(axis.removeprefix(CELL), axis.removeprefix(CELL), "text"),
-                lambda row, axis=axis: TableCell(str(row.get(axis))),
+            TableColumn(
+                axis.removeprefix(CELL), axis.removeprefix(CELL),
+                lambda row, axis=axis: TableCell(str(row.get(axis))), "text",
             )
             for axis in settings
         ),
         *(
-            (
-                TableColumn(figure.name.rpartition(".")[2], figure.column_title, help=figure.help),
+            TableColumn(
+                figure.name.rpartition(".")[2], figure.column_title,
                 lambda row, figure=figure: format_figure_cell(figure, row[figure.name]),
+                help=figure.help,
             )
             for figure in figures
         ),
-    ]
-    table = render_records(f"{name}-cell", "The cells of the front", fields, front)
+    ]  # fmt: skip
+    table = render_table(f"{name}-cell", "The cells of the front", columns, front)
     lead = (
         f"No other of the {format_count(len(cells), 'cell')} is better in one of {x.title} and "
         f"{y.title} without being worse in the other than those on the line."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +12,17 @@ from hespas.support.text_tables import (
     format_seconds,
     format_time_range,
 )
-from hespas.tools.report import html_table
-from hespas.tools.report.html_table import TableCell, TableColumn, format_text_cell
+from hespas.tools.report.html_table import (
+    TableCell,
+    TableColumn,
+    format_figure_cell,
+    format_number_cell,
+    format_text_cell,
+    format_time_cell,
+    render_cards,
+    render_facts,
+    render_table,
+)
 from hespas.tools.report.markup import Child, Markup, allow_breaks, join_markup, tag
 from hespas.tools.report.page_frame import PageSection, render_page
 from hespas.tools.report.sweep_answers import build_effects_section, build_front_sections
@@ -71,7 +80,7 @@ def _render_sweep_cards(sweep: SweepResults) -> Markup:
         place = f"{sweep.get_program_label(best)} on {sweep.get_node_label(best)}"
         shortest = format_seconds(sweep.get_time_s(best))
         cards.append((f"shortest {_get_measure_name(sweep)}", shortest, place))
-    return html_table.render_cards(cards)
+    return render_cards(cards)
 
 
 def _get_measure_name(sweep: SweepResults) -> str:
@@ -121,18 +130,16 @@ def _render_shaded_cell(time_s: float | None, least_s: float, *, fits: bool) -> 
 
 def _build_cells_section(sweep: SweepResults) -> PageSection:
     rows = _sort_cells(sweep)
-    fields, equal = list(_list_setting_fields(sweep)), []
-    for column, make_cell in (*_list_time_fields(sweep), *_list_figure_fields(sweep)):
-        texts = {(cell.text, cell.more) for cell in map(make_cell, rows)}
+    columns, equal = list(_list_setting_columns(sweep)), []
+    for column in (*_list_time_columns(sweep), *_list_figure_columns(sweep)):
+        texts = {(cell.text, cell.more) for cell in map(column.make_cell, rows)}
         if len(texts) > 1 or len(rows) == 1 or column.key == TIME:
-            fields.append((column, make_cell))
+            columns.append(column)
         else:
             equal.append(f"{column.title} {texts.pop()[0]}")
-    grid = html_table.render_records("cell", "By program, the shortest first", fields, rows)
-    note = f"Equal in all cells: {', '.join(equal)}." if equal else None
-    return PageSection(
-        "cells", "Cells", join_markup(grid, tag("p", note, class_="note") if note else None)
-    )
+    grid = render_table("cell", "By program, the shortest first", columns, rows)
+    note = tag("p", f"Equal in all cells: {', '.join(equal)}.", class_="note") if equal else None
+    return PageSection("cells", "Cells", join_markup(grid, note))
 
 
 def tabulate_cells(sweep: SweepResults, limit: int | None) -> list[TextTable]:
@@ -140,27 +147,26 @@ def tabulate_cells(sweep: SweepResults, limit: int | None) -> list[TextTable]:
 
     The cells have the order of the page, and also the columns that are equal in all of them.
     """
-    fields = [*_list_setting_fields(sweep), *_list_time_fields(sweep), *_list_figure_fields(sweep)]
+    lists = _list_setting_columns, _list_time_columns, _list_figure_columns
+    columns = [column for list_columns in lists for column in list_columns(sweep)]
     settings = len(sweep.free_axes)
-    good = _tabulate_fields(sweep.name, fields, _sort_cells(sweep), limit, settings)
-    failed = _tabulate_fields(
-        "Errors", _list_error_fields(sweep), sweep.failed, limit, settings + 1
-    )
+    good = _tabulate(sweep.name, columns, _sort_cells(sweep), limit, settings)
+    failed = _tabulate("Errors", _list_error_columns(sweep), sweep.failed, limit, settings + 1)
     return [table for table in (good, failed) if table.rows]
 
 
-def _tabulate_fields(
+def _tabulate(
     title: str,
-    fields: Sequence[SweepField],
+    columns: Sequence[TableColumn],
     rows: Sequence[SweepRow],
     limit: int | None,
     left: int,
 ) -> TextTable:
-    lines = [[str(make_cell(row).text) for _, make_cell in fields] for row in rows[:limit]]
+    lines = [[str(column.make_cell(row).text) for column in columns] for row in rows[:limit]]
     rest = len(rows) - len(lines)
     if rest > 0:
-        lines.append([f"({rest} more: --top 0)", *[""] * (len(fields) - 1)])
-    return TextTable(title, lines, [column.title for column, _ in fields], left=left)
+        lines.append([f"({rest} more: --top 0)", *[""] * (len(columns) - 1)])
+    return TextTable(title, lines, [column.title for column in columns], left=left)
 
 
 def _sort_cells(sweep: SweepResults) -> list[SweepRow]:
@@ -172,57 +178,51 @@ def _sort_cells(sweep: SweepResults) -> list[SweepRow]:
     )
 
 
-SweepField = tuple[TableColumn, Callable[[SweepRow], TableCell]]
-
-
-def _list_setting_fields(sweep: SweepResults) -> Iterator[SweepField]:
+def _list_setting_columns(sweep: SweepResults) -> Iterator[TableColumn]:
     for name in sweep.free_axes:
-        title, kind = _format_column_title(name), _find_column_kind(sweep, name)
-        yield (
-            TableColumn(name.removeprefix(CELL), title, kind),
+        yield TableColumn(
+            name.removeprefix(CELL),
+            _format_column_title(name),
             lambda row, name=name: _format_value_cell(sweep, row, name),
+            _find_column_kind(sweep, name),
         )
 
 
-def _list_time_fields(sweep: SweepResults) -> Iterator[SweepField]:
+def _list_time_columns(sweep: SweepResults) -> Iterator[TableColumn]:
     least_s: dict[str, float] = {}
     for row in sweep.done:
         name = sweep.get_program_label(row)
         least_s[name] = min(least_s.get(name, float("inf")), sweep.get_time_s(row))
-    yield (
-        TableColumn("devices", "Devices"),
-        lambda row: _format_optional_cell(row.get("devices"), html_table.format_number_cell),
-    )
-    yield (
-        TableColumn(TIME, _get_measure_name(sweep).capitalize()),
-        lambda row: html_table.format_time_cell(sweep.get_time_s(row)),
-    )
-    yield (
-        TableColumn("ratio", "Of shortest", help="relative to the shortest of the same program"),
-        lambda row: _format_ratio_cell(
-            sweep.get_time_s(row), least_s[sweep.get_program_label(row)]
-        ),
-    )
+
+    def make_ratio_cell(row: SweepRow) -> TableCell:
+        shortest_s = least_s[sweep.get_program_label(row)]
+        ratio = sweep.get_time_s(row) / shortest_s if shortest_s else 1.0
+        return TableCell(f"{ratio:.2f} x", ratio)
+
+    yield TableColumn("devices", "Devices", lambda row: format_number_cell(row.get("devices")))
+    title = _get_measure_name(sweep).capitalize()
+    yield TableColumn(TIME, title, lambda row: format_time_cell(sweep.get_time_s(row)))
+    ratio_help = "relative to the shortest of the same program"
+    yield TableColumn("ratio", "Of shortest", make_ratio_cell, help=ratio_help)
     if any("compute_band_s.0" in row for row in sweep.done):
-        yield TableColumn("band", "80 % band"), lambda row: _format_band_cell(row, sweep.measure)
+        yield TableColumn("band", "80 % band", lambda row: _format_band_cell(row, sweep.measure))
     if sweep.measure != "compute_s":
-        yield (
-            TableColumn("compute", "Compute"),
-            lambda row: html_table.format_time_cell(row["compute_s"]),
-        )
+        yield TableColumn("compute", "Compute", lambda row: format_time_cell(row["compute_s"]))
 
 
-def _list_figure_fields(sweep: SweepResults) -> Iterator[SweepField]:
+def _list_figure_columns(sweep: SweepResults) -> Iterator[TableColumn]:
     """Yield the columns of the figures that any cell has."""
     names = {name for row in sweep.done for name in row}
     peaks = {row.get(PEAK_DTYPE) for row in sweep.done}
     for figure in list_figures("sweep"):
         if figure.name in names and (figure.name != GAPS or any(r.get(GAPS) for r in sweep.done)):
             title = figure.column_title
-            column = TableColumn(
-                figure.name.rpartition(".")[2], title[0].upper() + title[1:], help=figure.help
+            yield TableColumn(
+                figure.name.rpartition(".")[2],
+                title[0].upper() + title[1:],
+                lambda row, figure=figure: _format_figure_cell(figure, row, peaks),
+                help=figure.help,
             )
-            yield column, lambda row, figure=figure: _format_figure_cell(figure, row, peaks)
 
 
 def _format_figure_cell(figure: Figure, row: SweepRow, peaks: Collection[str | None]) -> TableCell:
@@ -230,17 +230,13 @@ def _format_figure_cell(figure: Figure, row: SweepRow, peaks: Collection[str | N
 
     A utilisation names the type whose peak it is a share of, if that differs between cells.
     """
-    cell = html_table.format_figure_cell(figure, row.get(figure.name))
+    cell = format_figure_cell(figure, row.get(figure.name))
     if row.get(figure.name) is not None and (
         peak := name_peak(figure.name, row.get(PEAK_DTYPE), peaks)
     ):
         return replace(cell, more=peak)
     does_not_fit = figure.name == MEMORY and row.get(FITS) is False
     return replace(cell, more="does not fit") if does_not_fit else cell
-
-
-def _format_optional_cell(value: Any, make_cell: Callable[[Any], TableCell]) -> TableCell:
-    return TableCell("-") if value is None else make_cell(value)
 
 
 def _format_column_title(name: str) -> str:
@@ -260,11 +256,6 @@ def _format_value_cell(sweep: SweepResults, row: SweepRow, name: str) -> TableCe
     return format_text_cell(value)
 
 
-def _format_ratio_cell(time_s: float, least_s: float) -> TableCell:
-    ratio = time_s / least_s if least_s else 1.0
-    return TableCell(f"{ratio:.2f} x", ratio)
-
-
 def _format_band_cell(row: SweepRow, measure: str) -> TableCell:
     name = "step_time_band_s" if measure == "step_time_s" else "compute_band_s"
     low, high = row.get(f"{name}.0"), row.get(f"{name}.1")
@@ -277,20 +268,15 @@ def _build_failures_section(sweep: SweepResults) -> PageSection | None:
     if not sweep.failed:
         return None
     caption = "Cells without a result, and the reason"
-    grid = html_table.render_records("failure", caption, _list_error_fields(sweep), sweep.failed)
+    grid = render_table("failure", caption, _list_error_columns(sweep), sweep.failed)
     return PageSection("failed", f"Failed: {format_count(len(sweep.failed), 'cell')}", grid)
 
 
-def _list_error_fields(sweep: SweepResults) -> list[SweepField]:
+def _list_error_columns(sweep: SweepResults) -> list[TableColumn]:
     """List the columns of the cells without a result."""
-    fields: list[SweepField] = [
-        (replace(column, kind="text"), make_cell)
-        for column, make_cell in _list_setting_fields(sweep)
-    ]
-    fields.append(
-        (TableColumn("error", "Error", "text"), lambda row: format_text_cell(row["error"]))
-    )
-    return fields
+    settings = [replace(column, kind="text") for column in _list_setting_columns(sweep)]
+    error = TableColumn("error", "Error", lambda row: format_text_cell(row["error"]), "text")
+    return [*settings, error]
 
 
 def _build_provenance_section(sweep: SweepResults) -> PageSection | None:
@@ -311,9 +297,7 @@ def _build_provenance_section(sweep: SweepResults) -> PageSection | None:
         for name, values in values_by_name.items()
         if name not in same
     ]
-    return (
-        PageSection("provenance", "Provenance", html_table.render_facts(facts)) if facts else None
-    )
+    return PageSection("provenance", "Provenance", render_facts(facts)) if facts else None
 
 
 def _summarise_values(values: set[str]) -> Child:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 
-from hespas.support.text_tables import TextTable, format_seconds
-from hespas.tools.report import html_table
+from hespas.support.text_tables import TextRow, TextTable, format_seconds
 from hespas.tools.report.charts import (
     SERIES,
     ChartFrame,
@@ -13,7 +13,7 @@ from hespas.tools.report.charts import (
     draw_in_two_widths,
     draw_legend,
 )
-from hespas.tools.report.html_table import TableCell, TableColumn
+from hespas.tools.report.html_table import TableCell, TableColumn, render_table
 from hespas.tools.report.markup import Markup, join_markup, tag
 from hespas.tools.report.page_frame import PageSection, render_page
 from hespas.workflows.studies.study_output import GanttBar, GanttChart
@@ -39,22 +39,27 @@ def render_table_section(table: TextTable, name: str, table_name: str) -> PageSe
     )
 
 
-def render_text_table(table: TextTable, name: str, caption: str = "") -> html_table.Markup:
+def render_text_table(table: TextTable, name: str, caption: str = "") -> Markup:
     """Render a table whose numbers sort as such; ``name`` is its id."""
     columns = [
-        TableColumn(f"c{i}", title or "value", "text" if i < table.left else "number")
+        TableColumn(
+            f"c{i}",
+            title or "value",
+            functools.partial(_make_text_cell, i),
+            "text" if i < table.left else "number",
+        )
         for i, title in enumerate(table.header)
     ]
-    rows = [[TableCell(text, _read_leading_number(text)) for text in row] for row in table.rows]
-    return html_table.render_table(name, caption or table.title, columns, rows)
+    return render_table(name, caption or table.title, columns, table.rows)
 
 
-def _read_leading_number(text: str) -> float | None:
-    """Return the number that a cell is sorted by: ``-2.5`` of ``-2.5 %``; None for other text."""
+def _make_text_cell(column: int, row: TextRow) -> TableCell:
+    """Make a cell that is sorted by its first number, such as ``-2.5`` of ``-2.5 %``, if any."""
+    text = row[column]
     try:
-        return float(text.partition(" ")[0])
+        return TableCell(text, float(text.partition(" ")[0]))
     except ValueError:
-        return None
+        return TableCell(text)
 
 
 LANE_HEIGHT, BAR_HEIGHT = 30, 22
