@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from hespas.tools.report.scatter_chart import ScatterAxis, ScatterPoint, draw_scatter_chart
+from hespas.tools.report.charts import ScatterAxis, ScatterPoint, draw_scatter_chart
 from hespas.tools.report.sweep_page import render_sweep_page
 from hespas.tools.report.sweep_results import SweepResults, label_nodes
 

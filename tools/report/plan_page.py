@@ -6,6 +6,7 @@ import functools
 from collections.abc import Sequence
 
 from hespas.support.text_tables import TextTable, format_scaled, format_seconds
+from hespas.tools.report.charts import ScatterAxis, ScatterPoint, draw_scatter_charts
 from hespas.tools.report.html_table import (
     TableCell,
     TableColumn,
@@ -17,7 +18,6 @@ from hespas.tools.report.html_table import (
 )
 from hespas.tools.report.markup import Markup
 from hespas.tools.report.page_frame import PageSection, render_page
-from hespas.tools.report.scatter_chart import ScatterAxis, ScatterPoint, draw_scatter_charts
 from hespas.tools.report.table_page import render_table_section
 from hespas.workflows.figures import list_figures
 from hespas.workflows.planning import plan_tables

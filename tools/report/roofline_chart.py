@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hespas.support.text_tables import format_percent, format_scaled, format_seconds
+from hespas.tools.report.charts import ChartFrame
 from hespas.tools.report.markup import Markup, join_markup, tag
 from hespas.tools.report.roofline_plot import (
     PeakRoof,
@@ -25,39 +25,6 @@ MARK_REACH = 1.35  # of the corners of a mark, in radii
 SHAPES = ("circle", "square", "triangle", "diamond", "cross", "circle")  # of each colour
 
 
-@dataclass(frozen=True)
-class _RooflineFrame:
-    """Size, margins and ranges of a roofline plot; both axes are logarithmic."""
-
-    width: int
-    height: int
-    x_range: tuple[float, float]
-    y_range: tuple[float, float]
-    right: float
-    left: int = 52
-    top: int = 30
-    bottom: int = 48
-
-    @property
-    def inner_right(self) -> float:
-        """The right end of the horizontal axis."""
-        return self.width - self.right
-
-    def scale_x(self, intensity: float) -> float:
-        low, high = self.x_range
-        along = math.log10(intensity / low) / math.log10(high / low)
-        return self.left + along * (self.inner_right - self.left)
-
-    def scale_y(self, rate: float) -> float:
-        low, high = self.y_range
-        along = math.log10(rate / low) / math.log10(high / low)
-        return self.top + (1 - along) * (self.height - self.top - self.bottom)
-
-    def place_y(self, rate: float) -> float:
-        """Scale a rate; those below the axis are placed at its end."""
-        return self.scale_y(max(rate, self.y_range[0]))
-
-
 def draw_roofline(plot: RooflinePlot, ids: Sequence[str], *, width: int, height: int) -> Markup:
     """Draw the plot as SVG.
 
@@ -72,9 +39,11 @@ def draw_roofline(plot: RooflinePlot, ids: Sequence[str], *, width: int, height:
     """
     labels, note = _choose_peak_labels(plot, width)
     margin = LEADER_WIDTH + 2 + max(map(_measure_text, labels), default=0.0)
-    frame = _RooflineFrame(width, height, plot.intensity_range, plot.rate_range, margin)
+    frame = ChartFrame(
+        width, height, plot.intensity_range, plot.rate_range,
+        left=52, right=margin, top=30, bottom=48, is_logarithmic=True,
+    )  # fmt: skip
     largest = max((point.share for point in plot.points), default=1.0)
-    middle = (frame.left + frame.inner_right) / 2
     chart = tag(
         "svg",
         *_draw_grid(frame),
@@ -82,7 +51,7 @@ def draw_roofline(plot: RooflinePlot, ids: Sequence[str], *, width: int, height:
         *(_draw_point(point, frame, largest, ids) for point in plot.points),
         *_draw_peak_labels(plot, labels, frame),
         _draw_bandwidth_label(plot, frame, largest),
-        tag("text", "operations per byte", x=middle, y=height - 8, text_anchor="middle"),
+        frame.draw_x_title("operations per byte"),
         tag("text", "operations/s", x=4, y=12),
         viewBox=f"0 0 {width} {height}",
         class_="chart points",
@@ -90,6 +59,11 @@ def draw_roofline(plot: RooflinePlot, ids: Sequence[str], *, width: int, height:
         aria_label=f"Roofline with {len(plot.points)} kernels; each links to its row of the table",
     )
     return join_markup(chart, tag("p", note, class_="note") if note else None)
+
+
+def _place_y(frame: ChartFrame, rate: float) -> float:
+    """Scale a rate; those below the axis are placed at its end."""
+    return frame.scale_y(max(rate, frame.y_range[0]))
 
 
 def _choose_peak_labels(plot: RooflinePlot, width: int) -> tuple[list[str], str]:
@@ -113,30 +87,23 @@ def _measure_text(text: str) -> float:
     return CHARACTER_WIDTH * len(text)
 
 
-def _draw_grid(frame: _RooflineFrame) -> list[Markup]:
+def _draw_grid(frame: ChartFrame) -> list[Markup]:
     """Draw the powers of ten of both axes."""
     x_low, x_high = frame.x_range
-    floor = frame.height - frame.bottom
     is_crowded = math.log10(x_high / x_low) > frame.width / 60
     drawn = []
     for i, mark in enumerate(list_powers_of_ten(x_low, x_high)):
         x = frame.scale_x(mark)
-        drawn.append(tag("line", x1=x, x2=x, y1=frame.top, y2=floor, class_="grid"))
+        drawn.append(frame.draw_vertical_line(x, frame.floor, is_grid=True))
         if not (is_crowded and i % 2):
-            text = _format_power_of_ten(mark)
-            drawn.append(tag("text", text, x=x, y=floor + 18, class_="quiet", text_anchor="middle"))
+            drawn.append(frame.draw_x_label(x, _format_power_of_ten(mark)))
     for mark in list_powers_of_ten(*frame.y_range):
-        y = frame.scale_y(mark)
-        drawn.append(tag("line", x1=frame.left, x2=frame.inner_right, y1=y, y2=y, class_="grid"))
         text = format_scaled(mark, "").replace(".000", "").replace(" ", "")
-        label_x = frame.left - 8
-        drawn.append(tag("text", text, x=label_x, y=y + 4, text_anchor="end", class_="quiet"))
-    right = frame.inner_right
-    drawn.append(tag("line", x1=frame.left, x2=right, y1=floor, y2=floor, class_="axis"))
-    return drawn
+        drawn += frame.draw_y_tick(mark, text)
+    return [*drawn, frame.draw_horizontal_line(frame.y_range[0], "axis")]
 
 
-def _draw_roof_lines(plot: RooflinePlot, frame: _RooflineFrame) -> list[Markup]:
+def _draw_roof_lines(plot: RooflinePlot, frame: ChartFrame) -> list[Markup]:
     """Draw the slope of the memory bandwidth, and the peak rates to the right of it."""
     if not plot.bandwidth:
         return []
@@ -150,7 +117,7 @@ def _draw_roof_lines(plot: RooflinePlot, frame: _RooflineFrame) -> list[Markup]:
 
 
 def _find_slope_ends(
-    plot: RooflinePlot, frame: _RooflineFrame
+    plot: RooflinePlot, frame: ChartFrame
 ) -> tuple[tuple[float, float], tuple[float, float]]:
     """Find the ends of the slope of the memory bandwidth in pixels."""
     assert plot.bandwidth
@@ -161,12 +128,10 @@ def _find_slope_ends(
     return first, last
 
 
-def _draw_peak_labels(
-    plot: RooflinePlot, labels: Sequence[str], frame: _RooflineFrame
-) -> list[Markup]:
+def _draw_peak_labels(plot: RooflinePlot, labels: Sequence[str], frame: ChartFrame) -> list[Markup]:
     """Draw the labels of the peaks outside of the frame, each joined to the end of its line."""
     line_ys = [frame.scale_y(roof.rate) for roof in _list_drawn_roofs(plot)]
-    label_ys = spread_labels(line_ys, LABEL_GAP, frame.top, frame.height - frame.bottom)
+    label_ys = spread_labels(line_ys, LABEL_GAP, frame.top, frame.floor)
     drawn = []
     for label, line_y, label_y in zip(labels, line_ys, label_ys, strict=True):
         left, right = frame.inner_right, frame.inner_right + LEADER_WIDTH
@@ -177,9 +142,7 @@ def _draw_peak_labels(
     return drawn
 
 
-def _draw_bandwidth_label(
-    plot: RooflinePlot, frame: _RooflineFrame, largest: float
-) -> Markup | None:
+def _draw_bandwidth_label(plot: RooflinePlot, frame: ChartFrame, largest: float) -> Markup | None:
     """Draw the memory bandwidth along its slope, where the fewest marks are."""
     if not plot.bandwidth:
         return None
@@ -189,7 +152,7 @@ def _draw_bandwidth_label(
     angle = math.atan2(y2 - y1, x2 - x1)
     marks = []  # (distance along the slope, distance above the slope, reach)
     for point in plot.points:
-        x, y = frame.scale_x(point.intensity) - x1, frame.place_y(point.rate) - y1
+        x, y = frame.scale_x(point.intensity) - x1, _place_y(frame, point.rate) - y1
         along = x * math.cos(angle) + y * math.sin(angle)
         above = x * math.sin(angle) - y * math.cos(angle)
         marks.append((along, above, MARK_REACH * _compute_radius(point, largest)))
@@ -207,11 +170,11 @@ def _draw_bandwidth_label(
 
 
 def _draw_point(
-    point: RooflinePoint, frame: _RooflineFrame, largest: float, ids: Sequence[str]
+    point: RooflinePoint, frame: ChartFrame, largest: float, ids: Sequence[str]
 ) -> Markup:
     """Draw a kernel; its area is its share of the time relative to the ``largest`` share."""
     row = point.kernel
-    x, y = frame.scale_x(point.intensity), frame.place_y(point.rate)
+    x, y = frame.scale_x(point.intensity), _place_y(frame, point.rate)
     description = (
         f"{row.kind_title} {row.shapes}\n"
         f"{format_scaled(point.rate, 'op/s')} at {point.intensity:.3g} op/B\n"

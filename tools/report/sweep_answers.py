@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hespas.support.text_tables import format_count
+from hespas.tools.report.charts import ScatterAxis, ScatterPoint, draw_scatter_charts
 from hespas.tools.report.html_table import (
     TableCell,
     TableColumn,
@@ -13,7 +14,6 @@ from hespas.tools.report.html_table import (
 )
 from hespas.tools.report.markup import join_markup
 from hespas.tools.report.page_frame import PageSection
-from hespas.tools.report.scatter_chart import ScatterAxis, ScatterPoint, draw_scatter_charts
 from hespas.tools.report.sweep_results import SweepResults
 from hespas.tools.report.table_page import render_text_table
 from hespas.workflows.figures import BY_NAME, Figure

@@ -79,14 +79,17 @@ def draw_gantt_chart(chart: GanttChart) -> Markup:
 
 def _draw_lanes(chart: GanttChart, kinds: Mapping[str, int], width: int, height: int) -> Markup:
     ticks = choose_tick_values(chart.end_s)
-    frame = ChartFrame(width, height, (0.0, ticks[-1]), 1.0, left=68, right=32)
-    drawn = _draw_time_axis(frame, ticks)
+    frame = ChartFrame(width, height, (0.0, ticks[-1]), (0.0, 1.0), right=32)
+    drawn = []
+    for tick in ticks:
+        x, text = frame.scale_x(tick), format_seconds(tick).replace(".000 ", " ")
+        drawn.append(frame.draw_vertical_line(x, frame.floor + 4, is_grid=True))
+        drawn.append(frame.draw_x_label(x, text))
     for lane, (name, bars) in enumerate(chart.lanes):
         top = frame.top + LANE_HEIGHT * lane
         drawn.append(tag("text", name, x=frame.left - 8, y=top + 16, text_anchor="end"))
         drawn += [_draw_bar(frame, bar, top, kinds[bar.kind]) for bar in bars]
-    view_box = f"0 0 {width} {height}"
-    return tag("svg", *drawn, viewBox=view_box, class_="chart", role="img", aria_label=chart.title)
+    return frame.render(drawn, chart.title)
 
 
 def _draw_bar(frame: ChartFrame, bar: GanttBar, top: float, colour: int) -> Markup:
@@ -98,22 +101,3 @@ def _draw_bar(frame: ChartFrame, bar: GanttBar, top: float, colour: int) -> Mark
         data_tip=f"{bar.description}\n{format_seconds(bar.end_s - bar.start_s)} from "
         f"{format_seconds(bar.start_s)}",
     )  # fmt: skip
-
-
-def _draw_time_axis(frame: ChartFrame, ticks: list[float]) -> list[Markup]:
-    y = frame.height - frame.bottom
-    drawn = []
-    for tick in ticks:
-        x = frame.scale_x(tick)
-        drawn += [
-            tag("line", x1=x, x2=x, y1=frame.top, y2=y + 4, class_="grid"),
-            tag(
-                "text",
-                format_seconds(tick).replace(".000 ", " "),
-                x=x,
-                y=y + 18,
-                class_="quiet",
-                text_anchor="middle",
-            ),
-        ]
-    return drawn
