@@ -9,6 +9,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+from hespas.support.text_tables import TextTable, print_tables
 from hespas.tools.commands.command_parser import CommandParser
 from hespas.tools.commands.measure_reference import SPLITS, add_program_options
 from hespas.tools.commands.shared_flags import add_json_flag, add_reading_flags
@@ -45,7 +46,6 @@ def _export_regions(options: argparse.Namespace) -> int:
     from hespas.passes import pipeline
     from hespas.passes.annotate.measured_items import collect_items
     from hespas.passes.base import PassRun, print_note
-    from hespas.support import text_tables
     from hespas.support.folder_manifest import OutputSet
     from hespas.support.output_folder import check_writable_folder, open_output_folder
 
@@ -63,7 +63,7 @@ def _export_regions(options: argparse.Namespace) -> int:
     else:
         rows = [(region.digest, str(region.count), str(region.kernels)) for region in regions]
         header = ("region", "times", "kernels")
-        text_tables.print_tables([text_tables.TextTable("", rows, header)])
+        print_tables([TextTable("", rows, header)])
     for region in regions:
         if region.problem:
             print(f"warning: {region.digest}: {region.problem}", file=sys.stderr)

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from hespas.support.errors import HespasError
+from hespas.support.text_tables import TextTable, format_scaled, print_tables
 from hespas.tools.commands.command_parser import CommandParser
 from hespas.tools.commands.shared_flags import add_cache_flag, add_json_flag
 
@@ -54,11 +55,8 @@ def _show_cache(options: argparse.Namespace) -> int:
         group_objects = [dict(zip(keys, row, strict=True)) for row in groups]
         print(json.dumps({"file": file, "bytes": size_bytes, "groups": group_objects}, indent=1))
         return 0
-    from hespas.support import text_tables
 
-    print(f"{file}: {text_tables.format_scaled(size_bytes, 'B')}")
+    print(f"{file}: {format_scaled(size_bytes, 'B')}")
     if groups:
-        text_tables.print_tables(
-            [text_tables.TextTable("", [tuple(map(str, row)) for row in groups], keys, left=3)]
-        )
+        print_tables([TextTable("", [tuple(map(str, row)) for row in groups], keys, left=3)])
     return 0

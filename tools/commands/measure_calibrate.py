@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hespas.support.errors import HespasError, UsageError
+from hespas.support.text_tables import TextTable, print_tables
 from hespas.tools.commands.command_parser import CommandParser
 from hespas.tools.commands.shared_flags import add_reading_flags
 
@@ -180,7 +181,6 @@ def _print_fit_scores(
     node: NodeSpec, tables: Sequence[MeasurementTable], scope: str, *, everything: bool = False
 ) -> None:
     from hespas.estimators.calibrated.device_constants import DeviceConstants
-    from hespas.support import text_tables
     from hespas.workflows.calibration.fit_scores import score_measurements
 
     constants = DeviceConstants.from_node(node)
@@ -191,9 +191,9 @@ def _print_fit_scores(
         else score_measurements(constants, rows)
     )
     header = ("class", "kernels", "median", "mean", "p90", "bias", "in 80 % band")
-    text_tables.print_tables(
+    print_tables(
         [
-            text_tables.TextTable(
+            TextTable(
                 f"errors of {node.name}, {scope}",
                 [_format_score_row(s) for s in fit_scores],
                 header,

@@ -7,6 +7,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+from hespas.support.text_tables import TextTable, print_tables
 from hespas.tools.commands.command_parser import CommandParser
 from hespas.tools.commands.shared_flags import add_json_flag
 
@@ -29,7 +30,6 @@ def add_doctor_command(parser: CommandParser) -> None:
 
 def _show_states(options: argparse.Namespace) -> int:
     from hespas.support.installed_extras import examine_extras
-    from hespas.support.text_tables import TextTable, print_tables
     from hespas.workflows.simulator_doctor import examine_simulators
 
     states, extras = examine_simulators(), examine_extras()

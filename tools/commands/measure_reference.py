@@ -6,6 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
+from hespas.support.text_tables import TextTable, format_percent, format_seconds, print_tables
 from hespas.tools.commands.command_parser import CommandParser, parse_count, parse_positive
 from hespas.tools.commands.shared_flags import (
     add_json_flag,
@@ -14,7 +15,6 @@ from hespas.tools.commands.shared_flags import (
 )
 
 if TYPE_CHECKING:
-    from hespas.support.text_tables import TextTable
     from hespas.workflows.reference.program_comparison import ProgramComparison
 
 DESCRIPTION = """\
@@ -71,7 +71,6 @@ def _measure_reference(options: argparse.Namespace) -> int:
     from hespas import frontends
     from hespas.dialects.mlir import make_context
     from hespas.passes.base import PassRun, print_note
-    from hespas.support import text_tables
     from hespas.workflows.reference.program_comparison import compare_with_regions
 
     run = PassRun(input_name=frontends.to_display_name(options.mlir), note=print_note)
@@ -87,13 +86,11 @@ def _measure_reference(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"program": run.input_name, **comparison.to_json()}, indent=1))
     else:
-        text_tables.print_tables(_build_reference_tables(run.input_name, comparison))
+        print_tables(_build_reference_tables(run.input_name, comparison))
     return 0
 
 
 def _build_reference_tables(program: str, comparison: ProgramComparison) -> list[TextTable]:
-    from hespas.support.text_tables import TextTable, format_percent, format_seconds
-
     values = comparison.to_json()
     rounds = [
         (

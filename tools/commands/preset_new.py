@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hespas.support.errors import HespasError, UsageError
+from hespas.support.suggestions import suggest_nearest
 from hespas.tools.commands.command_parser import (
     CommandParser,
     parse_count,
@@ -134,7 +135,6 @@ def _parse_dimension_names(
     flag: str, text: str, known: Sequence[str], count: int, default: str
 ) -> list[str]:
     """Parse one name for each dimension; missing ones are the default."""
-    from hespas.support.suggestions import suggest_nearest
 
     names = [name.strip() for name in text.split(",")] if text else []
     for name in names:

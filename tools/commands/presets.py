@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hespas.support.errors import UsageError
+from hespas.support.text_tables import TextRow, TextTable, print_tables
 from hespas.tools.commands import preset_new
 from hespas.tools.commands.command_parser import CommandFunction, CommandParser
 from hespas.tools.commands.shared_flags import add_json_flag
@@ -18,7 +19,6 @@ from hespas.tools.commands.shared_flags import add_json_flag
 if TYPE_CHECKING:
     from hespas.configs.node_spec import NodeSpec
     from hespas.configs.system_spec import SystemSpec
-    from hespas.support.text_tables import TextRow
 
 DESCRIPTION = """\
 List the presets, print one in full, create a system, and print the JSON Schemas of the files.
@@ -98,7 +98,6 @@ class PresetListing:
 
     def print_presets(self, options: argparse.Namespace) -> int:
         """Print all presets, or the one that the options name; returns the exit code."""
-        from hespas.support.text_tables import TextTable, print_tables
 
         if options.name:
             print(json.dumps(self.to_json(self.load(options.name)), indent=1))
@@ -238,7 +237,6 @@ def _format_target_row(data: dict[str, Any]) -> list[str]:
 
 def _show_schemas(options: argparse.Namespace) -> int:
     from hespas import configs
-    from hespas.support.text_tables import TextTable, print_tables
 
     if options.name:
         print(configs.read_schema_text(options.name), end="")

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from hespas.support.errors import UsageError
+from hespas.support.suggestions import suggest_nearest
+from hespas.support.text_tables import print_tables
 from hespas.tools import console_scripts
 from hespas.tools.commands import study_pipeline, study_serving, study_variation
 from hespas.tools.commands.command_parser import CommandParser, parse_count
@@ -19,6 +21,7 @@ from hespas.tools.commands.shared_flags import (
     parse_key_values,
     read_pool_options,
 )
+from hespas.tools.terminal import print_to_stderr
 
 if TYPE_CHECKING:
     from hespas.workflows.studies.study_definition import AxisValues, Study
@@ -57,8 +60,6 @@ def main(argv: Sequence[str]) -> int:
         return 0 if argv else console_scripts.EXIT_USAGE
     name = argv[0]
     if name not in STUDIES:
-        from hespas.support.suggestions import suggest_nearest
-
         raise UsageError(f"no study is called '{name}'", remedy=suggest_nearest(name, [*STUDIES]))
     from hespas.workflows.studies import study_output
 
@@ -76,7 +77,6 @@ def main(argv: Sequence[str]) -> int:
     _write_output(output, options)
     if not output.failed:
         return 0
-    from hespas.tools.terminal import print_to_stderr
 
     print_to_stderr(f"{output.failed} of {len(output.rows)} rows have an error")
     return 0 if getattr(options, "keep_going", False) else 1
@@ -181,7 +181,6 @@ def _build_program_parser(study: Study) -> CommandParser:
 
 
 def _run_program_study(study: Study, options: argparse.Namespace) -> StudyOutput:
-    from hespas.tools.terminal import print_to_stderr
     from hespas.workflows.studies import study_runner
 
     axis_values, study_options = _parse_program_options(study, options)
@@ -190,7 +189,6 @@ def _run_program_study(study: Study, options: argparse.Namespace) -> StudyOutput
 
 
 def _run_serving_study(study: Study, options: argparse.Namespace) -> StudyOutput:
-    from hespas.tools.terminal import print_to_stderr
     from hespas.workflows.studies import serving
 
     load = study_serving.parse_load_options(options)
@@ -229,14 +227,13 @@ def _add_output_flags(parser: CommandParser) -> None:
 
 def _write_output(output: StudyOutput, options: argparse.Namespace) -> None:
     """Write the requested files, then print tables and notes, or JSON; raises HespasError."""
-    from hespas.support import text_tables
     from hespas.workflows.studies import study_output
 
     study_output.write_output_files(output, options.csv, options.plot)
     if options.json:
         print(json.dumps(output.data, indent=1))
         return
-    text_tables.print_tables(output.tables)
+    print_tables(output.tables)
     for line in output.notes:
         print(f"- {line}", file=sys.stderr)
 

@@ -13,6 +13,7 @@ from hespas.tools.commands.command_parser import (
     parse_positive,
 )
 from hespas.tools.commands.shared_flags import add_pool_flags, parse_key_values, read_pool_options
+from hespas.tools.terminal import print_to_stderr
 
 if TYPE_CHECKING:
     from hespas.workflows.pipelines.pipeline_request import PipelineRequest
@@ -93,7 +94,6 @@ def build_pipeline_parser() -> CommandParser:
 
 def run_pipeline_study(options: argparse.Namespace) -> StudyOutput:
     """Run the study; raises HespasError."""
-    from hespas.tools.terminal import print_to_stderr
     from hespas.workflows.pipelines.pipeline_study import compare_pipelines
 
     return compare_pipelines(_parse_request(options), print_to_stderr).build_output()

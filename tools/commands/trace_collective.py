@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hespas.support.errors import UsageError
+from hespas.support.suggestions import suggest_nearest
 from hespas.tools.commands.command_parser import CommandParser
 
 if TYPE_CHECKING:
@@ -118,7 +119,6 @@ def _convert_algorithm(options: argparse.Namespace) -> int:
 def _generate_algorithm(options: argparse.Namespace) -> int:
     from hespas.simulators.collectives import msccl_xml, standard_algorithms
     from hespas.support.output_file import write_atomically
-    from hespas.support.suggestions import suggest_nearest
 
     name = _check_collective_name(options.collective)
     if options.algorithm not in standard_algorithms.ALGORITHMS:
@@ -136,7 +136,6 @@ def _generate_algorithm(options: argparse.Namespace) -> int:
 def _check_collective_name(text: str | None) -> str:
     """Return the name with underscores; raises UsageError for an unknown one."""
     from hespas.simulators.collectives.collective_program import COLLECTIVES
-    from hespas.support.suggestions import suggest_nearest
 
     name = (text or "").replace("-", "_")
     if name and name not in COLLECTIVES:
