@@ -181,8 +181,8 @@ class FlowPlanner:
             piece_counts = PIECE_COUNTS if is_pipeline else PIECE_COUNTS[:1]
             forms += [MessageForm(*common, pieces) for pieces in piece_counts]
         dim = key.dims[0] if len(key.dims) == 1 else -1
-        reduction = self.system.fabric.switch_reductions.get(dim)
-        if reduction is not None and key.kind in reduction.collectives:
+        reduction = self.system.fabric.find_reduction(dim, key.kind)
+        if reduction is not None:
             forms.append(
                 SwitchForm(self.graph, lines, self.endpoint_ns, IN_SWITCH, reduction, key.kind, dim)
             )

@@ -121,7 +121,7 @@ class LinkGraph:
         capacities = np.concatenate(blocks)
         shares = np.ones(len(capacities))
         for link in fabric.slow_links:
-            shares[layout.find_links_between(link.dim, link.devices)] = link.bandwidth_share
+            shares[layout.find_links_between(link.dimension, link.devices)] = link.bandwidth_share
         for device in fabric.down_devices:
             shares[layout._find_links_of_device(device)] = 0
         is_down = (capacities > 0) & (shares == 0)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hespas.configs.network_fabric import SwitchReduction
+from hespas.configs.network_fabric import SwitchReductionEntry
 
 from ..algorithms.message_rounds import MessageRound
 from .link_graph import LinkGraph, Messages
@@ -90,7 +90,7 @@ class SwitchForm(PhaseForm):
         dim: The dimension.
     """
 
-    reduction: SwitchReduction
+    reduction: SwitchReductionEntry
     kind: str
     dim: int
 
@@ -103,7 +103,9 @@ class SwitchForm(PhaseForm):
         base = self.graph.bases[self.dim]
         ports = np.concatenate((base + self.lines, base + self.graph.place_count + self.lines))
         slowest = float(self.graph.capacities[ports].min())
-        return self.flow_share / (slowest * self.reduction.bandwidth_share)
+        share = self.reduction.bandwidth_share
+        assert share is not None, "resolved when fabric.json is read"
+        return self.flow_share / (slowest * share)
 
     @property
     def reduced_share(self) -> float:
