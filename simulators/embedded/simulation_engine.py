@@ -99,9 +99,7 @@ class SimulationEngine(ABC):
         self._communicators: dict[tuple, tuple[Communicator, CommunicatorClass]] = {}
         self._member_classes: dict[int, frozenset[int]] = {}  # by id() of the communicator
         self._sorted_members: dict[int, tuple[int, ...]] = {}
-        self.customs = CustomCollectives(
-            inputs, self, self.queue, self.transport, self._record_custom_collective
-        )
+        self.customs = CustomCollectives(self)
         self.classes = classes or build_singleton_classes(len(inputs.devices))
         self._runner_class = runner_class
         self.runners: list[DeviceRunner] = []
@@ -267,7 +265,8 @@ class SimulationEngine(ABC):
         key, copies = symmetric[0], len(symmetric)
         self._append_record(instance.name, instance.step, key, starts, finish_ns, copies)
 
-    def _record_custom_collective(self, rendezvous: CustomRendezvous) -> None:
+    def record_custom_collective(self, rendezvous: CustomRendezvous) -> None:
+        """Record a custom collective that all ranks have finished."""
         key = (rendezvous.group, rendezvous.members)
         self._append_record(
             rendezvous.name, rendezvous.step, key, rendezvous.starts, self.queue.now
