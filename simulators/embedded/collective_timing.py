@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from hespas.support.errors import HespasError
 
-from . import scalar_recurrence
-from .chunk_phases import ChunkPhase, CollectivePlan
+from .chunk_phases import ChunkPhase, CollectiveFinish, CollectivePlan, PhaseCosts
 from .collective_execution import CollectiveExecution
-from .collective_finish import CollectiveFinish
 from .collective_plan import CollectivePlanner, PlannedCommunicator
 from .events import (
     DeviceEndpoint,
@@ -110,15 +108,10 @@ class CollectiveTimer:
             )
         return [CollectiveFinish(end + first, since + first) for end, since in finishes]
 
-    def _build_phase_costs(self, communicator: PlannedCommunicator) -> scalar_recurrence.PhaseCosts:
+    def _build_phase_costs(self, communicator: PlannedCommunicator) -> PhaseCosts:
         planner = self.planner
         delay_ns = planner.compute_delay_ns(communicator)
-        return scalar_recurrence.PhaseCosts(
-            planner.network,
-            delay_ns,
-            planner.compute_reduction_ns,
-            communicator.part,
-        )
+        return PhaseCosts(delay_ns, planner.compute_reduction_ns, communicator.part)
 
     def _get_link_table(self, communicator: PlannedCommunicator, dim: int) -> LinkTable:
         key = (communicator.shape, dim)
@@ -177,7 +170,7 @@ class CollectiveTimer:
 
     def _solve_arrays(
         self,
-        costs: scalar_recurrence.PhaseCosts,
+        costs: PhaseCosts,
         communicator: PlannedCommunicator,
         starts: Sequence[int],
         plan: CollectivePlan,
@@ -210,7 +203,7 @@ class CollectiveTimer:
 
     def _solve_grid_phase(
         self,
-        costs: scalar_recurrence.PhaseCosts,
+        costs: PhaseCosts,
         communicator: PlannedCommunicator,
         phase: ChunkPhase,
         starts: Array,

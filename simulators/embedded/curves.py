@@ -24,8 +24,6 @@ from hespas.simulators.simulation_result import CurveTag, CurveUse
 from hespas.support.errors import UsageError
 from hespas.support.suggestions import suggest_nearest
 
-from .collective_finish import CollectiveFinish, finish_together
-
 _EQUAL_BANDWIDTH_SHARE = 0.1  # presets count NVLink in GiB or GB, which differ by 7 %
 
 # A load from memory and the store to another device of XLA's kernel for a ragged all-to-all. Eight
@@ -166,16 +164,15 @@ class MeasuredCollectives:
             and len({member // self._host_devices for member in members}) == 1
         )
 
-    def compute_finishes(
+    def compute_time_ns(
         self,
         kind: str,
         operand_bytes: int,
         members: Sequence[int],
-        starts: Sequence[int],
         copies: int = 1,
         copy_rounds: int = 0,
-    ) -> list[CollectiveFinish]:
-        """Compute when the devices finish, and count the collective ``copies`` times.
+    ) -> int:
+        """Compute the time of a collective, and count it ``copies`` times.
 
         ``covers_group`` must hold. A kernel that copies takes at least its ``copy_rounds``.
         """
@@ -184,7 +181,7 @@ class MeasuredCollectives:
         )
         time = max(time, round(copy_rounds * _COPY_ROUND_NS))
         self.counts[tag] += copies
-        return finish_together(starts, time)
+        return time
 
     def to_curve_use(self) -> CurveUse:
         """Return the device and the number of collectives by tag."""

@@ -10,12 +10,15 @@ Source: ASTRA-sim's Workload.cc, HardwareResource.cc.
 
 from __future__ import annotations
 
+import functools
 import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from hespas.simulators.simulated_program import SimulatedProgram
 from hespas.simulators.simulation_inputs import SimulatedDevice
+from hespas.simulators.simulation_result import DeviceResult, NodeInterval, compute_device_result
 from hespas.simulators.simulation_steps import MEMORY_KIND, SimulationStep
 from hespas.support.errors import HespasError
 
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
     from .simulation_engine import SimulationEngine
 
 MESSAGE_KINDS = ("send", "recv")
+_COMMUNICATING = ("comm", "slices", "recv")
+_make_interval = functools.partial(tuple.__new__, NodeInterval)  # faster than a call of the class
 
 
 class Communicator(Protocol):
@@ -70,6 +75,25 @@ class DeviceLane:
     ends: list[int]
     order: list[int] = field(default_factory=list)
     finish_ns: int = -1
+
+    def collect_intervals(self, program: SimulatedProgram) -> list[NodeInterval]:
+        """Return the interval of each node, in order of issue."""
+        nodes, steps, ends = program.nodes, program.steps, self.ends
+        issued = sorted([(self.starts[p], p) for p in self.order])
+        return [
+            _make_interval(
+                (nodes[p].id, start, ends[p], resource if resource != "skip" else "compute")
+            )
+            for start, p in issued
+            for resource in (steps[p].resource,)
+        ]
+
+    def compute_totals(self, program: SimulatedProgram) -> DeviceResult:
+        """Return the totals of the device."""
+        steps, starts, ends = program.steps, self.starts, self.ends
+        compute = [(starts[p], ends[p]) for p in self.order if steps[p].resource == "compute"]
+        comm = [(starts[p], ends[p]) for p in self.order if steps[p].resource in _COMMUNICATING]
+        return compute_device_result(self.finish_ns, compute, comm)
 
 
 @dataclass(slots=True)

@@ -23,7 +23,6 @@ from .lockstep import can_run_in_lockstep, run_in_lockstep
 from .logical_dimensions import encode_link_form
 from .message_level_engine import MessageLevelEngine
 from .network import AnalyticalNetwork
-from .result_totals import collect_intervals, compute_totals
 from .simulation_engine import SimulationEngine
 from .slowdown import SlowdownRunner
 from .unaware_engine import UnawareEngine
@@ -58,9 +57,9 @@ def run_event_simulation(
     totals, intervals = [], []
     for rank, lane in zip(engine.classes.first, lanes, strict=True):
         program = inputs.devices[rank].program
-        totals.append(compute_totals(program, lane))
+        totals.append(lane.compute_totals(program))
         if options.intervals:
-            intervals.append(collect_intervals(program, lane))
+            intervals.append(lane.collect_intervals(program))
     devices = [totals[device_class] for device_class in engine.classes.class_of]
     comms = sorted(engine.records, key=lambda record: (record.start_ns, record.ranks))
     class_of = engine.classes.class_of if options.intervals else ()

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators.simulation_result import NcclUse
 
-from .collective_finish import CollectiveFinish, finish_together
 from .nccl_tuning import (
     MODELLED_KINDS,
     HostGroup,
@@ -40,16 +39,15 @@ class NcclCollectives:
         """Return whether the model times a collective between these devices."""
         return kind in MODELLED_KINDS and len(self._find_hosts(members)) > 1
 
-    def compute_finishes(
+    def compute_time_ns(
         self,
         kind: str,
         operand_bytes: int,
         members: Sequence[int],
-        starts: Sequence[int],
         copies: int = 1,
         copy_rounds: int = 0,
-    ) -> list[CollectiveFinish]:
-        """Compute when the devices finish, and count the collective ``copies`` times.
+    ) -> int:
+        """Compute the time of a collective, and count it ``copies`` times.
 
         ``covers_group`` must hold. A kernel that copies, as within a host, does not run here.
         """
@@ -57,7 +55,7 @@ class NcclCollectives:
         group = self._describe_group(tuple(members))
         estimate = self.tuning.estimate_collective(kind, whole_bytes, group)
         self.counts[estimate.method] += copies
-        return finish_together(starts, round(1000 * estimate.time_us))
+        return round(1000 * estimate.time_us)
 
     def list_estimates(
         self, kind: str, whole_bytes: int, members: Sequence[int]

@@ -18,7 +18,7 @@ from hespas.simulators.simulation_options import SimulationOptions
 from hespas.simulators.simulation_result import CommRecord, CurveTag, LinkUse
 from hespas.simulators.simulation_steps import SimulationStep, find_spanned_dimensions
 
-from .collective_finish import CollectiveFinish
+from .chunk_phases import CollectiveFinish
 from .curves import MeasuredCollectives, load_curves
 from .custom_collectives import CustomCollectives, CustomRendezvous
 from .device_runner import (
@@ -347,16 +347,13 @@ class SimulationEngine(ABC):
 
     def time_by_model(
         self, instance: CollectiveInstance, model: MeasuredCollectives | NcclCollectives
-    ) -> list[CollectiveFinish]:
-        """Return when each member finishes by a model that times a collective as a whole."""
-        class_of, members = self.classes.class_of, instance.communicator.members
-        start_ns = {class_of[rank]: joined.start_ns for rank, joined in instance.joined.items()}
-        starts = [start_ns[class_of[member]] for member in members]
+    ) -> CollectiveFinish:
+        """Return when all devices finish by a model that times a collective as a whole."""
+        last_ns = max(joined.start_ns for joined in instance.joined.values())
         copies = len(self.classes.list_symmetric_communicators(instance.communicator_class))
-        step, places = instance.step, self.find_places(members)
-        return model.compute_finishes(
-            step.kind, step.size, places, starts, copies, step.copy_rounds
-        )
+        step, places = instance.step, self.find_places(instance.communicator.members)
+        time_ns = model.compute_time_ns(step.kind, step.size, places, copies, step.copy_rounds)
+        return CollectiveFinish(last_ns + time_ns, last_ns)
 
     def schedule_finishes(
         self, instance: CollectiveInstance, finishes: Mapping[int, CollectiveFinish]

@@ -16,7 +16,7 @@ from hespas.simulators.simulation_result import CommRecord, LinkUse
 from hespas.simulators.simulation_steps import SimulationStep
 from hespas.support.errors import HespasError
 
-from .collective_finish import CollectiveFinish
+from .chunk_phases import CollectiveFinish
 from .collective_plan import CollectivePlanner, PlannedCommunicator
 from .collective_timing import CollectiveTimer, make_unaware_transfer
 from .device_runner import CollectiveInstance, DeviceRunner, JoinedDevice
@@ -152,12 +152,11 @@ class UnawareEngine(SimulationEngine):
             if finish is not None:
                 return {device_class: finish.shift_by(joined.start_ns)}
         if model is not None:
-            member_finishes = self.time_by_model(instance, model)
-        else:
-            joined_members = [joined_classes[class_of[member]] for member in communicator.members]
-            starts = [joined.start_ns for joined in joined_members]
-            plans = [joined.plan for joined in joined_members]
-            member_finishes = self.timer.compute_finishes(communicator, starts, plans)
+            return dict.fromkeys(joined_classes, self.time_by_model(instance, model))
+        joined_members = [joined_classes[class_of[member]] for member in communicator.members]
+        starts = [joined.start_ns for joined in joined_members]
+        plans = [joined.plan for joined in joined_members]
+        member_finishes = self.timer.compute_finishes(communicator, starts, plans)
         finishes: dict[int, CollectiveFinish] = {}
         for member, finish in zip(communicator.members, member_finishes, strict=True):
             if finishes.setdefault(class_of[member], finish) != finish:

@@ -17,7 +17,6 @@ from hespas.simulators.embedded.device_runner import DeviceLane
 from hespas.simulators.embedded.equivalence_classes import find_equivalence_classes
 from hespas.simulators.embedded.flows.flow_engine import FlowEngine, FlowNetwork
 from hespas.simulators.embedded.flows.message_schedule import MessageSchedule
-from hespas.simulators.embedded.result_totals import collect_intervals, compute_totals
 from hespas.simulators.simgrid_backend import simgrid_program
 from hespas.simulators.simulation_inputs import SimulationInputs
 from hespas.simulators.simulation_options import SimulationOptions
@@ -89,8 +88,8 @@ def simulate_with_simgrid(
     devices, intervals = [], []
     for device, lane in zip(inputs.devices, lanes, strict=True):
         lane.finish_ns = max(lane.ends)
-        devices.append(compute_totals(device.program, lane))
-        intervals.append(collect_intervals(device.program, lane))
+        devices.append(lane.compute_totals(device.program))
+        intervals.append(lane.collect_intervals(device.program))
     settings = SimulationSettings(
         system=inputs.system.name,
         network_model=f"SimGrid {model}",

@@ -167,13 +167,12 @@ class FlowEngine(SimulationEngine):
         del self.instances[key]
         model = self.find_time_model(instance)
         if model is not None:
-            finishes = self.time_by_model(instance, model)
-            class_of, members = self.classes.class_of, instance.communicator.members
-            by_class = {class_of[m]: end for m, end in zip(members, finishes, strict=True)}
-            self.schedule_finishes(instance, by_class)
+            finish = self.time_by_model(instance, model)
+            joined_classes = {self.classes.class_of[rank] for rank in instance.joined}
+            self.schedule_finishes(instance, dict.fromkeys(joined_classes, finish))
             if self.options.links:
-                flow, end_ns = self._plan_collective(instance), max(by_class.values()).end_ns
-                self._record_transfer((flow, self.queue.now, end_ns))
+                flow = self._plan_collective(instance)
+                self._record_transfer((flow, self.queue.now, finish.end_ns))
             return
         self._start_flow(self._plan_collective(instance), self._finish_collective, instance)
 
