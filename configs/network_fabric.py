@@ -110,6 +110,30 @@ class NetworkFabric(StrictModel):
         entries = [entry for entry in self.switch_reductions if entry.dimension == dim]
         return entries[-1] if entries and entries[-1].supports(kind) else None
 
+    def to_values(self) -> dict[str, Any]:
+        """Return all settings by dimension and device; collectives are named as in traces."""
+        return {
+            **self.model_dump(include={"dimensions_at_once", "directions_at_once"}),
+            "switch_reductions": {
+                entry.dimension: {
+                    "bandwidth_share": entry.bandwidth_share,
+                    "collectives": [kind.replace("-", "_") for kind in entry.collectives or ()],
+                    "source": entry.source,
+                }
+                for entry in self.switch_reductions
+            },
+            "slow_links": [
+                {
+                    "dim": link.dimension,
+                    "devices": [link.devices[0], link.devices[-1]],
+                    "bandwidth_share": link.bandwidth_share,
+                }
+                for link in self.slow_links
+            ],
+            "device_speeds": self.device_speeds,
+            "down_devices": self.down_devices,
+        }
+
     def to_json(self, network_model: str) -> dict[str, Any]:
         """Return the contents of fabric.json; empty for a folder of ASTRA-sim's files."""
         filled = self.model_dump(exclude_defaults=True, exclude={"network_model"})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,6 @@ from hespas.tools.commands.command_parser import CommandFunction, CommandParser
 from hespas.tools.commands.shared_flags import add_json_flag
 
 if TYPE_CHECKING:
-    from hespas.configs.network_fabric import NetworkFabric
     from hespas.configs.node_spec import NodeSpec
     from hespas.configs.system_spec import SystemSpec
 
@@ -182,36 +180,10 @@ def _to_system_json(system: SystemSpec) -> dict[str, Any]:
     from hespas import configs
 
     return {
-        **dataclasses.asdict(system),
-        "fabric": _to_fabric_json(system.fabric),
+        **system.to_values(),
         "folder": str(system.folder) if system.folder.is_dir() else None,
         "devices": system.device_count,
         **configs.read_system_provenance(system),
-    }
-
-
-def _to_fabric_json(fabric: NetworkFabric) -> dict[str, Any]:
-    """Convert a fabric to JSON, by dimension and device; collectives are named as in traces."""
-    return {
-        **fabric.model_dump(include={"dimensions_at_once", "directions_at_once"}),
-        "switch_reductions": {
-            entry.dimension: {
-                "bandwidth_share": entry.bandwidth_share,
-                "collectives": [kind.replace("-", "_") for kind in entry.collectives or ()],
-                "source": entry.source,
-            }
-            for entry in fabric.switch_reductions
-        },
-        "slow_links": [
-            {
-                "dim": link.dimension,
-                "devices": [link.devices[0], link.devices[-1]],
-                "bandwidth_share": link.bandwidth_share,
-            }
-            for link in fabric.slow_links
-        ],
-        "device_speeds": fabric.device_speeds,
-        "down_devices": fabric.down_devices,
     }
 
 
