@@ -14,7 +14,7 @@ from hespas.simulators.embedded import run_event_simulation
 from hespas.simulators.simulation_inputs import load_inputs
 from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.support.errors import HespasError, UsageError
-from hespas.tools.commands import preset_new, presets
+from hespas.tools.commands import presets
 from hespas.workflows.studies import program_forms
 from support import traces
 
@@ -68,7 +68,7 @@ def test_every_preset_is_sourced_and_complete(name):
 
 @pytest.mark.parametrize("name", system_families.list_family_presets())
 def test_a_family_member_can_be_written_out(name, tmp_path):
-    preset_new.write_system_folder(tmp_path / name, configs.read_system_files(name))
+    presets.write_system_folder(tmp_path / name, configs.read_system_files(name))
     read = configs.load_system(str(tmp_path / name))
     system = configs.load_system(name)
     assert (read.render_network_text(), read.settings) == (
