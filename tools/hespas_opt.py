@@ -318,9 +318,9 @@ def _process_parts(job: _OptJob) -> int:
     options = job.options
     name, data = frontends.read_unpacked_bytes(options.input)
     if options.run_reproducer:
-        from hespas.tools import pass_reproducer
+        from hespas.tools import ir_printing
 
-        job.steps = pass_reproducer.read_pipeline(data, name)
+        job.steps = ir_printing.read_pipeline(data, name)
     parts = [(0, data)]
     if options.split_input_file:
         parts = expected_diagnostics.split_at_separators(data, name)
@@ -428,9 +428,9 @@ class _OptJob:
         listed: list[Any] = [IrPrinting.from_arguments(self.options, steps)]
         path = self.options.mlir_pass_pipeline_crash_reproducer
         if path:
-            from hespas.tools import pass_reproducer
+            from hespas.tools import ir_printing
 
-            listed.append(pass_reproducer.ReproducerWriting(path, list(steps)))
+            listed.append(ir_printing.ReproducerWriting(path, list(steps)))
         return listed
 
     @contextlib.contextmanager

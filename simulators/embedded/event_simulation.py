@@ -13,19 +13,16 @@ from hespas.simulators.simulation_steps import MEMORY_KIND
 from hespas.support.errors import UsageError
 
 from .collective_plan import CollectivePlanner
-from .device_runner import DeviceLane, DeviceRunner
+from .device_runner import DeviceLane, DeviceRunner, SlowdownRunner
 from .equivalence_classes import (
     AmbiguousOrder,
     AsymmetricFinish,
     find_equivalence_classes,
 )
-from .lockstep import can_run_in_lockstep, run_in_lockstep
 from .logical_dimensions import encode_link_form
-from .message_level_engine import MessageLevelEngine
 from .network import AnalyticalNetwork
 from .simulation_engine import SimulationEngine
-from .slowdown import SlowdownRunner
-from .unaware_engine import UnawareEngine
+from .unaware_engine import MessageLevelEngine, UnawareEngine, can_run_in_lockstep, run_in_lockstep
 
 DEFAULT_OPTIONS = SimulationOptions()
 MAX_MESSAGES = 1_000_000  # some 10 s

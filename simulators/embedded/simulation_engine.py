@@ -41,8 +41,7 @@ from .events import (
     TransferFunction,
 )
 from .faults import diagnose_deadlock, diagnose_mismatch
-from .nccl_collectives import NcclCollectives
-from .nccl_tuning import load_nccl_tuning
+from .nccl_tuning import NcclCollectives, load_nccl_tuning
 from .remote_memories import RemoteMemories
 
 

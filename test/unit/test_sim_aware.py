@@ -7,7 +7,7 @@ import pytest
 from hespas.configs import load_system as load_system
 from hespas.simulators import embedded, simulator_choice
 from hespas.simulators.astra_program import AWARE
-from hespas.simulators.embedded.message_level_engine import MessageLevelEngine
+from hespas.simulators.embedded.unaware_engine import MessageLevelEngine
 from hespas.simulators.simulation_inputs import load_inputs
 from hespas.simulators.simulation_options import SimulationOptions, SimulatorChoice
 from hespas.support.errors import HespasError
