@@ -21,6 +21,7 @@ from pathlib import Path
 from hespas import configs
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators.simulation_result import CurveTag, CurveUse
+from hespas.simulators.simulation_steps import SimulationStep
 from hespas.support.errors import UsageError
 from hespas.support.suggestions import suggest_nearest
 
@@ -164,22 +165,15 @@ class MeasuredCollectives:
             and len({member // self._host_devices for member in members}) == 1
         )
 
-    def compute_time_ns(
-        self,
-        kind: str,
-        operand_bytes: int,
-        members: Sequence[int],
-        copies: int = 1,
-        copy_rounds: int = 0,
-    ) -> int:
+    def compute_time_ns(self, step: SimulationStep, members: Sequence[int], copies: int) -> int:
         """Compute the time of a collective, and count it ``copies`` times.
 
         ``covers_group`` must hold. A kernel that copies takes at least its ``copy_rounds``.
         """
         time, tag = self.curves.interpolate_collective(
-            kind, operand_bytes, len(members), self._ratio
+            step.kind, step.size, len(members), self._ratio
         )
-        time = max(time, round(copy_rounds * _COPY_ROUND_NS))
+        time = max(time, round(step.copy_rounds * _COPY_ROUND_NS))
         self.counts[tag] += copies
         return time
 

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 from hespas.configs.nccl_constants import find_nccl_generation, read_nccl_constants
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators.simulation_result import NcclUse
+from hespas.simulators.simulation_steps import SimulationStep
 from hespas.support.errors import UsageError
 
 _SMALLEST_BYTES = 64  # of the tables of corrections
@@ -292,21 +293,14 @@ class NcclCollectives:
         """Return whether the model times a collective between these devices."""
         return kind in MODELLED_KINDS and len(self._find_hosts(members)) > 1
 
-    def compute_time_ns(
-        self,
-        kind: str,
-        operand_bytes: int,
-        members: Sequence[int],
-        copies: int = 1,
-        copy_rounds: int = 0,
-    ) -> int:
+    def compute_time_ns(self, step: SimulationStep, members: Sequence[int], copies: int) -> int:
         """Compute the time of a collective, and count it ``copies`` times.
 
         ``covers_group`` must hold. A kernel that copies, as within a host, does not run here.
         """
-        whole_bytes = operand_bytes * len(members) if kind == "all_gather" else operand_bytes
+        whole_bytes = step.size * (len(members) if step.kind == "all_gather" else 1)
         group = self._describe_group(tuple(members))
-        estimate = self.tuning.estimate_collective(kind, whole_bytes, group)
+        estimate = self.tuning.estimate_collective(step.kind, whole_bytes, group)
         self.counts[estimate.method] += copies
         return round(1000 * estimate.time_us)
 

@@ -350,8 +350,8 @@ class SimulationEngine(ABC):
         """Return when all devices finish by a model that times a collective as a whole."""
         last_ns = max(joined.start_ns for joined in instance.joined.values())
         copies = len(self.classes.list_symmetric_communicators(instance.communicator_class))
-        step, places = instance.step, self.find_places(instance.communicator.members)
-        time_ns = model.compute_time_ns(step.kind, step.size, places, copies, step.copy_rounds)
+        places = self.find_places(instance.communicator.members)
+        time_ns = model.compute_time_ns(instance.step, places, copies)
         return CollectiveFinish(last_ns + time_ns, last_ns)
 
     def schedule_finishes(
