@@ -12,14 +12,16 @@ message by message in ``algorithms/phase_messages.py``.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hespas.support.errors import HespasError
 
 from .chunk_phases import ChunkPhase, PhaseCosts, RingSteps
-from .link_arrays import Array
-from .link_table import LinkTable
+
+if TYPE_CHECKING:
+    from .link_table import Array, LinkTable
 
 _MAX_RING_NS = 1 << 61  # with the start, it fits into 64 bits
 

@@ -7,12 +7,12 @@ of one device: of the shard in an all-gather, else of the whole input.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+if TYPE_CHECKING:
+    from ..link_table import Array
 
 
 @dataclass(frozen=True, eq=False)

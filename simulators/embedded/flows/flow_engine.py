@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators.simulation_inputs import SimulationInputs
@@ -41,14 +40,13 @@ from ..equivalence_classes import (
     find_equivalence_classes,
 )
 from ..events import EventCallback, TransferFunction
+from ..link_table import Array
 from ..link_traffic import build_network_loads
 from ..simulation_engine import SimulationEngine
 from .fair_sharing import FlowTimes, LinkPattern, SharedLinks, UnequalShares
 from .flow_planner import CollectiveFlow, FlowPlanner
 from .group_sets import GroupSet
 from .link_graph import LinkGraph, Messages
-
-Array = npt.NDArray[Any]
 
 _MOST_DIVISIONS = 64  # of classes, before every device is simulated on its own
 

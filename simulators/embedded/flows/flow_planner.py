@@ -10,10 +10,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from hespas.configs.collective_algorithms import split_algorithm_name
 from hespas.configs.system_layout import list_usual_algorithms
@@ -21,6 +20,7 @@ from hespas.configs.system_spec import SystemSpec
 from hespas.support.errors import HespasError
 
 from ..algorithms import ALGORITHMS, CollectiveAlgorithm
+from ..link_table import Array
 from .group_sets import GroupSet
 from .link_graph import LinkGraph
 from .message_schedule import MessageExpansion, MessageSchedule
@@ -33,8 +33,6 @@ from .schedules import (
     PhaseTime,
     SchedulePlanner,
 )
-
-Array = npt.NDArray[Any]
 
 _GRID_KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 """The collectives that can take one dimension after the other."""

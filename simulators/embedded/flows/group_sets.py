@@ -6,12 +6,10 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from ..link_table import Array
 
 
 @dataclass(frozen=True, eq=False)

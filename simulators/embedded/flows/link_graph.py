@@ -30,15 +30,14 @@ import math
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from hespas.configs.system_spec import SystemSpec
 from hespas.support.errors import HespasError
 
-Array = npt.NDArray[Any]
+from ..link_table import Array
 
 UP, DOWN, EITHER = 1, -1, 0
 """The direction that a message takes in a Ring if both ways are equally long."""

@@ -11,17 +11,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from hespas.configs.network_fabric import SwitchReductionEntry
 
 from ..algorithms.message_rounds import MessageRound
+from ..link_table import Array
 from .link_graph import LinkGraph, Messages
-
-Array = npt.NDArray[Any]
 
 _MOST_MESSAGES = 1 << 20  # that are routed at once
 
