@@ -70,7 +70,7 @@ class SimulatorChoice:
         simgrid_model: The network model of SimGrid: "CM02", flows with max-min fair shares, or
             "LV08", its default.
         exact_durations: Whether durations are in nanoseconds if traces and system allow it, for
-            every simulator; see ``exact_durations``. If False, ASTRA-sim's reading of the files
+            every simulator; see ``simulator_choice``. If False, ASTRA-sim's reading of the files
             holds.
     """
 

@@ -12,14 +12,13 @@ from hespas.simulators.simulation_result import SimulationResult, SimulationSett
 from hespas.simulators.simulation_steps import MEMORY_KIND
 from hespas.support.errors import UsageError
 
-from .collective_plan import CollectivePlanner
+from .collective_plan import CollectivePlanner, encode_link_form
 from .device_runner import DeviceLane, DeviceRunner, SlowdownRunner
 from .equivalence_classes import (
     AmbiguousOrder,
     AsymmetricFinish,
     find_equivalence_classes,
 )
-from .logical_dimensions import encode_link_form
 from .network import AnalyticalNetwork
 from .simulation_engine import SimulationEngine
 from .unaware_engine import MessageLevelEngine, UnawareEngine, can_run_in_lockstep, run_in_lockstep

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .logical_dimensions import LogicalDimension, is_regular_line
+from .collective_plan import LogicalDimension, is_regular_line
 from .network import AnalyticalNetwork, RouteHops, list_hops_by_distance
 
 if TYPE_CHECKING:

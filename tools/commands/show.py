@@ -117,9 +117,9 @@ def _render_run_report(options: argparse.Namespace) -> tuple[bytes, list[str]]:
 
 def _render_sweep_report(options: argparse.Namespace) -> tuple[bytes, list[str]]:
     """Render the page of a sweep and write its plots; returns the page and the files."""
-    from hespas.tools.report import report_plots, sweep_page, sweep_results
+    from hespas.tools.report import report_plots, sweep_page
 
-    table = sweep_results.read_sweep_results(options.result)
+    table = sweep_page.read_sweep_results(options.result)
     page = sweep_page.render_sweep_page(table) if options.page else b""
     plots: list[str] = []
     if options.plots:
@@ -129,13 +129,13 @@ def _render_sweep_report(options: argparse.Namespace) -> tuple[bytes, list[str]]
 
 def _print_cells(options: argparse.Namespace) -> int:
     """Print the cells of a sweep or a study, or its rows as JSON."""
-    from hespas.tools.report import sweep_page, sweep_results
+    from hespas.tools.report import sweep_page
     from hespas.workflows.sweep import sweep_table
 
     if options.json:
         print(sweep_table.format_as_json(sweep_table.read_table(options.result)), end="")
         return 0
-    results = sweep_results.read_sweep_results(options.result)
+    results = sweep_page.read_sweep_results(options.result)
     print_tables(sweep_page.tabulate_cells(results, options.top))
     return 0
 

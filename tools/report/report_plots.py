@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hespas.support.text_tables import format_seconds
 from hespas.tools.report.charts import make_bar_segments
-from hespas.tools.report.roofline_plot import (
+from hespas.tools.report.roofline_chart import (
     RooflinePlot,
     build_roofline_plot,
     format_rate,

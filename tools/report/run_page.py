@@ -19,7 +19,7 @@ from hespas.support.text_tables import (
     format_seconds,
     format_time_range,
 )
-from hespas.tools.report import charts, roofline_chart, roofline_plot
+from hespas.tools.report import charts, roofline_chart
 from hespas.tools.report.charts import BarSegment
 from hespas.tools.report.html_table import (
     TableCell,
@@ -103,7 +103,7 @@ def render_run_page(result: RunResult, folder: str) -> bytes:
         _build_step_section(result),
         _build_exposed_section(result),
         _build_collectives_section(result),
-        _build_roofline_section(roofline_plot.build_roofline_plot(rows, node), ids),
+        _build_roofline_section(roofline_chart.build_roofline_plot(rows, node), ids),
         _build_kernels_section(result, rows, node, ids),
         _build_layers_section(result),
         _build_memory_section(result),
@@ -248,7 +248,7 @@ def _build_collectives_section(result: RunResult) -> PageSection | None:
 
 
 def _build_roofline_section(
-    plot: roofline_plot.RooflinePlot, ids: Sequence[str]
+    plot: roofline_chart.RooflinePlot, ids: Sequence[str]
 ) -> PageSection | None:
     if not plot.points:
         return None
