@@ -28,7 +28,7 @@ from hespas.simulators.astra_program import AstraProgram
 from hespas.simulators.collectives import per_node
 from hespas.simulators.comm_records import collect_comm_records
 from hespas.simulators.simulation_inputs import SimulationInputs
-from hespas.simulators.simulation_options import FLOWS, SimulationOptions
+from hespas.simulators.simulation_options import SimulationOptions
 from hespas.simulators.simulation_result import (
     NodeInterval,
     SimulationResult,
@@ -124,13 +124,8 @@ def _list_intervals(
 
 def describe_missing_features(options: SimulationOptions) -> str:
     """Name the options that request what ASTRA-sim lacks; "" if there are none."""
-    requested = {
-        "--network-model flows": options.network_model == FLOWS,
-        "--curves": options.curves,
-        "--between-hosts nccl": options.between_hosts == "nccl",
-        "--slowdown": options.slowdown,
-    }
-    return ", ".join(name for name, value in requested.items() if value)
+    lacking = ("--network-model flows", "--curves", "--between-hosts nccl", "--slowdown")
+    return ", ".join(name for name in lacking if options.list_requests()[name])
 
 
 def check_supported_options(options: SimulationOptions) -> None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
-from hespas import configs
 from hespas.chakra.node_rules import read_integer_attr
 from hespas.chakra.trace_reader import TraceNode
 from hespas.configs.system_spec import SystemSpec
@@ -16,7 +13,7 @@ from hespas.simulators.astra_program import AstraProgram
 from hespas.simulators.embedded.curves import load_curves
 from hespas.simulators.embedded.nccl_tuning import load_nccl_tuning
 from hespas.simulators.simulated_program import SimulatedProgram
-from hespas.simulators.simulation_inputs import SimulationInputs, load_inputs
+from hespas.simulators.simulation_inputs import SimulationInputs
 from hespas.simulators.simulation_options import ASTRA, SIMULATORS, SimulatorChoice
 from hespas.simulators.simulation_result import SimulationResult
 from hespas.simulators.simulation_steps import SimulationStep
@@ -27,35 +24,19 @@ _PEAK_TFLOPS = 1.0
 _MIN_MEMORY_GB_S = 1.0  # below it, the 1 byte of tensor_size would bound the time of a node
 
 
-def simulate_folder(
-    folder: Path | str,
-    system: SystemSpec | Path | str,
-    choice: SimulatorChoice = SimulatorChoice(),  # noqa: B008  immutable
-    *,
-    prefix: str | None = None,
-    note: Note = lambda text: None,
+def simulate_inputs(
+    inputs: SimulationInputs, choice: SimulatorChoice, *, note: Note = lambda text: None
 ) -> SimulationResult:
-    """Simulate the traces ``PREFIX.N.et`` of a folder.
+    """Simulate traces that ``load_inputs`` has read.
 
     Args:
-        folder: The folder of the traces.
-        system: The system, the name of a preset, or the folder of a system.
+        inputs: The traces and the system.
         choice: The simulator and its options.
-        prefix: The common prefix of the traces; None if the folder holds only one set.
         note: Called with remarks and warnings.
 
     Raises:
         HespasError: The traces cannot be simulated, or two simulators disagree.
     """
-    if not isinstance(system, SystemSpec):
-        system = configs.load_system(os.fspath(system))
-    return simulate_inputs(load_inputs(folder, system, prefix), choice, note=note)
-
-
-def simulate_inputs(
-    inputs: SimulationInputs, choice: SimulatorChoice, *, note: Note = lambda text: None
-) -> SimulationResult:
-    """Simulate traces that ``load_inputs`` has read; like ``simulate_folder`` otherwise."""
     for text in (*inputs.system.notes, *inputs.notes):
         note(text)
     if choice.simulator == "simgrid":

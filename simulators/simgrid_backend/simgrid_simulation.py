@@ -36,25 +36,13 @@ _CONFIGURATIONS = {
 _QUIET = "log:root.thres:error"
 
 
-def describe_missing_features(options: SimulationOptions) -> str:
-    """Name the options that request what a simulation by SimGrid lacks; "" if there are none."""
-    requested = {
-        "--congestion": options.congestion,
-        "--curves": options.curves,
-        "--between-hosts nccl": options.between_hosts == "nccl",
-        "--slowdown": options.slowdown,
-        "--rendezvous": options.rendezvous,
-        "--links": options.links,
-    }
-    return ", ".join(name for name, value in requested.items() if value)
-
-
 def check_supported_options(options: SimulationOptions) -> None:
     """Raise HespasError if SimGrid is missing, or options request what it lacks."""
-    missing = describe_missing_features(options)
+    requests = options.list_requests()
+    missing = [flag for flag in requests if requests[flag] and flag != "--network-model flows"]
     if missing:
         raise HespasError(
-            f"a simulation by SimGrid cannot model {missing}",
+            f"a simulation by SimGrid cannot model {', '.join(missing)}",
             remedy="use --simulator embedded, or turn them off: --curves none "
             "--between-hosts network --slowdown 0",
         )

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 from support.astra_stub import STAMP, finished, write_astra_stub
+from support.traces import simulate_folder
 
 from hespas.configs import load_system as load_system
-from hespas.simulators import astra, astra_output, astra_program, simulator_choice
+from hespas.simulators import astra, astra_output, astra_program
 from hespas.simulators.astra_program import AWARE, UNAWARE, AstraProgram
 from hespas.simulators.simulation_inputs import load_inputs
 from hespas.simulators.simulation_options import SimulationOptions, SimulatorChoice
@@ -341,7 +342,7 @@ class TestChoose:
     def run(self, tmp_path, job):
         def run(simulator, astra_sim=None, options=None, **more):
             notes = []
-            result = simulator_choice.simulate_folder(
+            result = simulate_folder(
                 job.inputs.folder, job.inputs.system,
                 SimulatorChoice(simulator, options or SimulationOptions(), astra_sim, **more),
                 note=notes.append,
@@ -414,10 +415,8 @@ class TestChoose:
 def test_exact_durations(tmp_path, settings, nodes, expected):
     folder = t.save(tmp_path / "traces", [nodes, nodes])
     system = t.system(tmp_path / "system", [2], **settings)
-    result = simulator_choice.simulate_folder(folder, system, SimulatorChoice("embedded"))
-    rounded = simulator_choice.simulate_folder(
-        folder, system, SimulatorChoice("embedded", exact_durations=False)
-    )
+    result = simulate_folder(folder, system, SimulatorChoice("embedded"))
+    rounded = simulate_folder(folder, system, SimulatorChoice("embedded", exact_durations=False))
     assert (result.settings.to_texts()["durations"] == "nanoseconds") == bool(expected)
     if expected:
         assert (result.step_time_ns, rounded.step_time_ns) == (1234, 1000)
@@ -446,11 +445,9 @@ class TestReal:
         ]
         folder = t.save(tmp_path / "t", ranks, {1: range(4), 2: (0, 2), 3: (1, 3)})
         system = t.system(tmp_path / "s", [4], topology="Switch")
-        result = simulator_choice.simulate_folder(folder, system, SimulatorChoice("both"))
+        result = simulate_folder(folder, system, SimulatorChoice("both"))
         assert result.settings.agrees_with
-        astra_result = simulator_choice.simulate_folder(
-            folder, system, SimulatorChoice("astra-sim")
-        )
+        astra_result = simulate_folder(folder, system, SimulatorChoice("astra-sim"))
         assert list(astra_result.devices) == list(result.devices)
         assert list(astra_result.comms) == list(result.comms)
         assert (result.settings.to_texts()["durations"] == "nanoseconds") == (ns is not None)

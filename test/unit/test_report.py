@@ -8,12 +8,13 @@ from functools import partial
 
 import pytest
 from support.budgets import count_cases
+from support.traces import simulate_folder
 
 from hespas import configs
 from hespas.chakra.node_rules import COLL, COMP, RECV, SEND
 from hespas.chakra.trace_reader import TraceNode
 from hespas.simulators import critical_path as paths
-from hespas.simulators import embedded, simulator_choice
+from hespas.simulators import embedded
 from hespas.simulators import report_rows as reports
 from hespas.simulators.critical_path import COMMUNICATION, COMPUTE, WAITING, TracedResult
 from hespas.simulators.simulation_inputs import load_inputs
@@ -255,7 +256,7 @@ def random_traces(folder, seed):
 def test_parts_sum_to_the_whole(tmp_path, seed):
     folder = random_traces(tmp_path / "traces", seed)
     place = traces.system(tmp_path / "system", [4])
-    result = simulator_choice.simulate_folder(folder, place, SimulatorChoice("embedded"))
+    result = simulate_folder(folder, place, SimulatorChoice("embedded"))
     read = partial(traces.read_nodes, folder)
     report = reports.build_report(result, TracedResult(result, read, traces.read_groups(folder)))
     assert report.path is not None and report.exposed is not None

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from support.flow_cases import FlowProgram, list_blocks, time_collectives
 from support.flow_cases import load_network as load_fast_network
+from support.traces import simulate_folder
 
 from hespas import configs
 from hespas.configs.nccl_constants import read_nccl_constants
 from hespas.configs.network_fabric import NetworkFabric, SlowLinkEntry
 from hespas.configs.system_spec import SystemSpec
-from hespas.simulators import simulator_choice
 from hespas.simulators.embedded import run_event_simulation
 from hespas.simulators.embedded.flows.link_graph import LinkGraph, Messages
 from hespas.simulators.simulation_inputs import load_inputs
@@ -266,11 +266,11 @@ def test_astra_sim_has_no_such_networks(tmp_path: Path) -> None:
     program.chmod(0o755)
     system = load_network("mesh:4,links=2")
     with pytest.raises(HespasError, match="no model of the network"):
-        simulator_choice.simulate_folder(
+        simulate_folder(
             tmp_path / "traces", system, SimulatorChoice("astra-sim", astra_sim=program)
         )
     notes: list[str] = []
-    simulator_choice.simulate_folder(
+    simulate_folder(
         tmp_path / "traces", system, SimulatorChoice(astra_sim=program), note=notes.append
     )
     assert any("simulator: embedded" in text for text in notes)

@@ -7,12 +7,13 @@ import shutil
 from functools import partial
 
 import pytest
+from support.traces import simulate_folder
 
 from hespas import configs
 from hespas.chakra import record_encoding
 from hespas.chakra.record_encoding import encode_int_attr, encode_text_attr
 from hespas.chakra.schema import CollectiveCommType, NodeType
-from hespas.simulators import astra_program, simulator_choice, timeline
+from hespas.simulators import astra_program, timeline
 from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.simulators.simulation_result import (
     DeviceResult,
@@ -301,7 +302,7 @@ def mixed(folder):
 def test_what_is_drawn_is_what_was_simulated(tmp_path):
     folder = mixed(tmp_path / "w")
     system = configs.load_system(str(common.system(tmp_path / "s", [4])))
-    simulated = simulator_choice.simulate_folder(folder, system, SimulatorChoice("embedded"))
+    simulated = simulate_folder(folder, system, SimulatorChoice("embedded"))
     path = tmp_path / "t.pftrace"
     drawn = write(simulated, folder, path)
     lines = dump(path)
@@ -328,7 +329,7 @@ def test_timeline_of_the_log_of_astra_sim(tmp_path):
     for simulator in ("embedded", "astra-sim"):
         path = tmp_path / f"{simulator}.pftrace"
         write(
-            simulator_choice.simulate_folder(folder, system, SimulatorChoice(simulator)),
+            simulate_folder(folder, system, SimulatorChoice(simulator)),
             folder,
             path,
         )
