@@ -50,14 +50,11 @@ def render_module(
     The options are the flags of MLIR's tools, and ``typed``: whether attributes of hespas are
     ``#hespas.cost<...>`` instead of dictionaries.
     """
+    from hespas.dialects import typed_attrs
     from hespas.workflows import module_output
 
-    if typed:
-        from hespas.dialects import typed_attrs
-
-        module = typed_attrs.copy_with_typed_attributes(module)
     return module_output.to_mlir_text(
-        module,
+        typed_attrs.copy_with_typed_attributes(module) if typed else module,
         locations=debug_info,
         print_generic_op_form=generic,
         use_local_scope=local_scope,

@@ -10,12 +10,14 @@ events.
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from ..chunk_phases import ChunkPhase
 
 
-class PhasePlace(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PhasePlace:
     """The part of a device in a phase of a chunk.
 
     Attributes:
