@@ -20,7 +20,7 @@ from pathlib import Path
 
 from hespas import configs
 from hespas.configs.system_spec import SystemSpec
-from hespas.simulators.simulation_result import CurveTag, CurveUse
+from hespas.simulators.simulation_result import CurveTag, ModelUse
 from hespas.simulators.simulation_steps import SimulationStep
 from hespas.support.errors import UsageError
 from hespas.support.suggestions import suggest_nearest
@@ -177,9 +177,9 @@ class MeasuredCollectives:
         self.counts[tag] += copies
         return time
 
-    def to_curve_use(self) -> CurveUse:
+    def to_model_use(self) -> ModelUse:
         """Return the device and the number of collectives by tag."""
-        return CurveUse(
+        return ModelUse(
             self.curves.device, {tag: self.counts[tag] for tag in CurveTag if self.counts[tag]}
         )
 

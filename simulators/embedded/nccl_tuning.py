@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from hespas.configs.nccl_constants import find_nccl_generation, read_nccl_constants
 from hespas.configs.system_spec import SystemSpec
-from hespas.simulators.simulation_result import NcclUse
+from hespas.simulators.simulation_result import ModelUse
 from hespas.simulators.simulation_steps import SimulationStep
 from hespas.support.errors import UsageError
 
@@ -311,9 +311,10 @@ class NcclCollectives:
         group = self._describe_group(tuple(members))
         return self.tuning.list_estimates(kind, whole_bytes, group)
 
-    def to_nccl_use(self) -> NcclUse:
+    def to_model_use(self) -> ModelUse:
         """Return the generation of the model and the number of collectives by algorithm."""
-        return NcclUse(self.tuning.name, dict(sorted(self.counts.items())))
+        name = f"NCCL's model of {self.tuning.name}"
+        return ModelUse(name, dict(sorted(self.counts.items())))
 
     def _find_hosts(self, members: Sequence[int]) -> set[int]:
         return {member // self._host_devices for member in members}
