@@ -9,9 +9,7 @@ at once by a recurrence, or simulated message by message if the algorithm has no
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from hespas.support.errors import HespasError
 
@@ -26,8 +24,11 @@ from .events import (
     RendezvousTransport,
     TransferFunction,
 )
-from .link_table import Array, LinkTable
+from .link_table import LinkTable
 from .network import AnalyticalNetwork
+
+if TYPE_CHECKING:
+    from .link_arrays import Array
 
 _SMALL_RING = 6  # of more devices, arrays are faster
 _PhaseTimes = Mapping[tuple[str, int, int, bool], tuple[int, int]]
@@ -175,6 +176,8 @@ class CollectiveTimer:
         starts: Sequence[int],
         plan: CollectivePlan,
     ) -> list[CollectiveFinish] | None:
+        import numpy as np
+
         now = np.array(starts, dtype=np.int64)
         if len(set(plan)) == 1 and len(plan[0]) == 1:
             phase = plan[0][0]
@@ -207,6 +210,8 @@ class CollectiveTimer:
         starts: Array,
     ) -> tuple[Array, int] | None:
         """Time a phase of a grid of devices, with all lines of its dimension side by side."""
+        import numpy as np
+
         dim, links = communicator.dims[phase.dim], self._get_link_table(communicator, phase.dim)
         grid = starts.reshape(-1, dim.count, dim.stride)
         lines = np.moveaxis(grid, 1, 2).reshape(-1, dim.count)

@@ -12,16 +12,14 @@ message by message in ``algorithms/phase_messages.py``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hespas.support.errors import HespasError
 
 from .chunk_phases import ChunkPhase, PhaseCosts, RingSteps
-
-if TYPE_CHECKING:
-    from .link_table import Array, LinkTable
+from .link_arrays import Array
+from .link_table import LinkTable
 
 _MAX_RING_NS = 1 << 61  # with the start, it fits into 64 bits
 

@@ -15,7 +15,8 @@ from hespas.configs.collective_algorithms import find_limit_problem
 from ..chunk_phases import ChunkPhase, PhaseCosts
 
 if TYPE_CHECKING:
-    from ..link_table import Array, LinkTable
+    from ..link_arrays import Array
+    from ..link_table import LinkTable
     from .message_rounds import MessageRound
     from .phase_messages import AlgorithmPort, PhasePlace
 

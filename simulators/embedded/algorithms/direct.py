@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence, Set
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
 from ..chunk_phases import ChunkPhase, PhaseCosts
-from ..recurrence import solve_direct, solve_symmetric_direct
 from .base import EXCHANGES, LINKED_PAIRS, CollectiveAlgorithm
-from .message_rounds import MessageRound
 from .phase_messages import AlgorithmPort, PhasePlace, RingPhase
 
 if TYPE_CHECKING:
-    from ..link_table import Array, LinkTable
+    from ..link_arrays import Array
+    from ..link_table import LinkTable
+    from .message_rounds import MessageRound
 
 
 class DirectAlgorithm(CollectiveAlgorithm):
@@ -30,6 +28,8 @@ class DirectAlgorithm(CollectiveAlgorithm):
         return kind in EXCHANGES or (bool(topologies) and topologies <= LINKED_PAIRS)
 
     def list_rounds(self, kind: str, count: int, both_ways: bool) -> Sequence[MessageRound]:
+        from .message_rounds import MessageRound
+
         if kind in ("gather", "scatter"):
             return [_build_star(kind, count)]
         share = 1.0 if kind == "all_gather" else 1 / count
@@ -61,16 +61,24 @@ class DirectAlgorithm(CollectiveAlgorithm):
     ) -> tuple[int, int] | None:
         if not table.is_symmetric:
             return None
+        from ..recurrence import solve_symmetric_direct
+
         return solve_symmetric_direct(costs, table, phase, window)
 
     def solve_positions(
         self, costs: PhaseCosts, table: LinkTable, phase: ChunkPhase, starts: Array, window: int
     ) -> tuple[Array, int] | None:
+        from ..recurrence import solve_direct
+
         return solve_direct(costs, table, phase, starts, window)
 
 
 def _build_star(kind: str, count: int) -> MessageRound:
     """Build the messages between position 0 and the others."""
+    import numpy as np
+
+    from .message_rounds import MessageRound
+
     others, root = np.arange(1, count), np.zeros(count - 1, dtype=np.int64)
     if kind == "gather":
         return MessageRound(others, root, 1.0)

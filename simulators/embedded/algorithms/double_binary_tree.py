@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
 from ..chunk_phases import ChunkPhase
 from .base import CollectiveAlgorithm
-from .message_rounds import MessageRound
 from .phase_messages import AlgorithmPort, PhasePlace
 
 if TYPE_CHECKING:
-    from ..link_table import Array
+    from .message_rounds import Array, MessageRound
 
 
 class DoubleBinaryTreeAlgorithm(CollectiveAlgorithm):
@@ -30,6 +27,10 @@ class DoubleBinaryTreeAlgorithm(CollectiveAlgorithm):
         return super().find_problem(kind, 1)  # ASTRA-sim's trees need a power of two, ours do not
 
     def list_rounds(self, kind: str, count: int, both_ways: bool) -> Sequence[MessageRound]:
+        import numpy as np
+
+        from .message_rounds import MessageRound
+
         children = np.arange(1, count)
         parents = _find_parents(children, count)
         heights = (children & -children).astype(float)
@@ -82,6 +83,8 @@ def _find_parents(nodes: Array, count: int) -> Array:
     Node 0 is the root, with one child. A node whose lowest bit is b is halfway between two nodes
     whose lowest bit is 2 b or more; its parent is the one of them whose lowest bit is 2 b.
     """
+    import numpy as np
+
     low = nodes & -nodes
     parents = (nodes ^ low) | (low << 1)
     return np.where(parents < count, parents, nodes ^ low)

@@ -6,16 +6,14 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
 from ..chunk_phases import ChunkPhase, PhaseCosts
-from ..recurrence import solve_exchanges
 from .base import CollectiveAlgorithm
-from .message_rounds import MessageRound
 from .phase_messages import AlgorithmPort, PhasePlace, ReductionRounds
 
 if TYPE_CHECKING:
-    from ..link_table import Array, LinkTable
+    from ..link_arrays import Array
+    from ..link_table import LinkTable
+    from .message_rounds import MessageRound
 
 
 class HalvingDoublingAlgorithm(CollectiveAlgorithm):
@@ -28,6 +26,10 @@ class HalvingDoublingAlgorithm(CollectiveAlgorithm):
     name: ClassVar[str] = "halvingDoubling"
 
     def list_rounds(self, kind: str, count: int, both_ways: bool) -> Sequence[MessageRound]:
+        import numpy as np
+
+        from .message_rounds import MessageRound
+
         positions, levels = np.arange(count), count.bit_length() - 1
         whole = count if kind == "all_gather" else 1  # of operands
 
@@ -72,6 +74,8 @@ class HalvingDoublingAlgorithm(CollectiveAlgorithm):
     def solve_positions(
         self, costs: PhaseCosts, table: LinkTable, phase: ChunkPhase, starts: Array, window: int
     ) -> tuple[Array, int] | None:
+        from ..recurrence import solve_exchanges
+
         return solve_exchanges(costs, table, list_exchanges(phase, starts.shape[-1]), starts)
 
 

@@ -7,12 +7,12 @@ of one device: of the shard in an all-gather, else of the whole input.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from ..link_table import Array
+Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

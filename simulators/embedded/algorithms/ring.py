@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
 from hespas.support.errors import HespasError
 
 from ..chunk_phases import ChunkPhase, PhaseCosts
-from ..recurrence import solve_ring
 from .base import REDUCING, CollectiveAlgorithm
-from .message_rounds import MessageRound, join_both_ways
 from .phase_messages import AlgorithmPort, PhasePlace, RingPhase
 
 if TYPE_CHECKING:
-    from ..link_table import Array, LinkTable
+    from ..link_arrays import Array
+    from ..link_table import LinkTable
+    from .message_rounds import MessageRound
 
 
 class RingAlgorithm(CollectiveAlgorithm):
@@ -29,6 +27,10 @@ class RingAlgorithm(CollectiveAlgorithm):
     name: ClassVar[str] = "ring"
 
     def list_rounds(self, kind: str, count: int, both_ways: bool) -> Sequence[MessageRound]:
+        import numpy as np
+
+        from .message_rounds import MessageRound, join_both_ways
+
         if kind == "all_to_all":
             raise HespasError("an all-to-all around a ring is ASTRA-sim's only")
         positions = np.arange(count)
@@ -84,11 +86,17 @@ class RingAlgorithm(CollectiveAlgorithm):
     def solve_positions(
         self, costs: PhaseCosts, table: LinkTable, phase: ChunkPhase, starts: Array, window: int
     ) -> tuple[Array, int] | None:
+        from ..recurrence import solve_ring
+
         return solve_ring(costs, table, phase, starts)
 
 
 def _build_chain(positions: Array, reduces: bool, both_ways: bool) -> MessageRound:
     """Build a chain from position 0 to the others, or two for halves that go opposite ways."""
+    import numpy as np
+
+    from .message_rounds import MessageRound
+
     count, ways = len(positions), 2 if both_ways else 1
     orders = [positions, -positions % count][:ways]
     senders, receivers = ([order[part] for order in orders] for part in (slice(-1), slice(1, None)))

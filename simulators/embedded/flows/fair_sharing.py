@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ..link_table import Array
+from ..link_arrays import Array
 
 CrossingTest = Callable[[Array], Array]
 """Returns for each member of a pattern whether it crosses any of the links that are marked."""

@@ -40,7 +40,7 @@ from ..equivalence_classes import (
     find_equivalence_classes,
 )
 from ..events import EventCallback, TransferFunction
-from ..link_table import Array
+from ..link_arrays import Array
 from ..link_traffic import build_network_loads
 from ..simulation_engine import SimulationEngine
 from .fair_sharing import FlowTimes, LinkPattern, SharedLinks, UnequalShares

@@ -20,7 +20,7 @@ from hespas.configs.system_spec import SystemSpec
 from hespas.support.errors import HespasError
 
 from ..algorithms import ALGORITHMS, CollectiveAlgorithm
-from ..link_table import Array
+from ..link_arrays import Array
 from .group_sets import GroupSet
 from .link_graph import LinkGraph
 from .message_schedule import MessageExpansion, MessageSchedule

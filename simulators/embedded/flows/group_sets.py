@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..link_table import Array
+from ..link_arrays import Array
 
 
 @dataclass(frozen=True, eq=False)

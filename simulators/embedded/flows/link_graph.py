@@ -37,7 +37,7 @@ import numpy as np
 from hespas.configs.system_spec import SystemSpec
 from hespas.support.errors import HespasError
 
-from ..link_table import Array
+from ..link_arrays import Array
 
 UP, DOWN, EITHER = 1, -1, 0
 """The direction that a message takes in a Ring if both ways are equally long."""

@@ -16,7 +16,7 @@ from hespas.support.errors import HespasError
 
 from ..algorithms import ALGORITHMS
 from ..algorithms.message_rounds import MessageRound
-from ..link_table import Array
+from ..link_arrays import Array
 from .group_sets import GroupSet
 from .phase_forms import MessageForm, PhaseForm
 from .schedules import CollectiveSchedule

@@ -17,7 +17,7 @@ import numpy as np
 from hespas.configs.network_fabric import SwitchReductionEntry
 
 from ..algorithms.message_rounds import MessageRound
-from ..link_table import Array
+from ..link_arrays import Array
 from .link_graph import LinkGraph, Messages
 
 _MOST_MESSAGES = 1 << 20  # that are routed at once
