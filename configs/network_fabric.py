@@ -6,26 +6,47 @@ one dimension or direction at a time is stated too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
-SWITCH_COLLECTIVES = ("all_reduce", "reduce_scatter", "all_gather")
+from pydantic import Field, model_validator
+
+from hespas.configs.nccl_constants import find_nccl_generation, read_nccl_constants
+from hespas.configs.validation import StrictModel, validate_config
+from hespas.support.errors import HespasError
+
+_DimensionNumber = Annotated[int, Field(ge=0)]
+_DeviceNumber = Annotated[int, Field(ge=0)]
+_SwitchCollective = Literal["all-reduce", "reduce-scatter", "all-gather"]
+SWITCH_COLLECTIVES: list[_SwitchCollective] = ["all-reduce", "reduce-scatter", "all-gather"]
 
 
-@dataclass(frozen=True, slots=True)
-class SwitchReduction:
-    """Reduction and multicast in the switch of a dimension, such as NVLS and SHARP.
+class SwitchReductionEntry(StrictModel):
+    """A dimension whose switch reduces and multicasts.
 
-    Every device sends its operand to the switch once and receives the result once.
-
-    Attributes:
-        bandwidth_share: The share of the dimension's bandwidth that such collectives reach.
-        collectives: The kinds of collectives that the switch supports, of SWITCH_COLLECTIVES.
-        source: The source of both.
+    ``nvls_of`` takes the share of NVLS from NCCL's constants for a device, such as ``H100_SXM``.
     """
 
-    bandwidth_share: float
-    collectives: tuple[str, ...] = SWITCH_COLLECTIVES
+    # Such as NVLS and SHARP: every device sends its operand to the switch once and receives the
+    # result once. The share is that of the dimension's bandwidth which such collectives reach.
+    dimension: _DimensionNumber
+    bandwidth_share: Annotated[float, Field(gt=0, le=1)] | None = None
+    nvls_of: str = ""
+    collectives: list[_SwitchCollective] | None = None
     source: str = ""
+
+    @model_validator(mode="after")
+    def _check_one_share(self) -> SwitchReductionEntry:
+        if (self.bandwidth_share is None) == (not self.nvls_of):
+            raise ValueError("give either bandwidth_share with its source, or nvls_of")
+        if self.bandwidth_share is not None and not self.source:
+            raise ValueError("bandwidth_share has no source")
+        return self
+
+    def supports(self, kind: str) -> bool:
+        """Return whether the switch supports a kind of collective."""
+        return kind.replace("_", "-") in (self.collectives or SWITCH_COLLECTIVES)
 
     def list_link_shares(self, kind: str, devices: int) -> tuple[float, float]:
         """Return the bytes from a device to the switch and back, over those of its operand."""
@@ -36,45 +57,38 @@ class SwitchReduction:
         }[kind]
 
 
-@dataclass(frozen=True, slots=True)
-class SlowLink:
-    """A link with less bandwidth than the others of its dimension, in both directions.
+class SlowLinkEntry(StrictModel):
+    """A link between two devices, or between one device and its switch."""
 
-    Attributes:
-        dim: The dimension.
-        devices: The two devices that it connects, or a device and its switch: that device twice.
-        bandwidth_share: What is left of its bandwidth; 0 if it is down. A Ring sends the other way
-            around then.
-    """
-
-    dim: int
-    devices: tuple[int, int]
-    bandwidth_share: float
+    # What is left of its bandwidth, in both directions; 0 if it is down. A Ring sends the other
+    # way around then.
+    dimension: _DimensionNumber
+    devices: Annotated[list[_DeviceNumber], Field(min_length=1, max_length=2)]
+    bandwidth_share: Annotated[float, Field(ge=0, lt=1)]
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkFabric:
-    """The abilities of a network that ASTRA-sim does not model.
+class SlowDeviceEntry(StrictModel):
+    """Devices whose compute takes longer: by the factor 1 / ``speed``."""
 
-    Attributes:
-        dimensions_at_once: Whether parts of a collective run in different dimensions of the network
-            at the same time.
-        directions_at_once: Whether parts of a collective go around a Ring in both directions at the
-            same time; the bandwidth in network.yml is that of one direction. A Ring of two devices
-            has links for both.
-        switch_reductions: By dimension, the reduction in its switch.
-        slow_links: The links with less bandwidth than network.yml states.
-        device_speeds: By device, its speed of compute relative to the traces; 1 for all others.
-        down_devices: The places whose device is down, with all its links. The devices of the system
-            are those of the other places, in order.
-    """
+    devices: Annotated[list[_DeviceNumber], Field(min_length=1)]
+    speed: Annotated[float, Field(gt=0, le=100)]
 
+
+class NetworkFabric(StrictModel):
+    """``fabric.json``: the network model of a system, and what its network can or cannot do."""
+
+    network_model: Literal["flows", "astra"] = "flows"
+    # Whether parts of a collective run in different dimensions of the network at the same time.
     dimensions_at_once: bool = True
+    # Whether they go around a Ring in both directions at the same time; the bandwidth in
+    # network.yml is that of one direction. A Ring of two devices has links for both.
     directions_at_once: bool = True
-    switch_reductions: dict[int, SwitchReduction] = field(default_factory=dict)
-    slow_links: tuple[SlowLink, ...] = ()
-    device_speeds: dict[int, float] = field(default_factory=dict)
-    down_devices: tuple[int, ...] = ()
+    switch_reductions: list[SwitchReductionEntry] = Field(default_factory=list)
+    slow_links: list[SlowLinkEntry] = Field(default_factory=list)
+    slow_devices: list[SlowDeviceEntry] = Field(default_factory=list)
+    # The places whose device is down, with all its links. The devices of the system are those of
+    # the other places, in order.
+    down_devices: list[_DeviceNumber] = Field(default_factory=list)
 
     @property
     def changes_links(self) -> bool:
@@ -84,4 +98,121 @@ class NetworkFabric:
     @property
     def has_extensions(self) -> bool:
         """Whether the network has anything that ASTRA-sim does not model."""
-        return self.changes_links or bool(self.device_speeds)
+        return self.changes_links or bool(self.slow_devices)
+
+    @property
+    def device_speeds(self) -> dict[int, float]:
+        """By device, its speed of compute relative to the traces; 1 for all others."""
+        return {device: entry.speed for entry in self.slow_devices for device in entry.devices}
+
+    def find_reduction(self, dim: int, kind: str) -> SwitchReductionEntry | None:
+        """Return the reduction of a kind of collective in the switch of a dimension, if any."""
+        entries = [entry for entry in self.switch_reductions if entry.dimension == dim]
+        return entries[-1] if entries and entries[-1].supports(kind) else None
+
+    def to_values(self) -> dict[str, Any]:
+        """Return all settings by dimension and device; collectives are named as in traces."""
+        return {
+            **self.model_dump(include={"dimensions_at_once", "directions_at_once"}),
+            "switch_reductions": {
+                entry.dimension: {
+                    "bandwidth_share": entry.bandwidth_share,
+                    "collectives": [kind.replace("-", "_") for kind in entry.collectives or ()],
+                    "source": entry.source,
+                }
+                for entry in self.switch_reductions
+            },
+            "slow_links": [
+                {
+                    "dim": link.dimension,
+                    "devices": [link.devices[0], link.devices[-1]],
+                    "bandwidth_share": link.bandwidth_share,
+                }
+                for link in self.slow_links
+            ],
+            "device_speeds": self.device_speeds,
+            "down_devices": self.down_devices,
+        }
+
+    def to_json(self, network_model: str) -> dict[str, Any]:
+        """Return the contents of fabric.json; empty for a folder of ASTRA-sim's files."""
+        filled = self.model_dump(exclude_defaults=True, exclude={"network_model"})
+        is_plain = network_model == "astra" and not filled
+        return {} if is_plain else {"network_model": network_model, **filled}
+
+
+def parse_fabric_file(
+    data: dict[str, Any], place: str, topology: Sequence[str], counts: Sequence[int]
+) -> NetworkFabric:
+    """Check the contents of fabric.json, and fill in what they refer to.
+
+    Args:
+        data: The contents.
+        place: The path of the file, for error messages.
+        topology: The kind of each dimension.
+        counts: The number of devices in each dimension.
+
+    Raises:
+        HespasError: A key or value is wrong, or does not fit the dimensions.
+    """
+    fabric = validate_config(NetworkFabric, data, place)
+    devices = math.prod(counts)
+    down = sorted(set(fabric.down_devices))
+    numbers = [*down, *fabric.device_speeds]
+    if numbers and max(numbers) >= devices:
+        raise HespasError(f"there is no device {max(numbers)} of {devices}", where=place)
+    for entry in fabric.switch_reductions:
+        if entry.dimension >= len(topology) or topology[entry.dimension] != "Switch":
+            text = f"dimension {entry.dimension} is no Switch that could reduce"
+            raise HespasError(text, where=place)
+    for link in fabric.slow_links:
+        problem = _find_link_problem(link, topology, counts)
+        if problem:
+            ends = [link.devices[0], link.devices[-1]]
+            text = f"the link of dimension {link.dimension} at {ends} {problem}"
+            raise HespasError(text, where=place)
+    reductions = [_resolve_share(entry, place) for entry in fabric.switch_reductions]
+    return fabric.model_copy(update={"down_devices": down, "switch_reductions": reductions})
+
+
+def _resolve_share(entry: SwitchReductionEntry, place: str) -> SwitchReductionEntry:
+    """Return an entry with its collectives, and with the share that NCCL has for NVLS."""
+    found: dict[str, Any] = {"collectives": entry.collectives or SWITCH_COLLECTIVES}
+    if entry.bandwidth_share is None:
+        constants = read_nccl_constants()
+        generation = find_nccl_generation(entry.nvls_of)
+        share = constants["generations"][generation]["nvls_efficiency"] if generation else 0.0
+        if not share:
+            known = [
+                name
+                for limits in constants["generations"].values()
+                if limits["nvls_efficiency"]
+                for name in limits["devices"]
+            ]
+            text = f"NCCL has no share of NVLS for '{entry.nvls_of}'"
+            raise HespasError(text, where=place, remedy=", ".join(known))
+        source = constants["sources"]["generations"]
+        found |= {"bandwidth_share": share, "source": source, "nvls_of": ""}
+    return entry.model_copy(update=found)
+
+
+def _find_link_problem(entry: SlowLinkEntry, topology: Sequence[str], counts: Sequence[int]) -> str:
+    """Describe why a link does not exist; "" if it does."""
+    dim, ends = entry.dimension, (entry.devices[0], entry.devices[-1])
+    if dim >= len(topology) or max(ends) >= math.prod(counts):
+        return "does not exist"
+    kind, count, stride = topology[dim], counts[dim], math.prod(counts[:dim])
+    is_switch_link = ends[0] == ends[1]
+    if is_switch_link != (kind in ("Switch", "FatTree")):
+        wanted = "two devices" if is_switch_link else "one device"
+        return f"does not exist: a {kind} has links of {wanted}"
+    here, there = (end // stride % count for end in ends)
+    if kind != "Dragonfly" and ends[0] - here * stride != ends[1] - there * stride:
+        return "does not exist: the devices differ in another dimension"
+    if kind == "Dragonfly" and here == there:
+        return "does not exist: the devices are below one switch or in one group"
+    distance = abs(here - there)
+    neighbours = (1, count - 1) if kind == "Ring" else (1,)
+    if kind in ("Ring", "Mesh") and distance not in neighbours:
+        return "does not exist: the devices are no neighbours"
+    return ""

@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 
 from hespas.configs import read_json
 from hespas.configs.collective_algorithms import build_name_pattern
-from hespas.configs.fabric_files import parse_fabric_file
+from hespas.configs.network_fabric import parse_fabric_file
 from hespas.configs.remote_memory import parse_remote_memory
 from hespas.configs.simple_yaml import read_yaml_or_json
 from hespas.configs.system_spec import COLLECTIVES, SystemSpec

@@ -142,14 +142,12 @@ def build_system_spec(
 
 def render_system_files(system: SystemSpec, provenance: dict[str, Any]) -> dict[str, str]:
     """Return the texts of a system's files by name."""
-    from hespas.configs.fabric_files import describe_fabric
-
     texts: dict[str, Any] = {
         "system.json": dict(system.settings),
         "remote_memory.json": {"memory-type": "NO_MEMORY_EXPANSION"},
         "provenance.json": provenance,
     }
-    fabric = describe_fabric(system.fabric, system.network_model)
+    fabric = system.fabric.to_json(system.network_model)
     if fabric:  # a folder of ASTRA-sim's files has none
         texts["fabric.json"] = fabric
     json_texts = {name: json.dumps(data, indent=2) + "\n" for name, data in texts.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 from dataclasses import dataclass, field
@@ -88,6 +89,10 @@ class SystemSpec:
     remote_memory: RemoteMemory | None = None
     network_model: str = "astra"
     notes: tuple[str, ...] = ()
+
+    def to_values(self) -> dict[str, Any]:
+        """Return all fields by name, without objects but the folder."""
+        return {**dataclasses.asdict(self), "fabric": self.fabric.to_values()}
 
     @property
     def device_count(self) -> int:

@@ -18,18 +18,22 @@ from pathlib import Path
 from typing import Any
 
 from hespas.chakra.check_traces import check_trace_folder
-from hespas.chakra.node_rules import ERROR
+from hespas.chakra.node_rules import COMP, ERROR, RECV
 from hespas.chakra.trace_folder import GROUPS_FILE
 from hespas.configs import read_json
 from hespas.configs.system_spec import PER_NODE_KEY, SystemSpec
 from hespas.simulators import astra_output
 from hespas.simulators.astra_output import AstraOutput, NodeTimes
 from hespas.simulators.astra_program import AstraProgram
-from hespas.simulators.astra_result import build_timings
-from hespas.simulators.astra_traces import TraceFolder
 from hespas.simulators.collectives import per_node
-from hespas.simulators.simulation_options import FLOWS, SimulationOptions
-from hespas.simulators.simulation_result import SimulationResult, SimulationSettings
+from hespas.simulators.comm_records import collect_comm_records
+from hespas.simulators.simulation_inputs import SimulationInputs
+from hespas.simulators.simulation_options import SimulationOptions
+from hespas.simulators.simulation_result import (
+    NodeInterval,
+    SimulationResult,
+    SimulationSettings,
+)
 from hespas.support.errors import HespasError
 from hespas.support.supervised_process import open_temporary_folder
 
@@ -47,23 +51,9 @@ class AstraSimulation:
     of system.json with roofline-enabled 1 and peak-perf 1.
     """
 
-    traces: TraceFolder
-    system: SystemSpec
+    inputs: SimulationInputs
     options: SimulationOptions
     exact: bool = False
-
-    @property
-    def trace_files(self) -> list[Path]:
-        """The trace of each device of the system; raises HespasError if one is missing."""
-        files = self.traces.files
-        for device in range(self.system.device_count):
-            if device not in files:
-                raise HespasError(
-                    f"there is no trace of device {device}, but {self.system.name} has "
-                    f"{self.system.device_count} devices",
-                    where=str(self.traces.folder),
-                )
-        return [files[device] for device in range(self.system.device_count)]
 
 
 def simulate_with_astra(
@@ -75,7 +65,7 @@ def simulate_with_astra(
 ) -> SimulationResult:
     """Run the program in a temporary folder; raises HespasError if the run fails."""
     check_supported_options(simulation.options)
-    files = simulation.trace_files
+    files = [device.path for device in simulation.inputs.devices]
     with open_temporary_folder() as name:
         place = Path(name)
         command = [
@@ -106,30 +96,36 @@ def _build_result(
     settings = SimulationSettings(
         program=str(program.path), backend=program.backend, network_model=program.network_model
     )
-    timings = (
-        build_timings(simulation.traces, times, simulation.system) if times is not None else None
-    )
-    intervals = None if timings is None else [timings.classes[known] for known in timings.class_of]
+    classes: dict[tuple[NodeInterval, ...], int] = {}
+    intervals = [
+        _list_intervals(simulation.inputs, device, node_times)
+        for device, node_times in enumerate(times or ())
+    ]
+    class_of = [classes.setdefault(each, len(classes)) for each in intervals]
     try:
-        devices = astra_output.compute_statistics(printed, intervals)
+        devices = astra_output.compute_statistics(printed, intervals or None)
     except ValueError as error:
         raise HespasError(str(error), where=str(program.path)) from None
-    if timings is None:
-        return SimulationResult("astra-sim", devices, settings=settings)
-    return SimulationResult(
-        "astra-sim", devices, timings.comms, timings.classes, timings.class_of, settings
+    comms = collect_comm_records(simulation.inputs, intervals) if intervals else ()
+    return SimulationResult("astra-sim", devices, comms, list(classes), class_of, settings)
+
+
+def _list_intervals(
+    inputs: SimulationInputs, device: int, times: NodeTimes
+) -> tuple[NodeInterval, ...]:
+    """List the intervals of the nodes of a device, in order of issue."""
+    types = {node.id: node.type for node in inputs.devices[device].program.nodes}
+    resources: dict[int, str] = {COMP: "compute", RECV: "recv"}
+    return tuple(
+        NodeInterval(number, start, finish, resources.get(types[number], "comm"))
+        for number, (start, finish) in times.items()
     )
 
 
 def describe_missing_features(options: SimulationOptions) -> str:
     """Name the options that request what ASTRA-sim lacks; "" if there are none."""
-    requested = {
-        "--network-model flows": options.network_model == FLOWS,
-        "--curves": options.curves,
-        "--between-hosts nccl": options.between_hosts == "nccl",
-        "--slowdown": options.slowdown,
-    }
-    return ", ".join(name for name, value in requested.items() if value)
+    lacking = ("--network-model flows", "--curves", "--between-hosts nccl", "--slowdown")
+    return ", ".join(name for name in lacking if options.list_requests()[name])
 
 
 def check_supported_options(options: SimulationOptions) -> None:
@@ -146,13 +142,13 @@ def _prepare_folder(place: Path, simulation: AstraSimulation, files: Sequence[Pa
     """Write the files of a run to a folder; return the arguments that name them."""
     options = simulation.options
     _link_traces(place, files)
-    groups = simulation.traces.groups_file
-    if groups is not None:
-        shutil.copyfile(groups, place / GROUPS_FILE)
-    (place / "network.yml").write_text(simulation.system.render_network_text(), encoding="utf-8")
+    inputs, system = simulation.inputs, simulation.inputs.system
+    if inputs.groups_file is not None:
+        shutil.copyfile(inputs.groups_file, place / GROUPS_FILE)
+    (place / "network.yml").write_text(system.render_network_text(), encoding="utf-8")
     settings = _build_system_settings(simulation, place)
     (place / "system.json").write_text(json.dumps(settings, indent=1), encoding="utf-8")
-    memory = simulation.system.folder / "remote_memory.json"
+    memory = system.folder / "remote_memory.json"
     data = read_json(memory) if memory.is_file() else _NO_REMOTE_MEMORY
     (place / "remote_memory.json").write_text(json.dumps(data), encoding="utf-8")
     # ASTRA-sim ignores a communicator file if its path contains "empty".
@@ -164,7 +160,7 @@ def _prepare_folder(place: Path, simulation: AstraSimulation, files: Sequence[Pa
         "remote-memory-configuration": at / "remote_memory.json",
         "logging-folder": at / "log",
     }
-    if groups is not None:
+    if inputs.groups_file is not None:
         arguments["comm-group-configuration"] = at / GROUPS_FILE
     lines = [f"--{name}={value}" for name, value in arguments.items()]
     if options.queues_per_dim != 1:
@@ -188,15 +184,16 @@ def _link_traces(place: Path, traces: Sequence[Path]) -> None:
 
 def _build_system_settings(simulation: AstraSimulation, place: Path) -> dict[str, Any]:
     """Return the system.json of a run, with absolute paths because it runs in another folder."""
-    settings = simulation.system.resolve_settings_paths()
+    system = simulation.inputs.system
+    settings = system.resolve_settings_paths()
     settings["trace-enabled"] = int(simulation.options.intervals)
     settings.pop("track-local-mem", None)  # changes no time, but needs attributes of each node
     if simulation.exact:
         settings |= {"roofline-enabled": 1, "peak-perf": 1}
-    if simulation.system.per_node_custom:
-        relative_prefixes = per_node.read_prefixes(simulation.system.per_node_path)
+    if system.per_node_custom:
+        relative_prefixes = per_node.read_prefixes(system.per_node_path)
         prefixes = {
-            node: str(simulation.system.resolve_trace_prefix(prefix))
+            node: str(system.resolve_trace_prefix(prefix))
             for node, prefix in relative_prefixes.items()
         }
         (place / "per_node.yml").write_text(per_node.format_prefixes(prefixes), encoding="utf-8")
@@ -240,12 +237,13 @@ def _explain_failure(
     program: AstraProgram, simulation: AstraSimulation, printed: AstraOutput, code: int
 ) -> HespasError:
     """Explain a failed run by checking the traces, or else by its output."""
-    folder, devices = simulation.traces.folder, simulation.system.device_count
-    failure = f"{program.path.name} finished {printed.finished_count} of {devices} devices"
-    prefix = simulation.traces.files[0].name.removesuffix(".0.et")
+    inputs, folder = simulation.inputs, simulation.inputs.folder
+    count = f"{printed.finished_count} of {len(inputs.devices)}"
+    failure = f"{program.path.name} finished {count} devices"
+    prefix = inputs.devices[0].path.name.removesuffix(".0.et")
     errors = [
         p
-        for p in check_trace_folder(folder, prefix, simulation.traces.groups_file).problems
+        for p in check_trace_folder(folder, prefix, inputs.groups_file).problems
         if p.severity == ERROR
     ]
     if errors:
@@ -261,7 +259,7 @@ def _explain_failure(
     if printed.held_nodes:
         device, nodes = min(printed.held_nodes.items())
         failure += f"; device {device} never leaves node {nodes[0]}"
-        if _can_block_chunks(simulation.system, simulation.options):
+        if _can_block_chunks(inputs.system, simulation.options):
             remedy = (
                 "chunks of all-reduces wait for each other: set active-chunks-per-dimension to at "
                 "least preferred-dataset-splits, or use 2 queues per dimension"

@@ -51,6 +51,18 @@ class SimulationOptions:
     intervals: bool = True
     links: bool = False
 
+    def list_requests(self) -> dict[str, bool]:
+        """List what only some simulators can model, by flag, and whether it is requested."""
+        return {
+            "--network-model flows": self.network_model == FLOWS,
+            "--congestion": self.congestion,
+            "--curves": bool(self.curves),
+            "--between-hosts nccl": self.between_hosts == "nccl",
+            "--slowdown": bool(self.slowdown),
+            "--rendezvous": self.rendezvous,
+            "--links": self.links,
+        }
+
     def find_network_model(self, system: SystemSpec) -> str:
         """Return the network model of a simulation on a system, FLOWS or ASTRA."""
         return self.network_model or (ASTRA if self.congestion else system.network_model)
@@ -70,7 +82,7 @@ class SimulatorChoice:
         simgrid_model: The network model of SimGrid: "CM02", flows with max-min fair shares, or
             "LV08", its default.
         exact_durations: Whether durations are in nanoseconds if traces and system allow it, for
-            every simulator; see ``exact_durations``. If False, ASTRA-sim's reading of the files
+            every simulator; see ``simulator_choice``. If False, ASTRA-sim's reading of the files
             holds.
     """
 

@@ -157,44 +157,26 @@ class CurveTag(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class CurveUse:
-    """The device whose curves were used, and the number of collectives by tag."""
+class ModelUse:
+    """A model that timed collectives as wholes, and the number of them by tag or algorithm."""
 
-    device: str
-    counts: Mapping[CurveTag, int]
-
-    @property
-    def is_uncertain(self) -> bool:
-        """Whether the time of some collective was not measured as it is."""
-        return any(tag is not CurveTag.MEASURED for tag in self.counts)
+    name: str
+    counts: Mapping[str, int]
 
     def to_text(self) -> str:
         """Return a description such as ``A100_SXM (2 measured)``."""
         parts = [f"{count} {tag}" for tag, count in self.counts.items()]
-        return f"{self.device} ({', '.join(parts) or 'no collectives'})"
+        return f"{self.name} ({', '.join(parts) or 'no collectives'})"
 
     def list_warnings(self) -> list[str]:
-        """Warn of times that were not measured as they are.
+        """Warn of times by curves that were not measured as they are.
 
         The text has no counts, so that programs with different numbers of collectives have equal
         warnings.
         """
-        if not self.is_uncertain:
+        if all(tag is CurveTag.MEASURED for tag in self.counts):
             return []
-        return [f"collectives by measured curves: {self.device} ({', '.join(self.counts)})"]
-
-
-@dataclass(frozen=True, slots=True)
-class NcclUse:
-    """The generation of GPUs of NCCL's model, and the number of collectives by algorithm."""
-
-    generation: str
-    counts: Mapping[str, int]
-
-    def to_text(self) -> str:
-        """Return a description such as ``NCCL's model of hopper (12 ring Simple)``."""
-        parts = [f"{count} {method}" for method, count in self.counts.items()]
-        return f"NCCL's model of {self.generation} ({', '.join(parts) or 'no collectives'})"
+        return [f"collectives by measured curves: {self.name} ({', '.join(self.counts)})"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +206,8 @@ class SimulationSettings:
     network: str = ""
     network_model: str = ""
     congestion: bool | None = None
-    curves: CurveUse | None = None
-    between_hosts: NcclUse | None = None
+    curves: ModelUse | None = None
+    between_hosts: ModelUse | None = None
     slowdown: SlowdownShares = 0.0
     custom: str = ""
     replayed_broadcasts: int = 0

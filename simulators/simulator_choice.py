@@ -2,56 +2,41 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
-from hespas import configs
+from hespas.chakra.node_rules import read_integer_attr
+from hespas.chakra.trace_reader import TraceNode
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators import astra, astra_program, embedded
 from hespas.simulators.astra_program import AstraProgram
-from hespas.simulators.astra_traces import TraceFolder
 from hespas.simulators.embedded.curves import load_curves
 from hespas.simulators.embedded.nccl_tuning import load_nccl_tuning
-from hespas.simulators.exact_durations import apply_exact_durations
-from hespas.simulators.simulation_inputs import SimulationInputs, load_inputs
+from hespas.simulators.simulated_program import SimulatedProgram
+from hespas.simulators.simulation_inputs import SimulationInputs
 from hespas.simulators.simulation_options import ASTRA, SIMULATORS, SimulatorChoice
 from hespas.simulators.simulation_result import SimulationResult
+from hespas.simulators.simulation_steps import SimulationStep
 from hespas.support.errors import HespasError, UsageError
 
 Note = Callable[[str], None]
-
-
-def simulate_folder(
-    folder: Path | str,
-    system: SystemSpec | Path | str,
-    choice: SimulatorChoice = SimulatorChoice(),  # noqa: B008  immutable
-    *,
-    prefix: str | None = None,
-    note: Note = lambda text: None,
-) -> SimulationResult:
-    """Simulate the traces ``PREFIX.N.et`` of a folder.
-
-    Args:
-        folder: The folder of the traces.
-        system: The system, the name of a preset, or the folder of a system.
-        choice: The simulator and its options.
-        prefix: The common prefix of the traces; None if the folder holds only one set.
-        note: Called with remarks and warnings.
-
-    Raises:
-        HespasError: The traces cannot be simulated, or two simulators disagree.
-    """
-    if not isinstance(system, SystemSpec):
-        system = configs.load_system(os.fspath(system))
-    return simulate_inputs(load_inputs(folder, system, prefix), choice, note=note)
+_PEAK_TFLOPS = 1.0
+_MIN_MEMORY_GB_S = 1.0  # below it, the 1 byte of tensor_size would bound the time of a node
 
 
 def simulate_inputs(
     inputs: SimulationInputs, choice: SimulatorChoice, *, note: Note = lambda text: None
 ) -> SimulationResult:
-    """Simulate traces that ``load_inputs`` has read; like ``simulate_folder`` otherwise."""
+    """Simulate traces that ``load_inputs`` has read.
+
+    Args:
+        inputs: The traces and the system.
+        choice: The simulator and its options.
+        note: Called with remarks and warnings.
+
+    Raises:
+        HespasError: The traces cannot be simulated, or two simulators disagree.
+    """
     for text in (*inputs.system.notes, *inputs.notes):
         note(text)
     if choice.simulator == "simgrid":
@@ -95,9 +80,7 @@ def _simulate_by_astra(
     program: AstraProgram, inputs: SimulationInputs, choice: SimulatorChoice, note: Note
 ) -> SimulationResult:
     is_exact = choice.exact_durations and apply_exact_durations(inputs) is not None
-    prefix = inputs.devices[0].path.name.removesuffix(".0.et")
-    traces = TraceFolder(inputs.folder, prefix, inputs.groups_file)
-    simulation = astra.AstraSimulation(traces, inputs.system, choice.options, exact=is_exact)
+    simulation = astra.AstraSimulation(inputs, choice.options, exact=is_exact)
     result = astra.simulate_with_astra(program, simulation, timeout_s=choice.timeout_s, note=note)
     return _record_duration_unit(result, is_exact)
 
@@ -203,3 +186,63 @@ def _compare_results(
             + "; ".join(differences[:3]),
             remedy="please report it, with the traces and the system",
         )
+
+
+def _can_use_exact_durations(system: SystemSpec) -> bool:
+    """Return whether a system uses the durations of the trace: its roofline mode is off."""
+    return not system.roofline_enabled and system.local_mem_bw_gb_s >= _MIN_MEMORY_GB_S
+
+
+def apply_exact_durations(inputs: SimulationInputs) -> SimulationInputs | None:
+    """Return the inputs with durations in nanoseconds, which ASTRA-sim's microseconds cannot hold.
+
+    For a compute node of n nanoseconds, hespas writes num_ops = 1000 n + 500 and tensor_size = 1.
+    Systems without roofline mode ignore both. With roofline-enabled 1 and peak-perf 1, the roofline
+    mode of ASTRA-sim computes exactly n nanoseconds from them; nothing else depends on those two
+    keys. Returns None if a trace or the system does not allow it.
+    """
+    if not _can_use_exact_durations(inputs.system):
+        return None
+    exact_programs: dict[int, SimulatedProgram] = {}
+    for device in inputs.devices:
+        program = device.program
+        if id(program) not in exact_programs:
+            exact_program = _build_exact_program(program)
+            if exact_program is None:
+                return None
+            exact_programs[id(program)] = exact_program
+    devices = [
+        replace(device, program=exact_programs[id(device.program)]) for device in inputs.devices
+    ]
+    system = replace(inputs.system, roofline_enabled=True, peak_perf_tflops=_PEAK_TFLOPS)
+    return replace(inputs, system=system, devices=devices)
+
+
+def _build_exact_program(program: SimulatedProgram) -> SimulatedProgram | None:
+    """Return a program with exact durations; None if a compute node of the device has none."""
+    known: dict[int, SimulationStep] = {}  # by identity of the attributes
+    steps: list[SimulationStep] = []
+    for node, step in zip(program.nodes, program.steps, strict=True):
+        if step.resource != "compute":
+            steps.append(step)
+            continue
+        exact_step = known.get(id(node.attrs))
+        if exact_step is None:
+            duration_ns = _read_exact_duration(node)
+            if duration_ns is None:
+                return None
+            exact_step = known[id(node.attrs)] = SimulationStep("compute", duration_ns)
+        steps.append(exact_step)
+    return replace(program, steps=steps)
+
+
+def _read_exact_duration(node: TraceNode) -> int | None:
+    """Return the nanoseconds of a compute node; None if it has no exact duration."""
+    ops = read_integer_attr(node, "num_ops")
+    is_exact = (
+        ops is not None
+        and ops > 1000
+        and ops % 1000 == 500
+        and read_integer_attr(node, "tensor_size") == 1
+    )
+    return ops // 1000 if ops is not None and is_exact else None

@@ -318,9 +318,9 @@ def _process_parts(job: _OptJob) -> int:
     options = job.options
     name, data = frontends.read_unpacked_bytes(options.input)
     if options.run_reproducer:
-        from hespas.tools import pass_reproducer
+        from hespas.tools import ir_printing
 
-        job.steps = pass_reproducer.read_pipeline(data, name)
+        job.steps = ir_printing.read_pipeline(data, name)
     parts = [(0, data)]
     if options.split_input_file:
         parts = expected_diagnostics.split_at_separators(data, name)
@@ -423,14 +423,12 @@ class _OptJob:
         return module
 
     def _list_instrumentation(self, steps: Sequence[PipelineStep]) -> list[Any]:
-        from hespas.tools.ir_printing import IrPrinting
+        from hespas.tools import ir_printing
 
-        listed: list[Any] = [IrPrinting.from_arguments(self.options, steps)]
+        listed: list[Any] = [ir_printing.IrPrinting(self.options, steps)]
         path = self.options.mlir_pass_pipeline_crash_reproducer
         if path:
-            from hespas.tools import pass_reproducer
-
-            listed.append(pass_reproducer.ReproducerWriting(path, list(steps)))
+            listed.append(ir_printing.ReproducerWriting(path, list(steps)))
         return listed
 
     @contextlib.contextmanager
@@ -466,9 +464,9 @@ class _OptJob:
             from hespas.workflows import module_output
 
             return module_output.to_mlir_bytecode(module)
-        from hespas.tools.ir_printing import PrintOptions
+        from hespas.tools.ir_printing import render_as_asked
 
-        return PrintOptions.from_arguments(options).render(module)
+        return render_as_asked(module, options)
 
 
 def _format_pipeline_dump(steps: Sequence[PipelineStep]) -> str:

@@ -1,116 +1,102 @@
-"""What ``hespas-opt`` prints of a module: at the end, and before and after passes."""
+"""What ``hespas-opt`` prints of a module, at the end and around passes, and its reproducers."""
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import os
+import re
 import sys
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from hespas.passes.pipeline import PassInstrumentation
-from hespas.support.errors import UsageError
+from hespas.support import output_file
+from hespas.support.errors import HespasError, UsageError
 
 if TYPE_CHECKING:
     from hespas.dialects.mlir import ir
     from hespas.passes.pipeline import PipelineStep
 
 DUMP = "// -----// IR Dump {when} {name} //----- //"
+# MLIR's tools write and read this too.
+RESOURCE = """\
+
+{{-#
+  external_resources: {{
+    mlir_reproducer: {{
+      pipeline: "builtin.module({pipeline})",
+      disable_threading: true,
+      verify_each: true
+    }}
+  }}
+#-}}
+"""
+PIPELINE = re.compile(rb'mlir_reproducer:\s*\{\s*pipeline:\s*"((?:[^"\\]|\\.)*)"')
 
 
-@dataclass(frozen=True)
-class PrintOptions:
-    """The form of a printed module; the fields are the flags of MLIR's tools.
+def render_module(
+    module: ir.Module,
+    *,
+    generic: bool = False,
+    debug_info: bool = False,
+    local_scope: bool = False,
+    elide_elements_if_larger: int | None = None,
+    typed: bool = False,
+) -> bytes:
+    """Return the text of a module with a final line feed; the module need not be valid.
 
-    Attributes:
-        typed: Whether attributes of hespas are ``#hespas.cost<...>`` instead of dictionaries.
+    The options are the flags of MLIR's tools, and ``typed``: whether attributes of hespas are
+    ``#hespas.cost<...>`` instead of dictionaries.
     """
+    from hespas.dialects import typed_attrs
+    from hespas.workflows import module_output
 
-    generic: bool = False
-    debug_info: bool = False
-    local_scope: bool = False
-    elide_elements_if_larger: int | None = None
-    typed: bool = False
-
-    @classmethod
-    def from_arguments(cls, options: argparse.Namespace) -> PrintOptions:
-        return cls(
-            options.mlir_print_op_generic,
-            options.mlir_print_debuginfo,
-            options.mlir_print_local_scope,
-            options.mlir_elide_elementsattrs_if_larger,
-            options.typed_attributes,
-        )
-
-    def render(self, module: ir.Module) -> bytes:
-        """Return the text of a module with a final line feed; the module need not be valid."""
-        from hespas.workflows import module_output
-
-        options: dict[str, Any] = {
-            "locations": self.debug_info,
-            "print_generic_op_form": self.generic,
-            "use_local_scope": self.local_scope,
-            "large_elements_limit": self.elide_elements_if_larger,
-        }
-        if self.typed:
-            from hespas.dialects import typed_attrs
-
-            return module_output.to_mlir_text(
-                typed_attrs.copy_with_typed_attributes(module), **options
-            )
-        return module_output.to_mlir_text(module, **options)
+    return module_output.to_mlir_text(
+        typed_attrs.copy_with_typed_attributes(module) if typed else module,
+        locations=debug_info,
+        print_generic_op_form=generic,
+        use_local_scope=local_scope,
+        large_elements_limit=elide_elements_if_larger,
+    )
 
 
-@dataclass
+def render_as_asked(module: ir.Module, options: argparse.Namespace) -> bytes:
+    """Return the text of a module in the form that the flags of ``hespas-opt`` select."""
+    return render_module(
+        module,
+        generic=options.mlir_print_op_generic,
+        debug_info=options.mlir_print_debuginfo,
+        local_scope=options.mlir_print_local_scope,
+        elide_elements_if_larger=options.mlir_elide_elementsattrs_if_larger,
+        typed=options.typed_attributes,
+    )
+
+
 class IrPrinting(PassInstrumentation):
-    """Prints the module on stderr around passes, as the flags of MLIR's tools say.
+    """Prints the module on stderr around passes, as the flags of MLIR's tools say."""
 
-    Attributes:
-        form: The form of the text.
-        before: The names of the passes before which it is printed.
-        after: Those after which it is printed.
-        before_all: Whether it is printed before every pass.
-        after_all: Whether it is printed after every pass.
-        only_changes: Whether ``after`` leaves out passes that changed nothing.
-        after_failure: Whether it is printed after a pass that failed.
-    """
-
-    form: PrintOptions
-    before: Collection[str] = ()
-    after: Collection[str] = ()
-    before_all: bool = False
-    after_all: bool = False
-    only_changes: bool = False
-    after_failure: bool = False
-    _digests: list[bytes] = field(default_factory=list, init=False)
-
-    @classmethod
-    def from_arguments(
-        cls, options: argparse.Namespace, steps: Sequence[PipelineStep]
-    ) -> IrPrinting:
-        """Build the printing of the flags; raises UsageError for a pass that does not run."""
-        names = set(_list_names(steps))
-        by_flag = {}
-        for when in ("before", "after"):
-            flag = f"--mlir-print-ir-{when}"
-            items = getattr(options, f"mlir_print_ir_{when}")
-            by_flag[when] = {part for item in items for part in item.split(",")}
-            unknown = by_flag[when] - names
-            if unknown:
-                raise UsageError(f"{flag}: '{min(unknown)}' is not in the pipeline")
-        return cls(
-            PrintOptions.from_arguments(options),
-            by_flag["before"],
-            by_flag["after"],
-            options.mlir_print_ir_before_all,
-            options.mlir_print_ir_after_all or options.mlir_print_ir_after_change,
-            options.mlir_print_ir_after_change,
-            options.mlir_print_ir_after_failure,
+    def __init__(self, options: argparse.Namespace, steps: Sequence[PipelineStep]) -> None:
+        """Read the flags; raises UsageError for a pass that does not run."""
+        self.options = options
+        self.only_changes: bool = options.mlir_print_ir_after_change
+        self.after_all: bool = options.mlir_print_ir_after_all or self.only_changes
+        self.before, self.after = (
+            self._read_names(when, {*_list_names(steps)}) for when in ("before", "after")
         )
+        self._digests: list[bytes] = []
+
+    def _read_names(self, when: str, known: set[str]) -> set[str]:
+        items = getattr(self.options, f"mlir_print_ir_{when}")
+        names = {part for item in items for part in item.split(",")}
+        if names - known:
+            unknown = min(names - known)
+            raise UsageError(f"--mlir-print-ir-{when}: '{unknown}' is not in the pipeline")
+        return names
 
     def run_before_pass(self, module: ir.Module, step: PipelineStep) -> None:
-        if self.before_all or step.name in self.before:
+        if self.options.mlir_print_ir_before_all or step.name in self.before:
             self._print_module("Before", step, module)
         if self.only_changes:
             self._digests.append(_digest_module(module))
@@ -126,14 +112,16 @@ class IrPrinting(PassInstrumentation):
     run_after_listed_pass = run_after_pass
 
     def run_after_pass_failed(self, module: ir.Module, step: PipelineStep) -> None:
-        if self.after_failure or self.after_all or step.name in self.after:
+        after_failure = self.options.mlir_print_ir_after_failure
+        if after_failure or self.after_all or step.name in self.after:
             self._print_module("After", step, module, " Failed")
 
     def _print_module(
         self, when: str, step: PipelineStep, module: ir.Module, outcome: str = ""
     ) -> None:
         title = DUMP.format(when=when, name=step.to_pipeline_text() + outcome)
-        print(title, self.form.render(module).decode(errors="replace"), sep="\n", file=sys.stderr)
+        text = render_as_asked(module, self.options).decode(errors="replace")
+        print(title, text, sep="\n", file=sys.stderr)
 
 
 def _list_names(steps: Sequence[PipelineStep]) -> Iterator[str]:
@@ -148,5 +136,46 @@ def _list_names(steps: Sequence[PipelineStep]) -> Iterator[str]:
 
 
 def _digest_module(module: ir.Module) -> bytes:
-    form = PrintOptions(generic=True, debug_info=True)
-    return hashlib.sha256(form.render(module)).digest()
+    return hashlib.sha256(render_module(module, generic=True, debug_info=True)).digest()
+
+
+@dataclass
+class ReproducerWriting(PassInstrumentation):
+    """Writes a reproducer before each pass, and removes it when all passes have ended well.
+
+    It is there before a pass starts because native code may end the process.
+
+    Attributes:
+        path: The file.
+        remaining: The passes that have not ended.
+    """
+
+    path: str
+    remaining: list[PipelineStep]
+
+    def run_before_pass(self, module: ir.Module, step: PipelineStep) -> None:
+        from hespas.passes.pipeline import format_pipeline
+
+        pipeline = format_pipeline(self.remaining).replace("\\", "\\\\").replace('"', '\\"')
+        text = render_module(module, generic=True, debug_info=True)
+        output_file.write_atomically(self.path, text + RESOURCE.format(pipeline=pipeline).encode())
+
+    def run_after_pass(self, module: ir.Module, step: PipelineStep) -> None:
+        self.remaining.pop(0)
+        if not self.remaining:
+            os.unlink(self.path)
+
+    def run_after_pass_failed(self, module: ir.Module, step: PipelineStep) -> None:
+        """Leave the reproducer where it is."""
+
+
+def read_pipeline(data: bytes, name: str) -> list[PipelineStep]:
+    """Read the pipeline of a reproducer; raises HespasError."""
+    from hespas.passes.pipeline import parse_pipeline
+
+    match = PIPELINE.search(data)
+    if match is None:
+        raise HespasError(
+            "the file is no reproducer", where=name, remedy="leave out --run-reproducer"
+        )
+    return parse_pipeline(re.sub(r"\\(.)", r"\1", match[1].decode(errors="replace")))

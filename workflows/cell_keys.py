@@ -78,7 +78,7 @@ def compute_program_digest(path: str) -> str:
 
 def compute_system_digest(system: SystemSpec) -> str:
     """Hash a system: its numbers, and the files of its custom collectives."""
-    values = {k: v for k, v in asdict(system).items() if k != "folder"}
+    values = {k: v for k, v in system.to_values().items() if k != "folder"}
     files = {}
     if system.custom or system.per_node_custom:
         for path in sorted(p for p in system.folder.rglob("*") if p.is_file()):

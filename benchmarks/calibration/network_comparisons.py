@@ -21,8 +21,7 @@ from hespas.simulators.embedded.curves import (
     list_devices,
     load_curves,
 )
-from hespas.simulators.embedded.nccl_collectives import NcclCollectives
-from hespas.simulators.embedded.nccl_tuning import load_nccl_tuning
+from hespas.simulators.embedded.nccl_tuning import NcclCollectives, load_nccl_tuning
 from hespas.simulators.in_memory_programs import InMemoryPrograms
 from hespas.simulators.simulation_options import SimulationOptions
 

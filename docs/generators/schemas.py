@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from hespas.configs.accelerator import Accelerator
-from hespas.configs.fabric_files import FabricFile
+from hespas.configs.network_fabric import NetworkFabric
 from hespas.configs.node_files import NodeFile
 from hespas.configs.remote_memory import RemoteMemoryFile
 from hespas.configs.system_files import NetworkFile, SystemFile
@@ -23,7 +23,7 @@ SCALAR = {"type": ["string", "number", "boolean", "null"]}
 MODELS: dict[str, tuple[type[BaseModel], str]] = {
     "accelerator": (Accelerator, "the file of an accelerator: systolic arrays and vector units"),
     "export": (ExportSpec, "the spec file of hespas export"),
-    "fabric": (FabricFile, "fabric.json of a system: what its network can do beyond ASTRA-sim"),
+    "fabric": (NetworkFabric, "fabric.json of a system: what its network can do beyond ASTRA-sim"),
     "memory-timeline": (MemoryTimeline, "memory_timeline.json, which hespas run writes"),
     "module-stats": (ModuleStats, "module_stats.json, which hespas run writes"),
     "network": (NetworkFile, "network.yml of a system"),

@@ -7,10 +7,18 @@ its host.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
-from hespas.simulators.collectives.collective_program import ChunkRef, CollectiveProgram
-from hespas.simulators.collectives.program_builder import CollectiveBuilder
+from hespas.simulators.collectives.collective_program import (
+    KINDS,
+    ChunkRef,
+    CollectiveProgram,
+    CollectiveStep,
+    RankProgram,
+    Threadblock,
+    resolve_chunk_ref,
+)
 from hespas.support.errors import HespasError
 
 ALGORITHMS = {
@@ -25,6 +33,8 @@ ABOUT = {
     "direct": "every rank to every other at once (all-pairs); any n",
     "hierarchical": "two levels: within hosts of --local ranks, then between them",
 }
+At = tuple[int, int]  # threadblock, step
+_BlockKey = tuple[str, int, int]  # "send", "recv" or "local"; peer; channel
 
 
 def generate_program(
@@ -53,202 +63,152 @@ def generate_program(
             f"recursive halving and doubling need a power of two of ranks, not {ranks}",
             remedy="use ring or direct",
         )
-    if algorithm != "hierarchical":
-        if local:
-            raise HespasError(f"the {algorithm} algorithm has one level and no local ranks")
-        return _FLAT[algorithm, collective](ranks)
-    if not 2 <= local < ranks or ranks % local:
+    if algorithm != "hierarchical" and local:
+        raise HespasError(f"the {algorithm} algorithm has one level and no local ranks")
+    if algorithm == "hierarchical" and (not 2 <= local < ranks or ranks % local):
         raise HespasError(
             f"{ranks} ranks do not make two hosts or more of {local} ranks"
             if local
             else "the hierarchical algorithm needs the number of ranks in a host",
             remedy="local must be a divisor of ranks, greater than 1 and less than ranks",
         )
-    return _TWO_LEVEL[collective](ranks, local)
+    name = f"{collective}_{algorithm}_{ranks}{f'_{local}' if local else ''}"
+    in_place = collective != "all_to_all"
+    b = CollectiveBuilder(name, collective, ranks, ranks, in_place=in_place)
+    if algorithm == "ring":
+        _add_ring_steps(b, collective, ranks)
+    elif algorithm == "recursive":
+        _add_recursive_steps(b, collective, ranks)
+    elif algorithm == "direct":
+        _add_direct_steps(b, collective, ranks)
+    else:
+        _add_two_level_steps(b, collective, ranks, local)
+    return b.build_program()
 
 
-# Rings over blocks of chunks: ``members[k]`` is the k-th rank of the ring, and ``places[j]`` is the
-# place of block j, of ``count`` chunks, on every member.
-
-
-def _add_ring_scatter(
-    b: CollectiveBuilder, members: Sequence[int], places: Sequence[ChunkRef], count: int
+def _add_ring(
+    b: CollectiveBuilder,
+    members: Sequence[int],
+    places: Sequence[ChunkRef],
+    count: int,
+    *,
+    reduce: bool,
 ) -> None:
-    """Reduce block k to the k-th member of the ring."""
+    """Add a ring over blocks of chunks.
+
+    Args:
+        b: The builder.
+        members: The ranks of the ring.
+        places: The place of each block, of ``count`` chunks, on every member.
+        count: The number of chunks.
+        reduce: Whether block k is reduced to the k-th member, or sent from it to all others.
+    """
     n = len(members)
     for step in range(n - 1):
         for k in range(n):
-            place = places[(k - step - 1) % n]
-            b.add_transfer(members[k], place, members[(k + 1) % n], place, count, reduce=True)
-
-
-def _add_ring_gather(
-    b: CollectiveBuilder, members: Sequence[int], places: Sequence[ChunkRef], count: int
-) -> None:
-    """Send block k from the k-th member to all others."""
-    n = len(members)
-    for step in range(n - 1):
-        for k in range(n):
-            place = places[(k - step) % n]
-            b.add_transfer(members[k], place, members[(k + 1) % n], place, count)
+            place = places[(k - step - reduce) % n]
+            b.add_transfer(members[k], place, members[(k + 1) % n], place, count, reduce=reduce)
 
 
 def _make_block_refs(buffer: str, blocks: int, count: int, start: int = 0) -> list[ChunkRef]:
     return [ChunkRef(buffer, start + k * count) for k in range(blocks)]
 
 
-def _make_ring_builder(collective: str) -> Callable[[int], CollectiveProgram]:
-    def build_ring(n: int) -> CollectiveProgram:
-        b = CollectiveBuilder(f"{collective}_ring_{n}", collective, n, n)
-        places = _make_block_refs("o" if collective == "all_gather" else "i", n, 1)
-        if collective != "all_gather":
-            _add_ring_scatter(b, range(n), places, 1)
-        if collective != "reduce_scatter":
-            _add_ring_gather(b, range(n), places, 1)
-        return b.build_program()
-
-    return build_ring
+def _add_ring_steps(b: CollectiveBuilder, collective: str, n: int) -> None:
+    places = _make_block_refs("o" if collective == "all_gather" else "i", n, 1)
+    if collective != "all_gather":
+        _add_ring(b, range(n), places, 1, reduce=True)
+    if collective != "reduce_scatter":
+        _add_ring(b, range(n), places, 1, reduce=False)
 
 
-def _make_recursive_builder(collective: str) -> Callable[[int], CollectiveProgram]:
-    def build_recursive(n: int) -> CollectiveProgram:
-        b = CollectiveBuilder(f"{collective}_recursive_{n}", collective, n, n)
-        buffer = "o" if collective == "all_gather" else "i"
-        distances = [1 << k for k in range(n.bit_length() - 1)]
-        if collective != "all_gather":
-            for d in reversed(distances):
-                for rank in range(n):
-                    place = ChunkRef(buffer, (rank ^ d) // d * d)  # the half that the peer keeps
-                    b.add_transfer(rank, place, rank ^ d, place, d, reduce=True)
-        if collective != "reduce_scatter":
-            for d in distances:
-                for rank in range(n):
-                    place = ChunkRef(buffer, rank // d * d)
-                    b.add_transfer(rank, place, rank ^ d, place, d)
-        return b.build_program()
-
-    return build_recursive
-
-
-def _make_direct_builder(collective: str) -> Callable[[int], CollectiveProgram]:
-    def build_direct(n: int) -> CollectiveProgram:
-        in_place = collective != "all_to_all"
-        b = CollectiveBuilder(f"{collective}_direct_{n}", collective, n, n, in_place=in_place)
-        pairs = [(rank, (rank + k) % n) for k in range(1, n) for rank in range(n)]
-        if collective in ("all_reduce", "reduce_scatter"):
-            for rank, peer in pairs:  # contributions are kept apart in scratch until they are added
-                b.add_transfer(rank, ChunkRef("i", peer), peer, ChunkRef("s", rank))
-            for rank, peer in pairs:
-                b.add_local_reduction(rank, ChunkRef("s", peer), ChunkRef("i", rank))
-        if collective == "all_to_all":
+def _add_recursive_steps(b: CollectiveBuilder, collective: str, n: int) -> None:
+    buffer = "o" if collective == "all_gather" else "i"
+    distances = [1 << k for k in range(n.bit_length() - 1)]
+    if collective != "all_gather":
+        for d in reversed(distances):
             for rank in range(n):
-                b.add_local_copy(rank, ChunkRef("i", rank), ChunkRef("o", rank))
-            for rank, peer in pairs:
-                b.add_transfer(rank, ChunkRef("i", peer), peer, ChunkRef("o", rank))
-        elif collective != "reduce_scatter":
-            buffer = "o" if collective == "all_gather" else "i"
-            for rank, peer in pairs:
-                b.add_transfer(rank, ChunkRef(buffer, rank), peer, ChunkRef(buffer, rank))
-        return b.build_program()
-
-    return build_direct
+                place = ChunkRef(buffer, (rank ^ d) // d * d)  # the half that the peer keeps
+                b.add_transfer(rank, place, rank ^ d, place, d, reduce=True)
+    if collective != "reduce_scatter":
+        for d in distances:
+            for rank in range(n):
+                place = ChunkRef(buffer, rank // d * d)
+                b.add_transfer(rank, place, rank ^ d, place, d)
 
 
-_FLAT: dict[tuple[str, str], Callable[[int], CollectiveProgram]] = {
-    (name, collective): make(collective)
-    for name, make in (
-        ("ring", _make_ring_builder),
-        ("recursive", _make_recursive_builder),
-        ("direct", _make_direct_builder),
-    )
-    for collective in ALGORITHMS[name]
-}
+def _add_direct_steps(b: CollectiveBuilder, collective: str, n: int) -> None:
+    pairs = [(rank, (rank + k) % n) for k in range(1, n) for rank in range(n)]
+    if collective in ("all_reduce", "reduce_scatter"):
+        for rank, peer in pairs:  # contributions are kept apart in scratch until they are added
+            b.add_transfer(rank, ChunkRef("i", peer), peer, ChunkRef("s", rank))
+        for rank, peer in pairs:
+            b.add_local_reduction(rank, ChunkRef("s", peer), ChunkRef("i", rank))
+    if collective == "all_to_all":
+        for rank in range(n):
+            b.add_local_copy(rank, ChunkRef("i", rank), ChunkRef("o", rank))
+        for rank, peer in pairs:
+            b.add_transfer(rank, ChunkRef("i", peer), peer, ChunkRef("o", rank))
+    elif collective != "reduce_scatter":
+        buffer = "o" if collective == "all_gather" else "i"
+        for rank, peer in pairs:
+            b.add_transfer(rank, ChunkRef(buffer, rank), peer, ChunkRef(buffer, rank))
 
 
-# Two levels. A rank that sends many chunks that are not adjacent arranges them in scratch first, so
-# that they are sent as one message.
+def _add_two_level_steps(b: CollectiveBuilder, collective: str, ranks: int, local: int) -> None:
+    """Add the steps of two levels: within hosts, and between ranks of equal places in their hosts.
 
-
-def _split_into_levels(ranks: int, local: int) -> tuple[list[list[int]], list[list[int]]]:
-    """Return the ranks of each host, and the ranks that have equal places in their hosts."""
+    A rank that sends many chunks that are not adjacent arranges them in scratch first, so that they
+    are sent as one message: those of equal places in the hosts are adjacent.
+    """
     hosts = [list(range(start, start + local)) for start in range(0, ranks, local)]
-    return hosts, [list(range(k, ranks, local)) for k in range(local)]
-
-
-def _index_by_place(rank: int, local: int, count: int) -> int:
-    """Return the place of a rank's chunk if chunks of equal places in the hosts are adjacent."""
-    return rank % local * count + rank // local
-
-
-def _build_two_level_reduce(ranks: int, local: int) -> CollectiveProgram:
-    b = CollectiveBuilder(f"all_reduce_hierarchical_{ranks}_{local}", "all_reduce", ranks, ranks)
-    hosts, columns = _split_into_levels(ranks, local)
-    share = len(hosts)
-    blocks = _make_block_refs("i", local, share)
-    for host in hosts:
-        _add_ring_scatter(b, host, blocks, share)
-    for k, column in enumerate(columns):
-        places = _make_block_refs("i", share, 1, k * share)
-        _add_ring_scatter(b, column, places, 1)
-        _add_ring_gather(b, column, places, 1)
-    for host in hosts:
-        _add_ring_gather(b, host, blocks, share)
-    return b.build_program()
-
-
-def _build_two_level_gather(ranks: int, local: int) -> CollectiveProgram:
-    b = CollectiveBuilder(f"all_gather_hierarchical_{ranks}_{local}", "all_gather", ranks, ranks)
-    hosts, columns = _split_into_levels(ranks, local)
+    columns = [list(range(k, ranks, local)) for k in range(local)]
     count = len(hosts)
-    for rank in range(ranks):
-        b.add_local_copy(
-            rank, ChunkRef("o", rank), ChunkRef("s", _index_by_place(rank, local, count))
-        )
-    for k, column in enumerate(columns):
-        _add_ring_gather(b, column, _make_block_refs("s", count, 1, k * count), 1)
+    if collective == "all_to_all":
+        _add_two_level_exchange(b, hosts, columns)
+        return
+    buffer = "i" if collective == "all_reduce" else "s"
+    blocks = _make_block_refs(buffer, local, count)
+    refs = [_make_block_refs(buffer, count, 1, k * count) for k in range(local)]
+    sorted_refs = [ChunkRef("s", rank % local * count + rank // local) for rank in range(ranks)]
+    if collective != "all_gather":
+        if collective == "reduce_scatter":
+            for rank in range(ranks):
+                for other, place in enumerate(sorted_refs):
+                    b.add_local_copy(rank, ChunkRef("i", other), place)
+        for host in hosts:
+            _add_ring(b, host, blocks, count, reduce=True)
+    else:
+        for rank, place in enumerate(sorted_refs):
+            b.add_local_copy(rank, ChunkRef("o", rank), place)
+    for column, places in zip(columns, refs, strict=True):
+        if collective != "all_gather":
+            _add_ring(b, column, places, 1, reduce=True)
+        if collective != "reduce_scatter":
+            _add_ring(b, column, places, 1, reduce=False)
+    if collective == "reduce_scatter":
+        for rank, place in enumerate(sorted_refs):
+            b.add_local_copy(rank, place, ChunkRef("i", rank))
+        return
     for host in hosts:
-        _add_ring_gather(b, host, _make_block_refs("s", local, count), count)
-    for rank in range(ranks):
-        for other in range(ranks):
-            if other != rank:
-                b.add_local_copy(
-                    rank, ChunkRef("s", _index_by_place(other, local, count)), ChunkRef("o", other)
-                )
-    return b.build_program()
+        _add_ring(b, host, blocks, count, reduce=False)
+    if collective == "all_gather":
+        for rank in range(ranks):
+            for other, place in enumerate(sorted_refs):
+                if other != rank:
+                    b.add_local_copy(rank, place, ChunkRef("o", other))
 
 
-def _build_two_level_scatter(ranks: int, local: int) -> CollectiveProgram:
-    b = CollectiveBuilder(
-        f"reduce_scatter_hierarchical_{ranks}_{local}", "reduce_scatter", ranks, ranks
-    )
-    hosts, columns = _split_into_levels(ranks, local)
-    count = len(hosts)
-    for rank in range(ranks):
-        for other in range(ranks):
-            b.add_local_copy(
-                rank, ChunkRef("i", other), ChunkRef("s", _index_by_place(other, local, count))
-            )
-    for host in hosts:
-        _add_ring_scatter(b, host, _make_block_refs("s", local, count), count)
-    for k, column in enumerate(columns):
-        _add_ring_scatter(b, column, _make_block_refs("s", count, 1, k * count), 1)
-    for rank in range(ranks):
-        b.add_local_copy(
-            rank, ChunkRef("s", _index_by_place(rank, local, count)), ChunkRef("i", rank)
-        )
-    return b.build_program()
-
-
-def _build_two_level_exchange(ranks: int, local: int) -> CollectiveProgram:
+def _add_two_level_exchange(
+    b: CollectiveBuilder, hosts: Sequence[Sequence[int]], columns: Sequence[Sequence[int]]
+) -> None:
     """Send within hosts to the rank that has the place of the target, then between hosts."""
-    name = f"all_to_all_hierarchical_{ranks}_{local}"
-    b = CollectiveBuilder(name, "all_to_all", ranks, ranks, in_place=False)
-    hosts, columns = _split_into_levels(ranks, local)
-    count = len(hosts)
+    count, local = len(hosts), len(columns)
+    ranks = count * local
     sent, received, held = 0, ranks, 2 * ranks  # three parts of scratch with different orders
     for rank in range(ranks):
         for other in range(ranks):
-            place = ChunkRef("s", sent + _index_by_place(other, local, count))
+            place = ChunkRef("s", sent + other % local * count + other // local)
             b.add_local_copy(rank, ChunkRef("i", other), place)
     for host in hosts:
         for k, rank in enumerate(host):
@@ -271,12 +231,126 @@ def _build_two_level_exchange(ranks: int, local: int) -> CollectiveProgram:
                     b.add_local_copy(rank, at, to, local)
                 else:
                     b.add_transfer(rank, at, column[target], to, local)
-    return b.build_program()
 
 
-_TWO_LEVEL: dict[str, Callable[[int, int], CollectiveProgram]] = {
-    "all_reduce": _build_two_level_reduce,
-    "all_gather": _build_two_level_gather,
-    "reduce_scatter": _build_two_level_scatter,
-    "all_to_all": _build_two_level_exchange,
-}
+@dataclass(slots=True)
+class _ChunkAccess:
+    """The last step that wrote a chunk, and the steps that read it since, by threadblock."""
+
+    writer: At | None = None
+    readers: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _BlockUnderConstruction:
+    """The id and the steps of a threadblock."""
+
+    id: int
+    steps: list[CollectiveStep] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _RankUnderConstruction:
+    """The threadblocks of a rank, the accesses to its chunks, and its scratch size."""
+
+    blocks: dict[_BlockKey, _BlockUnderConstruction] = field(default_factory=dict)
+    accesses: dict[tuple[str, int], _ChunkAccess] = field(default_factory=dict)
+    scratch: int = 0
+
+    def get_block(self, key: _BlockKey) -> _BlockUnderConstruction:
+        """Return a threadblock, which is empty at first."""
+        return self.blocks.setdefault(key, _BlockUnderConstruction(len(self.blocks)))
+
+    def build_program(self) -> RankProgram:
+        """Return the finished rank."""
+        blocks = [
+            Threadblock(
+                block.id,
+                peer if direction == "send" else -1,
+                peer if direction == "recv" else -1,
+                channel,
+                tuple(block.steps),
+            )
+            for (direction, peer, channel), block in self.blocks.items()
+        ]
+        return RankProgram(self.scratch, tuple(blocks))
+
+
+class CollectiveBuilder:
+    """Builds a program from operations that are added as if they happened one after the other.
+
+    Invariant: the program has the result of that order, but keeps only the order that is needed.
+    Each connection (peer, channel) of a rank has one threadblock for each direction, and local
+    steps have one. A step waits for the steps that wrote what it reads or that use what it
+    overwrites.
+    """
+
+    def __init__(
+        self, name: str, collective: str, ranks: int, parts: int, *, in_place: bool = True
+    ) -> None:
+        self._head = CollectiveProgram(
+            name, collective, in_place, parts, tuple([RankProgram(0, ())] * ranks)
+        )
+        self._ranks = [_RankUnderConstruction() for _ in range(ranks)]
+
+    def add_transfer(
+        self,
+        source: int,
+        at: ChunkRef,
+        target: int,
+        to: ChunkRef,
+        count: int = 1,
+        *,
+        reduce: bool = False,
+        channel: int = 0,
+    ) -> None:
+        """Send ``count`` chunks from rank ``source`` to rank ``target``.
+
+        The target stores them at ``to``, or reduces them into the chunks there with ``reduce``.
+        """
+        self._append_step(source, ("send", target, channel), CollectiveStep("s", at, to, count))
+        step = CollectiveStep("rrc" if reduce else "r", to if reduce else at, to, count)
+        self._append_step(target, ("recv", source, channel), step)
+
+    def add_local_copy(self, rank: int, at: ChunkRef, to: ChunkRef, count: int = 1) -> None:
+        """Copy chunks within a rank."""
+        self._append_step(rank, ("local", -1, 0), CollectiveStep("cpy", at, to, count))
+
+    def add_local_reduction(self, rank: int, at: ChunkRef, into: ChunkRef, count: int = 1) -> None:
+        """Reduce chunks into others of the same rank."""
+        self._append_step(rank, ("local", -1, 0), CollectiveStep("re", at, into, count))
+
+    def build_program(self) -> CollectiveProgram:
+        """Return the program."""
+        return replace(self._head, ranks=tuple(rank.build_program() for rank in self._ranks))
+
+    def _append_step(self, rank: int, key: _BlockKey, step: CollectiveStep) -> None:
+        block = self._ranks[rank].get_block(key)
+        number = len(block.steps)
+        receives, reduces, writes, _ = KINDS[step.kind]
+        waits: dict[int, int] = {}
+
+        def wait_for_step(at: At | None) -> None:
+            if at is not None and at[0] != block.id:
+                waits[at[0]] = max(waits.get(at[0], 0), at[1])
+
+        if reduces or not receives:
+            for place in self._get_chunk_accesses(rank, step.source, step.count):
+                wait_for_step(place.writer)
+                place.readers[block.id] = number
+        if writes:
+            for place in self._get_chunk_accesses(rank, step.target, step.count):
+                wait_for_step(place.writer)
+                for reader in place.readers.items():
+                    wait_for_step(reader)
+                place.writer, place.readers = (block.id, number), {}
+        depends = tuple(sorted(waits.items()))
+        block.steps.append(replace(step, depends=depends))
+
+    def _get_chunk_accesses(self, rank: int, place: ChunkRef, count: int) -> list[_ChunkAccess]:
+        building = self._ranks[rank]
+        if place.buffer == "s":
+            building.scratch = max(building.scratch, place.offset + count)
+        accesses = building.accesses
+        buffer, offset = resolve_chunk_ref(self._head, rank, place)
+        return [accesses.setdefault((buffer, offset + k), _ChunkAccess()) for k in range(count)]

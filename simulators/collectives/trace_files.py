@@ -29,7 +29,6 @@ from hespas.chakra.record_encoding import (
 )
 from hespas.chakra.schema import NodeType
 from hespas.chakra.trace_folder import GROUPS_FILE
-from hespas.configs.fabric_files import describe_fabric
 from hespas.configs.system_files import FABRIC_FILE
 from hespas.configs.system_spec import PER_NODE_KEY, SystemSpec
 from hespas.simulators.collectives import per_node
@@ -133,7 +132,7 @@ def write_traces(
             file_names.append(PER_NODE)
         if place.system is not None:
             memory = {"memory-type": "NO_MEMORY_EXPANSION"}
-            fabric = describe_fabric(place.system.fabric, place.system.network_model)
+            fabric = place.system.fabric.to_json(place.system.network_model)
             (fresh / "network.yml").write_text(place.system.render_network_text(), encoding="utf-8")
             for file_name, data in ((FABRIC_FILE, fabric), ("remote_memory.json", memory)):
                 if data:

@@ -2,9 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from .ring_steps import RingSteps, count_ring_steps
+
+@dataclass(frozen=True, slots=True)
+class RingSteps:
+    """The steps of a collective around a ring.
+
+    A position sends one message to the next position in each step, and awaits one from the position
+    before it.
+
+    Attributes:
+        message_bytes: The bytes of each message.
+        count: The number of steps.
+        reductions: In how many of them a position reduces what it receives.
+    """
+
+    message_bytes: int
+    count: int
+    reductions: int
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseCosts:
+    """The costs of a phase on a system.
+
+    Attributes:
+        endpoint_ns: The endpoint delay in nanoseconds.
+        reduce_ns: Returns the nanoseconds to reduce a message of so many bytes.
+        part: Whether the collective is one ring over some of the devices.
+    """
+
+    endpoint_ns: int
+    reduce_ns: Callable[[int], int]
+    part: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +62,21 @@ class ChunkPhase:
 
     def count_steps(self, n: int) -> RingSteps:
         """Return the steps of the phase around a ring of ``n`` positions."""
-        return count_ring_steps(self.kind, self.size, n)
+        kind = self.kind
+        count = {"all_reduce": 2 * (n - 1), "all_to_all": n * (n - 1) // 2}.get(kind, n - 1)
+        message_bytes = self.size if kind == "all_gather" else self.size // n
+        return RingSteps(message_bytes, count, n - 1 if "reduce" in kind else 0)
+
+
+class CollectiveFinish(NamedTuple):
+    """When a device finishes, and when its last wait begins, which schedules the finish."""
+
+    end_ns: int
+    since_ns: int
+
+    def shift_by(self, start_ns: int) -> CollectiveFinish:
+        """Return the finish of a collective that starts ``start_ns`` later."""
+        return CollectiveFinish(self.end_ns + start_ns, self.since_ns + start_ns)
 
 
 CollectivePlan = tuple[tuple[ChunkPhase, ...], ...]

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .algorithms.phase_messages import PhasePlace
 from .chunk_phases import ChunkPhase, CollectivePlan
 from .collective_plan import CollectivePlanner, PlannedCommunicator
 from .events import DeviceEndpoint, EventQueue, MessageTransport
@@ -74,7 +75,7 @@ class CollectiveExecution:
         choice = self.communicator.dims[phase.dim].algorithm
         ring = self.find_ring_members(chunk.device, phase.dim)
         index, part = ring.index(chunk.device), self.communicator.part
-        choice.runs.start_phase(chunk, phase, ring, index, window=choice.window, part=part)
+        choice.runs.start_phase(chunk, PhasePlace(phase, ring, index, choice.window, part))
 
 
 class _ChunkQueue:

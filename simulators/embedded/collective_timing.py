@@ -8,15 +8,13 @@ at once by a recurrence, or simulated message by message if the algorithm has no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hespas.support.errors import HespasError
 
-from . import scalar_recurrence
-from .chunk_phases import ChunkPhase, CollectivePlan
-from .collective_execution import CollectiveExecution
-from .collective_finish import CollectiveFinish
+from .chunk_phases import ChunkPhase, CollectiveFinish, CollectivePlan, PhaseCosts
+from .collective_execution import CollectiveChunk, CollectiveExecution, FinishCallback
 from .collective_plan import CollectivePlanner, PlannedCommunicator
 from .events import (
     DeviceEndpoint,
@@ -28,12 +26,13 @@ from .events import (
 )
 from .link_table import LinkTable
 from .network import AnalyticalNetwork
-from .symmetric_pipeline import time_pipeline
 
 if TYPE_CHECKING:
     from .link_arrays import Array
 
 _SMALL_RING = 6  # of more devices, arrays are faster
+_PhaseTimes = Mapping[tuple[str, int, int, bool], tuple[int, int]]
+"""By kind, dimension, size and direction: the duration, and that of its last wait, in ns."""
 
 
 def make_unaware_transfer(network: AnalyticalNetwork, queue: EventQueue) -> TransferFunction:
@@ -110,15 +109,10 @@ class CollectiveTimer:
             )
         return [CollectiveFinish(end + first, since + first) for end, since in finishes]
 
-    def _build_phase_costs(self, communicator: PlannedCommunicator) -> scalar_recurrence.PhaseCosts:
+    def _build_phase_costs(self, communicator: PlannedCommunicator) -> PhaseCosts:
         planner = self.planner
         delay_ns = planner.compute_delay_ns(communicator)
-        return scalar_recurrence.PhaseCosts(
-            planner.network,
-            delay_ns,
-            planner.compute_reduction_ns,
-            communicator.part,
-        )
+        return PhaseCosts(delay_ns, planner.compute_reduction_ns, communicator.part)
 
     def _get_link_table(self, communicator: PlannedCommunicator, dim: int) -> LinkTable:
         key = (communicator.shape, dim)
@@ -177,7 +171,7 @@ class CollectiveTimer:
 
     def _solve_arrays(
         self,
-        costs: scalar_recurrence.PhaseCosts,
+        costs: PhaseCosts,
         communicator: PlannedCommunicator,
         starts: Sequence[int],
         plan: CollectivePlan,
@@ -210,7 +204,7 @@ class CollectiveTimer:
 
     def _solve_grid_phase(
         self,
-        costs: scalar_recurrence.PhaseCosts,
+        costs: PhaseCosts,
         communicator: PlannedCommunicator,
         phase: ChunkPhase,
         starts: Array,
@@ -263,3 +257,67 @@ class CollectiveTimer:
                 remedy="raise active-chunks-per-dimension to preferred-dataset-splits",
             )
         return [ends[device] for device in communicator.members]
+
+
+def time_pipeline(
+    planner: CollectivePlanner,
+    communicator: PlannedCommunicator,
+    plan: CollectivePlan,
+    times: _PhaseTimes,
+) -> tuple[int, int]:
+    """Return when a device that starts at 0 finishes, and when its last wait begins, in ns.
+
+    All devices do the same at once. Invariant: the chunks of one wait in the same queues as in a
+    collective that is simulated message by message; only the phases are replaced by their known
+    durations.
+    """
+    first = plan[0][0]
+    if len(plan) == 1 and len(plan[0]) == 1:
+        duration, lag = times[first.kind, first.dim, first.size, first.backwards]
+        return duration, duration - lag
+    queue = EventQueue()
+    device = communicator.members[0]
+    endpoints = {device: DeviceEndpoint(queue)}
+    finish_times: list[int] = []
+
+    def record_finish(_: int) -> None:
+        finish_times.extend((queue.now, endpoints[device].registered))
+
+    execution = _TimedExecution(planner, communicator, queue, endpoints, record_finish, times)
+    execution.start_device(device, plan)
+    queue.run_events()
+    return finish_times[0], finish_times[1]
+
+
+class _TimedExecution(CollectiveExecution):
+    """An execution whose phases take known times."""
+
+    def __init__(
+        self, planner: CollectivePlanner, communicator: PlannedCommunicator, queue: EventQueue,
+        endpoints: dict[int, DeviceEndpoint], done: FinishCallback, times: _PhaseTimes,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            planner, communicator, queue, _make_silent_transport(queue), endpoints, done
+        )
+        self._times = times
+
+    def begin_phase(self, chunk: CollectiveChunk) -> None:
+        phase = chunk.current_phase
+        duration, lag = self._times[phase.kind, phase.dim, phase.size, phase.backwards]
+        self.queue.schedule_event_at(
+            self.queue.now + duration - lag, self._begin_last_wait, (chunk, lag)
+        )
+
+    def _begin_last_wait(self, argument: tuple[CollectiveChunk, int]) -> None:
+        chunk, lag = argument
+        chunk.endpoint.schedule_event_after(lag, self._finish_phase, chunk)
+
+    def _finish_phase(self, chunk: CollectiveChunk) -> None:
+        chunk.finish_phase()
+
+
+def _make_silent_transport(queue: EventQueue) -> MessageTransport:
+    def reject_transfer(*_: Any) -> None:
+        raise AssertionError("a timed phase sends no messages")
+
+    return MessageTransport(queue, reject_transfer)

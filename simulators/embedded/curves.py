@@ -20,11 +20,10 @@ from pathlib import Path
 
 from hespas import configs
 from hespas.configs.system_spec import SystemSpec
-from hespas.simulators.simulation_result import CurveTag, CurveUse
+from hespas.simulators.simulation_result import CurveTag, ModelUse
+from hespas.simulators.simulation_steps import SimulationStep
 from hespas.support.errors import UsageError
 from hespas.support.suggestions import suggest_nearest
-
-from .collective_finish import CollectiveFinish, finish_together
 
 _EQUAL_BANDWIDTH_SHARE = 0.1  # presets count NVLink in GiB or GB, which differ by 7 %
 
@@ -166,29 +165,21 @@ class MeasuredCollectives:
             and len({member // self._host_devices for member in members}) == 1
         )
 
-    def compute_finishes(
-        self,
-        kind: str,
-        operand_bytes: int,
-        members: Sequence[int],
-        starts: Sequence[int],
-        copies: int = 1,
-        copy_rounds: int = 0,
-    ) -> list[CollectiveFinish]:
-        """Compute when the devices finish, and count the collective ``copies`` times.
+    def compute_time_ns(self, step: SimulationStep, members: Sequence[int], copies: int) -> int:
+        """Compute the time of a collective, and count it ``copies`` times.
 
         ``covers_group`` must hold. A kernel that copies takes at least its ``copy_rounds``.
         """
         time, tag = self.curves.interpolate_collective(
-            kind, operand_bytes, len(members), self._ratio
+            step.kind, step.size, len(members), self._ratio
         )
-        time = max(time, round(copy_rounds * _COPY_ROUND_NS))
+        time = max(time, round(step.copy_rounds * _COPY_ROUND_NS))
         self.counts[tag] += copies
-        return finish_together(starts, time)
+        return time
 
-    def to_curve_use(self) -> CurveUse:
+    def to_model_use(self) -> ModelUse:
         """Return the device and the number of collectives by tag."""
-        return CurveUse(
+        return ModelUse(
             self.curves.device, {tag: self.counts[tag] for tag in CurveTag if self.counts[tag]}
         )
 

@@ -20,27 +20,15 @@ from hespas.chakra.node_rules import COMP, MAX_TAG, RECV, SEND, read_integer_att
 from hespas.chakra.trace_reader import TraceFileError, TraceNode, read_trace_nodes
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators.collectives import per_node
-from hespas.simulators.simulation_inputs import SimulationInputs
+from hespas.simulators.simulated_program import SimulatedProgram
 from hespas.simulators.simulation_steps import SimulationStep
 from hespas.support.data_files import check_link
 from hespas.support.errors import HespasError
 
 from .device_runner import DeviceRunner
-from .events import DeviceEndpoint, EventQueue, MessageTransport
 
 if TYPE_CHECKING:
     from .simulation_engine import SimulationEngine
-
-
-@dataclass(frozen=True, slots=True)
-class CustomTraceOp:
-    """One node: ``peer`` is a position in the communicator, ``duration_ns`` that of a COMP node."""
-
-    type: int
-    peer: int = -1
-    tag: int = 0
-    size: int = 0
-    duration_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,20 +36,12 @@ class CustomAlgorithm:
     """The trace of one position of a communicator.
 
     Attributes:
-        path: The file.
-        nodes: Its nodes by rising id; the other sequences are in the same order.
-        ops: What each node does.
-        waits: How many nodes each node depends on.
-        children: The positions of the nodes that depend on each node.
+        program: Its nodes; the peer of a step is a position in the communicator.
         chunk_bytes: Bytes of a chunk of the collective; 0 if the trace does not record chunks.
         parts: The number of chunks (attribute total_chunk_cnt); 0 if the trace does not record it.
     """
 
-    path: Path
-    nodes: Sequence[TraceNode]
-    ops: Sequence[CustomTraceOp]
-    waits: Sequence[int]
-    children: Sequence[tuple[int, ...]]
+    program: SimulatedProgram
     chunk_bytes: int = 0
     parts: int = 0
 
@@ -136,11 +116,15 @@ def _read_algorithm(path: Path, position: int, count: int) -> CustomAlgorithm:
     graph = analyse_dependencies(nodes)
     for at, (_, _, text) in graph.findings:
         raise HespasError(text, where=f"{path} node {nodes[at].id}")
-    children = [tuple(child_positions) for child_positions in collect_children(graph.deps)]
-    ops = [_convert_node(path, node, position, count) for node in nodes]
-    waits = [len(deps) for deps in graph.deps]
+    program = SimulatedProgram(
+        path,
+        nodes,
+        [_build_custom_step(path, node, position, count) for node in nodes],
+        [len(deps) for deps in graph.deps],
+        [tuple(child_positions) for child_positions in collect_children(graph.deps)],
+    )
     chunk, parts = next((_read_chunk_counts(node) for node in nodes if node.type == SEND), (0, 0))
-    return CustomAlgorithm(path, nodes, ops, waits, children, chunk, parts)
+    return CustomAlgorithm(program, chunk, parts)
 
 
 def _read_chunk_counts(node: TraceNode) -> tuple[int, int]:
@@ -153,7 +137,7 @@ def _read_chunk_counts(node: TraceNode) -> tuple[int, int]:
     return size // count, parts
 
 
-def _convert_node(path: Path, node: TraceNode, position: int, count: int) -> CustomTraceOp:
+def _build_custom_step(path: Path, node: TraceNode, position: int, count: int) -> SimulationStep:
     def build_error(text: str, remedy: str = "") -> HespasError:
         return HespasError(text, where=f"{path} node {node.id}", remedy=remedy)
 
@@ -164,7 +148,7 @@ def _convert_node(path: Path, node: TraceNode, position: int, count: int) -> Cus
         return value
 
     if node.type == COMP:
-        return CustomTraceOp(COMP, duration_ns=node.duration_us * 1000 or 1)
+        return SimulationStep("compute", node.duration_us * 1000 or 1)
     if node.type not in (SEND, RECV):
         raise build_error(
             f"has type {node.type}: only SEND, RECV and COMP nodes run in a custom collective"
@@ -177,63 +161,53 @@ def _convert_node(path: Path, node: TraceNode, position: int, count: int) -> Cus
     size = read_integer("comm_size", "convert the algorithm with hespas trace collective convert")
     if size < 1:
         raise build_error(f"comm_size is {size}")
-    return CustomTraceOp(int(node.type), peer, read_integer("comm_tag") % MAX_TAG, size)
-
-
-@dataclass(frozen=True, slots=True)
-class RankEnvironment:
-    """The device that runs a rank's trace, and the services that it uses."""
-
-    rank: int
-    endpoint: DeviceEndpoint
-    transport: MessageTransport
-    is_instant_message: Callable[[int, int], bool]  # (peer, size): sent now, at time 0, in 0 ns
+    resource, kind = ("comm", "send") if node.type == SEND else ("recv", "recv")
+    tag = read_integer("comm_tag") % MAX_TAG
+    return SimulationStep(resource, kind=kind, size=size, peer=peer, tag=tag)
 
 
 class CustomExecution:
     """The part of one rank in a running custom collective; calls ``done()`` at its end."""
 
-    __slots__ = ("algorithm", "device", "done", "free", "members", "running", "waits")
+    __slots__ = ("algorithm", "done", "engine", "free", "members", "runner", "running", "waits")
 
     def __init__(
         self,
         algorithm: CustomAlgorithm,
         members: Sequence[int],
-        device: RankEnvironment,
+        runner: DeviceRunner,
         done: Callable[[], None],
     ) -> None:
         self.algorithm, self.members = algorithm, members
-        self.device, self.done = device, done
-        self.waits = list(algorithm.waits)
+        self.runner, self.engine, self.done = runner, runner.engine, done
+        self.waits = list(algorithm.program.waits)
         self.free = [i for i, count in enumerate(self.waits) if count == 0]
         self.running: dict[int, None] = {}
 
     def issue_free_ops(self) -> None:
         """Issue the nodes whose dependencies have finished."""
-        device = self.device
+        rank, transport = self.runner.rank, self.engine.transport
         free, self.free = self.free, []
         for i in sorted(free):
             self.running[i] = None
-            op = self.algorithm.ops[i]
-            if op.type == COMP:
-                device.endpoint.schedule_event_after(op.duration_ns, self._finish_op, i)
+            step = self.algorithm.program.steps[i]
+            if not step.kind:
+                self.runner.endpoint.schedule_event_after(step.duration_ns, self._finish_op, i)
                 continue
-            peer = self.members[op.peer]
-            if op.type == SEND:
-                if device.is_instant_message(peer, op.size):
+            peer = self.members[step.peer]
+            if step.kind == "send":
+                if self.engine.is_instant_message(rank, peer, step.size):
                     raise HespasError(
                         "starts at time 0 and takes no time: ASTRA-sim aborts",
-                        where=f"{self.algorithm.path} node {self.algorithm.nodes[i].id}",
+                        where=self._describe_node(i),
                     )
-                key = (op.tag, device.rank, peer, op.size)
-                device.transport.send_message(key, self._finish_op, i)
+                transport.send_message((step.tag, rank, peer, step.size), self._finish_op, i)
             else:
-                key = (op.tag, peer, device.rank, op.size)
-                device.transport.await_message(key, self._finish_op, i)
+                transport.await_message((step.tag, peer, rank, step.size), self._finish_op, i)
 
     def _finish_op(self, i: int) -> None:
         del self.running[i]
-        for child in self.algorithm.children[i]:
+        for child in self.algorithm.program.children[i]:
             self.waits[child] -= 1
             if self.waits[child] == 0:
                 self.free.append(child)
@@ -243,15 +217,19 @@ class CustomExecution:
 
     def describe_wait(self) -> str:
         """Describe what this rank waits for, for messages."""
+        program = self.algorithm.program
         for i in self.running:
-            op = self.algorithm.ops[i]
-            if op.type == RECV:
+            step = program.steps[i]
+            if step.kind == "recv":
                 return (
-                    f"for a message of {op.size} bytes with tag {op.tag} from device "
-                    f"{self.members[op.peer]} ({self.algorithm.path} node "
-                    f"{self.algorithm.nodes[i].id})"
+                    f"for a message of {step.size} bytes with tag {step.tag} from device "
+                    f"{self.members[step.peer]} ({self._describe_node(i)})"
                 )
-        return f"in {self.algorithm.path}"
+        return f"in {program.path}"
+
+    def _describe_node(self, i: int) -> str:
+        program = self.algorithm.program
+        return f"{program.path} node {program.nodes[i].id}"
 
 
 @dataclass(slots=True)
@@ -266,29 +244,13 @@ class CustomRendezvous:
     starts: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class _PlayCount:
-    """How often the traces of a prefix were played, and how often with a size that differs."""
-
-    played: int = 0
-    other_size: int = 0
-
-
 class CustomCollectives:
-    """The custom collectives of a simulation; ``on_finish`` gets each that all ranks finished."""
+    """The custom collectives of a simulation."""
 
-    def __init__(
-        self,
-        inputs: SimulationInputs,
-        engine: SimulationEngine,
-        queue: EventQueue,
-        transport: MessageTransport,
-        on_finish: Callable[[CustomRendezvous], None],
-    ) -> None:
-        self.inputs, self._engine, self.on_finish = inputs, engine, on_finish
-        self.queue, self.transport = queue, transport
-        self.traces = CustomTraces.from_system(inputs.system)
-        self._play_counts: dict[tuple[str, str], _PlayCount] = {}  # by kind and prefix
+    def __init__(self, engine: SimulationEngine) -> None:
+        self._engine = engine
+        self.traces = CustomTraces.from_system(engine.inputs.system)
+        self._play_counts: dict[tuple[str, str], list[bool]] = {}  # by kind and prefix: fitting
         self._executions: dict[int, CustomExecution] = {}  # by device: it runs one at a time
         self._started: dict[tuple[int, int], int] = {}  # by device and communicator
         self._rendezvous: dict[tuple[int, int], CustomRendezvous] = {}  # by communicator and number
@@ -308,13 +270,12 @@ class CustomCollectives:
         prefix = self.traces.find_prefix(rank, group, step.kind, node.id)
         if not prefix:
             return False
-        members = self.inputs.groups[group]
+        members = self._engine.inputs.groups[group]
         self._check_collective(runner, position, group)
         algorithm = self.traces.load_algorithm(prefix, members.index(rank), len(members))
         if rank == members[0]:
-            count = self._play_counts.setdefault((step.kind, prefix), _PlayCount())
-            count.played += 1
-            count.other_size += not algorithm.has_matching_size(step.kind, step.size, len(members))
+            fits = algorithm.has_matching_size(step.kind, step.size, len(members))
+            self._play_counts.setdefault((step.kind, prefix), []).append(fits)
         number = self._started.get((rank, group), 0)
         self._started[rank, group] = number + 1
         runner.count_chunks(group, 1)  # a custom collective counts as one chunk
@@ -322,28 +283,24 @@ class CustomCollectives:
         rendezvous = self._rendezvous.setdefault(
             key, CustomRendezvous(node.name, step, group, members, len(members))
         )
-        rendezvous.starts.append(self.queue.now)
+        rendezvous.starts.append(runner.queue.now)
 
         def finish_rank() -> None:
             del self._executions[rank]
             rendezvous.unfinished -= 1
             if rendezvous.unfinished == 0:
                 del self._rendezvous[key]
-                self.on_finish(rendezvous)
+                self._engine.record_custom_collective(rendezvous)
             runner.finish_node(position)
 
-        def is_instant_message(peer: int, size: int) -> bool:
-            return self._engine.is_instant_message(rank, peer, size)
-
-        device = RankEnvironment(rank, runner.endpoint, self.transport, is_instant_message)
-        execution = CustomExecution(algorithm, members, device, finish_rank)
+        execution = CustomExecution(algorithm, members, runner, finish_rank)
         self._executions[rank] = execution
         execution.issue_free_ops()
         return True
 
     def _check_collective(self, runner: DeviceRunner, position: int, group: int) -> None:
         """Raise HespasError if ASTRA-sim cannot run a collective as a custom one."""
-        step, members = runner.steps[position], self.inputs.groups[group]
+        step, members = runner.steps[position], self._engine.inputs.groups[group]
         problem = ""
         if step.involved and not all(step.involved):
             problem = "has an involved_dim, but a custom collective has no dimensions"
@@ -355,7 +312,7 @@ class CustomCollectives:
             raise HespasError(
                 "preferred-dataset-splits is more than 1: a custom collective never finishes, as "
                 "ASTRA-sim waits for parts of it that it has not started",
-                where=str(self.inputs.system.folder / "system.json"),
+                where=str(self._engine.inputs.system.folder / "system.json"),
                 remedy="set it to 1",
             )
 
@@ -366,7 +323,8 @@ class CustomCollectives:
     def summarise_played(self) -> str:
         """Describe the traces that were played, and how often their sizes did not match."""
         words = []
-        for (kind, prefix), count in self._play_counts.items():
-            sizes = f"{count.other_size} of {count.played} with another size in the workload"
-            words.append(f"{kind} by {prefix}{f' ({sizes})' if count.other_size else ''}")
+        for (kind, prefix), fitting in self._play_counts.items():
+            other = fitting.count(False)
+            sizes = f"{other} of {len(fitting)} with another size in the workload"
+            words.append(f"{kind} by {prefix}{f' ({sizes})' if other else ''}")
         return "; ".join(words)

@@ -10,12 +10,17 @@ Source: ASTRA-sim's Workload.cc, HardwareResource.cc.
 
 from __future__ import annotations
 
+import functools
 import heapq
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from hespas.configs.overlap_slowdown import find_slowdown_share
+from hespas.simulators.simulated_program import SimulatedProgram
 from hespas.simulators.simulation_inputs import SimulatedDevice
+from hespas.simulators.simulation_result import DeviceResult, NodeInterval, compute_device_result
 from hespas.simulators.simulation_steps import MEMORY_KIND, SimulationStep
 from hespas.support.errors import HespasError
 
@@ -27,6 +32,8 @@ if TYPE_CHECKING:
     from .simulation_engine import SimulationEngine
 
 MESSAGE_KINDS = ("send", "recv")
+_COMMUNICATING = ("comm", "slices", "recv")
+_make_interval = functools.partial(tuple.__new__, NodeInterval)  # faster than a call of the class
 
 
 class Communicator(Protocol):
@@ -70,6 +77,25 @@ class DeviceLane:
     ends: list[int]
     order: list[int] = field(default_factory=list)
     finish_ns: int = -1
+
+    def collect_intervals(self, program: SimulatedProgram) -> list[NodeInterval]:
+        """Return the interval of each node, in order of issue."""
+        nodes, steps, ends = program.nodes, program.steps, self.ends
+        issued = sorted([(self.starts[p], p) for p in self.order])
+        return [
+            _make_interval(
+                (nodes[p].id, start, ends[p], resource if resource != "skip" else "compute")
+            )
+            for start, p in issued
+            for resource in (steps[p].resource,)
+        ]
+
+    def compute_totals(self, program: SimulatedProgram) -> DeviceResult:
+        """Return the totals of the device."""
+        steps, starts, ends = program.steps, self.starts, self.ends
+        compute = [(starts[p], ends[p]) for p in self.order if steps[p].resource == "compute"]
+        comm = [(starts[p], ends[p]) for p in self.order if steps[p].resource in _COMMUNICATING]
+        return compute_device_result(self.finish_ns, compute, comm)
 
 
 @dataclass(slots=True)
@@ -307,3 +333,58 @@ class DeviceRunner:
         """Record the finish time of the device once no node is left."""
         if self.unfinished == 0 and self.lane.finish_ns < 0:
             self.lane.finish_ns = self.queue.now
+
+
+class SlowdownRunner(DeviceRunner):
+    """A runner whose compute slows down while it communicates: both share memory and cores.
+
+    Invariant: a compute node progresses at full speed while the communication resource of its
+    device is free, and at ``1 / (1 + share)`` of it while a collective or SEND is under way, from
+    issue to finish: the kernel of a collective occupies its cores while it waits for other devices.
+    The share is that of the kind of communication. RECVs do not slow compute down, and
+    communication itself is never slowed down. The remaining work is kept in floating point; the end
+    of a node is rounded up to the nanosecond.
+    """
+
+    _position = -1  # of the running compute node; -1 if there is none
+    _work_ns = 0.0  # remaining work of that node, at full speed
+    _since_ns = 0
+    _share = 0.0  # of the slowdown since then
+    _comm_kind = ""  # of the latest collective or SEND
+    _timing = 0  # number of the latest schedule; the events of earlier ones are void
+
+    def issue_ready_nodes(self) -> None:
+        super().issue_ready_nodes()
+        if self._position >= 0 and self._share != self._find_current_share():
+            self._reschedule_end()
+
+    def issue_node(self, position: int, freed_now: list[int]) -> None:
+        if self.steps[position].resource == "comm":
+            self._comm_kind = self.steps[position].kind
+        super().issue_node(position, freed_now)
+
+    def start_compute(self, position: int, duration_ns: int) -> None:
+        """Start a compute node."""
+        self._position, self._work_ns = position, float(duration_ns)
+        self._since_ns, self._share = self.queue.now, self._find_current_share()
+        self._reschedule_end()
+
+    def _find_current_share(self) -> float:
+        if not self.resources["comm"].busy:
+            return 0.0
+        return find_slowdown_share(self.engine.options.slowdown, self._comm_kind)
+
+    def _reschedule_end(self) -> None:
+        """Subtract the work done since the last schedule, and schedule the end of the rest."""
+        now = self.queue.now
+        self._work_ns -= (now - self._since_ns) / (1.0 + self._share)
+        self._since_ns, self._share = now, self._find_current_share()
+        self._timing += 1
+        # The tolerance keeps 100 ns of work at 1.1 from being rounded up to 111 ns.
+        rest_ns = math.ceil(max(0.0, self._work_ns) * (1.0 + self._share) - 1e-6)
+        self.endpoint.schedule_event_after(rest_ns, self._finish_timed_node, self._timing)
+
+    def _finish_timed_node(self, timing: int) -> None:
+        if timing == self._timing:
+            position, self._position = self._position, -1
+            self.finish_node(position)

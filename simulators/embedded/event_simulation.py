@@ -12,21 +12,16 @@ from hespas.simulators.simulation_result import SimulationResult, SimulationSett
 from hespas.simulators.simulation_steps import MEMORY_KIND
 from hespas.support.errors import UsageError
 
-from .collective_plan import CollectivePlanner
-from .device_runner import DeviceLane, DeviceRunner
+from .collective_plan import CollectivePlanner, encode_link_form
+from .device_runner import DeviceLane, DeviceRunner, SlowdownRunner
 from .equivalence_classes import (
     AmbiguousOrder,
     AsymmetricFinish,
     find_equivalence_classes,
 )
-from .lockstep import can_run_in_lockstep, run_in_lockstep
-from .logical_dimensions import encode_link_form
-from .message_level_engine import MessageLevelEngine
 from .network import AnalyticalNetwork
-from .result_totals import collect_intervals, compute_totals
 from .simulation_engine import SimulationEngine
-from .slowdown import SlowdownRunner
-from .unaware_engine import UnawareEngine
+from .unaware_engine import MessageLevelEngine, UnawareEngine, can_run_in_lockstep, run_in_lockstep
 
 DEFAULT_OPTIONS = SimulationOptions()
 MAX_MESSAGES = 1_000_000  # some 10 s
@@ -58,9 +53,9 @@ def run_event_simulation(
     totals, intervals = [], []
     for rank, lane in zip(engine.classes.first, lanes, strict=True):
         program = inputs.devices[rank].program
-        totals.append(compute_totals(program, lane))
+        totals.append(lane.compute_totals(program))
         if options.intervals:
-            intervals.append(collect_intervals(program, lane))
+            intervals.append(lane.collect_intervals(program))
     devices = [totals[device_class] for device_class in engine.classes.class_of]
     comms = sorted(engine.records, key=lambda record: (record.start_ns, record.ranks))
     class_of = engine.classes.class_of if options.intervals else ()
@@ -168,8 +163,8 @@ def _collect_settings(engine: SimulationEngine) -> SimulationSettings:
         ),
         network_model=f"{model}, congestion" if options.congestion else model,
         congestion=options.congestion if model == ASTRA else None,
-        curves=engine.measured.to_curve_use() if engine.measured else None,
-        between_hosts=engine.between_hosts.to_nccl_use() if engine.between_hosts else None,
+        curves=engine.measured.to_model_use() if engine.measured else None,
+        between_hosts=engine.between_hosts.to_model_use() if engine.between_hosts else None,
         slowdown=options.slowdown,
         custom=engine.customs.summarise_played(),
         ordered_by_device=engine.orders_by_device,

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .logical_dimensions import LogicalDimension, is_regular_line
+from .collective_plan import LogicalDimension, is_regular_line
 from .network import AnalyticalNetwork
 
 if TYPE_CHECKING:

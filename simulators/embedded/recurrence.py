@@ -17,11 +17,9 @@ import numpy as np
 
 from hespas.support.errors import HespasError
 
-from .chunk_phases import ChunkPhase
+from .chunk_phases import ChunkPhase, PhaseCosts, RingSteps
 from .link_arrays import Array
 from .link_table import LinkTable
-from .ring_steps import RingSteps
-from .scalar_recurrence import PhaseCosts
 
 _MAX_RING_NS = 1 << 61  # with the start, it fits into 64 bits
 

@@ -18,7 +18,7 @@ from hespas.simulators.simulation_options import SimulationOptions
 from hespas.simulators.simulation_result import CommRecord, CurveTag, LinkUse
 from hespas.simulators.simulation_steps import SimulationStep, find_spanned_dimensions
 
-from .collective_finish import CollectiveFinish
+from .chunk_phases import CollectiveFinish
 from .curves import MeasuredCollectives, load_curves
 from .custom_collectives import CustomCollectives, CustomRendezvous
 from .device_runner import (
@@ -41,8 +41,7 @@ from .events import (
     TransferFunction,
 )
 from .faults import diagnose_deadlock, diagnose_mismatch
-from .nccl_collectives import NcclCollectives
-from .nccl_tuning import load_nccl_tuning
+from .nccl_tuning import NcclCollectives, load_nccl_tuning
 from .remote_memories import RemoteMemories
 
 
@@ -99,9 +98,7 @@ class SimulationEngine(ABC):
         self._communicators: dict[tuple, tuple[Communicator, CommunicatorClass]] = {}
         self._member_classes: dict[int, frozenset[int]] = {}  # by id() of the communicator
         self._sorted_members: dict[int, tuple[int, ...]] = {}
-        self.customs = CustomCollectives(
-            inputs, self, self.queue, self.transport, self._record_custom_collective
-        )
+        self.customs = CustomCollectives(self)
         self.classes = classes or build_singleton_classes(len(inputs.devices))
         self._runner_class = runner_class
         self.runners: list[DeviceRunner] = []
@@ -267,7 +264,8 @@ class SimulationEngine(ABC):
         key, copies = symmetric[0], len(symmetric)
         self._append_record(instance.name, instance.step, key, starts, finish_ns, copies)
 
-    def _record_custom_collective(self, rendezvous: CustomRendezvous) -> None:
+    def record_custom_collective(self, rendezvous: CustomRendezvous) -> None:
+        """Record a custom collective that all ranks have finished."""
         key = (rendezvous.group, rendezvous.members)
         self._append_record(
             rendezvous.name, rendezvous.step, key, rendezvous.starts, self.queue.now
@@ -348,16 +346,13 @@ class SimulationEngine(ABC):
 
     def time_by_model(
         self, instance: CollectiveInstance, model: MeasuredCollectives | NcclCollectives
-    ) -> list[CollectiveFinish]:
-        """Return when each member finishes by a model that times a collective as a whole."""
-        class_of, members = self.classes.class_of, instance.communicator.members
-        start_ns = {class_of[rank]: joined.start_ns for rank, joined in instance.joined.items()}
-        starts = [start_ns[class_of[member]] for member in members]
+    ) -> CollectiveFinish:
+        """Return when all devices finish by a model that times a collective as a whole."""
+        last_ns = max(joined.start_ns for joined in instance.joined.values())
         copies = len(self.classes.list_symmetric_communicators(instance.communicator_class))
-        step, places = instance.step, self.find_places(members)
-        return model.compute_finishes(
-            step.kind, step.size, places, starts, copies, step.copy_rounds
-        )
+        places = self.find_places(instance.communicator.members)
+        time_ns = model.compute_time_ns(instance.step, places, copies)
+        return CollectiveFinish(last_ns + time_ns, last_ns)
 
     def schedule_finishes(
         self, instance: CollectiveInstance, finishes: Mapping[int, CollectiveFinish]

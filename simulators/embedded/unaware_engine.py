@@ -1,30 +1,38 @@
-"""ASTRA-sim's congestion-unaware model: collectives are timed one by one, as wholes.
+"""The engines of ASTRA-sim's models.
 
-A collective is timed at the moment when the last class of its devices reaches it.
+The congestion-unaware model times collectives one by one, as wholes, at the moment when the last
+class of its devices reaches each. Two others run the same collectives: message by message, which
+congestion needs, and without events, where all devices run one chain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from hespas.chakra.node_rules import to_enum_name
 from hespas.chakra.schema import CollectiveCommType
+from hespas.simulators.simulated_program import SimulatedProgram
 from hespas.simulators.simulation_inputs import SimulationInputs
 from hespas.simulators.simulation_options import SimulationOptions
 from hespas.simulators.simulation_result import CommRecord, LinkUse
 from hespas.simulators.simulation_steps import SimulationStep
 from hespas.support.errors import HespasError
 
-from .collective_finish import CollectiveFinish
+from .chunk_phases import CollectiveFinish, QueueTurn
+from .collective_execution import ChunkQueues, CollectiveExecution
 from .collective_plan import CollectivePlanner, PlannedCommunicator
 from .collective_timing import CollectiveTimer, make_unaware_transfer
-from .device_runner import CollectiveInstance, DeviceRunner, JoinedDevice
-from .equivalence_classes import AsymmetricFinish
+from .congestion_aware import CongestedNetwork
+from .device_runner import CollectiveInstance, DeviceLane, DeviceRunner, JoinedDevice
+from .equivalence_classes import AsymmetricFinish, CommunicatorKey
 from .events import TransferFunction
 from .link_traffic import collect_link_use
 from .network import AnalyticalNetwork
 from .simulation_engine import SimulationEngine
+
+_COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 
 
 class UnawareEngine(SimulationEngine):
@@ -152,14 +160,174 @@ class UnawareEngine(SimulationEngine):
             if finish is not None:
                 return {device_class: finish.shift_by(joined.start_ns)}
         if model is not None:
-            member_finishes = self.time_by_model(instance, model)
-        else:
-            joined_members = [joined_classes[class_of[member]] for member in communicator.members]
-            starts = [joined.start_ns for joined in joined_members]
-            plans = [joined.plan for joined in joined_members]
-            member_finishes = self.timer.compute_finishes(communicator, starts, plans)
+            return dict.fromkeys(joined_classes, self.time_by_model(instance, model))
+        joined_members = [joined_classes[class_of[member]] for member in communicator.members]
+        starts = [joined.start_ns for joined in joined_members]
+        plans = [joined.plan for joined in joined_members]
+        member_finishes = self.timer.compute_finishes(communicator, starts, plans)
         finishes: dict[int, CollectiveFinish] = {}
         for member, finish in zip(communicator.members, member_finishes, strict=True):
             if finishes.setdefault(class_of[member], finish) != finish:
                 raise AsymmetricFinish
         return finishes
+
+
+@dataclass(slots=True)
+class _RunningCollective:
+    """A collective under way, and the number of devices that have not finished it."""
+
+    execution: CollectiveExecution
+    unfinished: int
+
+
+class MessageLevelEngine(UnawareEngine):
+    """An engine whose collectives share its event queue and its network.
+
+    Every message of every collective is an event of one queue. ``UnawareEngine`` times collectives
+    one by one, which is exact as long as messages do not delay each other. Here all collectives run
+    at once, so that with ``options.congestion`` their messages can wait for each other on links.
+    Without it, this is the reference that the other engine is tested against. Each device is its
+    own class here, so device ids index runners.
+    """
+
+    runs_messages: ClassVar[bool] = True
+
+    def __init__(
+        self, inputs: SimulationInputs, options: SimulationOptions, **engine_options: Any
+    ) -> None:
+        super().__init__(inputs, options, **engine_options)
+        self._chunk_queues = [ChunkQueues() for _ in inputs.devices]
+        self._running: dict[tuple, _RunningCollective] = {}  # by key of its instance
+
+    def make_transfer(self) -> TransferFunction:
+        """Return the function that carries the messages."""
+        if self.options.congestion:
+            return CongestedNetwork(self.queue, self.planner.network).transfer_message
+        return super().make_transfer()
+
+    def enter_instance(self, key: tuple, instance: CollectiveInstance, rank: int) -> None:
+        """Start a device's part of a collective at once, without waiting for the other devices."""
+        communicator = instance.communicator
+        if self.find_time_model(instance) is not None:
+            super().enter_instance(key, instance, rank)
+            return
+        self.check_start_time(communicator, self.queue.now)
+        running = self._running.get(key)
+        if running is None:
+            endpoints = {member: self.runners[member].endpoint for member in communicator.members}
+
+            def finish_device(device: int) -> None:
+                self._finish_device(key, device)
+
+            execution = CollectiveExecution(
+                self.planner,
+                communicator,
+                self.queue,
+                self.transport,
+                endpoints,
+                finish_device,
+                key,
+            )
+            running = _RunningCollective(execution, len(communicator.members))
+            self._running[key] = running
+        plan = instance.joined[rank].plan
+        running.execution.start_device(rank, plan, self._chunk_queues[rank])
+
+    def _finish_device(self, key: tuple, device: int) -> None:
+        instance, running = self.instances[key], self._running[key]
+        running.unfinished -= 1
+        if running.unfinished == 0:
+            self.record_collective(instance, self.queue.now)
+            del self.instances[key], self._running[key]
+        self.runners[device].finish_node(instance.joined[device].position)
+
+
+@dataclass(frozen=True, slots=True)
+class _TimedCollective:
+    """The time of a collective, its first instance, and the turn that it leaves."""
+
+    time_ns: int
+    instance: CollectiveInstance
+    communicator: CommunicatorKey
+    copies: int
+    turn: QueueTurn
+
+
+def can_run_in_lockstep(engine: UnawareEngine) -> bool:
+    """Return whether the devices of an engine run one chain of compute nodes and collectives.
+
+    If all devices are one class, and each node waits for the one before it, nothing runs alongside
+    anything else. Each node then starts when the one before it ends, and no event queue is needed.
+    """
+    first, devices = engine.classes.first, engine.inputs.devices
+    return len(first) == 1 and _is_chain(devices[first[0]].program)
+
+
+def _is_chain(program: SimulatedProgram) -> bool:
+    followers = enumerate(program.children[:-1], 1)
+    return all(position in children for position, children in followers) and all(
+        step.kind in _COLLECTIVES or step.resource in ("compute", "cpu") for step in program.steps
+    )
+
+
+def run_in_lockstep(engine: UnawareEngine) -> list[DeviceLane]:
+    """Run the simulation as ``run_all_devices`` does, if ``can_run_in_lockstep`` holds."""
+    (runner,) = engine.create_runners()
+    return [_LockstepRun(engine, runner).run_program()]
+
+
+@dataclass
+class _LockstepRun:
+    """The run of the device that represents all; ``_known`` holds the collectives so far.
+
+    Invariant: the time of a collective depends on its step, its communicator and the turn of the
+    device in its queues, so that equal ones are timed once.
+    """
+
+    engine: UnawareEngine
+    runner: DeviceRunner
+    _known: dict[tuple, _TimedCollective] = field(default_factory=dict)
+
+    def run_program(self) -> DeviceLane:
+        """Run all nodes; errors are those of ``run_all_devices``."""
+        runner, lane, now = self.runner, self.runner.lane, 0
+        for position, step in enumerate(runner.steps):
+            self.engine.queue.now = lane.starts[position] = now
+            if step.kind:
+                now = self._end_collective(position, now)
+            else:
+                now += runner.compute_duration_ns(position)
+            lane.ends[position] = now
+        lane.order.extend(range(len(runner.steps)))
+        lane.finish_ns = now
+        return lane
+
+    def _end_collective(self, position: int, now: int) -> int:
+        """Record a collective and return its end."""
+        engine, runner = self.engine, self.runner
+        step, group = runner.steps[position], runner.resolve_communicator(position)
+        key = (id(step), group, runner.turn.to_hashable_key())
+        known = self._known.get(key) if now else None  # at time 0 ASTRA-sim may abort
+        if known is None:
+            instance, plan, _ = engine.plan_instance(runner, position, group)
+            engine.count_untimed_instance(instance)
+            instance.joined[runner.rank] = JoinedDevice(position, now, plan)
+            ((end, _),) = engine.time_instance(instance).values()
+            engine.record_collective(instance, end)
+            if engine.find_time_model(instance) is None:
+                communicators = engine.classes.list_symmetric_communicators(
+                    instance.communicator_class
+                )
+                turn = runner.turn.copy_turn_state()
+                self._known[key] = _TimedCollective(
+                    end - now, instance, communicators[0], len(communicators), turn
+                )
+            return end
+        engine.count_untimed_instance(known.instance)
+        runner.turn.restore_turn_state(known.turn)
+        end = now + known.time_ns
+        name = runner.device.program.nodes[position].name
+        engine.records.append(
+            CommRecord(name, step.kind, step.size, *known.communicator, now, now, end, known.copies)
+        )
+        return end

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from hespas.simulators.comm_records import collect_comm_records
 from hespas.simulators.embedded.device_runner import DeviceLane
 from hespas.simulators.embedded.equivalence_classes import find_equivalence_classes
 from hespas.simulators.embedded.flows.flow_engine import FlowEngine, FlowNetwork
 from hespas.simulators.embedded.flows.message_schedule import MessageSchedule
-from hespas.simulators.embedded.result_totals import collect_intervals, compute_totals
 from hespas.simulators.simgrid_backend import simgrid_program
 from hespas.simulators.simulation_inputs import SimulationInputs
 from hespas.simulators.simulation_options import SimulationOptions
-from hespas.simulators.simulation_result import CommRecord, SimulationResult, SimulationSettings
+from hespas.simulators.simulation_result import SimulationResult, SimulationSettings
 from hespas.simulators.simulation_steps import MEMORY_KIND, SimulationStep
 from hespas.support.errors import HespasError
 
@@ -36,25 +36,13 @@ _CONFIGURATIONS = {
 _QUIET = "log:root.thres:error"
 
 
-def describe_missing_features(options: SimulationOptions) -> str:
-    """Name the options that request what a simulation by SimGrid lacks; "" if there are none."""
-    requested = {
-        "--congestion": options.congestion,
-        "--curves": options.curves,
-        "--between-hosts nccl": options.between_hosts == "nccl",
-        "--slowdown": options.slowdown,
-        "--rendezvous": options.rendezvous,
-        "--links": options.links,
-    }
-    return ", ".join(name for name, value in requested.items() if value)
-
-
 def check_supported_options(options: SimulationOptions) -> None:
     """Raise HespasError if SimGrid is missing, or options request what it lacks."""
-    missing = describe_missing_features(options)
+    requests = options.list_requests()
+    missing = [flag for flag in requests if requests[flag] and flag != "--network-model flows"]
     if missing:
         raise HespasError(
-            f"a simulation by SimGrid cannot model {missing}",
+            f"a simulation by SimGrid cannot model {', '.join(missing)}",
             remedy="use --simulator embedded, or turn them off: --curves none "
             "--between-hosts network --slowdown 0",
         )
@@ -88,18 +76,18 @@ def simulate_with_simgrid(
     devices, intervals = [], []
     for device, lane in zip(inputs.devices, lanes, strict=True):
         lane.finish_ns = max(lane.ends)
-        devices.append(compute_totals(device.program, lane))
-        if options.intervals:
-            intervals.append(collect_intervals(device.program, lane))
+        devices.append(lane.compute_totals(device.program))
+        intervals.append(lane.collect_intervals(device.program))
     settings = SimulationSettings(
         system=inputs.system.name,
         network_model=f"SimGrid {model}",
         program=f"SimGrid {times['version']}",
         backend=model,
     )
-    comms = job.collect_records(lanes)
-    class_of = range(len(devices)) if options.intervals else ()
-    return SimulationResult("simgrid", devices, comms, intervals, class_of, settings)
+    comms = collect_comm_records(inputs, intervals)
+    if not options.intervals:
+        return SimulationResult("simgrid", devices, comms, settings=settings)
+    return SimulationResult("simgrid", devices, comms, intervals, range(len(devices)), settings)
 
 
 def _round_times(times_s: Sequence[float]) -> list[int]:
@@ -230,41 +218,6 @@ class SimgridJob:
         numbers = [self._links.setdefault(link, len(self._links)) for link in way]
         latency_ns = network.graph.sum_latency_ns(way) if self.model == FLOW_MODEL else 0.0
         self._routes[source, target, tie] = [source, target, tie, numbers, latency_ns]
-
-    def collect_records(self, lanes: Sequence[DeviceLane]) -> list[CommRecord]:
-        """Collect the collectives and messages from the times of all devices."""
-        joined: dict[tuple, list[tuple[int, int, int, int]]] = {}
-        counts: dict[tuple[int, int], int] = {}
-        records = []
-        for rank, (device, lane) in enumerate(zip(self.inputs.devices, lanes, strict=True)):
-            for at, step in enumerate(device.program.steps):
-                times = lane.starts[at], lane.ends[at]
-                if step.kind == "send":
-                    name, peer = (
-                        device.program.nodes[at].name,
-                        device.peers.get(step.peer, step.peer),
-                    )
-                    records.append(
-                        CommRecord(
-                            name, "send", step.size, -1, (rank, peer), times[0], times[0], times[1]
-                        )
-                    )
-                elif step.group >= 0:
-                    group = device.groups.get(step.group, step.group)
-                    number = counts[rank, group] = counts.get((rank, group), 0) + 1
-                    joined.setdefault((group, number), []).append((rank, at, *times))
-        for (group, _), parts in joined.items():
-            rank, at, _, _ = parts[0]
-            program = self.inputs.devices[rank].program
-            step, starts = program.steps[at], [start for _, _, start, _ in parts]
-            ranks, finish = tuple(sorted(r for r, *_ in parts)), max(end for *_, end in parts)
-            records.append(
-                CommRecord(
-                    program.nodes[at].name, step.kind, step.size, group, ranks,
-                    min(starts), max(starts), finish,
-                )
-            )  # fmt: skip
-        return sorted(records, key=lambda record: (record.start_ns, record.ranks))
 
 
 def _build_template(messages: MessageSchedule, positions: int) -> dict[str, Any]:

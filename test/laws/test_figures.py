@@ -23,7 +23,7 @@ from support.random_costs import NAME
 from support.random_programs import Body, bodies, render_program
 
 from hespas.estimators import aggregate
-from hespas.tools.report import plan_page, run_overview, sweep_page
+from hespas.tools.report import plan_page, run_page, sweep_page
 from hespas.workflows import figures, run_results, run_summary, run_summary_tables
 from hespas.workflows.figures import FIGURES, ROW_FIGURES, RULES, UNITS, Figure, get_figure
 from hespas.workflows.planning import plan_tables
@@ -352,7 +352,7 @@ def show_elsewhere(name: str, *places: str) -> Callable[[pytest.MonkeyPatch], No
         def forget(place: Any, table: str = "") -> list[Figure]:
             return [f for f in shown(place, table) if f.name != name or place not in places]
 
-        for module in (run_summary_tables, run_overview, plan_tables, plan_page, sweep_page):
+        for module in (run_summary_tables, run_page, plan_tables, plan_page, sweep_page):
             monkeypatch.setattr(module, "list_figures", forget)
 
     return patch

@@ -5,12 +5,21 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hespas.chakra import record_encoding, schema
+from hespas.chakra.trace_folder import find_trace_files
+from hespas.chakra.trace_reader import TraceNode, read_trace_nodes
+from hespas.configs import load_system
+from hespas.configs.system_spec import SystemSpec
+from hespas.simulators.simulation_inputs import load_inputs
+from hespas.simulators.simulation_options import SimulatorChoice
+from hespas.simulators.simulation_result import SimulationResult
+from hespas.simulators.simulator_choice import simulate_inputs
 from support.paths import DATA
 
 COMP, SEND, RECV, COLL = 4, 5, 6, 7
@@ -80,6 +89,17 @@ def save(
     text = json.dumps({str(number): list(members) for number, members in groups.items()})
     (folder / "comm_group.json").write_text(text)
     return folder
+
+
+def read_nodes(folder: Path, device: int) -> dict[int, TraceNode]:
+    """Read the nodes of a device by id, whether a simulation can run them or not."""
+    return {node.id: node for node in read_trace_nodes(find_trace_files(folder)[device])}
+
+
+def read_groups(folder: Path) -> dict[int, Sequence[int]]:
+    """Read the devices of each communicator but that of all devices."""
+    groups = json.loads((folder / "comm_group.json").read_text())
+    return {int(number): members for number, members in groups.items()}
 
 
 def system(
@@ -228,3 +248,16 @@ def random_case(folder: Path, seed: int, dims: int = 1) -> tuple[Path, Path]:
         collective_optimization=pick.choice(["baseline", "localBWAware"]),
     )
     return save(folder / "traces", ranks, groups), system_folder
+
+
+def simulate_folder(
+    folder: Path | str,
+    system: SystemSpec | Path | str,
+    choice: SimulatorChoice = SimulatorChoice(),  # noqa: B008  immutable
+    *,
+    note: Callable[[str], None] = lambda text: None,
+) -> SimulationResult:
+    """Simulate the traces of a folder on a system, a preset, or the folder of a system."""
+    if not isinstance(system, SystemSpec):
+        system = load_system(os.fspath(system))
+    return simulate_inputs(load_inputs(folder, system), choice, note=note)

@@ -17,8 +17,8 @@ from hespas.simulators.collectives.collective_program import (
     CollectiveProgram,
     CollectiveStep,
 )
-from hespas.simulators.collectives.program_builder import CollectiveBuilder
 from hespas.simulators.collectives.program_verifier import verify_program
+from hespas.simulators.collectives.standard_algorithms import CollectiveBuilder
 from hespas.support.errors import HespasError
 
 FREE = trace_lowering.LocalWorkCosts(0)

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from support.budgets import draw_examples
 from support.collective_xml import NINE
+from support.traces import simulate_folder
 
 from hespas.chakra.trace_reader import read_trace_nodes
-from hespas.simulators import simulator_choice
 from hespas.simulators.astra_program import UNAWARE
 from hespas.simulators.collectives import per_node, standard_algorithms
 from hespas.simulators.embedded import run_event_simulation
@@ -344,6 +344,4 @@ def test_astra_sim_agrees(place, data):
         nodes = [traces.comp(1, micros=data.draw(st.sampled_from([1, 1, 2, 20])))]
         nodes += [traces.coll(i, [i - 1], kind, group=group) for i, kind in enumerate(kinds, 2)]
         programs.append(nodes)
-    simulator_choice.simulate_folder(
-        traces.save(place / "w2", programs, groups), "out", SimulatorChoice("both")
-    )
+    simulate_folder(traces.save(place / "w2", programs, groups), "out", SimulatorChoice("both"))

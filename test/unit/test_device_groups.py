@@ -10,7 +10,7 @@ from support.tool_commands import parse_pipe, run_command
 
 import hespas
 from hespas import configs
-from hespas.simulators.mixed_devices import DeviceGroup
+from hespas.simulators.combined_jobs import DeviceGroup
 from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.support.errors import HespasError, UsageError
 from hespas.workflows.variation.device_groups import (

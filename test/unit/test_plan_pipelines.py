@@ -20,7 +20,7 @@ from hespas.simulators.in_memory_programs import InMemoryPrograms
 from hespas.simulators.simulation_options import SimulationOptions, SimulatorChoice
 from hespas.simulators.simulator_choice import simulate_inputs
 from hespas.support.errors import UsageError
-from hespas.tools.commands.study_pipeline import build_pipeline_parser
+from hespas.tools.commands.study import build_pipeline_parser
 from hespas.tools.model_flags import read_run_options
 from hespas.workflows.estimate_source import lower_exportable_module
 from hespas.workflows.pipelines.stage_estimates import (

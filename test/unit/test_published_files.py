@@ -18,11 +18,11 @@ import pytest
 from support.paths import DATA, ROOT
 from support.published_inputs import EIGHT, PROGRAM
 from support.simulator_programs import COCOSSIM, onnxim, program
+from support.traces import simulate_folder
 
 from hespas import configs
 from hespas.configs.simple_yaml import read_simple_yaml
 from hespas.dialects.xla import get_compiler_library
-from hespas.simulators import simulator_choice
 from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.support.errors import HespasError
 from hespas.tools import hespas
@@ -260,7 +260,7 @@ def test_an_experiment(place, capsys, node, system, devices):
     copied.mkdir()
     for file in (ROOT / f"configs/systems/{system}/astra-sim").iterdir():
         (copied / file.name).write_text(file.read_text())
-    result = simulator_choice.simulate_folder(
+    result = simulate_folder(
         Path("out"), configs.load_system(str(copied)), SimulatorChoice("embedded")
     )
     assert len(result.devices) == devices and result.step_time_ns > 0

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from support.budgets import count_cases
+from support.traces import simulate_folder
 
 from hespas import configs
 from hespas.chakra.node_rules import COLL, COMP, RECV, SEND
 from hespas.chakra.trace_reader import TraceNode
 from hespas.simulators import critical_path as paths
-from hespas.simulators import embedded, simulator_choice
+from hespas.simulators import embedded
 from hespas.simulators import report_rows as reports
-from hespas.simulators.astra_traces import TraceFolder
 from hespas.simulators.critical_path import COMMUNICATION, COMPUTE, WAITING, TracedResult
 from hespas.simulators.simulation_inputs import load_inputs
 from hespas.simulators.simulation_options import SimulationOptions, SimulatorChoice
@@ -255,9 +256,9 @@ def random_traces(folder, seed):
 def test_parts_sum_to_the_whole(tmp_path, seed):
     folder = random_traces(tmp_path / "traces", seed)
     place = traces.system(tmp_path / "system", [4])
-    result = simulator_choice.simulate_folder(folder, place, SimulatorChoice("embedded"))
-    read = TraceFolder(folder)
-    report = reports.build_report(result, TracedResult(result, read.load_device_nodes, read.groups))
+    result = simulate_folder(folder, place, SimulatorChoice("embedded"))
+    read = partial(traces.read_nodes, folder)
+    report = reports.build_report(result, TracedResult(result, read, traces.read_groups(folder)))
     assert report.path is not None and report.exposed is not None
     assert sum(row.time_ns for row in report.path) == result.step_time_ns
     assert reports.sum_path_times(report.path)[WAITING] == 0
@@ -335,9 +336,6 @@ def test_nodes_of_the_input_are_those_of_the_files(tmp_path, seed):
     """Also of devices whose trace is another's but for names."""
     sim_programs.spmd(random.Random(seed), tmp_path)
     folder = tmp_path / "traces"
-    inputs, read = (
-        load_inputs(folder, configs.load_system(str(tmp_path / "system"))),
-        TraceFolder(folder),
-    )
+    inputs = load_inputs(folder, configs.load_system(str(tmp_path / "system")))
     for device in range(len(inputs.devices)):
-        assert inputs.get_device_nodes(device) == read.load_device_nodes(device)
+        assert inputs.get_device_nodes(device) == traces.read_nodes(folder, device)

@@ -21,9 +21,7 @@ from hespas.tools.report import (
     html_table,
     report_plots,
     roofline_chart,
-    roofline_plot,
     sweep_page,
-    sweep_results,
 )
 from hespas.tools.report.markup import Markup, allow_breaks, escape_markup, tag
 from hespas.tools.report.page_frame import read_asset
@@ -155,14 +153,12 @@ def test_markup_keeps_any_text(text, value):
 @given(st.lists(st.tuples(TEXT, st.floats(0, 1e6)), min_size=1, max_size=20))
 def test_tables_hold_every_row(values):
     columns = [
-        html_table.TableColumn("name", "Name", "text"),
-        html_table.TableColumn("time", "Time"),
+        html_table.TableColumn(
+            "name", "Name", lambda row: html_table.format_text_cell(row[0]), "text"
+        ),
+        html_table.TableColumn("time", "Time", lambda row: html_table.format_time_cell(row[1])),
     ]
-    cells = [
-        [html_table.format_text_cell(name), html_table.format_time_cell(time)]
-        for name, time in values
-    ]
-    page = parse(html_table.render_table("it", "Caption", columns, cells))
+    page = parse(html_table.render_table("it", "Caption", columns, values))
     assert len(rows(page, "it")) == len(values)
     number_cells = page.one("tbody").all("td", class_="number")
     assert [float(cell.attributes["data-v"]) for cell in number_cells] == [
@@ -193,7 +189,9 @@ def test_ticks_hold_the_top(top):
 def test_no_kernel_is_above_its_roof(place):
     node = configs.load_node("A100_SXM_40GB")
     run_result = RunResult.load_folder(str(place / "step.mlir.out"))
-    plot = roofline_plot.build_roofline_plot(kernel_rows.merge_layers(run_result.kernel_rows), node)
+    plot = roofline_chart.build_roofline_plot(
+        kernel_rows.merge_layers(run_result.kernel_rows), node
+    )
     assert {roof.name for roof in plot.roofs} == {"matrix bf16", "vector bf16"}
     assert plot.roofs[0].rate == node.peaks_flops["matrix"]["bf16"]
     low, high = plot.intensity_range
@@ -209,22 +207,24 @@ def test_no_kernel_is_above_its_roof(place):
 
 def test_without_a_node_there_are_points_and_no_roofs(place):
     run_result = RunResult.load_folder(str(place / "step.mlir.out"))
-    plot = roofline_plot.build_roofline_plot(kernel_rows.merge_layers(run_result.kernel_rows), None)
+    plot = roofline_chart.build_roofline_plot(
+        kernel_rows.merge_layers(run_result.kernel_rows), None
+    )
     assert plot.points and not plot.roofs and plot.bandwidth is None
     assert parse(roofline_chart.draw_roofline(plot, [], width=400, height=300)).all("a")
-    nothing = roofline_plot.build_roofline_plot([], None)
+    nothing = roofline_chart.build_roofline_plot([], None)
     assert not nothing.points and nothing.left_out_share == 0
 
 
-def make_roofline(place, rates, roofs=(3e14, 4e13, 3.9e13, 3.8e13)) -> roofline_plot.RooflinePlot:
+def make_roofline(place, rates, roofs=(3e14, 4e13, 3.9e13, 3.8e13)) -> roofline_chart.RooflinePlot:
     """A plot of kernels with these rates at 0.5, 5, 50 ... operations per byte."""
     kernel = RunResult.load_folder(str(place / "step.mlir.out")).kernel_rows[0]
     points = [
-        roofline_plot.RooflinePoint(0.5 * 10**i, rate, 1 / len(rates), i, kernel, 1)
+        roofline_chart.RooflinePoint(0.5 * 10**i, rate, 1 / len(rates), i, kernel, 1)
         for i, rate in enumerate(rates)
     ]
-    peaks = [roofline_plot.PeakRoof(rate, f"vector of type {i}") for i, rate in enumerate(roofs)]
-    return roofline_plot.RooflinePlot(points, peaks, 1e12, ["gemm"], 0, 0.0)
+    peaks = [roofline_chart.PeakRoof(rate, f"vector of type {i}") for i, rate in enumerate(roofs)]
+    return roofline_chart.RooflinePlot(points, peaks, 1e12, ["gemm"], 0, 0.0)
 
 
 def test_one_slow_kernel_does_not_stretch_the_axis(place):
@@ -263,20 +263,20 @@ def test_labels_of_peaks_are_apart_and_outside_of_the_plot(place, width, height)
 @given(st.lists(st.floats(-50, 550), max_size=12))
 def test_spread_labels_keep_their_distance(positions):
     positions.sort()
-    spread = roofline_plot.spread_labels(positions, 15, 0, 500)
+    spread = roofline_chart.spread_labels(positions, 15, 0, 500)
     assert len(spread) == len(positions)
     assert all(b - a >= 15 - 1e-9 for a, b in itertools.pairwise(spread))
     assert all(-1e-9 <= place <= 500 + 1e-9 for place in spread)
     apart = [15.0 * i + 30 for i in range(12)]
-    assert roofline_plot.spread_labels(apart, 15, 0, 500) == apart
+    assert roofline_chart.spread_labels(apart, 15, 0, 500) == apart
 
 
 @given(st.lists(st.floats(1e-6, 1e18), min_size=1, max_size=5))
 def test_axes_end_close_to_their_values(values):
-    low, high = roofline_plot.round_axis_ends(values)
+    low, high = roofline_chart.round_axis_ends(values)
     assert low < min(values) < 3.01 * low and max(values) < high
     assert high < 3.01 * max(values) or high == 10 * low
-    assert roofline_plot.list_powers_of_ten(low, high)
+    assert roofline_chart.list_powers_of_ten(low, high)
 
 
 def changed(place: Path, to: Path, **figures: object) -> str:
@@ -373,7 +373,7 @@ def test_a_sweeps_page_has_its_cells_and_failures(place):
     assert "roofline" in page.one("section", id="provenance").text
 
 
-def make_sweep(*cells: dict) -> sweep_results.SweepResults:
+def make_sweep(*cells: dict) -> sweep_page.SweepResults:
     """The results of a sweep with these columns in addition to times and devices."""
     rows = [
         {"cell.mlir": "a_b.mlir", "step_time_s": 0.01 * (i + 1), "compute_s": 0.01, "devices": 4}
@@ -383,7 +383,7 @@ def make_sweep(*cells: dict) -> sweep_results.SweepResults:
     ]
     names = dict.fromkeys(name for row in rows for name in row if name.startswith("cell."))
     axes = [name for name in names if len({row[name] for row in rows}) > 1]
-    return sweep_results.SweepResults("cells.csv", rows, [], "step_time_s", axes)
+    return sweep_page.SweepResults("cells.csv", rows, [], "step_time_s", axes)
 
 
 def test_the_heat_map_says_over_what_it_minimises():

@@ -19,7 +19,7 @@ from support.paths import ROOT
 import hespas
 from hespas import configs
 from hespas.tools import hespas as command_line
-from hespas.tools.report.sensitivity_section import build_sensitivity_section
+from hespas.tools.report.run_page import build_sensitivity_section
 from hespas.workflows.sensitivity.node_rates import StepRate
 from hespas.workflows.sensitivity.step_replay import ReplayedNetwork, StepReplay
 from hespas.workflows.sensitivity.step_sensitivity import (

@@ -3,11 +3,12 @@
 import shutil
 
 import pytest
+from support.traces import simulate_folder
 
 from hespas.configs import load_system as load_system
-from hespas.simulators import embedded, simulator_choice
+from hespas.simulators import embedded
 from hespas.simulators.astra_program import AWARE
-from hespas.simulators.embedded.message_level_engine import MessageLevelEngine
+from hespas.simulators.embedded.unaware_engine import MessageLevelEngine
 from hespas.simulators.simulation_inputs import load_inputs
 from hespas.simulators.simulation_options import SimulationOptions, SimulatorChoice
 from hespas.support.errors import HespasError
@@ -18,7 +19,7 @@ ROWS = [row for row in t.experiments() if row["astra_aware_max"]]
 
 
 def finishes(folder, system, options=AWARE_OPTIONS):
-    result = simulator_choice.simulate_folder(folder, system, SimulatorChoice("embedded", options))
+    result = simulate_folder(folder, system, SimulatorChoice("embedded", options))
     return [device.finish_ns for device in result.devices]
 
 
@@ -140,12 +141,8 @@ def test_random_traces_in_astra_sim(tmp_path, options):
     """Node times equal the log of the congestion-aware program."""
     for seed in range(25):
         traces, system = t.random_case(tmp_path / str(seed), seed)
-        embedded_result = simulator_choice.simulate_folder(
-            traces, system, SimulatorChoice("embedded", options)
-        )
-        astra_result = simulator_choice.simulate_folder(
-            traces, system, SimulatorChoice("astra-sim", options)
-        )
+        embedded_result = simulate_folder(traces, system, SimulatorChoice("embedded", options))
+        astra_result = simulate_folder(traces, system, SimulatorChoice("astra-sim", options))
         assert list(embedded_result.devices) == list(astra_result.devices), seed
         assert spans(embedded_result) == spans(astra_result), seed
         assert list(embedded_result.comms) == list(astra_result.comms), seed

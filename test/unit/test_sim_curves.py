@@ -3,11 +3,12 @@
 import math
 
 import pytest
+from support.traces import simulate_folder
 
 import hespas
 from hespas import configs
 from hespas.configs import load_system as load_system
-from hespas.simulators import embedded, measured, simulator_choice
+from hespas.simulators import embedded, measured
 from hespas.simulators.embedded import curves
 from hespas.simulators.simulation_inputs import load_inputs
 from hespas.simulators.simulation_options import SimulationOptions, SimulatorChoice
@@ -154,9 +155,7 @@ def test_what_is_not_measured_is_a_warning(tmp_path):
     system = t.system(tmp_path / "s", [16])
     notes = []
     options = SimulationOptions(curves="H100_SXM")
-    simulator_choice.simulate_folder(
-        folder, system, SimulatorChoice("embedded", options), note=notes.append
-    )
+    simulate_folder(folder, system, SimulatorChoice("embedded", options), note=notes.append)
     assert any("H100_SXM (by the network model" in note for note in notes)
 
 

@@ -19,14 +19,15 @@ from hespas.configs.system_spec import SystemSpec
 from hespas.simulators import simulation_inputs
 from hespas.simulators.embedded import SimulationOptions, run_event_simulation
 from hespas.simulators.embedded.chunk_phases import QueueTurn
-from hespas.simulators.embedded.collective_plan import KINDS, CollectivePlanner
-from hespas.simulators.embedded.collective_timing import CollectiveTimer
-from hespas.simulators.embedded.link_table import LinkTable
-from hespas.simulators.embedded.logical_dimensions import (
+from hespas.simulators.embedded.collective_plan import (
+    KINDS,
+    CollectivePlanner,
     DimensionAlgorithm,
     LogicalDimension,
     encode_link_form,
 )
+from hespas.simulators.embedded.collective_timing import CollectiveTimer
+from hespas.simulators.embedded.link_table import LinkTable
 from hespas.simulators.embedded.network import AnalyticalNetwork
 from hespas.simulators.simulation_result import BY_DEVICE_NUMBER, SimulationResult
 from hespas.support.errors import HespasError

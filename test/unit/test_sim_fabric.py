@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from support.flow_cases import FlowProgram, list_blocks, time_collectives
 from support.flow_cases import load_network as load_fast_network
+from support.traces import simulate_folder
 
 from hespas import configs
 from hespas.configs.nccl_constants import read_nccl_constants
-from hespas.configs.network_fabric import NetworkFabric, SlowLink, SwitchReduction
+from hespas.configs.network_fabric import NetworkFabric, SlowLinkEntry
 from hespas.configs.system_spec import SystemSpec
-from hespas.simulators import simulator_choice
 from hespas.simulators.embedded import run_event_simulation
 from hespas.simulators.embedded.flows.link_graph import LinkGraph, Messages
 from hespas.simulators.simulation_inputs import load_inputs
@@ -32,7 +32,7 @@ def load_network(name: str, **fabric) -> SystemSpec:
     """Return the network of an inline name without its rates, with a changed fabric."""
     rates = f"link_gb_s={LINK_GB_S},latency_ns={LINK_NS},local_mem_gb_s={MEMORY_GB_S}"
     system = configs.load_system(f"{name},{rates}")
-    return replace(system, fabric=replace(system.fabric, **fabric))
+    return replace(system, fabric=system.fabric.model_copy(update=fabric))
 
 
 def finish_ns(system: SystemSpec, kind: str = "all_reduce", size: int = SIZE) -> int:
@@ -51,7 +51,7 @@ def test_one_direction_of_a_ring_carries_half() -> None:
 
 def test_one_dimension_at_a_time_takes_as_long_as_the_dimensions_together() -> None:
     torus = load_fast_network("torus:8x8,links=4")
-    fabric = replace(torus.fabric, dimensions_at_once=False)
+    fabric = torus.fabric.model_copy(update={"dimensions_at_once": False})
     ratio = finish_ns(replace(torus, fabric=fabric), size=1 << 30) / finish_ns(torus, size=1 << 30)
     # Dimension 0 moves 7/8 and dimension 1 7/64 of what the two move together, at half the rate.
     assert ratio == pytest.approx(2, rel=0.02)
@@ -88,9 +88,9 @@ def test_data_crosses_a_reducing_switch_once(kind: str) -> None:
 
 def test_a_switch_does_only_what_it_supports() -> None:
     ring = load_network("switch:8,links=18")
-    system = replace(
-        ring, fabric=NetworkFabric(switch_reductions={0: SwitchReduction(1.0, ("all_reduce",))})
-    )
+    entry = {"dimension": 0, "bandwidth_share": 1, "collectives": ["all-reduce"], "source": "test"}
+    fabric = NetworkFabric.model_validate({"switch_reductions": [entry]})
+    system = replace(ring, fabric=fabric)
     assert finish_ns(system) < finish_ns(ring)
     for kind in KINDS[1:]:
         assert finish_ns(system, kind) == finish_ns(ring, kind)
@@ -101,7 +101,8 @@ def test_a_switch_does_only_what_it_supports() -> None:
 
 def test_a_slow_link_slows_the_whole_ring() -> None:
     ring = load_fast_network("ring:8,links=2")
-    slow = replace(ring, fabric=NetworkFabric(slow_links=(SlowLink(0, (3, 4), 0.25),)))
+    link = SlowLinkEntry(dimension=0, devices=[3, 4], bandwidth_share=0.25)
+    slow = replace(ring, fabric=NetworkFabric(slow_links=[link]))
     assert finish_ns(slow) / finish_ns(ring) == pytest.approx(4, rel=0.02)
     beside = [time_collectives(one, "all_reduce", SIZE, [[0, 1, 2]]) for one in (slow, ring)]
     assert beside[0] == beside[1]
@@ -265,11 +266,11 @@ def test_astra_sim_has_no_such_networks(tmp_path: Path) -> None:
     program.chmod(0o755)
     system = load_network("mesh:4,links=2")
     with pytest.raises(HespasError, match="no model of the network"):
-        simulator_choice.simulate_folder(
+        simulate_folder(
             tmp_path / "traces", system, SimulatorChoice("astra-sim", astra_sim=program)
         )
     notes: list[str] = []
-    simulator_choice.simulate_folder(
+    simulate_folder(
         tmp_path / "traces", system, SimulatorChoice(astra_sim=program), note=notes.append
     )
     assert any("simulator: embedded" in text for text in notes)

@@ -359,7 +359,8 @@ def test_a_class_of_devices_is_each_of_its_devices(seed: int) -> None:
 
 def test_groups_at_the_end_of_a_slow_link_are_divided() -> None:
     system = load_network("ring:12,links=2")
-    slow = replace(system.fabric, slow_links=(configs.network_fabric.SlowLink(0, (0, 1), 0.25),))
+    link = {"dimension": 0, "devices": [0, 1], "bandwidth_share": 0.25}
+    slow = configs.network_fabric.NetworkFabric.model_validate({"slow_links": [link]})
     system = replace(system, fabric=slow)
     program = FlowProgram(12)
     for members in list_blocks(12, 3):

@@ -12,7 +12,7 @@ import pytest
 from support.flow_cases import FlowProgram, list_strides, load_network
 from support.tool_commands import parse_pipe, run_command
 
-from hespas.configs.network_fabric import NetworkFabric, SlowLink
+from hespas.configs.network_fabric import NetworkFabric, SlowLinkEntry
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators.simulation_result import LinkTraffic, LinkUse
 from hespas.workflows.link_report import build_link_table, find_overloaded_link
@@ -110,7 +110,8 @@ def test_the_links_of_trees_have_the_names_of_their_switches() -> None:
 
 def test_utilisation_is_that_of_the_bandwidth_that_is_left() -> None:
     ring = load_network("ring:4,links=2")
-    system = replace(ring, fabric=NetworkFabric(slow_links=(SlowLink(0, (1, 2), 0.5),)))
+    link = SlowLinkEntry(dimension=0, devices=[1, 2], bandwidth_share=0.5)
+    system = replace(ring, fabric=NetworkFabric(slow_links=[link]))
     use = collect(system, "send", [(1, 2)], 1 << 26)
     assert use.links[0].utilisation == pytest.approx(1, rel=1e-3)
     table = build_link_table(system, use)

@@ -16,10 +16,10 @@ from hespas.configs.system_spec import SystemSpec
 from hespas.simulators import embedded, simulator_choice
 from hespas.simulators.astra import describe_missing_features
 from hespas.simulators.embedded import curves
-from hespas.simulators.embedded.nccl_collectives import NcclCollectives
 from hespas.simulators.embedded.nccl_tuning import (
     MODELLED_KINDS,
     HostGroup,
+    NcclCollectives,
     NcclTuning,
     load_nccl_tuning,
 )

@@ -31,7 +31,7 @@ from hespas.estimators.calibrated.kernel_bands import estimate_kernel_band, list
 from hespas.estimators.calibrated.kernel_times import estimate_product_time
 from hespas.estimators.product_shapes import MatrixProduct
 from hespas.passes.emit.time_band import combine_bands
-from hespas.simulators.simulation_result import CurveTag, CurveUse, NcclUse, SimulationSettings
+from hespas.simulators.simulation_result import CurveTag, ModelUse, SimulationSettings
 from hespas.workflows.step_band import find_network_cause
 
 
@@ -159,11 +159,11 @@ def test_the_error_of_the_network_is_that_of_its_least_certain_times():
     def find(curves=None, nccl=None):
         return find_network_cause(SimulationSettings(curves=curves, between_hosts=nccl))
 
-    curves = CurveUse("H100_SXM", {CurveTag.MEASURED: 3})
+    curves = ModelUse("H100_SXM", {CurveTag.MEASURED: 3})
     assert find() == "modelled" and find(curves) == "curve"
-    assert find(curves, NcclUse("hopper", {"ring Simple": 1})) == "modelled"
-    assert find(curves, NcclUse("hopper", {})) == "curve"
-    assert find(CurveUse("H100_SXM", {CurveTag.SCALED: 3})) == "scaled"
+    assert find(curves, ModelUse("NCCL's model of hopper", {"ring Simple": 1})) == "modelled"
+    assert find(curves, ModelUse("NCCL's model of hopper", {})) == "curve"
+    assert find(ModelUse("H100_SXM", {CurveTag.SCALED: 3})) == "scaled"
 
 
 def test_the_shipped_comparisons_are_what_the_constants_give():

@@ -6,9 +6,8 @@ import re
 
 import pytest
 
-from hespas.tools.report.scatter_chart import ScatterAxis, ScatterPoint, draw_scatter_chart
-from hespas.tools.report.sweep_page import render_sweep_page
-from hespas.tools.report.sweep_results import SweepResults, label_nodes
+from hespas.tools.report.charts import ScatterAxis, ScatterPoint, draw_scatter_chart
+from hespas.tools.report.sweep_page import SweepResults, label_nodes, render_sweep_page
 
 CHIP = "chip[accelerator.arrays={0},sram_bytes=33554432,memory_bandwidth_bytes_per_s={1}]"
 

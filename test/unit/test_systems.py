@@ -6,15 +6,16 @@ import json
 
 import pytest
 from support.output_files import read_output_files
+from support.traces import simulate_folder
 
 from hespas import configs
 from hespas.configs import system_families, system_files, system_layout
-from hespas.simulators import astra_program, simulator_choice
+from hespas.simulators import astra_program
 from hespas.simulators.embedded import run_event_simulation
 from hespas.simulators.simulation_inputs import load_inputs
 from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.support.errors import HespasError, UsageError
-from hespas.tools.commands import preset_new, presets
+from hespas.tools.commands import presets
 from hespas.workflows.studies import program_forms
 from support import traces
 
@@ -43,7 +44,7 @@ def test_every_preset_simulates(name, tmp_path):
     system = configs.load_system(name)
     folder = workload(tmp_path / "w", system.device_count)
     simulator = "both" if astra_program.find_astra_sim() else "embedded"
-    result = simulator_choice.simulate_folder(folder, system, SimulatorChoice(simulator))
+    result = simulate_folder(folder, system, SimulatorChoice(simulator))
     assert len(result.devices) == system.device_count
     # What no network does better: an all-reduce of 1 MiB at the bandwidth of all dimensions.
     fastest = sum(system.bandwidth_gib_s) * max(system.npus_count)
@@ -68,7 +69,7 @@ def test_every_preset_is_sourced_and_complete(name):
 
 @pytest.mark.parametrize("name", system_families.list_family_presets())
 def test_a_family_member_can_be_written_out(name, tmp_path):
-    preset_new.write_system_folder(tmp_path / name, configs.read_system_files(name))
+    presets.write_system_folder(tmp_path / name, configs.read_system_files(name))
     read = configs.load_system(str(tmp_path / name))
     system = configs.load_system(name)
     assert (read.render_network_text(), read.settings) == (
@@ -115,9 +116,7 @@ def test_all_to_all_through_a_switch_takes_what_the_link_takes(tmp_path):
     size = 64 << 20
     nodes = [traces.coll(1, kind=traces.ALL_TO_ALL, size=size)]
     folder = traces.save(tmp_path / "w", [nodes] * 8)
-    took = simulator_choice.simulate_folder(
-        folder, system, SimulatorChoice("embedded")
-    ).step_time_ns
+    took = simulate_folder(folder, system, SimulatorChoice("embedded")).step_time_ns
     ideal = size * 7 / 8 / 450
     assert ideal < took < ideal + 8 * (2 * 936.25 + 10)
 
@@ -163,9 +162,7 @@ def test_new_system(tmp_path, capsys):
     sources = configs.read_system_provenance(system)["sources"]
     assert sources["bandwidth"] == "given by flags"
     assert sources["local-mem-bw"] == "node H100_80GB"
-    simulator_choice.simulate_folder(
-        workload(tmp_path / "w", 32), system, SimulatorChoice("embedded")
-    )
+    simulate_folder(workload(tmp_path / "w", 32), system, SimulatorChoice("embedded"))
 
 
 def test_new_system_of_one_node_or_of_single_devices(tmp_path):

@@ -12,6 +12,7 @@ import pytest
 from support.tool_commands import parse_pipe, run_command
 
 from hespas import configs
+from hespas.configs.network_fabric import SlowDeviceEntry
 from hespas.simulators.embedded import run_event_simulation
 from hespas.simulators.simulation_inputs import load_inputs
 from hespas.support.errors import HespasError, UsageError
@@ -27,7 +28,7 @@ def make_replay(folder: Path, ranks, counts, groups=None, **fabric) -> TraceRepl
     """Simulate traces on a Switch and return their replay."""
     t.save(folder / "traces", ranks, groups)
     system = configs.load_system(str(t.system(folder / "system", counts, topology="Switch")))
-    system = replace(system, fabric=replace(system.fabric, **fabric))
+    system = replace(system, fabric=system.fabric.model_copy(update=fabric))
     inputs = load_inputs(folder / "traces", system)
     return TraceReplay(inputs, run_event_simulation(inputs))
 
@@ -79,7 +80,10 @@ def test_a_straggler_costs_what_the_simulation_of_a_slow_device_says(tmp_path: P
     replay = make_replay(tmp_path / "even", ranks * 4, (4,))
     for cost in step_variation.list_straggler_costs(replay):
         slow = make_replay(
-            tmp_path / f"{cost.speed}", ranks * 4, (4,), device_speeds={cost.device: cost.speed}
+            tmp_path / f"{cost.speed}",
+            ranks * 4,
+            (4,),
+            slow_devices=[SlowDeviceEntry(devices=[cost.device], speed=cost.speed)],
         )
         assert 1e9 * cost.step_time_s == pytest.approx(slow.step_time_ns, abs=2)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from hespas.support.errors import UsageError
+from hespas.support.suggestions import suggest_nearest
 
 CommandFunction = Callable[[argparse.Namespace], int]
 HELP_FORMATTER = functools.partial(argparse.RawDescriptionHelpFormatter, max_help_position=30)
@@ -67,7 +68,6 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError with the nearest known name as the remedy."""
-        from hespas.support.suggestions import suggest_nearest
 
         help_command = f"see {self.prog} --help"
         if match := INVALID_CHOICE.match(message):

@@ -8,6 +8,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hespas.support.errors import UsageError
+from hespas.support.text_tables import (
+    TextTable,
+    format_markdown_tables,
+    format_percent,
+    print_tables,
+)
 from hespas.tools.commands.command_parser import CommandParser
 from hespas.tools.commands.shared_flags import (
     add_depth_flag,
@@ -15,9 +21,9 @@ from hespas.tools.commands.shared_flags import (
     add_reading_flags,
     add_top_flag,
 )
+from hespas.tools.terminal import print_to_stderr, show_progress
 
 if TYPE_CHECKING:
-    from hespas.support.text_tables import TextTable
     from hespas.workflows.figures import Figure
     from hespas.workflows.gate.budget_check import BudgetLimits, BudgetViolation, GrowthLimit
     from hespas.workflows.run_comparison import ComparedResult, ComparisonRequest
@@ -129,11 +135,9 @@ def main(argv: Sequence[str]) -> int:
     nodes, systems = (_split_names(options.pop(key)) for key in ("nodes", "systems"))
 
     from hespas.support.output_file import check_writable_file, write_atomically
-    from hespas.support.text_tables import print_tables
     from hespas.tools.commands.run import build_plan_from_flags
     from hespas.tools.model_flags import collect_set_flags
     from hespas.tools.report import report_plots
-    from hespas.tools.terminal import print_to_stderr, show_progress
     from hespas.workflows import difference_report
     from hespas.workflows.gate.budget_check import BudgetLimits
     from hespas.workflows.run_comparison import ComparisonRequest, compare_results, open_results
@@ -235,7 +239,6 @@ def _format_markdown_report(
     limits: BudgetLimits,
 ) -> str:
     """Return what exceeds its limit as a list in Markdown, and the tables below it."""
-    from hespas.support.text_tables import format_markdown_tables
     from hespas.workflows.gate.budget_check import BudgetLimits
 
     lines = [f"- **{label}**: {violation.text}" for label, violation in violations]
@@ -272,7 +275,6 @@ def _get_label_value(compared: ComparedResult, key: str) -> str:
 
 def _build_comparison_table(compared_results: Sequence[ComparedResult]) -> TextTable:
     """Build the table: equal settings are in its title, and columns without values are left out."""
-    from hespas.support.text_tables import TextTable
 
     settings = {
         key: [_get_label_value(compared, key) for compared in compared_results] for key in NAMES
@@ -298,7 +300,6 @@ def _build_comparison_table(compared_results: Sequence[ComparedResult]) -> TextT
 
 def _list_figure_columns(measure: str, *, names_peak: bool) -> Iterator[tuple[str, CellFormatter]]:
     """Yield the title of each column of figures, and the function that formats its cells."""
-    from hespas.support.text_tables import format_percent
     from hespas.workflows.figures import BY_NAME, format_band, list_figures
 
     def format_figure(figure: Figure) -> CellFormatter:

@@ -12,6 +12,7 @@ from hespas.frontends.export.stages import CPU, STAGES
 from hespas.support.data_files import parse_json_or_text
 from hespas.support.errors import UsageError
 from hespas.support.suggestions import suggest_nearest
+from hespas.support.text_tables import TextTable, format_scaled, format_seconds, print_tables
 from hespas.tools.commands.command_parser import CommandParser, parse_count, parse_mesh
 from hespas.tools.commands.shared_flags import parse_key_values
 
@@ -278,7 +279,6 @@ def _print_export_report(
             )
         )
         return
-    from hespas.support.text_tables import format_scaled, format_seconds
 
     shape = " x ".join(f"{axis} {size}" for axis, size in exported.mesh.items() if size > 1)
     words = [f"{devices} device{'s' if devices != 1 else ''}{f' ({shape})' if shape else ''}"]
@@ -295,7 +295,6 @@ def _format_fact(value: object) -> str:
 def _print_recipes(name: str | None, *, as_json: bool) -> int:
     """Print the recipes, or one with its options; returns the exit code, raises HespasError."""
     from hespas.frontends.export import export_process
-    from hespas.support import text_tables
 
     rows = export_process.list_recipes()
     if name is not None:
@@ -308,14 +307,12 @@ def _print_recipes(name: str | None, *, as_json: bool) -> int:
         print(json.dumps(rows if name is None else rows[0], indent=1))
     elif name is None:
         cells = [(row["name"], row["summary"] or row["problem"]) for row in rows]
-        text_tables.print_tables([text_tables.TextTable("", cells, ("recipe", "program"), left=2)])
+        print_tables([TextTable("", cells, ("recipe", "program"), left=2)])
         print("\nhespas export --list RECIPE lists the options of a recipe.")
     else:
         print(rows[0]["summary"] or rows[0]["problem"])
         cells = [(o["name"], o["form"], o["default"], o["help"]) for o in rows[0]["options"]]
-        text_tables.print_tables(
-            [text_tables.TextTable("", cells, ("option", "value", "default", ""), left=4)]
-        )
+        print_tables([TextTable("", cells, ("option", "value", "default", ""), left=4)])
     return 0
 
 

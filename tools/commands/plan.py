@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hespas.support.errors import UsageError
+from hespas.support.text_tables import print_tables
 from hespas.tools.commands.command_parser import CommandParser, parse_count
 from hespas.tools.commands.shared_flags import add_json_flag, add_pool_flags, read_pool_options
+from hespas.tools.terminal import print_to_stderr
 
 if TYPE_CHECKING:
     from hespas.workflows.planning.layout_space import LayoutRequest
@@ -102,8 +104,7 @@ def main(argv: Sequence[str]) -> int:
         raise UsageError("--compile-minutes does not go with --compile, which states the number")
     request, options = _read_request(command_line), _read_options(command_line)
 
-    from hespas.support import output_file, text_tables
-    from hespas.tools.terminal import print_to_stderr
+    from hespas.support import output_file
     from hespas.workflows.planning import plan_search, plan_tables
     from hespas.workflows.studies import study_output
 
@@ -121,7 +122,7 @@ def main(argv: Sequence[str]) -> int:
     if command_line.json:
         print(json.dumps(plan.to_json(), indent=1))
     else:
-        text_tables.print_tables(plan_tables.build_plan_tables(plan))
+        print_tables(plan_tables.build_plan_tables(plan))
         if plan.verdict:
             print(f"\n{plan.verdict}")
     if plan.winner is None:

@@ -6,8 +6,10 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from hespas.support.text_tables import print_tables
 from hespas.tools.commands.command_parser import CommandParser
 from hespas.tools.commands.shared_flags import add_json_flag, add_reading_flags
+from hespas.tools.terminal import print_to_stderr, show_progress
 
 if TYPE_CHECKING:
     from hespas.workflows.run_plan import RunPlan
@@ -40,9 +42,7 @@ def main(argv: Sequence[str]) -> int:
     options = vars(build_parser().parse_args(argv))
     path, wants_json = options.pop("config"), options.pop("json")
 
-    from hespas.support import text_tables
     from hespas.tools.model_flags import collect_set_flags
-    from hespas.tools.terminal import print_to_stderr, show_progress
     from hespas.workflows import run_flow, run_summary, run_summary_tables
 
     plan = build_plan_from_flags(path, collect_set_flags(options))
@@ -51,7 +51,7 @@ def main(argv: Sequence[str]) -> int:
     if wants_json:
         print(json.dumps(run_summary.to_summary_json(summary), indent=1))
     else:
-        text_tables.print_tables(run_summary_tables.build_summary_tables(summary))
+        print_tables(run_summary_tables.build_summary_tables(summary))
     return 0
 
 
@@ -64,7 +64,6 @@ def build_plan_from_flags(path: str | None, flags: dict[str, Any]) -> RunPlan:
     """
     from hespas.tools import published
     from hespas.tools.model_flags import validate_flags
-    from hespas.tools.terminal import print_to_stderr
     from hespas.workflows import run_config, run_plan
 
     flag_config = validate_flags(run_config.RunConfig, flags)

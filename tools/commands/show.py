@@ -9,6 +9,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hespas.support.errors import UsageError
+from hespas.support.text_tables import (
+    TextTable,
+    clip_text,
+    format_count,
+    format_percent,
+    format_seconds,
+    print_tables,
+)
 from hespas.tools.commands.command_parser import CommandParser
 from hespas.tools.commands.shared_flags import (
     add_depth_flag,
@@ -19,7 +27,6 @@ from hespas.tools.commands.shared_flags import (
 
 if TYPE_CHECKING:
     from hespas.configs.node_spec import NodeSpec
-    from hespas.support.text_tables import TextTable
     from hespas.workflows.kernel_rows import KernelRow
     from hespas.workflows.program_explanation import ProgramExplanation
 
@@ -110,9 +117,9 @@ def _render_run_report(options: argparse.Namespace) -> tuple[bytes, list[str]]:
 
 def _render_sweep_report(options: argparse.Namespace) -> tuple[bytes, list[str]]:
     """Render the page of a sweep and write its plots; returns the page and the files."""
-    from hespas.tools.report import report_plots, sweep_page, sweep_results
+    from hespas.tools.report import report_plots, sweep_page
 
-    table = sweep_results.read_sweep_results(options.result)
+    table = sweep_page.read_sweep_results(options.result)
     page = sweep_page.render_sweep_page(table) if options.page else b""
     plots: list[str] = []
     if options.plots:
@@ -122,20 +129,18 @@ def _render_sweep_report(options: argparse.Namespace) -> tuple[bytes, list[str]]
 
 def _print_cells(options: argparse.Namespace) -> int:
     """Print the cells of a sweep or a study, or its rows as JSON."""
-    from hespas.support import text_tables
-    from hespas.tools.report import sweep_page, sweep_results
+    from hespas.tools.report import sweep_page
     from hespas.workflows.sweep import sweep_table
 
     if options.json:
         print(sweep_table.format_as_json(sweep_table.read_table(options.result)), end="")
         return 0
-    results = sweep_results.read_sweep_results(options.result)
-    text_tables.print_tables(sweep_page.tabulate_cells(results, options.top))
+    results = sweep_page.read_sweep_results(options.result)
+    print_tables(sweep_page.tabulate_cells(results, options.top))
     return 0
 
 
 def _print_explanation(options: argparse.Namespace) -> int:
-    from hespas.support import text_tables
     from hespas.workflows.program_explanation import explain_program, to_explanation_json
 
     explanation = explain_program(options.result, options.depth)
@@ -149,13 +154,11 @@ def _print_explanation(options: argparse.Namespace) -> int:
     ]
     if explanation.node is not None and explanation.is_calibrated:
         tables.append(_build_constants_table(explanation.node))
-    text_tables.print_tables(tables)
+    print_tables(tables)
     return 0
 
 
 def _build_facts_table(explanation: ProgramExplanation) -> TextTable:
-    from hespas.support.text_tables import TextTable, format_count, format_seconds
-
     target, rows = explanation.target, explanation.rows
     facts: list[Sequence[str]] = [
         ("node", target.node or "-"),
@@ -171,8 +174,6 @@ def _build_facts_table(explanation: ProgramExplanation) -> TextTable:
 
 
 def _build_kernels_table(explanation: ProgramExplanation, limit: int | None) -> TextTable:
-    from hespas.support.text_tables import TextTable
-
     total_ns = explanation.total_ns
     rows = [_format_kernel_row(row, explanation.node, total_ns) for row in explanation.rows[:limit]]
     header = (
@@ -183,7 +184,6 @@ def _build_kernels_table(explanation: ProgramExplanation, limit: int | None) -> 
 
 
 def _format_kernel_row(row: KernelRow, node: NodeSpec | None, total_ns: float) -> tuple[str, ...]:
-    from hespas.support.text_tables import clip_text, format_percent, format_seconds
     from hespas.workflows.program_explanation import NO_ESTIMATE, compute_peak_shares
 
     cost = row.cost
@@ -204,7 +204,6 @@ def _format_kernel_row(row: KernelRow, node: NodeSpec | None, total_ns: float) -
 
 
 def _build_group_tables(explanation: ProgramExplanation) -> list[TextTable]:
-    from hespas.support.text_tables import TextTable, format_percent, format_seconds
     from hespas.workflows.program_explanation import NO_NAME
 
     total_ns, tables = explanation.total_ns, []
@@ -229,7 +228,6 @@ def _build_group_tables(explanation: ProgramExplanation) -> list[TextTable]:
 def _build_constants_table(node: NodeSpec) -> TextTable:
     """Build the table of a node's calibrated constants, see docs/reference/calibrated.md."""
     from hespas.estimators.calibrated.device_constants import DeviceConstants
-    from hespas.support.text_tables import TextTable, format_percent
 
     rows = [
         (

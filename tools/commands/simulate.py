@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hespas.support.text_tables import print_tables
 from hespas.tools.commands.command_parser import (
     CommandParser,
     parse_count,
     parse_positive,
 )
 from hespas.tools.commands.shared_flags import add_json_flag
+from hespas.tools.terminal import print_to_stderr
 
 if TYPE_CHECKING:
     from hespas.simulators.simulation_options import SimulatorChoice
@@ -107,9 +109,7 @@ def main(argv: Sequence[str]) -> int:
     """Run the command; returns its exit code, raises HespasError."""
     command_line = build_parser().parse_args(argv)
 
-    from hespas.support import text_tables
     from hespas.support.errors import HespasError
-    from hespas.tools.terminal import print_to_stderr
     from hespas.workflows import link_report, network_settings, simulation_report
 
     if command_line.links:
@@ -165,7 +165,7 @@ def main(argv: Sequence[str]) -> int:
         tables = simulation_report.build_simulation_tables(
             report, system=system.name, per_device=command_line.per_device
         )
-        text_tables.print_tables([*tables, link_table] if link_table else tables)
+        print_tables([*tables, link_table] if link_table else tables)
     return 0
 
 

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from hespas.support.errors import UsageError
+from hespas.support.suggestions import suggest_nearest
+from hespas.support.text_tables import print_tables
 from hespas.tools import console_scripts
-from hespas.tools.commands import study_pipeline, study_serving, study_variation
-from hespas.tools.commands.command_parser import CommandParser, parse_count
+from hespas.tools.commands.command_parser import (
+    CommandParser,
+    parse_count,
+    parse_mesh,
+    parse_non_negative,
+    parse_positive,
+)
 from hespas.tools.commands.shared_flags import (
     add_cache_flag,
     add_json_flag,
@@ -19,8 +27,11 @@ from hespas.tools.commands.shared_flags import (
     parse_key_values,
     read_pool_options,
 )
+from hespas.tools.terminal import print_to_stderr
 
 if TYPE_CHECKING:
+    from hespas.workflows.pipelines.pipeline_request import PipelineRequest
+    from hespas.workflows.studies.serving import LoadOptions
     from hespas.workflows.studies.study_definition import AxisValues, Study
     from hespas.workflows.studies.study_output import StudyOutput
     from hespas.workflows.studies.study_runner import StudyOptions
@@ -39,7 +50,6 @@ STUDIES = {
     "groups": "one job on devices of several kinds, such as H100 beside A100",
     "jobs": "how much several jobs on one network slow each other down",
 }
-
 USAGE = """\
 usage: hespas study NAME [...]
 
@@ -47,6 +57,16 @@ usage: hespas study NAME [...]
 
 hespas study NAME --help lists the options of a study.
 """
+
+
+PIPELINE_STUDY = "hespas study pipeline"
+EVEN = "even"  # the division of layers whose numbers are not stated
+# The fields of LoadOptions whose flags have the same values.
+NAMED_FIELDS = (
+    "trace", "requests", "prompt_tokens", "output_tokens", "seed", "replicas", "memory_share",
+    "policy", "chunk_tokens", "slots",
+)  # fmt: skip
+_BANDS = "bands"
 
 
 def main(argv: Sequence[str]) -> int:
@@ -57,8 +77,6 @@ def main(argv: Sequence[str]) -> int:
         return 0 if argv else console_scripts.EXIT_USAGE
     name = argv[0]
     if name not in STUDIES:
-        from hespas.support.suggestions import suggest_nearest
-
         raise UsageError(f"no study is called '{name}'", remedy=suggest_nearest(name, [*STUDIES]))
     from hespas.workflows.studies import study_output
 
@@ -72,11 +90,10 @@ def main(argv: Sequence[str]) -> int:
     else:
         output = _run_program_study(load_study(name), options)
     if page:
-        study_serving.write_page(page, name.capitalize(), output)
+        _write_page(page, name.capitalize(), output)
     _write_output(output, options)
     if not output.failed:
         return 0
-    from hespas.tools.terminal import print_to_stderr
 
     print_to_stderr(f"{output.failed} of {len(output.rows)} rows have an error")
     return 0 if getattr(options, "keep_going", False) else 1
@@ -99,11 +116,11 @@ def build_study_parser(name: str) -> CommandParser:
         parser = _OWN_STUDIES[name][0]()
         _add_output_flags(parser)
         if name != "operators":
-            study_serving.add_page_flag(parser)
+            _add_page_flag(parser)
         return parser
     parser = _build_program_parser(load_study(name))
     if name == "serving":
-        study_serving.add_load_flags(parser)
+        _add_load_flags(parser)
     return parser
 
 
@@ -181,7 +198,6 @@ def _build_program_parser(study: Study) -> CommandParser:
 
 
 def _run_program_study(study: Study, options: argparse.Namespace) -> StudyOutput:
-    from hespas.tools.terminal import print_to_stderr
     from hespas.workflows.studies import study_runner
 
     axis_values, study_options = _parse_program_options(study, options)
@@ -190,10 +206,9 @@ def _run_program_study(study: Study, options: argparse.Namespace) -> StudyOutput
 
 
 def _run_serving_study(study: Study, options: argparse.Namespace) -> StudyOutput:
-    from hespas.tools.terminal import print_to_stderr
     from hespas.workflows.studies import serving
 
-    load = study_serving.parse_load_options(options)
+    load = _parse_load_options(options)
     axis_values, study_options = _parse_program_options(study, options)
     return serving.run_serving_study(axis_values, study_options, load, print_to_stderr)
 
@@ -229,16 +244,406 @@ def _add_output_flags(parser: CommandParser) -> None:
 
 def _write_output(output: StudyOutput, options: argparse.Namespace) -> None:
     """Write the requested files, then print tables and notes, or JSON; raises HespasError."""
-    from hespas.support import text_tables
     from hespas.workflows.studies import study_output
 
     study_output.write_output_files(output, options.csv, options.plot)
     if options.json:
         print(json.dumps(output.data, indent=1))
         return
-    text_tables.print_tables(output.tables)
+    print_tables(output.tables)
     for line in output.notes:
         print(f"- {line}", file=sys.stderr)
+
+
+def build_pipeline_parser() -> CommandParser:
+    """Build the parser of the study of pipelines, without the flags of its output."""
+    from hespas.tools.model_flags import add_run_option_flags
+    from hespas.workflows.pipelines import pipeline_request, pipeline_study, schedules
+    from hespas.workflows.studies.program_forms import FORMS
+
+    defaults = pipeline_request.PipelineRequest()
+    parser = CommandParser("hespas study pipeline", pipeline_study.DESCRIPTION)
+    add = parser.add_argument
+    add(
+        "folder", nargs="?", default="", metavar="FOLDER",
+        help="programs of stages; default: those of the recipe stage",
+    )  # fmt: skip
+    add(
+        "--ranks", type=parse_count, default=defaults.ranks, metavar="N",
+        help=f"ranks of the pipeline; default: {defaults.ranks}",
+    )  # fmt: skip
+    add(
+        "--schedules", metavar="LIST", default=",".join(schedules.SCHEDULES),
+        help=f"schedules; default: {','.join(schedules.SCHEDULES)}",
+    )  # fmt: skip
+    add(
+        "--microbatches", metavar="LIST", default="",
+        help="microbatches of a step; default: 1, 2 and 4 times the ranks",
+    )  # fmt: skip
+    add(
+        "--stages-per-rank", metavar="LIST", default=",".join(map(str, defaults.stages_per_rank)),
+        help="stages of each rank in the interleaved schedule; default: 2",
+    )  # fmt: skip
+    add(
+        "--stage-layers", nargs="+", action="extend", default=[], metavar="even|LIST",
+        help="divisions of the layers over the stages to compare, such as 9,8,8,7; default: even, "
+        "with what is left over in the middle, because the ends have the embedding and the logits",
+    )  # fmt: skip
+    add("--model", metavar="NAME", help=f"the model; default: {pipeline_request.MODEL}")
+    add(
+        "--set", action="append", default=[], metavar="KEY=VALUE",
+        help="another option of the recipe stage; may be repeated",
+    )  # fmt: skip
+    add(
+        "--mesh", type=parse_mesh, default={}, metavar="AXIS=SIZE,...",
+        help="the devices of each rank: data, fsdp, context, expert and tensor; default: one",
+    )  # fmt: skip
+    add(
+        "--global-batch", type=parse_count, metavar="N",
+        help="sequences of a step, which the microbatches divide; default: each microbatch has the "
+        "sequences of the option batch",
+    )  # fmt: skip
+    add(
+        "--straggler", type=parse_positive, metavar="FACTOR",
+        help="also find the rank that delays the step most if its compute takes FACTOR times as "
+        "long",
+    )  # fmt: skip
+    add("--node", default=defaults.node, help=f"node preset or file; default: {defaults.node}")
+    add(
+        "--system", nargs="+", action="extend",
+        help="system presets, patterns of them, or folders; default: the node's presets",
+    )  # fmt: skip
+    add(
+        "--form", choices=FORMS, default=defaults.form,
+        help=f"form of the programs, default: {defaults.form}; "
+        + "; ".join(f"{name}: {text}" for name, text in FORMS.items()),
+    )  # fmt: skip
+    add_pool_flags(parser, "results of pipelines")
+    add_run_option_flags(parser, PIPELINE_STUDY)
+    return parser
+
+
+def run_pipeline_study(options: argparse.Namespace) -> StudyOutput:
+    """Run the study; raises HespasError."""
+    from hespas.workflows.pipelines.pipeline_study import compare_pipelines
+
+    return compare_pipelines(_parse_request(options), print_to_stderr).build_output()
+
+
+def _parse_request(options: argparse.Namespace) -> PipelineRequest:
+    from hespas.tools.model_flags import read_run_options
+    from hespas.workflows.pipelines.pipeline_request import PipelineRequest
+    from hespas.workflows.studies.study_definition import parse_positive_count
+    from hespas.workflows.studies.study_output import parse_value_list
+
+    def parse_counts(text: str, flag: str) -> list[int]:
+        return parse_value_list(text, parse_positive_count, flag)
+
+    recipe_options = parse_key_values(options.set, "--set")
+    if options.model:
+        recipe_options["model"] = options.model
+    return PipelineRequest(
+        node=options.node,
+        ranks=options.ranks,
+        schedules=parse_value_list(options.schedules, str, "--schedules"),
+        microbatches=parse_counts(options.microbatches, "--microbatches")
+        if options.microbatches
+        else (),
+        stages_per_rank=parse_counts(options.stages_per_rank, "--stages-per-rank"),
+        stage_layers=[
+            () if text == EVEN else _parse_stage_layers(text) for text in options.stage_layers
+        ],
+        folder=options.folder,
+        options=recipe_options,
+        mesh=options.mesh,
+        global_batch=options.global_batch,
+        systems=options.system or (),
+        form=options.form,
+        run=read_run_options(options, PIPELINE_STUDY),
+        straggler=options.straggler,
+        **read_pool_options(options),
+    )
+
+
+def _parse_stage_layers(text: str) -> list[int]:
+    """Parse the layers of each stage, in which numbers may repeat."""
+    counts = text.split(",")
+    if not all(count.isdecimal() for count in counts):
+        raise UsageError(
+            f"--stage-layers: '{text}' is no list of layers",
+            remedy=f"write the layers of each stage, such as 9,8,8,7, or {EVEN}",
+        )
+    return [int(count) for count in counts]
+
+
+def _add_load_flags(parser: CommandParser) -> None:
+    """Add the flags of requests, servers and limits, and of the page."""
+    add = parser.add_argument
+    _add_page_flag(parser)
+    add(
+        "--trace", default="", metavar="FILE",
+        help="requests, as CSV with the columns arrival_s,prompt_tokens,output_tokens",
+    )  # fmt: skip
+    add(
+        "--rates", default="", metavar="LIST",
+        help="mean rates of arrivals in requests/s, without --trace; default: 25, 50, 75 and 90 %% "
+        "of what the servers reach if all requests arrive at once",
+    )  # fmt: skip
+    add(
+        "--clients", default="", metavar="LIST",
+        help="numbers of clients of each server, instead of rates; each sends its next request "
+        "when its last one has ended",
+    )  # fmt: skip
+    add("--requests", type=parse_count, default=500, metavar="N",
+        help="requests of each load; with --clients, of each server")  # fmt: skip
+    add("--prompt-tokens", type=parse_count, default=1024, metavar="N", help="of each request")
+    add("--output-tokens", type=parse_count, default=128, metavar="N", help="of each request")
+    add("--seed", type=int, default=0, metavar="N", help="selects the random arrivals")
+    add(
+        "--replicas", type=parse_count, default=1, metavar="N",
+        help="equal servers, to which requests are dealt in turn (data parallelism)",
+    )  # fmt: skip
+    add(
+        "--policy", choices=("alternate", "prefill-first"), default="alternate",
+        help="alternate: a decode step follows each prefill step, the work of a step of servers "
+        "that do both in one; prefill-first: waiting requests are prefilled before any decode step",
+    )  # fmt: skip
+    add(
+        "--chunk-tokens", type=parse_count, metavar="N",
+        help="most tokens of a prompt that one step prefills; default: whole prompts",
+    )  # fmt: skip
+    add(
+        "--slots", type=parse_count, metavar="N",
+        help="most requests that a server runs at once, as max_batch_size of TensorRT-LLM and "
+        "max_num_seqs of vLLM; default: the largest of --batches",
+    )  # fmt: skip
+    add(
+        "--memory-share", type=float, default=0.9, metavar="X",
+        help="share of a device's memory for weights, activations and cache; default: 0.9",
+    )  # fmt: skip
+    add("--ttft-limit", type=float, metavar="S", help="longest time to the first token of a good "
+        "request, in seconds")  # fmt: skip
+    add("--tpot-limit", type=float, metavar="S", help="longest time per output token after the "
+        "first one of a good request, in seconds")  # fmt: skip
+
+
+def _parse_load_options(options: argparse.Namespace) -> LoadOptions:
+    """Make the options of the load; raises HespasError."""
+    from hespas.workflows.serving.serving_figures import LatencyLimits
+    from hespas.workflows.studies.serving import LoadOptions
+    from hespas.workflows.studies.study_definition import parse_positive_count
+    from hespas.workflows.studies.study_output import parse_value_list
+
+    if sum(map(bool, (options.trace, options.rates, options.clients))) > 1:
+        raise UsageError("--trace, --rates and --clients exclude each other")
+    if not 0 < options.memory_share <= 1:
+        raise UsageError(f"--memory-share is {options.memory_share:g}, not a share above 0")
+    for flag in ("ttft_limit", "tpot_limit"):
+        limit_s = getattr(options, flag)
+        if limit_s is not None and not limit_s > 0:
+            raise UsageError(f"--{flag.replace('_', '-')} is {limit_s:g}, not a time above 0")
+    named = {name: getattr(options, name) for name in NAMED_FIELDS}
+    return LoadOptions(
+        rates=parse_value_list(options.rates, _parse_rate, "--rates") if options.rates else (),
+        clients=parse_value_list(options.clients, parse_positive_count, "--clients")
+        if options.clients
+        else (),
+        limits=LatencyLimits(options.ttft_limit, options.tpot_limit),
+        **named,
+    )
+
+
+def _parse_rate(text: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = math.nan
+    if not 0 < rate < math.inf:
+        raise UsageError(f"'{text}' is not a rate in requests/s")
+    return rate
+
+
+def _add_page_flag(parser: CommandParser) -> None:
+    """Add the flag of the page of a study."""
+    parser.add_argument("--page", metavar="FILE", help="write the tables as an HTML page")
+
+
+def _write_page(path: str, title: str, output: StudyOutput) -> None:
+    """Write the tables and the chart of the study as a page; raises HespasError."""
+    from hespas.support.output_file import write_atomically
+    from hespas.tools.report.table_page import render_table_page
+
+    page = render_table_page(title, "; ".join(output.notes), output.tables, output.gantt)
+    write_atomically(path, page)
+
+
+def build_variation_parser() -> CommandParser:
+    """Build the parser of the study of variation, without the flags of its output."""
+    from hespas.workflows.variation import step_variation
+
+    parser = CommandParser("hespas study variation", step_variation.DESCRIPTION)
+    add = parser.add_argument
+    add("folder", metavar="FOLDER", help="the folder of a run, or of other traces")
+    add("--system", metavar="NAME", help="the network; default: that of the run")
+    add(
+        "--device-spread", type=_parse_spread, default=0.0, metavar="SHARE",
+        help="standard deviation of compute times between devices, 0.03 for 3 %% (default 0), or "
+        f"'{_BANDS}' to take it from the 80 %% band of the run's compute",
+    )  # fmt: skip
+    add(
+        "--jitter", type=parse_non_negative, default=0.0, metavar="SHARE",
+        help="standard deviation of the time of a compute node between its executions (default 0)",
+    )  # fmt: skip
+    add(
+        "--draws", type=parse_count, default=1000, metavar="N",
+        help="number of simulated steps with random times (default 1000)",
+    )  # fmt: skip
+    add(
+        "--seed", type=int, default=0, metavar="N",
+        help="seed of the random numbers (default 0); equal seeds give equal results",
+    )  # fmt: skip
+    return parser
+
+
+def _parse_spread(text: str) -> float | str:
+    return text if text == _BANDS else parse_non_negative(text)
+
+
+def run_variation_study(options: argparse.Namespace) -> StudyOutput:
+    """Run the study; raises HespasError."""
+    from hespas.workflows.variation import step_variation
+
+    return step_variation.vary_folder(
+        options.folder,
+        device_spread=options.device_spread,
+        jitter=options.jitter,
+        draws=options.draws,
+        seed=options.seed,
+        overrides={"system": options.system} if options.system else {},
+    ).build_output()
+
+
+def build_goodput_parser() -> CommandParser:
+    """Build the parser of the study of goodput, without the flags of its output."""
+    from hespas.workflows.variation import checkpoint_goodput
+
+    parser = CommandParser("hespas study goodput", checkpoint_goodput.DESCRIPTION)
+    add = parser.add_argument
+    add("--devices", metavar="LIST", required=True, help="numbers of devices")
+    add(
+        "--device-mtbf-h", type=parse_positive, default=checkpoint_goodput.DEVICE_MTBF_H,
+        metavar="H",
+        help="mean time between failures of one device in hours; default: "
+        f"{checkpoint_goodput.DEVICE_MTBF_H:g}, {checkpoint_goodput.DEVICE_MTBF_SOURCE}",
+    )  # fmt: skip
+    add(
+        "--checkpoint-s", type=parse_positive, metavar="S",
+        help="time for which a checkpoint stops the job",
+    )  # fmt: skip
+    add(
+        "--checkpoint-gb", type=parse_positive, metavar="GB",
+        help="size of a checkpoint in 1e9 bytes; with --storage-gb-s, in place of --checkpoint-s",
+    )  # fmt: skip
+    add(
+        "--storage-gb-s", type=parse_positive, metavar="GB/S",
+        help="bandwidth of the storage in 1e9 bytes per second",
+    )  # fmt: skip
+    add(
+        "--restart-s", type=parse_non_negative, default=0.0, metavar="S",
+        help="time from a failure until the job computes again (default 0)",
+    )  # fmt: skip
+    add(
+        "--interval-s", type=parse_positive, metavar="S",
+        help="seconds of work between two checkpoints; default: the best interval",
+    )  # fmt: skip
+    add(
+        "--step-s", type=parse_positive, metavar="S",
+        help="time of a step, for the steps between checkpoints",
+    )  # fmt: skip
+    return parser
+
+
+def run_goodput_study(options: argparse.Namespace) -> StudyOutput:
+    """Run the study; raises HespasError."""
+    from hespas.workflows.studies import study_definition, study_output
+    from hespas.workflows.variation import checkpoint_goodput
+
+    devices = study_output.parse_value_list(
+        options.devices, study_definition.parse_positive_count, "--devices"
+    )
+    return checkpoint_goodput.compute_job_goodput(
+        devices,
+        _select_checkpoint_s(options),
+        restart_s=options.restart_s,
+        device_mtbf_h=options.device_mtbf_h,
+        interval_s=options.interval_s,
+        step_time_s=options.step_s,
+    ).build_output()
+
+
+def _select_checkpoint_s(options: argparse.Namespace) -> float:
+    sized = options.checkpoint_gb is not None or options.storage_gb_s is not None
+    if sized == (options.checkpoint_s is not None):
+        raise UsageError(
+            "the time of a checkpoint must be given once",
+            remedy="give either --checkpoint-s, or --checkpoint-gb with --storage-gb-s",
+        )
+    if not sized:
+        return options.checkpoint_s
+    if options.checkpoint_gb is None or options.storage_gb_s is None:
+        raise UsageError("--checkpoint-gb and --storage-gb-s belong together")
+    return options.checkpoint_gb / options.storage_gb_s
+
+
+def build_job_parser() -> CommandParser:
+    """Build the parser of the study of jobs, without the flags of its output."""
+    from hespas.workflows.variation import job_interference
+
+    parser = CommandParser("hespas study jobs", job_interference.DESCRIPTION)
+    add = parser.add_argument
+    add("folders", nargs="+", metavar="FOLDER", help="the traces of each job")
+    add("--system", required=True, metavar="NAME", help="the network that they share")
+    add(
+        "--placement", choices=job_interference.PLACEMENTS, default="packed",
+        help="packed: consecutive devices for each job (default); spread: devices dealt out to the "
+        "jobs in turn",
+    )  # fmt: skip
+    return parser
+
+
+def run_job_study(options: argparse.Namespace) -> StudyOutput:
+    """Run the study; raises HespasError."""
+    from hespas.workflows.variation import job_interference
+
+    return job_interference.run_job_study(options.folders, options.system, options.placement)
+
+
+def build_group_parser() -> CommandParser:
+    """Build the parser of the study of unlike devices, without the flags of its output."""
+    from hespas.workflows.variation import device_groups
+
+    parser = CommandParser("hespas study groups", device_groups.DESCRIPTION)
+    add = parser.add_argument
+    add(
+        "groups", nargs="+", metavar="FOLDER=DEVICES",
+        help="the run of the whole job on devices of one kind, and the numbers of those that are "
+        "of this kind, such as 0-3,8; or one file that holds the groups",
+    )  # fmt: skip
+    add("--system", metavar="NAME", help="the network; default: that of the file or the first run")
+    return parser
+
+
+def run_group_study(options: argparse.Namespace) -> StudyOutput:
+    """Run the study; raises HespasError."""
+    from hespas.workflows.variation import device_groups
+
+    texts, file_system = options.groups, None
+    if len(texts) == 1 and texts[0].endswith(device_groups.FILE_SUFFIXES):
+        groups, file_system = device_groups.read_group_file(texts[0])
+    else:
+        groups = [device_groups.parse_device_group(text) for text in texts]
+    system = options.system or file_system
+    return device_groups.simulate_group_folders(groups, system).build_output()
 
 
 # The studies that are not of programs of recipes: what builds the parser, and what runs the study.
@@ -246,9 +651,9 @@ _OWN_STUDIES: dict[
     str, tuple[Callable[[], CommandParser], Callable[[argparse.Namespace], StudyOutput]]
 ] = {
     "operators": (_build_operator_parser, _run_operator_study),
-    "pipeline": (study_pipeline.build_pipeline_parser, study_pipeline.run_pipeline_study),
-    "variation": (study_variation.build_variation_parser, study_variation.run_variation_study),
-    "groups": (study_variation.build_group_parser, study_variation.run_group_study),
-    "jobs": (study_variation.build_job_parser, study_variation.run_job_study),
-    "goodput": (study_variation.build_goodput_parser, study_variation.run_goodput_study),
+    "pipeline": (build_pipeline_parser, run_pipeline_study),
+    "variation": (build_variation_parser, run_variation_study),
+    "groups": (build_group_parser, run_group_study),
+    "jobs": (build_job_parser, run_job_study),
+    "goodput": (build_goodput_parser, run_goodput_study),
 }

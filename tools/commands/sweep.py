@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hespas.support.errors import UsageError
+from hespas.support.text_tables import print_tables
 from hespas.tools.commands.command_parser import CommandParser
 from hespas.tools.commands.shared_flags import (
     add_json_flag,
@@ -15,6 +16,7 @@ from hespas.tools.commands.shared_flags import (
     add_reading_flags,
     read_pool_options,
 )
+from hespas.tools.terminal import print_to_stderr
 
 if TYPE_CHECKING:
     from hespas.workflows.sweep.sweep_summary import SweepQuestions
@@ -91,8 +93,6 @@ def main(argv: Sequence[str]) -> int:
     if not command_line.file and not command_line.mlir:
         raise UsageError("no program is given", remedy="name it with --mlir, or in a file")
 
-    from hespas.support import text_tables
-    from hespas.tools.terminal import print_to_stderr
     from hespas.workflows.cells import PoolOptions
     from hespas.workflows.plot_files import check_plot_file
     from hespas.workflows.sweep import sweep_runner, sweep_summary, sweep_table
@@ -112,14 +112,14 @@ def main(argv: Sequence[str]) -> int:
         sys.stdout.write(sweep_table.format_as_json(sweep_outcome.rows))
     elif command_line.columns:
         names = command_line.columns.split(",")
-        text_tables.print_tables(
+        print_tables(
             [
                 sweep_summary.select_columns(sweep_outcome.rows, names),
                 *sweep_summary.make_answer_tables(sweep_outcome.rows, questions),
             ]
         )
     else:
-        text_tables.print_tables(
+        print_tables(
             sweep_summary.make_summary_tables(sweep_outcome, command_line.output, questions)
         )
     if command_line.plot:

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from hespas.support.errors import UsageError
+from hespas.support.text_tables import (
+    TextTable,
+    format_count,
+    format_markdown_tables,
+    print_tables,
+)
 from hespas.tools.commands.command_parser import CommandParser, parse_non_negative
 from hespas.tools.commands.shared_flags import (
     add_json_flag,
     add_pool_flags,
     add_reading_flags,
+    parse_key_values,
     read_pool_options,
 )
-from hespas.tools.commands.validate_cases import (
-    COMMAND,
-    check_flags_of_table,
-    validate_cases,
-)
+from hespas.tools.model_flags import add_run_option_flags, read_run_options
+from hespas.tools.terminal import print_to_stderr
 
 if TYPE_CHECKING:
-    from hespas.support.text_tables import TextTable
     from hespas.workflows.validation.prediction_scores import (
         MachineSpeedUp,
         PredictionScore,
@@ -51,8 +57,11 @@ stays in the result with the reason. An interrupted run continues where it stopp
 
   hespas validate cases.csv --csv result.csv --jobs 2
 """
-
-
+COMMAND = "hespas validate"
+CASE_FLAGS = (
+    "rows", "form", "set", "all_layers", "work_dir", "csv", "page",
+)  # fmt: skip
+CELL_FLAGS = ("programs", "start", "baselines")
 _STARTS_BY_WORD = {
     "all": ("default", "optimised", "unoptimised"),
     "both": ("optimised", "unoptimised"),
@@ -60,8 +69,6 @@ _STARTS_BY_WORD = {
 
 
 def build_parser() -> CommandParser:
-    from hespas.tools.model_flags import add_run_option_flags
-
     parser = CommandParser(COMMAND, DESCRIPTION)
     add = parser.add_argument
     add("cells", metavar="CSV", help="table of measured step times")
@@ -139,23 +146,40 @@ def main(argv: Sequence[str]) -> int:
     """Run the command; returns its exit code, raises HespasError."""
     options = build_parser().parse_args(argv)
 
-    from hespas.support import text_tables
-    from hespas.support.output_file import check_writable_file, write_atomically
-    from hespas.tools.model_flags import read_run_options
-    from hespas.tools.terminal import print_to_stderr
+    from hespas.support.output_file import check_writable_file
     from hespas.workflows.plot_files import check_plot_file
-    from hespas.workflows.validation import prediction_plot
-    from hespas.workflows.validation.step_predictions import ValidationRequest, validate_estimator
     from hespas.workflows.validation.training_cases import is_case_table
 
     has_cases = is_case_table(options.cells)
-    check_flags_of_table(options, is_case_table=has_cases)
-    if has_cases:
-        return validate_cases(options)
+    _check_flags_of_table(options, is_case_table=has_cases)
     if options.plot:
         check_plot_file(options.plot)
-    for path in filter(None, (options.plot, options.markdown)):
+    for path in filter(None, (options.plot, options.markdown, options.csv, options.page)):
         check_writable_file(path)
+    return _validate_cases(options) if has_cases else _validate_programs(options)
+
+
+def _check_flags_of_table(options: argparse.Namespace, *, is_case_table: bool) -> None:
+    """Raise UsageError for a flag that belongs to the other form of the table."""
+    flags = CELL_FLAGS if is_case_table else CASE_FLAGS
+    # All flags are off by default but the baselines, which a flag turns off.
+    names = [name for name in flags if bool(getattr(options, name)) != (name == "baselines")]
+    if names:
+        needs = "program files" if is_case_table else "training cases"
+        flag = "no-baselines" if names[0] == "baselines" else names[0].replace("_", "-")
+        raise UsageError(f"--{flag} needs a table of {needs}, which {options.cells} is not")
+    if not is_case_table and not options.programs:
+        raise UsageError(
+            "--programs is missing", remedy="name the folder with the programs of the table"
+        )
+
+
+def _validate_programs(options: argparse.Namespace) -> int:
+    """Predict the rows of a table of program files, and print their errors; the exit code."""
+    from hespas.support.output_file import write_atomically
+    from hespas.workflows.validation import prediction_plot
+    from hespas.workflows.validation.step_predictions import ValidationRequest, validate_estimator
+
     request = ValidationRequest(
         options.cells,
         options.programs,
@@ -172,20 +196,65 @@ def main(argv: Sequence[str]) -> int:
         known = {name: by_flow[name] for name in by_flow if by_flow[name]}
         prediction_plot.draw_validation(options.plot, known, compares_nodes=True)
     if options.markdown:
-        write_atomically(options.markdown, text_tables.format_markdown_tables(tables).encode())
+        write_atomically(options.markdown, format_markdown_tables(tables).encode())
     if options.json:
         print(json.dumps(_to_validation_json(by_flow, scores, options.at_least), indent=1))
     else:
-        text_tables.print_tables(tables)
-    return check_error_limits(
+        print_tables(tables)
+    return _check_error_limits(
         {f.name: scores.get(f.name) for f in request.flows}, options.max_mape, options.max_bias
     )
+
+
+def _validate_cases(options: argparse.Namespace) -> int:
+    """Predict the rows of a table of training cases, and print their errors; the exit code."""
+    from hespas.support.output_file import write_atomically
+    from hespas.tools.report.table_page import render_table_page
+    from hespas.workflows.validation import case_report, case_runner, training_cases
+    from hespas.workflows.validation.case_outcomes import FORMS, CaseOptions
+    from hespas.workflows.validation.prediction_plot import draw_validation
+    from hespas.workflows.validation.prediction_scores import score_predictions
+
+    ids = [name.strip() for text in options.rows for name in text.split(",") if name.strip()]
+    cases = training_cases.select_cases(training_cases.read_training_cases(options.cells), ids)
+    case_options = CaseOptions(
+        form=options.form or FORMS[0],
+        run=read_run_options(options, COMMAND),
+        changes=parse_key_values(options.set, "--set"),
+        all_layers=options.all_layers,
+        **read_pool_options(options),
+    )
+    estimator = case_options.run.estimator
+    outcomes = case_runner.predict_cases(cases, case_options, print_to_stderr)
+    tables = case_report.build_case_tables(outcomes, options.at_least)
+    if options.csv:
+        rows = [case_report.build_case_row(outcome, case_options) for outcome in outcomes]
+        write_atomically(options.csv, case_report.format_case_csv(rows).encode())
+    if options.markdown:
+        write_atomically(options.markdown, format_markdown_tables(tables).encode())
+    if options.page:
+        name = os.path.basename(options.cells)
+        subtitle = f"predictions of {format_count(len(outcomes), 'training case')}"
+        write_atomically(options.page, render_table_page(name, subtitle, tables))
+    predictions = [o.prediction for o in outcomes if o.prediction is not None]
+    if options.plot and predictions:
+        flows = {f"{estimator}, {case_options.form}": predictions}
+        draw_validation(options.plot, flows, compares_nodes=False)
+    if options.json:
+        data = case_report.build_case_json(outcomes, case_options, options.at_least)
+        print(json.dumps(data, indent=1))
+    else:
+        print_tables(tables)
+    if not predictions:
+        print_to_stderr("error: no row can be predicted")
+        return 1
+    score = score_predictions(predictions, at_least_s=options.at_least)
+    return _check_error_limits({estimator: score}, options.max_mape, options.max_bias)
 
 
 def _build_validation_tables(
     by_flow: dict[str, list[StepPrediction]], scores: dict[str, PredictionScore], at_least_s: float
 ) -> list[TextTable]:
-    from hespas.support.text_tables import TextTable
     from hespas.workflows.validation.prediction_scores import SCORE_TITLES, list_speed_ups
 
     header = ("workload", "devices", "node", "measured", "predicted", "band", "error", "in band")
@@ -275,11 +344,10 @@ def _replace_nan(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def check_error_limits(
+def _check_error_limits(
     scores: dict[str, PredictionScore | None], max_mape: float | None, max_bias: float | None
 ) -> int:
     """Report each flow that exceeds a limit in percent, or has no scored cell; 1 if any does."""
-    from hespas.tools.terminal import print_to_stderr
 
     code = 0
     for name, score in scores.items():

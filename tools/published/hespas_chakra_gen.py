@@ -13,6 +13,7 @@ from hespas.support.text_tables import format_scaled
 from hespas.tools import console_scripts
 from hespas.tools.commands.command_parser import CommandParser
 from hespas.tools.published import log_options
+from hespas.tools.terminal import show_progress
 
 if TYPE_CHECKING:
     from hespas.dialects.mlir import ir
@@ -93,7 +94,6 @@ def run_config_file(
         HespasError: The program cannot be read or estimated, or a preset does not exist.
     """
     from hespas.tools.published import published_config
-    from hespas.tools.terminal import show_progress
     from hespas.workflows import run_flow
 
     plan = published_config.build_published_plan(config_file)

@@ -8,6 +8,7 @@ from pathlib import Path
 from hespas.tools import console_scripts
 from hespas.tools.commands.command_parser import CommandParser
 from hespas.tools.published import log_options
+from hespas.tools.terminal import show_progress
 
 DESCRIPTION = """\
 Split a program at its collectives, and write each part as mini_module_<i>.mlir and .json.
@@ -47,7 +48,6 @@ def main(argv: Sequence[str]) -> int:
 
     from hespas.support.output_folder import check_writable_folder
     from hespas.tools.published import mini_modules
-    from hespas.tools.terminal import show_progress
     from hespas.workflows import run_flow
     from hespas.workflows.run_plan import RunPlan
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from hespas.support.text_tables import format_percent, format_scaled, format_seconds
 from hespas.tools.report.markup import Child, Markup, allow_breaks, join_markup, tag
@@ -14,18 +14,6 @@ if TYPE_CHECKING:
 
 SHOWN_ROWS = 12  # number of rows before "Show all" is needed
 MIN_FILTERED_ROWS = 6  # a table with more rows has a filter
-
-Record = TypeVar("Record")
-
-
-@dataclass(frozen=True, slots=True)
-class TableColumn:
-    """A column; ``key`` stands for it in the address of the page, ``help`` is its tooltip."""
-
-    key: str
-    title: str
-    kind: Literal["text", "code", "number"] = "number"
-    help: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +33,27 @@ class TableCell:
     more: str | None = None
 
 
-def format_number_cell(value: float) -> TableCell:
-    return TableCell(f"{value:,}", value)
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """A column of a table with a row for each of some records.
+
+    Attributes:
+        key: Stands for it in the address of the page.
+        title: Its title.
+        make_cell: Makes its cell of a record.
+        kind: What it contains.
+        help: Its tooltip.
+    """
+
+    key: str
+    title: str
+    make_cell: Callable[[Any], TableCell]
+    kind: Literal["text", "code", "number"] = "number"
+    help: str = ""
+
+
+def format_number_cell(value: float | None) -> TableCell:
+    return TableCell("-") if value is None else TableCell(f"{value:,}", value)
 
 
 def format_time_cell(value_s: float | None) -> TableCell:
@@ -77,7 +84,7 @@ def render_table(
     name: str,
     caption: str,
     columns: Sequence[TableColumn],
-    rows: Sequence[Sequence[TableCell]],
+    records: Sequence[Any],
     ids: Sequence[str] = (),
 ) -> Markup:
     """Render a table with its controls.
@@ -86,9 +93,10 @@ def render_table(
         name: The id of the table, which also stands for it in the address of the page.
         caption: The text above the table.
         columns: The columns.
-        rows: The cells of each row.
+        records: The records of the rows.
         ids: The ids of the rows, for links to them; may be empty.
     """
+    rows = [[column.make_cell(record) for column in columns] for record in records]
     scroller = tag(
         "div",
         _render_grid(name, columns, rows, ids),
@@ -100,24 +108,6 @@ def render_table(
     heading = tag("p", caption, id=f"{name}-caption", class_="caption")
     tools = _render_tools(name, len(rows)) if len(rows) > MIN_FILTERED_ROWS else None
     return tag("div", heading, tools, scroller, class_="table")
-
-
-def render_records(
-    name: str,
-    caption: str,
-    fields: Sequence[tuple[TableColumn, Callable[[Record], TableCell]]],
-    records: Sequence[Record],
-) -> Markup:
-    """Render a table with a row for each record.
-
-    Args:
-        name: The id of the table.
-        caption: The text above the table.
-        fields: The columns, each with the function that makes its cell of a record.
-        records: The records.
-    """
-    rows = [[make_cell(record) for _, make_cell in fields] for record in records]
-    return render_table(name, caption, [column for column, _ in fields], rows)
 
 
 def _render_grid(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from hespas.support.text_tables import TextTable, format_scaled, format_seconds
+from hespas.tools.report.charts import ScatterAxis, ScatterPoint, draw_scatter_charts
 from hespas.tools.report.html_table import (
     TableCell,
     TableColumn,
@@ -14,9 +16,8 @@ from hespas.tools.report.html_table import (
     render_facts,
     render_table,
 )
-from hespas.tools.report.markup import Markup, join_markup
+from hespas.tools.report.markup import Markup
 from hespas.tools.report.page_frame import PageSection, render_page
-from hespas.tools.report.scatter_chart import ScatterAxis, ScatterPoint, draw_scatter_charts
 from hespas.tools.report.table_page import render_table_section
 from hespas.workflows.figures import list_figures
 from hespas.workflows.planning import plan_tables
@@ -99,35 +100,31 @@ def _render_explanation(table: TextTable, number: int) -> PageSection:
 def _render_layouts(plan: LayoutPlan) -> Markup:
     axes, options = list_label_names(plan.rows)
     columns = [
-        TableColumn("rank", "rank"),
-        *(TableColumn(name, name) for name in axes),
-        *(TableColumn(name, name, "text") for name in options),
-        TableColumn("bound", "bound"),
-        *(TableColumn(f.row_names[0], f.column_title, help=f.help) for f in list_figures("plan")),
-        TableColumn("best_case", "at best", help=BEST_CASE_HELP),
-        TableColumn("form", "form", "text"),
-        TableColumn("status", "status", "text"),
-        TableColumn("reason", "reason", "text"),
-    ]
-    rows = [_list_cells(row, axes, options) for row in plan.rows]
-    known = [k for k in range(len(columns)) if any(cells[k].text != "-" for cells in rows)]
-    columns, rows = [columns[k] for k in known], [[cells[k] for k in known] for cells in rows]
-    return join_markup(render_table("layouts-table", f"{len(rows)} layouts", columns, rows))
-
-
-def _list_cells(row: LayoutRow, axes: list[str], options: list[str]) -> list[TableCell]:
-    mesh = row.candidate.mesh
-    return [
-        TableCell(str(row.rank or "-"), row.rank or None),
-        *(TableCell(str(mesh.get(name, 1)), mesh.get(name, 1)) for name in axes),
-        *(format_text_cell(row.candidate.options.get(name)) for name in options),
-        format_time_cell(row.bound.step_time_s if row.bound else None),
+        TableColumn("rank", "rank", lambda row: TableCell(str(row.rank or "-"), row.rank or None)),
+        *(TableColumn(name, name, functools.partial(_make_axis_cell, name)) for name in axes),
         *(
-            format_figure_cell(figure, plan_tables.get_value(row.figures, figure))
-            for figure in list_figures("plan")
+            TableColumn(name, name, lambda row, name=name: format_text_cell(
+                row.candidate.options.get(name)), "text")
+            for name in options
         ),
-        format_time_cell(row.best_case_s or None),
-        format_text_cell(row.figures.form if row.figures else None),
-        format_text_cell(row.status),
-        format_text_cell(row.reason),
-    ]
+        TableColumn("bound", "bound", lambda row: format_time_cell(
+            row.bound.step_time_s if row.bound else None)),
+        *(
+            TableColumn(f.row_names[0], f.column_title, lambda row, f=f: format_figure_cell(
+                f, plan_tables.get_value(row.figures, f)), help=f.help)
+            for f in list_figures("plan")
+        ),
+        TableColumn("best_case", "at best", lambda row: format_time_cell(row.best_case_s or None),
+                    help=BEST_CASE_HELP),
+        TableColumn("form", "form", lambda row: format_text_cell(
+            row.figures.form if row.figures else None), "text"),
+        TableColumn("status", "status", lambda row: format_text_cell(row.status), "text"),
+        TableColumn("reason", "reason", lambda row: format_text_cell(row.reason), "text"),
+    ]  # fmt: skip
+    known = [c for c in columns if any(c.make_cell(row).text != "-" for row in plan.rows)]
+    return render_table("layouts-table", f"{len(plan.rows)} layouts", known, plan.rows)
+
+
+def _make_axis_cell(name: str, row: LayoutRow) -> TableCell:
+    size = row.candidate.mesh.get(name, 1)
+    return TableCell(str(size), size)

@@ -5,21 +5,18 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hespas.tools.report.heat_map_plot import (
-    HeatMap,
-    compute_layout,
-    draw_heat_map,
-    measure_text,
-)
-from hespas.tools.report.memory_usage import RunMemory, read_memory_usage
-from hespas.tools.report.roofline_plot import (
+from hespas.support.text_tables import format_seconds
+from hespas.tools.report.charts import make_bar_segments
+from hespas.tools.report.roofline_chart import (
     RooflinePlot,
     build_roofline_plot,
     format_rate,
     spread_labels,
 )
+from hespas.tools.report.run_page import list_memory_points
 from hespas.workflows import kernel_rows
 from hespas.workflows.plot_files import COLOURS, MARKS, check_plot_file, save_figure
 
@@ -28,10 +25,17 @@ if TYPE_CHECKING:
     from hespas.workflows.run_results import RunResult
 
 __all__ = ("check_plot_file", "write_comparison_plot", "write_heat_map", "write_run_plots")
-
 KINDS = ("png", "svg")
 LABEL_FONT_SIZE = 9  # points, of the names of compared results
 LABEL_GAP = 0.04  # of the height of the roofline, between two labels of peaks
+FONT_SIZE = 8  # points
+CELL_WIDTHS = (0.95, 1.7)  # least and greatest width of a cell, in inches
+CELL_HEIGHT = 0.4  # inches
+BAR_HEIGHT = 0.8  # inches, of the colour bar with its label and ticks
+PADDING = 0.3  # inches, around labels
+MIN_MAP_WIDTH = 2.6  # inches; the label of the colour bar fits it
+SLANT = math.radians(35)  # of column labels that are wider than their cells
+BAR_TICKS = (1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1e3, 1e4, 1e5, 1e6)
 
 
 def write_run_plots(result: RunResult, folder: str) -> list[str]:
@@ -41,13 +45,13 @@ def write_run_plots(result: RunResult, folder: str) -> list[str]:
         HespasError: The result is incomplete, or a file cannot be written.
     """
     plot = build_roofline_plot(kernel_rows.merge_layers(result.kernel_rows), result.resolved_node)
-    used = read_memory_usage(result)
+    points = list_memory_points(result)
     breakdown = {"breakdown": lambda figure: _draw_breakdown(figure, result)}
     drawings: dict[str, Callable[[Any], None]] = {}
     if plot.points:
         drawings["roofline"] = lambda figure: _draw_roofline(figure, plot)
-    if used is not None and used.points:
-        drawings["memory"] = lambda figure: _draw_memory(figure, used)
+    if points:
+        drawings["memory"] = lambda figure: _draw_memory(figure, points, result.figures["memory"])
     return [*_write_plots(breakdown, folder, (7.2, 3.2)), *_write_plots(drawings, folder)]
 
 
@@ -116,8 +120,6 @@ def _draw_roofs(axes: Any, plot: RooflinePlot, bandwidth: float) -> None:
 
 def _draw_breakdown(figure: Any, result: RunResult) -> None:
     """Draw the step, and below it the compute time by kind of kernel, as bars."""
-    from hespas.tools.report.charts import make_bar_segments
-
     figures = result.figures
     bars: list[tuple[str, list[tuple[str, float, str]]]] = []
     if figures["step_time_s"] is not None:
@@ -150,12 +152,13 @@ def _draw_breakdown(figure: Any, result: RunResult) -> None:
             axes.tick_params(labelbottom=False)
 
 
-def _draw_memory(figure: Any, used: RunMemory) -> None:
+def _draw_memory(figure: Any, points: Sequence[tuple[int, int]], memory: dict[str, Any]) -> None:
     axes = figure.add_subplot()
-    at, sizes = zip(*used.points, strict=True)
+    at, sizes = zip(*points, strict=True)
     axes.fill_between(at, [1e-9 * size for size in sizes], step="post", alpha=0.4, color=COLOURS[0])
-    if used.capacity is not None and used.capacity <= 2.5 * used.peak:
-        axes.axhline(1e-9 * used.capacity, ls="--", c=COLOURS[4], label="memory of the device")
+    capacity = memory["node_bytes"]
+    if capacity is not None and capacity <= 2.5 * memory["peak_bytes"]:
+        axes.axhline(1e-9 * capacity, ls="--", c=COLOURS[4], label="memory of the device")
         axes.legend(frameon=False)
     axes.set(xlabel="point of the program", ylabel="live memory of one device (GB)")
     axes.set(xlim=(at[0], max(at[-1], at[0] + 1)), ylim=(0, None))
@@ -212,3 +215,114 @@ def write_heat_map(
     layout = compute_layout(heat_map)
     size = layout.width, layout.height
     return _write_plots({"grid": lambda figure: draw_heat_map(figure, heat_map)}, folder, size)
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """The content of a heat map.
+
+    Attributes:
+        rows: The labels of the rows.
+        columns: The labels of the columns.
+        times_s: The times of each row; None where there is none.
+    """
+
+    rows: Sequence[str]
+    columns: Sequence[str]
+    times_s: Sequence[Sequence[float | None]]
+
+    @property
+    def column_labels(self) -> list[str]:
+        """The labels of the columns, with what a node replaces on a line of its own."""
+        return [name.replace("[", "\n[", 1) for name in self.columns]
+
+    @property
+    def ratios(self) -> list[list[float]]:
+        """The times over the best of their row; NaN where there is no time."""
+        rows = []
+        for times in self.times_s:
+            best = min((time for time in times if time is not None), default=None)
+            rows.append([math.nan if time is None or not best else time / best for time in times])
+        return rows
+
+
+@dataclass(frozen=True)
+class HeatMapLayout:
+    """The size of a picture in inches, and whether its column labels are slanted."""
+
+    width: float
+    height: float
+    is_slanted: bool
+
+
+def measure_text(text: str, size: float = FONT_SIZE) -> float:
+    """Measure the width of the longest line of a text in inches."""
+    from matplotlib.textpath import TextPath
+
+    lines = [line for line in text.splitlines() if line.strip()]
+    return max(
+        (TextPath((0, 0), line, size=size).get_extents().x1 / 72 for line in lines), default=0
+    )
+
+
+def compute_layout(heat_map: HeatMap) -> HeatMapLayout:
+    """Compute the size that leaves room for every label."""
+    row_width = max(map(measure_text, heat_map.rows), default=0.0) + PADDING
+    label_width = max(map(measure_text, heat_map.column_labels), default=0.0) + 0.1
+    least, most = CELL_WIDTHS
+    is_slanted = label_width > most
+    cell_width = least if is_slanted else max(least, label_width)
+    line_count = max((text.count("\n") + 1 for text in heat_map.column_labels), default=1)
+    label_height = 1.5 * FONT_SIZE / 72 * line_count
+    if is_slanted:  # a label ends below the middle of its column and begins to the left of it
+        row_width = max(row_width, label_width * math.cos(SLANT) - cell_width / 2 + PADDING)
+        label_height = label_width * math.sin(SLANT) + label_height
+    map_width = max(cell_width * len(heat_map.columns), MIN_MAP_WIDTH)
+    map_height = CELL_HEIGHT * len(heat_map.rows)
+    return HeatMapLayout(
+        row_width + map_width + PADDING,
+        BAR_HEIGHT + map_height + label_height + PADDING,
+        is_slanted,
+    )
+
+
+def draw_heat_map(figure: Any, heat_map: HeatMap) -> None:
+    """Draw a heat map, shaded by the ratio to the best of the row."""
+    from matplotlib.colors import LogNorm
+
+    axes = figure.add_subplot()
+    ratios = heat_map.ratios
+    top = max((ratio for row in ratios for ratio in row if ratio == ratio), default=1.0)
+    norm = LogNorm(1.0, max(top, 1.2))
+    image = axes.imshow(ratios, cmap="Blues", norm=norm, aspect="auto")
+    _draw_colour_bar(figure, axes, image)
+    slanted = {"rotation": math.degrees(SLANT), "ha": "right", "rotation_mode": "anchor"}
+    is_slanted = compute_layout(heat_map).is_slanted
+    axes.set_xticks(
+        range(len(heat_map.columns)), heat_map.column_labels, fontsize=FONT_SIZE,
+        **(slanted if is_slanted else {}),
+    )  # fmt: skip
+    axes.set_yticks(range(len(heat_map.rows)), heat_map.rows, fontsize=FONT_SIZE)
+    for i, row in enumerate(heat_map.times_s):
+        for k, time_s in enumerate(row):
+            colour = "white" if time_s is not None and norm(ratios[i][k]) > 0.5 else "black"
+            text = "-" if time_s is None else _format_short_time(time_s)
+            axes.text(k, i, text, ha="center", va="center", fontsize=FONT_SIZE, color=colour)
+
+
+def _draw_colour_bar(figure: Any, axes: Any, image: Any) -> None:
+    """Draw the colour bar above the map, where its label has room beside the cells."""
+    bar = figure.colorbar(image, ax=axes, location="top", aspect=30, fraction=0.08)
+    bar.set_label("time over the best of the row", fontsize=FONT_SIZE)
+    top = image.norm.vmax
+    ticks = [tick for tick in BAR_TICKS if tick <= top * (1 + 1e-9)]
+    if top > 5:
+        ticks = [tick for tick in ticks if tick not in (1.2, 1.5, 3.0)]
+    bar.set_ticks(ticks, labels=[f"{tick:g} x" for tick in ticks], fontsize=FONT_SIZE)
+    bar.ax.minorticks_off()
+
+
+def _format_short_time(time_s: float) -> str:
+    """Format a time with three digits."""
+    number, unit = format_seconds(time_s).split()
+    return f"{float(f'{float(number):.3g}'):g} {unit}"

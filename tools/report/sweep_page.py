@@ -2,31 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
+import functools
+import math
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from hespas.support.text_tables import (
-    TextTable,
-    format_count,
-    format_seconds,
-    format_time_range,
+from hespas.support.text_tables import TextTable, format_count, format_seconds, format_time_range
+from hespas.tools.report.charts import ScatterAxis, ScatterPoint, draw_scatter_charts
+from hespas.tools.report.html_table import (
+    TableCell,
+    TableColumn,
+    format_figure_cell,
+    format_number_cell,
+    format_text_cell,
+    format_time_cell,
+    render_cards,
+    render_facts,
+    render_table,
 )
-from hespas.tools.report import html_table
-from hespas.tools.report.html_table import TableCell, TableColumn, format_text_cell
 from hespas.tools.report.markup import Child, Markup, allow_breaks, join_markup, tag
 from hespas.tools.report.page_frame import PageSection, render_page
-from hespas.tools.report.sweep_answers import build_effects_section, build_front_sections
-from hespas.tools.report.sweep_results import FITS, SweepResults
-from hespas.workflows.figures import PEAK_DTYPE, Figure, list_figures, name_peak
-from hespas.workflows.sweep.sweep_analysis import PROGRAM, select_fitting_rows
-from hespas.workflows.sweep.sweep_table import CELL, ORIGIN, SweepRow
+from hespas.tools.report.table_page import render_text_table
+from hespas.workflows.figures import BY_NAME, PEAK_DTYPE, Figure, list_figures, name_peak
+from hespas.workflows.sweep.sweep_analysis import (
+    FITS,
+    PROGRAM,
+    Objective,
+    find_pareto_front,
+    group_comparable,
+    label_programs,
+    select_fitting_rows,
+    select_known_rows,
+)
+from hespas.workflows.sweep.sweep_expressions import LET
+from hespas.workflows.sweep.sweep_summary import (
+    SweepQuestions,
+    find_varied_keys,
+    make_answer_tables,
+)
+from hespas.workflows.sweep.sweep_table import CELL, ORIGIN, SweepRow, read_split_results
 
 SHADES = (1.1, 1.5, 2.5, 5.0)  # upper ends of the heat map's levels, in multiples of the best
 RESTS = ("estimator", "split", "simulator", "curves")  # provenance, in addition to ORIGIN
 MOST_NODES = 16  # of a heat map; the fronts show more
 TIME = "time"  # the key of the column of the measure
 MEMORY, GAPS = "memory.peak_bytes", "gaps"
+# What a shorter time is paid with: the first that differs between cells is the other axis.
+PRICES = ("derived.area_mm2", "derived.energy_j", "derived.cost_usd")
+MOST_FRONTS = 8  # programs with a chart of their own
+NODE = "cell.node"
+_UNIT = re.compile(r"(_bytes_per_s|_bytes|_gb_s|_hz|_w|_flops)$")
 
 
 def render_sweep_page(sweep: SweepResults) -> bytes:
@@ -71,7 +99,7 @@ def _render_sweep_cards(sweep: SweepResults) -> Markup:
         place = f"{sweep.get_program_label(best)} on {sweep.get_node_label(best)}"
         shortest = format_seconds(sweep.get_time_s(best))
         cards.append((f"shortest {_get_measure_name(sweep)}", shortest, place))
-    return html_table.render_cards(cards)
+    return render_cards(cards)
 
 
 def _get_measure_name(sweep: SweepResults) -> str:
@@ -121,18 +149,16 @@ def _render_shaded_cell(time_s: float | None, least_s: float, *, fits: bool) -> 
 
 def _build_cells_section(sweep: SweepResults) -> PageSection:
     rows = _sort_cells(sweep)
-    fields, equal = list(_list_setting_fields(sweep)), []
-    for column, make_cell in (*_list_time_fields(sweep), *_list_figure_fields(sweep)):
-        texts = {(cell.text, cell.more) for cell in map(make_cell, rows)}
+    columns, equal = list(_list_setting_columns(sweep)), []
+    for column in (*_list_time_columns(sweep), *_list_figure_columns(sweep)):
+        texts = {(cell.text, cell.more) for cell in map(column.make_cell, rows)}
         if len(texts) > 1 or len(rows) == 1 or column.key == TIME:
-            fields.append((column, make_cell))
+            columns.append(column)
         else:
             equal.append(f"{column.title} {texts.pop()[0]}")
-    grid = html_table.render_records("cell", "By program, the shortest first", fields, rows)
-    note = f"Equal in all cells: {', '.join(equal)}." if equal else None
-    return PageSection(
-        "cells", "Cells", join_markup(grid, tag("p", note, class_="note") if note else None)
-    )
+    grid = render_table("cell", "By program, the shortest first", columns, rows)
+    note = tag("p", f"Equal in all cells: {', '.join(equal)}.", class_="note") if equal else None
+    return PageSection("cells", "Cells", join_markup(grid, note))
 
 
 def tabulate_cells(sweep: SweepResults, limit: int | None) -> list[TextTable]:
@@ -140,27 +166,26 @@ def tabulate_cells(sweep: SweepResults, limit: int | None) -> list[TextTable]:
 
     The cells have the order of the page, and also the columns that are equal in all of them.
     """
-    fields = [*_list_setting_fields(sweep), *_list_time_fields(sweep), *_list_figure_fields(sweep)]
+    lists = _list_setting_columns, _list_time_columns, _list_figure_columns
+    columns = [column for list_columns in lists for column in list_columns(sweep)]
     settings = len(sweep.free_axes)
-    good = _tabulate_fields(sweep.name, fields, _sort_cells(sweep), limit, settings)
-    failed = _tabulate_fields(
-        "Errors", _list_error_fields(sweep), sweep.failed, limit, settings + 1
-    )
+    good = _tabulate(sweep.name, columns, _sort_cells(sweep), limit, settings)
+    failed = _tabulate("Errors", _list_error_columns(sweep), sweep.failed, limit, settings + 1)
     return [table for table in (good, failed) if table.rows]
 
 
-def _tabulate_fields(
+def _tabulate(
     title: str,
-    fields: Sequence[SweepField],
+    columns: Sequence[TableColumn],
     rows: Sequence[SweepRow],
     limit: int | None,
     left: int,
 ) -> TextTable:
-    lines = [[str(make_cell(row).text) for _, make_cell in fields] for row in rows[:limit]]
+    lines = [[str(column.make_cell(row).text) for column in columns] for row in rows[:limit]]
     rest = len(rows) - len(lines)
     if rest > 0:
-        lines.append([f"({rest} more: --top 0)", *[""] * (len(fields) - 1)])
-    return TextTable(title, lines, [column.title for column, _ in fields], left=left)
+        lines.append([f"({rest} more: --top 0)", *[""] * (len(columns) - 1)])
+    return TextTable(title, lines, [column.title for column in columns], left=left)
 
 
 def _sort_cells(sweep: SweepResults) -> list[SweepRow]:
@@ -172,57 +197,51 @@ def _sort_cells(sweep: SweepResults) -> list[SweepRow]:
     )
 
 
-SweepField = tuple[TableColumn, Callable[[SweepRow], TableCell]]
-
-
-def _list_setting_fields(sweep: SweepResults) -> Iterator[SweepField]:
+def _list_setting_columns(sweep: SweepResults) -> Iterator[TableColumn]:
     for name in sweep.free_axes:
-        title, kind = _format_column_title(name), _find_column_kind(sweep, name)
-        yield (
-            TableColumn(name.removeprefix(CELL), title, kind),
+        yield TableColumn(
+            name.removeprefix(CELL),
+            _format_column_title(name),
             lambda row, name=name: _format_value_cell(sweep, row, name),
+            _find_column_kind(sweep, name),
         )
 
 
-def _list_time_fields(sweep: SweepResults) -> Iterator[SweepField]:
+def _list_time_columns(sweep: SweepResults) -> Iterator[TableColumn]:
     least_s: dict[str, float] = {}
     for row in sweep.done:
         name = sweep.get_program_label(row)
         least_s[name] = min(least_s.get(name, float("inf")), sweep.get_time_s(row))
-    yield (
-        TableColumn("devices", "Devices"),
-        lambda row: _format_optional_cell(row.get("devices"), html_table.format_number_cell),
-    )
-    yield (
-        TableColumn(TIME, _get_measure_name(sweep).capitalize()),
-        lambda row: html_table.format_time_cell(sweep.get_time_s(row)),
-    )
-    yield (
-        TableColumn("ratio", "Of shortest", help="relative to the shortest of the same program"),
-        lambda row: _format_ratio_cell(
-            sweep.get_time_s(row), least_s[sweep.get_program_label(row)]
-        ),
-    )
+
+    def make_ratio_cell(row: SweepRow) -> TableCell:
+        shortest_s = least_s[sweep.get_program_label(row)]
+        ratio = sweep.get_time_s(row) / shortest_s if shortest_s else 1.0
+        return TableCell(f"{ratio:.2f} x", ratio)
+
+    yield TableColumn("devices", "Devices", lambda row: format_number_cell(row.get("devices")))
+    title = _get_measure_name(sweep).capitalize()
+    yield TableColumn(TIME, title, lambda row: format_time_cell(sweep.get_time_s(row)))
+    ratio_help = "relative to the shortest of the same program"
+    yield TableColumn("ratio", "Of shortest", make_ratio_cell, help=ratio_help)
     if any("compute_band_s.0" in row for row in sweep.done):
-        yield TableColumn("band", "80 % band"), lambda row: _format_band_cell(row, sweep.measure)
+        yield TableColumn("band", "80 % band", lambda row: _format_band_cell(row, sweep.measure))
     if sweep.measure != "compute_s":
-        yield (
-            TableColumn("compute", "Compute"),
-            lambda row: html_table.format_time_cell(row["compute_s"]),
-        )
+        yield TableColumn("compute", "Compute", lambda row: format_time_cell(row["compute_s"]))
 
 
-def _list_figure_fields(sweep: SweepResults) -> Iterator[SweepField]:
+def _list_figure_columns(sweep: SweepResults) -> Iterator[TableColumn]:
     """Yield the columns of the figures that any cell has."""
     names = {name for row in sweep.done for name in row}
     peaks = {row.get(PEAK_DTYPE) for row in sweep.done}
     for figure in list_figures("sweep"):
         if figure.name in names and (figure.name != GAPS or any(r.get(GAPS) for r in sweep.done)):
             title = figure.column_title
-            column = TableColumn(
-                figure.name.rpartition(".")[2], title[0].upper() + title[1:], help=figure.help
+            yield TableColumn(
+                figure.name.rpartition(".")[2],
+                title[0].upper() + title[1:],
+                lambda row, figure=figure: _format_figure_cell(figure, row, peaks),
+                help=figure.help,
             )
-            yield column, lambda row, figure=figure: _format_figure_cell(figure, row, peaks)
 
 
 def _format_figure_cell(figure: Figure, row: SweepRow, peaks: Collection[str | None]) -> TableCell:
@@ -230,17 +249,13 @@ def _format_figure_cell(figure: Figure, row: SweepRow, peaks: Collection[str | N
 
     A utilisation names the type whose peak it is a share of, if that differs between cells.
     """
-    cell = html_table.format_figure_cell(figure, row.get(figure.name))
+    cell = format_figure_cell(figure, row.get(figure.name))
     if row.get(figure.name) is not None and (
         peak := name_peak(figure.name, row.get(PEAK_DTYPE), peaks)
     ):
         return replace(cell, more=peak)
     does_not_fit = figure.name == MEMORY and row.get(FITS) is False
     return replace(cell, more="does not fit") if does_not_fit else cell
-
-
-def _format_optional_cell(value: Any, make_cell: Callable[[Any], TableCell]) -> TableCell:
-    return TableCell("-") if value is None else make_cell(value)
 
 
 def _format_column_title(name: str) -> str:
@@ -260,11 +275,6 @@ def _format_value_cell(sweep: SweepResults, row: SweepRow, name: str) -> TableCe
     return format_text_cell(value)
 
 
-def _format_ratio_cell(time_s: float, least_s: float) -> TableCell:
-    ratio = time_s / least_s if least_s else 1.0
-    return TableCell(f"{ratio:.2f} x", ratio)
-
-
 def _format_band_cell(row: SweepRow, measure: str) -> TableCell:
     name = "step_time_band_s" if measure == "step_time_s" else "compute_band_s"
     low, high = row.get(f"{name}.0"), row.get(f"{name}.1")
@@ -277,20 +287,15 @@ def _build_failures_section(sweep: SweepResults) -> PageSection | None:
     if not sweep.failed:
         return None
     caption = "Cells without a result, and the reason"
-    grid = html_table.render_records("failure", caption, _list_error_fields(sweep), sweep.failed)
+    grid = render_table("failure", caption, _list_error_columns(sweep), sweep.failed)
     return PageSection("failed", f"Failed: {format_count(len(sweep.failed), 'cell')}", grid)
 
 
-def _list_error_fields(sweep: SweepResults) -> list[SweepField]:
+def _list_error_columns(sweep: SweepResults) -> list[TableColumn]:
     """List the columns of the cells without a result."""
-    fields: list[SweepField] = [
-        (replace(column, kind="text"), make_cell)
-        for column, make_cell in _list_setting_fields(sweep)
-    ]
-    fields.append(
-        (TableColumn("error", "Error", "text"), lambda row: format_text_cell(row["error"]))
-    )
-    return fields
+    settings = [replace(column, kind="text") for column in _list_setting_columns(sweep)]
+    error = TableColumn("error", "Error", lambda row: format_text_cell(row["error"]), "text")
+    return [*settings, error]
 
 
 def _build_provenance_section(sweep: SweepResults) -> PageSection | None:
@@ -311,12 +316,269 @@ def _build_provenance_section(sweep: SweepResults) -> PageSection | None:
         for name, values in values_by_name.items()
         if name not in same
     ]
-    return (
-        PageSection("provenance", "Provenance", html_table.render_facts(facts)) if facts else None
-    )
+    return PageSection("provenance", "Provenance", render_facts(facts)) if facts else None
 
 
 def _summarise_values(values: set[str]) -> Child:
     ordered = sorted(values)
     shown = ", ".join(ordered)
     return shown if len(ordered) == 1 or len(shown) < 100 else f"{len(ordered)} different values"
+
+
+def build_front_sections(sweep: SweepResults) -> Iterator[PageSection]:
+    """Build a chart and a table of the Pareto front of each program, if cells differ in a price."""
+    fitting = select_fitting_rows(sweep.done)
+    price = next((name for name in PRICES if _differs(fitting, name)), None)
+    if price is None or not _differs(fitting, sweep.measure):
+        return
+    figures = [BY_NAME[sweep.measure], BY_NAME[price]]
+    known = select_known_rows(fitting, [figure.name for figure in figures])
+    groups = [*group_comparable(known).items()][:MOST_FRONTS]
+    for number, (label, cells) in enumerate(groups):
+        front = find_pareto_front(cells, [Objective(figure.name) for figure in figures])
+        label = label or sweep.get_program_label(cells[0])
+        yield _build_front_section(sweep, f"front-{number}", label, cells, front, figures)
+
+
+def _differs(rows: Sequence[SweepRow], name: str) -> bool:
+    return len({row[name] for row in rows if row.get(name) is not None}) > 1
+
+
+def _build_front_section(
+    sweep: SweepResults,
+    name: str,
+    program: str,
+    cells: Sequence[SweepRow],
+    front: Sequence[SweepRow],
+    figures: Sequence[Figure],
+) -> PageSection:
+    settings = [axis for axis in sweep.free_axes if axis != PROGRAM]
+    numbers = {id(row): str(number) for number, row in enumerate(front, 1)}
+
+    def describe(row: SweepRow) -> str:
+        values = [f"{axis.removeprefix(CELL)} {row.get(axis)}" for axis in settings]
+        return "\n".join([*values, *(f"{f.title} {f.format(row[f.name])}" for f in figures)])
+
+    x, y = figures
+    points = [
+        ScatterPoint(
+            row[x.name], row[y.name], id(row) in numbers, describe(row), numbers.get(id(row), "")
+        )
+        for row in cells
+    ]
+    axes = (ScatterAxis(x.title, x.format), ScatterAxis(y.title, y.format))
+    chart = draw_scatter_charts(f"{x.title} and {y.title} of each cell of {program}", points, axes)
+    columns = [
+        TableColumn(
+            "n", "Point", lambda row: TableCell(numbers[id(row)], int(numbers[id(row)]))
+        ),
+        *(
+            TableColumn(
+                axis.removeprefix(CELL), axis.removeprefix(CELL),
+                lambda row, axis=axis: TableCell(str(row.get(axis))), "text",
+            )
+            for axis in settings
+        ),
+        *(
+            TableColumn(
+                figure.name.rpartition(".")[2], figure.column_title,
+                lambda row, figure=figure: format_figure_cell(figure, row[figure.name]),
+                help=figure.help,
+            )
+            for figure in figures
+        ),
+    ]  # fmt: skip
+    table = render_table(f"{name}-cell", "The cells of the front", columns, front)
+    lead = (
+        f"No other of the {format_count(len(cells), 'cell')} is better in one of {x.title} and "
+        f"{y.title} without being worse in the other than those on the line."
+    )
+    return PageSection(name, f"Front of {program}", join_markup(chart, table), lead)
+
+
+def build_effects_section(sweep: SweepResults) -> PageSection | None:
+    """Build the table of the effect of each axis on the time; None if nothing differs."""
+    derived = frozenset(
+        axis.removeprefix(CELL) for axis in sweep.axes if axis not in sweep.free_axes
+    )
+    questions = SweepQuestions((), (), sweep.measure, derived, sweep.is_sampled)
+    if not _differs(sweep.done, sweep.measure):
+        return None
+    tables = make_answer_tables(sweep.done, questions)
+    if not tables:
+        return None
+    lead = (
+        "What each axis does to the time at equal values of the others, and the share of the "
+        "variance that it explains."
+    )
+    return PageSection("effects", "Effects", render_text_table(tables[0], "effects-table"), lead)
+
+
+@dataclass(frozen=True)
+class SweepResults:
+    """The results of a sweep.
+
+    Attributes:
+        name: The name of the table.
+        done: The cells with a result.
+        failed: The cells without a result.
+        measure: The column that cells are compared by: ``step_time_s``, or ``compute_s`` if any
+            cell was not simulated.
+        axes: The columns of the settings that differ between cells.
+    """
+
+    name: str
+    done: list[SweepRow]
+    failed: list[SweepRow]
+    measure: str
+    axes: list[str]
+
+    @functools.cached_property
+    def program_labels(self) -> dict[str, str]:
+        """Labels of programs by their files: without the folder if the name is unique."""
+        return label_programs([*self.done, *self.failed])
+
+    def get_program_label(self, row: SweepRow) -> str:
+        return self.program_labels[str(row.get(PROGRAM))]
+
+    @property
+    def program_names(self) -> list[str]:
+        return list(dict.fromkeys(map(self.get_program_label, self.done)))
+
+    @functools.cached_property
+    def node_labels(self) -> dict[str, str]:
+        """Short labels of nodes by their names: of replaced values, those that tell nodes apart."""
+        return label_nodes(dict.fromkeys(map(get_node_name, self.done)))
+
+    def get_node_label(self, row: SweepRow) -> str:
+        return self.node_labels[get_node_name(row)]
+
+    @property
+    def node_names(self) -> list[str]:
+        return list(dict.fromkeys(map(self.get_node_label, self.done)))
+
+    def get_time_s(self, row: SweepRow) -> float:
+        return row[self.measure]
+
+    @functools.cached_property
+    def free_axes(self) -> list[str]:
+        """The axes without those that follow from the variables of the sweep.
+
+        Of variables that change together, the first is free.
+        """
+        variables = [name for name in self.axes if name.startswith(f"{CELL}{LET}")]
+        rows = [*self.done, *self.failed]
+        varied = find_varied_keys(rows, ())
+        tied = {name for name in variables if name not in varied}
+        others = [name for name in self.axes if name not in variables]
+        groups = {tuple(str(row.get(name)) for name in variables) for row in rows}
+        followers = {
+            name
+            for name in others
+            if variables
+            and name != PROGRAM
+            and len({(*(str(row.get(v)) for v in variables), str(row.get(name))) for row in rows})
+            == len(groups)
+        }
+        return [name for name in self.axes if name not in followers | tied]
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether the cells are fewer than the combinations of their values."""
+        counts = [len({str(row.get(name)) for row in self.done}) for name in self.free_axes]
+        return len(self.done) < math.prod(counts)
+
+    def find_memory_misfits(self) -> set[tuple[str, str]]:
+        """Find the (program, node) pairs whose cells all exceed the memory."""
+        misfits = {
+            (self.get_program_label(row), self.get_node_label(row))
+            for row in self.done
+            if row.get(FITS) is False
+        }
+        return misfits - {
+            (self.get_program_label(row), self.get_node_label(row))
+            for row in self.done
+            if row.get(FITS)
+        }
+
+    def find_best_times(self) -> tuple[list[str], list[str], list[list[float | None]]]:
+        """Return programs, nodes, and their shortest times over all other settings.
+
+        A time is None if there is no such cell. It is that of a cell that exceeds the memory only
+        if all of them do.
+        """
+        least: dict[tuple[str, str], tuple[bool, float]] = {}
+        for row in self.done:
+            key = self.get_program_label(row), self.get_node_label(row)
+            rank = row.get(FITS) is False, self.get_time_s(row)
+            least[key] = min(least.get(key, rank), rank)
+        programs, nodes = self.program_names, self.node_names
+        times_s = {key: time_s for key, (_, time_s) in least.items()}
+        return programs, nodes, [[times_s.get((p, n)) for n in nodes] for p in programs]
+
+    def find_minimised_axes(self) -> list[str]:
+        """Find the settings that differ between cells of equal program and node.
+
+        A setting that belongs to the node, or advances with it, is not among them.
+        """
+        values: dict[tuple[str, str, str], set[str]] = {}
+        for row in self.done:
+            for name in self.axes:
+                key = name, self.get_program_label(row), self.get_node_label(row)
+                values.setdefault(key, set()).add(str(row.get(name)))
+        varied = {name for (name, _, _), texts in values.items() if len(texts) > 1}
+        return [name for name in self.axes if name in varied]
+
+
+def label_nodes(names: Iterable[str]) -> dict[str, str]:
+    """Label nodes by their names, such as ``H100_80GB[tdp_w=500,memory_bytes=8e+10]``.
+
+    A replaced value that is equal in all nodes of a name is left out, and so is one that always
+    changes together with another: ``H100_80GB, tdp 500``.
+    """
+    values: dict[str, dict[str, dict[str, str]]] = {}  # by base, by name, by key
+    for name in names:
+        base, _, text = name.removesuffix("]").partition("[")
+        pairs = (pair.partition("=") for pair in text.split(",") if pair)
+        values.setdefault(base, {})[name] = {key: value for key, _, value in pairs}
+    labels: dict[str, str] = {}
+    for base, by_name in values.items():
+        keys = dict.fromkeys(key for one in by_name.values() for key in one)
+        parts: dict[tuple[int, ...], str] = {}  # the first key of each division of the nodes
+        for key in keys:
+            texts = [one.get(key, "") for one in by_name.values()]
+            numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+            if len(numbers) > 1:
+                parts.setdefault(tuple(numbers[text] for text in texts), key)
+        for name, one in by_name.items():
+            own = [(_shorten_key(key), _round_text(one.get(key, "-"))) for key in parts.values()]
+            labels[name] = ", ".join([base, *(f"{key} {value}" for key, value in own)])
+    is_unique = len({*labels.values()}) == len(labels)
+    return labels if is_unique else {name: name for name in labels}
+
+
+def _shorten_key(key: str) -> str:
+    """Return the last part of a key of a node, without its unit."""
+    return _UNIT.sub("", key.rpartition(".")[2]).replace("_", " ")
+
+
+def _round_text(text: str) -> str:
+    try:
+        return f"{float(text):.4g}"
+    except ValueError:
+        return text
+
+
+def get_node_name(row: SweepRow) -> str:
+    """Return the name of a cell's node; "no node" if it has none."""
+    return str(row.get("node") or row.get(NODE) or "no node")
+
+
+def read_sweep_results(path: str) -> SweepResults:
+    """Read the table of a sweep; raises HespasError."""
+    done, failed = read_split_results(path)
+    rows = [*done, *failed]
+    measure = "step_time_s" if all("step_time_s" in row for row in done) else "compute_s"
+    names = dict.fromkeys(name for row in rows for name in row if name.startswith(CELL))
+    axes = [name for name in names if len({str(row.get(name)) for row in rows}) > 1]
+    return SweepResults(os.path.basename(path), done, failed, measure, axes)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 
-from hespas.support.text_tables import TextTable, format_seconds
-from hespas.tools.report import html_table
+from hespas.support.text_tables import TextRow, TextTable, format_seconds
 from hespas.tools.report.charts import (
     SERIES,
     ChartFrame,
@@ -13,7 +13,7 @@ from hespas.tools.report.charts import (
     draw_in_two_widths,
     draw_legend,
 )
-from hespas.tools.report.html_table import TableCell, TableColumn
+from hespas.tools.report.html_table import TableCell, TableColumn, render_table
 from hespas.tools.report.markup import Markup, join_markup, tag
 from hespas.tools.report.page_frame import PageSection, render_page
 from hespas.workflows.studies.study_output import GanttBar, GanttChart
@@ -39,22 +39,27 @@ def render_table_section(table: TextTable, name: str, table_name: str) -> PageSe
     )
 
 
-def render_text_table(table: TextTable, name: str, caption: str = "") -> html_table.Markup:
+def render_text_table(table: TextTable, name: str, caption: str = "") -> Markup:
     """Render a table whose numbers sort as such; ``name`` is its id."""
     columns = [
-        TableColumn(f"c{i}", title or "value", "text" if i < table.left else "number")
+        TableColumn(
+            f"c{i}",
+            title or "value",
+            functools.partial(_make_text_cell, i),
+            "text" if i < table.left else "number",
+        )
         for i, title in enumerate(table.header)
     ]
-    rows = [[TableCell(text, _read_leading_number(text)) for text in row] for row in table.rows]
-    return html_table.render_table(name, caption or table.title, columns, rows)
+    return render_table(name, caption or table.title, columns, table.rows)
 
 
-def _read_leading_number(text: str) -> float | None:
-    """Return the number that a cell is sorted by: ``-2.5`` of ``-2.5 %``; None for other text."""
+def _make_text_cell(column: int, row: TextRow) -> TableCell:
+    """Make a cell that is sorted by its first number, such as ``-2.5`` of ``-2.5 %``, if any."""
+    text = row[column]
     try:
-        return float(text.partition(" ")[0])
+        return TableCell(text, float(text.partition(" ")[0]))
     except ValueError:
-        return None
+        return TableCell(text)
 
 
 LANE_HEIGHT, BAR_HEIGHT = 30, 22
@@ -74,14 +79,17 @@ def draw_gantt_chart(chart: GanttChart) -> Markup:
 
 def _draw_lanes(chart: GanttChart, kinds: Mapping[str, int], width: int, height: int) -> Markup:
     ticks = choose_tick_values(chart.end_s)
-    frame = ChartFrame(width, height, (0.0, ticks[-1]), 1.0, left=68, right=32)
-    drawn = _draw_time_axis(frame, ticks)
+    frame = ChartFrame(width, height, (0.0, ticks[-1]), (0.0, 1.0), right=32)
+    drawn = []
+    for tick in ticks:
+        x, text = frame.scale_x(tick), format_seconds(tick).replace(".000 ", " ")
+        drawn.append(frame.draw_vertical_line(x, frame.floor + 4, is_grid=True))
+        drawn.append(frame.draw_x_label(x, text))
     for lane, (name, bars) in enumerate(chart.lanes):
         top = frame.top + LANE_HEIGHT * lane
         drawn.append(tag("text", name, x=frame.left - 8, y=top + 16, text_anchor="end"))
         drawn += [_draw_bar(frame, bar, top, kinds[bar.kind]) for bar in bars]
-    view_box = f"0 0 {width} {height}"
-    return tag("svg", *drawn, viewBox=view_box, class_="chart", role="img", aria_label=chart.title)
+    return frame.render(drawn, chart.title)
 
 
 def _draw_bar(frame: ChartFrame, bar: GanttBar, top: float, colour: int) -> Markup:
@@ -93,22 +101,3 @@ def _draw_bar(frame: ChartFrame, bar: GanttBar, top: float, colour: int) -> Mark
         data_tip=f"{bar.description}\n{format_seconds(bar.end_s - bar.start_s)} from "
         f"{format_seconds(bar.start_s)}",
     )  # fmt: skip
-
-
-def _draw_time_axis(frame: ChartFrame, ticks: list[float]) -> list[Markup]:
-    y = frame.height - frame.bottom
-    drawn = []
-    for tick in ticks:
-        x = frame.scale_x(tick)
-        drawn += [
-            tag("line", x1=x, x2=x, y1=frame.top, y2=y + 4, class_="grid"),
-            tag(
-                "text",
-                format_seconds(tick).replace(".000 ", " "),
-                x=x,
-                y=y + 18,
-                class_="quiet",
-                text_anchor="middle",
-            ),
-        ]
-    return drawn

@@ -11,7 +11,7 @@ from typing import Any
 from hespas.configs.simple_yaml import read_yaml_or_json
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators import simulator_choice
-from hespas.simulators.mixed_devices import DeviceGroup, combine_device_groups
+from hespas.simulators.combined_jobs import DeviceGroup, combine_device_groups
 from hespas.simulators.simulation_inputs import SimulationInputs, load_inputs
 from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.support.errors import UsageError

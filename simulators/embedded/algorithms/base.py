@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hespas.configs.collective_algorithms import find_limit_problem
 
-from ..chunk_phases import ChunkPhase
+from ..chunk_phases import ChunkPhase, PhaseCosts
 
 if TYPE_CHECKING:
     from ..link_arrays import Array
     from ..link_table import LinkTable
-    from ..scalar_recurrence import PhaseCosts
     from .message_rounds import MessageRound
-    from .phase_messages import AlgorithmPort
+    from .phase_messages import AlgorithmPort, PhasePlace
 
 REDUCING = ("all_reduce", "reduce_scatter")
 EXCHANGES = ("all_to_all", "gather", "scatter")
@@ -83,26 +82,8 @@ class CollectiveAlgorithm(ABC):
         return size if kind == "all_gather" else size // count
 
     @abstractmethod
-    def start_phase(
-        self,
-        port: AlgorithmPort,
-        phase: ChunkPhase,
-        ring: tuple[int, ...],
-        index: int,
-        *,
-        window: int,
-        part: bool,
-    ) -> None:
-        """Start a phase of a chunk on a device.
-
-        Args:
-            port: The services of the device.
-            phase: The phase.
-            ring: The devices of the dimension, by position.
-            index: The position of the device.
-            window: The number of peers that a device sends to at once; -1 for all.
-            part: Whether the collective is one ring over some of the devices.
-        """
+    def start_phase(self, port: AlgorithmPort, place: PhasePlace) -> None:
+        """Start a phase of a chunk on the device whose services are ``port``."""
 
     @abstractmethod
     def list_messages(self, phase: ChunkPhase, count: int) -> Iterator[tuple[int, int, int]]:

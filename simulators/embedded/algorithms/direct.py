@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence, Set
 from typing import TYPE_CHECKING, ClassVar
 
-from ..chunk_phases import ChunkPhase
+from ..chunk_phases import ChunkPhase, PhaseCosts
 from .base import EXCHANGES, LINKED_PAIRS, CollectiveAlgorithm
-from .phase_messages import AlgorithmPort, RingPhase
+from .phase_messages import AlgorithmPort, PhasePlace, RingPhase
 
 if TYPE_CHECKING:
     from ..link_arrays import Array
     from ..link_table import LinkTable
-    from ..scalar_recurrence import PhaseCosts
     from .message_rounds import MessageRound
 
 
@@ -43,19 +42,8 @@ class DirectAlgorithm(CollectiveAlgorithm):
     def find_astra_problem(self, kind: str, count: int, *, part: bool, window: int) -> str:
         return "direct0 sends nothing" if window == 0 else self.find_problem(kind, count)
 
-    def start_phase(
-        self,
-        port: AlgorithmPort,
-        phase: ChunkPhase,
-        ring: tuple[int, ...],
-        index: int,
-        *,
-        window: int,
-        part: bool,
-    ) -> None:
-        steps = phase.count_steps(len(ring))
-        messages = RingPhase(port, phase.kind, steps, ring, index, phase.backwards, window, part)
-        messages.start_phase()
+    def start_phase(self, port: AlgorithmPort, place: PhasePlace) -> None:
+        RingPhase(port, place, walks=True).start_phase()
 
     def list_messages(self, phase: ChunkPhase, count: int) -> Iterator[tuple[int, int, int]]:
         size = phase.size if phase.kind == "all_gather" else phase.size // count

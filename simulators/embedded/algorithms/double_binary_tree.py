@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..chunk_phases import ChunkPhase
 from .base import CollectiveAlgorithm
-from .phase_messages import AlgorithmPort
+from .phase_messages import AlgorithmPort, PhasePlace
 
 if TYPE_CHECKING:
     from .message_rounds import Array, MessageRound
@@ -66,17 +66,8 @@ class DoubleBinaryTreeAlgorithm(CollectiveAlgorithm):
     def compute_smallest_message(self, kind: str, size: int, count: int) -> int:
         return size
 
-    def start_phase(
-        self,
-        port: AlgorithmPort,
-        phase: ChunkPhase,
-        ring: tuple[int, ...],
-        index: int,
-        *,
-        window: int,
-        part: bool,
-    ) -> None:
-        _TreePhase(port, phase.size, ring, index, bool(phase.tree)).start_phase()
+    def start_phase(self, port: AlgorithmPort, place: PhasePlace) -> None:
+        _TreePhase(port, place).start_phase()
 
     def list_messages(self, phase: ChunkPhase, count: int) -> Iterator[tuple[int, int, int]]:
         for position in range(count):
@@ -129,11 +120,10 @@ class _TreePhase:
 
     __slots__ = ("children", "parent", "port", "reductions", "size", "state")
 
-    def __init__(
-        self, port: AlgorithmPort, size: int, ring: tuple[int, ...], index: int, least: bool
-    ) -> None:
-        self.port, self.size = port, size
-        parent, left, right = _find_neighbours(index, len(ring), least)
+    def __init__(self, port: AlgorithmPort, place: PhasePlace) -> None:
+        ring = place.ring
+        self.port, self.size = port, place.phase.size
+        parent, left, right = _find_neighbours(place.index, len(ring), bool(place.phase.tree))
         self.parent = ring[parent] if parent >= 0 else -1
         self.children = [ring[child] for child in (left, right) if child >= 0]
         self.state = "begin"

@@ -6,14 +6,13 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..chunk_phases import ChunkPhase
+from ..chunk_phases import ChunkPhase, PhaseCosts
 from .base import CollectiveAlgorithm
-from .phase_messages import AlgorithmPort, ReductionRounds
+from .phase_messages import AlgorithmPort, PhasePlace, ReductionRounds
 
 if TYPE_CHECKING:
     from ..link_arrays import Array
     from ..link_table import LinkTable
-    from ..scalar_recurrence import PhaseCosts
     from .message_rounds import MessageRound
 
 
@@ -48,17 +47,8 @@ class HalvingDoublingAlgorithm(CollectiveAlgorithm):
             return size // (2 * count)
         return super().compute_smallest_message(kind, size, count)
 
-    def start_phase(
-        self,
-        port: AlgorithmPort,
-        phase: ChunkPhase,
-        ring: tuple[int, ...],
-        index: int,
-        *,
-        window: int,
-        part: bool,
-    ) -> None:
-        _HalvingDoublingPhase(port, phase.kind, phase.size, ring, index).start_phase()
+    def start_phase(self, port: AlgorithmPort, place: PhasePlace) -> None:
+        _HalvingDoublingPhase(port, place).start_phase()
 
     def list_messages(self, phase: ChunkPhase, count: int) -> Iterator[tuple[int, int, int]]:
         for distance, message, _ in list_exchanges(phase, count):
@@ -111,12 +101,11 @@ class _HalvingDoublingPhase(ReductionRounds):
         "free", "grow", "index", "n", "offset", "packets", "port", "ring", "size", "steps",
     )  # fmt: skip
 
-    def __init__(
-        self, port: AlgorithmPort, kind: str, size: int, ring: tuple[int, ...], index: int
-    ) -> None:
+    def __init__(self, port: AlgorithmPort, place: PhasePlace) -> None:
+        kind, size = place.phase.kind, place.phase.size
         super().__init__(kind)
-        self.port, self.ring, self.index = port, ring, index
-        self.n = len(ring)
+        self.port, self.ring, self.index = port, place.ring, place.index
+        self.n = len(place.ring)
         levels = self.n.bit_length() - 1
         self.steps = 2 * levels if kind == "all_reduce" else levels
         self.grow = kind == "all_gather"

@@ -10,9 +10,29 @@ events.
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ..ring_steps import RingSteps
+from ..chunk_phases import ChunkPhase
+
+
+@dataclass(frozen=True, slots=True)
+class PhasePlace:
+    """The part of a device in a phase of a chunk.
+
+    Attributes:
+        phase: The phase.
+        ring: The devices of the dimension, by position.
+        index: The position of the device.
+        window: The number of peers that a device sends to at once; -1 for all peers.
+        part: Whether the collective is one ring over some of the devices.
+    """
+
+    phase: ChunkPhase
+    ring: tuple[int, ...]
+    index: int
+    window: int
+    part: bool
 
 
 class AlgorithmPort(Protocol):
@@ -65,40 +85,33 @@ class RingPhase(ReductionRounds):
         "ring", "size", "source", "steps", "target", "total_received", "turn", "walks",
     )  # fmt: skip
 
-    def __init__(
-        self, port: AlgorithmPort, kind: str, steps: RingSteps, ring: tuple[int, ...], index: int,
-        backwards: bool, window: int | None, part: bool,
-    ) -> None:  # fmt: skip
+    def __init__(self, port: AlgorithmPort, place: PhasePlace, *, walks: bool) -> None:
         """Prepare a phase.
 
         Args:
             port: The services of the device.
-            kind: The kind of collective.
-            steps: The steps around the ring.
-            ring: The devices of the dimension, by position.
-            index: The position of this device.
-            backwards: Whether the ring runs anticlockwise.
-            window: Peers that a direct algorithm sends to at once, -1 for all; None for a ring.
-            part: Whether the collective is one ring over some of the devices.
+            place: The part of the device in the phase.
+            walks: Whether the algorithm is direct, and each packet goes to the next peer.
         """
-        n = len(ring)
+        kind, index, n = place.phase.kind, place.index, len(place.ring)
+        steps = place.phase.count_steps(n)
         super().__init__(kind)
-        self.port, self.ring, self.index = port, ring, index
-        self.turn = -1 if backwards else 1
+        self.port, self.ring, self.index = port, place.ring, index
+        self.turn = -1 if place.phase.backwards else 1
         self.size = steps.message_bytes
         self.target = (index + self.turn) % n
         self.source = (index - self.turn) % n
         self.batch = 1
         self.steps = steps.count
         self.middle = n - 1
-        self.walks = window is not None
-        if self.walks and kind == "all_to_all":  # each message goes to its target at once
+        self.walks = walks
+        if walks and kind == "all_to_all":  # each message goes to its target at once
             self.steps = n - 1
         self.after_first = (n - 1) * self.batch
-        if window is not None:
-            self.batch = n - 1 if window == -1 else min(window, n - 1)
-            self.after_first = (n - 1) * self.batch if part else self.batch
-        self._direct_ar = self.walks and kind == "all_reduce"
+        if walks:
+            self.batch = n - 1 if place.window == -1 else min(place.window, n - 1)
+            self.after_first = (n - 1) * self.batch if place.part else self.batch
+        self._direct_ar = walks and kind == "all_reduce"
         self.packets: deque[tuple[int, int]] = deque()
         self.free = self.total_received = 0
 

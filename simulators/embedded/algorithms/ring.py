@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hespas.support.errors import HespasError
 
-from ..chunk_phases import ChunkPhase
+from ..chunk_phases import ChunkPhase, PhaseCosts
 from .base import REDUCING, CollectiveAlgorithm
-from .phase_messages import AlgorithmPort, RingPhase
+from .phase_messages import AlgorithmPort, PhasePlace, RingPhase
 
 if TYPE_CHECKING:
     from ..link_arrays import Array
     from ..link_table import LinkTable
-    from ..scalar_recurrence import PhaseCosts
     from .message_rounds import MessageRound
 
 
@@ -45,19 +44,8 @@ class RingAlgorithm(CollectiveAlgorithm):
         )
         return [join_both_ways(forward) if both_ways else forward]
 
-    def start_phase(
-        self,
-        port: AlgorithmPort,
-        phase: ChunkPhase,
-        ring: tuple[int, ...],
-        index: int,
-        *,
-        window: int,
-        part: bool,
-    ) -> None:
-        steps = phase.count_steps(len(ring))
-        messages = RingPhase(port, phase.kind, steps, ring, index, phase.backwards, None, part)
-        messages.start_phase()
+    def start_phase(self, port: AlgorithmPort, place: PhasePlace) -> None:
+        RingPhase(port, place, walks=False).start_phase()
 
     def list_messages(self, phase: ChunkPhase, count: int) -> Iterator[tuple[int, int, int]]:
         steps = phase.count_steps(count)
@@ -82,9 +70,18 @@ class RingAlgorithm(CollectiveAlgorithm):
     def solve_few_positions(
         self, costs: PhaseCosts, table: LinkTable, phase: ChunkPhase, starts: Sequence[int]
     ) -> tuple[list[int], int] | None:
-        from ..scalar_recurrence import solve_small_ring
-
-        return solve_small_ring(costs, table, phase, starts)
+        n = len(starts)
+        steps = phase.count_steps(n)
+        reduce, delay = costs.reduce_ns(steps.message_bytes), costs.endpoint_ns
+        hops = table.list_offset_ns(steps.message_bytes, n - 1 if phase.backwards else 1)
+        turn = -1 if phase.backwards else 1
+        ends = list(starts)
+        for _ in range(steps.count):
+            arrivals = [end + hop for end, hop in zip(ends, hops, strict=True)]
+            arrivals = arrivals[-turn:] + arrivals[:-turn]  # from the position before
+            ends = [a if a > b else b for a, b in zip(arrivals, ends, strict=True)]
+        work = (1 + steps.count) * delay + steps.reductions * reduce
+        return [end + work for end in ends], reduce if phase.kind == "reduce_scatter" else delay
 
     def solve_positions(
         self, costs: PhaseCosts, table: LinkTable, phase: ChunkPhase, starts: Array, window: int

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from ..link_arrays import Array
+
 CrossingTest = Callable[[Array], Array]
 """Returns for each member of a pattern whether it crosses any of the links that are marked."""
 

@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators.simulation_inputs import SimulationInputs
@@ -41,14 +40,13 @@ from ..equivalence_classes import (
     find_equivalence_classes,
 )
 from ..events import EventCallback, TransferFunction
+from ..link_arrays import Array
 from ..link_traffic import build_network_loads
 from ..simulation_engine import SimulationEngine
 from .fair_sharing import FlowTimes, LinkPattern, SharedLinks, UnequalShares
 from .flow_planner import CollectiveFlow, FlowPlanner
 from .group_sets import GroupSet
 from .link_graph import LinkGraph, Messages
-
-Array = npt.NDArray[Any]
 
 _MOST_DIVISIONS = 64  # of classes, before every device is simulated on its own
 
@@ -167,13 +165,12 @@ class FlowEngine(SimulationEngine):
         del self.instances[key]
         model = self.find_time_model(instance)
         if model is not None:
-            finishes = self.time_by_model(instance, model)
-            class_of, members = self.classes.class_of, instance.communicator.members
-            by_class = {class_of[m]: end for m, end in zip(members, finishes, strict=True)}
-            self.schedule_finishes(instance, by_class)
+            finish = self.time_by_model(instance, model)
+            joined_classes = {self.classes.class_of[rank] for rank in instance.joined}
+            self.schedule_finishes(instance, dict.fromkeys(joined_classes, finish))
             if self.options.links:
-                flow, end_ns = self._plan_collective(instance), max(by_class.values()).end_ns
-                self._record_transfer((flow, self.queue.now, end_ns))
+                flow = self._plan_collective(instance)
+                self._record_transfer((flow, self.queue.now, finish.end_ns))
             return
         self._start_flow(self._plan_collective(instance), self._finish_collective, instance)
 

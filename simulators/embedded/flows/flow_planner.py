@@ -10,10 +10,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from hespas.configs.collective_algorithms import split_algorithm_name
 from hespas.configs.system_layout import list_usual_algorithms
@@ -22,6 +21,7 @@ from hespas.support.errors import HespasError
 
 from ..algorithms import ALGORITHMS, CollectiveAlgorithm
 from ..algorithms.message_rounds import divide_into_channels
+from ..link_arrays import Array
 from .group_sets import GroupSet, RingChannels
 from .link_graph import LinkGraph
 from .message_schedule import MessageExpansion, MessageSchedule
@@ -34,8 +34,6 @@ from .schedules import (
     PhaseTime,
     SchedulePlanner,
 )
-
-Array = npt.NDArray[Any]
 
 _GRID_KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 """The collectives that can take one dimension after the other."""
@@ -186,8 +184,8 @@ class FlowPlanner:
             piece_counts = PIECE_COUNTS if is_pipeline else PIECE_COUNTS[:1]
             forms += [MessageForm(*common, pieces) for pieces in piece_counts]
         dim = key.dims[0] if len(key.dims) == 1 else -1
-        reduction = self.system.fabric.switch_reductions.get(dim)
-        if reduction is not None and key.kind in reduction.collectives:
+        reduction = self.system.fabric.find_reduction(dim, key.kind)
+        if reduction is not None:
             forms.append(
                 SwitchForm(self.graph, lines, self.endpoint_ns, IN_SWITCH, reduction, key.kind, dim)
             )

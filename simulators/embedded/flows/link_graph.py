@@ -30,15 +30,14 @@ import math
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from hespas.configs.system_spec import SystemSpec
 from hespas.support.errors import HespasError
 
-Array = npt.NDArray[Any]
+from ..link_arrays import Array
 
 UP, DOWN, EITHER = 1, -1, 0
 """The direction that a message takes in a Ring if both ways are equally long."""
@@ -121,7 +120,7 @@ class LinkGraph:
         capacities = np.concatenate(blocks)
         shares = np.ones(len(capacities))
         for link in fabric.slow_links:
-            shares[layout.find_links_between(link.dim, link.devices)] = link.bandwidth_share
+            shares[layout.find_links_between(link.dimension, link.devices)] = link.bandwidth_share
         for device in fabric.down_devices:
             shares[layout._find_links_of_device(device)] = 0
         is_down = (capacities > 0) & (shares == 0)

@@ -9,20 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from hespas.support.errors import HespasError
 
 from ..algorithms import ALGORITHMS
 from ..algorithms.message_rounds import MessageRound
+from ..link_arrays import Array
 from .group_sets import GroupSet, RingChannels
 from .phase_forms import MessageForm, PhaseForm
 from .schedules import CollectiveSchedule
-
-Array = npt.NDArray[Any]
 
 MOST_MESSAGES = 1_000_000
 

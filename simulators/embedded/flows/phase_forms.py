@@ -11,17 +11,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from hespas.configs.network_fabric import SwitchReduction
+from hespas.configs.network_fabric import SwitchReductionEntry
 
 from ..algorithms.message_rounds import MessageRound
+from ..link_arrays import Array
 from .link_graph import LinkGraph, Messages
-
-Array = npt.NDArray[Any]
 
 _MOST_MESSAGES = 1 << 20  # that are routed at once
 
@@ -90,7 +87,7 @@ class SwitchForm(PhaseForm):
         dim: The dimension.
     """
 
-    reduction: SwitchReduction
+    reduction: SwitchReductionEntry
     kind: str
     dim: int
 
@@ -103,7 +100,9 @@ class SwitchForm(PhaseForm):
         base = self.graph.bases[self.dim]
         ports = np.concatenate((base + self.lines, base + self.graph.place_count + self.lines))
         slowest = float(self.graph.capacities[ports].min())
-        return self.flow_share / (slowest * self.reduction.bandwidth_share)
+        share = self.reduction.bandwidth_share
+        assert share is not None, "resolved when fabric.json is read"
+        return self.flow_share / (slowest * share)
 
     @property
     def reduced_share(self) -> float:

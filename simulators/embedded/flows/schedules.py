@@ -99,11 +99,6 @@ class CollectiveSchedule:
                 flow_bytes[phase.server] = flow_bytes.get(phase.server, 0.0) + moved
         return [FlowStream(sizes, max(flow_bytes.values()))]
 
-    def describe(self) -> str:
-        """Describe the algorithms and their dimensions."""
-        names = dict.fromkeys(f"{phase.form.name}" for chunk in self.chunks for phase in chunk)
-        return " and ".join(names)
-
 
 class PhaseTime(NamedTuple):
     """The time of a phase by its bytes, and the form that takes it."""
