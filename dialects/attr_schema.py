@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
+
+from hespas.support.records import record
 
 if TYPE_CHECKING:
     from hespas.dialects.mlir import ir
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class FieldKind:
     """A type of attribute fields.
 
@@ -41,7 +43,7 @@ FIELD_KINDS: dict[Any, FieldKind] = {
 }
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class AttrField:
     """One field of an attribute, as its dataclass declares it.
 

@@ -11,7 +11,6 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, cast
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -26,6 +25,7 @@ from jaxlib.mlir.dialects import func, sdy, stablehlo
 from jaxlib.mlir.passmanager import PassManager
 
 from hespas.support.errors import HespasError
+from hespas.support.records import record
 
 __all__ = [
     "FRONTEND",
@@ -89,7 +89,7 @@ def accepts_unregistered_ops() -> bool:
     return os.environ.get(UNREGISTERED_VARIABLE) == "1"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class PassDiagnostic:
     """A warning or a remark of a pass of hespas, with the properties of ``ir.Diagnostic``.
 

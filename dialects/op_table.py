@@ -12,11 +12,12 @@ from __future__ import annotations
 import io
 from array import array
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hespas.dialects import bytecode
 from hespas.dialects.bytecode import read_varint
 from hespas.dialects.mlir import ir
+from hespas.support.records import record
 
 _VERSION = 0
 # What follows the name of an op, by the bits of its mask.
@@ -31,7 +32,7 @@ _PLAIN_DIALECTS = ("stablehlo.", "mhlo.", "chlo.", "func.")
 ReadValues = tuple[int, ...]
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class TableBlock:
     """The ops of a block, by columns.
 
@@ -57,7 +58,7 @@ class TableBlock:
     bodies: dict[int, list[TableBlock]] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class OpTable:
     """The first block of a function, and the name of each kind of ops."""
 
@@ -110,7 +111,7 @@ def _read_op_names(data: bytes, start: int, end: int, strings: list[bytes]) -> l
     return names
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class _OpReader:
     """Reads blocks from ``position`` on, whose kinds of ops it numbers."""
 

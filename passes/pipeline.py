@@ -8,7 +8,6 @@ import gc
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from hespas.dialects.attrs import TargetAttr
@@ -36,11 +35,12 @@ from hespas.support.errors import (
     find_walk_error,
     is_encoding_error,
 )
+from hespas.support.records import record
 from hespas.support.suggestions import suggest_nearest
 from hespas.support.supervised_process import describe_activity, run_native_code
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class NativePass:
     """A pass of MLIR, StableHLO, MHLO or Shardy, in MLIR's own textual form.
 
@@ -144,7 +144,7 @@ def pause_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-@dataclass
+@record()
 class _PipelineExecution:
     """Runs the steps of a pipeline, and does what the caller asked for around each.
 

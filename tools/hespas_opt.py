@@ -9,11 +9,12 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from hespas.support import output_file, supervised_process
 from hespas.support.errors import HespasError, UsageError, fill_in_file_name
+from hespas.support.records import record
 from hespas.tools import console_scripts
 from hespas.tools.commands.shared_flags import add_module_flags
 
@@ -346,7 +347,7 @@ def _process_parts(job: _OptJob) -> int:
     return console_scripts.EXIT_ERROR if problems else 0
 
 
-@dataclass
+@record()
 class _OptJob:
     """The options, the passes, and what is reported of one module."""
 

@@ -6,11 +6,12 @@ import argparse
 import hashlib
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from hespas.passes.pipeline import PassInstrumentation
 from hespas.support.errors import UsageError
+from hespas.support.records import record
 
 if TYPE_CHECKING:
     from hespas.dialects.mlir import ir
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 DUMP = "// -----// IR Dump {when} {name} //----- //"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class PrintOptions:
     """The form of a printed module; the fields are the flags of MLIR's tools.
 
@@ -62,7 +63,7 @@ class PrintOptions:
         return module_output.to_mlir_text(module, **options)
 
 
-@dataclass
+@record()
 class IrPrinting(PassInstrumentation):
     """Prints the module on stderr around passes, as the flags of MLIR's tools say.
 

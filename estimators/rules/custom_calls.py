@@ -12,7 +12,7 @@ import functools
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from hespas.dialects import op_kinds
@@ -43,6 +43,7 @@ from hespas.estimators.rules.base import (
 from hespas.estimators.rules.library_calls import CallConfig, count_output_bytes, find_config_value
 from hespas.estimators.rules.numerics import build_random_work, build_top_k_work
 from hespas.estimators.rules.registry import build_declared_work, find_call_rule
+from hespas.support.records import record
 
 
 def _compute_custom_call_work(op: ir.Operation) -> OpWork:
@@ -238,7 +239,7 @@ def _compute_norm_work(op: ir.Operation, _: CallConfig) -> OpWork:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class _CallFamily:
     """Custom calls whose target matches ``pattern``, with their row in the documentation."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hespas.dialects.mlir import ir
 from hespas.estimators.rules.base import (
@@ -23,6 +22,7 @@ from hespas.estimators.rules.base import (
     list_operand_sizes,
 )
 from hespas.estimators.rules.library_calls import count_output_bytes
+from hespas.support.records import record
 
 SPLASH_KERNEL = re.compile(r"splash_m[hq]a_(fwd|dkv|dq)(_\w+)?")
 _SOFTMAX_FLOPS = 5  # maximum or its gradient, subtract, sum, two conversions of a score
@@ -37,7 +37,7 @@ _KERNELS = {
 _FLOATS = ("bf16", "f16", "f32")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SplashShape:
     """The shape of one call.
 

@@ -22,6 +22,7 @@ from hespas.estimators import registry
 from hespas.estimators.measure.measure_options import MeasureOptions
 from hespas.passes.base import FACTS, Pass, PassRun, option
 from hespas.support.errors import UsageError
+from hespas.support.records import record
 from hespas.support.settings import list_settings
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ REPORTED_NODE_HELP = (
 )
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class EstimatorChoice:
     """The estimator of an annotate pass, and what ``hespas.target`` says of it.
 

@@ -14,7 +14,7 @@ how a pipeline is divided into processes.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hespas.configs import is_preset_name
 from hespas.configs.kernel_costs import list_named_files
@@ -45,6 +45,7 @@ from hespas.support.errors import (
     format_op_place,
     format_some_places,
 )
+from hespas.support.records import record
 
 # Why costs are stale, after the names of their ops.
 CHANGED = "changed after the annotation"
@@ -108,7 +109,7 @@ def refresh_costs(module: ir.Module, run: PassRun, *, may_estimate: bool = True)
     run.mark_current(Cost.NAME)
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class CostReview(CostWalk):
     """Checks the costs on the IR, and corrects the sums.
 

@@ -8,7 +8,7 @@ of ``trace_order``, of the latest definition of number i.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hespas.chakra.trace_steps import ComputeContent, ProgramTrace
 from hespas.dialects.attr_codec import (
@@ -39,9 +39,10 @@ from hespas.passes.emit.trace_order import (
 )
 from hespas.passes.emit.trace_tasks import TraceTask, TraceTaskBuilder, has_assumed_trips
 from hespas.support.errors import HespasError
+from hespas.support.records import record
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class TraceProgram:
     """A trace and its ops.
 
@@ -56,7 +57,7 @@ class TraceProgram:
     assumed: list[TraceTask]
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class _BlockOp:
     """One op in a block, which reads and defines values.
 
@@ -73,7 +74,7 @@ class _BlockOp:
     trips: int = -1
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class _ProgramBlock:
     arguments: list[int]
     items: list[_BlockOp]
@@ -123,7 +124,7 @@ def _check_communicators(groups: dict[int, tuple[int, ...]], devices: int) -> No
             raise HespasError(f"communicator {number} needs two distinct devices or more")
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class _BlockReader:
     """Reads each block once and numbers the values."""
 

@@ -37,6 +37,7 @@ from hespas.passes.prepare.device_grid import (
 from hespas.passes.prepare.partition import has_global_shapes
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.support.errors import HespasError, UsageError, format_op_place, format_some_places
+from hespas.support.records import record
 
 RECEIVE_NOTE = "the matching send accounts for the time"
 # Uneven sizes have no upper bound of the time: the device that receives the most ends last.
@@ -134,7 +135,7 @@ class AnnotateCollectivesPass(PrepareStep):
         return grid
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class _CommunicatorIds:
     """Assigns ids from 1 to sets of ranks, in order of first use.
 

@@ -8,9 +8,10 @@ from hespas.dialects.attrs import TargetAttr
 from hespas.dialects.mlir import ir
 from hespas.passes.pass_list import ListedPass
 from hespas.passes.prepare.census import ModuleCensus, collect_census
+from hespas.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Preparation:
     """What the passes of ``prepare`` read.
 

@@ -29,6 +29,7 @@ from hespas.support.errors import (
     format_some_places,
     format_source_position,
 )
+from hespas.support.records import record
 
 MAX_LOOP_STEPS = 100_000  # iterations to evaluate of a loop that is not a simple counted loop
 ASSUMED_TRIPS = 1  # of a loop that depends on data
@@ -79,7 +80,7 @@ class WriteTripCountsPass(PrepareStep):
         return False
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class _TripCount:
     """The trip count of a loop; ``note`` is "" for one that the ops of the loop determine."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, auto
 from itertools import accumulate, chain, repeat
 
@@ -24,11 +24,12 @@ from hespas.dialects.op_kinds import (
 from hespas.dialects.op_table import TableBlock, read_op_table
 from hespas.passes.split.region_digest import OpContentTable
 from hespas.support.errors import HespasError
+from hespas.support.records import record
 
 NO_COMPUTE_OPS = CONTROL | MAYBE_COLLECTIVE | BARRIERS | CONSTANTS | TERMINATORS  # or maybe not
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class SplitBlock:
     """One block to split. Its ops are identified by their indices in ``ops``.
 
@@ -110,7 +111,7 @@ def list_split_blocks(
     yield from reader.read_blocks(table.block, function.regions[0].blocks[0], None)
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class _SplitBlockReader:
     """Makes blocks to split from the numbers in a table. Each kind of ops is looked at once."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hespas.dialects.attrs import Cost, RegionAttr
 from hespas.dialects.mlir import (
@@ -25,11 +25,12 @@ from hespas.passes.split.region_digest import (
     RegionDigester,
     RegionKey,
 )
+from hespas.support.records import record
 
 HEAVY_OP = re.compile(r"\.(dot|convolution|fusion|custom_call|reduce|sort|scatter|gather)")
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class RegionShape:
     """The key of one region of a block, and the numbers of the values that it reads and defines.
 
@@ -44,7 +45,7 @@ class RegionShape:
     readers: set[int]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class RegionFunction:
     """A region function. ``cost`` is the sum of the costs of its ops, if all of them have one."""
 
@@ -54,7 +55,7 @@ class RegionFunction:
     cost: ir.DictAttr | None
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Outliner:
     """Turns the regions of a module's blocks into functions, one for each distinct region.
 

@@ -23,9 +23,10 @@ from hespas.passes.base import FACTS, Pass, PassRun, option
 from hespas.passes.split.blocks import SplitBlock, begin_split, list_split_blocks
 from hespas.passes.split.outline import Outliner
 from hespas.support.errors import UsageError
+from hespas.support.records import record
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class _Levels:
     """The places of the ops of a block among its collectives, which are numbered from 0.
 
