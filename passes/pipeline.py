@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from hespas.dialects.attrs import TargetAttr
+from hespas.dialects.attrs import MemoryAttr, TargetAttr
 from hespas.dialects.mlir import (
     PassManager,
     capture_native_stderr,
@@ -458,8 +458,6 @@ def _make_pass_callback(step: Pass, run: PassRun) -> Callable[[ir.Operation, Any
 def _apply_python_pass(step: Pass, module: ir.Module, run: PassRun, *_of_mlir: object) -> None:
     try:
         if step.prepares:
-            from hespas.passes.annotate.stale_costs import refresh_facts  # slow to import
-
             refresh_facts(module, run)
         artefact = step.apply(module, run)
         if artefact is not None:
@@ -480,6 +478,21 @@ def _apply_python_pass(step: Pass, module: ir.Module, run: PassRun, *_of_mlir: o
             f"pass '{step.name}' cannot read a name in the module, which is not UTF-8 text",
             where=run.input_name,
         ) from None
+
+
+def refresh_facts(module: ir.Module, run: PassRun) -> None:
+    """Make what ``prepare`` and ``memory-annotate`` have written describe the ops as they are.
+
+    Raises:
+        HespasError: Another pass has left something that they refuse.
+    """
+    from hespas.passes.prepare.prepare import refresh_preparation  # slow to import
+
+    refresh_preparation(module, run)
+    if MemoryAttr.NAME in module.operation.attributes:
+        from hespas.passes.memory.memory_annotate import refresh_memory  # few modules have it
+
+        refresh_memory(module, run)
 
 
 def format_pipeline(steps: Sequence[PipelineStep]) -> str:

@@ -264,8 +264,12 @@ def _hides_dead_functions(options: argparse.Namespace, steps: Sequence[PipelineS
 
     first = steps[0] if steps else None
     prepares = isinstance(first, Pass) and (first.name == "prepare" or first.prepares)
-    prints = [name for name, value in vars(options).items() if name.startswith("mlir_") and value]
-    return prepares and not prints and _discards_output(options)
+    return prepares and not _has_mlir_flag(options) and _discards_output(options)
+
+
+def _has_mlir_flag(options: argparse.Namespace) -> bool:
+    """Return whether a flag of MLIR's own tools is set, most of which print modules."""
+    return any(value for name, value in vars(options).items() if name.startswith("mlir_"))
 
 
 def _discards_output(options: argparse.Namespace) -> bool:
@@ -424,6 +428,8 @@ class _OptJob:
         return module
 
     def _list_instrumentation(self, steps: Sequence[PipelineStep]) -> list[Any]:
+        if not _has_mlir_flag(self.options):
+            return []
         from hespas.tools.ir_printing import IrPrinting
 
         listed: list[Any] = [IrPrinting.from_arguments(self.options, steps)]

@@ -25,7 +25,7 @@ from hespas.dialects.mlir import (
     list_dictionary_entries,
     read_frontend_text,
 )
-from hespas.estimators.rules import library_calls, linalg_routines, pallas_attention
+from hespas.estimators.rules import library_calls, linalg_routines
 from hespas.estimators.rules.base import (
     FREE,
     CostRule,
@@ -63,8 +63,12 @@ def _compute_custom_call_work(op: ir.Operation) -> OpWork:
         if re.fullmatch(family.pattern, target):
             return family.work(op, config)
     kernel = find_kernel_name(op)
-    if pallas_attention.SPLASH_KERNEL.fullmatch(kernel):
-        return pallas_attention.compute_splash_work(op, kernel, read_kernel_metadata(op))
+    if re.fullmatch(op_kinds.SPLASH_KERNEL, kernel):
+        from hespas.estimators.rules.pallas_attention import (
+            compute_splash_work,  # few calls need it
+        )
+
+        return compute_splash_work(op, kernel, read_kernel_metadata(op))
     package_rule = find_call_rule(target)
     if package_rule is not None:
         return package_rule.work(op)

@@ -16,7 +16,7 @@ from hespas.dialects.attr_codec import (
     read_trip_count,
     require_branch_number,
 )
-from hespas.dialects.attrs import WAIT, SplitAttr, TargetAttr
+from hespas.dialects.attrs import WAIT, Cost, SplitAttr, TargetAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_bodies import has_body, list_read_values
 from hespas.dialects.op_kinds import (
@@ -28,7 +28,6 @@ from hespas.dialects.op_kinds import (
     has_marked_collective,
     is_marked_collective,
 )
-from hespas.passes.annotate.stale_costs import refresh_costs
 from hespas.passes.base import EntryOps, PassRun
 from hespas.passes.emit.trace_order import (
     NOTHING,
@@ -98,7 +97,10 @@ def build_trace_program(module: ir.Module, run: PassRun) -> TraceProgram:
         raise HespasError(
             f"emit-chakra: the module has no {TargetAttr.NAME}", remedy="run prepare first"
         )
-    refresh_costs(module, run)
+    if not run.is_current(Cost.NAME):
+        from hespas.passes.annotate.stale_costs import refresh_costs  # slow to import
+
+        refresh_costs(module, run)
     groups = read_communicators(module)
     _check_communicators(groups, target.devices)
     function = find_entry_function(module)

@@ -8,7 +8,6 @@ is copied as a whole before: an update of one token of a cache takes as long as 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import get_defining_op, ir
@@ -23,7 +22,6 @@ _COPY, _WHILE = "mhlo.copy", "stablehlo.while"
 _VIEWS = frozenset(("stablehlo.reshape", "mhlo.bitcast", "stablehlo.bitcast_convert"))
 
 
-@dataclass(frozen=True)
 class CopyKeptArgumentsPass(BlockPass):
     """Copy arguments of the program that are not donated before ops that write to their buffers.
 

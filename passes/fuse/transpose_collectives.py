@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import ir, to_i64_attr
@@ -18,7 +17,6 @@ DIM_ATTRIBUTES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
 class TransposeCollectivesPass(BlockPass):
     """Make all-gathers and reduce-scatters run along the first dimension, between transposes."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hespas.dialects.attrs import TargetAttr
 from hespas.dialects.mlir import ir
 from hespas.passes.pass_list import ListedPass
@@ -25,7 +23,6 @@ class Preparation:
     was_prepared: bool
 
 
-@dataclass(frozen=True)
 class PrepareStep(ListedPass[Preparation]):
     """A pass of ``prepare``."""
 
