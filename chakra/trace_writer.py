@@ -14,7 +14,6 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from hespas.chakra.node_rules import COPY_ROUNDS_KEY, MAX_TAG, NETWORK_KEY
 from hespas.chakra.record_encoding import (
     IntAttrEncoder,
     encode_int_attr,
@@ -24,7 +23,7 @@ from hespas.chakra.record_encoding import (
     encode_record,
     encode_text_attr,
 )
-from hespas.chakra.schema import NodeType
+from hespas.chakra.schema import COPY_ROUNDS_KEY, MAX_TAG, NETWORK_KEY, NodeType
 from hespas.chakra.trace_steps import (
     CollectiveContent,
     ComputeContent,

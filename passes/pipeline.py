@@ -65,7 +65,7 @@ class NativePass:
 
 PipelineStep = Pass | NativePass
 LIST_INDENT = "  "  # before the names of the passes of a list in tables of times
-PLACE = re.compile(r"([^\s()][^()]*?):(\d+):(\d+)")
+PLACE = r"([^\s()][^()]*?):(\d+):(\d+)"
 
 
 class PassInstrumentation:
@@ -384,7 +384,7 @@ def forward_diagnostics(module: ir.Module, run: PassRun) -> Iterator[None]:
             severity = "WARNING" if text.startswith("warning: ") else "REMARK"
             message = text.removeprefix("warning: ")
             location = _find_location(message, module.operation)
-            place = PLACE.match(message)
+            place = re.match(PLACE, message)
             if place:
                 message = message[place.end() :].removeprefix(": ")
             report_diagnostic(module.context, severity, message, location)
@@ -398,7 +398,7 @@ def forward_diagnostics(module: ir.Module, run: PassRun) -> Iterator[None]:
 
 def _find_location(text: str, op: ir.Operation) -> ir.Location:
     """Return the first place in a text; the location of the op if the text names none."""
-    place = PLACE.search(text)
+    place = re.search(PLACE, text)
     if place is None:
         return op.location
     return ir.Location.file(place[1], int(place[2]), int(place[3]), op.context)

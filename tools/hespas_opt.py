@@ -377,7 +377,9 @@ class _OptJob:
         start = time.perf_counter()
         timings: list[tuple[str, float]] = []
         context = make_context(allow_unregistered=bool(options.irdl_file))
-        flags = [flag[2:] for flag in list_flags(build_parser())]
+        flags: list[str] = []
+        if any(isinstance(step, pipeline.NativePass) for step in self.steps):
+            flags = [flag[2:] for flag in list_flags(build_parser())]
         steps = pipeline.resolve_native_passes(self.steps, context, flags)
         with self._capture_diagnostics(context):
             module = self._read_module(read_module, context, name)
