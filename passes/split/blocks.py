@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from enum import Enum, auto
 from itertools import accumulate, chain, repeat
@@ -21,7 +21,7 @@ from hespas.dialects.op_kinds import (
     has_marked_collective,
     is_marked_collective,
 )
-from hespas.dialects.op_table import TableBlock, read_op_table
+from hespas.dialects.op_table import NumberRows, TableBlock, read_op_table
 from hespas.passes.split.region_digest import OpContentTable
 from hespas.support.errors import HespasError
 from hespas.support.records import record
@@ -58,7 +58,7 @@ class SplitBlock:
     around: SplitBlock | None
     ops: list[ir.Operation]
     names: list[str]
-    inputs: list[tuple[int, ...]]
+    inputs: Sequence[Sequence[int]]
     producers: array[int]
     first_results: array[int]
     op_numbers: array[int]
@@ -155,7 +155,9 @@ class _SplitBlockReader:
                 for region, inner in zip(ops[i].regions, table.bodies[i], strict=True):
                     yield from self.read_blocks(inner, region.blocks[0], body)
                 read_values = list_read_values(ops[i], body.names[i])
-                body.inputs[i] = tuple(values[value] for value in read_values)
+                inputs = list(body.inputs)
+                inputs[i] = [values[value] for value in read_values]
+                body.inputs = NumberRows(inputs)
         yield body
 
     def _choose_role(self, op: ir.Operation, name: str) -> tuple[_Role, int]:
