@@ -24,13 +24,16 @@ def record(
 ) -> Callable[[type[T]], type[T]]:
     """Make a dataclass; the parameters are those of ``dataclass``.
 
-    A frozen record and a frozen dataclass cannot derive from each other, and there is no
-    ``InitVar`` or ``kw_only``.
+    A frozen record may derive from a frozen dataclass, which takes twice as long. A frozen
+    dataclass cannot derive from another frozen record. There is no ``InitVar`` or ``kw_only``.
     """
 
     def complete_class(cls: type[T]) -> type[T]:
         cls.__doc__ = cls.__doc__ or cls.__name__  # dataclass would format a signature
-        cls = dataclass(init=False, repr=False, eq=False, slots=slots)(cls)
+        # dataclass refuses to derive from a frozen one what it does not freeze.
+        parameters = getattr(cls, "__dataclass_params__", None)
+        freezes = frozen and parameters is not None and parameters.frozen
+        cls = dataclass(init=False, repr=False, eq=False, slots=slots, frozen=freezes)(cls)
         methods: dict[str, Any] = {"__repr__": _format_record} if repr else {}
         if eq:
             methods["__eq__"], compute_hash = _build_comparison(cls)

@@ -11,7 +11,7 @@ import functools
 import inspect
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_origin
 
 from hespas import configs
@@ -61,7 +61,7 @@ class EstimatorChoice:
     pipeline: str
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class EstimatorPass(Pass):
     """Base of the annotate passes."""
 
@@ -204,7 +204,7 @@ class EstimatorPass(Pass):
         return MeasureOptions(**values)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class AnnotatePass(MeasureOptions, EstimatorPass):
     """Write the costs of any estimator on every op, region and call.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import ClassVar
 
 from hespas.dialects.attr_codec import read_communicators, write_communicators
@@ -47,7 +47,7 @@ RAGGED_NOTE = (
 )
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class AnnotateCollectivesPass(PrepareStep):
     """Write hespas.comm on every collective, and the devices of the module.
 

@@ -6,7 +6,6 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import (
@@ -25,6 +24,7 @@ from hespas.passes.prepare.census import ModuleCensus, collect_census
 from hespas.passes.prepare.check_input import check_ranked_boundary
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.support.errors import HespasError
+from hespas.support.records import record
 
 DEFAULT_SIZE = 128  # size of a dimension that neither the user nor a bound in its type sets
 COMPUTED_REMEDY = (
@@ -36,7 +36,7 @@ PLACE = r"(?:<unknown>:0|(\S+:\d+:\d+)): error: (.*)"
 SPECIFICATION = ".shape = ("  # JAX writes: args[0].shape = (b, floordiv(s, 2), 64)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SetDimensionSizesPass(PrepareStep):
     """Set the sizes of symbolic dimensions, which makes all shapes static."""
 

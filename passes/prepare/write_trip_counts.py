@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.attr_codec import read_trip_count
@@ -37,7 +36,7 @@ STATED_NOTE = "trip count from the module"
 MAX_CARRIED_VALUES = 16  # values that the condition of such a loop may depend on
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class WriteTripCountsPass(PrepareStep):
     """Write hespas.trips on every loop.
 

@@ -14,7 +14,6 @@ matters.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.attrs import Cost, RegionAttr, SplitAttr
@@ -44,7 +43,7 @@ class _Levels:
     waits: list[int]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SplitIndividualPass(Pass):
     """Make each compute op a region and keep only data dependencies."""
 

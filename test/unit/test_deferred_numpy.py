@@ -107,4 +107,4 @@ def test_the_main_job_imports_what_it_uses(tmp_path: Path):
     loaded, modules, compiled = run_python(DEFERRED + code + COUNT_COMPILED)
     assert loaded == "[]"
     assert int(modules) <= 140
-    assert int(compiled) <= 22
+    assert int(compiled) <= 12

@@ -115,6 +115,27 @@ def test_recursive_record_is_shown() -> None:
     assert repr(made).endswith("next=...)")
 
 
+def test_frozen_records_derive_from_frozen_dataclasses_and_the_reverse() -> None:
+    @dataclass(frozen=True)
+    class Root:
+        name: str = ""
+
+    @record(frozen=True)
+    class Middle(Root):
+        size: int = 1
+
+    @dataclass(frozen=True)
+    class Leaf(Middle):
+        scale: float = 2.0
+
+    assert repr(Leaf("a", 2)).endswith("Leaf(name='a', size=2, scale=2.0)")
+    assert Leaf("a") == Leaf("a") and len({Leaf("a"), Leaf("a"), Leaf("b")}) == 2
+    assert Middle("a") == Middle("a") != Root("a")
+    for made in (Middle(), Leaf()):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            made.name = "b"  # type: ignore[misc]
+
+
 def test_frozen_dataclass_does_not_derive_from_record() -> None:
     with pytest.raises(TypeError, match="cannot inherit"):
 
