@@ -21,7 +21,7 @@ from hespas.dialects.op_kinds import (
     has_marked_collective,
     is_marked_collective,
 )
-from hespas.dialects.op_table import NumberRows, TableBlock, read_op_table
+from hespas.dialects.op_table import TableBlock, read_op_table
 from hespas.passes.split.region_digest import OpContentTable
 from hespas.support.errors import HespasError
 from hespas.support.records import record
@@ -39,7 +39,8 @@ class SplitBlock:
     Attributes:
         block: The block.
         around: The block around it; None for that of the entry function.
-        ops: All ops in program order, with the terminator last.
+        ops: All ops in program order, with the terminator last. A split puts the call of a region
+            in the place of each op that has moved to its function.
         names: The names of the ops.
         inputs: For each op, the numbers of the values that it and its nested regions read, once per
             occurrence.
@@ -147,17 +148,17 @@ class _SplitBlockReader:
             [i for i, kind in enumerate(table.kinds) if kind in waits],
             {i for i, kind in enumerate(table.kinds) if kind in constants},
         )
-        for i in body.comms:
-            if i in table.bodies:
-                body.has_inner_blocks = True
+        divided = [i for i in body.comms if i in table.bodies]
+        if divided:
+            body.has_inner_blocks = True
+            body.inputs = inputs = list(table.reads)
+            for i in divided:
                 # What the bodies read may change when they are split.
-                values = {body.get_value(number): number for number in body.inputs[i]}
+                values = {body.get_value(number): number for number in inputs[i]}
                 for region, inner in zip(ops[i].regions, table.bodies[i], strict=True):
                     yield from self.read_blocks(inner, region.blocks[0], body)
                 read_values = list_read_values(ops[i], body.names[i])
-                inputs = list(body.inputs)
                 inputs[i] = [values[value] for value in read_values]
-                body.inputs = NumberRows(inputs)
         yield body
 
     def _choose_role(self, op: ir.Operation, name: str) -> tuple[_Role, int]:
