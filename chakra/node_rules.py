@@ -9,7 +9,13 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 
-from hespas.chakra.schema import CollectiveCommType, NodeType
+from hespas.chakra.schema import (
+    COPY_ROUNDS_KEY,
+    MAX_TAG,
+    NETWORK_KEY,
+    CollectiveCommType,
+    NodeType,
+)
 from hespas.chakra.trace_reader import TraceNode
 
 ERROR, WARNING = "error", "warning"
@@ -31,10 +37,6 @@ NETWORKED = frozenset(
         CollectiveCommType.REDUCE_SCATTER,
     )
 )
-MAX_TAG = 500_000_000
-
-NETWORK_KEY = "network"  # what carries a collective, other than the links between devices
-COPY_ROUNDS_KEY = "copy_rounds"  # loads in sequence of a kernel that copies between devices
 # For each attribute, the only kind that all versions of the feeder read correctly.
 KINDS = {
     "is_cpu_op": "bool",

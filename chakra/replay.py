@@ -17,11 +17,11 @@ from hespas.chakra.dependency_graph import DependencyGraph, collect_children
 from hespas.chakra.node_rules import (
     COLL,
     COMMUNICATION,
-    MAX_TAG,
     SEND,
     read_communicator_id,
     read_integer_attr,
 )
+from hespas.chakra.schema import MAX_TAG
 from hespas.chakra.trace_reader import TraceNode
 
 Message = tuple[int, int, int, int]  # source, target, tag, bytes

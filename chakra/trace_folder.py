@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeGuard
 
-from hespas.chakra.node_rules import ERROR, MAX_TAG, WARNING
+from hespas.chakra.node_rules import ERROR, WARNING
+from hespas.chakra.schema import MAX_TAG
 from hespas.configs import read_json
 from hespas.support.data_files import check_link
 from hespas.support.errors import HespasError

@@ -9,13 +9,15 @@ trace for each program, which names its members.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from hespas.support.records import record
 
 FS_PER_NS = 1_000_000
 FS_PER_US = 1000 * FS_PER_NS
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(frozen=True, slots=True, eq=False)
 class ComputeContent:
     """A compute node.
 
@@ -29,7 +31,7 @@ class ComputeContent:
     attrs: bytes = b""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(frozen=True, slots=True, eq=False)
 class CollectiveContent:
     """A collective.
 
@@ -50,7 +52,7 @@ class CollectiveContent:
     copy_rounds: int = 0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(frozen=True, slots=True, eq=False)
 class TransferContent:
     """A transfer: messages between pairs of devices, of which each device sends at most one.
 
@@ -68,7 +70,7 @@ class TransferContent:
     attrs: bytes = b""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(frozen=True, slots=True, eq=False)
 class HostCopyContent:
     """A copy between the memories of a device and its host: a node of the CPU, which has a time.
 
@@ -86,7 +88,7 @@ CommunicationContent = CollectiveContent | TransferContent | HostCopyContent
 StepContent = ComputeContent | CommunicationContent
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class TraceStep:
     """A step of the program.
 
@@ -99,7 +101,7 @@ class TraceStep:
     content: StepContent
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class ProgramTrace:
     """The trace of a program.
 
@@ -156,7 +158,7 @@ class ProgramTrace:
         return tuple(sorted(last.values()))
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NodeDuration:
     """The time of one compute node, rounded to microseconds and to nanoseconds."""
 

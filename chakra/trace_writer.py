@@ -12,10 +12,8 @@ import functools
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from hespas.chakra.node_rules import COPY_ROUNDS_KEY, MAX_TAG, NETWORK_KEY
 from hespas.chakra.record_encoding import (
     IntAttrEncoder,
     encode_int_attr,
@@ -25,7 +23,7 @@ from hespas.chakra.record_encoding import (
     encode_record,
     encode_text_attr,
 )
-from hespas.chakra.schema import NodeType
+from hespas.chakra.schema import COPY_ROUNDS_KEY, MAX_TAG, NETWORK_KEY, NodeType
 from hespas.chakra.trace_steps import (
     CollectiveContent,
     ComputeContent,
@@ -37,6 +35,7 @@ from hespas.chakra.trace_steps import (
     list_latencies_fs,
     round_durations,
 )
+from hespas.support.records import record
 
 TIMES = ("both", "carry", "exact")
 
@@ -55,7 +54,7 @@ _COMM_SRC, _COMM_DST = IntAttrEncoder("comm_src", "int32"), IntAttrEncoder("comm
 Tails = dict[int, bytes]  # the encoded attribute by device; other devices do not take part
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class WrittenTraces:
     """The number of nodes written for each device, and the bytes of all traces."""
 
@@ -174,7 +173,7 @@ class TailSlots:
         return list(devices_by_lengths.values())
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class EncodedClass:
     """The encoded nodes of a class of devices.
 

@@ -10,12 +10,12 @@ import hashlib
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hespas.configs import read_json
 from hespas.support.errors import HespasError, UsageError
+from hespas.support.records import record
 
 _FORM = "write NAME=FLOPS:BYTES, or name a JSON file, or a Python file with RULES, separated by ';'"
 _FILE_FORM = 'write {"NAME": {"flops": 1e12, "bytes": 1e9}}'
@@ -23,7 +23,7 @@ RULE_FILE = re.compile(r"[^=;]+\.py(#[0-9a-f]+)?")
 _MAX_NUMBER = 2**63 - 1  # the numbers end up in i64 attributes
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class KernelCost:
     """The work of one call of a kernel on one device.
 
@@ -36,7 +36,7 @@ class KernelCost:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class DeclaredCosts:
     """What the option ``kernel-cost`` declares.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Self
 
 from hespas.configs.overlap_slowdown import SlowdownShares
 from hespas.support.errors import HespasError
+from hespas.support.records import record
 
 UNITS = ("matrix", "vector")
 CORES = {"TPUv3": "TPUv3_core"}  # published names of a core, which are those of a chip here
@@ -49,7 +50,7 @@ RULES: dict[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PeakRate:
     """A peak rate; ``via`` names the entry that it comes from if that is another type or unit."""
 
@@ -57,7 +58,7 @@ class PeakRate:
     via: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NodeSpec:
     """A type of accelerator; one of them is a device of the compiler.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING
 from typing import Any, TypeVar
 
 from hespas.dialects.attr_schema import AttrField, AttrRecord, list_attr_fields
@@ -18,6 +18,7 @@ from hespas.dialects.mlir import (
     to_i64_attr,
 )
 from hespas.support.errors import HespasError
+from hespas.support.records import record
 
 Fact = int | float | str
 _Record = TypeVar("_Record", bound=AttrRecord)
@@ -118,7 +119,7 @@ def _read_integer_array_attr(attr: Any) -> tuple[int, ...]:
     return tuple(attr)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Codec:
     """Writes a Python value as an attribute, and reads it; TypeError for another attribute."""
 

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
+from dataclasses import MISSING, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from hespas.support.records import record
 
 if TYPE_CHECKING:
     from hespas.dialects.mlir import ir
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class FieldKind:
     """A type of attribute fields.
 
@@ -32,16 +34,16 @@ class FieldKind:
     irdl_base: str
 
 
-FIELD_KINDS: dict[Any, FieldKind] = {
-    int: FieldKind("int", "an i64", "integer"),
-    float: FieldKind("float", "an f64", "float"),
-    str: FieldKind("str", "a string", "string"),
-    bool: FieldKind("bool", "a bool", "integer"),
-    tuple[int, ...]: FieldKind("ints", "an array<i64>", "dense_array"),
+FIELD_KINDS = {  # by the annotation of the field
+    "int": FieldKind("int", "an i64", "integer"),
+    "float": FieldKind("float", "an f64", "float"),
+    "str": FieldKind("str", "a string", "string"),
+    "bool": FieldKind("bool", "a bool", "integer"),
+    "tuple[int, ...]": FieldKind("ints", "an array<i64>", "dense_array"),
 }
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class AttrField:
     """One field of an attribute, as its dataclass declares it.
 
@@ -177,24 +179,18 @@ def _load_codec() -> Any:
 @functools.cache
 def list_attr_fields(record_class: type[AttrRecord]) -> tuple[AttrField, ...]:
     """Return the fields of an attribute in order."""
-    hints = get_type_hints(record_class)
-    declared = []
-    for entry in fields(record_class):  # type: ignore[arg-type]
-        hint = hints[entry.name]
-        if hint not in FIELD_KINDS:  # X | None
-            hint = next(option for option in hint.__args__ if option is not type(None))
-        declared.append(
-            AttrField(
-                entry.name,
-                FIELD_KINDS[hint],
-                entry.metadata["doc"],
-                entry.default,
-                entry.metadata["choices"],
-                entry.metadata["derived"],
-                entry.metadata["adds"],
-            )
+    return tuple(
+        AttrField(
+            entry.name,
+            FIELD_KINDS[entry.type.removesuffix(" | None")],
+            entry.metadata["doc"],
+            entry.default,
+            entry.metadata["choices"],
+            entry.metadata["derived"],
+            entry.metadata["adds"],
         )
-    return tuple(declared)
+        for entry in fields(record_class)  # type: ignore[arg-type]
+    )
 
 
 @functools.cache

@@ -9,10 +9,11 @@ are derived from it. This module imports no MLIR bindings.
 from __future__ import annotations
 
 import bisect
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hespas.dialects.attr_schema import AttrRecord, declare_field
+from hespas.support.records import record
 
 if TYPE_CHECKING:
     from hespas.dialects.mlir import ir
@@ -51,7 +52,7 @@ KERNEL_KINDS = (
 SPLITS = ("linear", "individual")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Cost(AttrRecord):
     """The cost of one execution of an op, kernel, region or call, all trips of loops included."""
 
@@ -186,7 +187,7 @@ _OTHER_TIMES = tuple(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class KernelAttr(AttrRecord):
     """What kind of kernel an op is, or a function that one kernel computes."""
 
@@ -196,7 +197,7 @@ class KernelAttr(AttrRecord):
     kind: str = declare_field("kind of kernel", choices=KERNEL_KINDS)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class KernelCostAttr(AttrRecord):
     """The work that a user declared for one call of a kernel, or for an op that has no rule."""
 
@@ -207,7 +208,7 @@ class KernelCostAttr(AttrRecord):
     bytes: int = declare_field("bytes read from and written to device memory")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class CompilerEstimateAttr(AttrRecord):
     """What the compiler of the target expects of one execution of a kernel."""
 
@@ -226,7 +227,7 @@ class CompilerEstimateAttr(AttrRecord):
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class OnChipAttr(AttrRecord):
     """The bytes that a kernel need not move, because values stay in the on-chip memory.
 
@@ -260,7 +261,7 @@ class OnChipAttr(AttrRecord):
         return ""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class RegionAttr(AttrRecord):
     """The region that a function or an op is: its number and its contents."""
 
@@ -272,7 +273,7 @@ class RegionAttr(AttrRecord):
     digest: str = declare_field("content hash; regions with equal digests have equal costs")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class CommAttr(AttrRecord):
     """One collective or point-to-point operation between device ids."""
 
@@ -329,7 +330,7 @@ class CommAttr(AttrRecord):
         return ""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class TargetAttr(AttrRecord):
     """The devices that the module runs on, and the source of the constants of its annotation."""
 
@@ -383,7 +384,7 @@ class TargetAttr(AttrRecord):
         return ""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class SplitAttr(AttrRecord):
     """How the module was split into regions.
 
@@ -407,7 +408,7 @@ class SplitAttr(AttrRecord):
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class MemoryAttr(AttrRecord):
     """The memory that the program uses on one device."""
 
@@ -484,7 +485,7 @@ RECORDS: tuple[type[AttrRecord], ...] = (
 BY_NAME: dict[str, type[AttrRecord]] = {record.NAME: record for record in RECORDS}
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class PlainAttr:
     """An attribute that is not a record.
 

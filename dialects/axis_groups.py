@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from hespas.dialects.mlir import ir, sdy, stablehlo
+from hespas.support.records import record
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class MeshShape:
     """A device mesh.
 
@@ -26,7 +26,7 @@ class MeshShape:
         return math.prod(self.axes.values())
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class AxisGroups:
     """Replica groups by mesh axes: ``#stablehlo.replica_group_mesh_axes``.
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import functools
 import math
 import re
-from dataclasses import dataclass
 
 from hespas.dialects.mlir import ir
+from hespas.support.records import record
 
 
 class DynamicShape(Exception):
     """A type has no static size; ``compute_op_work`` turns this into a ``HespasError``."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class BufferSize:
     """The size of a value in memory.
 

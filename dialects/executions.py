@@ -7,7 +7,7 @@ the choice of a branch agree because they ask here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from hespas.dialects.attr_codec import read_trip_count, require_branch_number
@@ -15,6 +15,7 @@ from hespas.dialects.attrs import RegionAttr
 from hespas.dialects.mlir import collect_block_functions, get_attribute, ir
 from hespas.dialects.op_kinds import CALLEE, CONTROL, LOOPS, TERMINATORS, is_marked_collective
 from hespas.support.errors import HespasError
+from hespas.support.records import record
 
 LEAF, COLLECTIVE, LOOP, CALL = "leaf", "collective", "loop", "call"
 
@@ -36,7 +37,7 @@ class Execution(NamedTuple):
     callee: str = ""
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class ExecutionWalk:
     """Reads what ops run: in a loop once for each trip, and of a branch the one that runs.
 

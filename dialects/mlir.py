@@ -11,21 +11,22 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, cast
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from jaxlib.mlir import ir
 
-# Only the native parts of these three: the classes of their ops, whose modules take 0.03 s, are
+# Only the native parts of these four: the classes of their ops, whose modules take 0.03 s, are
 # imported by the bindings when they meet an op of the dialect.
 from jaxlib.mlir._mlir_libs import _chlo, _jax_mlir_ext, _mlirHlo, _sdyMpmd
+from jaxlib.mlir._mlir_libs import _sdy as sdy
 from jaxlib.mlir._mlir_libs._mlir import rewrite
-from jaxlib.mlir.dialects import func, sdy, stablehlo
+from jaxlib.mlir.dialects import func, stablehlo
 from jaxlib.mlir.passmanager import PassManager
 
 from hespas.support.errors import HespasError
+from hespas.support.records import record
 
 __all__ = [
     "FRONTEND",
@@ -89,7 +90,7 @@ def accepts_unregistered_ops() -> bool:
     return os.environ.get(UNREGISTERED_VARIABLE) == "1"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class PassDiagnostic:
     """A warning or a remark of a pass of hespas, with the properties of ``ir.Diagnostic``.
 

@@ -63,13 +63,13 @@ def list_diagnostics(
     return listed
 
 
-PLACE = re.compile(r'^loc\("([^"]*)"(:\d+:\d+)')
-SPELLED = re.compile(r"Dialect .(?P<dialect>[\w$-]+). not found|^custom op '[\w.$-]+' is unknown")
-UNREGISTERED = re.compile(r"unregistered dialect")
-FOREIGN_PART = re.compile(r"`?[!#]\"?(?P<dialect>[A-Za-z_][\w$-]*)")  # of a type or attribute
-FOREIGN_OP = re.compile(r"\"(?P<op>(?P<dialect>[A-Za-z_][\w$-]*)\.[\w.$-]+)\"\s*$")
-UNKNOWN = re.compile(r"unregistered operation '[^']*' found in dialect")
-ADVICE = re.compile(r"\. If this is intended, please .*")  # it names options of mlir-opt
+PLACE = r'^loc\("([^"]*)"(:\d+:\d+)'
+SPELLED = r"Dialect .(?P<dialect>[\w$-]+). not found|^custom op '[\w.$-]+' is unknown"
+UNREGISTERED = r"unregistered dialect"
+FOREIGN_PART = r"`?[!#]\"?(?P<dialect>[A-Za-z_][\w$-]*)"  # of a type or attribute
+FOREIGN_OP = r"\"(?P<op>(?P<dialect>[A-Za-z_][\w$-]*)\.[\w.$-]+)\"\s*$"
+UNKNOWN = r"unregistered operation '[^']*' found in dialect"
+ADVICE = r"\. If this is intended, please .*"  # it names options of mlir-opt
 LOWERINGS = {
     "torch": ", as torch_mlir.fx.export_and_import does with output_type='stablehlo'",
     "quant": ": stablehlo-opt --stablehlo-legalize-quant-to-math",
@@ -90,16 +90,16 @@ def to_hespas_error(
     diagnostics = error.error_diagnostics
     if not diagnostics:
         return HespasError(str(error).strip().split("\n", 1)[0], where=name)
-    message = ADVICE.sub("", diagnostics[0].message.strip().replace("\n", " "))
-    place = PLACE.match(str(diagnostics[0].location))
+    message = re.sub(ADVICE, "", diagnostics[0].message.strip().replace("\n", " "))
+    place = re.match(PLACE, str(diagnostics[0].location))
     known = place and place[1] in ("-", name) and place[2] != ":0:0"  # bytecode has no lines
     where = name + place[2] if place and known else name
     before = _read_text_before(text, place[2]) if text and place and known else ""
-    foreign = SPELLED.search(message)
-    if UNREGISTERED.search(message):
-        foreign = FOREIGN_PART.match(message) or FOREIGN_OP.search(before)
+    foreign = re.search(SPELLED, message)
+    if re.search(UNREGISTERED, message):
+        foreign = re.match(FOREIGN_PART, message) or re.search(FOREIGN_OP, before)
     dialect = foreign and foreign["dialect"]
-    if context.allow_unregistered_dialects or not (dialect or UNREGISTERED.search(message)):
+    if context.allow_unregistered_dialects or not (dialect or re.search(UNREGISTERED, message)):
         result = HespasError(message, where=where, remedy=_suggest_remedy(message))
         result.notes = list_attached_diagnostics(error, context)
         return result
@@ -124,11 +124,11 @@ def _read_text_before(text: bytes, place: str) -> str:
 
 
 def _suggest_remedy(message: str) -> str:
-    if SPELLED.search(message):
+    if re.search(SPELLED, message):
         return (
             "hespas reads builtin, func, stablehlo, chlo, vhlo, mhlo, sdy and upstream dialects; "
             "others in generic form only (mlir-opt --mlir-print-op-generic)"
         )
-    if UNKNOWN.search(message):
+    if re.search(UNKNOWN, message):
         return "a newer version of the dialect may have it; write the module for an older one"
     return ""

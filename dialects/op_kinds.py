@@ -178,6 +178,7 @@ HOST_CALL = (
     r"|SendToHost|RecvFromHost|io_callback|CallPythonCallback|tf_host_callback"
 )
 DECLARED_COST = "hespas_cost_estimate"  # frontend attribute, of Pallas kernels for GPUs
+SPLASH_KERNEL = r"splash_m[hq]a_(fwd|dkv|dq)(_\w+)?"  # the name of the kernel of an opaque call
 OPAQUE_KERNEL_CALL = r".*triton.*|tpu_custom_call|mosaic_gpu.*|AppleMLX.*"
 
 # Attributes that frameworks write.

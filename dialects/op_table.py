@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import io
 from array import array
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import field
+from itertools import pairwise
+from typing import Any
 
 from hespas.dialects import bytecode
 from hespas.dialects.bytecode import read_varint
 from hespas.dialects.mlir import ir
+from hespas.support.records import record
 
 _VERSION = 0
 # What follows the name of an op, by the bits of its mask.
@@ -28,10 +31,40 @@ _SIZES = [(first & -first).bit_length() or 9 for first in range(256)]  # of a nu
 # All properties of their ops are attributes; version 0 has no others.
 _PLAIN_DIALECTS = ("stablehlo.", "mhlo.", "chlo.", "func.")
 
-ReadValues = tuple[int, ...]
+
+class NumberRows(Sequence[Sequence[int]]):
+    """A list of rows of numbers in two arrays, in an eighth of the memory of a list of tuples.
+
+    Attributes:
+        numbers: The numbers of all rows.
+        ends: Where each row ends in them; first 0.
+    """
+
+    __slots__ = ("ends", "numbers")
+
+    def __init__(self, rows: Iterable[Iterable[int]] = ()) -> None:
+        self.numbers, self.ends = array("i"), array("i", (0,))
+        for row in rows:
+            self.append(row)
+
+    def append(self, row: Iterable[int]) -> None:
+        self.numbers.extend(row)
+        self.ends.append(len(self.numbers))
+
+    def __len__(self) -> int:
+        return len(self.ends) - 1
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return the row with an index, which is not negative."""
+        return self.numbers[self.ends[index] : self.ends[index + 1]]
+
+    def __iter__(self) -> Iterator[Sequence[int]]:
+        numbers = self.numbers
+        for start, end in pairwise(self.ends):
+            yield numbers[start:end]
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class TableBlock:
     """The ops of a block, by columns.
 
@@ -52,12 +85,12 @@ class TableBlock:
     first_result: int
     argument_count: int
     kinds: array[int] = field(default_factory=lambda: array("q"))
-    reads: list[ReadValues] = field(default_factory=list)
+    reads: NumberRows = field(default_factory=NumberRows)
     result_counts: array[int] = field(default_factory=lambda: array("q"))
     bodies: dict[int, list[TableBlock]] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class OpTable:
     """The first block of a function, and the name of each kind of ops."""
 
@@ -110,7 +143,7 @@ def _read_op_names(data: bytes, start: int, end: int, strings: list[bytes]) -> l
     return names
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class _OpReader:
     """Reads blocks from ``position`` on, whose kinds of ops it numbers."""
 
@@ -141,7 +174,10 @@ class _OpReader:
         block = TableBlock(value, value - first_value)
         first_result = value
         kinds, names, is_plain, sizes = self._kinds, self.names, self.is_plain, _SIZES
-        add_kind, add_reads = block.kinds.append, block.reads.append
+        add_kind, add_read, add_end = (
+            block.kinds.append, block.reads.numbers.append, block.reads.ends.append
+        )  # fmt: skip
+        reads = block.reads.numbers
         add_result_count = block.result_counts.append
         for op in range(op_count >> 1):
             # Most numbers have 7 bits, and are one byte whose last bit is 1. They are read in
@@ -181,7 +217,6 @@ class _OpReader:
                     types[value] = type_
                     key.append(type_)
                     value += 1
-            reads: list[int] = []
             if mask & _OPERANDS:
                 count = data[position] >> 1
                 if data[position] & 1:
@@ -201,7 +236,7 @@ class _OpReader:
                         position += 3
                     else:
                         number, position = read_varint(data, position)
-                    reads.append(number - first_result)
+                    add_read(number - first_result)
                     key.append(types[number])
             if mask & _SUCCESSORS:
                 count, position = read_varint(data, position)
@@ -211,7 +246,7 @@ class _OpReader:
             if mask & _REGIONS:
                 self.position = position
                 bodies, captured = self._read_bodies(types, key)
-                reads += [number - first_result for number in captured]
+                reads.extend([number - first_result for number in captured])
                 position = self.position
                 if names[name] in self.with_bodies:
                     block.bodies[op] = bodies
@@ -223,7 +258,7 @@ class _OpReader:
                 kind = kinds[content] = len(kinds)
                 self.kind_names.append(names[name])
             add_kind(kind)
-            add_reads(tuple(reads))
+            add_end(len(reads))
             add_result_count(result_count)
         self.position = position
         return block
@@ -259,14 +294,14 @@ class _OpReader:
                 if not number:
                     first_blocks.append(block)
                 key.append((*inner_types[value : block.first_result],))
-                key.append(block.kinds.tobytes())
+                key.append(block.kinds.tobytes())  # which say how many values each op reads
+                reads = block.reads.numbers
                 if is_isolated and block_count == 1:
-                    key += block.reads
+                    key.append(reads.tobytes())
                 else:
                     base = block.first_result - first_value
-                    for reads in block.reads:
-                        key.append((*[max(base + read, _CAPTURED) for read in reads],))
-                        captured += [read + block.first_result for read in reads if base + read < 0]
+                    key.append((*[max(base + read, _CAPTURED) for read in reads],))
+                    captured += [read + block.first_result for read in reads if base + read < 0]
                 value = block.first_result + sum(block.result_counts)
             del inner_types[first_value:]
         return first_blocks, captured

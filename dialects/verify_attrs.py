@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 
 from hespas.dialects.attr_codec import (
@@ -41,6 +41,7 @@ from hespas.dialects.attrs import (
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import BRANCHES, LOOPS, MAYBE_COLLECTIVE, is_collective
 from hespas.support.errors import HespasError
+from hespas.support.records import record
 
 MODULE_ATTRS = (TargetAttr.NAME, SplitAttr.NAME, MemoryAttr.NAME, COMMUNICATORS, FACTS)
 MAX_RANKS_SHOWN = 8
@@ -79,7 +80,7 @@ def collect_attribute_problems(module: ir.Module) -> list[HespasError]:
     return checker.problems
 
 
-@dataclass
+@record()
 class _AttributeVerifier:
     """Collects problems in one walk over the module.
 

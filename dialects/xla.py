@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from hespas.dialects.hlo_schema import parse_hlo_module
 from hespas.dialects.mlir import ir
 from hespas.support.errors import HespasError
+from hespas.support.records import record
 
 CompilerName = Literal["gpu", "tpu"]  # XLA's compilers of their own packages
 MAX_CPU_DEVICES = 2048  # of one process (xla/pjrt/plugin/xla_cpu, kMaxCpuDevicesPerProcess)
@@ -33,7 +33,7 @@ TPU_FLAGS_VARIABLE = "LIBTPU_INIT_ARGS"
 MEMORY_PLAN_PARTS = ("argument", "output", "alias", "temp", "generated_code")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class CompilationSettings:
     """The device grid of a compilation, and how shapes are divided over it.
 
@@ -56,7 +56,7 @@ class CompilationSettings:
         return self.replicas * self.partitions
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class HloDump:
     """The folder for XLA's HLO dumps, and a regular expression for the passes to dump."""
 

@@ -15,6 +15,7 @@ from hespas.dialects.mlir import ir
 from hespas.estimators.op_content import render_op_text
 from hespas.estimators.work import OpWork, UnknownCost, WorkPart, compute_op_work
 from hespas.support.errors import HespasError
+from hespas.support.records import record
 from hespas.support.settings import list_settings, setting
 
 __all__ = ["CostItem", "Estimator", "setting"]
@@ -68,7 +69,7 @@ class CostItem:
         return hashlib.sha256(self.render_text().encode()).hexdigest()[:16]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class ChipFigures:
     """What is known of the chip of a device, beside the energy of its ops.
 
@@ -87,7 +88,7 @@ class ChipFigures:
         return asdict(self)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class DeviceRate:
     """A number of a device that estimates depend on, and that the analysis of a step changes.
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hespas.dialects.attrs import BRANCH, TRIPS, CompilerEstimateAttr, KernelCostAttr, OnChipAttr
 from hespas.dialects.mlir import (
@@ -27,20 +27,21 @@ from hespas.dialects.mlir import (
 from hespas.dialects.op_bodies import has_body
 from hespas.dialects.op_kinds import CONSTANTS, CUSTOM_CALLS, LOOPS
 from hespas.estimators.work import find_cost_rule
+from hespas.support.records import record
 
 COST_INPUTS = frozenset(
     (TRIPS, BRANCH, KernelCostAttr.NAME, CompilerEstimateAttr.NAME, OnChipAttr.NAME)
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ConstantValue:
     """The part of a content that is the value of a constant."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class FunctionName:
     """The part of a content that is a symbol, mostly the name of a function."""
 
@@ -50,7 +51,7 @@ class FunctionName:
 ContentPart = str | ConstantValue | FunctionName
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(frozen=True, slots=True, eq=False)
 class OpContent:
     """The content of an op.
 
@@ -131,7 +132,7 @@ def _find_inherent_names(op: ir.Operation, op_name: str) -> frozenset[str] | Non
     return frozenset(name.rstrip("_") for cls in mro[: mro.index(ir.OpView)] for name in vars(cls))
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class _ContentWriter:
     """Collects the parts of a content."""
 

@@ -32,6 +32,7 @@ from hespas.estimators.base import (
     raise_as_unknown_cost,
 )
 from hespas.estimators.work import OpWork
+from hespas.support.records import record
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class _NodeConfig:
     node: NodeSpec
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class RooflineConfig(CompilerEstimateConfig, NodeOverrides, _NodeConfig):
     """The node that gives the constants, and values that replace them.
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from hespas.support.errors import HespasError
 
 # What XLA writes of a program after its last pass, as a protobuf and as text.
-_OPTIMISED = re.compile(r"after_optimizations\.(?P<form>hlo\.pb|txt)(\.(gz|xz))?$")
-_HLO = re.compile(r"\.(?P<form>hlo\.pb|hlo)(\.(gz|xz))?$")
+_OPTIMISED = r"after_optimizations\.(?P<form>hlo\.pb|txt)(\.(gz|xz))?$"
+_HLO = r"\.(?P<form>hlo\.pb|hlo)(\.(gz|xz))?$"
 
 
 def find_dumped_program(folder: str) -> str:
@@ -23,7 +23,7 @@ def find_dumped_program(folder: str) -> str:
     for pattern in (_OPTIMISED, _HLO):
         programs: dict[str, str] = {}
         for name in names:
-            match = pattern.search(name)
+            match = re.search(pattern, name)
             if match and (name[: match.start()] not in programs or match["form"] == "hlo.pb"):
                 programs[name[: match.start()]] = os.path.join(folder, name)
         if len(programs) > 1:

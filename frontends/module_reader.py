@@ -248,14 +248,14 @@ def _mention_truncation(error: HespasError, name: str) -> HespasError:
 
 
 ALIASING = ", output_to_operand_aliasing={"
-ALIASING_ATTRIBUTE = re.compile(
+ALIASING_ATTRIBUTE = (
     r", output_to_operand_aliasing=\{(?:\{[\d, ]*\}: \(\d+, \{[\d, ]*\}(?:, [\w-]+)?\)(?:, )?)*\}"
 )
-HLO_HEADER = re.compile(r"(?P<name>\s*HloModule\s+[^\s,]+).*")
+HLO_HEADER = r"(?P<name>\s*HloModule\s+[^\s,]+).*"
 IS_SCHEDULED = "is_scheduled=true"
-ASYNC_START = re.compile(r" [a-z-]+-start\(")
-HLO_PLACE = re.compile(r"was parsing (\d+:\d+): error: (.*)")
-STATUS = re.compile(r"^[A-Z_]+: ")
+ASYNC_START = r" [a-z-]+-start\("
+HLO_PLACE = r"was parsing (\d+:\d+): error: (.*)"
+STATUS = r"^[A-Z_]+: "
 COUNTS = {
     NUM_PARTITIONS: rb"num_partitions=(\d+)",
     NUM_REPLICAS: rb"replica_count=(\d+)",
@@ -271,7 +271,7 @@ def _parse_hlo_text(data: bytes, name: str, context: ir.Context) -> ir.Module:
     except UnicodeDecodeError:
         raise HespasError("the HLO text is not UTF-8", where=name) from None
     except NATIVE_ERRORS as error:
-        place = HLO_PLACE.search(str(error))
+        place = re.search(HLO_PLACE, str(error))
         where = f"{name}:{place[1]}" if place else name
         message = place[2] if place else _extract_hlo_message(error)
         problem = HespasError(f"not valid HLO text: {message}", where=where)
@@ -296,7 +296,9 @@ def _remove_refused_attributes(text: str) -> str:
         return text
     lines = text.split("\n")
     return "\n".join(
-        ALIASING_ATTRIBUTE.sub("", line) if ALIASING in line and ASYNC_START.search(line) else line
+        re.sub(ALIASING_ATTRIBUTE, "", line)
+        if ALIASING in line and re.search(ASYNC_START, line)
+        else line
         for line in lines
     )
 
@@ -307,8 +309,8 @@ def _state_schedule(text: str) -> str:
     XLA's parser forgets the order of a text without ``is_scheduled=true``, so that the end of each
     asynchronous collective would follow its start at once.
     """
-    header = HLO_HEADER.match(text)
-    if header is None or IS_SCHEDULED in header[0] or not ASYNC_START.search(text):
+    header = re.match(HLO_HEADER, text)
+    if header is None or IS_SCHEDULED in header[0] or not re.search(ASYNC_START, text):
         return text
     return f"{header['name']}, {IS_SCHEDULED}{text[header.end('name') :]}"
 
@@ -334,4 +336,4 @@ def _extract_hlo_message(error: Exception) -> str:
     if isinstance(error, ir.MLIRError) and error.error_diagnostics:
         return error.error_diagnostics[0].message.strip()
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return STATUS.sub("", lines[0]) if lines else type(error).__name__
+    return re.sub(STATUS, "", lines[0]) if lines else type(error).__name__

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_type_hints
 
 from hespas.dialects.attrs import BRANCH, TRIPS, CommAttr, Cost, MemoryAttr, RegionAttr
 from hespas.support.errors import UsageError
+from hespas.support.records import record
 from hespas.support.settings import setting as option
 from hespas.support.suggestions import suggest_nearest
 
@@ -47,7 +48,7 @@ def _spell_pass_option(name: str, value: str) -> str:
     return f"{name}={value}"
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class EntryOps:
     """The ops of the block of the entry function, in order.
 
@@ -67,7 +68,7 @@ class EntryOps:
     value_count: int
 
 
-@dataclass
+@record()
 class PassRun:
     """Where the passes of a pipeline report to, and what they returned.
 

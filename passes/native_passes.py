@@ -53,7 +53,7 @@ NAMES = qualify_op_names(
     """,
 )
 # What MLIR says of a pass that must be nested: the op that the pass runs on.
-_RESTRICTED = re.compile(r"restricted to '([\w.]+)'")
+_RESTRICTED = r"restricted to '([\w.]+)'"
 
 
 def list_native_passes(context: ir.Context) -> list[tuple[str, str]]:
@@ -83,7 +83,7 @@ def add_native_pass(manager: PassManager, text: str) -> str:
         manager.add(text)
         return MODULE
     except ValueError as error:
-        restricted = _RESTRICTED.search(str(error))
+        restricted = re.search(_RESTRICTED, str(error))
         if restricted is None:
             raise
     manager.add(f"{restricted[1]}({text})")

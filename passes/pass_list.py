@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from hespas.passes.base import Pass, PassRun
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
 View = TypeVar("View")
 
 
-@dataclass(frozen=True)
 class ListedPass(Pass, Generic[View]):
     """A pass of a list. It reads the module by a view that the passes of the list share."""
 
@@ -42,7 +40,6 @@ class ListEntry(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True)
 class PassList(Pass):
     """A pass that runs a list of passes."""
 

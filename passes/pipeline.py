@@ -8,10 +8,9 @@ import gc
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from hespas.dialects.attrs import TargetAttr
+from hespas.dialects.attrs import MemoryAttr, TargetAttr
 from hespas.dialects.mlir import (
     PassManager,
     capture_native_stderr,
@@ -36,11 +35,12 @@ from hespas.support.errors import (
     find_walk_error,
     is_encoding_error,
 )
+from hespas.support.records import record
 from hespas.support.suggestions import suggest_nearest
 from hespas.support.supervised_process import describe_activity, run_native_code
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class NativePass:
     """A pass of MLIR, StableHLO, MHLO or Shardy, in MLIR's own textual form.
 
@@ -65,7 +65,7 @@ class NativePass:
 
 PipelineStep = Pass | NativePass
 LIST_INDENT = "  "  # before the names of the passes of a list in tables of times
-PLACE = re.compile(r"([^\s()][^()]*?):(\d+):(\d+)")
+PLACE = r"([^\s()][^()]*?):(\d+):(\d+)"
 
 
 class PassInstrumentation:
@@ -144,7 +144,7 @@ def pause_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-@dataclass
+@record()
 class _PipelineExecution:
     """Runs the steps of a pipeline, and does what the caller asked for around each.
 
@@ -384,7 +384,7 @@ def forward_diagnostics(module: ir.Module, run: PassRun) -> Iterator[None]:
             severity = "WARNING" if text.startswith("warning: ") else "REMARK"
             message = text.removeprefix("warning: ")
             location = _find_location(message, module.operation)
-            place = PLACE.match(message)
+            place = re.match(PLACE, message)
             if place:
                 message = message[place.end() :].removeprefix(": ")
             report_diagnostic(module.context, severity, message, location)
@@ -398,7 +398,7 @@ def forward_diagnostics(module: ir.Module, run: PassRun) -> Iterator[None]:
 
 def _find_location(text: str, op: ir.Operation) -> ir.Location:
     """Return the first place in a text; the location of the op if the text names none."""
-    place = PLACE.search(text)
+    place = re.search(PLACE, text)
     if place is None:
         return op.location
     return ir.Location.file(place[1], int(place[2]), int(place[3]), op.context)
@@ -458,8 +458,6 @@ def _make_pass_callback(step: Pass, run: PassRun) -> Callable[[ir.Operation, Any
 def _apply_python_pass(step: Pass, module: ir.Module, run: PassRun, *_of_mlir: object) -> None:
     try:
         if step.prepares:
-            from hespas.passes.annotate.stale_costs import refresh_facts  # slow to import
-
             refresh_facts(module, run)
         artefact = step.apply(module, run)
         if artefact is not None:
@@ -480,6 +478,21 @@ def _apply_python_pass(step: Pass, module: ir.Module, run: PassRun, *_of_mlir: o
             f"pass '{step.name}' cannot read a name in the module, which is not UTF-8 text",
             where=run.input_name,
         ) from None
+
+
+def refresh_facts(module: ir.Module, run: PassRun) -> None:
+    """Make what ``prepare`` and ``memory-annotate`` have written describe the ops as they are.
+
+    Raises:
+        HespasError: Another pass has left something that they refuse.
+    """
+    from hespas.passes.prepare.prepare import refresh_preparation  # slow to import
+
+    refresh_preparation(module, run)
+    if MemoryAttr.NAME in module.operation.attributes:
+        from hespas.passes.memory.memory_annotate import refresh_memory  # few modules have it
+
+        refresh_memory(module, run)
 
 
 def format_pipeline(steps: Sequence[PipelineStep]) -> str:

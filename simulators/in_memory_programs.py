@@ -14,8 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hespas.chakra.node_rules import COPY_ROUNDS_KEY, MAX_TAG, NETWORK_KEY
-from hespas.chakra.schema import NodeType
+from hespas.chakra.schema import COPY_ROUNDS_KEY, MAX_TAG, NETWORK_KEY, NodeType
 from hespas.chakra.trace_reader import NodeAttrs, TraceNode, decode_node_attrs
 from hespas.chakra.trace_steps import (
     CollectiveContent,

@@ -12,16 +12,13 @@ from pathlib import Path
 from hespas.chakra.node_rules import (
     COLL,
     COMP,
-    COPY_ROUNDS_KEY,
-    MAX_TAG,
     MEMORY,
-    NETWORK_KEY,
     RECV,
     SEND,
     read_communicator_id,
     read_integer_attr,
 )
-from hespas.chakra.schema import CollectiveCommType, NodeType
+from hespas.chakra.schema import COPY_ROUNDS_KEY, MAX_TAG, NETWORK_KEY, CollectiveCommType, NodeType
 from hespas.chakra.trace_reader import TraceNode
 from hespas.configs.system_spec import SystemSpec
 from hespas.dialects.attrs import SLICES

@@ -13,16 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hespas.chakra.node_rules import (
-    COLL,
-    COPY_ROUNDS_KEY,
-    NETWORK_KEY,
-    RECV,
-    SEND,
-    read_communicator_id,
-    read_integer_attr,
-)
+from hespas.chakra.node_rules import COLL, RECV, SEND, read_communicator_id, read_integer_attr
 from hespas.chakra.replay import Message, identify_message
+from hespas.chakra.schema import COPY_ROUNDS_KEY, NETWORK_KEY
 from hespas.chakra.trace_reader import TraceNode
 from hespas.simulators.critical_path import NodesOf, classify_node
 from hespas.simulators.perfetto_packets import Args, PerfettoTrace

@@ -163,7 +163,7 @@ def _read_first_string(location: Any) -> str:
 
 
 # The last exception of a traceback, if it is a HespasError: class, place, op and message.
-RAISED_ERROR = re.compile(
+RAISED_ERROR = (
     r"\n(?P<class>[\w.]+): (?:(?P<where>(?!error: )[^\n]*?): )?error: "
     r"(?:'(?P<op>[\w.$-]+)': )?(?P<message>[^\n]*)\s*\Z"
 )
@@ -174,7 +174,8 @@ def find_walk_error(text: str) -> HespasError | None:
 
     ``walk`` raises a RuntimeError whose text is the traceback of the callback's exception.
     """
-    match = RAISED_ERROR.search(text) if text.startswith("Exception raised in callback") else None
+    is_raised = text.startswith("Exception raised in callback")
+    match = re.search(RAISED_ERROR, text) if is_raised else None
     if match is None:
         return None
     kind = UsageError if match["class"].endswith("UsageError") else HespasError

@@ -11,10 +11,11 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from hespas.support.errors import HespasError
+from hespas.support.records import record
 
 MANIFEST = ".hespas-files.json"
 VERSION = 1
@@ -23,7 +24,7 @@ SECOND_NS = 1_000_000_000
 FileStamp = tuple[int, int]  # size in bytes, time of the last change in nanoseconds
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class OutputSet:
     """Files that are written together, and that replace those of an earlier time.
 
@@ -43,7 +44,7 @@ class OutputSet:
         return self.reserved is not None and self.reserved.fullmatch(name) is not None
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class FolderManifest:
     """The files that hespas has written to a folder: their stamps by set and name."""
 

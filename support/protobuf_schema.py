@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from hespas.support.records import record
 
 SCALARS = (
     "double", "float", "int32", "int64", "uint32", "uint64", "sint32", "sint64", "fixed32",
@@ -18,7 +19,7 @@ SCALARS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class MessageField:
     """One field of a message.
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, field, fields, is_dataclass
 from typing import Any, get_type_hints
+
+from hespas.support.records import record
 
 
 def setting(default: Any, help: str) -> Any:
@@ -21,7 +23,7 @@ def setting(default: Any, help: str) -> Any:
     return field(default=default, metadata={"help": help})
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Setting:
     """A field of an estimator's ``Config`` class.
 

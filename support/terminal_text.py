@@ -7,15 +7,15 @@ from typing import TextIO
 
 # Controls, marks that turn the direction of text, separators of lines, and halves of characters.
 # Tabs and line feeds are kept.
-_CONTROLS = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-)
+_CONTROLS = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 _BREAKS = re.compile("[\t\n]")
 
 
 def escape_controls(text: str) -> str:
     """Escape the characters that control a terminal, as ``\\x1b``; keeps tabs and line feeds."""
-    return _CONTROLS.sub(_escape_character, text)
+    if text.replace("\n", "").replace("\t", "").isprintable():  # the pattern is slow to compile
+        return text
+    return re.sub(_CONTROLS, _escape_character, text)
 
 
 def escape_cell(text: str) -> str:

@@ -6,15 +6,15 @@ import re
 import sys
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TextIO
 
+from hespas.support.records import record
 from hespas.support.terminal_text import escape_cell, escape_controls, get_terminal
 
 TextRow = Sequence[str]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class TextTable:
     """A table with a title.
 

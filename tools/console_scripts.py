@@ -23,7 +23,7 @@ STDOUT_ERRORS = {errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG, errno.EDQUOT
 SHOWN_AT_ONCE = {"-h", "--help", "--version"}
 
 # The message that ``Operation.walk`` raises if ^C interrupts the function that it calls.
-INTERRUPTED_WALK = re.compile(r"^Exception raised in callback:.*^KeyboardInterrupt", re.S | re.M)
+INTERRUPTED_WALK = r"(?sm)^Exception raised in callback:.*^KeyboardInterrupt"
 
 # Errors whose frames refer to modules, which are not freed before the process ends.
 _reported_errors: list[HespasError] = []
@@ -77,7 +77,7 @@ def _run_and_report(main: MainFunction, argv: list[str]) -> int:
         if isinstance(error, RuntimeError) and is_encoding_error(error):
             print("error: a name in the program is not UTF-8 text", file=sys.stderr)
             return EXIT_ERROR
-        if isinstance(error, RuntimeError) and not INTERRUPTED_WALK.search(str(error)):
+        if isinstance(error, RuntimeError) and not re.search(INTERRUPTED_WALK, str(error)):
             raise
         number = supervised_process.get_interrupt_signal()
         print(supervised_process.INTERRUPTS[number], file=sys.stderr)

@@ -9,11 +9,12 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from hespas.support import output_file, supervised_process
 from hespas.support.errors import HespasError, UsageError, fill_in_file_name
+from hespas.support.records import record
 from hespas.tools import console_scripts
 from hespas.tools.commands.shared_flags import add_module_flags
 
@@ -263,8 +264,12 @@ def _hides_dead_functions(options: argparse.Namespace, steps: Sequence[PipelineS
 
     first = steps[0] if steps else None
     prepares = isinstance(first, Pass) and (first.name == "prepare" or first.prepares)
-    prints = [name for name, value in vars(options).items() if name.startswith("mlir_") and value]
-    return prepares and not prints and _discards_output(options)
+    return prepares and not _has_mlir_flag(options) and _discards_output(options)
+
+
+def _has_mlir_flag(options: argparse.Namespace) -> bool:
+    """Return whether a flag of MLIR's own tools is set, most of which print modules."""
+    return any(value for name, value in vars(options).items() if name.startswith("mlir_"))
 
 
 def _discards_output(options: argparse.Namespace) -> bool:
@@ -346,7 +351,7 @@ def _process_parts(job: _OptJob) -> int:
     return console_scripts.EXIT_ERROR if problems else 0
 
 
-@dataclass
+@record()
 class _OptJob:
     """The options, the passes, and what is reported of one module."""
 
@@ -372,7 +377,9 @@ class _OptJob:
         start = time.perf_counter()
         timings: list[tuple[str, float]] = []
         context = make_context(allow_unregistered=bool(options.irdl_file))
-        flags = [flag[2:] for flag in list_flags(build_parser())]
+        flags: list[str] = []
+        if any(isinstance(step, pipeline.NativePass) for step in self.steps):
+            flags = [flag[2:] for flag in list_flags(build_parser())]
         steps = pipeline.resolve_native_passes(self.steps, context, flags)
         with self._capture_diagnostics(context):
             module = self._read_module(read_module, context, name)
@@ -423,6 +430,8 @@ class _OptJob:
         return module
 
     def _list_instrumentation(self, steps: Sequence[PipelineStep]) -> list[Any]:
+        if not _has_mlir_flag(self.options):
+            return []
         from hespas.tools import ir_printing
 
         listed: list[Any] = [ir_printing.IrPrinting(self.options, steps)]

@@ -30,10 +30,10 @@ FORWARDED = (*ENDING, "SIGUSR1", "SIGUSR2", "SIGTSTP", "SIGCONT")
 
 # Reasons that native code prints before it ends the process.
 REASONS = (
-    re.compile(r"^F\d{4,} [\d:.]+ +\d+ \S+\] (.*)", re.M),
-    re.compile(r"^LLVM ERROR: (.*)", re.M),
-    re.compile(r"^\s*what\(\): +(.*)", re.M),
-    re.compile(r"(Assertion .*failed)", re.M),
+    r"(?m)^F\d{4,} [\d:.]+ +\d+ \S+\] (.*)",
+    r"(?m)^LLVM ERROR: (.*)",
+    r"(?m)^\s*what\(\): +(.*)",
+    r"(?m)(Assertion .*failed)",
 )
 
 
@@ -242,7 +242,7 @@ def _explain_signal(name: str, printed: bytes) -> str:
     """Return the name of a signal, and the reason that native code printed, if any."""
     text = printed.decode(errors="replace")
     for pattern in REASONS:
-        matches = pattern.findall(text)
+        matches = re.findall(pattern, text)
         if matches:
             return f"{name}: {matches[-1].strip()}"
     return name

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from hespas.dialects.mlir import get_call_target, ir
+from hespas.dialects.op_kinds import SPLASH_KERNEL
 from hespas.estimators.rules.base import to_buffer_size
 from hespas.estimators.rules.custom_calls import (
     find_kernel_name,
@@ -12,7 +14,7 @@ from hespas.estimators.rules.custom_calls import (
     read_kernel_metadata,
 )
 from hespas.estimators.rules.library_calls import read_score_shape
-from hespas.estimators.rules.pallas_attention import SPLASH_KERNEL, read_splash_shape
+from hespas.estimators.rules.pallas_attention import read_splash_shape
 from hespas.estimators.work import OpWork
 
 
@@ -42,7 +44,7 @@ class AttentionShape:
 def read_attention_shape(op: ir.Operation, work: OpWork) -> AttentionShape:
     """Read the shape of a call of cuDNN or splash attention, which its cost rule has checked."""
     kernel = find_kernel_name(op)
-    if SPLASH_KERNEL.fullmatch(kernel):
+    if re.fullmatch(SPLASH_KERNEL, kernel):
         splash = read_splash_shape(op, kernel, read_kernel_metadata(op))
         return AttentionShape(
             splash.heads, splash.queries, splash.head_size, splash.dtype, splash.flops,

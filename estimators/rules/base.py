@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from hespas.dialects.buffer_sizes import (
@@ -17,6 +16,7 @@ from hespas.dialects.buffer_sizes import (
 )
 from hespas.dialects.mlir import ir
 from hespas.support.errors import HespasError
+from hespas.support.records import record
 
 __all__ = [
     "BufferSize",
@@ -56,7 +56,7 @@ class NotALeaf(TypeError):
     """The caller asked for the work of control flow or of a collective, which have none."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class WorkPart:
     """Operations that run at one peak rate.
 
@@ -72,7 +72,7 @@ class WorkPart:
     flops: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class OpWork:
     """What one execution of an op does, on any device.
 
@@ -127,7 +127,7 @@ class OpWork:
 FREE = OpWork("free", 0, 0, ())
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class CostRule:
     """How to count the work of some ops and custom calls.
 

@@ -12,7 +12,7 @@ import functools
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from hespas.dialects import op_kinds
@@ -25,7 +25,7 @@ from hespas.dialects.mlir import (
     list_dictionary_entries,
     read_frontend_text,
 )
-from hespas.estimators.rules import library_calls, linalg_routines, pallas_attention
+from hespas.estimators.rules import library_calls, linalg_routines
 from hespas.estimators.rules.base import (
     FREE,
     CostRule,
@@ -43,6 +43,7 @@ from hespas.estimators.rules.base import (
 from hespas.estimators.rules.library_calls import CallConfig, count_output_bytes, find_config_value
 from hespas.estimators.rules.numerics import build_random_work, build_top_k_work
 from hespas.estimators.rules.registry import build_declared_work, find_call_rule
+from hespas.support.records import record
 
 
 def _compute_custom_call_work(op: ir.Operation) -> OpWork:
@@ -62,8 +63,12 @@ def _compute_custom_call_work(op: ir.Operation) -> OpWork:
         if re.fullmatch(family.pattern, target):
             return family.work(op, config)
     kernel = find_kernel_name(op)
-    if pallas_attention.SPLASH_KERNEL.fullmatch(kernel):
-        return pallas_attention.compute_splash_work(op, kernel, read_kernel_metadata(op))
+    if re.fullmatch(op_kinds.SPLASH_KERNEL, kernel):
+        from hespas.estimators.rules.pallas_attention import (
+            compute_splash_work,  # few calls need it
+        )
+
+        return compute_splash_work(op, kernel, read_kernel_metadata(op))
     package_rule = find_call_rule(target)
     if package_rule is not None:
         return package_rule.work(op)
@@ -238,7 +243,7 @@ def _compute_norm_work(op: ir.Operation, _: CallConfig) -> OpWork:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class _CallFamily:
     """Custom calls whose target matches ``pattern``, with their row in the documentation."""
 

@@ -11,7 +11,7 @@ they read.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence, Sized
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import FUSION, TERMINATORS
@@ -29,6 +29,7 @@ from hespas.estimators.rules.body_tally import (
 )
 from hespas.estimators.rules.registry import compute_op_work
 from hespas.support.errors import HespasError
+from hespas.support.records import record
 
 # The kind of a kernel is the first of these that its ops have, after XLA's choice of a hero.
 _HEROES = (
@@ -52,7 +53,7 @@ _VIEWS = frozenset(
 )
 
 
-@dataclass(slots=True, eq=False)
+@record(slots=True, eq=False)
 class _FusedValue:
     """A value in a fusion; ``uses`` holds the used elements by user.
 
@@ -67,7 +68,7 @@ class _FusedValue:
         return min(sum(self.uses.values()), self.size.elements)
 
 
-@dataclass(slots=True, eq=False)
+@record(slots=True, eq=False)
 class _FusedOp:
     """An op of the flattened body; ``work`` is None for control flow."""
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hespas.dialects.mlir import ir
+from hespas.dialects.op_kinds import SPLASH_KERNEL
 from hespas.estimators.rules.base import (
     KEEP_GOING,
     BufferSize,
@@ -23,8 +23,8 @@ from hespas.estimators.rules.base import (
     list_operand_sizes,
 )
 from hespas.estimators.rules.library_calls import count_output_bytes
+from hespas.support.records import record
 
-SPLASH_KERNEL = re.compile(r"splash_m[hq]a_(fwd|dkv|dq)(_\w+)?")
 _SOFTMAX_FLOPS = 5  # maximum or its gradient, subtract, sum, two conversions of a score
 # For each kernel: products over the size of queries and keys, products over that of values (scores
 # again, gradients of probabilities, values, queries, keys), and the names of its block sizes.
@@ -37,7 +37,7 @@ _KERNELS = {
 _FLOATS = ("bf16", "f16", "f32")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SplashShape:
     """The shape of one call.
 
@@ -87,7 +87,7 @@ def compute_splash_work(op: ir.Operation, kernel_name: str, metadata: str) -> Op
 
 def read_splash_shape(op: ir.Operation, kernel_name: str, metadata: str) -> SplashShape:
     """Read the shape of a call; raises UnknownCost if its mask or its blocks are not known."""
-    match = SPLASH_KERNEL.fullmatch(kernel_name)
+    match = re.fullmatch(SPLASH_KERNEL, kernel_name)
     sizes = list_operand_sizes(op)
     floats = [size for size in sizes if size.key in _FLOATS]
     if not match or len(floats) < 3 or any(len(size.shape) < 2 for size in floats[:3]):

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hespas.dialects.attrs import KernelCostAttr
 from hespas.dialects.mlir import ir
@@ -45,6 +45,7 @@ from hespas.estimators.rules.base import (
 )
 from hespas.support.entry_points import load_import_path
 from hespas.support.errors import HespasError, UsageError
+from hespas.support.records import record
 
 STABLEHLO_DIALECTS = ("stablehlo.", "chlo.", "mhlo.", "sdy.", "func.", "shape.")
 _ENTRY_POINT_GROUP = "hespas.cost_rules"
@@ -52,7 +53,7 @@ _rules_by_op: dict[str, CostRule] = {}
 _file_rules: dict[str, PackageRules] = {}  # by the path of the file
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class PackageRules:
     """The cost rules of installed packages, or of a file."""
 

@@ -11,20 +11,21 @@ import functools
 import inspect
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_origin
 
 from hespas import configs
-from hespas.configs.kernel_costs import parse_kernel_costs
 from hespas.configs.node_overrides import CUSTOM_NODE, NodeOverrides, load_overridden_node
 from hespas.configs.node_spec import describe_node_name
 from hespas.estimators import registry
 from hespas.estimators.measure.measure_options import MeasureOptions
 from hespas.passes.base import FACTS, Pass, PassRun, option
 from hespas.support.errors import UsageError
+from hespas.support.records import record
 from hespas.support.settings import list_settings
 
 if TYPE_CHECKING:
+    from hespas.configs.kernel_costs import DeclaredCosts
     from hespas.dialects.attrs import TargetAttr
     from hespas.dialects.mlir import ir
     from hespas.estimators.base import Estimator
@@ -43,7 +44,7 @@ REPORTED_NODE_HELP = (
 )
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class EstimatorChoice:
     """The estimator of an annotate pass, and what ``hespas.target`` says of it.
 
@@ -60,7 +61,7 @@ class EstimatorChoice:
     pipeline: str
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class EstimatorPass(Pass):
     """Base of the annotate passes."""
 
@@ -79,12 +80,13 @@ class EstimatorPass(Pass):
 
     def apply(self, module: ir.Module, run: PassRun) -> Annotation:
         """Annotate the module; raises HespasError."""
-        from hespas.passes.annotate.kernel_costs import declare_costs
         from hespas.passes.annotate.traverse import annotate_module, require_target
 
         options = self._collect_measure_options()
         if self.kernel_cost:
-            declare_costs(module, parse_kernel_costs(self.kernel_cost), run)
+            from hespas.passes.annotate.kernel_costs import declare_costs
+
+            declare_costs(module, self._parse_kernel_costs(), run)
         choice = self.choose_estimator(require_target(module), run)
         annotation = annotate_module(
             module,
@@ -124,6 +126,11 @@ class EstimatorPass(Pass):
         for note in estimator.list_notes():
             run.note(f"{self.name}: {note}")
 
+    def _parse_kernel_costs(self) -> DeclaredCosts:
+        from hespas.configs.kernel_costs import parse_kernel_costs  # few programs need them
+
+        return parse_kernel_costs(self.kernel_cost)
+
     def collect_settings(self) -> dict[str, Any]:
         """Collect the settings of the estimator that differ from their defaults."""
         common = {f.name for cls in (EstimatorPass, MeasureOptions) for f in fields(cls)}
@@ -135,7 +142,7 @@ class EstimatorPass(Pass):
 
     def _format_repeatable_pass(self, name: str, settings: Mapping[str, Any]) -> str:
         """Format the pass with the options that determine the costs of the estimator ``name``."""
-        kernel_cost = parse_kernel_costs(self.kernel_cost).to_text()
+        kernel_cost = self._parse_kernel_costs().to_text() if self.kernel_cost else ""
         try:
             cls = load_annotate_pass(name)
         except UsageError:  # a setting is named like an option, so that only `annotate` accepts it
@@ -197,7 +204,7 @@ class EstimatorPass(Pass):
         return MeasureOptions(**values)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class AnnotatePass(MeasureOptions, EstimatorPass):
     """Write the costs of any estimator on every op, region and call.
 

@@ -10,7 +10,7 @@ import hashlib
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from hespas.dialects.attr_codec import read_trip_count, require_branch_number
@@ -33,11 +33,12 @@ from hespas.estimators.work import is_free_op_name
 from hespas.passes.base import PassRun
 from hespas.passes.split.region_digest import OpContentTable, RegionDigester
 from hespas.support.errors import HespasError
+from hespas.support.records import record
 
 UNKNOWN_TRIPS = "the trip count of the loop is not known"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class FunctionCost:
     """The cost of a function.
 
@@ -53,7 +54,7 @@ class FunctionCost:
     gap: str | None = None
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class CostWalk(ABC):
     """Visits each function once and each op in order; subclasses define the costs.
 

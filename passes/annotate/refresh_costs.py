@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import ir
@@ -10,7 +9,6 @@ from hespas.passes.annotate.stale_costs import refresh_costs
 from hespas.passes.base import FACTS, Pass, PassRun
 
 
-@dataclass(frozen=True)
 class RefreshCostsPass(Pass):
     """Bring costs up to date after passes that changed the program.
 

@@ -14,12 +14,12 @@ how a pipeline is divided into processes.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hespas.configs import is_preset_name
 from hespas.configs.kernel_costs import list_named_files
 from hespas.dialects.attr_codec import read_trip_count
-from hespas.dialects.attrs import AMOUNTS, Cost, MemoryAttr, TargetAttr
+from hespas.dialects.attrs import AMOUNTS, Cost, TargetAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import CALLEE, LOOPS
 from hespas.estimators import registry as estimators
@@ -35,8 +35,7 @@ from hespas.passes.annotate.cost_walk import (
     read_text_attr,
 )
 from hespas.passes.base import PassRun
-from hespas.passes.pipeline import parse_pipeline
-from hespas.passes.prepare.prepare import refresh_preparation
+from hespas.passes.pipeline import parse_pipeline, refresh_facts
 from hespas.passes.split.region_refresh import refresh_regions
 from hespas.support.data_files import is_inside_folders
 from hespas.support.errors import (
@@ -45,25 +44,13 @@ from hespas.support.errors import (
     format_op_place,
     format_some_places,
 )
+from hespas.support.records import record
 
 # Why costs are stale, after the names of their ops.
 CHANGED = "changed after the annotation"
 ANOTHER_SOURCE = "had costs of another annotation"
 ANOTHER_VERSION = "had costs of another version of hespas"
 RELATIVE_TOLERANCE = 1e-9  # another tool may add up in another order
-
-
-def refresh_facts(module: ir.Module, run: PassRun) -> None:
-    """Make what ``prepare`` and ``memory-annotate`` have written describe the ops as they are.
-
-    Raises:
-        HespasError: Another pass has left something that they refuse.
-    """
-    refresh_preparation(module, run)
-    if MemoryAttr.NAME in module.operation.attributes:
-        from hespas.passes.memory.memory_annotate import refresh_memory  # few modules have it
-
-        refresh_memory(module, run)
 
 
 def refresh_costs(module: ir.Module, run: PassRun, *, may_estimate: bool = True) -> None:
@@ -108,7 +95,7 @@ def refresh_costs(module: ir.Module, run: PassRun, *, may_estimate: bool = True)
     run.mark_current(Cost.NAME)
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class CostReview(CostWalk):
     """Checks the costs on the IR, and corrects the sums.
 

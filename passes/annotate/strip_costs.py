@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 from hespas.dialects.attrs import Cost, TargetAttr
@@ -10,7 +10,6 @@ from hespas.dialects.mlir import ir
 from hespas.passes.base import FACTS, Pass, PassRun
 
 
-@dataclass(frozen=True)
 class StripCostsPass(Pass):
     """Remove all costs, and what they were made with.
 

@@ -24,6 +24,7 @@ from hespas.passes.base import PassRun
 from hespas.passes.prepare.prepare import refresh_preparation
 from hespas.passes.split.region_refresh import refresh_regions
 from hespas.support.errors import HespasError, format_source_position
+from hespas.support.records import record
 from hespas.support.settings import list_settings
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from hespas.estimators.measure.measurement_run import MeasureStatistics
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class _EstimatedOp:
     """The cost and the attributes of all ops with one content; ``leaf`` is their name and cost."""
 
@@ -42,7 +43,7 @@ class _EstimatedOp:
     kernel: ir.DictAttr | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Annotation:
     """The artefact of an annotate pass.
 

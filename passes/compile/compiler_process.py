@@ -258,7 +258,7 @@ def explain_failure(stderr: str, code: int) -> str:
             detail = (
                 f" ({logged_errors[-1]})" if logged_errors and "Failed to parse" in line else ""
             )
-            why = STATUS_PREFIX.sub("", ADVICE.sub("", line), count=1).strip()
+            why = STATUS_PREFIX.sub("", re.sub(ADVICE, "", line), count=1).strip()
             # Some messages of XLA begin on the line after their status.
             return (why or " ".join(lines[index + 1 : index + 2]).strip(" .") or line) + detail
     for severity in "FE":

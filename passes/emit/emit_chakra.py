@@ -17,6 +17,7 @@ from hespas.passes.emit.trace_program import build_trace_program
 from hespas.support.errors import UsageError, find_source_file
 from hespas.support.folder_manifest import OutputSet
 from hespas.support.output_folder import has_own_files, is_open_folder, open_output_folder
+from hespas.support.records import record
 from hespas.support.suggestions import suggest_nearest
 
 STATS_FILE = "module_stats.json"
@@ -52,7 +53,7 @@ class EmittedTraces:
         return max(self.nodes)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class EmitChakraPass(Pass):
     """Write Chakra traces, one per device, with communicators and statistics, for ASTRA-sim."""
 

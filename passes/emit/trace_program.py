@@ -8,7 +8,7 @@ of ``trace_order``, of the latest definition of number i.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hespas.chakra.trace_steps import ComputeContent, ProgramTrace
 from hespas.dialects.attr_codec import (
@@ -16,7 +16,7 @@ from hespas.dialects.attr_codec import (
     read_trip_count,
     require_branch_number,
 )
-from hespas.dialects.attrs import WAIT, SplitAttr, TargetAttr
+from hespas.dialects.attrs import WAIT, Cost, SplitAttr, TargetAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_bodies import has_body, list_read_values
 from hespas.dialects.op_kinds import (
@@ -28,7 +28,6 @@ from hespas.dialects.op_kinds import (
     has_marked_collective,
     is_marked_collective,
 )
-from hespas.passes.annotate.stale_costs import refresh_costs
 from hespas.passes.base import EntryOps, PassRun
 from hespas.passes.emit.trace_order import (
     NOTHING,
@@ -39,9 +38,10 @@ from hespas.passes.emit.trace_order import (
 )
 from hespas.passes.emit.trace_tasks import TraceTask, TraceTaskBuilder, has_assumed_trips
 from hespas.support.errors import HespasError
+from hespas.support.records import record
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class TraceProgram:
     """A trace and its ops.
 
@@ -56,7 +56,7 @@ class TraceProgram:
     assumed: list[TraceTask]
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class _BlockOp:
     """One op in a block, which reads and defines values.
 
@@ -73,7 +73,7 @@ class _BlockOp:
     trips: int = -1
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class _ProgramBlock:
     arguments: list[int]
     items: list[_BlockOp]
@@ -97,7 +97,10 @@ def build_trace_program(module: ir.Module, run: PassRun) -> TraceProgram:
         raise HespasError(
             f"emit-chakra: the module has no {TargetAttr.NAME}", remedy="run prepare first"
         )
-    refresh_costs(module, run)
+    if not run.is_current(Cost.NAME):
+        from hespas.passes.annotate.stale_costs import refresh_costs  # slow to import
+
+        refresh_costs(module, run)
     groups = read_communicators(module)
     _check_communicators(groups, target.devices)
     function = find_entry_function(module)
@@ -123,7 +126,7 @@ def _check_communicators(groups: dict[int, tuple[int, ...]], devices: int) -> No
             raise HespasError(f"communicator {number} needs two distinct devices or more")
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class _BlockReader:
     """Reads each block once and numbers the values."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hespas.chakra.record_encoding import IntAttrEncoder, encode_text_attr
 from hespas.chakra.schema import CollectiveCommType
@@ -37,6 +37,7 @@ from hespas.support.errors import (
     find_source_file,
     format_source_position,
 )
+from hespas.support.records import record
 
 COMM_TYPES = {
     "all_reduce": CollectiveCommType.ALL_REDUCE,
@@ -48,7 +49,7 @@ _REGION = IntAttrEncoder("region", "int64")
 _COUNTS = [(name, IntAttrEncoder(name, "int64")) for name in COUNTS]
 
 
-@dataclass(slots=True, eq=False)
+@record(slots=True, eq=False)
 class TraceTask:
     """One op of the program and its steps in the trace.
 
@@ -74,7 +75,7 @@ class TraceTask:
         return comm is not None and not self.activities and comm.operand_bytes < comm.result_bytes
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class TraceTaskBuilder:
     """Builds tasks. Each distinct attribute and region function is read once.
 

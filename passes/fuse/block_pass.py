@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import ir
@@ -12,7 +11,6 @@ from hespas.passes.pass_list import ListedPass
 from hespas.passes.split.blocks import check_not_split
 
 
-@dataclass(frozen=True)
 class BlockPass(ListedPass[list[ir.Block]]):
     """A pass that rewrites each block of a prepared module by itself, inner blocks first."""
 

@@ -9,7 +9,6 @@ as the cache.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import get_defining_op, ir
@@ -24,7 +23,6 @@ _COPY, _WHILE = "mhlo.copy", "stablehlo.while"
 _VIEWS = frozenset(("stablehlo.reshape", "mhlo.bitcast", "stablehlo.bitcast_convert"))
 
 
-@dataclass(frozen=True)
 class CopyKeptArgumentsPass(BlockPass):
     """Copy arguments of the program that are not donated before ops that write to their buffers.
 

@@ -6,7 +6,6 @@ and zeroes the rows of other groups first (xla/service/gpu/transforms/ragged_dot
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import find_attribute, ir
@@ -25,7 +24,6 @@ EXPANSIONS = {"dense": "by every group", "grouped": "by their own, in one kernel
 """What the rows of a ``ragged_dot`` are multiplied by, by name."""
 
 
-@dataclass(frozen=True)
 class ExpandRaggedProductsPass(BlockPass):
     """Expand products of unequal groups of rows into products with every group.
 

@@ -6,7 +6,6 @@ them (xla/service/select_and_scatter_expander.cc).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import ir
@@ -23,7 +22,6 @@ from hespas.passes.prepare.scalars import get_op_kind
 SELECT_AND_SCATTER = "stablehlo.select_and_scatter"
 
 
-@dataclass(frozen=True)
 class ExpandSelectionsPass(BlockPass):
     """Expand select_and_scatter, the gradient of max pooling, into a search and a scatter.
 

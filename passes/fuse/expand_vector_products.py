@@ -8,7 +8,6 @@ xla/service/gpu/transforms/algebraic_simplifier.cc). A single matrix times a vec
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import ir
@@ -26,7 +25,6 @@ _WIDER = {"bf16": "f32", "f16": "f32"}  # in which XLA adds numbers of a type
 _TYPES = ("bf16", "f16", "f32", "f64", "i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64")
 
 
-@dataclass(frozen=True)
 class ExpandVectorProductsPass(BlockPass):
     """Expand products of vectors into multiplications and sums."""
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import get_attribute, get_defining_op, ir
@@ -26,7 +25,6 @@ from hespas.passes.fuse.op_builder import OpBuilder, find_named_ops, get_static_
 from hespas.passes.fuse.simplify import LAYOUT
 
 
-@dataclass(frozen=True)
 class FoldTransposesPass(BlockPass):
     """Fold transposes of operands and results into products.
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import get_defining_op, ir
@@ -40,7 +39,6 @@ FUNCTIONS: dict[str, Callable[..., float]] = {
 }
 
 
-@dataclass(frozen=True)
 class FuseEpiloguesPass(BlockPass):
     """Fuse products and convolutions with what a library applies to their results."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import (
@@ -18,7 +17,6 @@ from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.prepare.inline_calls import inline_call
 
 
-@dataclass(frozen=True)
 class InlineAllCallsPass(BlockPass):
     """Inline all calls from the entry function, and erase the called functions."""
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import get_defining_op, ir
@@ -34,7 +33,6 @@ from hespas.passes.fuse.op_builder import (
 CONVOLUTION = "stablehlo.convolution"
 
 
-@dataclass(frozen=True)
 class PadConvolutionsPass(BlockPass):
     """Pad images before convolutions, and cut their gradients, where cuDNN cannot."""
 

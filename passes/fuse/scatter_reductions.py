@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 from hespas.dialects.attrs import CommAttr
@@ -30,7 +30,6 @@ SCATTER_DIM = "scatter_dimension"
 MAX_INDEX_OPS = 32  # ops that compute the start index of a slice
 
 
-@dataclass(frozen=True)
 class ScatterReductionsPass(BlockPass):
     """Replace all-reduces that every device slices by its rank by reduce-scatters."""
 

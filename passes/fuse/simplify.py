@@ -43,7 +43,6 @@ NumberRewrite = Callable[[ir.Operation, Numbers], "ir.Value | None"]  # not all 
 LAYOUT = "result_layout"  # XLA writes it on transposes that may change only the layout
 
 
-@dataclass(frozen=True)
 class SimplifyPass(BlockPass):
     """Simplify algebra, merge equal ops, and remove unused ops, loops and branches."""
 

@@ -6,7 +6,6 @@ kernel.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import func, get_defining_op, ir
@@ -16,7 +15,6 @@ from hespas.passes.fuse.block_pass import BlockPass
 _WHILE = "stablehlo.while"
 
 
-@dataclass(frozen=True)
 class SinkConstantsPass(BlockPass):
     """Copy broadcasts of constants into the loop bodies and branches that read them.
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import ir
@@ -34,7 +33,6 @@ MAX_BATCH_ROWS = 8  # rows that one thread block reduces to one row
 MIN_APART_ELEMENTS = 9  # from which dimensions that are no neighbours are reduced one by one
 
 
-@dataclass(frozen=True)
 class SplitReductionsPass(BlockPass):
     """Split reductions that are long, or of dimensions that are no neighbours, into kernels."""
 

@@ -8,7 +8,6 @@ xla/hlo/builder/xla_builder.cc).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import ir, to_i64_attr
@@ -22,7 +21,6 @@ DIM_ATTRIBUTES = {
 ALL_TO_ALL = "stablehlo.all_to_all"
 
 
-@dataclass(frozen=True)
 class TransposeCollectivesPass(BlockPass):
     """Make all-gathers, reduce-scatters and all-to-alls run along the first dimension."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.attrs import Cost, OnChipAttr, RegionAttr
@@ -13,7 +12,6 @@ from hespas.passes.memory.liveness_program import LivenessProgramReader
 from hespas.passes.memory.on_chip_values import find_on_chip_values
 
 
-@dataclass(frozen=True)
 class OnChipAnnotatePass(Pass):
     """Write what kernels need not move if values stay in the on-chip memory, by its size.
 

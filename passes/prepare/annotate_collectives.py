@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import ClassVar
 
 from hespas.dialects.attr_codec import read_communicators, write_communicators
@@ -37,6 +37,7 @@ from hespas.passes.prepare.device_grid import (
 from hespas.passes.prepare.partition import has_global_shapes
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.support.errors import HespasError, UsageError, format_op_place, format_some_places
+from hespas.support.records import record
 
 RECEIVE_NOTE = "the matching send accounts for the time"
 # Uneven sizes have no upper bound of the time: the device that receives the most ends last.
@@ -46,7 +47,7 @@ RAGGED_NOTE = (
 )
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class AnnotateCollectivesPass(PrepareStep):
     """Write hespas.comm on every collective, and the devices of the module.
 
@@ -134,7 +135,7 @@ class AnnotateCollectivesPass(PrepareStep):
         return grid
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class _CommunicatorIds:
     """Assigns ids from 1 to sets of ranks, in order of first use.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hespas.dialects.attrs import CommAttr
 from hespas.dialects.mlir import (
@@ -30,6 +30,7 @@ from hespas.dialects.op_kinds import (
     is_collective,
 )
 from hespas.support.errors import HespasError
+from hespas.support.records import record
 
 REFERENCE = "func.constant"  # its value is the name of a function
 RELEVANT_OPS = (
@@ -46,7 +47,7 @@ MISNAMED_SHARDING = "sdy.sharding_per_value"  # the type of the attribute sdy.sh
 PLAIN_DIALECTS = ("stablehlo.", "mhlo.", "func.", "builtin.")
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class FunctionContents:
     """The ops of one function that some step of ``prepare`` handles, in program order.
 
@@ -65,7 +66,7 @@ class FunctionContents:
         return [op for name, op in self.ops if name in MAYBE_COLLECTIVE and is_collective(op)]
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class ModuleCensus:
     """The functions of a module.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import get_attribute, get_symbol_name, ir
@@ -13,7 +12,6 @@ from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.support.errors import HespasError
 
 
-@dataclass(frozen=True)
 class CheckInputPass(PrepareStep):
     """Check that the module has a form that can be estimated, and warn of unfused attention."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.attr_codec import (
@@ -30,7 +29,6 @@ from hespas.support.errors import format_op_place, format_some_places
 FLOPS_PER_BYTE = 100
 
 
-@dataclass(frozen=True)
 class ChooseBranchesPass(PrepareStep):
     """Write hespas.branch on every if and case.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy
@@ -14,6 +13,7 @@ from hespas.dialects.attrs import TargetAttr
 from hespas.dialects.mlir import get_attribute, ir, list_dictionary_entries
 from hespas.dialects.op_kinds import COMBINED_SCATTER_TARGET, get_collective_name
 from hespas.support.errors import HespasError
+from hespas.support.records import record
 
 Groups = tuple[tuple[int, ...], ...]
 
@@ -23,7 +23,7 @@ BOTH = "cross_replica_and_partition"
 FLATTENED = "flattened_ids"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class DeviceGrid:
     """The grid of devices. The device id is ``replica * partitions + partition``."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.attrs import WAIT, CommAttr, RegionAttr
@@ -30,11 +29,12 @@ from hespas.passes.base import PassRun, option
 from hespas.passes.prepare.census import ModuleCensus
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.support.errors import HespasError
+from hespas.support.records import record
 
 ATTENTION_NAME = re.compile(r"attention|attn|sdpa|fmha", re.I)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class InlineCallsPass(PrepareStep):
     """Inline calls of functions that communicate or are called once.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import PassManager, ir, register_passes
@@ -20,7 +19,6 @@ VARIADIC = ("stablehlo.all_reduce", "stablehlo.all_to_all")
 CHANNEL = "channel_handle"
 
 
-@dataclass(frozen=True)
 class LegalisePass(PrepareStep):
     """Convert chlo and shape ops to StableHLO or mhlo."""
 

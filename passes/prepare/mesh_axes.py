@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 
 import numpy
 
@@ -12,9 +11,10 @@ from hespas.dialects.axis_groups import AxisGroups, MeshShape, read_axis_groups,
 from hespas.dialects.mlir import collect_meshes, ir
 from hespas.passes.prepare.device_grid import Groups
 from hespas.support.errors import HespasError
+from hespas.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class _AxisPiece:
     """A part of a mesh axis with ``size`` positions.
 

@@ -6,8 +6,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from hespas.dialects.attrs import TargetAttr
 from hespas.dialects.mlir import (
@@ -34,10 +33,7 @@ from hespas.dialects.op_kinds import (
     SHARDY_CALL_PREFIX,
     find_entry_function,
 )
-from hespas.dialects.xla import CompilationSettings
 from hespas.passes.base import PassRun
-from hespas.passes.compile import named_shardings
-from hespas.passes.compile.kernel_names import restore_kernel_names, store_kernel_names
 from hespas.passes.prepare.census import ModuleCensus, collect_census
 from hespas.passes.prepare.communicators import spell_out_axes
 from hespas.passes.prepare.device_grid import (
@@ -46,18 +42,19 @@ from hespas.passes.prepare.device_grid import (
     read_stated_count,
     write_stated_count,
 )
-from hespas.passes.prepare.manual_computation import inline_manual_computation
 from hespas.passes.prepare.mesh_axes import count_mesh_devices
 from hespas.passes.prepare.op_shardings import constrain_sharded_values, split_tuple_sharding
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.passes.prepare.replace_host_placements import use_internal_placements
-from hespas.passes.prepare.single_partition import drop_op_shardings, remove_shardings
 from hespas.support.errors import HespasError
+
+if TYPE_CHECKING:
+    from hespas.dialects.xla import CompilationSettings
 
 ENTRY_NAME = "main"
 # The dialects whose attributes are for XLA, or follow from it.
 XLA_DIALECTS = frozenset(("chlo", "func", "hespas", "jax", "mhlo", "sdy", "stablehlo", "tf", "xla"))
-Partitioner = Callable[[ir.Module, CompilationSettings], ir.Module]
+Partitioner = Callable[[ir.Module, "CompilationSettings"], ir.Module]
 LAYOUT_ATTRS = ("xla_shape", "result_layout")
 BOUNDARY = ("arg_attrs", "res_attrs")
 # For each compiler: the passes to dump after, the wanted dump, and a dump that XLA writes after it.
@@ -68,7 +65,6 @@ HLO_IMPORT = "mhlo.is_dynamic"  # XLA's importer writes it on modules from XLA's
 EXPORT = "export the module after SPMD partitioning (XLA's dump after_spmd-partitioning)"
 
 
-@dataclass(frozen=True)
 class PartitionPass(PrepareStep):
     """Convert global shapes to those of one device by their shardings, with XLA's partitioner."""
 
@@ -113,6 +109,11 @@ def partition_module(
                 "partitioned: shapes are assumed to be those of one device"
             )
         return False
+    # Few modules need these imports, which would slow every start-up.
+    from hespas.passes.compile.kernel_names import restore_kernel_names, store_kernel_names
+    from hespas.passes.prepare.manual_computation import inline_manual_computation
+    from hespas.passes.prepare.single_partition import remove_shardings
+
     if inline_manual_computation(census):
         drop_boundary_attrs(census.entry, SHARDING_ATTRS)  # shapes must not be divided again
         return True
@@ -196,6 +197,8 @@ def replace_program(module: ir.Module, new: ir.Module, compilation: CompilationS
     Keeps the attributes that JAX writes on arguments and results (names, donation), which HLO does
     not represent, and removes the copies of fusion bodies that XLA's importer makes.
     """
+    from hespas.passes.prepare.single_partition import drop_op_shardings
+
     main = find_entry_function(module)
     boundary = {name: _read_boundary_attrs(main, name) for name in BOUNDARY}
     replace_module_body(module, new)
@@ -254,6 +257,10 @@ def spell_out_shardings(module: ir.Module, census: ModuleCensus) -> None:
         manager = PassManager.parse("builtin.module(sdy-lift-inlined-meshes)", module.context)
         manager.enable_verifier(False)
         manager.run(module.operation)
+    if not texts:
+        return
+    from hespas.passes.compile import named_shardings
+
     others = [text for text in texts if not named_shardings.is_numbered(text)]
     if others:
         try:
@@ -390,7 +397,6 @@ def state_partitions(module: ir.Module) -> None:
 
 def _run_partitioner(module: ir.Module, compilation: CompilationSettings, target: str) -> ir.Module:
     """Partition the module with XLA's compiler for ``target``."""
-    # Imported here because they slow every start-up and few modules need them.
     from hespas.configs import compile_targets
     from hespas.passes.compile.compiler_process import (
         CompileFailure,
@@ -415,6 +421,8 @@ def _run_partitioner(module: ir.Module, compilation: CompilationSettings, target
 
 def build_compilation(module: ir.Module, census: ModuleCensus) -> CompilationSettings:
     """Build the compilation settings of a module with global shapes; raises HespasError."""
+    from hespas.dialects.xla import CompilationSettings
+
     return CompilationSettings(
         replicas=read_stated_count(module, NUM_REPLICAS) or 1,
         partitions=_count_partitions(module, census),

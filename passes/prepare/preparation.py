@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hespas.dialects.attrs import TargetAttr
 from hespas.dialects.mlir import ir
 from hespas.passes.pass_list import ListedPass
 from hespas.passes.prepare.census import ModuleCensus, collect_census
+from hespas.support.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Preparation:
     """What the passes of ``prepare`` read.
 
@@ -24,7 +23,6 @@ class Preparation:
     was_prepared: bool
 
 
-@dataclass(frozen=True)
 class PrepareStep(ListedPass[Preparation]):
     """A pass of ``prepare``."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.attrs import BRANCH, TRIPS, CommAttr, TargetAttr
@@ -23,11 +22,12 @@ from hespas.passes.prepare.replace_host_placements import ReplaceHostPlacementsP
 from hespas.passes.prepare.replace_host_transfers import ReplaceHostTransfersPass
 from hespas.passes.prepare.set_dimension_sizes import SetDimensionSizesPass
 from hespas.passes.prepare.write_trip_counts import WriteTripCountsPass
+from hespas.support.records import record
 
 FACTS_OF_PREPARE = (CommAttr.NAME, TRIPS, BRANCH)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class PreparePass(PassList):
     """Make the program of one device, with static local shapes, trip counts and communicators.
 

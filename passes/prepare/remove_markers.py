@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import get_call_target, ir
@@ -15,7 +14,6 @@ from hespas.passes.base import PassRun
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 
 
-@dataclass(frozen=True)
 class RemoveMarkersPass(PrepareStep):
     """Remove custom calls that only mark something for the compiler.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.attrs import BRANCH, BRANCH_FOUND, TRIPS, TRIPS_FOUND, TRIPS_NOTE, CommAttr
@@ -21,7 +20,6 @@ HOLDERS_BY_FACT = {
 }
 
 
-@dataclass(frozen=True)
 class RemoveMisplacedFactsPass(PrepareStep):
     """Remove what another pass has copied from a loop or collective to an op of another kind."""
 

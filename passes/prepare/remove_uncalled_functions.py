@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import ir
@@ -10,7 +9,6 @@ from hespas.passes.base import PassRun
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 
 
-@dataclass(frozen=True)
 class RemoveUncalledFunctionsPass(PrepareStep):
     """Remove public functions that the entry function does not call, with a warning.
 

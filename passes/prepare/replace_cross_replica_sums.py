@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import ir
@@ -12,7 +11,6 @@ from hespas.passes.prepare.census import ModuleCensus
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 
 
-@dataclass(frozen=True)
 class ReplaceCrossReplicaSumsPass(PrepareStep):
     """Replace each cross-replica-sum by an all_reduce that adds."""
 

@@ -9,7 +9,6 @@ so that a copy is an op with its bytes: ``hespas_offload`` and ``hespas_fetch``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import (
@@ -93,7 +92,6 @@ def use_internal_placements(census: ModuleCensus) -> None:
                     del op.attributes[name]
 
 
-@dataclass(frozen=True)
 class ReplaceHostPlacementsPass(PrepareStep):
     """Replace placements in a memory by copies, of slices where only a slice is moved.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import get_attribute, ir
@@ -16,7 +15,6 @@ HOST_CALL_BY_TRANSFER = {
 }
 
 
-@dataclass(frozen=True)
 class ReplaceHostTransfersPass(PrepareStep):
     """Replace each send to or receive from the host by a custom call.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from hespas.dialects.mlir import get_attribute, get_defining_op, get_symbol_name, ir
@@ -18,6 +18,7 @@ from hespas.dialects.op_kinds import (
     TUPLE_ELEMENTS,
     TUPLES,
 )
+from hespas.support.records import record
 
 Number = int | float | bool
 
@@ -80,7 +81,7 @@ ARITHMETIC: dict[str, Callable[..., Any]] = {
 ScalarSteps = Generator[ir.Value, Number | None, Number | None]
 
 
-@dataclass
+@record()
 class ScalarEvaluator:
     """Evaluates scalars; ``callers`` lists the calls of each function by its name.
 

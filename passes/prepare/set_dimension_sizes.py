@@ -6,7 +6,6 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import (
@@ -25,6 +24,7 @@ from hespas.passes.prepare.census import ModuleCensus, collect_census
 from hespas.passes.prepare.check_input import check_ranked_boundary
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.support.errors import HespasError
+from hespas.support.records import record
 
 DEFAULT_SIZE = 128  # size of a dimension that neither the user nor a bound in its type sets
 COMPUTED_REMEDY = (
@@ -32,11 +32,11 @@ COMPUTED_REMEDY = (
     "with static shapes, or with their bounds (#stablehlo.bounds)"
 )
 EXAMPLES = "b=8,s=1024", "arg0=8x1024x64"
-PLACE = re.compile(r"(?:<unknown>:0|(\S+:\d+:\d+)): error: (.*)")
+PLACE = r"(?:<unknown>:0|(\S+:\d+:\d+)): error: (.*)"
 SPECIFICATION = ".shape = ("  # JAX writes: args[0].shape = (b, floordiv(s, 2), 64)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SetDimensionSizesPass(PrepareStep):
     """Set the sizes of symbolic dimensions, which makes all shapes static."""
 
@@ -123,16 +123,16 @@ def _set_argument_sizes(module: ir.Module, census: ModuleCensus, dims: str, run:
         replace_module_body(module, refined)
     except (RuntimeError, ir.MLIRError) as error:
         text = str(error).split("\n", 1)[0].rpartition("failed: ")[2].removeprefix("UNKNOWN: ")
-        place = PLACE.search(text)
+        place = re.search(PLACE, text)
         where = place[1] if place and place[1] and not place[1].startswith("-:") else ""
         reason = stderr_lines[0].rpartition("error: ")[2] if stderr_lines else text
-        reason = ADVICE.sub("", place[2] if place else reason)
+        reason = re.sub(ADVICE, "", place[2] if place else reason)
         message = f"the module does not allow these sizes: {reason}"
         raise HespasError(message, where=where, remedy=remedy) from None
     return True
 
 
-BOUNDED = re.compile(  # such as tensor<?x1024xf32, #stablehlo.bounds<512, ?>>
+BOUNDED = (  # such as tensor<?x1024xf32, #stablehlo.bounds<512, ?>>
     r"tensor<((?:[?\d]+x)+)(complex<\w+>|[\w.!]+), #stablehlo\.bounds<([^>]*)>>"
 )
 
@@ -159,7 +159,9 @@ def _apply_bounds(module: ir.Module, census: ModuleCensus, run: PassRun) -> bool
     if not any("bounds<" in str(op.results[0].type) for op in setters):
         return False  # arguments may have bounds, which are sizes by default
     text = str(module.operation.get_asm(enable_debug_info=True))
-    replace_module_body(module, ir.Module.parse(BOUNDED.sub(_write_bounds, text), module.context))
+    replace_module_body(
+        module, ir.Module.parse(re.sub(BOUNDED, _write_bounds, text), module.context)
+    )
     setters.clear()
     module.operation.walk(find_setter)
     for op in setters:

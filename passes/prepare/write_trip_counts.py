@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.attr_codec import read_trip_count
@@ -29,6 +28,7 @@ from hespas.support.errors import (
     format_some_places,
     format_source_position,
 )
+from hespas.support.records import record
 
 MAX_LOOP_STEPS = 100_000  # iterations to evaluate of a loop that is not a simple counted loop
 ASSUMED_TRIPS = 1  # of a loop that depends on data
@@ -36,7 +36,7 @@ STATED_NOTE = "trip count from the module"
 MAX_CARRIED_VALUES = 16  # values that the condition of such a loop may depend on
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class WriteTripCountsPass(PrepareStep):
     """Write hespas.trips on every loop.
 
@@ -79,7 +79,7 @@ class WriteTripCountsPass(PrepareStep):
         return False
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class _TripCount:
     """The trip count of a loop; ``note`` is "" for one that the ops of the loop determine."""
 

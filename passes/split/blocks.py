@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import field
 from enum import Enum, auto
 from itertools import accumulate, chain, repeat
 
@@ -24,11 +24,12 @@ from hespas.dialects.op_kinds import (
 from hespas.dialects.op_table import TableBlock, read_op_table
 from hespas.passes.split.region_digest import OpContentTable
 from hespas.support.errors import HespasError
+from hespas.support.records import record
 
 NO_COMPUTE_OPS = CONTROL | MAYBE_COLLECTIVE | BARRIERS | CONSTANTS | TERMINATORS  # or maybe not
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class SplitBlock:
     """One block to split. Its ops are identified by their indices in ``ops``.
 
@@ -38,7 +39,8 @@ class SplitBlock:
     Attributes:
         block: The block.
         around: The block around it; None for that of the entry function.
-        ops: All ops in program order, with the terminator last.
+        ops: All ops in program order, with the terminator last. A split puts the call of a region
+            in the place of each op that has moved to its function.
         names: The names of the ops.
         inputs: For each op, the numbers of the values that it and its nested regions read, once per
             occurrence.
@@ -57,7 +59,7 @@ class SplitBlock:
     around: SplitBlock | None
     ops: list[ir.Operation]
     names: list[str]
-    inputs: list[tuple[int, ...]]
+    inputs: Sequence[Sequence[int]]
     producers: array[int]
     first_results: array[int]
     op_numbers: array[int]
@@ -110,7 +112,7 @@ def list_split_blocks(
     yield from reader.read_blocks(table.block, function.regions[0].blocks[0], None)
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class _SplitBlockReader:
     """Makes blocks to split from the numbers in a table. Each kind of ops is looked at once."""
 
@@ -146,15 +148,17 @@ class _SplitBlockReader:
             [i for i, kind in enumerate(table.kinds) if kind in waits],
             {i for i, kind in enumerate(table.kinds) if kind in constants},
         )
-        for i in body.comms:
-            if i in table.bodies:
-                body.has_inner_blocks = True
+        divided = [i for i in body.comms if i in table.bodies]
+        if divided:
+            body.has_inner_blocks = True
+            body.inputs = inputs = list(table.reads)
+            for i in divided:
                 # What the bodies read may change when they are split.
-                values = {body.get_value(number): number for number in body.inputs[i]}
+                values = {body.get_value(number): number for number in inputs[i]}
                 for region, inner in zip(ops[i].regions, table.bodies[i], strict=True):
                     yield from self.read_blocks(inner, region.blocks[0], body)
                 read_values = list_read_values(ops[i], body.names[i])
-                body.inputs[i] = tuple(values[value] for value in read_values)
+                inputs[i] = [values[value] for value in read_values]
         yield body
 
     def _choose_role(self, op: ir.Operation, name: str) -> tuple[_Role, int]:

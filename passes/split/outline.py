@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import bisect
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hespas.dialects.attrs import Cost, RegionAttr
 from hespas.dialects.mlir import (
@@ -13,6 +14,7 @@ from hespas.dialects.mlir import (
     ir,
 )
 from hespas.dialects.op_bodies import list_captured_operands
+from hespas.dialects.op_table import NumberRows
 from hespas.estimators.aggregate import aggregate_costs
 from hespas.estimators.op_content import OpContent
 from hespas.estimators.work import is_free_op_name
@@ -25,11 +27,12 @@ from hespas.passes.split.region_digest import (
     RegionDigester,
     RegionKey,
 )
+from hespas.support.records import record
 
 HEAVY_OP = re.compile(r"\.(dot|convolution|fusion|custom_call|reduce|sort|scatter|gather)")
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class RegionShape:
     """The key of one region of a block, and the numbers of the values that it reads and defines.
 
@@ -44,17 +47,53 @@ class RegionShape:
     readers: set[int]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class RegionFunction:
     """A region function. ``cost`` is the sum of the costs of its ops, if all of them have one."""
 
     name: str
     region: RegionAttr
-    result_types: list[ir.Type]
+    kind: ir.FunctionType
     cost: ir.DictAttr | None
 
 
-@dataclass(slots=True)
+@record(slots=True)
+class _RegionCalls:
+    """The calls that replace the units of a block.
+
+    Invariant: a call's results are the outputs of its unit in the order of their numbers, so that
+    the result that replaces a value is found without a table of all values, which would hold 0.3 kB
+    for each.
+
+    Attributes:
+        body: The block.
+        unit_of: The unit of each op; -1 if it has none.
+        calls: The call of each unit that has one, and the numbers of what it reads and defines.
+    """
+
+    body: SplitBlock
+    unit_of: list[int]
+    calls: dict[int, tuple[ir.Operation, list[int], list[int]]] = field(default_factory=dict)
+
+    def find_result(self, number: int) -> ir.Value | None:
+        """Return the result of a call that replaces a value; None if none does yet."""
+        if number < 0:
+            return None
+        found = self.calls.get(self.unit_of[self.body.producers[number]])
+        if found is None:
+            return None
+        call, _, outputs = found
+        return call.results[bisect.bisect_left(outputs, number)]
+
+    def replace_inputs(self, i: int) -> None:
+        """Let the op with an index read the results of the calls."""
+        inputs = self.body.inputs[i]
+        values = {n: value for n in inputs if (value := self.find_result(n)) is not None}
+        if values:
+            _replace_inputs(self.body.ops[i], inputs, values)
+
+
+@record(slots=True)
 class Outliner:
     """Turns the regions of a module's blocks into functions, one for each distinct region.
 
@@ -102,9 +141,7 @@ class Outliner:
                 unit_of[i] = u
         outputs = self._find_outputs(body, unit_of, len(units))
         terminator = body.ops[-1]
-        replaced: dict[int, ir.Value] = {}
-        # What calls read and define, by the index of the last op; shapes take as much as the ops.
-        calls: dict[int, tuple[list[int], list[int]]] = {}
+        calls = _RegionCalls(body, unit_of)
         surplus: list[int] = []  # the ops of regions that equal an earlier one
         for u, unit in enumerate(units):
             last = body.ops[unit[-1]]
@@ -118,15 +155,13 @@ class Outliner:
                 continue
             shape = self._build_region_shape(body, unit, sorted(outputs[u]))
             call = self._create_region_call(
-                body, unit, shape, replaced, surplus, terminator if reorder else last
+                body, unit, shape, calls, surplus, terminator if reorder else last
             )
-            calls[unit[-1]] = shape.inputs, shape.outputs
-            replaced.update(zip(shape.outputs, call.results, strict=True))
-        if replaced:
-            for i, inputs in enumerate(body.inputs):
-                is_moved = unit_of[i] != -1 and len(units[unit_of[i]]) > 1
-                if not is_moved and any(number in replaced for number in inputs):
-                    _replace_inputs(body.ops[i], inputs, replaced)
+            calls.calls[u] = call, shape.inputs, shape.outputs  # shapes take as much as the ops
+        if calls.calls:
+            for i, u in enumerate(unit_of):
+                if u not in calls.calls:
+                    calls.replace_inputs(i)
         for i in sorted(surplus, reverse=True):
             body.ops[i].erase()
         unread = {i for i in body.constants if not any(True for _ in body.ops[i].results[0].uses)}
@@ -135,7 +170,8 @@ class Outliner:
         others = [i for i, u in enumerate(unit_of) if u == -1 and i not in unread]
         last_ops = [unit[-1] for unit in units]
         order = [*others[:-1], *last_ops, others[-1]] if reorder else sorted([*others, *last_ops])
-        self.entry_ops = self._list_entry_ops(body, order, calls)
+        rows = {units[u][-1]: (reads, makes) for u, (_, reads, makes) in calls.calls.items()}
+        self.entry_ops = self._list_entry_ops(body, order, rows)
 
     def _list_entry_ops(
         self,
@@ -156,8 +192,10 @@ class Outliner:
         contents = [
             table[op_numbers[i]] if i not in calls and op_numbers[i] >= 0 else None for i in order
         ]
-        reads = [calls[i][0] if i in calls else body.inputs[i] for i in order]
-        makes = [calls[i][1] if i in calls else range(first[i], first[i + 1]) for i in order]
+        reads = NumberRows(calls[i][0] if i in calls else body.inputs[i] for i in order)
+        makes = NumberRows(
+            calls[i][1] if i in calls else range(first[i], first[i + 1]) for i in order
+        )
         return EntryOps(contents, reads, makes, len(body.block.arguments) + len(body.producers))
 
     def _number_region(self, ops: int, digest: str) -> RegionAttr:
@@ -247,7 +285,7 @@ class Outliner:
         body: SplitBlock,
         unit: Sequence[int],
         shape: RegionShape,
-        replaced: dict[int, ir.Value],
+        calls: _RegionCalls,
         surplus: list[int],
         before: ir.Operation,
     ) -> ir.Operation:
@@ -255,10 +293,7 @@ class Outliner:
 
         The ops move to the function, or are added to ``surplus`` if it exists.
         """
-        inputs = [
-            replaced[number] if number in replaced else body.get_value(number)
-            for number in shape.inputs
-        ]
+        inputs = [calls.find_result(number) or body.get_value(number) for number in shape.inputs]
         function = None
         key_hash = shape.key.hash_content()  # all keys would take as much memory as the ops
         region_function = self._region_functions.get(key_hash)
@@ -271,12 +306,14 @@ class Outliner:
             region = self._number_region(len(unit), region_function.region.digest)
         hero = next((i for i in unit if HEAVY_OP.search(body.names[i])), unit[0])
         with ir.InsertionPoint(before), body.ops[hero].location:
-            call = func.CallOp(region_function.result_types, region_function.name, inputs).operation
+            call = func.CallOp(region_function.kind.results, region_function.name, inputs).operation
         self._write_region(call, region)
         if region_function.cost is not None:
             call.attributes[Cost.NAME] = region_function.cost
         if function is not None:
             _move_unit_ops(body, unit, shape, function.entry_block)
+            for i in unit:
+                body.ops[i] = call  # an op that Python holds takes 0.2 kB
         return call
 
     def _create_region_function(
@@ -290,9 +327,8 @@ class Outliner:
             name, count = f"{base}_{count}", count + 1
         self._used_names.add(name)
         outputs = [body.get_value(number) for number in shape.outputs]
-        result_types = [value.type for value in outputs]
         with ir.InsertionPoint(self.module.body), body.ops[unit[0]].location:
-            kind = ir.FunctionType.get([value.type for value in inputs], result_types)
+            kind = ir.FunctionType.get([v.type for v in inputs], [v.type for v in outputs])
             function = func.FuncOp(name, kind, visibility="private")
             block = function.add_entry_block()
         self._write_region(function.operation, region)
@@ -300,7 +336,7 @@ class Outliner:
             func.ReturnOp(outputs)
         self.region_contents[name] = self.op_contents.select_contents(shape.contents)
         cost = self._write_cost_sum(body, unit, function.operation)
-        return function, RegionFunction(name, region, result_types, cost)
+        return function, RegionFunction(name, region, kind, cost)
 
     def _write_cost_sum(
         self, body: SplitBlock, unit: Sequence[int], function: ir.Operation

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_bodies import is_small_constant, list_read_values
@@ -20,11 +20,12 @@ from hespas.estimators.op_content import (
     build_op_key,
     read_op_content,
 )
+from hespas.support.records import record
 
 CONSTANT_SOURCE = "('const', '')"  # in the flow of a region, without the value of the constant
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class RegionKey:
     """What a region computes; regions with equal keys share one function.
 
@@ -44,7 +45,7 @@ class RegionKey:
         return hashlib.sha256(numbers.tobytes() + self.flow.encode()).digest()
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class FlowWriter:
     """Writes the flow of values in a region as text, which takes less memory than objects.
 
@@ -66,7 +67,7 @@ class FlowWriter:
         return f"([{', '.join(self._ops)}], {tuple(outputs)!r})"
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class OpContentTable:
     """Numbers ops that are equal in all attributes; ``contents[n]`` is the content of number ``n``.
 
@@ -94,7 +95,7 @@ class OpContentTable:
         return [self.contents[number] for number in numbers]
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class RegionDigester:
     """Computes the digests of ops and regions whose contents are in ``op_contents``."""
 

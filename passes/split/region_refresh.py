@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from hespas.dialects.attrs import RegionAttr, SplitAttr
@@ -15,6 +15,7 @@ from hespas.passes.split.region_digest import (
     RegionDigester,
     build_function_key,
 )
+from hespas.support.records import record
 
 
 def refresh_regions(module: ir.Module, run: PassRun) -> Mapping[str, Sequence[OpContent]]:
@@ -40,7 +41,7 @@ class _RegionContent(NamedTuple):
     digest: str
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class _RegionRefresh:
     module: ir.Module
     run: PassRun

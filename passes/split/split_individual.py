@@ -14,7 +14,6 @@ matters.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.attrs import Cost, RegionAttr, SplitAttr
@@ -23,9 +22,10 @@ from hespas.passes.base import FACTS, Pass, PassRun, option
 from hespas.passes.split.blocks import SplitBlock, begin_split, list_split_blocks
 from hespas.passes.split.outline import Outliner
 from hespas.support.errors import UsageError
+from hespas.support.records import record
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class _Levels:
     """The places of the ops of a block among its collectives, which are numbered from 0.
 
@@ -43,7 +43,7 @@ class _Levels:
     waits: list[int]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SplitIndividualPass(Pass):
     """Make each compute op a region and keep only data dependencies."""
 

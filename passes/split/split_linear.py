@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.attrs import Cost, RegionAttr, SplitAttr
@@ -13,6 +12,7 @@ from hespas.passes.base import FACTS, Pass, PassRun, option
 from hespas.passes.split.blocks import SplitBlock, begin_split, list_split_blocks
 from hespas.passes.split.outline import Outliner
 from hespas.support.errors import UsageError
+from hespas.support.records import record
 from hespas.support.suggestions import suggest_nearest
 
 SEPARATORS = {
@@ -25,7 +25,7 @@ SEPARATORS = {
 POLICIES = ("isolated", "end-block", "start-block")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SplitLinearPass(Pass):
     """Outline each sequence of compute ops between collectives, in program order."""
 

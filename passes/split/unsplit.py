@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.attrs import BRANCH, TRIPS, CommAttr
@@ -12,7 +11,6 @@ from hespas.passes.prepare.inline_calls import inline_region_calls
 from hespas.passes.split.blocks import remove_split_marks
 
 
-@dataclass(frozen=True)
 class UnsplitPass(Pass):
     """Undo a split: inline the functions of regions, so that the module can be split again.
 

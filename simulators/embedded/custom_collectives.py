@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hespas.chakra.dependency_graph import analyse_dependencies, collect_children
-from hespas.chakra.node_rules import COMP, MAX_TAG, RECV, SEND, read_integer_attr
+from hespas.chakra.node_rules import COMP, RECV, SEND, read_integer_attr
+from hespas.chakra.schema import MAX_TAG
 from hespas.chakra.trace_reader import TraceFileError, TraceNode, read_trace_nodes
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators.collectives import per_node

@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 from support.budgets import PROFILE
 
+from benchmarks.__main__ import MAIN_JOB
+from benchmarks.measure import BARE_PARSE, build_python_command, build_tool_command, run_process
+from benchmarks.modules import write_random_module
 from hespas import frontends
 from hespas.dialects.mlir import make_context
 from hespas.passes.base import PassRun
@@ -270,3 +273,17 @@ def test_every_pass_is_linear(build: Callable[[int], list[str]], tmp_path: Path)
                 exponent = math.log(large_s / small_s, SIZES[-1] / SIZES[1])
                 exponents[name] = max(exponent, exponents.get(name, 0))
     assert {k: round(v, 2) for k, v in exponents.items() if v > MAX_EXPONENT} == {}
+
+
+@pytest.mark.slow
+def test_memory_of_the_main_job_is_small_beside_that_of_the_parse(tmp_path: Path) -> None:
+    """0.25 kB for each op of large programs; blocks of the allocators make it uneven for small."""
+    few, many = 20_000, 50_000
+    added_bytes: dict[int, int] = {}
+    for ops in (few, many):
+        path = write_random_module(tmp_path, ops, seed=0)
+        flags = [*MAIN_JOB, f"--emit-chakra=output={tmp_path / 'out'}", "-o", "/dev/null"]
+        job = build_tool_command("hespas-opt", str(path), *flags)
+        parse = build_python_command(BARE_PARSE, str(path))
+        added_bytes[ops] = run_process(job).peak_bytes - run_process(parse).peak_bytes
+    assert (added_bytes[many] - added_bytes[few]) / (many - few) < 350

@@ -14,7 +14,7 @@ from hespas.support.suggestions import suggest_nearest
 
 CommandFunction = Callable[[argparse.Namespace], int]
 HELP_FORMATTER = functools.partial(argparse.RawDescriptionHelpFormatter, max_help_position=30)
-INVALID_CHOICE = re.compile(r"argument (.+): invalid choice: '(.*)' \(choose from (.*)\)")
+INVALID_CHOICE = r"argument (.+): invalid choice: '(.*)' \(choose from (.*)\)"
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -70,7 +70,7 @@ class CommandParser(argparse.ArgumentParser):
         """Raise UsageError with the nearest known name as the remedy."""
 
         help_command = f"see {self.prog} --help"
-        if match := INVALID_CHOICE.match(message):
+        if match := re.match(INVALID_CHOICE, message):
             argument, value, choices = match.groups()
             remedy = suggest_nearest(value, re.findall(r"[\w.-]+", choices))
             raise UsageError(f"{argument}: invalid choice: '{value}'", remedy=remedy)
