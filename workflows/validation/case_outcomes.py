@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hespas.estimators.calibrated.attention_library import CUDNN
 from hespas.workflows.cells import PoolOptions
-from hespas.workflows.pipelines.stage_estimates import StagePart
 from hespas.workflows.run_config import RunOptions
-from hespas.workflows.studies.study_programs import StudyProgram
-from hespas.workflows.validation.case_layers import LayerExtension
-from hespas.workflows.validation.case_programs import CasePlan
-from hespas.workflows.validation.case_systems import CaseSystem
-from hespas.workflows.validation.prediction_scores import StepPrediction
 from hespas.workflows.validation.training_cases import TrainingCase
+
+if TYPE_CHECKING:
+    from hespas.workflows.pipelines.schedules import PipelineSchedule
+    from hespas.workflows.pipelines.stage_estimates import StagePart
+    from hespas.workflows.pipelines.stage_workloads import StageWorkloads
+    from hespas.workflows.studies.study_definition import StudyWorkload
+    from hespas.workflows.studies.study_programs import StudyProgram
+    from hespas.workflows.validation.case_layers import LayerExtension
+    from hespas.workflows.validation.case_systems import CaseSystem
+    from hespas.workflows.validation.prediction_scores import StepPrediction
 
 FORMS = ("scheduled", "optimised", "fused")
 
@@ -43,9 +47,17 @@ class CaseOptions(PoolOptions):
 class CaseOutcome:
     """A case with its prediction, or the reasons why there is none.
 
+    What reads a part of the row adds what the row leaves open to the assumptions, and what no
+    recipe can express to the reasons.
+
     Attributes:
         case: The case.
-        plan: Its recipe, options, reasons and assumptions.
+        reasons: By kind (model, precision, ...), why there is no prediction.
+        assumptions: What the row does not state, one phrase each.
+        workload: The recipe with options and mesh; None if the case is refused.
+        schedule: The schedule of a pipeline; None without one.
+        stage_workloads: The recipes of its stages.
+        xla_options: Options of the pass xla-optimize.
         node: The node; "" if unknown.
         system: The network; None if it was not chosen.
         program: The program in the form of the run; None of a pipeline.
@@ -59,7 +71,12 @@ class CaseOutcome:
     """
 
     case: TrainingCase
-    plan: CasePlan
+    reasons: dict[str, str] = field(default_factory=dict)
+    assumptions: list[str] = field(default_factory=list)
+    workload: StudyWorkload | None = None
+    schedule: PipelineSchedule | None = None
+    stage_workloads: Sequence[StageWorkloads] = ()
+    xla_options: str = ""
     node: str = ""
     system: CaseSystem | None = None
     program: StudyProgram | None = None
@@ -72,11 +89,6 @@ class CaseOutcome:
     prediction: StepPrediction | None = None
 
     @property
-    def reasons(self) -> dict[str, str]:
-        """By kind, why there is no prediction."""
-        return self.plan.reasons
-
-    @property
     def compiled_programs(self) -> Sequence[StudyProgram]:
         """The programs that are compiled for a case without a pipeline."""
         if self.extension is not None:
@@ -86,7 +98,11 @@ class CaseOutcome:
     def extend_layers(self, extension: LayerExtension) -> None:
         """Predict the case from the programs of an extension, and say so."""
         self.extension = extension
-        self.plan.assumptions.append(extension.describe())
+        self.assumptions.append(extension.describe())
+
+    def join_words(self, *columns: str) -> str:
+        """Return what the row says in some columns, in lower case."""
+        return " ".join(map(self.case.get_text, columns)).lower()
 
     @property
     def warnings(self) -> list[str]:

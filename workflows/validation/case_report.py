@@ -44,8 +44,8 @@ GROUPS: Mapping[str, Callable[[CaseOutcome], str]] = {
 
 def build_case_row(outcome: CaseOutcome, options: CaseOptions) -> dict[str, Any]:
     """Build the row of a case: what the table states, what was run, and the result."""
-    case, plan, prediction = outcome.case, outcome.plan, outcome.prediction
-    figures, workload = outcome.figures, outcome.plan.workload
+    case, prediction = outcome.case, outcome.prediction
+    figures, workload = outcome.figures, outcome.workload
     return {
         **{name: case.get_text(name) or None for name in STATED},
         "id": case.id,
@@ -76,7 +76,7 @@ def build_case_row(outcome: CaseOutcome, options: CaseOptions) -> dict[str, Any]
         "compile_s": outcome.compile_s,
         "reason": "; ".join(outcome.reasons.values()) or None,
         "reason_kinds": " ".join(outcome.reasons) or None,
-        "assumptions": "; ".join(plan.assumptions) or None,
+        "assumptions": "; ".join(outcome.assumptions) or None,
         "warnings": "; ".join(outcome.warnings) or None,
         "program": prediction and prediction.program,
     }
@@ -261,7 +261,7 @@ def _build_worst_table(predicted: Sequence[CaseOutcome]) -> TextTable:
         fits = figures.get("memory.fits")
         count = len(outcome.warnings)
         remarks = [
-            *outcome.plan.assumptions,
+            *outcome.assumptions,
             *([format_count(count, "warning")] if count else []),
         ]
         lines.append(
