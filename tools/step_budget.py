@@ -11,12 +11,14 @@ import pytest
 
 from hespas.support.errors import HespasError
 from hespas.workflows import api
-from hespas.workflows.gate.budget_baseline import (
+from hespas.workflows.gate.budget_check import (
+    BudgetLimits,
     check_equal_settings,
+    find_violations,
+    parse_growth_limit,
     read_baseline,
     write_baseline,
 )
-from hespas.workflows.gate.budget_check import BudgetLimits, find_violations, parse_growth_limit
 from hespas.workflows.gate.step_comparison import StepComparison
 from hespas.workflows.gate.step_profile import StepProfile, profile_result
 

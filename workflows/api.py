@@ -17,7 +17,6 @@ from hespas.workflows.program_estimate import ProgramEstimate
 from hespas.workflows.program_form import FUSE
 from hespas.workflows.run_config import OUTPUTS, load_json_object, take_run_options
 from hespas.workflows.run_flow import TextFunction, ignore_text
-from hespas.workflows.sensitivity.run_sensitivity import analyse_run_folder
 
 if TYPE_CHECKING:
     from hespas.simulators.report_rows import SimulationReport
@@ -141,6 +140,8 @@ def sensitivity(
             from no node.
     """
     if isinstance(program, (str, os.PathLike)) and os.path.isdir(folder := os.fspath(program)):
+        from hespas.workflows.sensitivity.step_sensitivity import analyse_run_folder
+
         _refuse_options(args, options)
         return analyse_run_folder(str(folder))
     if isinstance(program, ProgramEstimate):

@@ -312,7 +312,7 @@ def summarise_run(
 
 def _write_result(folder: Path, plan: RunPlan, outcome: RunOutcome, summary: RunSummary) -> None:
     """Write the annotated module and the figures beside the traces in ``folder``."""
-    from hespas.workflows import memory_timeline, run_results, run_summary, simulation_report
+    from hespas.workflows import run_results, run_summary, simulation_report
 
     details = None
     if summary.simulation is not None and plan.system is not None:
@@ -324,7 +324,7 @@ def _write_result(folder: Path, plan: RunPlan, outcome: RunOutcome, summary: Run
         outcome.module,
         run_summary.to_summary_json(summary),
         details,
-        memory_timeline.to_timeline_json(summary.memory),
+        run_results.to_timeline_json(summary.memory),
     )
 
 

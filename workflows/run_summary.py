@@ -14,8 +14,8 @@ from hespas.dialects.attrs import MemoryAttr, TargetAttr
 from hespas.passes.emit.emit_chakra import EmittedTraces
 from hespas.workflows.compiler_rematerialisation import CompilerRematerialisation
 from hespas.workflows.figures import compute_figures
-from hespas.workflows.memory_timeline import MEMORY_TIMELINE
 from hespas.workflows.network_settings import NetworkSettings
+from hespas.workflows.run_results import MEMORY_TIMELINE
 from hespas.workflows.step_band import compute_hidden_ns, compute_step_band
 from hespas.workflows.step_facts import StepFacts, StepWork, compute_lone_step_s
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hespas.workflows.sensitivity.step_sensitivity import RateSensitivity, StepSensitivity
     from hespas.workflows.study_api import goodput, groups, pipeline, variation
     from hespas.workflows.sweep.sweep_table import read_table, unflatten_figures
-    from hespas.workflows.time_ranking import RankedTime, TimeRanking
+    from hespas.workflows.program_estimate import RankedTime, TimeRanking
     from hespas.workflows.variation.checkpoint_goodput import GoodputRow, JobGoodput
     from hespas.workflows.variation.device_groups import GroupTime, MixedStep
     from hespas.workflows.variation.step_variation import StepVariation, StragglerCost
@@ -88,7 +88,7 @@ _MODULES = {
     ),
     **dict.fromkeys(("goodput", "groups", "pipeline", "variation"), "hespas.workflows.study_api"),
     **dict.fromkeys(("read_table", "unflatten_figures"), "hespas.workflows.sweep.sweep_table"),
-    **dict.fromkeys(("RankedTime", "TimeRanking"), "hespas.workflows.time_ranking"),
+    **dict.fromkeys(("RankedTime", "TimeRanking"), "hespas.workflows.program_estimate"),
     **dict.fromkeys(("GoodputRow", "JobGoodput"), "hespas.workflows.variation.checkpoint_goodput"),
     **dict.fromkeys(("GroupTime", "MixedStep"), "hespas.workflows.variation.device_groups"),
     **dict.fromkeys(

@@ -20,7 +20,15 @@ from hespas.workflows.planning import (
     plan_tables,
     program_sketch,
 )
-from hespas.workflows.planning.layout_bounds import group_families, make_point, plan_families
+from hespas.workflows.planning.layout_bounds import (
+    NoSketchFamily,
+    SketchSample,
+    build_sketch_family,
+    check_member,
+    group_families,
+    make_point,
+    plan_families,
+)
 from hespas.workflows.planning.layout_space import (
     LayoutCandidate,
     LayoutRequest,
@@ -41,12 +49,6 @@ from hespas.workflows.planning.plan_search import (
     explore_space,
 )
 from hespas.workflows.planning.program_sketch import SketchOp
-from hespas.workflows.planning.sketch_family import (
-    NoSketchFamily,
-    SketchSample,
-    build_sketch_family,
-    check_member,
-)
 from hespas.workflows.planning.step_bounds import CommBounds, StepBound
 
 INTERFACE = ProgramInterface(

@@ -24,9 +24,9 @@ from hespas.tools.report.memory_usage import RunMemory, read_memory_usage
 from hespas.tools.report.page_frame import PageSection, render_page
 from hespas.tools.report.sensitivity_section import build_sensitivity_section
 from hespas.workflows import kernel_rows
-from hespas.workflows.exposed_communication import ExposedGroup, group_exposed_nodes
 from hespas.workflows.kernel_rows import KernelRow
 from hespas.workflows.run_results import RunResult
+from hespas.workflows.simulation_report import ExposedGroup, group_exposed_nodes
 
 RecordField = tuple[TableColumn, Callable[[dict[str, Any]], TableCell]]
 

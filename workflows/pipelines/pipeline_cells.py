@@ -21,11 +21,11 @@ from hespas.workflows.cell_keys import (
 from hespas.workflows.cell_worker import SingleEntryCache
 from hespas.workflows.cells import Cell, CellPool, Note, PoolOptions, make_estimate_cell
 from hespas.workflows.pipelines.pipeline_estimate import (
+    Figures,
     choose_pipeline_network,
     estimate_pipeline,
     find_worst_straggler,
 )
-from hespas.workflows.pipelines.pipeline_figures import Figures, collect_pipeline_figures
 from hespas.workflows.pipelines.schedules import PipelineSchedule, build_schedule
 from hespas.workflows.pipelines.stage_estimates import (
     SPLIT,
@@ -181,12 +181,8 @@ def compute_pipeline(payload: dict[str, Any], scratch: str) -> dict[str, Any]:
     config = add_job_devices(config, network.system.device_count)
     known = _programs.get_or_make(repr(config), dict)
     stages = estimate_stages(pipeline.files, config, known)
-    estimate = estimate_pipeline(schedule, stages, network)
-    figures = collect_pipeline_figures(estimate, stages, pipeline.node)
+    figures = estimate_pipeline(schedule, stages, network, pipeline.node)
     if factor is not None:
-        straggler = find_worst_straggler(schedule, stages, network, factor)
-        figures |= {
-            "straggler_rank": straggler.rank,
-            "straggler_step_time_s": straggler.step_time_s,
-        }
+        rank, step_time_s = find_worst_straggler(schedule, stages, network, factor)
+        figures = {**figures, "straggler_rank": rank, "straggler_step_time_s": step_time_s}
     return {"figures": figures}

@@ -11,23 +11,26 @@ from hespas import configs
 from hespas.configs.node_spec import NodeSpec
 from hespas.support.errors import HespasError
 from hespas.support.html_tables import PrintedTables
-from hespas.support.text_tables import TextTable, format_count, format_scaled, format_seconds
+from hespas.support.text_tables import (
+    TextTable,
+    format_count,
+    format_percent,
+    format_scaled,
+    format_seconds,
+    format_time_range,
+)
 from hespas.workflows.pipelines.pipeline_cells import estimate_pipelines, make_stage_files
-from hespas.workflows.pipelines.pipeline_plots import draw_pipelines, make_rank_chart
 from hespas.workflows.pipelines.pipeline_request import (
     PipelineRequest,
     PipelineRow,
     PlannedPipeline,
     plan_pipelines,
 )
-from hespas.workflows.pipelines.pipeline_tables import (
-    tabulate_pipelines,
-    tabulate_rank_memory,
-    tabulate_ranks,
-    tabulate_reasons,
-)
+from hespas.workflows.plot_files import COLOURS, MARKS
 from hespas.workflows.studies import program_forms
-from hespas.workflows.studies.study_output import StudyOutput
+from hespas.workflows.studies import study_definition as base
+from hespas.workflows.studies.study_definition import StudyColumn, select_columns
+from hespas.workflows.studies.study_output import GanttBar, GanttChart, StudyOutput
 
 DESCRIPTION = """\
 Compare schedules of pipeline parallelism over numbers of microbatches: the step, its bubble, the
@@ -42,6 +45,30 @@ or stage.PART.mlir for the stages without one. PART is forward, backward and upd
 input_gradient and weight_gradient in place of backward.
 """
 DETAILS = ("ranks", "warnings")  # figures that a row of the table leaves out
+COLUMNS = (
+    base.STEP,
+    StudyColumn("bubble_share", "bubble", format_percent),
+    StudyColumn("exposed_transfer_s", "messages", format_seconds),
+    base.EXPOSED,
+    base.MEMORY,
+    StudyColumn("memory_margin", "margin", format_percent),
+    base.MFU,
+    base.TOKENS,
+    base.COST,
+    StudyColumn("straggler_step_time_s", "with straggler", format_seconds),
+    StudyColumn("straggler_rank", "slow rank"),
+)
+RANK_COLUMNS = (
+    base.COMPUTE,
+    StudyColumn("task_s", "tasks", format_seconds),
+    StudyColumn("update_s", "update", format_seconds),
+    StudyColumn("bubble_s", "bubble", format_seconds),
+    StudyColumn("transfer_s", "messages", format_seconds),
+    StudyColumn("in_flight", "in flight"),
+    StudyColumn("memory_bytes", "memory", lambda value: format_scaled(value, "B")),
+    StudyColumn("memory_margin", "margin", format_percent),
+)
+UPDATE_KIND = "update"
 
 
 @dataclass(frozen=True, repr=False)
@@ -230,3 +257,158 @@ def _describe_basis(request: PipelineRequest) -> list[str]:
 
 def _collect_warnings(rows: Sequence[PipelineRow]) -> list[str]:
     return list(dict.fromkeys(text for row in rows for text in row.figures.get("warnings", ())))
+
+
+def tabulate_pipelines(
+    rows: Sequence[PipelineRow], winner: PipelineRow | None, title: str
+) -> TextTable:
+    """Tabulate the rows; the fastest one that fits has a star."""
+    columns = select_columns(COLUMNS, [row.figures for row in rows])
+    names, labels = list_row_labels(rows, batch=True)
+    lines = [
+        [
+            f"{label[0]}{' *' if row is winner else ''}",
+            *label[1:],
+            *(column.format_cell(row.figures) for column in columns),
+            _format_band(row.figures),
+        ]
+        for row, label in zip(rows, labels, strict=True)
+    ]
+    return TextTable(title, lines, [*names, *(c.header for c in columns), "80 % band"])
+
+
+def list_row_labels(
+    rows: Sequence[PipelineRow], *, batch: bool = False
+) -> tuple[list[str], list[list[str]]]:
+    """List the columns that distinguish rows, and the labels of each row in them.
+
+    Stages, layers and batch are left out where all rows have one stage for each rank, as many
+    layers in each, or the same batch.
+    """
+    names, columns = ["schedule"], [[row.schedule for row in rows]]
+    if any(row.stages_per_rank > 1 for row in rows):
+        names.append("stages per rank")
+        columns.append([str(row.stages_per_rank) for row in rows])
+    if any(row.is_uneven for row in rows):
+        names.append("layers")
+        columns.append([row.format_layers() for row in rows])
+    names.append("microbatches")
+    columns.append([str(row.microbatches) for row in rows])
+    if batch and len({row.batch for row in rows}) > 1:
+        names.append("batch")
+        columns.append([str(row.batch or "-") for row in rows])
+    return names, [list(labels) for labels in zip(*columns, strict=True)]
+
+
+def _format_band(figures: Mapping[str, Any]) -> str:
+    if figures.get("step_time_low_s") is None:
+        return "-"
+    return format_time_range(figures["step_time_low_s"], figures["step_time_high_s"])
+
+
+def tabulate_ranks(row: PipelineRow) -> TextTable:
+    """Tabulate the ranks of a row."""
+    ranks = row.figures["ranks"]
+    columns = select_columns(RANK_COLUMNS, ranks)
+    lines = [
+        [
+            str(rank["rank"]),
+            " ".join(map(str, rank["stages"])),
+            *([str(row.count_rank_layers(rank["stages"]))] if row.stage_layers else []),
+            *(column.format_cell(rank) for column in columns),
+        ]
+        for rank in ranks
+    ]
+    title = f"Ranks of {row.title}"
+    layers = ["layers"] if row.stage_layers else []
+    return TextTable(title, lines, ["rank", "stages", *layers, *(c.header for c in columns)], 2)
+
+
+def tabulate_rank_memory(rows: Sequence[PipelineRow]) -> TextTable:
+    """Tabulate the memory of each rank of the rows that do not fit; a star marks what exceeds."""
+    crowded = [row for row in rows if row.figures and row.reason]
+    count = max((len(row.figures["ranks"]) for row in crowded), default=0)
+    names, labels = list_row_labels(crowded) if crowded else ([], [])
+    lines = []
+    for row, label in zip(crowded, labels, strict=True):
+        ranks = row.figures["ranks"]
+        cells = [
+            f"{format_scaled(rank['memory_bytes'], 'B')}{' *' if rank['memory_margin'] < 0 else ''}"
+            if rank["memory_bytes"] is not None and rank["memory_margin"] is not None
+            else "-"
+            for rank in ranks
+        ]
+        lines.append([*label, *cells, *["-"] * (count - len(cells))])
+    header = [*names, *(f"rank {i}" for i in range(count))]
+    return TextTable("Memory of each rank, where a rank (*) does not fit", lines, header)
+
+
+def tabulate_reasons(rows: Sequence[PipelineRow]) -> TextTable:
+    """Tabulate the rows that cannot run, with the reasons."""
+    names, labels = list_row_labels(rows)
+    lines = [[*label, row.reason] for row, label in zip(rows, labels, strict=True) if row.reason]
+    header = [*names, "reason"]
+    return TextTable("Pipelines that cannot run", lines, header, len(header))
+
+
+def make_rank_chart(row: PipelineRow) -> GanttChart:
+    """Make the chart of what each rank of a pipeline runs when."""
+    lanes = []
+    for rank in row.figures["ranks"]:
+        bars = [
+            GanttBar(
+                1e-9 * start_ns,
+                1e-9 * end_ns,
+                kind.replace("_", " "),
+                f"{kind.replace('_', ' ')} of microbatch {microbatch}, stage {stage}",
+            )
+            for kind, stage, microbatch, start_ns, end_ns in rank["tasks_ns"]
+        ]
+        if rank["update_ns"]:
+            start_ns, end_ns = rank["update_ns"]
+            bars.append(GanttBar(1e-9 * start_ns, 1e-9 * end_ns, UPDATE_KIND, UPDATE_KIND))
+        lanes.append((f"rank {rank['rank']}", bars))
+    return GanttChart(row.title, lanes)
+
+
+def draw_pipelines(figure: Any, rows: Sequence[PipelineRow], winner: PipelineRow | None) -> None:
+    """Draw the time of a microbatch over their number, and the chart of the winner below it."""
+    panels = figure.subplots(1 if winner is None else 2, 1, squeeze=False)[:, 0]
+    lines: dict[str, list[PipelineRow]] = {}
+    for row in rows:
+        if row.figures:
+            stages = f", {row.stages_per_rank} stages" if row.stages_per_rank > 1 else ""
+            layers = f", layers {row.format_layers()}" if row.is_uneven else ""
+            lines.setdefault(row.schedule + stages + layers, []).append(row)
+    for number, (name, line) in enumerate(lines.items()):
+        counts = [row.microbatches for row in line]
+        times_ms = [1e3 * row.compute_sequence_time_s() for row in line]
+        colour, mark = (values[number % len(values)] for values in (COLOURS, MARKS))
+        panels[0].plot(counts, times_ms, color=colour, marker=mark, label=name)
+    is_known = all(row.batch for row in rows if row.figures)
+    panels[0].set_xlabel("microbatches")
+    panels[0].set_ylabel(
+        f"step / {'sequences of a batch shard' if is_known else 'microbatches'}: ms"
+    )
+    panels[0].set_xticks(sorted({row.microbatches for row in rows}))
+    panels[0].set_ylim(0, 1.1 * panels[0].get_ylim()[1])
+    panels[0].legend(fontsize=8)
+    if winner is not None:
+        _draw_rank_chart(panels[1], make_rank_chart(winner))
+
+
+def _draw_rank_chart(axes: Any, chart: GanttChart) -> None:
+    """Draw a Gantt chart; the first lane is on top."""
+    colours = dict(zip(chart.list_kinds(), COLOURS, strict=False))
+    for place, (_, bars) in enumerate(chart.lanes):
+        for kind, colour in colours.items():
+            spans = [(1e3 * b.start_s, 1e3 * (b.end_s - b.start_s)) for b in bars if b.kind == kind]
+            axes.broken_barh(
+                spans, (place - 0.4, 0.8), facecolors=colour, edgecolor="white", linewidth=0.3,
+                label=kind if place == 0 else None,
+            )  # fmt: skip
+    axes.set_yticks(range(len(chart.lanes)), [name for name, _ in chart.lanes])
+    axes.invert_yaxis()
+    axes.set_xlabel("ms")
+    axes.set_title(chart.title, fontsize=9, loc="left")
+    axes.legend(fontsize=8, ncols=4, loc="lower right", bbox_to_anchor=(1, 1), frameon=False)

@@ -30,27 +30,11 @@ from hespas.workflows.pipelines.schedules import (
     StageTask,
     TaskKind,
 )
+from hespas.workflows.pipelines.stage_estimates import UPDATE, StageEstimate, list_task_kinds
 
 _KIND_TITLES: Mapping[TaskKind, str] = {
     "forward": "F", "backward": "B", "input_gradient": "B", "weight_gradient": "W",
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class StageTraces:
-    """The traces of the programs of a stage, on the devices of one rank.
-
-    Attributes:
-        programs: The trace of each kind of task.
-        update: The trace of the optimiser with its collectives; None if there is none.
-        forward_bytes: The bytes that each device sends to the next stage.
-        backward_bytes: The bytes that each device sends to the previous stage.
-    """
-
-    programs: Mapping[TaskKind, ProgramTrace]
-    update: ProgramTrace | None = None
-    forward_bytes: int = 0
-    backward_bytes: int = 0
 
 
 class StepSpan(NamedTuple):
@@ -77,16 +61,22 @@ class PipelineTraces:
 
 def build_pipeline_traces(
     schedule: PipelineSchedule,
-    stages: Sequence[StageTraces],
+    stages: Sequence[StageEstimate],
     slowdowns: Mapping[int, float] | None = None,
 ) -> PipelineTraces:
     """Build the traces of all ranks.
 
     Args:
         schedule: The schedule.
-        stages: The traces of each stage.
+        stages: The estimates of the programs of each stage, on the devices of one rank.
         slowdowns: By rank, how many times as long its compute takes; 1 for ranks left out.
+
+    Raises:
+        HespasError: A stage lacks a program, or has nothing to send.
     """
+    for number, stage in enumerate(stages):
+        for kind in list_task_kinds(schedule.has_split_backward):
+            stage.get_program(kind, number)  # the first that is missing is the error
     builder = _PipelineTraceBuilder(schedule, stages, slowdowns or {})
     for task in schedule.order_tasks():
         builder.append_task(task)
@@ -110,11 +100,11 @@ class _PipelineTraceBuilder:
     def __init__(
         self,
         schedule: PipelineSchedule,
-        stages: Sequence[StageTraces],
+        stages: Sequence[StageEstimate],
         slowdowns: Mapping[int, float],
     ) -> None:
         self.schedule, self.stages = schedule, stages
-        self.rank_devices = next(iter(stages[0].programs.values())).devices
+        self.rank_devices = next(iter(stages[0].programs.values())).trace.devices
         count = self.rank_devices * schedule.ranks
         self.ranks = [
             _RankTrace(
@@ -137,17 +127,17 @@ class _PipelineTraceBuilder:
         if received is not None:
             rank.sinks = (*rank.sinks, received)
         title = f"{_KIND_TITLES[task.kind]}{task.microbatch} stage {task.stage}: "
-        program = self.stages[task.stage].programs[task.kind]
-        self.spans[task] = self._append_program(rank, program, title)
+        program = self.stages[task.stage].get_program(task.kind, task.stage)
+        self.spans[task] = self._append_program(rank, program.trace, title)
         self._append_message(task)
 
     def append_updates(self, number: int) -> StepSpan:
         """Append the optimisers of the stages of a rank."""
         rank, first = self.ranks[number], self._next
         for stage in range(number, self.schedule.stages, self.schedule.ranks):
-            update = self.stages[stage].update
+            update = self.stages[stage].programs.get(UPDATE)
             if update is not None:
-                self._append_program(rank, update, f"update stage {stage}: ")
+                self._append_program(rank, update.trace, f"update stage {stage}: ")
         return StepSpan(first, self._next)
 
     def _append_program(self, rank: _RankTrace, program: ProgramTrace, title: str) -> StepSpan:
@@ -179,8 +169,7 @@ class _PipelineTraceBuilder:
         ends = [self.schedule.find_rank(s) for s in (stage, target)]
         if ends[0] == ends[1]:
             return
-        source = self.stages[stage]
-        size = source.forward_bytes if kind == FORWARD else source.backward_bytes
+        size = self.stages[stage].get_message_bytes(kind, stage)
         offsets = [end * self.rank_devices for end in ends]
         pairs = tuple((offsets[0] + i, offsets[1] + i) for i in range(self.rank_devices))
         name = f"{_KIND_TITLES[kind]}{microbatch} stage {stage} to {target}"

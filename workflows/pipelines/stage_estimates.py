@@ -27,7 +27,6 @@ from hespas.passes.memory.value_roles import find_replaced_arguments
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.supervised_process import open_temporary_folder
 from hespas.workflows import run_flow
-from hespas.workflows.pipelines.pipeline_traces import StageTraces
 from hespas.workflows.pipelines.schedules import (
     BACKWARD,
     FORWARD,
@@ -102,6 +101,16 @@ class StageEstimate:
                 remedy="add its file, or choose another schedule",
             )
         return self.programs[part]
+
+    def get_message_bytes(self, kind: TaskKind, stage: int) -> int:
+        """Return the bytes of the first result; raises HespasError if nothing can be sent."""
+        program = self.get_program(kind, stage)
+        if not program.result_bytes or not program.result_bytes[0]:
+            raise HespasError(
+                f"the {kind.replace('_', ' ')} program of stage {stage} returns nothing to send",
+                remedy="return the activation, or its gradient, first",
+            )
+        return program.result_bytes[0]
 
 
 def add_job_devices(config: RunConfig, devices: int) -> RunConfig:
@@ -185,47 +194,10 @@ def _read_signature(module: ir.Module) -> tuple[list[int], list[int], frozenset[
     return arguments, results, frozenset(replaced.values())
 
 
-def make_stage_traces(
-    stages: Sequence[StageEstimate], *, has_split_backward: bool
-) -> list[StageTraces]:
-    """Make the traces of stages with the bytes of their messages; raises HespasError."""
-    return [
-        _make_one_stage(stage, number, len(stages), has_split_backward)
-        for number, stage in enumerate(stages)
-    ]
-
-
 def list_task_kinds(has_split_backward: bool) -> tuple[TaskKind, ...]:
     """Return the kinds of tasks of a schedule."""
     backward = (INPUT_GRADIENT, WEIGHT_GRADIENT) if has_split_backward else (BACKWARD,)
     return (FORWARD, *backward)
-
-
-def _make_one_stage(
-    stage: StageEstimate, number: int, count: int, has_split_backward: bool
-) -> StageTraces:
-    kinds = list_task_kinds(has_split_backward)
-    programs: dict[TaskKind, StageProgramEstimate] = {
-        kind: stage.get_program(kind, number) for kind in kinds
-    }
-    update = stage.programs.get(UPDATE)
-    back: TaskKind = INPUT_GRADIENT if has_split_backward else BACKWARD
-    return StageTraces(
-        {kind: programs[kind].trace for kind in kinds},
-        update.trace if update else None,
-        _read_message_bytes(programs[FORWARD], FORWARD, number) if number + 1 < count else 0,
-        _read_message_bytes(programs[back], back, number) if number else 0,
-    )
-
-
-def _read_message_bytes(program: StageProgramEstimate, kind: TaskKind, stage: int) -> int:
-    """Return the bytes of the first result; raises HespasError if nothing can be sent."""
-    if not program.result_bytes or not program.result_bytes[0]:
-        raise HespasError(
-            f"the {kind.replace('_', ' ')} program of stage {stage} returns nothing to send",
-            remedy="return the activation, or its gradient, first",
-        )
-    return program.result_bytes[0]
 
 
 _FILE = re.compile(r"stage(?:-(\d+))?\.(\w+)\.(?:mlir|mlirbc|hlo|pb)(?:\.(?:xz|gz))?")

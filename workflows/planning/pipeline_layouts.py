@@ -16,7 +16,7 @@ from hespas.workflows.pipelines.pipeline_cells import (
     estimate_pipelines,
     make_stage_files,
 )
-from hespas.workflows.pipelines.pipeline_figures import Figures
+from hespas.workflows.pipelines.pipeline_estimate import Figures
 from hespas.workflows.pipelines.pipeline_request import (
     PipelineRequest,
     divide_global_batch,

@@ -30,7 +30,7 @@ from hespas.support.text_tables import (
     format_seconds,
 )
 from hespas.workflows.cells import PoolOptions
-from hespas.workflows.pipelines.pipeline_figures import Figures
+from hespas.workflows.pipelines.pipeline_estimate import Figures
 from hespas.workflows.planning import layout_space, pipeline_layouts, plan_explanation
 from hespas.workflows.planning.function_programs import FunctionPrograms
 from hespas.workflows.planning.layout_bounds import LayoutBounds

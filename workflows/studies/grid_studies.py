@@ -23,7 +23,7 @@ from hespas.workflows.studies.study_definition import (
     StudyPanel,
     StudyWorkload,
 )
-from hespas.workflows.sweep.recipe_cells import make_recipe_workload
+from hespas.workflows.sweep.sweep_cells import make_recipe_workload
 from hespas.workflows.sweep.sweep_expressions import LET
 from hespas.workflows.sweep.sweep_grid import MESH, RECIPE, expand_cells, read_sweep_file
 

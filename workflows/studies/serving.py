@@ -17,15 +17,13 @@ from hespas.workflows.serving.request_loop import (
     BatchingPolicy,
     ServerLimits,
     ServerRun,
+    ServingRequest,
+    StepTimes,
+    draw_poisson_requests,
+    read_request_trace,
     serve_requests,
 )
 from hespas.workflows.serving.serving_figures import LatencyLimits, compute_load_figures
-from hespas.workflows.serving.serving_requests import (
-    ServingRequest,
-    draw_poisson_requests,
-    read_request_trace,
-)
-from hespas.workflows.serving.serving_steps import StepTimes
 from hespas.workflows.studies import program_forms, study_plot, study_runner
 from hespas.workflows.studies import study_definition as base
 from hespas.workflows.studies.study_definition import (

@@ -14,8 +14,7 @@ from hespas.workflows.cell_keys import collect_environment
 from hespas.workflows.cells import Answer, Cell, CellPool, Note, PoolOptions
 from hespas.workflows.studies.program_forms import choose_system, match_family_systems
 from hespas.workflows.sweep import sweep_grid
-from hespas.workflows.sweep.recipe_cells import make_recipe_programs
-from hespas.workflows.sweep.sweep_cells import SweepCellFactory
+from hespas.workflows.sweep.sweep_cells import SweepCellFactory, make_recipe_programs
 from hespas.workflows.sweep.sweep_grid import AUTO, FAMILY, RECIPE, SweepCell
 from hespas.workflows.sweep.sweep_table import SweepRow, flatten_figures
 

@@ -25,7 +25,7 @@ from hespas.workflows.pipelines.pipeline_cells import (
     estimate_pipelines,
     make_stage_files,
 )
-from hespas.workflows.pipelines.pipeline_figures import Figures
+from hespas.workflows.pipelines.pipeline_estimate import Figures
 from hespas.workflows.pipelines.schedules import FORWARD
 from hespas.workflows.run_config import RunConfig
 from hespas.workflows.step_band import add_network_error
