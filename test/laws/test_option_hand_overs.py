@@ -24,14 +24,12 @@ from hespas.workflows.cells import Cell, CellPool
 from hespas.workflows.pipelines import (
     pipeline_cells,
     pipeline_estimate,
-    pipeline_study,
     stage_estimates,
 )
-from hespas.workflows.pipelines.pipeline_cells import PipelineCell
+from hespas.workflows.pipelines.pipeline_cells import PipelineCell, make_cell
 from hespas.workflows.pipelines.pipeline_request import PipelineRequest
 from hespas.workflows.pipelines.pipeline_study import compare_pipelines
 from hespas.workflows.pipelines.schedules import FORWARD, build_schedule
-from hespas.workflows.planning import pipeline_layouts
 from hespas.workflows.planning.layout_runs import BOUNDED_OPTIONS, LayoutRuns
 from hespas.workflows.planning.layout_space import LayoutCandidate, LayoutRequest, LayoutSpace
 from hespas.workflows.planning.plan_explanation import explain_plan
@@ -220,8 +218,8 @@ def handed_over(monkeypatch: pytest.MonkeyPatch) -> HandOvers:
         record.runs += map(sweep_cells._read_config, cells)
         raise HandedOver
 
-    def estimate_pipelines(pipelines: Sequence[PipelineCell], *_: Any) -> None:
-        record.runs += [pipeline.config for pipeline in pipelines]
+    def hand_over_cell(pipeline: PipelineCell, *_: Any) -> None:
+        record.runs.append(pipeline.config)
         raise HandedOver
 
     def estimate(program: str, **options: Any) -> None:
@@ -242,8 +240,7 @@ def handed_over(monkeypatch: pytest.MonkeyPatch) -> HandOvers:
     monkeypatch.setattr(program_forms, "choose_xla_target", choose_xla_target)
     monkeypatch.setattr(study_programs, "make_program_files", make_program_files)
     monkeypatch.setattr(sweep_runner, "run_sweep", run_sweep)
-    for module in (pipeline_study, pipeline_layouts, case_runner):
-        monkeypatch.setattr(module, "estimate_pipelines", estimate_pipelines)
+    monkeypatch.setattr(pipeline_cells, "make_cell", hand_over_cell)
     monkeypatch.setattr(api, "estimate", estimate)
     monkeypatch.setattr(CellPool, "run_cells", run_cells)
     monkeypatch.setattr(stage_estimates, "build_run_plan", build_run_plan)
@@ -414,7 +411,7 @@ def check_pipelines(values: Sequence[RunOptions], handed_over: HandOvers, folder
             assert pipeline_estimate.choose_pipeline_network(SYSTEM, config).choice == wanted
         price = options.price_per_hour or configs.load_node(NODE).price_per_hour
         assert pipeline.node.price_per_hour == price
-        key = pipeline_cells.make_cell(pipeline).key
+        key = make_cell(pipeline).key
         estimated = RunOptions(**config.model_dump(include=set(names)))
         assert keys.setdefault(key, estimated) == estimated
 

@@ -10,14 +10,14 @@ from typing import Any
 from hespas import configs
 from hespas.support.errors import HespasError, UsageError
 from hespas.workflows.cells import PoolOptions
-from hespas.workflows.pipelines.pipeline_cells import PipelineCell, StagePrograms
+from hespas.workflows.pipelines.pipeline_cells import PipelineCell
 from hespas.workflows.pipelines.schedules import (
     INTERLEAVED,
     SCHEDULES,
     PipelineSchedule,
     build_schedule,
 )
-from hespas.workflows.pipelines.stage_estimates import StageFiles, find_stage_files
+from hespas.workflows.pipelines.stage_estimates import StagePart, find_stage_files
 from hespas.workflows.pipelines.stage_workloads import (
     count_stage_layers,
     place_on_rank,
@@ -30,6 +30,7 @@ from hespas.workflows.studies.study_programs import StudyProgram
 
 BATCH_AXES = ("data", "fsdp", "expert")  # of the mesh, which divide the sequences of a microbatch
 MODEL = "8b"
+StagePrograms = Sequence[Mapping[StagePart, StudyProgram]]
 
 
 @dataclass(frozen=True)
@@ -74,13 +75,6 @@ class PipelineRequest(PoolOptions):
         """List the numbers of microbatches to try."""
         return list(self.microbatches) or [self.ranks, 2 * self.ranks, 4 * self.ranks]
 
-    def make_cell(
-        self, schedule: PipelineSchedule, files: Sequence[StageFiles], system: str
-    ) -> PipelineCell:
-        """Make the cell of a schedule whose programs exist."""
-        config = program_forms.make_run_config(self.run, self.form, node=self.node)
-        return PipelineCell(config, schedule, files, system, self.straggler)
-
     def choose_system(self) -> str:
         """Choose the system of all ranks.
 
@@ -118,6 +112,7 @@ class PipelineRow:
         batch: The sequences of a microbatch on each batch shard; None if it is not known.
         figures: The figures of ``collect_pipeline_figures``; empty if there are none.
         reason: Why there are no figures, or why the pipeline cannot run; "" if it can.
+        cell: What it is estimated from; None if it cannot run.
     """
 
     schedule: str
@@ -127,6 +122,7 @@ class PipelineRow:
     batch: int | None = None
     figures: Mapping[str, Any] = field(default_factory=dict)
     reason: str = ""
+    cell: PipelineCell | None = None
 
     def compute_sequence_time_s(self) -> float:
         """Return the step time over the sequences of a batch shard, or over the microbatches."""
@@ -156,24 +152,7 @@ class PipelineRow:
         return sum(self.stage_layers[stage] for stage in stages) if self.stage_layers else None
 
 
-@dataclass
-class PlannedPipeline:
-    """A row with what it is estimated from.
-
-    Attributes:
-        row: The row; its reason says if nothing can be estimated.
-        schedule: The schedule; None if it cannot run.
-        programs: The programs of a recipe.
-        cell: The cell of a folder, or of programs that have been made.
-    """
-
-    row: PipelineRow
-    schedule: PipelineSchedule | None = None
-    programs: StagePrograms = ()
-    cell: PipelineCell | None = None
-
-
-def plan_pipelines(request: PipelineRequest, system: str) -> list[PlannedPipeline]:
+def plan_pipelines(request: PipelineRequest, system: str) -> list[PipelineRow]:
     """Plan every combination of a request; raises HespasError if there is no such schedule."""
     for name in request.schedules:
         if name not in SCHEDULES:
@@ -187,27 +166,28 @@ def plan_pipelines(request: PipelineRequest, system: str) -> list[PlannedPipelin
     ]
 
 
-def _plan_pipeline(request: PipelineRequest, system: str, row: PipelineRow) -> PlannedPipeline:
-    planned = PlannedPipeline(row)
+def _plan_pipeline(request: PipelineRequest, system: str, row: PipelineRow) -> PipelineRow:
+    """Add to a row what it is estimated from, or why it cannot run."""
     try:
         schedule = build_schedule(
             row.schedule, request.ranks, row.microbatches, row.stages_per_rank
         )
-        planned.schedule = schedule
         if request.folder:
-            files = find_stage_files(request.folder, schedule.stages)
-            planned.cell = request.make_cell(schedule, files, system)
-            return planned
-        options = make_stage_options(request)
-        if request.global_batch is not None:
-            options["batch"] = str(divide_global_batch(request, row.microbatches))
-        row.batch = int(options.get("batch", "1"))
-        model = place_on_rank(StudyWorkload("stage", options, request.mesh, {}))
-        row.stage_layers = count_stage_layers(model, schedule, row.stage_layers)
-        planned.programs = make_study_stages(model, schedule, request, system, row.stage_layers)
+            files, programs = find_stage_files(request.folder, schedule.stages), []
+        else:
+            options = make_stage_options(request)
+            if request.global_batch is not None:
+                options["batch"] = str(divide_global_batch(request, row.microbatches))
+            row.batch = int(options.get("batch", "1"))
+            model = place_on_rank(StudyWorkload("stage", options, request.mesh, {}))
+            row.stage_layers = count_stage_layers(model, schedule, row.stage_layers)
+            files = []
+            programs = make_study_stages(model, schedule, request, system, row.stage_layers)
+        config = program_forms.make_run_config(request.run, request.form, node=request.node)
+        row.cell = PipelineCell(config, schedule, files, system, request.straggler, programs)
     except HespasError as error:
         row.reason = error.reason
-    return planned
+    return row
 
 
 def make_stage_options(request: PipelineRequest) -> dict[str, str]:

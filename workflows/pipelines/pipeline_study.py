@@ -19,11 +19,10 @@ from hespas.support.text_tables import (
     format_seconds,
     format_time_range,
 )
-from hespas.workflows.pipelines.pipeline_cells import estimate_pipelines, make_stage_files
+from hespas.workflows.pipelines.pipeline_cells import estimate_pipelines
 from hespas.workflows.pipelines.pipeline_request import (
     PipelineRequest,
     PipelineRow,
-    PlannedPipeline,
     plan_pipelines,
 )
 from hespas.workflows.plot_files import COLOURS, MARKS
@@ -186,44 +185,27 @@ def compare_pipelines(request: PipelineRequest, note: Callable[[str], None]) -> 
     node = configs.load_node(request.node)
     system = request.choose_system()
     program_forms.check_run_options(request.run, request.form, request.node, system)
-    planned = plan_pipelines(request, system)
-    made_count = _make_programs(planned, request, system, note)
-    cells = {i: one.cell for i, one in enumerate(planned) if one.cell is not None}
+    rows = plan_pipelines(request, system)
+    cells = {i: row.cell for i, row in enumerate(rows) if row.cell is not None}
     answers, computed = estimate_pipelines([*cells.values()], request, note)
     for i, figures in zip(cells, answers, strict=True):
-        _record_figures(planned[i].row, figures, node)
-    rows = [one.row for one in planned]
+        _record_figures(rows[i], figures, node)
     if not any(row.figures for row in rows):
         raise HespasError(f"no pipeline can be estimated: {rows[0].title}: {rows[0].reason}")
+    made = {
+        path
+        for cell in cells.values()
+        if cell.programs
+        for stage in cell.files
+        for path in stage.values()
+    }
     notes = [
         *_describe_basis(request),
         *_collect_warnings(rows),
-        f"{made_count} programs; {len(cells)} pipelines, {computed} computed now; "
+        f"{len(made)} programs; {len(cells)} pipelines, {computed} computed now; "
         f"{format_seconds(time.monotonic() - start)}",
     ]
     return PipelineStudy(request, system, rows, notes)
-
-
-def _make_programs(
-    planned: Sequence[PlannedPipeline],
-    request: PipelineRequest,
-    system: str,
-    note: Callable[[str], None],
-) -> int:
-    """Make the programs of the rows of a recipe, and return how many there are."""
-    todo = [one for one in planned if one.schedule is not None and one.programs]
-    if not todo:
-        return 0
-    pipelines = make_stage_files([one.programs for one in todo], request, note)
-    paths: set[str] = set()
-    for one, files in zip(todo, pipelines, strict=True):
-        if isinstance(files, HespasError):
-            one.row.reason = files.reason
-            continue
-        assert one.schedule is not None
-        one.cell = request.make_cell(one.schedule, files, system)
-        paths.update(path for stage in files for path in stage.values())
-    return len(paths)
 
 
 def _record_figures(

@@ -12,9 +12,7 @@ from hespas.support.errors import HespasError, UsageError
 from hespas.workflows.cells import Note, PoolOptions
 from hespas.workflows.pipelines.pipeline_cells import (
     PipelineCell,
-    StagePrograms,
     estimate_pipelines,
-    make_stage_files,
 )
 from hespas.workflows.pipelines.pipeline_estimate import Figures
 from hespas.workflows.pipelines.pipeline_request import (
@@ -203,21 +201,15 @@ def estimate_pipeline_layouts(
     request = PipelineRequest(runs.node, form=form, run=runs.options)
     config = runs.make_config(form)
     answers: dict[int, Figures | HespasError] = {}
-    planned: dict[int, tuple[PipelineSchedule, StagePrograms]] = {}
+    pipelines: dict[int, PipelineCell] = {}
     for i, candidate in enumerate(candidates):
         schedule = build_layout_schedule(candidate)
         try:
             model = _make_rank_model(candidate)
-            planned[i] = schedule, make_study_stages(model, schedule, request, runs.system)
+            programs = make_study_stages(model, schedule, request, runs.system)
+            pipelines[i] = PipelineCell(config, schedule, (), runs.system, programs=programs)
         except HespasError as error:
             answers[i] = error
-    made = make_stage_files([stages for _, stages in planned.values()], options, note)
-    pipelines: dict[int, PipelineCell] = {}
-    for (i, (schedule, _)), files in zip(planned.items(), made, strict=True):
-        if isinstance(files, HespasError):
-            answers[i] = files
-        else:
-            pipelines[i] = PipelineCell(config, schedule, files, runs.system)
     figures, _ = estimate_pipelines([*pipelines.values()], options, note)
     answers |= zip(pipelines, figures, strict=True)
     return [answers[i] for i in range(len(candidates))]

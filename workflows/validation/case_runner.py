@@ -23,7 +23,6 @@ from hespas.workflows.cells import PoolOptions
 from hespas.workflows.pipelines.pipeline_cells import (
     PipelineCell,
     estimate_pipelines,
-    make_stage_files,
 )
 from hespas.workflows.pipelines.pipeline_estimate import Figures
 from hespas.workflows.pipelines.schedules import FORWARD
@@ -269,17 +268,14 @@ def _predict_pipelines(
     if not outcomes:
         return 0
     cells: dict[int, PipelineCell] = {}
-    made = make_stage_files([outcome.stages for outcome in outcomes], options, note)
-    for i, (outcome, files) in enumerate(zip(outcomes, made, strict=True)):
+    for i, outcome in enumerate(outcomes):
         assert outcome.schedule is not None and outcome.system is not None
         try:
-            if isinstance(files, HespasError):
-                raise files
             system = write_case_system(
                 outcome.system, outcome.node, options.program_folder / "systems"
             )
             config = _make_run_config(outcome, options)
-            cells[i] = PipelineCell(config, outcome.schedule, files, system)
+            cells[i] = PipelineCell(config, outcome.schedule, (), system, programs=outcome.stages)
         except Exception as error:
             outcome.reasons["run"] = _describe_exception(error)
     answers, computed = estimate_pipelines([*cells.values()], options, note)
