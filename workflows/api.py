@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Union
 from hespas.dialects.mlir import ir
 from hespas.support.errors import UsageError
 from hespas.support.supervised_process import open_temporary_folder
-from hespas.workflows import result_sources, run_comparison, run_flow, run_plan
+from hespas.workflows import run_comparison, run_flow, run_plan
 from hespas.workflows.estimate_source import load_program_source, read_program
 from hespas.workflows.program_estimate import ProgramEstimate
 from hespas.workflows.program_form import FUSE
@@ -387,5 +387,5 @@ def compare(
         [os.fspath(source) for source in sources], nodes, systems, options, work
     )
     return run_comparison.compare_sources(
-        request, note=note, plan_builder=result_sources.build_plan
+        request, note=note, plan_builder=run_comparison.build_plan
     )

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from hespas import configs, frontends
 from hespas.configs.node_overrides import load_target_node
@@ -23,20 +23,23 @@ from hespas.passes.annotate.traverse import Annotation
 from hespas.passes.base import Pass, PassRun
 from hespas.passes.compile.compiler_estimates import MEMORY_FACT
 from hespas.passes.compile.hlo_origin import SCHEDULER
+from hespas.passes.emit import module_stats
 from hespas.passes.emit.emit_chakra import (
     EmitChakraPass,
     EmittedTraces,
     announce_trace_folder,
     choose_trace_folder,
+    warn_of_gaps,
 )
+from hespas.passes.emit.trace_program import build_trace_program
 from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR, XLA_FLAGS, XlaOptimizePass
 from hespas.passes.prepare.census import collect_census
 from hespas.passes.prepare.device_grid import read_stated_count
 from hespas.passes.prepare.set_dimension_sizes import set_dimension_sizes
+from hespas.simulators.in_memory_programs import InMemoryPrograms
 from hespas.support.errors import HespasError
 from hespas.support.output_folder import open_output_folder
 from hespas.support.text_tables import format_count, format_scaled
-from hespas.workflows.collected_trace import CollectedTraces, CollectTracesPass
 from hespas.workflows.compiler_rematerialisation import find_rematerialisation
 from hespas.workflows.program_form import (
     choose_program_form,
@@ -392,3 +395,29 @@ def check_device_count(devices: int, plan: RunPlan) -> None:
         )
     if plan.system is not None:
         plan.system.check_device_count(devices, subject, where=plan.mlir)
+
+
+@dataclass(frozen=True)
+class CollectedTraces(EmittedTraces):
+    """Traces that were not written.
+
+    Attributes:
+        programs: The programs of the devices.
+    """
+
+    programs: InMemoryPrograms
+
+
+@dataclass(frozen=True)
+class CollectTracesPass(Pass):
+    """Build the Chakra traces of all devices in memory, with their statistics."""
+
+    name: ClassVar[str] = "collect-traces"
+    only_marks: ClassVar[bool] = True
+
+    def apply(self, module: ir.Module, run: PassRun) -> CollectedTraces:
+        built = build_trace_program(module, run)
+        statistics = module_stats.collect_stats(module, built)
+        warn_of_gaps(statistics, run)
+        programs = InMemoryPrograms(built.trace, keeps_attrs=True)
+        return CollectedTraces(Path(), built.trace, programs.node_counts, 0, statistics, programs)

@@ -21,9 +21,9 @@ from hespas.support.csv_rows import read_csv_rows
 from hespas.support.errors import HespasError
 from hespas.support.text_tables import TextTable, format_seconds
 from hespas.workflows.validation.case_frameworks import find_framework
-from hespas.workflows.validation.measured_cells import MeasuredCell
 from hespas.workflows.validation.prediction_scores import (
     SCORE_TITLES,
+    MeasuredCell,
     StepPrediction,
     count_ordered_pairs,
     score_predictions,

@@ -47,10 +47,10 @@ from hespas.workflows.studies import program_forms, study_programs, study_runner
 from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.studies.study_programs import ProgramFiles, StudyProgram
 from hespas.workflows.studies.study_runner import StudyOptions
-from hespas.workflows.sweep import sweep_cells, sweep_runner
+from hespas.workflows.sweep import sweep_runner
 from hespas.workflows.validation import case_runner, step_predictions
 from hespas.workflows.validation.case_outcomes import CaseOptions
-from hespas.workflows.validation.measured_cells import COLUMNS
+from hespas.workflows.validation.prediction_scores import COLUMNS
 from hespas.workflows.validation.step_predictions import ValidationRequest
 from hespas.workflows.validation.training_cases import TrainingCase
 
@@ -215,7 +215,7 @@ def handed_over(monkeypatch: pytest.MonkeyPatch) -> HandOvers:
         return ProgramFiles([f"{one.name_final_file()}" for one in programs], 0, {}, {})
 
     def run_sweep(cells: Sequence[Mapping[str, Any]], *_: Any) -> None:
-        record.runs += map(sweep_cells._read_config, cells)
+        record.runs += map(sweep_runner._read_config, cells)
         raise HandedOver
 
     def hand_over_cell(pipeline: PipelineCell, *_: Any) -> None:
@@ -422,7 +422,7 @@ def test_pipelines_have_all_options(handed_over: HandOvers, folder: Path) -> Non
 
 def test_keys_of_sweeps_have_all_options(folder: Path) -> None:
     keys: dict[str, RunConfig] = {}
-    factory = sweep_cells.SweepCellFactory()
+    factory = sweep_runner.SweepCellFactory()
     for options in list_values():
         config = program_forms.make_run_config(
             options, "fused", mlir=str(folder / "w.mlir"), node=NODE, system=SYSTEM

@@ -39,9 +39,9 @@ from hespas.workflows.run_config import (
     list_flag_words,
     list_run_options,
 )
-from hespas.workflows.sweep.sweep_cells import SweepCellFactory
+from hespas.workflows.sweep.sweep_runner import SweepCellFactory
 from hespas.workflows.sweep.sweep_table import flatten_figures, read_table
-from hespas.workflows.validation.measured_cells import COLUMNS
+from hespas.workflows.validation.prediction_scores import COLUMNS
 
 pytestmark = pytest.mark.slow
 

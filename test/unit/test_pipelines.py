@@ -31,7 +31,6 @@ from hespas.workflows.pipelines.pipeline_estimate import (
     find_worst_straggler,
     simulate_pipeline,
 )
-from hespas.workflows.pipelines.pipeline_memory import compute_kept_bytes, count_in_flight
 from hespas.workflows.pipelines.schedules import (
     FORWARD,
     INTERLEAVED,
@@ -47,6 +46,8 @@ from hespas.workflows.pipelines.stage_estimates import (
     StageEstimate,
     StagePart,
     StageProgramEstimate,
+    compute_kept_bytes,
+    count_in_flight,
     find_stage_files,
     list_task_kinds,
 )

@@ -24,8 +24,7 @@ from hespas.workflows.validation.case_models import FAMILIES
 from hespas.workflows.validation.case_outcomes import CaseOptions
 from hespas.workflows.validation.case_programs import plan_case_program
 from hespas.workflows.validation.case_rematerialisation import REMAT_POLICIES
-from hespas.workflows.validation.measured_cells import COLUMNS, MeasuredCell
-from hespas.workflows.validation.prediction_scores import StepPrediction
+from hespas.workflows.validation.prediction_scores import COLUMNS, MeasuredCell, StepPrediction
 from hespas.workflows.validation.training_cases import (
     REQUIRED,
     TrainingCase,

@@ -134,7 +134,7 @@ def main(argv: Sequence[str]) -> int:
     from hespas.tools.model_flags import collect_set_flags
     from hespas.tools.report import report_plots
     from hespas.tools.terminal import print_to_stderr, show_progress
-    from hespas.workflows import difference_report
+    from hespas.workflows import run_differences
     from hespas.workflows.gate.budget_check import BudgetLimits
     from hespas.workflows.run_comparison import ComparisonRequest, compare_results, open_results
     from hespas.workflows.run_differences import find_run_differences
@@ -164,11 +164,11 @@ def main(argv: Sequence[str]) -> int:
         report_plots.write_comparison_plot(plot, compared_results, labels)
     names = sources if len({*sources}) == 2 else labels
     if changes and difference is not None:
-        tables = difference_report.build_changes_tables(difference, names, top)
+        tables = run_differences.build_changes_tables(difference, names, top)
     else:
         tables = [_build_comparison_table(compared_results)]
         if difference is not None:
-            tables += difference_report.build_disagreement_tables(difference)
+            tables += run_differences.build_disagreement_tables(difference)
     if markdown:
         text = _format_markdown_report(tables, violations, limits)
         write_atomically(markdown, text.encode())
@@ -176,7 +176,7 @@ def main(argv: Sequence[str]) -> int:
         data = (
             _to_comparison_json(compared_results, labels)
             if not changes or difference is None
-            else difference_report.to_changes_json(difference, names)
+            else run_differences.to_changes_json(difference, names)
         )
         print(json.dumps({**data, "violations": _to_violations_json(violations)}, indent=1))
     else:

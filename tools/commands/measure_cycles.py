@@ -25,7 +25,7 @@ def add_cycles_command(parser: CommandParser) -> None:
 
 
 def _print_cycles(options: argparse.Namespace) -> int:
-    from hespas.workflows.calibration.compiler_cycles import write_cycle_table
+    from hespas.workflows.calibration.micro_benchmarks import write_cycle_table
 
     write_cycle_table(options.target, sys.stdout)
     return 0

@@ -16,7 +16,6 @@ from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.simulators.simulation_result import NodeInterval, SimulationResult
 from hespas.support.errors import UsageError
 from hespas.workflows.figures import compute_figures, list_row_values
-from hespas.workflows.pipelines.pipeline_memory import compute_rank_memory, count_in_flight
 from hespas.workflows.pipelines.pipeline_traces import (
     PipelineTraces,
     StepSpan,
@@ -33,6 +32,8 @@ from hespas.workflows.pipelines.stage_estimates import (
     UPDATE,
     StageEstimate,
     StageProgramEstimate,
+    compute_rank_memory,
+    count_in_flight,
 )
 from hespas.workflows.run_config import RunConfig
 from hespas.workflows.run_plan import select_network_settings

@@ -15,7 +15,6 @@ from hespas.chakra.trace_steps import ProgramTrace
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators.embedded.idle_messages import IdleMessages
 from hespas.support.errors import HespasError
-from hespas.workflows.pipelines.pipeline_memory import compute_rank_memory
 from hespas.workflows.pipelines.schedules import (
     FORWARD,
     PipelineSchedule,
@@ -28,6 +27,7 @@ from hespas.workflows.pipelines.stage_estimates import (
     StageEstimate,
     StagePart,
     StageProgramEstimate,
+    compute_rank_memory,
 )
 from hespas.workflows.pipelines.stage_workloads import RECIPE
 from hespas.workflows.planning import program_sketch as sketch

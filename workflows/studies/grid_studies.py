@@ -23,9 +23,9 @@ from hespas.workflows.studies.study_definition import (
     StudyPanel,
     StudyWorkload,
 )
-from hespas.workflows.sweep.sweep_cells import make_recipe_workload
 from hespas.workflows.sweep.sweep_expressions import LET
 from hespas.workflows.sweep.sweep_grid import MESH, RECIPE, expand_cells, read_sweep_file
+from hespas.workflows.sweep.sweep_runner import make_recipe_workload
 
 KINDS = ("all-gather", "reduce-scatter", "all-reduce", "ring", "summa")
 DEPTHS = ("18", "34", "50", "101", "152", "200")

@@ -51,8 +51,7 @@ from hespas.workflows.validation.case_systems import (
     find_node,
     write_case_system,
 )
-from hespas.workflows.validation.measured_cells import MeasuredCell
-from hespas.workflows.validation.prediction_scores import StepPrediction
+from hespas.workflows.validation.prediction_scores import MeasuredCell, StepPrediction
 from hespas.workflows.validation.training_cases import TrainingCase
 
 

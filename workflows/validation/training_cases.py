@@ -15,7 +15,7 @@ from hespas.support.csv_rows import read_csv_columns, read_csv_rows
 from hespas.support.errors import HespasError
 from hespas.support.suggestions import suggest_nearest
 from hespas.workflows.validation.case_frameworks import TrainingFramework, find_framework
-from hespas.workflows.validation.measured_cells import COLUMNS as CELL_COLUMNS
+from hespas.workflows.validation.prediction_scores import COLUMNS as CELL_COLUMNS
 
 REQUIRED = ("model", "hardware", "devices", "step_time_s")
 DIMENSIONS = ("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "vocab")
