@@ -22,7 +22,7 @@ from hespas.estimators.measure.measurement_cache import MeasurementCache
 from hespas.support.errors import HespasError, UsageError
 from hespas.workflows.cells import Cell, CellPool, PoolOptions
 from hespas.workflows.studies import study_programs
-from hespas.workflows.sweep import sweep_runner
+from hespas.workflows.validation import step_predictions
 from hespas.workflows.validation.prediction_scores import COLUMNS
 
 FUNCTION = "support.cell_functions:act"
@@ -179,7 +179,7 @@ def test_a_program_that_crashes_the_exporter_is_a_row(
 def test_a_measured_step_that_crashes_is_an_error_with_its_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sweep_runner, "FUNCTION", "support.cell_functions:crash_on_h100")
+    monkeypatch.setattr(step_predictions, "FUNCTION", "support.cell_functions:crash_on_h100")
     monkeypatch.chdir(tmp_path)
     Path("step.mlir").write_text(PROGRAM)
     rows = [f"step,4,{node},{node}_4GPU,0.5,0,made up" for node in ("A100_SXM_40GB", "H100_80GB")]

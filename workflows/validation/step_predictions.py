@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-import json
+import os
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Literal
 
-from hespas import configs
+from hespas import configs, frontends
+from hespas.dialects.mlir import clone_module, ir, make_context
+from hespas.estimators import registry
+from hespas.passes.base import PassRun
+from hespas.passes.pipeline import run_pipeline
 from hespas.support.errors import HespasError, UsageError
-from hespas.workflows.cells import PoolOptions
-from hespas.workflows.program_form import AS_IS, FUSE
+from hespas.workflows import run_flow
+from hespas.workflows.cell_keys import (
+    compute_node_digest,
+    compute_program_digest,
+    compute_system_digest,
+    describe_options,
+)
+from hespas.workflows.cell_worker import SingleEntryCache
+from hespas.workflows.cells import Cell, CellPool, PoolOptions, make_estimate_cell
 from hespas.workflows.run_config import (
     COMPILE_OPTIONS,
     RunConfig,
@@ -18,9 +31,7 @@ from hespas.workflows.run_config import (
     list_changed_options,
 )
 from hespas.workflows.run_flow import TextFunction, ignore_text
-from hespas.workflows.sweep import sweep_runner
-from hespas.workflows.sweep.sweep_grid import SweepCell
-from hespas.workflows.sweep.sweep_table import SweepRow
+from hespas.workflows.run_plan import build_run_plan
 from hespas.workflows.validation.prediction_scores import (
     DEFAULT,
     OPTIMISED,
@@ -35,13 +46,15 @@ from hespas.workflows.validation.prediction_scores import (
     score_predictions,
 )
 
+FUNCTION = "hespas.workflows.validation.step_predictions:predict_cell"
+RESULT = "validate"  # the kind of keys
 BASELINE, RATIO = "roofline", "bandwidth ratio"
 BASELINE_OPTIONS = ("keep_going", "kernel_cost")
 
 
 @dataclass(frozen=True, slots=True)
 class PredictionFlow:
-    """How cells are predicted: options of a run, and one of ``STARTS``.
+    """How cells are predicted: options of a run, and one of ``measured_cells.STARTS``.
 
     By default a program is what ``hespas run`` takes without options: on a GPU, what XLA compiles.
     """
@@ -54,12 +67,17 @@ class PredictionFlow:
         return f"{self.options.estimator}, {self.start}"
 
     @property
-    def form(self) -> str | None:
+    def form(self) -> Literal["as-is"] | None:
         """The form of a run's configuration."""
+        return None if self.start == DEFAULT else "as-is"
+
+    @property
+    def preparation(self) -> str:
+        """The pipeline before a run, which no node has an influence on."""
         if self.start == DEFAULT:
-            return None
+            return ""
         is_fused = self.start == UNOPTIMISED and self.options.estimator != BASELINE
-        return FUSE if is_fused else AS_IS
+        return "prepare,fuse" if is_fused else "prepare"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +88,12 @@ class _CellTask:
     cell: MeasuredCell
     program: str
 
-    def make_sweep_cell(self) -> SweepCell:
-        """Make the cell of a sweep that predicts it; raises HespasError."""
+    def describe(self) -> str:
+        """Describe the cell in words, for messages."""
+        return f"{self.cell.workload} on {self.cell.node}, {self.flow.name}"
+
+    def make_cell(self) -> Cell:
+        """Make the cell for the workers; raises HespasError."""
         config = RunConfig(
             **self.flow.options.model_dump(exclude_unset=True),
             mlir=self.program,
@@ -80,24 +102,23 @@ class _CellTask:
             form=self.flow.form,
             memory=False,
         )
-        return config.model_dump(exclude_unset=True)
-
-    def read_prediction(self, row: SweepRow) -> StepPrediction:
-        """Read the prediction from a row of the sweep; raises HespasError for one that failed."""
-        where = f"{self.cell.workload} on {self.cell.node}, {self.flow.name}"
-        if row["error"] is not None:
-            place, _, message = row["error"].partition("error: ")
-            raise HespasError(message, where=place.removesuffix(": ") or where)
-        if row.get("step_time_s") is None:
-            raise HespasError("the cell's system simulated nothing", where=where)
-        return StepPrediction(
-            self.cell,
-            row["step_time_s"],
-            row.get("step_time_band_s.0"),
-            row.get("step_time_band_s.1"),
-            compute_s=row["step_time_s"] - row["exposed_comm_s"],
-            exposed_s=row["exposed_comm_s"],
-            program=Path(self.program).name,
+        estimator = registry.load_estimator_class(config.estimator)
+        digest, preparation = compute_program_digest(self.program), self.flow.preparation
+        content = {
+            "program": digest,
+            "preparation": preparation,
+            "node": compute_node_digest(configs.load_node(self.cell.node)),
+            "system": compute_system_digest(configs.load_system(self.cell.system)),
+            **describe_options(config),
+        }
+        return make_estimate_cell(
+            self.describe(),
+            {"config": config.model_dump(exclude_unset=True), "preparation": preparation},
+            RESULT,
+            estimator,
+            content,
+            sharing=(self.program, preparation),
+            size_bytes=os.path.getsize(self.program),
         )
 
 
@@ -110,7 +131,7 @@ class ValidationRequest(PoolOptions):
         programs: The folders with the programs, searched recursively.
         options: The options of each estimate. Those of the compilation are for the start
             ``default``, whose programs hespas compiles.
-        starts: Which programs to start from, of ``STARTS``.
+        starts: Which programs to start from, of ``measured_cells.STARTS``.
         baselines: Whether to add the pure roofline and the ratio of memory bandwidths.
         at_least_s: The shortest measured time, in seconds, that the scores count.
     """
@@ -176,13 +197,20 @@ def validate_estimator(
     if request.baselines and request.baseline.name not in names:
         flows.append(request.baseline)
     tasks = _find_tasks(cells, flows, request, note)
-    rows = sweep_runner.run_sweep([task.make_sweep_cell() for task in tasks], request, note).rows
-    by_task = {
-        (task.flow.name, task.cell.line): task.read_prediction(row)
-        for task, row in zip(tasks, rows, strict=True)
-    }
-    for text in dict.fromkeys(text for row in rows for text in json.loads(row["warnings"])):
-        note(f"warning: {text}")
+    with CellPool(FUNCTION, request, note, "validate") as pool:
+        answers = pool.run_cells([task.make_cell() for task in tasks])
+    notes: dict[str, None] = {}
+    by_task: dict[tuple[str, int], StepPrediction] = {}
+    for task, answer in zip(tasks, answers, strict=True):
+        if isinstance(answer, HespasError):
+            answer.where = answer.where or task.describe()
+            raise answer
+        notes |= dict.fromkeys(answer["notes"])
+        program = Path(task.program).name
+        prediction = StepPrediction(task.cell, **answer["prediction"], program=program)
+        by_task[task.flow.name, task.cell.line] = prediction
+    for text in notes:
+        note(text)
     predictions = {
         flow.name: [p for cell in cells if (p := by_task.get((flow.name, cell.line))) is not None]
         for flow in flows
@@ -205,7 +233,7 @@ def _find_tasks(
     request: ValidationRequest,
     note: TextFunction,
 ) -> list[_CellTask]:
-    """List each flow and cell with its program.
+    """List each flow and cell with its program, those with equal inputs together.
 
     Raises:
         HespasError: The only flow lacks a program, or a cell has none at all.
@@ -232,7 +260,51 @@ def _find_tasks(
             for flow in flows
             if (program := programs_by_start[flow.start]) is not None
         ]
-    return tasks
+    return sorted(tasks, key=lambda task: (task.program, task.flow.preparation))
+
+
+_prepared: SingleEntryCache[tuple[ir.Module, list[str]]] = SingleEntryCache()
+
+
+def predict_cell(payload: dict[str, Any], scratch: str) -> dict[str, Any]:
+    """Estimate and simulate one program as ``hespas run`` does; raises HespasError.
+
+    Args:
+        payload: ``config``, and the pipeline ``preparation`` that comes before its run.
+        scratch: A folder for temporary files.
+
+    Returns:
+        The fields of the ``prediction``, and the ``notes`` of the run.
+    """
+    output = tempfile.mkdtemp(dir=scratch)
+    config = RunConfig.model_validate({**payload["config"], "output": output})
+    key = (payload["config"]["mlir"], payload["preparation"])
+    prepared, first_notes = _prepared.get_or_make(key, lambda: _prepare_program(*key))
+    notes = [*first_notes]
+    plan = build_run_plan(config)
+    outcome = run_flow.execute_plan(plan, notes.append, module=clone_module(prepared))
+    report = run_flow.simulate_traces(plan, outcome, notes.append)
+    low_s, high_s = run_flow.summarise_run(plan, outcome, report).step_band_s or (None, None)
+    if report is None:
+        raise HespasError("the cell's system simulated nothing", where=key[0])
+    prediction = {
+        "step_s": report.result.step_time_ns * 1e-9,
+        "low_s": low_s,
+        "high_s": high_s,
+        "compute_s": report.critical_result.compute_ns * 1e-9,
+        "exposed_s": report.critical_result.exposed_ns * 1e-9,
+    }
+    return {"prediction": prediction, "notes": notes}
+
+
+def _prepare_program(program: str, preparation: str) -> tuple[ir.Module, list[str]]:
+    """Read a program, run the passes that come before its estimate, and collect their notes."""
+    notes: list[str] = []
+    module = frontends.read_module(program, make_context())
+    if preparation:
+        run = PassRun(frontends.to_display_name(program), note=notes.append)
+        run_pipeline(module, preparation, run)
+    return module, notes
 
 
 def scale_by_bandwidth(
