@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -286,28 +285,51 @@ def _format_device_row(row: DeviceRow) -> TextRow:
     return (format_id_ranges(row.devices), *(format_seconds(ns * 1e-9) for ns in times), share)
 
 
+_Column = tuple[str, Callable[[Any], str], Callable[[Sequence[Any]], str] | None]
+"""The header of a column, the text of a row, and that of several rows; None for no text."""
+
+
+def _sum_column(header: str, name: str, format_value: Callable[[Any], str]) -> _Column:
+    """Make a column whose values add up."""
+    return (
+        header,
+        lambda row: format_value(getattr(row, name)),
+        lambda rows: format_value(sum(getattr(row, name) for row in rows)),
+    )
+
+
+def _tabulate_rows(
+    title: str, rows: Sequence[Any], columns: Sequence[_Column], left: int = 1
+) -> TextTable:
+    """Tabulate the first rows; the others share a line with their sums."""
+    lines = [[text(row) for _, text, _ in columns] for row in rows[:SHOWN]]
+    if rest := rows[SHOWN:]:
+        sums = [total(rest) if total else "" for _, _, total in columns[1:]]
+        lines.append([f"({len(rest)} more)", *sums])
+    return TextTable(title, lines, [header for header, _, _ in columns], left)
+
+
+def _format_ns(time_ns: float) -> str:
+    return format_seconds(time_ns * 1e-9)
+
+
+def _format_bytes(size: int) -> str:
+    return format_scaled(size, "B")
+
+
 def _build_collective_table(simulated: SimulationReport) -> TextTable:
-    header = ("kind", "group", "operand", "count", "time", "each", "algorithm BW", "bus BW")
-    rows: list[TextRow] = [
-        (
-            row.kind,
-            str(row.group_size),
-            format_scaled(row.operand_bytes, "B"),
-            str(row.count),
-            format_seconds(row.time_ns * 1e-9),
-            format_seconds(row.time_ns / row.count * 1e-9),
-            _format_bandwidth(row.algorithm_bandwidth),
-            _format_bandwidth(row.bus_bandwidth),
-        )
-        for row in simulated.collectives[:SHOWN]
+    columns: list[_Column] = [
+        ("kind", lambda row: row.kind, None),
+        ("group", lambda row: str(row.group_size), None),
+        ("operand", lambda row: _format_bytes(row.operand_bytes), None),
+        _sum_column("count", "count", str),
+        _sum_column("time", "time_ns", _format_ns),
+        ("each", lambda row: _format_ns(row.time_ns / row.count), None),
+        ("algorithm BW", lambda row: _format_bandwidth(row.algorithm_bandwidth), None),
+        ("bus BW", lambda row: _format_bandwidth(row.bus_bandwidth), None),
     ]
-    rest = simulated.collectives[SHOWN:]
-    if rest:
-        count, time = sum(row.count for row in rest), sum(row.time_ns for row in rest)
-        rows.append(
-            (f"({len(rest)} more)", "", "", str(count), format_seconds(time * 1e-9), "", "", "")
-        )
-    return TextTable("Collectives, the most time first; bandwidths as in nccl-tests", rows, header)
+    title = "Collectives, the most time first; bandwidths as in nccl-tests"
+    return _tabulate_rows(title, simulated.collectives, columns)
 
 
 def _format_bandwidth(value: float | None) -> str:
@@ -315,95 +337,58 @@ def _format_bandwidth(value: float | None) -> str:
 
 
 def _build_communicator_table(simulated: SimulationReport) -> TextTable:
-    header = ("communicator", "devices", "alike", "count", "operands", "time")
     if sum(row.alike for row in simulated.communicators) < 2:
         return TextTable("", ())
-    rows: list[TextRow] = [
-        (
-            {-1: "messages", 0: "all"}.get(row.id, str(row.id)),
-            format_id_ranges(row.devices),
-            str(row.alike),
-            str(row.count),
-            format_scaled(row.operand_bytes, "B"),
-            format_seconds(row.time_ns * 1e-9),
-        )
-        for row in simulated.communicators[:SHOWN]
+    columns: list[_Column] = [
+        ("communicator", lambda row: {-1: "messages", 0: "all"}.get(row.id, str(row.id)), None),
+        ("devices", lambda row: format_id_ranges(row.devices), None),
+        _sum_column("alike", "alike", str),
+        _sum_column("count", "count", str),
+        _sum_column("operands", "operand_bytes", _format_bytes),
+        _sum_column("time", "time_ns", _format_ns),
     ]
-    rest = simulated.communicators[SHOWN:]
-    if rest:
-        alike, time = sum(r.alike for r in rest), sum(r.time_ns for r in rest)
-        count, moved = sum(r.count for r in rest), sum(r.operand_bytes for r in rest)
-        sums = (str(alike), str(count), format_scaled(moved, "B"), format_seconds(time * 1e-9))
-        rows.append((f"({len(rest)} more)", "", *sums))
     title = "Communicators, one of each kind, the most time first; waiting included"
-    return TextTable(title, rows, header, left=2)
+    return _tabulate_rows(title, simulated.communicators, columns, left=2)
 
 
 def _build_critical_path_table(simulated: SimulationReport) -> TextTable:
     if simulated.path is None:
         return TextTable("Critical path", [("unknown", NO_INTERVALS)], left=2)
-    step = simulated.result.step_time_ns or 1
-    rows: list[TextRow] = [
-        (row.what, row.kind or "-", str(row.count), format_seconds(row.time_ns * 1e-9),
-         format_percent(row.time_ns / step))
-        for row in simulated.path[:SHOWN]
-    ]  # fmt: skip
-    rest = simulated.path[SHOWN:]
-    if rest:
-        time = sum(row.time_ns for row in rest)
-        count = str(sum(row.count for row in rest))
-        rows.append(
-            (
-                f"({len(rest)} more)",
-                "",
-                count,
-                format_seconds(time * 1e-9),
-                format_percent(time / step),
-            )
-        )
+    step_ns = simulated.result.step_time_ns or 1
+    columns: list[_Column] = [
+        ("what", lambda row: row.what, None),
+        ("op", lambda row: row.kind or "-", None),
+        _sum_column("nodes", "count", str),
+        _sum_column("time", "time_ns", _format_ns),
+        _sum_column("share", "time_ns", lambda time_ns: format_percent(time_ns / step_ns)),
+    ]
     sums = sum_path_times(simulated.path)
     parts = ", ".join(
-        f"{format_percent(sums[category] / step)} {category}"
+        f"{format_percent(sums[category] / step_ns)} {category}"
         for category in (COMPUTE, COMMUNICATION, WAITING)
         if sums[category] or category != WAITING
     )
-    return TextTable(
-        f"Critical path: {parts}", rows, ("what", "op", "nodes", "time", "share"), left=2
-    )
+    return _tabulate_rows(f"Critical path: {parts}", simulated.path, columns, left=2)
 
 
 def _build_exposed_table(simulated: SimulationReport) -> TextTable:
     if not simulated.exposed:
         return TextTable("", ())
-    step = simulated.result.step_time_ns or 1
-    header = ("node", "needed by", "place", "operand", "count", "exposed", "of step", "waiting")
-    groups = group_exposed_nodes(map(_to_exposed_json, simulated.exposed))
-    rows: list[TextRow] = [
-        (
-            group.title,
-            group.needed_by or "the end",
-            group.location,
-            group.operand_text,
-            str(group.count),
-            format_seconds(group.exposed_s),
-            format_percent(group.exposed_s * 1e9 / step),
-            format_seconds(group.waiting_s),
-        )
-        for group in groups[:SHOWN]
+    step_ns = simulated.result.step_time_ns or 1
+    columns: list[_Column] = [
+        ("node", lambda group: group.title, None),
+        ("needed by", lambda group: group.needed_by or "the end", None),
+        ("place", lambda group: group.location, None),
+        ("operand", lambda group: group.operand_text, None),
+        _sum_column("count", "count", str),
+        _sum_column("exposed", "exposed_s", format_seconds),
+        _sum_column("of step", "exposed_s", lambda time_s: format_percent(time_s * 1e9 / step_ns)),
+        _sum_column("waiting", "waiting_s", format_seconds),
     ]
-    rest = groups[SHOWN:]
-    if rest:
-        exposed_s = math.fsum(group.exposed_s for group in rest)
-        times = (
-            format_seconds(exposed_s),
-            format_percent(exposed_s * 1e9 / step),
-            format_seconds(math.fsum(group.waiting_s for group in rest)),
-        )
-        count = str(sum(group.count for group in rest))
-        rows.append((f"({len(rest)} more)", "", "", "", count, *times))
+    groups = group_exposed_nodes(map(_to_exposed_json, simulated.exposed))
     device = simulated.result.critical_device
     title = f"What to fix first: communication that device {device} waits for"
-    return TextTable(title, rows, header, left=3)
+    return _tabulate_rows(title, groups, columns, left=3)
 
 
 def format_id_ranges(ids: Sequence[int], max_ranges: int = 4) -> str:

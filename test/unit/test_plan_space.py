@@ -39,7 +39,6 @@ from hespas.workflows.planning.plan_result import (
     LayoutFigures,
     LayoutPlan,
     LayoutRow,
-    find_front,
     rank_rows,
 )
 from hespas.workflows.planning.plan_search import (
@@ -50,6 +49,7 @@ from hespas.workflows.planning.plan_search import (
 )
 from hespas.workflows.planning.program_sketch import SketchOp
 from hespas.workflows.planning.step_bounds import CommBounds, StepBound
+from hespas.workflows.sweep.sweep_analysis import dominates
 
 INTERFACE = ProgramInterface(
     ("data", "context", "tensor"), {"batch": "1", "accumulate": "1", "remat": "full"}
@@ -208,7 +208,7 @@ def test_a_combined_collective_bounds_its_parts() -> None:
 
 @given(st.lists(st.tuples(*[st.integers(0, 4)] * 3), min_size=1, max_size=20))
 def test_the_front_dominates_every_other_point(points: list[tuple[int, ...]]) -> None:
-    front = [p for p, is_best in zip(points, find_front(points), strict=True) if is_best]
+    front = [p for p in points if not any(dominates(other, p) for other in points)]
     for point in points:
         better = [
             o for o in points if o != point and all(a <= b for a, b in zip(o, point, strict=True))

@@ -17,6 +17,7 @@ from hespas.support.errors import HespasError
 from hespas.tools import hespas
 from hespas.tools.console_scripts import run_tool_main
 from hespas.workflows.run_config import RunOptions
+from hespas.workflows.studies.study_output import format_csv
 from hespas.workflows.validation import case_models, case_report, case_runner, case_systems
 from hespas.workflows.validation.case_flags import read_combine_flags
 from hespas.workflows.validation.case_meshes import find_slice_problem
@@ -935,7 +936,7 @@ def test_scores_by_group_and_reasons():
     }  # fmt: skip
     rows = [case_report.build_case_row(outcome, CaseOptions()) for outcome in outcomes]
     assert rows[3]["reason_kinds"] == "precision remat" and rows[3]["predicted_s"] is None
-    lines = list(csv.DictReader(case_report.format_case_csv(rows).splitlines()))
+    lines = list(csv.DictReader(format_csv(rows).splitlines()))
     assert [line["in_band"] for line in lines] == ["false", "true", "", ""]
     titles = [table.title for table in case_report.build_case_tables(outcomes, 0.1)]
     assert titles == [

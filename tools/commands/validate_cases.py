@@ -40,6 +40,7 @@ def validate_cases(options: argparse.Namespace) -> int:
     from hespas.tools.report.table_page import render_table_page
     from hespas.tools.terminal import print_to_stderr
     from hespas.workflows.plot_files import check_plot_file
+    from hespas.workflows.studies.study_output import format_csv
     from hespas.workflows.validation import case_report, case_runner, training_cases
     from hespas.workflows.validation.case_outcomes import FORMS, CaseOptions
     from hespas.workflows.validation.prediction_plot import draw_validation
@@ -62,7 +63,7 @@ def validate_cases(options: argparse.Namespace) -> int:
     tables = case_report.build_case_tables(outcomes, options.at_least)
     if options.csv:
         rows = [case_report.build_case_row(outcome, case_options) for outcome in outcomes]
-        write_atomically(options.csv, case_report.format_case_csv(rows).encode())
+        write_atomically(options.csv, format_csv(rows).encode())
     if options.markdown:
         write_atomically(options.markdown, text_tables.format_markdown_tables(tables).encode())
     if options.page:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hespas.frontends.export.logical_axes import (
     LogicalAxisRules,
@@ -24,31 +25,39 @@ ShardingFunction = Callable[[Mapping[str, int]], tuple[Any, Any]]
 """From a mesh to the shardings of the arguments and of the result, as of ``Exportable``."""
 
 
-class LayoutBuilder(Protocol):
-    """Builds the program of each layout; ``is_recipe`` if a function of the mesh makes it."""
+class LayoutBuilder(ABC):
+    """Builds the program of each layout.
 
-    is_recipe: ClassVar[bool]
+    Attributes:
+        is_recipe: Whether a function of the mesh makes it.
+        is_here: Whether it is a function of this process, which no worker could import.
+    """
 
-    @property
-    def name(self) -> str:
-        """The name of the program."""
-        ...
+    is_recipe: ClassVar[bool] = False
+    is_here: ClassVar[bool] = False
 
+    @abstractmethod
     def describe_interface(self) -> ProgramInterface:
         """Describe the axes and options of the program."""
-        ...
+
+    @abstractmethod
+    def build_program(self, options: Mapping[str, str], mesh: Mapping[str, int]) -> Exportable:
+        """Build the program of a layout without lowering it; raises what the program raises."""
 
     def check_options(self, options: Mapping[str, str], mesh: Mapping[str, int]) -> None:
         """Raise HespasError if an option is wrong, whatever the mesh is."""
-        ...
-
-    def build_program(self, options: Mapping[str, str], mesh: Mapping[str, int]) -> Exportable:
-        """Build the program of a layout without lowering it; raises what the program raises."""
-        ...
+        self.build_program(options, mesh)
 
     def export_module(self, request: dict[str, Any], scratch: Path) -> Any:
         """Lower the program of a request to a module."""
-        ...
+        if self.is_here:
+            from hespas.workflows.estimate_source import lower_exportable_module
+
+            program = self.build_program(request["options"], request["mesh"])
+            return lower_exportable_module(program, request["platform"])
+        from hespas.workflows.studies.program_worker import export_module
+
+        return export_module(request, scratch)
 
 
 def find_layout_builder(request: Mapping[str, Any]) -> LayoutBuilder:
@@ -64,7 +73,7 @@ def find_layout_builder(request: Mapping[str, Any]) -> LayoutBuilder:
 
 
 @dataclass(frozen=True)
-class RecipeBuilder:
+class RecipeBuilder(LayoutBuilder):
     """Calls a function of the mesh and options that returns an ``Exportable``, as recipes do."""
 
     is_recipe: ClassVar[bool] = True
@@ -107,37 +116,23 @@ class RecipeBuilder:
             )
         return program
 
-    def export_module(self, request: dict[str, Any], scratch: Path) -> Any:
-        from hespas.workflows.studies.program_worker import export_module
-
-        return export_module(request, scratch)
-
 
 class FunctionRecipeBuilder(RecipeBuilder):
     """Calls such a function in this process."""
 
-    def export_module(self, request: dict[str, Any], scratch: Path) -> Any:
-        from hespas.workflows.estimate_source import lower_exportable_module
-
-        program = self.build_program(request["options"], request["mesh"])
-        return lower_exportable_module(program, request["platform"])
+    is_here: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
-class SpecBuilder:
+class SpecBuilder(LayoutBuilder):
     """Shards a function by a specification; the specification of a request has its layout."""
-
-    is_recipe: ClassVar[bool] = False
 
     function: Callable[..., Any]
     name: str
     spec: ExportSpec
 
     def describe_interface(self) -> ProgramInterface:
-        return describe_spec_interface(self.spec)
-
-    def check_options(self, options: Mapping[str, str], mesh: Mapping[str, int]) -> None:
-        self.build_program(options, mesh)
+        return ProgramInterface(self.spec.list_mesh_axes(), {}, is_batch_fixed=True)
 
     def build_program(self, options: Mapping[str, str], mesh: Mapping[str, int]) -> Exportable:
         from hespas.frontends.export.export_spec import make_exportable
@@ -145,16 +140,6 @@ class SpecBuilder:
         return make_exportable(
             self.function, select_spec_layout(self.spec, mesh, options), self.name
         )
-
-    def export_module(self, request: dict[str, Any], scratch: Path) -> Any:
-        from hespas.workflows.studies.program_worker import export_module
-
-        return export_module(request, scratch)
-
-
-def describe_spec_interface(spec: ExportSpec) -> ProgramInterface:
-    """Describe the program of a specification: its arrays have the whole batch."""
-    return ProgramInterface(spec.list_mesh_axes(), {}, is_batch_fixed=True)
 
 
 def select_spec_layout(
@@ -167,7 +152,7 @@ def select_spec_layout(
 
 
 @dataclass(frozen=True)
-class FunctionBuilder:
+class FunctionBuilder(LayoutBuilder):
     """Shards a function of this process.
 
     Attributes:
@@ -181,7 +166,7 @@ class FunctionBuilder:
         option_values: By option and text, the keyword argument of the function.
     """
 
-    is_recipe: ClassVar[bool] = False
+    is_here: ClassVar[bool] = True
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
@@ -219,12 +204,6 @@ class FunctionBuilder:
             self.name, call_function, self.args, mesh, tuple(in_shardings), out_shardings,
             self.donate, facts=self.facts,
         )  # fmt: skip
-
-    def export_module(self, request: dict[str, Any], scratch: Path) -> Any:
-        from hespas.workflows.estimate_source import lower_exportable_module
-
-        program = self.build_program(request["options"], request["mesh"])
-        return lower_exportable_module(program, request["platform"])
 
 
 FUNCTION_SETTINGS = (

@@ -29,7 +29,6 @@ from hespas.workflows.module_output import to_mlir_bytecode
 from hespas.workflows.planning.layout_builders import (
     FunctionBuilder,
     LayoutBuilder,
-    describe_spec_interface,
     select_spec_layout,
 )
 from hespas.workflows.planning.layout_space import (
@@ -143,7 +142,7 @@ class LayoutPrograms:
     def read_interface(self) -> ProgramInterface:
         """Read the axes and options of the program; raises HespasError."""
         if self.spec is not None:
-            return describe_spec_interface(self.spec)
+            return ProgramInterface(self.spec.list_mesh_axes(), {}, is_batch_fixed=True)
         answer = self._run_single({"task": "interface", "export": self.make_request({}, {})})
         return ProgramInterface(
             tuple(answer["axes"]), answer["defaults"], default_axes=tuple(answer["default_axes"])

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from hespas.workflows.figures import ROW_FIGURES
 from hespas.workflows.planning.layout_space import LayoutCandidate, list_searched_names
 from hespas.workflows.planning.step_bounds import StepBound
+from hespas.workflows.sweep.sweep_analysis import dominates
 
 RowStatus = Literal["estimated", "pruned", "too large", "impossible", "failed"]
 STATUSES: Mapping[RowStatus, str] = {
@@ -285,8 +286,8 @@ def rank_rows(rows: Sequence[LayoutRow]) -> list[LayoutRow]:
     for group in (compiled, fused):
         group.sort(key=_get_step_time_s)
         points = [_list_front_values(row) for row in group]
-        for row, is_best in zip(group, find_front(points), strict=True):
-            row.on_front = is_best
+        for row, point in zip(group, points, strict=True):
+            row.on_front = not any(dominates(other, point) for other in points)
     for rank, row in enumerate(compiled or fused, 1):
         row.rank = rank
     order = list(STATUSES)
@@ -300,30 +301,16 @@ def rank_rows(rows: Sequence[LayoutRow]) -> list[LayoutRow]:
     return [*compiled, *fused, *others]
 
 
-def find_front(points: Sequence[Sequence[float]]) -> list[bool]:
-    """Return whether each point is on the Pareto front: no other is at most equal everywhere.
-
-    Of equal points, all are on the front.
-    """
-    return [
-        not any(
-            all(a <= b for a, b in zip(other, point, strict=True)) and tuple(other) != tuple(point)
-            for other in points
-        )
-        for point in points
-    ]
-
-
 def list_label_names(rows: Sequence[LayoutRow]) -> tuple[list[str], list[str]]:
     """List the axes and options in which the rows differ, for the columns of a table."""
     return list_searched_names([row.candidate for row in rows])
 
 
-def _list_front_values(row: LayoutRow) -> list[float]:
+def _list_front_values(row: LayoutRow) -> tuple[float, ...]:
     """List the values of a row that a better one must not exceed."""
     assert row.figures is not None
     values = [row.figures.get(name) for name in FRONT_FIGURES]
-    return [math.inf if value is None else value for value in values]
+    return tuple(math.inf if value is None else value for value in values)
 
 
 def _get_step_time_s(row: LayoutRow) -> float:

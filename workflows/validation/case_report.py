@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -99,19 +96,6 @@ def _sum_family_s(figures: Mapping[str, Any], family: str) -> float | None:
     if not times_s:
         return None
     return sum(value for name, value in times_s.items() if find_kernel_family(name) == family)
-
-
-def format_case_csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Format rows as CSV; None is an empty cell, a truth value is as in JSON."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(rows[0])
-    for row in rows:
-        writer.writerow(
-            json.dumps(value) if isinstance(value, bool) else "" if value is None else value
-            for value in row.values()
-        )
-    return text.getvalue()
 
 
 def score_groups(
