@@ -1,4 +1,4 @@
-"""The functions of the package ``hespas``, which re-exports them; see also ``study_api``."""
+"""The functions of the package ``hespas``, which re-exports them and those of studies."""
 
 from __future__ import annotations
 

@@ -185,8 +185,7 @@ def _run_program_study(study: Study, options: argparse.Namespace) -> StudyOutput
     from hespas.workflows.studies import study_runner
 
     axis_values, study_options = _parse_program_options(study, options)
-    result = study_runner.run_study(study, axis_values, study_options, print_to_stderr)
-    return study_runner.build_study_output(study, result)
+    return study_runner.run_study(study, axis_values, study_options, print_to_stderr)
 
 
 def _run_serving_study(study: Study, options: argparse.Namespace) -> StudyOutput:

@@ -55,13 +55,13 @@ def run_variation_study(options: argparse.Namespace) -> StudyOutput:
     """Run the study; raises HespasError."""
     from hespas.workflows.variation import step_variation
 
-    return step_variation.vary_folder(
+    return step_variation.variation(
         options.folder,
         device_spread=options.device_spread,
         jitter=options.jitter,
         draws=options.draws,
         seed=options.seed,
-        overrides={"system": options.system} if options.system else {},
+        system=options.system,
     ).build_output()
 
 
@@ -113,7 +113,7 @@ def run_goodput_study(options: argparse.Namespace) -> StudyOutput:
     devices = study_output.parse_value_list(
         options.devices, study_definition.parse_positive_count, "--devices"
     )
-    return checkpoint_goodput.compute_job_goodput(
+    return checkpoint_goodput.goodput(
         devices,
         _select_checkpoint_s(options),
         restart_s=options.restart_s,

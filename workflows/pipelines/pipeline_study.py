@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,8 +10,9 @@ from typing import Any
 
 from hespas import configs
 from hespas.configs.node_spec import NodeSpec
-from hespas.support.errors import HespasError
+from hespas.support.errors import HespasError, UsageError
 from hespas.support.html_tables import PrintedTables
+from hespas.support.suggestions import suggest_nearest
 from hespas.support.text_tables import (
     TextTable,
     format_count,
@@ -26,6 +28,8 @@ from hespas.workflows.pipelines.pipeline_request import (
     plan_pipelines,
 )
 from hespas.workflows.plot_files import COLOURS, MARKS
+from hespas.workflows.run_config import list_run_options, take_run_options
+from hespas.workflows.run_flow import TextFunction, ignore_text
 from hespas.workflows.studies import program_forms
 from hespas.workflows.studies import study_definition as base
 from hespas.workflows.studies.study_definition import StudyColumn, select_columns
@@ -394,3 +398,33 @@ def _draw_rank_chart(axes: Any, chart: GanttChart) -> None:
     axes.set_xlabel("ms")
     axes.set_title(chart.title, fontsize=9, loc="left")
     axes.legend(fontsize=8, ncols=4, loc="lower right", bbox_to_anchor=(1, 1), frameon=False)
+
+
+def pipeline(
+    folder: str | os.PathLike[str] = "", *, note: TextFunction = ignore_text, **options: Any
+) -> PipelineStudy:
+    """Compare schedules of pipeline parallelism, as ``hespas study pipeline`` does.
+
+    Args:
+        folder: The folder of the programs of stages; "" for those of the recipe ``stage``.
+        note: Receives notes and progress, one line each.
+        **options: Options of each estimate, such as ``estimator="roofline"``, see
+            docs/reference/run-config.md, and fields of ``PipelineRequest``, such as ``ranks=4``,
+            ``microbatches=[8, 16]``, ``options={"model": "8b"}``, ``mesh={"data": 2}`` and
+            ``node="H100_80GB"``.
+
+    Returns:
+        A row for each schedule and number of microbatches, and the fastest one that fits.
+
+    Raises:
+        HespasError: An option is wrong, or no pipeline at all can be estimated.
+    """
+    run, own = take_run_options("hespas study pipeline", options)
+    known = [*PipelineRequest.__dataclass_fields__, *list_run_options("hespas study pipeline")]
+    for name in own:
+        if name not in known:
+            raise UsageError(
+                f"a study of pipelines has no option '{name}'", remedy=suggest_nearest(name, known)
+            )
+    request = PipelineRequest(folder=os.fspath(folder), run=run, **own)
+    return compare_pipelines(request, note)

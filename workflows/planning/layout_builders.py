@@ -29,12 +29,14 @@ class LayoutBuilder(ABC):
     """Builds the program of each layout.
 
     Attributes:
+        name: The name of the program.
         is_recipe: Whether a function of the mesh makes it.
         is_here: Whether it is a function of this process, which no worker could import.
     """
 
     is_recipe: ClassVar[bool] = False
     is_here: ClassVar[bool] = False
+    name: str
 
     @abstractmethod
     def describe_interface(self) -> ProgramInterface:
@@ -164,6 +166,7 @@ class FunctionBuilder(LayoutBuilder):
         donate: The numbers of the arguments whose memory the results may reuse.
         facts: Facts of the program: samples and tokens of a step.
         option_values: By option and text, the keyword argument of the function.
+        name: The name of the function.
     """
 
     is_here: ClassVar[bool] = True
@@ -176,10 +179,7 @@ class FunctionBuilder(LayoutBuilder):
     donate: tuple[int, ...] = ()
     facts: Mapping[str, int] = field(default_factory=dict)
     option_values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        return getattr(self.function, "__name__", type(self.function).__name__)
+    name: str = "function"
 
     def describe_interface(self) -> ProgramInterface:
         return ProgramInterface(self.axes, {}, is_batch_fixed=True)
@@ -251,7 +251,7 @@ def make_function_builder(
     axes = own.get("mesh_axes") or (rules.list_mesh_axes() if rules else ())
     builder = FunctionBuilder(
         program, shapes, tuple(axes), shardings, rules, tuple(own.get("donate_argnums", ())), facts,
-        option_values,
+        option_values, getattr(program, "__name__", type(program).__name__),
     )  # fmt: skip
     return builder, others
 

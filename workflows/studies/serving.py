@@ -35,9 +35,9 @@ from hespas.workflows.studies.study_definition import (
     StudyWorkload,
 )
 from hespas.workflows.studies.study_output import StudyOutput
-from hespas.workflows.studies.study_runner import StudyOptions, StudyResult
+from hespas.workflows.studies.study_runner import StudyOptions
 
-Row = dict[str, Any]
+Row = Mapping[str, Any]
 PREFILL, DECODE = "prefill", "decode"
 DEFAULTS = {"scan": "false", "cache": "paged", "page": "16"}  # a loop would copy its caches
 
@@ -217,14 +217,23 @@ def run_serving_study(
     across = "clients" if load.clients else "rate_per_s"
     study = make_study(choose_attention(options.form, options.nodes), across)
     fixed_requests = read_request_trace(load.trace) if load.trace else None
-    result = study_runner.run_study(study, axis_values, options, note)
+    steps = study_runner.run_study(study, axis_values, options, note)
     models = [
         _make_served_model(labels, rows, load.memory_share, options)
-        for labels, rows in _group_rows(result.rows)
+        for labels, rows in _group_rows(steps.rows)
     ]
     rows = [row for model in models for row in _serve_loads(model, load, fixed_requests)]
-    notes = [*result.notes, *map(_describe_memory, models), _describe_load(load)]
-    return _build_output(study, result, rows, notes)
+    notes = [*steps.notes, *map(_describe_memory, models), _describe_load(load)]
+    labels = [*LOAD_LABELS, "devices"]
+    load_table = base.make_labelled_table("Serving, loads", rows, labels, LOAD_COLUMNS)
+    return StudyOutput(
+        rows=rows,
+        data={"study": study.name, "notes": notes, "rows": steps.rows, "loads": rows},
+        tables=[steps.tables[0], load_table],
+        notes=notes,
+        draw=lambda figure: study_plot.draw_study(figure, study, rows),
+        size=study_plot.compute_figure_size(study, rows),
+    )
 
 
 def _group_rows(rows: Sequence[Row]) -> Iterator[tuple[dict[str, Any], list[Row]]]:
@@ -374,19 +383,4 @@ def _describe_load(load: LoadOptions) -> str:
     return (
         f"{load.requests} requests of {load.prompt_tokens} + {load.output_tokens} tokens for each "
         f"{arrivals}, {servers}"
-    )
-
-
-def _build_output(
-    study: Study, result: StudyResult, rows: Sequence[Row], notes: Sequence[str]
-) -> StudyOutput:
-    labels = [*LOAD_LABELS, "devices"]
-    load_table = base.make_labelled_table("Serving, loads", rows, labels, LOAD_COLUMNS)
-    return StudyOutput(
-        rows=rows,
-        data={"study": study.name, "notes": notes, "rows": result.rows, "loads": rows},
-        tables=[study_runner.make_study_table(study, result), load_table],
-        notes=notes,
-        draw=lambda figure: study_plot.draw_study(figure, study, rows),
-        size=study_plot.compute_figure_size(study, rows),
     )

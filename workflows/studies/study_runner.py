@@ -16,6 +16,7 @@ from hespas.estimators import registry
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.text_tables import TextTable, format_percent, format_seconds
 from hespas.workflows.cells import PoolOptions
+from hespas.workflows.figures import ROW_COLUMNS
 from hespas.workflows.run_config import RunConfig, RunOptions
 from hespas.workflows.step_facts import compute_scaling_efficiency
 from hespas.workflows.studies import program_forms, study_plot, study_programs
@@ -28,7 +29,6 @@ from hespas.workflows.studies.study_definition import (
 )
 from hespas.workflows.studies.study_output import StudyOutput
 from hespas.workflows.studies.study_programs import StudyProgram
-from hespas.workflows.studies.study_table import FIGURES
 from hespas.workflows.sweep import sweep_grid
 from hespas.workflows.sweep import sweep_runner as sweep
 from hespas.workflows.sweep.sweep_grid import SweepCell
@@ -56,21 +56,6 @@ class StudyOptions(PoolOptions):
     form: str = "optimised"
     run: RunOptions = field(default_factory=RunOptions)
     changes: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class StudyResult:
-    """The result of a study.
-
-    Attributes:
-        rows: The rows, in the order of workloads, then nodes.
-        notes: What the figures are based on, one line each.
-        labels: The names of the labels of workloads.
-    """
-
-    rows: list[Row]
-    notes: list[str]
-    labels: list[str]
 
 
 @dataclass
@@ -103,7 +88,7 @@ class StudyCell:
 
 def run_study(
     study: Study, axis_values: AxisValues, options: StudyOptions, note: Callable[[str], None]
-) -> StudyResult:
+) -> StudyOutput:
     """Run a study. A program that cannot be made or estimated is a row with the reason.
 
     Args:
@@ -144,7 +129,17 @@ def run_study(
         f"{options.program_folder}; {len(runnable)} cells, {computed_count} computed now; "
         f"{format_seconds(time.monotonic() - start)}",
     ]
-    return StudyResult(rows, notes, list(cells[0].labels))
+    labels = list(cells[0].labels)
+    good = [row for row in rows if row["error"] is None]
+    return StudyOutput(
+        rows=rows,
+        data={"study": study.name, "notes": notes, "rows": rows},
+        tables=[make_study_table(study, rows, labels), *_tabulate_errors(rows, labels)],
+        notes=notes,
+        draw=lambda figure: study_plot.draw_study(figure, study, good),
+        size=study_plot.compute_figure_size(study, good),
+        failed=len(rows) - len(good),
+    )
 
 
 def estimate_cells(
@@ -237,7 +232,7 @@ def make_figure_row(cell: StudyCell, form: str) -> Row:
     A cell with an error has no figures.
     """
     answer = cell.answer
-    figures = {name: answer.get(column) for name, column in FIGURES.items()}
+    figures = {name: answer.get(column) for name, column in ROW_COLUMNS.items()}
     if cell.system is None and cell.error is None:
         ends = [answer.get(f"compute_band_s.{i}") for i in (0, 1)]
         figures |= {"step_time_s": figures["compute_s"], "comm_s": 0.0, "exposed_comm_s": 0.0}
@@ -288,33 +283,20 @@ def check_study_options(options: StudyOptions) -> None:
     registry.load_estimator_class(options.run.estimator)
 
 
-def build_study_output(study: Study, result: StudyResult) -> StudyOutput:
-    """Build the tables, the data and the plot of a study."""
-    good = [row for row in result.rows if row["error"] is None]
-    return StudyOutput(
-        rows=result.rows,
-        data={"study": study.name, "notes": result.notes, "rows": result.rows},
-        tables=[make_study_table(study, result), *_tabulate_errors(result)],
-        notes=result.notes,
-        draw=lambda figure: study_plot.draw_study(figure, study, good),
-        size=study_plot.compute_figure_size(study, good),
-        failed=len(result.rows) - len(good),
-    )
-
-
-def _tabulate_errors(result: StudyResult) -> Iterator[TextTable]:
+def _tabulate_errors(rows: Sequence[Row], labels: Sequence[str]) -> Iterator[TextTable]:
     """Yield the table of the rows without figures, if there are any."""
-    failed = [row for row in result.rows if row["error"] is not None]
+    failed = [row for row in rows if row["error"] is not None]
     if failed:
-        names = [*result.labels, "node", "devices"]
+        names = [*labels, "node", "devices"]
         lines = [[*(str(row[name]) for name in names), row["error"]] for row in failed]
         yield TextTable("Errors", lines, [*names, "error"], len(names) + 1)
 
 
-def make_study_table(study: Study, result: StudyResult) -> TextTable:
+def make_study_table(study: Study, rows: Sequence[Row], labels: Sequence[str]) -> TextTable:
     """Make the table of a study: labels that differ, then figures."""
-    labels = [*result.labels, "node", "devices", "system"]
-    return make_labelled_table(study.title, result.rows, labels, study.columns)
+    return make_labelled_table(
+        study.title, rows, [*labels, "node", "devices", "system"], study.columns
+    )
 
 
 def collect_notes(study: Study, cells: Sequence[Mapping[str, Any]], measured: bool) -> list[str]:

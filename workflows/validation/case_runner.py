@@ -20,6 +20,7 @@ from hespas.estimators.measure.measurement_cache import MeasurementCache
 from hespas.passes.compile.compiler_process import describe_exceeded_size
 from hespas.support.errors import HespasError
 from hespas.workflows.cells import PoolOptions
+from hespas.workflows.figures import ROW_COLUMNS
 from hespas.workflows.pipelines.pipeline_cells import (
     PipelineCell,
     estimate_pipelines,
@@ -31,7 +32,6 @@ from hespas.workflows.step_band import add_network_error
 from hespas.workflows.studies import program_forms, study_programs
 from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.studies.study_programs import StudyProgram
-from hespas.workflows.studies.study_table import FIGURES
 from hespas.workflows.sweep import sweep_runner
 from hespas.workflows.sweep.sweep_grid import SweepCell
 from hespas.workflows.sweep.sweep_table import extract_error_message
@@ -289,7 +289,7 @@ def _predict_pipelines(
 
 def _make_pipeline_row(figures: Figures) -> dict[str, Any]:
     """Return the figures of a pipeline under the names of a sweep's row."""
-    row = {FIGURES[name]: value for name, value in figures.items() if name in FIGURES}
+    row = {ROW_COLUMNS[name]: value for name, value in figures.items() if name in ROW_COLUMNS}
     return {
         **row,
         "error": None,
