@@ -15,7 +15,7 @@ from hespas.support.html_tables import PrintedTables, format_html_page
 from hespas.support.suggestions import suggest_nearest
 from hespas.support.supervised_process import open_temporary_folder
 from hespas.support.text_tables import TextTable, format_percent, format_plain_table, format_seconds
-from hespas.workflows import kernel_rows, run_differences, run_summary, run_summary_tables
+from hespas.workflows import kernel_rows, run_differences, run_summary
 from hespas.workflows.kernel_rows import KernelRow
 from hespas.workflows.run_results import RunResult
 
@@ -202,7 +202,7 @@ class ProgramEstimate:
         Raises:
             HespasError: The estimator measures, or takes its rates from no node.
         """
-        from hespas.workflows.sensitivity.step_replay import ReplayedNetwork
+        from hespas.workflows.program_replay import ReplayedNetwork
         from hespas.workflows.sensitivity.step_sensitivity import analyse_step
 
         network, system = None, self.summary.system
@@ -248,7 +248,7 @@ class ProgramEstimate:
         return format_html_page(self._format_headline(), shown, rest)
 
     def _build_tables(self) -> list[TextTable]:
-        return run_summary_tables.build_summary_tables(self.summary, show_files=False)
+        return run_summary.build_summary_tables(self.summary, show_files=False)
 
     def _list_warnings(self) -> list[str]:
         return [f"warning: {text}" for text in self.warnings]

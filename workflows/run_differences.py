@@ -21,8 +21,11 @@ from hespas.support.text_tables import (
     format_signed_seconds,
 )
 from hespas.workflows.figures import BY_NAME, list_figures
-from hespas.workflows.gate.regression_causes import PRODUCT_KINDS
-from hespas.workflows.gate.step_comparison import StepComparison, compute_relative_growth
+from hespas.workflows.gate.step_comparison import (
+    PRODUCT_KINDS,
+    StepComparison,
+    compute_relative_growth,
+)
 from hespas.workflows.gate.step_profile import KernelProfile, profile_result
 from hespas.workflows.run_results import RunResult
 

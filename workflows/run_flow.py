@@ -127,7 +127,7 @@ def run_program(
 
 def _analyse_sensitivity(plan: RunPlan, outcome: RunOutcome) -> StepSensitivity:
     """Evaluate the step of an executed plan at other rates; raises HespasError."""
-    from hespas.workflows.sensitivity.step_replay import ReplayedNetwork
+    from hespas.workflows.program_replay import ReplayedNetwork
     from hespas.workflows.sensitivity.step_sensitivity import analyse_step
 
     network = None

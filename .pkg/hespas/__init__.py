@@ -24,8 +24,7 @@ if TYPE_CHECKING:
         simulate,
         sweep,
     )
-    from hespas.workflows.pipelines.pipeline_request import PipelineRow
-    from hespas.workflows.pipelines.pipeline_study import PipelineStudy, pipeline
+    from hespas.workflows.pipelines.pipeline_study import PipelineRow, PipelineStudy, pipeline
     from hespas.workflows.program_estimate import (
         ProgramEstimate,
         RankedTime,
@@ -81,7 +80,7 @@ __all__ = [
 _MODULES = {
     "Cost": "hespas.dialects.attrs",
     "HespasError": "hespas.support.errors",
-    "PipelineRow": "hespas.workflows.pipelines.pipeline_request",
+    "PipelineRow": "hespas.workflows.pipelines.pipeline_study",
     **dict.fromkeys(("PipelineStudy", "pipeline"), "hespas.workflows.pipelines.pipeline_study"),
     **dict.fromkeys(
         ("ProgramEstimate", "RankedTime", "RegionTime", "TimeBreakdown", "TimeRanking"),

@@ -27,10 +27,9 @@ from hespas.workflows.pipelines import (
     stage_estimates,
 )
 from hespas.workflows.pipelines.pipeline_cells import PipelineCell, make_cell
-from hespas.workflows.pipelines.pipeline_request import PipelineRequest
-from hespas.workflows.pipelines.pipeline_study import compare_pipelines
+from hespas.workflows.pipelines.pipeline_study import PipelineRequest, compare_pipelines
 from hespas.workflows.pipelines.schedules import FORWARD, build_schedule
-from hespas.workflows.planning.layout_runs import BOUNDED_OPTIONS, LayoutRuns
+from hespas.workflows.planning.layout_programs import BOUNDED_OPTIONS, LayoutRuns
 from hespas.workflows.planning.layout_space import LayoutCandidate, LayoutRequest, LayoutSpace
 from hespas.workflows.planning.plan_explanation import explain_plan
 from hespas.workflows.planning.plan_result import LayoutFigures, LayoutPlan, LayoutRow
@@ -49,10 +48,9 @@ from hespas.workflows.studies.study_programs import ProgramFiles, StudyProgram
 from hespas.workflows.studies.study_runner import StudyOptions
 from hespas.workflows.sweep import sweep_runner
 from hespas.workflows.validation import case_runner, step_predictions
-from hespas.workflows.validation.case_outcomes import CaseOptions
 from hespas.workflows.validation.prediction_scores import COLUMNS
 from hespas.workflows.validation.step_predictions import ValidationRequest
-from hespas.workflows.validation.training_cases import TrainingCase
+from hespas.workflows.validation.training_cases import CaseOptions, TrainingCase
 
 NODE, SYSTEM = "H100_80GB", "HGX_H100_8"
 CASE = {
@@ -461,7 +459,7 @@ MUTANTS = (
     ("workflows.studies.study_runner._make_sweep_cell", "hespas study"),
     ("workflows.studies.program_forms.make_run_config", "hespas study pipeline"),
     ("workflows.studies.program_forms.format_compile_options", "hespas study pipeline"),
-    ("workflows.pipelines.pipeline_request.PipelineCell", "hespas study pipeline"),
+    ("workflows.pipelines.pipeline_study.PipelineCell", "hespas study pipeline"),
     ("workflows.planning.plan_search.LayoutRuns", "hespas plan"),
     ("workflows.studies.program_forms.format_compile_options", "hespas plan"),
     ("workflows.planning.plan_search.LayoutRuns", "hespas plan, pipelines"),

@@ -28,7 +28,7 @@ from support.tool_commands import ToolCommand, run_command
 
 import hespas
 from hespas.workflows import run_plan
-from hespas.workflows.planning.layout_runs import BOUNDED_OPTIONS
+from hespas.workflows.planning.layout_programs import BOUNDED_OPTIONS
 from hespas.workflows.planning.layout_space import LayoutRequest
 from hespas.workflows.planning.plan_explanation import OVERLAP
 from hespas.workflows.planning.plan_search import LayoutSearch, PlanOptions, plan_layouts

@@ -24,9 +24,9 @@ from hespas.passes.emit.time_band import combine_bands
 from hespas.workflows.gate.step_profile import StepProfile, profile_result
 from hespas.workflows.kernel_rows import KernelRow
 from hespas.workflows.program_estimate import rank_compute_time
+from hespas.workflows.program_replay import StepReplay
 from hespas.workflows.run_config import RunConfig
 from hespas.workflows.run_results import RunResult
-from hespas.workflows.sensitivity.step_replay import StepReplay
 from support.random_costs import NAME
 from support.tool_commands import ToolCommand, run_command
 

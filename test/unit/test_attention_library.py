@@ -12,8 +12,7 @@ from hespas.estimators.calibrated.device_constants import TRANSFERRED, DeviceCon
 from hespas.estimators.calibrated.kernel_times import estimate_attention_time
 from hespas.support.errors import HespasError, UsageError
 from hespas.workflows.validation.case_kernels import choose_attention_library
-from hespas.workflows.validation.case_outcomes import CaseOutcome
-from hespas.workflows.validation.training_cases import TrainingCase
+from hespas.workflows.validation.training_cases import CaseOutcome, TrainingCase
 
 SEQUENCE, HEADS, SIZE = 4096, 128, 128
 COMPOSER = "PyTorch FSDP + FlashAttention (Composer)"

@@ -6,7 +6,6 @@ import pytest
 
 from hespas.workflows.validation.case_kernels import choose_loss_kernels, choose_operator_options
 from hespas.workflows.validation.case_meshes import divides_tokens, read_mesh
-from hespas.workflows.validation.case_outcomes import CaseOutcome
 from hespas.workflows.validation.case_precisions import read_precision
 from hespas.workflows.validation.case_rematerialisation import (
     OPERATOR_POLICY,
@@ -14,7 +13,7 @@ from hespas.workflows.validation.case_rematerialisation import (
     read_rematerialisation,
 )
 from hespas.workflows.validation.case_systems import count_xla_devices, read_slice_count
-from hespas.workflows.validation.training_cases import TrainingCase, read_axis_sizes
+from hespas.workflows.validation.training_cases import CaseOutcome, TrainingCase, read_axis_sizes
 
 
 def make_case(devices=16, **texts):

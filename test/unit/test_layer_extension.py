@@ -22,9 +22,8 @@ from hespas.workflows.validation.case_layers import (
     plan_unrolled_extension,
     replace_layers,
 )
-from hespas.workflows.validation.case_outcomes import CaseOptions
 from hespas.workflows.validation.case_report import build_case_row
-from hespas.workflows.validation.training_cases import TrainingCase
+from hespas.workflows.validation.training_cases import CaseOptions, TrainingCase
 
 TOO_LARGE = "XLA could not optimise the module: it needs 31.98G of 31.25G in memory hbm"
 

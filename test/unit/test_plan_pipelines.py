@@ -30,7 +30,7 @@ from hespas.workflows.pipelines.stage_estimates import (
 )
 from hespas.workflows.planning import layout_worker, pipeline_layouts
 from hespas.workflows.planning.layout_bounds import LayoutBounds
-from hespas.workflows.planning.layout_runs import LayoutRuns
+from hespas.workflows.planning.layout_programs import LayoutRuns
 from hespas.workflows.planning.layout_space import (
     LayoutCandidate,
     LayoutRequest,

@@ -14,12 +14,7 @@ from hespas import configs
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.text_tables import format_plain_table, format_seconds
 from hespas.tools.report.plan_page import render_plan_page
-from hespas.workflows.planning import (
-    layout_space,
-    plan_explanation,
-    plan_search,
-    plan_tables,
-)
+from hespas.workflows.planning import layout_space, plan_explanation, plan_result, plan_search
 from hespas.workflows.planning.layout_space import (
     LayoutCandidate,
     LayoutRequest,
@@ -241,7 +236,7 @@ def test_the_order_is_unknown_only_when_the_time_has_passed(
 def test_one_table_has_figures_of_one_form() -> None:
     plan = MadeUpPlan(LLAMA_70B, PlanOptions(top=6)).search(2)
     assert len(plan.ranked) == 2 and len(plan.fused_only) == 3
-    tables = [table for table in plan_tables.build_plan_tables(plan) if "margin" in table.header]
+    tables = [table for table in plan_result.build_plan_tables(plan) if "margin" in table.header]
     steps_s = [{row[table.header.index("step")] for row in table.rows} for table in tables]
     compiled, _, fused, _ = steps_s
     assert compiled == {format_seconds(r.compiled.step_time_s) for r in plan.ranked if r.compiled}
@@ -257,14 +252,14 @@ def test_one_table_has_figures_of_one_form() -> None:
 def test_the_terminal_names_the_form_and_the_peak_of_its_figures() -> None:
     """With one form only too; and MFU of layouts in 8 bits is a share of another peak."""
     plan = MadeUpPlan(LLAMA_70B, PlanOptions(top=6)).search(0)
-    first, *_ = plan_tables.build_plan_tables(plan)
+    first, *_ = plan_result.build_plan_tables(plan)
     assert first.title.startswith("Layouts by step time, not compiled: every collective exposed")
     assert max(len(line) for line in format_plain_table(first).splitlines()) < 120
     for row, dtype in zip(plan.ranked, ("bf16", "int8", "int8"), strict=False):
         assert row.fused is not None
         values = {**row.fused.values, "mfu": 0.25, "peak_dtype": dtype}
         row.fused = replace(row.fused, values=values)
-    first, *_ = plan_tables.build_plan_tables(plan)
+    first, *_ = plan_result.build_plan_tables(plan)
     shown = [row[first.header.index("MFU")] for row in first.rows]
     assert shown[:3] == ["25.0 % of bf16", "25.0 % of int8", "25.0 % of int8"]
 

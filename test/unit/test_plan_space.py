@@ -14,12 +14,7 @@ from hespas import configs
 from hespas.simulators.simulation_options import SimulationOptions
 from hespas.support.errors import HespasError, UsageError
 from hespas.tools.report.plan_page import render_plan_page
-from hespas.workflows.planning import (
-    layout_space,
-    plan_explanation,
-    plan_tables,
-    program_sketch,
-)
+from hespas.workflows.planning import layout_space, plan_explanation, plan_result, program_sketch
 from hespas.workflows.planning.layout_bounds import (
     NoSketchFamily,
     SketchSample,
@@ -301,7 +296,7 @@ def test_rows_are_ranked_and_shown() -> None:
     plan = make_plan()
     assert [row.rank for row in plan.rows] == [1, 2, 3, 0]
     assert [row.figures.step_time_s for row in plan.front if row.figures] == [1.0, 2.0]
-    tables = plan_tables.build_plan_tables(plan)
+    tables = plan_result.build_plan_tables(plan)
     assert [len(table.rows) for table in tables] == [3, 2, 1]
     assert list(tables[0].rows[0])[:2] == ["1", "8"]
     assert "50.0 %" in tables[0].rows[0]
@@ -325,7 +320,7 @@ def test_rows_are_ranked_and_shown() -> None:
     ],
 )  # fmt: skip
 def test_arrays_are_named_by_what_tells_them_apart(arrays: dict[str, str], names: list[str]):
-    tables = plan_tables.build_plan_tables(replace(make_plan(), partition_specs=arrays))
+    tables = plan_result.build_plan_tables(replace(make_plan(), partition_specs=arrays))
     (recipe,) = [table for table in tables if table.title == "How to build rank 1"]
     assert [row[0] for row in recipe.rows] == names
 

@@ -23,7 +23,7 @@ from hespas.workflows.serving.request_loop import (
     read_request_trace,
     serve_requests,
 )
-from hespas.workflows.serving.serving_figures import LatencyLimits, compute_load_figures
+from hespas.workflows.studies.serving import LatencyLimits, compute_load_figures
 
 TIMES = StepTimes(
     {64: 0.01, 256: 0.04},

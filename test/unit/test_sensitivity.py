@@ -20,7 +20,7 @@ import hespas
 from hespas import configs
 from hespas.tools import hespas as command_line
 from hespas.tools.report.sensitivity_section import build_sensitivity_section
-from hespas.workflows.sensitivity.step_replay import ReplayedNetwork, StepReplay
+from hespas.workflows.program_replay import ReplayedNetwork, StepReplay
 from hespas.workflows.sensitivity.step_sensitivity import (
     FACTOR,
     LEAST_GAIN,

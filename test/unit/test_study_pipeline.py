@@ -15,7 +15,7 @@ from hespas import configs
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.text_tables import format_scaled
 from hespas.workflows.pipelines import pipeline_cells
-from hespas.workflows.pipelines.pipeline_request import (
+from hespas.workflows.pipelines.pipeline_study import (
     PipelineRequest,
     PipelineRow,
     plan_pipelines,

@@ -22,12 +22,12 @@ from hespas.workflows.validation import case_models, case_report, case_runner, c
 from hespas.workflows.validation.case_flags import read_combine_flags
 from hespas.workflows.validation.case_meshes import find_slice_problem
 from hespas.workflows.validation.case_models import FAMILIES
-from hespas.workflows.validation.case_outcomes import CaseOptions
 from hespas.workflows.validation.case_programs import plan_case_program
 from hespas.workflows.validation.case_rematerialisation import REMAT_POLICIES
 from hespas.workflows.validation.prediction_scores import COLUMNS, MeasuredCell, StepPrediction
 from hespas.workflows.validation.training_cases import (
     REQUIRED,
+    CaseOptions,
     TrainingCase,
     is_case_table,
     read_training_cases,

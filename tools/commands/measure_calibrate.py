@@ -17,8 +17,8 @@ from hespas.tools.commands.shared_flags import add_reading_flags
 
 if TYPE_CHECKING:
     from hespas.configs.node_spec import NodeSpec
-    from hespas.workflows.calibration.fit_scores import FitScore
     from hespas.workflows.calibration.measurement_tables import MeasurementTable
+    from hespas.workflows.calibration.node_calibration import FitScore
 
 DESCRIPTION = """\
 Fit the constants of the estimator `calibrated` to measured kernels, and write a node file with
@@ -181,7 +181,7 @@ def _print_fit_scores(
 ) -> None:
     from hespas.estimators.calibrated.device_constants import DeviceConstants
     from hespas.support import text_tables
-    from hespas.workflows.calibration.fit_scores import score_measurements
+    from hespas.workflows.calibration.node_calibration import score_measurements
 
     constants = DeviceConstants.from_node(node)
     rows = [measurement for table in tables for measurement in table.measurements]

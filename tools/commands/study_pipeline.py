@@ -15,7 +15,7 @@ from hespas.tools.commands.command_parser import (
 from hespas.tools.commands.shared_flags import add_pool_flags, parse_key_values, read_pool_options
 
 if TYPE_CHECKING:
-    from hespas.workflows.pipelines.pipeline_request import PipelineRequest
+    from hespas.workflows.pipelines.pipeline_study import PipelineRequest
     from hespas.workflows.studies.study_output import StudyOutput
 
 
@@ -26,10 +26,10 @@ EVEN = "even"  # the division of layers whose numbers are not stated
 def build_pipeline_parser() -> CommandParser:
     """Build the parser of the study of pipelines, without the flags of its output."""
     from hespas.tools.model_flags import add_run_option_flags
-    from hespas.workflows.pipelines import pipeline_request, pipeline_study, schedules
+    from hespas.workflows.pipelines import pipeline_study, schedules
     from hespas.workflows.studies.program_forms import FORMS
 
-    defaults = pipeline_request.PipelineRequest()
+    defaults = pipeline_study.PipelineRequest()
     parser = CommandParser("hespas study pipeline", pipeline_study.DESCRIPTION)
     add = parser.add_argument
     add(
@@ -57,7 +57,7 @@ def build_pipeline_parser() -> CommandParser:
         help="divisions of the layers over the stages to compare, such as 9,8,8,7; default: even, "
         "with what is left over in the middle, because the ends have the embedding and the logits",
     )  # fmt: skip
-    add("--model", metavar="NAME", help=f"the model; default: {pipeline_request.MODEL}")
+    add("--model", metavar="NAME", help=f"the model; default: {pipeline_study.MODEL}")
     add(
         "--set", action="append", default=[], metavar="KEY=VALUE",
         help="another option of the recipe stage; may be repeated",
@@ -101,7 +101,7 @@ def run_pipeline_study(options: argparse.Namespace) -> StudyOutput:
 
 def _parse_request(options: argparse.Namespace) -> PipelineRequest:
     from hespas.tools.model_flags import read_run_options
-    from hespas.workflows.pipelines.pipeline_request import PipelineRequest
+    from hespas.workflows.pipelines.pipeline_study import PipelineRequest
     from hespas.workflows.studies.study_definition import parse_positive_count
     from hespas.workflows.studies.study_output import parse_value_list
 

@@ -74,8 +74,7 @@ def add_load_flags(parser: CommandParser) -> None:
 
 def parse_load_options(options: argparse.Namespace) -> LoadOptions:
     """Make the options of the load; raises HespasError."""
-    from hespas.workflows.serving.serving_figures import LatencyLimits
-    from hespas.workflows.studies.serving import LoadOptions
+    from hespas.workflows.studies.serving import LatencyLimits, LoadOptions
     from hespas.workflows.studies.study_definition import parse_positive_count
     from hespas.workflows.studies.study_output import parse_value_list
 

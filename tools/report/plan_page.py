@@ -19,7 +19,7 @@ from hespas.tools.report.page_frame import PageSection, render_page
 from hespas.tools.report.scatter_chart import ScatterAxis, ScatterPoint, draw_scatter_charts
 from hespas.tools.report.table_page import render_table_section
 from hespas.workflows.figures import list_figures
-from hespas.workflows.planning import plan_tables
+from hespas.workflows.planning import plan_result
 from hespas.workflows.planning.plan_result import (
     LayoutFigures,
     LayoutPlan,
@@ -45,7 +45,7 @@ def render_plan_page(plan: LayoutPlan, title: str) -> bytes:
         *_draw_layouts(plan, "fused-scatter", "Layouts that are not compiled", plan.fused_only),
         *(
             _render_explanation(table, number)
-            for number, table in enumerate(plan_tables.list_explanation_tables(plan))
+            for number, table in enumerate(plan_result.list_explanation_tables(plan))
             if table.rows
         ),
         PageSection("layouts", "All layouts", _render_layouts(plan)),
@@ -85,7 +85,7 @@ def _draw_layouts(
 
 def _describe(plan: LayoutPlan, row: LayoutRow, figures: LayoutFigures) -> str:
     rank = f"rank {row.rank}: " if row.rank else ""
-    layout = plan_tables.describe_layout(plan, row)
+    layout = plan_result.describe_layout(plan, row)
     return f"{rank}{layout}\n{format_seconds(figures.step_time_s)}"
 
 
@@ -123,7 +123,7 @@ def _list_cells(row: LayoutRow, axes: list[str], options: list[str]) -> list[Tab
         *(format_text_cell(row.candidate.options.get(name)) for name in options),
         format_time_cell(row.bound.step_time_s if row.bound else None),
         *(
-            format_figure_cell(figure, plan_tables.get_value(row.figures, figure))
+            format_figure_cell(figure, plan_result.get_value(row.figures, figure))
             for figure in list_figures("plan")
         ),
         format_time_cell(row.best_case_s or None),

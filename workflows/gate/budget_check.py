@@ -17,8 +17,11 @@ from hespas.configs.validation import validate_config
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.output_file import write_atomically
 from hespas.support.text_tables import format_scaled, format_seconds, format_signed_seconds
-from hespas.workflows.gate.regression_causes import RegressionCause
-from hespas.workflows.gate.step_comparison import StepComparison, compute_relative_growth
+from hespas.workflows.gate.step_comparison import (
+    RegressionCause,
+    StepComparison,
+    compute_relative_growth,
+)
 from hespas.workflows.gate.step_profile import StepProfile, select_times
 
 BAND = "band"

@@ -13,18 +13,35 @@ where ``new_high`` is the sum of (m - n) (high - time) over the kernels that run
 ``gone_low`` the sum of (n - m) (time - low) over those that run less often. The band of equal
 programs is therefore zero wide, and that of programs without a common kernel is the root of the sum
 of the squares of both bands. Collectives have no band, so the result covers compute only.
+
+Each function ``_find_...`` recognises one mistake by what it leaves in the program: types and
+operations of products, recomputed ops, collectives, and arguments whose memory no result reuses.
+The causes say what a regression is, and :class:`RegressionCause` what each adds; they need not add
+up to it.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-from hespas.workflows.gate.regression_causes import RegressionCause, find_regression_causes
-from hespas.workflows.gate.step_profile import KernelProfile, StepProfile, select_times
+from hespas.support.text_tables import format_count, format_scaled, format_seconds
+from hespas.workflows.gate.step_profile import (
+    CollectiveProfile,
+    KernelProfile,
+    StepProfile,
+    select_times,
+)
+
+_Row = TypeVar("_Row", KernelProfile, CollectiveProfile)
+PRODUCT_KINDS = frozenset(("gemm", "conv", "attention"))
+_INPUT_TYPES = {"tf32": "f32"}  # the element type of products whose rate has another name
+_LEAST_GROWTH = 1e-3  # of operations, below which they count as the same
 
 
 @dataclass(frozen=True)
@@ -94,3 +111,280 @@ def _count_kernels(kernels: Iterable[KernelProfile]) -> Counter[_KernelIdentity]
         identity = row.op, row.kind, row.dtype, row.shapes, row.time_s, row.low_s, row.high_s
         counts[identity] += row.count
     return counts
+
+
+@dataclass(frozen=True)
+class RegressionCause:
+    """One reason for a regression.
+
+    Attributes:
+        kind: A word for the mistake that it is a sign of.
+        text: A sentence without a full stop: what is different, where, and how much.
+        compute_s: What it adds to the compute time of a device, in seconds.
+        exposed_s: What it adds to the exposed communication.
+        memory_bytes: What it adds to the peak memory of a device.
+    """
+
+    kind: str
+    text: str
+    compute_s: float = 0.0
+    exposed_s: float = 0.0
+    memory_bytes: int = 0
+
+    @property
+    def step_s(self) -> float:
+        """What it adds to the step time in seconds."""
+        return self.compute_s + self.exposed_s
+
+
+def find_regression_causes(before: StepProfile, after: StepProfile) -> list[RegressionCause]:
+    """Find out what makes a program worse than its last version.
+
+    Returns:
+        The causes of a longer step first, those that add most time before others, then those of
+        more memory.
+    """
+    undonated = [*_find_undonated_arguments(before, after)]
+    recomputation = [*_find_recomputation(before, after, undonated)]
+    causes = [
+        *_find_wider_products(before, after),
+        *_find_more_operations(before, after),
+        *recomputation,
+        *_find_collectives(before, after),
+        *undonated,
+    ]
+    causes += _find_more_memory(before, after, causes)
+    causes += _find_slower_layer(before, after, causes)
+    return sorted(causes, key=lambda cause: (-cause.step_s, -cause.memory_bytes))
+
+
+def _find_wider_products(before: StepProfile, after: StepProfile) -> Iterator[RegressionCause]:
+    """Find products in a type of more bits than before, from the operations by type."""
+    changes = Counter(_sum_flops_by_dtype(after))
+    changes.subtract(_sum_flops_by_dtype(before))
+    for wide, gained in changes.items():
+        for narrow, lost in changes.items():
+            moved = min(gained, -lost)
+            if moved <= 0 or _count_bits(wide) <= _count_bits(narrow):
+                continue
+            products = [row for row in _select_products(after) if _get_input_type(row) == wide]
+            time_s = math.fsum(
+                _sum_product_time(after, dtype) - _sum_product_time(before, dtype)
+                for dtype in (wide, narrow)
+            )
+            yield RegressionCause(
+                "wider-products",
+                f"products in {wide} that were {narrow}: {format_scaled(moved, 'FLOP')} "
+                f"{_describe_places(products, _get_kernel_time)}, {_format_added_time(time_s)}",
+                compute_s=time_s,
+            )
+
+
+def _sum_flops_by_dtype(profile: StepProfile) -> Counter[str]:
+    flops: Counter[str] = Counter()
+    for row in _select_products(profile):
+        flops[_get_input_type(row)] += row.count * row.flops
+    return flops
+
+
+def _select_products(profile: StepProfile, recomputed: bool | None = None) -> list[KernelProfile]:
+    """Return the kernels that contain products; those that are recomputed or not, or all."""
+    return [
+        row
+        for row in profile.kernels
+        if row.kind in PRODUCT_KINDS and recomputed in (None, row.is_recomputed)
+    ]
+
+
+def _get_input_type(row: KernelProfile) -> str:
+    return _INPUT_TYPES.get(row.dtype, row.dtype)
+
+
+def _count_bits(dtype: str) -> int:
+    """Return the bits of an element type, such as 8 for ``f8E4M3FN``; 0 if its name has none."""
+    match = re.search(r"\d+", dtype)
+    return int(match[0]) if match else 0
+
+
+def _sum_product_time(profile: StepProfile, dtype: str) -> float:
+    rows = _select_products(profile)
+    return math.fsum(row.count * row.time_s for row in rows if _get_input_type(row) == dtype)
+
+
+def _find_more_operations(before: StepProfile, after: StepProfile) -> Iterator[RegressionCause]:
+    """Find products of more operations on a device, as where work is no longer divided."""
+    old, new = (_select_products(profile, recomputed=False) for profile in (before, after))
+    old_flops, new_flops = (sum(row.count * row.flops for row in rows) for rows in (old, new))
+    if new_flops <= old_flops * (1 + _LEAST_GROWTH):
+        return
+    known = {(row.layer, row.shapes) for row in old}
+    added = [row for row in new if (row.layer, row.shapes) not in known] or new
+    time_s = math.fsum(row.count * row.time_s for row in new) - math.fsum(
+        row.count * row.time_s for row in old
+    )
+    growth = f", {new_flops / old_flops:.2f} times as many as before" if old_flops else ""
+    yield RegressionCause(
+        "more-operations",
+        f"{format_scaled(new_flops - old_flops, 'FLOP')} more of products on each device{growth}, "
+        f"{_describe_places(added, _get_kernel_time)}, {_format_added_time(time_s)}",
+        compute_s=time_s,
+    )
+
+
+def _find_recomputation(
+    before: StepProfile, after: StepProfile, undonated: Sequence[RegressionCause]
+) -> Iterator[RegressionCause]:
+    """Find more recomputation than before, and less of it at the price of more memory."""
+    old, new = ([row for row in p.kernels if row.is_recomputed] for p in (before, after))
+    old_s, new_s = (math.fsum(row.count * row.time_s for row in rows) for rows in (old, new))
+    old_flops, new_flops = (sum(row.count * row.flops for row in rows) for rows in (old, new))
+    if new_flops > old_flops * (1 + _LEAST_GROWTH):
+        amount = format_scaled(new_flops - old_flops, "FLOP")
+        word = "more recomputation" if old else "recomputation that was not there"
+        yield RegressionCause(
+            "more-recomputation",
+            f"{word}: {amount} {_describe_places(new, _get_kernel_time)}, "
+            f"{_format_added_time(new_s - old_s)}",
+            compute_s=new_s - old_s,
+        )
+    added_bytes = _compute_peak_growth(before, after) - sum(c.memory_bytes for c in undonated)
+    if new_flops < old_flops * (1 - _LEAST_GROWTH) and added_bytes > 0:
+        word = "less recomputation" if new else "recomputation is gone"
+        yield RegressionCause(
+            "less-recomputation",
+            f"{word}: {format_scaled(old_flops - new_flops, 'FLOP')} fewer "
+            f"{_describe_places(old, _get_kernel_time)}, and "
+            f"{format_scaled(added_bytes, 'B')} more of what the backward pass reads is kept",
+            compute_s=new_s - old_s,
+            memory_bytes=added_bytes,
+        )
+
+
+def _find_collectives(before: StepProfile, after: StepProfile) -> Iterator[RegressionCause]:
+    """Find collectives that were not there, and those that send more bytes than before."""
+    for kind in dict.fromkeys(row.kind for row in after.collectives):
+        old, new = (
+            [row for row in profile.collectives if row.kind == kind] for profile in (before, after)
+        )
+        more = sum(row.count for row in new) - sum(row.count for row in old)
+        more_bytes = sum(map(_get_sent_bytes, new)) - sum(map(_get_sent_bytes, old))
+        if more_bytes <= 0:
+            continue
+        known = {(row.layer, row.framework_op, row.operand_bytes) for row in old}
+        added = [r for r in new if (r.layer, r.framework_op, r.operand_bytes) not in known] or new
+        exposed_s = _sum_exposed_time(new) - _sum_exposed_time(old)
+        if more > 0:
+            verb = "was" if more == 1 else "were"
+            what = f"{format_count(more, kind)} that {verb} not there, of"
+        else:
+            what = f"{kind}s of more bytes:"
+        yield RegressionCause(
+            "new-collectives" if more > 0 else "larger-collectives",
+            f"{what} {format_scaled(more_bytes, 'B')} "
+            f"{_describe_places(added, _get_sent_bytes)}, {_format_added_time(exposed_s)} exposed",
+            exposed_s=exposed_s,
+        )
+
+
+def _get_sent_bytes(row: CollectiveProfile) -> int:
+    return row.count * row.operand_bytes
+
+
+def _sum_exposed_time(rows: Iterable[CollectiveProfile]) -> float:
+    return math.fsum(row.exposed_s or 0.0 for row in rows)
+
+
+def _find_undonated_arguments(before: StepProfile, after: StepProfile) -> Iterator[RegressionCause]:
+    """Find arguments whose memory a result used before, and does not use any more."""
+    donated = {argument.name for argument in before.arguments if argument.is_donated}
+    lost = [a for a in after.arguments if a.name in donated and not a.is_donated]
+    total = sum(argument.bytes for argument in lost)
+    growth = min(total, _compute_peak_growth(before, after))
+    if growth <= 0:
+        return
+    largest = max(lost, key=lambda argument: argument.bytes)
+    others = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+    subject = "an argument is" if len(lost) == 1 else f"{len(lost)} arguments are"
+    yield RegressionCause(
+        "not-donated",
+        f"{format_scaled(growth, 'B')} more is live because {subject} not donated: "
+        f"{largest.name}{others}, {format_scaled(total, 'B')}",
+        memory_bytes=growth,
+    )
+
+
+def _compute_peak_growth(before: StepProfile, after: StepProfile) -> int:
+    """Return how many bytes the peak memory has grown by; 0 if it is not known."""
+    if before.peak_bytes is None or after.peak_bytes is None:
+        return 0
+    return after.peak_bytes - before.peak_bytes
+
+
+def _find_more_memory(
+    before: StepProfile, after: StepProfile, causes: Sequence[RegressionCause]
+) -> Iterator[RegressionCause]:
+    """Name the largest growing part of the peak memory, for what other causes do not explain."""
+    rest = _compute_peak_growth(before, after) - sum(cause.memory_bytes for cause in causes)
+    if rest <= 0 or before.memory is None or after.memory is None:
+        return
+    changes = Counter(after.memory)
+    changes.subtract(before.memory)
+    del changes["peak_bytes"]
+    part, change = changes.most_common(1)[0]
+    if change > 0:
+        name = {"temporary_bytes": "temporary values", "constant_bytes": "constants"}.get(
+            part, f"{part.removesuffix('_bytes')}s"
+        )
+        yield RegressionCause(
+            "more-memory",
+            f"{format_scaled(change, 'B')} more of {name} at the peak"
+            + (f", in {after.peak_op}" if after.peak_op else ""),
+            memory_bytes=rest,
+        )
+
+
+def _find_slower_layer(
+    before: StepProfile, after: StepProfile, causes: Sequence[RegressionCause]
+) -> Iterator[RegressionCause]:
+    """Name the layer whose compute has grown most, if causes explain less than half of the step."""
+    times_s = select_times(before, after)
+    growth_s = times_s[1] - times_s[0]
+    if growth_s <= 0 or sum(cause.step_s for cause in causes) >= 0.5 * growth_s:
+        return
+    old_s, new_s = _sum_time_by_layer(before), _sum_time_by_layer(after)
+    changes = {layer: time_s - old_s.get(layer, 0.0) for layer, time_s in new_s.items()}
+    layer, change_s = max(changes.items(), key=lambda item: item[1], default=("", 0.0))
+    if change_s > 0:
+        rows = [row for row in after.kernels if row.layer == layer]
+        old = {(r.op, r.shapes, r.time_s, r.count) for r in before.kernels if r.layer == layer}
+        changed = [r for r in rows if (r.op, r.shapes, r.time_s, r.count) not in old] or rows
+        yield RegressionCause(
+            "slower-layer",
+            f"slower kernels {_describe_places(changed, _get_kernel_time)}, "
+            f"{_format_added_time(change_s)}",
+            compute_s=change_s,
+        )
+
+
+def _sum_time_by_layer(profile: StepProfile) -> dict[str, float]:
+    times_s: dict[str, list[float]] = {}
+    for row in profile.kernels:
+        times_s.setdefault(row.layer, []).append(_get_kernel_time(row))
+    return {layer: math.fsum(parts) for layer, parts in times_s.items()}
+
+
+def _get_kernel_time(row: KernelProfile) -> float:
+    return row.count * row.time_s
+
+
+def _format_added_time(time_s: float) -> str:
+    return f"{'-' if time_s < 0 else '+'}{format_seconds(abs(time_s))}"
+
+
+def _describe_places(rows: Sequence[_Row], weigh_row: Callable[[_Row], float]) -> str:
+    """Describe where rows are, the heaviest first: its layer, op and place, and how many more."""
+    heaviest = max(rows, key=weigh_row)
+    layers = {row.layer for row in rows}
+    more = f" and {format_count(len(layers) - 1, 'more layer')}" if len(layers) > 1 else ""
+    op = ", ".join(filter(None, (heaviest.framework_op, heaviest.place)))
+    return f"in {heaviest.layer or 'no layer'}{f' ({op})' if op else ''}{more}"

@@ -15,7 +15,7 @@ from hespas.workflows.pipelines.pipeline_cells import (
     estimate_pipelines,
 )
 from hespas.workflows.pipelines.pipeline_estimate import Figures
-from hespas.workflows.pipelines.pipeline_request import (
+from hespas.workflows.pipelines.pipeline_study import (
     PipelineRequest,
     divide_global_batch,
     make_study_stages,
@@ -28,7 +28,7 @@ from hespas.workflows.pipelines.stage_workloads import (
     plan_stage_workloads,
 )
 from hespas.workflows.planning import layout_space
-from hespas.workflows.planning.layout_runs import LayoutRuns
+from hespas.workflows.planning.layout_programs import LayoutRuns
 from hespas.workflows.planning.layout_space import (
     ACCUMULATE,
     BATCH,

@@ -9,8 +9,7 @@ from dataclasses import replace
 
 from hespas.configs.kernel_families import find_kernel_family
 from hespas.frontends.export.slice_mesh import is_in_device_order
-from hespas.workflows.planning.layout_programs import FunctionPrograms, LayoutPrograms
-from hespas.workflows.planning.layout_runs import LayoutRuns
+from hespas.workflows.planning.layout_programs import FunctionPrograms, LayoutPrograms, LayoutRuns
 from hespas.workflows.planning.layout_space import (
     ACCUMULATE,
     ATTENTION,

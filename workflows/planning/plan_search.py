@@ -33,8 +33,12 @@ from hespas.workflows.cells import PoolOptions
 from hespas.workflows.pipelines.pipeline_estimate import Figures
 from hespas.workflows.planning import layout_space, pipeline_layouts, plan_explanation
 from hespas.workflows.planning.layout_bounds import LayoutBounds
-from hespas.workflows.planning.layout_programs import FunctionPrograms, LayoutPrograms
-from hespas.workflows.planning.layout_runs import FUSED, LayoutRuns
+from hespas.workflows.planning.layout_programs import (
+    FUSED,
+    FunctionPrograms,
+    LayoutPrograms,
+    LayoutRuns,
+)
 from hespas.workflows.planning.layout_space import (
     ATTENTION,
     LayoutCandidate,

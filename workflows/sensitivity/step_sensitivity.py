@@ -30,9 +30,9 @@ from hespas.support.text_tables import (
 )
 from hespas.workflows.network_settings import load_resolved_system, read_recorded_settings
 from hespas.workflows.plot_files import COLOURS, check_plot_file, save_figure
+from hespas.workflows.program_replay import ReplayedNetwork, StepReplay
 from hespas.workflows.run_flow import find_memory_plan
 from hespas.workflows.run_results import read_annotated_module
-from hespas.workflows.sensitivity.step_replay import ReplayedNetwork, StepReplay
 
 FACTOR = 1.25  # on each rate, in both directions
 NO_LIMIT = 1e6  # a factor that makes a rate as good as infinite

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,14 +18,17 @@ from hespas.support.errors import HespasError, UsageError
 from hespas.support.text_tables import TextTable, format_percent, format_seconds
 from hespas.workflows.cells import PoolOptions
 from hespas.workflows.figures import ROW_COLUMNS
+from hespas.workflows.plot_files import COLOURS, MARKS, make_logarithmic
 from hespas.workflows.run_config import RunConfig, RunOptions
 from hespas.workflows.step_facts import compute_scaling_efficiency
-from hespas.workflows.studies import program_forms, study_plot, study_programs
+from hespas.workflows.studies import program_forms, study_programs
 from hespas.workflows.studies.study_definition import (
     AxisValues,
     ImpossibleWorkload,
     Study,
+    StudyPanel,
     StudyWorkload,
+    describe_label,
     make_labelled_table,
 )
 from hespas.workflows.studies.study_output import StudyOutput
@@ -37,6 +41,9 @@ from hespas.workflows.sweep.sweep_table import extract_error_message
 Row = dict[str, Any]
 """A program on a node: its labels, then its figures; None if an input is unknown."""
 TAG = "tags."  # prefix of the columns that count kernels with uncertain constants
+
+STYLES = ("-", "--", ":")
+WIDE, HIGH = 4.6, 3.8  # size of a panel in inches
 
 
 @dataclass(frozen=True)
@@ -136,8 +143,8 @@ def run_study(
         data={"study": study.name, "notes": notes, "rows": rows},
         tables=[make_study_table(study, rows, labels), *_tabulate_errors(rows, labels)],
         notes=notes,
-        draw=lambda figure: study_plot.draw_study(figure, study, good),
-        size=study_plot.compute_figure_size(study, good),
+        draw=lambda figure: draw_study(figure, study, good),
+        size=compute_figure_size(study, good),
         failed=len(rows) - len(good),
     )
 
@@ -355,3 +362,109 @@ def describe_recipes(
         if values:
             texts = [f"{name}={','.join(option_values)}" for name, option_values in values.items()]
             yield f"recipe {recipe}: {' '.join(texts)}"
+
+
+def compute_figure_size(study: Study, rows: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
+    """Return width and height of the plot in inches."""
+    high, wide = _arrange_panels(study, _list_facets(study, rows))
+    return (0.6 + WIDE * wide, 0.9 + HIGH * high)
+
+
+def draw_study(figure: Any, study: Study, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Draw all panels into a figure, with one legend above them."""
+    facets = _list_facets(study, rows)
+    grid = figure.subplots(*_arrange_panels(study, facets), squeeze=False).flat
+    series = _label_series(study, rows)
+    places = list(dict.fromkeys(row[study.across] for row in rows))
+    if all(isinstance(place, int | float) for place in places):
+        places.sort()
+    for facet in facets:
+        facet_rows = [row for row in rows if facet is None or row[study.facet] == facet]
+        for panel in study.panels:
+            axes = next(grid)
+            _draw_panel(axes, study, panel, facet_rows, series, places)
+            if facet is not None:
+                axes.set_title(f"{study.facet} {facet}", fontsize=9)
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    if labels:
+        figure.legend(handles, labels, loc="outside upper center", ncols=6, fontsize=8,
+                      frameon=False)  # fmt: skip
+
+
+def _arrange_panels(study: Study, facets: Sequence[Any]) -> tuple[int, int]:
+    """Return the rows and columns of panels; the facets of a single panel are side by side."""
+    if len(study.panels) == 1:
+        return 1, len(facets)
+    return len(facets), len(study.panels)
+
+
+def _list_facets(study: Study, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """List the values with separate panels; [None] if all share the panels."""
+    facet_values = list(dict.fromkeys(row[study.facet] for row in rows)) if study.facet else [None]
+    return facet_values if len(facet_values) > 1 or len(study.panels) == 1 else [None]
+
+
+def _label_series(study: Study, rows: Sequence[Mapping[str, Any]]) -> dict[tuple[Any, ...], str]:
+    """Map the key of each line to its name in the legend."""
+    names = list(study.series)
+    if study.facet != "node" and "node" not in names and study.across != "node":
+        names.append("node")
+    varied = [name for name in names if len({row[name] for row in rows}) > 1]
+    series_labels: dict[tuple[Any, ...], str] = {}
+    for row in rows:
+        texts = [describe_label(name, row[name]) for name in varied]
+        series_labels.setdefault(_get_series_key(study, row), ", ".join(texts))
+    return series_labels
+
+
+def _get_series_key(study: Study, row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return (*(row[name] for name in study.series), row["node"] if study.facet != "node" else None)
+
+
+def _format_place(place: Any) -> str:
+    if isinstance(place, float):
+        return f"{place:.3g}"
+    return f"{place:,}" if isinstance(place, int) else str(place)
+
+
+def _draw_panel(
+    axes: Any,
+    study: Study,
+    panel: StudyPanel,
+    rows: Sequence[Mapping[str, Any]],
+    series: Mapping[tuple[Any, ...], str],
+    places: Sequence[Any],
+) -> None:
+    """Draw the lines of one panel; the horizontal axis is ordinal, or log2 of the devices."""
+    numeric = study.across == "devices"
+    for number, (key, label) in enumerate(series.items()):
+        series_rows = [row for row in rows if _get_series_key(study, row) == key]
+        for name, style in zip(panel.names, STYLES, strict=False):
+            points = sorted(
+                (math.log2(row[study.across]) if numeric else places.index(row[study.across]),
+                 row[name], row["devices"])
+                for row in series_rows
+                if row.get(name) is not None
+            )  # fmt: skip
+            if not points:
+                continue
+            at, values, devices = zip(*points, strict=True)
+            colour, mark = COLOURS[number % len(COLOURS)], MARKS[number % len(MARKS)]
+            axes.plot(
+                at, values, style, color=colour, marker=mark, ms=4, lw=1.2,
+                label=label if style == "-" else None,
+            )  # fmt: skip
+            if panel.ideal:
+                ideal = [values[0] * n / devices[0] for n in devices]
+                axes.plot(at, ideal, "--", color=colour, lw=0.8, alpha=0.6)
+    ticks = [math.log2(place) for place in places] if numeric else range(len(places))
+    texts = [_format_place(place) for place in places]
+    axes.set_xticks(ticks, texts, rotation=45 if len(places) > 6 else 0, fontsize=8)
+    axes.set(xlabel=study.across, ylabel=panel.label)
+    if panel.log:
+        make_logarithmic(axes.yaxis, *axes.dataLim.intervaly)
+    else:
+        axes.set_ylim(bottom=0)
+    if panel.share:
+        axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
+    axes.grid(alpha=0.3)

@@ -29,8 +29,7 @@ from hespas.workflows.validation.case_frameworks import (
 from hespas.workflows.validation.case_systems import HOST_DEVICES, read_slice_count
 
 if TYPE_CHECKING:
-    from hespas.workflows.validation.case_outcomes import CaseOutcome
-    from hespas.workflows.validation.training_cases import TrainingCase
+    from hespas.workflows.validation.training_cases import CaseOutcome, TrainingCase
 
 # FSDP gathers the weights of a block at once, ahead of their use. XLA's default thresholds make
 # several collectives of them, each with the latency of all devices.

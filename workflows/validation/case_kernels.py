@@ -27,8 +27,7 @@ from hespas.workflows.validation.case_meshes import divides_tokens, read_stage_c
 
 if TYPE_CHECKING:
     from hespas.workflows.studies.study_definition import StudyWorkload
-    from hespas.workflows.validation.case_outcomes import CaseOutcome
-    from hespas.workflows.validation.training_cases import TrainingCase
+    from hespas.workflows.validation.training_cases import CaseOutcome, TrainingCase
 
 _SECOND_VERSION = re.compile(r"\b(flash[- ]?attention|flash[- ]?attn|fa)[- ]?(v?2)\b")
 _ANY_VERSION = re.compile(r"\bflash[- ]?att(entio)?n")

@@ -27,7 +27,7 @@ from hespas.workflows.validation.training_cases import (
 
 if TYPE_CHECKING:
     from hespas.workflows.studies.study_definition import StudyWorkload
-    from hespas.workflows.validation.case_outcomes import CaseOutcome
+    from hespas.workflows.validation.training_cases import CaseOutcome
 
 _TITLES = {
     "pp": "pipeline parallelism", "vp": "several stages for each rank",

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 from hespas.recipes.published_models import ALIASES, MODELS
 
 if TYPE_CHECKING:
-    from hespas.workflows.validation.case_outcomes import CaseOutcome
-    from hespas.workflows.validation.training_cases import TrainingCase
+    from hespas.workflows.validation.training_cases import CaseOutcome, TrainingCase
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,7 @@ from hespas.workflows.validation.case_meshes import read_stage_counts
 from hespas.workflows.validation.case_systems import find_node
 
 if TYPE_CHECKING:
-    from hespas.workflows.validation.case_outcomes import CaseOutcome
-    from hespas.workflows.validation.training_cases import TrainingCase
+    from hespas.workflows.validation.training_cases import CaseOutcome, TrainingCase
 
 _TYPE = re.compile(r"(?:mx|nv)?(?:bf|fp|f|tf|int|bfloat|float)_?(?:4|8|16|32)(?![\d])")
 _COMPUTE_TYPES: Mapping[str, Mapping[str, str]] = {

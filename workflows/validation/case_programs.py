@@ -46,7 +46,6 @@ from hespas.workflows.validation.case_models import (
     names_fused_attention,
     read_stacks,
 )
-from hespas.workflows.validation.case_outcomes import CaseOutcome
 from hespas.workflows.validation.case_precisions import (
     CURRENT_SCALES,
     choose_optimiser_state,
@@ -55,7 +54,7 @@ from hespas.workflows.validation.case_precisions import (
     read_precision,
 )
 from hespas.workflows.validation.case_rematerialisation import read_rematerialisation
-from hespas.workflows.validation.training_cases import DIMENSIONS, TrainingCase
+from hespas.workflows.validation.training_cases import DIMENSIONS, CaseOutcome, TrainingCase
 
 if TYPE_CHECKING:
     from hespas.dialects.xla import CompilerName

@@ -20,7 +20,7 @@ from hespas.workflows.validation.case_kernels import STATED_TILES, has_fused_att
 from hespas.workflows.validation.training_cases import TrainingCase, read_fsdp_strategy
 
 if TYPE_CHECKING:
-    from hespas.workflows.validation.case_outcomes import CaseOutcome
+    from hespas.workflows.validation.training_cases import CaseOutcome
 
 REMAT_POLICIES: tuple[str, ...] = get_args(RematPolicy)
 DEFAULT_REMAT = "minimal"  # as the recipes

@@ -15,12 +15,12 @@ from hespas.support.text_tables import (
     format_seconds,
     format_time_range,
 )
-from hespas.workflows.validation.case_outcomes import CaseOptions, CaseOutcome
 from hespas.workflows.validation.prediction_scores import (
     SCORE_TITLES,
     PredictionScore,
     score_predictions,
 )
+from hespas.workflows.validation.training_cases import CaseOptions, CaseOutcome
 
 WORST_COUNT = 10
 FAMILIES = ("product", "attention", "stream")  # of classes of kernels

@@ -41,7 +41,6 @@ from hespas.workflows.validation.case_layers import (
     plan_oversized_extension,
     plan_unrolled_extension,
 )
-from hespas.workflows.validation.case_outcomes import CaseOptions, CaseOutcome
 from hespas.workflows.validation.case_programs import plan_case_program
 from hespas.workflows.validation.case_systems import (
     CaseSystem,
@@ -52,7 +51,7 @@ from hespas.workflows.validation.case_systems import (
     write_case_system,
 )
 from hespas.workflows.validation.prediction_scores import MeasuredCell, StepPrediction
-from hespas.workflows.validation.training_cases import TrainingCase
+from hespas.workflows.validation.training_cases import CaseOptions, CaseOutcome, TrainingCase
 
 
 def predict_cases(
