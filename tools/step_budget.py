@@ -19,8 +19,7 @@ from hespas.workflows.gate.budget_check import (
     read_baseline,
     write_baseline,
 )
-from hespas.workflows.gate.step_comparison import StepComparison
-from hespas.workflows.gate.step_profile import StepProfile, profile_result
+from hespas.workflows.gate.step_comparison import StepComparison, StepProfile, profile_result
 
 DEFAULT_GROWTHS = {"step": "1%+band", "memory": "1%", "exposed": "1%"}
 

@@ -202,13 +202,13 @@ class ProgramEstimate:
         Raises:
             HespasError: The estimator measures, or takes its rates from no node.
         """
-        from hespas.workflows.program_replay import ReplayedNetwork
+        from hespas.workflows.network_settings import SimulatedNetwork
         from hespas.workflows.sensitivity.step_sensitivity import analyse_step
 
         network, system = None, self.summary.system
         if self.summary.simulation is not None and system is not None:
             choice = self.summary.network_settings.build_simulator_choice()
-            network = ReplayedNetwork(system, choice)
+            network = SimulatedNetwork(system, choice)
         return analyse_step(self.module, network)
 
     def compare(self, other: ProgramEstimate) -> RunDifference:

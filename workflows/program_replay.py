@@ -46,6 +46,7 @@ from hespas.simulators.in_memory_programs import InMemoryPrograms
 from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.support.errors import HespasError
 from hespas.workflows.fusible_ops import has_fusible_pair
+from hespas.workflows.network_settings import SimulatedNetwork
 
 
 @dataclass(frozen=True)
@@ -222,14 +223,6 @@ class KernelSums:
         ]
 
 
-@dataclass(frozen=True)
-class ReplayedNetwork:
-    """The network that a step is simulated on, and how."""
-
-    system: SystemSpec
-    choice: SimulatorChoice
-
-
 @dataclass
 class StepReplay:
     """Evaluates the step time of one program.
@@ -243,7 +236,7 @@ class StepReplay:
     """
 
     module: ir.Module
-    network: ReplayedNetwork | None
+    network: SimulatedNetwork | None
     is_current: bool = False
     node: NodeSpec = field(init=False)
     items: list[CostItem] = field(init=False)

@@ -23,10 +23,11 @@ from hespas.support.text_tables import (
 from hespas.workflows.figures import BY_NAME, list_figures
 from hespas.workflows.gate.step_comparison import (
     PRODUCT_KINDS,
+    KernelProfile,
     StepComparison,
     compute_relative_growth,
+    profile_result,
 )
-from hespas.workflows.gate.step_profile import KernelProfile, profile_result
 from hespas.workflows.run_results import RunResult
 
 if TYPE_CHECKING:

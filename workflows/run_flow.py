@@ -127,12 +127,12 @@ def run_program(
 
 def _analyse_sensitivity(plan: RunPlan, outcome: RunOutcome) -> StepSensitivity:
     """Evaluate the step of an executed plan at other rates; raises HespasError."""
-    from hespas.workflows.program_replay import ReplayedNetwork
+    from hespas.workflows.network_settings import SimulatedNetwork
     from hespas.workflows.sensitivity.step_sensitivity import analyse_step
 
     network = None
     if plan.network is not None and plan.system is not None:
-        network = ReplayedNetwork(plan.system, plan.network.choice)
+        network = SimulatedNetwork(plan.system, plan.network.choice)
     return analyse_step(outcome.module, network, is_current=True)
 
 

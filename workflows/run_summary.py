@@ -25,8 +25,13 @@ from hespas.workflows.compiler_rematerialisation import CompilerRematerialisatio
 from hespas.workflows.figures import COMPUTE, STEP, compute_figures, get_figure, list_figures
 from hespas.workflows.network_settings import NetworkSettings
 from hespas.workflows.run_results import MEMORY_TIMELINE
-from hespas.workflows.step_band import compute_hidden_ns, compute_step_band
-from hespas.workflows.step_facts import StepFacts, StepWork, compute_lone_step_s
+from hespas.workflows.step_facts import (
+    StepFacts,
+    StepWork,
+    compute_hidden_ns,
+    compute_lone_step_s,
+    compute_step_band,
+)
 
 if TYPE_CHECKING:
     from hespas.estimators.measure.measurement_run import MeasureStatistics

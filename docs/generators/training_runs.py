@@ -361,7 +361,7 @@ def render_page() -> str:
 
 def main(argv: Sequence[str]) -> None:
     """Keep the rows of a result, and draw the plot."""
-    from hespas.workflows.validation.prediction_plot import draw_predictions
+    from hespas.workflows.validation.prediction_scores import draw_predictions
 
     (path,) = map(Path, argv)
     rows = read_runs(path)

@@ -27,9 +27,9 @@ from hespas.tools.report import plan_page, run_overview, sweep_page
 from hespas.workflows import figures, run_results, run_summary
 from hespas.workflows.figures import FIGURES, ROW_FIGURES, RULES, UNITS, Figure, get_figure
 from hespas.workflows.planning import plan_result
+from hespas.workflows.planning.layout_bounds import StepBound
 from hespas.workflows.planning.layout_space import LayoutCandidate
 from hespas.workflows.planning.plan_result import LayoutFigures, LayoutPlan, LayoutRow, rank_rows
-from hespas.workflows.planning.step_bounds import StepBound
 from hespas.workflows.studies import study_definition
 from hespas.workflows.studies.study_definition import StudyColumn
 from hespas.workflows.studies.study_runner import StudyCell, make_figure_row

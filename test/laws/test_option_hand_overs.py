@@ -31,9 +31,8 @@ from hespas.workflows.pipelines.pipeline_study import PipelineRequest, compare_p
 from hespas.workflows.pipelines.schedules import FORWARD, build_schedule
 from hespas.workflows.planning.layout_programs import BOUNDED_OPTIONS, LayoutRuns
 from hespas.workflows.planning.layout_space import LayoutCandidate, LayoutRequest, LayoutSpace
-from hespas.workflows.planning.plan_explanation import explain_plan
 from hespas.workflows.planning.plan_result import LayoutFigures, LayoutPlan, LayoutRow
-from hespas.workflows.planning.plan_search import LayoutSearch, PlanOptions
+from hespas.workflows.planning.plan_search import LayoutSearch, PlanOptions, explain_plan
 from hespas.workflows.run_config import (
     COMPILE_OPTIONS,
     EXCLUDED,

@@ -30,8 +30,7 @@ import hespas
 from hespas.workflows import run_plan
 from hespas.workflows.planning.layout_programs import BOUNDED_OPTIONS
 from hespas.workflows.planning.layout_space import LayoutRequest
-from hespas.workflows.planning.plan_explanation import OVERLAP
-from hespas.workflows.planning.plan_search import LayoutSearch, PlanOptions, plan_layouts
+from hespas.workflows.planning.plan_search import OVERLAP, LayoutSearch, PlanOptions, plan_layouts
 from hespas.workflows.run_config import (
     COMPILE_OPTIONS,
     RunConfig,

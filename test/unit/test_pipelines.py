@@ -25,8 +25,8 @@ from hespas.simulators.embedded.network import AnalyticalNetwork
 from hespas.simulators.simulation_inputs import load_inputs
 from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.support.errors import HespasError, UsageError
+from hespas.workflows.network_settings import SimulatedNetwork
 from hespas.workflows.pipelines.pipeline_estimate import (
-    PipelineNetwork,
     estimate_pipeline,
     find_worst_straggler,
     simulate_pipeline,
@@ -52,7 +52,7 @@ from hespas.workflows.pipelines.stage_estimates import (
     list_task_kinds,
 )
 from hespas.workflows.pipelines.stage_workloads import divide_layers, plan_stage_workloads
-from hespas.workflows.planning.pipeline_bounds import ScheduleBounds, StageProgramBound
+from hespas.workflows.planning.pipeline_layouts import ScheduleBounds, StageProgramBound
 from hespas.workflows.studies.study_definition import StudyWorkload
 
 SIZES = [(1, 1), (1, 4), (2, 2), (2, 8), (4, 4), (4, 8), (4, 12), (8, 16)]  # ranks, microbatches
@@ -176,9 +176,9 @@ def leave_out_program(stage: StageEstimate, part: str) -> StageEstimate:
     return StageEstimate({key: value for key, value in stage.programs.items() if key != part})
 
 
-def make_network(folder: Path, *counts: int) -> PipelineNetwork:
+def make_network(folder: Path, *counts: int) -> SimulatedNetwork:
     dimensions = [SystemDimension("Switch", count, 1e6, 0.5) for count in counts]
-    return PipelineNetwork(
+    return SimulatedNetwork(
         build_system_spec(folder, dimensions, 1000.0), SimulatorChoice("embedded")
     )
 
@@ -245,7 +245,7 @@ def test_the_straggler_that_costs_most(tmp_path):
 def test_the_time_of_messages(tmp_path):
     """A microbatch waits for one message in each direction; more of them hide all but these."""
     system = build_system_spec(tmp_path, [SystemDimension("Switch", 2, 1e-3, 500.0)], 1000.0)
-    network = PipelineNetwork(system, SimulatorChoice("embedded"))
+    network = SimulatedNetwork(system, SimulatorChoice("embedded"))
     single = estimate_step(build_schedule("gpipe", 2, 1), make_stages(2), network)
     transfer_s = single["ranks"][0]["transfer_s"]
     # 64 bytes at 1 MB/s, and the latency of the links of a switch

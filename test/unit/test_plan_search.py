@@ -14,7 +14,8 @@ from hespas import configs
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.text_tables import format_plain_table, format_seconds
 from hespas.tools.report.plan_page import render_plan_page
-from hespas.workflows.planning import layout_space, plan_explanation, plan_result, plan_search
+from hespas.workflows.planning import layout_space, plan_result, plan_search
+from hespas.workflows.planning.layout_bounds import StepBound
 from hespas.workflows.planning.layout_space import (
     LayoutCandidate,
     LayoutRequest,
@@ -27,7 +28,6 @@ from hespas.workflows.planning.plan_result import (
     rank_rows,
 )
 from hespas.workflows.planning.plan_search import MAX_FAILURES, LayoutSearch, PlanOptions
-from hespas.workflows.planning.step_bounds import StepBound
 from hespas.workflows.run_config import RunOptions
 
 REQUEST = LayoutRequest("llama", "H100_80GB", 8, 16)
@@ -329,7 +329,7 @@ def test_the_keys_of_maxtext_name_attention_and_products() -> None:
     def list_keys(**options: str) -> list[str]:
         options = {"logits_dtype": "bf16", **options}
         row = LayoutRow(LayoutCandidate({"data": 8}, options), "estimated")
-        return plan_explanation.list_maxtext_flags(REQUEST, row)
+        return plan_search.list_maxtext_flags(REQUEST, row)
 
     size = ["ici_data_parallelism=8", "per_device_batch_size=2"]
     assert list_keys() == [*size, "attention=dot_product"]

@@ -14,10 +14,12 @@ from hespas import configs
 from hespas.simulators.simulation_options import SimulationOptions
 from hespas.support.errors import HespasError, UsageError
 from hespas.tools.report.plan_page import render_plan_page
-from hespas.workflows.planning import layout_space, plan_explanation, plan_result, program_sketch
+from hespas.workflows.planning import layout_space, plan_result, plan_search, program_sketch
 from hespas.workflows.planning.layout_bounds import (
+    CommBounds,
     NoSketchFamily,
     SketchSample,
+    StepBound,
     build_sketch_family,
     check_member,
     group_families,
@@ -43,7 +45,6 @@ from hespas.workflows.planning.plan_search import (
     explore_space,
 )
 from hespas.workflows.planning.program_sketch import SketchOp
-from hespas.workflows.planning.step_bounds import CommBounds, StepBound
 from hespas.workflows.sweep.sweep_analysis import dominates
 
 INTERFACE = ProgramInterface(
@@ -332,18 +333,18 @@ def test_a_plan_without_a_fitting_layout_has_a_page() -> None:
 
 def test_axes_are_split_within_a_host_first() -> None:
     layout = LayoutCandidate({"data": 4, "fsdp": 8, "tensor": 2}, {})
-    parts = plan_explanation.divide_axes(layout, 8)
+    parts = plan_search.divide_axes(layout, 8)
     assert parts == {"data": (1, 4), "fsdp": (4, 2), "tensor": (2, 1)}
-    assert plan_explanation.format_hybrid_mesh(layout) == ""
+    assert plan_search.format_hybrid_mesh(layout) == ""
 
 
 def test_axes_are_divided_over_slices_as_stated() -> None:
     mesh = {"data": 4, "fsdp": 8, "tensor": 2}
     layout = LayoutCandidate(mesh, {}, dcn={"data": 2, "fsdp": 4, "tensor": 1})
-    parts = plan_explanation.divide_axes(layout, 8)
+    parts = plan_search.divide_axes(layout, 8)
     assert parts == {"data": (2, 2), "fsdp": (2, 4), "tensor": (2, 1)}
     assert [layout.format_axis(axis) for axis in mesh] == ["2x2", "4x2", "2"]
-    call = plan_explanation.format_hybrid_mesh(layout)
+    call = plan_search.format_hybrid_mesh(layout)
     assert "create_hybrid_device_mesh((2, 2, 2), (2, 4, 1))" in call
 
 

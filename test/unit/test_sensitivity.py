@@ -20,7 +20,8 @@ import hespas
 from hespas import configs
 from hespas.tools import hespas as command_line
 from hespas.tools.report.sensitivity_section import build_sensitivity_section
-from hespas.workflows.program_replay import ReplayedNetwork, StepReplay
+from hespas.workflows.network_settings import SimulatedNetwork
+from hespas.workflows.program_replay import StepReplay
 from hespas.workflows.sensitivity.step_sensitivity import (
     FACTOR,
     LEAST_GAIN,
@@ -50,7 +51,7 @@ def replay_step(estimate: hespas.ProgramEstimate) -> StepReplay:
     system = estimate.summary.system
     assert system is not None
     choice = estimate.summary.network_settings.build_simulator_choice()
-    return StepReplay(estimate.module, ReplayedNetwork(system, choice))
+    return StepReplay(estimate.module, SimulatedNetwork(system, choice))
 
 
 def change_node(folder: Path, name: str, change: Callable[[dict[str, Any]], None]) -> str:

@@ -202,8 +202,7 @@ def _find_violations(
 ) -> list[tuple[str, BudgetViolation]]:
     """Find what exceeds the limits in each result but the first, with the result's label."""
     from hespas.workflows.gate.budget_check import BudgetLimits, find_violations
-    from hespas.workflows.gate.step_comparison import StepComparison
-    from hespas.workflows.gate.step_profile import profile_result
+    from hespas.workflows.gate.step_comparison import StepComparison, profile_result
 
     if limits == BudgetLimits():
         return []

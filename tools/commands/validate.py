@@ -144,7 +144,7 @@ def main(argv: Sequence[str]) -> int:
     from hespas.tools.model_flags import read_run_options
     from hespas.tools.terminal import print_to_stderr
     from hespas.workflows.plot_files import check_plot_file
-    from hespas.workflows.validation import prediction_plot
+    from hespas.workflows.validation import prediction_scores
     from hespas.workflows.validation.step_predictions import ValidationRequest, validate_estimator
     from hespas.workflows.validation.training_cases import is_case_table
 
@@ -170,7 +170,7 @@ def main(argv: Sequence[str]) -> int:
     tables = _build_validation_tables(by_flow, scores, options.at_least)
     if options.plot:
         known = {name: by_flow[name] for name in by_flow if by_flow[name]}
-        prediction_plot.draw_validation(options.plot, known, compares_nodes=True)
+        prediction_scores.draw_validation(options.plot, known, compares_nodes=True)
     if options.markdown:
         write_atomically(options.markdown, text_tables.format_markdown_tables(tables).encode())
     if options.json:

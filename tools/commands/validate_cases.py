@@ -42,7 +42,7 @@ def validate_cases(options: argparse.Namespace) -> int:
     from hespas.workflows.plot_files import check_plot_file
     from hespas.workflows.studies.study_output import format_csv
     from hespas.workflows.validation import case_report, case_runner, training_cases
-    from hespas.workflows.validation.prediction_plot import draw_validation
+    from hespas.workflows.validation.prediction_scores import draw_validation
     from hespas.workflows.validation.training_cases import FORMS, CaseOptions
 
     if options.plot:

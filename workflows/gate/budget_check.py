@@ -20,9 +20,10 @@ from hespas.support.text_tables import format_scaled, format_seconds, format_sig
 from hespas.workflows.gate.step_comparison import (
     RegressionCause,
     StepComparison,
+    StepProfile,
     compute_relative_growth,
+    select_times,
 )
-from hespas.workflows.gate.step_profile import StepProfile, select_times
 
 BAND = "band"
 _SHOWN_CAUSES = 3

@@ -26,13 +26,13 @@ from hespas.chakra.trace_steps import (
     TransferContent,
 )
 from hespas.configs.node_spec import NodeSpec
-from hespas.configs.system_spec import SystemSpec
 from hespas.simulators import simulator_choice
 from hespas.simulators.in_memory_programs import InMemoryPrograms, place_programs_on_system
 from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.simulators.simulation_result import NodeInterval, SimulationResult
 from hespas.support.errors import UsageError
 from hespas.workflows.figures import compute_figures, list_row_values
+from hespas.workflows.network_settings import SimulatedNetwork
 from hespas.workflows.pipelines.schedules import (
     FORWARD,
     WEIGHT_GRADIENT,
@@ -51,22 +51,13 @@ from hespas.workflows.pipelines.stage_estimates import (
 )
 from hespas.workflows.run_config import RunConfig
 from hespas.workflows.run_plan import select_network_settings
-from hespas.workflows.step_band import add_network_error, find_network_cause
-from hespas.workflows.step_facts import StepFacts, StepWork
+from hespas.workflows.step_facts import StepFacts, StepWork, add_network_error, find_network_cause
 
 Figures = Mapping[str, Any]
 """The figures of a pipeline by name; ``ranks`` holds those of each rank."""
 _KIND_TITLES: Mapping[TaskKind, str] = {
     "forward": "F", "backward": "B", "input_gradient": "B", "weight_gradient": "W",
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class PipelineNetwork:
-    """The network of a pipeline, and how it is simulated."""
-
-    system: SystemSpec
-    choice: SimulatorChoice
 
 
 class TaskSpan(NamedTuple):
@@ -77,18 +68,18 @@ class TaskSpan(NamedTuple):
     end_ns: int
 
 
-def choose_pipeline_network(system: str, config: RunConfig) -> PipelineNetwork:
+def choose_pipeline_network(system: str, config: RunConfig) -> SimulatedNetwork:
     """Choose how a system is simulated: as ``hespas run`` does; raises HespasError."""
     config = config.model_copy(update={"system": system})
     choice = select_network_settings(config).build_simulator_choice()
     simulator_choice.check_simulator(choice)
-    return PipelineNetwork(configs.load_system(system), choice)
+    return SimulatedNetwork(configs.load_system(system), choice)
 
 
 def estimate_pipeline(
     schedule: PipelineSchedule,
     stages: Sequence[StageEstimate],
-    network: PipelineNetwork,
+    network: SimulatedNetwork,
     node: NodeSpec,
     slowdowns: Mapping[int, float] | None = None,
 ) -> Figures:
@@ -136,7 +127,7 @@ def estimate_pipeline(
 def simulate_pipeline(
     schedule: PipelineSchedule,
     stages: Sequence[StageEstimate],
-    network: PipelineNetwork,
+    network: SimulatedNetwork,
     slowdowns: Mapping[int, float] | None = None,
     *,
     intervals: bool = True,
@@ -161,7 +152,7 @@ def simulate_pipeline(
 def find_worst_straggler(
     schedule: PipelineSchedule,
     stages: Sequence[StageEstimate],
-    network: PipelineNetwork,
+    network: SimulatedNetwork,
     factor: float,
 ) -> tuple[int, float]:
     """Find the rank that costs most if its compute takes ``factor`` times as long.

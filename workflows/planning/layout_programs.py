@@ -29,6 +29,7 @@ from hespas.workflows.module_output import to_mlir_bytecode
 from hespas.workflows.planning.layout_builders import (
     FunctionBuilder,
     LayoutBuilder,
+    answer_task,
     select_spec_layout,
 )
 from hespas.workflows.planning.layout_space import (
@@ -38,7 +39,6 @@ from hespas.workflows.planning.layout_space import (
     MeshFacts,
     ProgramInterface,
 )
-from hespas.workflows.planning.layout_worker import answer_task
 from hespas.workflows.planning.program_sketch import SketchOp
 from hespas.workflows.run_config import RunConfig, RunOptions, list_changed_options
 from hespas.workflows.studies import program_forms
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from hespas.frontends.export.export_spec import ExportSpec
     from hespas.frontends.export.logical_axes import LogicalAxisRules
 
-FUNCTION = "hespas.workflows.planning.layout_worker:run_task"
+FUNCTION = "hespas.workflows.planning.layout_builders:run_task"
 ONE_EACH = {BATCH: "1", ACCUMULATE: "1"}  # one sample of one microbatch for each batch shard
 FUSED = "fused"
 SPLIT = "linear"  # of a GPU, which runs kernels and synchronous collectives in program order

@@ -16,8 +16,8 @@ from hespas.support.text_tables import (
     wrap_command,
 )
 from hespas.workflows.figures import ROW_FIGURES, Figure, list_figures, name_peak
+from hespas.workflows.planning.layout_bounds import StepBound
 from hespas.workflows.planning.layout_space import LayoutCandidate, list_searched_names
-from hespas.workflows.planning.step_bounds import StepBound
 from hespas.workflows.sweep.sweep_analysis import dominates
 
 RowStatus = Literal["estimated", "pruned", "too large", "impossible", "failed"]

@@ -28,9 +28,13 @@ from hespas.support.text_tables import (
     format_scaled,
     format_seconds,
 )
-from hespas.workflows.network_settings import load_resolved_system, read_recorded_settings
+from hespas.workflows.network_settings import (
+    SimulatedNetwork,
+    load_resolved_system,
+    read_recorded_settings,
+)
 from hespas.workflows.plot_files import COLOURS, check_plot_file, save_figure
-from hespas.workflows.program_replay import ReplayedNetwork, StepReplay
+from hespas.workflows.program_replay import StepReplay
 from hespas.workflows.run_flow import find_memory_plan
 from hespas.workflows.run_results import read_annotated_module
 
@@ -181,7 +185,7 @@ class StepSensitivity(PrintedTables):
 
 
 def analyse_step(
-    module: ir.Module, network: ReplayedNetwork | None, *, is_current: bool = False
+    module: ir.Module, network: SimulatedNetwork | None, *, is_current: bool = False
 ) -> StepSensitivity:
     """Evaluate a step at other rates of its node and its network.
 
@@ -334,7 +338,7 @@ def analyse_run_folder(folder: str) -> StepSensitivity:
     network = None
     if settings is not None and settings.system is not None:
         system = load_resolved_system(settings, folder)
-        network = ReplayedNetwork(system, settings.build_simulator_choice())
+        network = SimulatedNetwork(system, settings.build_simulator_choice())
     return analyse_step(module, network, is_current=True)
 
 

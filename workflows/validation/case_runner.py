@@ -28,7 +28,7 @@ from hespas.workflows.pipelines.pipeline_cells import (
 from hespas.workflows.pipelines.pipeline_estimate import Figures
 from hespas.workflows.pipelines.schedules import FORWARD
 from hespas.workflows.run_config import RunConfig
-from hespas.workflows.step_band import add_network_error
+from hespas.workflows.step_facts import add_network_error
 from hespas.workflows.studies import program_forms, study_programs
 from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.studies.study_programs import StudyProgram
