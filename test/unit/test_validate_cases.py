@@ -931,7 +931,7 @@ def test_scores_by_group_and_reasons():
     assert scores["precision"]["nvfp4"] == (2, None)
     assert set(scores["framework"]) == {"MaxText", "not stated"}
     reasons = case_report.count_reasons(outcomes)
-    assert {kind: (c.rows, c.alone) for kind, c in reasons.items()} == {
+    assert {kind: (c["rows"], c["alone"]) for kind, c in reasons.items()} == {
         "precision": (2, 1), "remat": (1, 0),
     }  # fmt: skip
     rows = [case_report.build_case_row(outcome, CaseOptions()) for outcome in outcomes]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from hespas.configs.kernel_families import find_kernel_family
@@ -125,23 +125,12 @@ def _make_sort_key(value: str) -> tuple[bool, int, str]:
     return (not value.isdecimal(), int(value) if value.isdecimal() else 0, value)
 
 
-@dataclass(frozen=True)
-class ReasonCount:
-    """How often a kind of reason prevents a prediction.
+def count_reasons(outcomes: Sequence[CaseOutcome]) -> dict[str, dict[str, Any]]:
+    """Count the rows without a prediction by the kind of the reason, most frequent first.
 
-    Attributes:
-        rows: The rows that have it.
-        alone: The rows that have no other reason.
-        example: One of them, with its text.
+    Returns:
+        By kind, the ``rows`` that have it, those that have it ``alone``, and an ``example``.
     """
-
-    rows: int
-    alone: int
-    example: str
-
-
-def count_reasons(outcomes: Sequence[CaseOutcome]) -> dict[str, ReasonCount]:
-    """Count the rows without a prediction by the kind of the reason, most frequent first."""
     members: dict[str, list[CaseOutcome]] = {}
     for outcome in outcomes:
         for kind in outcome.reasons:
@@ -151,8 +140,8 @@ def count_reasons(outcomes: Sequence[CaseOutcome]) -> dict[str, ReasonCount]:
         alone = sum(len(outcome.reasons) == 1 for outcome in group)
         example = min(group, key=lambda outcome: len(outcome.reasons))
         text = f"{example.case.id}: {example.reasons[kind]}"
-        counts[kind] = ReasonCount(len(group), alone, text)
-    return dict(sorted(counts.items(), key=lambda item: -item[1].rows))
+        counts[kind] = {"rows": len(group), "alone": alone, "example": text}
+    return dict(sorted(counts.items(), key=lambda item: -item[1]["rows"]))
 
 
 def build_case_json(
@@ -170,7 +159,7 @@ def build_case_json(
             }
             for name, group in score_groups(outcomes, at_least_s).items()
         },
-        "reasons": {kind: asdict(count) for kind, count in count_reasons(outcomes).items()},
+        "reasons": count_reasons(outcomes),
         "rows": [build_case_row(outcome, options) for outcome in outcomes],
     }
 
@@ -267,7 +256,7 @@ def _build_worst_table(predicted: Sequence[CaseOutcome]) -> TextTable:
 def _build_reason_table(outcomes: Sequence[CaseOutcome]) -> TextTable:
     """Tabulate why rows have no prediction; a row may have several reasons."""
     lines = [
-        (kind, count.example, str(count.rows), str(count.alone))
+        (kind, count["example"], str(count["rows"]), str(count["alone"]))
         for kind, count in count_reasons(outcomes).items()
     ]
     refused = sum(outcome.prediction is None for outcome in outcomes)
