@@ -11,14 +11,15 @@ import pytest
 
 from hespas.support.errors import HespasError
 from hespas.workflows import api
-from hespas.workflows.gate.budget_baseline import (
+from hespas.workflows.gate.budget_check import (
+    BudgetLimits,
     check_equal_settings,
+    find_violations,
+    parse_growth_limit,
     read_baseline,
     write_baseline,
 )
-from hespas.workflows.gate.budget_check import BudgetLimits, find_violations, parse_growth_limit
-from hespas.workflows.gate.step_comparison import StepComparison
-from hespas.workflows.gate.step_profile import StepProfile, profile_result
+from hespas.workflows.gate.step_comparison import StepComparison, StepProfile, profile_result
 
 DEFAULT_GROWTHS = {"step": "1%+band", "memory": "1%", "exposed": "1%"}
 

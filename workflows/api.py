@@ -1,4 +1,4 @@
-"""The functions of the package ``hespas``, which re-exports them; see also ``study_api``."""
+"""The functions of the package ``hespas``, which re-exports them and those of studies."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, Union
 from hespas.dialects.mlir import ir
 from hespas.support.errors import UsageError
 from hespas.support.supervised_process import open_temporary_folder
-from hespas.workflows import result_sources, run_comparison, run_flow, run_plan
+from hespas.workflows import run_comparison, run_flow, run_plan
 from hespas.workflows.estimate_source import load_program_source, read_program
 from hespas.workflows.program_estimate import ProgramEstimate
 from hespas.workflows.program_form import FUSE
 from hespas.workflows.run_config import OUTPUTS, load_json_object, take_run_options
 from hespas.workflows.run_flow import TextFunction, ignore_text
-from hespas.workflows.sensitivity.run_sensitivity import analyse_run_folder
 
 if TYPE_CHECKING:
     from hespas.simulators.report_rows import SimulationReport
@@ -141,6 +140,8 @@ def sensitivity(
             from no node.
     """
     if isinstance(program, (str, os.PathLike)) and os.path.isdir(folder := os.fspath(program)):
+        from hespas.workflows.sensitivity.step_sensitivity import analyse_run_folder
+
         _refuse_options(args, options)
         return analyse_run_folder(str(folder))
     if isinstance(program, ProgramEstimate):
@@ -386,5 +387,5 @@ def compare(
         [os.fspath(source) for source in sources], nodes, systems, options, work
     )
     return run_comparison.compare_sources(
-        request, note=note, plan_builder=result_sources.build_plan
+        request, note=note, plan_builder=run_comparison.build_plan
     )

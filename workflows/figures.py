@@ -514,6 +514,12 @@ BY_NAME: Mapping[str, Figure] = {figure.name: figure for figure in FIGURES}
 UTILISATIONS = ("derived.mfu", "derived.hfu")
 PEAK_DTYPE = "derived.peak_dtype"  # the type whose peak utilisations are a share of
 ROW_FIGURES: tuple[Figure, ...] = tuple(figure for figure in FIGURES if "rows" in figure.places)
+ROW_COLUMNS: Mapping[str, str] = {
+    name: f"{figure.name}.{end}" if len(figure.row_names) > 1 else figure.name
+    for figure in ROW_FIGURES
+    for end, name in enumerate(figure.row_names)
+}
+"""The column of a sweep's table that has a figure, by its name in rows of plans and studies."""
 
 
 def list_figures(place: Place, table: str = "") -> list[Figure]:

@@ -89,6 +89,14 @@ class NetworkSettings(BaseModel):
         return configs.load_system(self.system)
 
 
+@dataclasses.dataclass(frozen=True)
+class SimulatedNetwork:
+    """The network that a step is simulated on, and how."""
+
+    system: SystemSpec
+    choice: SimulatorChoice
+
+
 MODEL_OPTIONS = tuple(
     option.name
     for option in dataclasses.fields(SimulationOptions)

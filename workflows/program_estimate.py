@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import functools
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 from hespas.dialects.mlir import ir
 from hespas.support.errors import UsageError
-from hespas.support.html_tables import format_html_page
+from hespas.support.html_tables import PrintedTables, format_html_page
+from hespas.support.suggestions import suggest_nearest
 from hespas.support.supervised_process import open_temporary_folder
 from hespas.support.text_tables import TextTable, format_percent, format_plain_table, format_seconds
-from hespas.workflows import run_differences, run_summary, run_summary_tables, time_ranking
+from hespas.workflows import kernel_rows, run_differences, run_summary
+from hespas.workflows.kernel_rows import KernelRow
 from hespas.workflows.run_results import RunResult
-from hespas.workflows.time_ranking import RankingKey, TimeRanking
 
 if TYPE_CHECKING:
     from hespas.dialects.attrs import MemoryAttr, TargetAttr
@@ -22,6 +25,10 @@ if TYPE_CHECKING:
     from hespas.workflows.run_differences import RunDifference
     from hespas.workflows.run_summary import RunSummary
     from hespas.workflows.sensitivity.step_sensitivity import StepSensitivity
+
+RankingKey = Literal["kernel", "op", "line", "layer"]
+_MAX_NAME_WIDTH = 72
+_FOLDER_OF_PLACE = re.compile(r"(?<= at )\S*/")
 
 
 @dataclass(frozen=True)
@@ -160,7 +167,7 @@ class ProgramEstimate:
         Raises:
             HespasError: There is no such key.
         """
-        return time_ranking.rank_compute_time(self.module, count, by)
+        return rank_compute_time(self.module, count, by)
 
     def timeline(self, path: str | Path) -> TimelineSummary:
         """Write the timeline of the step for https://ui.perfetto.dev.
@@ -195,13 +202,13 @@ class ProgramEstimate:
         Raises:
             HespasError: The estimator measures, or takes its rates from no node.
         """
-        from hespas.workflows.sensitivity.step_replay import ReplayedNetwork
+        from hespas.workflows.network_settings import SimulatedNetwork
         from hespas.workflows.sensitivity.step_sensitivity import analyse_step
 
         network, system = None, self.summary.system
         if self.summary.simulation is not None and system is not None:
             choice = self.summary.network_settings.build_simulator_choice()
-            network = ReplayedNetwork(system, choice)
+            network = SimulatedNetwork(system, choice)
         return analyse_step(self.module, network)
 
     def compare(self, other: ProgramEstimate) -> RunDifference:
@@ -241,7 +248,7 @@ class ProgramEstimate:
         return format_html_page(self._format_headline(), shown, rest)
 
     def _build_tables(self) -> list[TextTable]:
-        return run_summary_tables.build_summary_tables(self.summary, show_files=False)
+        return run_summary.build_summary_tables(self.summary, show_files=False)
 
     def _list_warnings(self) -> list[str]:
         return [f"warning: {text}" for text in self.warnings]
@@ -262,3 +269,112 @@ class ProgramEstimate:
 
 
 _OVERVIEW = ("Result", "Step, all devices", "Memory, one device")
+
+
+@dataclass(frozen=True, slots=True)
+class RankedTime:
+    """The compute time of one kernel, op, source line or layer.
+
+    Attributes:
+        name: What it is.
+        runs: How many kernels one device runs for it in a step.
+        time_s: The time of all of them in seconds.
+        share: The time over the compute time of the step.
+    """
+
+    name: str
+    runs: int
+    time_s: float
+    share: float
+
+
+@dataclass(frozen=True, repr=False)
+class TimeRanking(PrintedTables):
+    """The most expensive parts of a program on one device. ``print`` shows it as a table.
+
+    Attributes:
+        by: What the parts are: ``kernel``, ``op``, ``line`` or ``layer``.
+        rows: The parts, longest first.
+        omitted: The number of parts that are not among the rows.
+    """
+
+    by: RankingKey
+    rows: tuple[RankedTime, ...]
+    omitted: int = 0
+
+    def __iter__(self) -> Iterator[RankedTime]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def build_tables(self) -> list[TextTable]:
+        """Build the only table, that of the rows."""
+        return [self.build_table()]
+
+    def build_table(self) -> TextTable:
+        """Build the table of the rows."""
+        rows = [
+            (
+                _clip_name(row.name),
+                str(row.runs),
+                format_seconds(row.time_s),
+                format_percent(row.share),
+            )
+            for row in self.rows
+        ]
+        rest = f", {self.omitted} more" if self.omitted else ""
+        title = f"Compute time by {self.by}, one device{rest}"
+        return TextTable(title, rows, (self.by, "runs", "time", "share"))
+
+
+def rank_compute_time(module: ir.Module, count: int, by: RankingKey) -> TimeRanking:
+    """Rank what an annotated module spends its compute time on.
+
+    Args:
+        module: An annotated module.
+        count: The largest number of rows.
+        by: ``kernel`` (equal kernels together), ``op``, ``line`` of the source, or ``layer`` of the
+            model, as its framework names it. Equal regions are one function, whose ops have the
+            lines of the first region.
+
+    Raises:
+        HespasError: The module is not annotated, or there is no such key.
+    """
+    if by not in get_args(RankingKey):
+        raise UsageError(
+            f"there is no ranking by '{by}'", remedy=suggest_nearest(by, [*get_args(RankingKey)])
+        )
+    if by == "line":
+        totals = kernel_rows.sum_time_by_line(module)
+    else:
+        rows = kernel_rows.collect_kernel_rows(module)
+        totals = kernel_rows.sum_time_by(rows, _NAMES[by])
+    total_ns = sum(time_ns for _, time_ns, _ in totals) or 1.0
+    ranked = tuple(
+        RankedTime(name, runs, time_ns * 1e-9, time_ns / total_ns)
+        for name, time_ns, runs in totals[:count]
+    )
+    return TimeRanking(by, ranked, len(totals) - len(ranked))
+
+
+def _name_kernel(row: KernelRow) -> str:
+    place = f" at {row.place}" if row.place else ""
+    return f"{row.kind_title} {row.shapes}{place}"
+
+
+_NAMES: dict[str, Callable[[KernelRow], str]] = {
+    "kernel": _name_kernel,
+    "op": lambda row: row.kind_title,
+    "layer": lambda row: row.layer or "no name",
+}
+
+
+def _clip_name(name: str) -> str:
+    """Shorten a long name: without the folder of its place, and then in the middle."""
+    if len(name) > _MAX_NAME_WIDTH:
+        name = _FOLDER_OF_PLACE.sub("", name)
+    if len(name) <= _MAX_NAME_WIDTH:
+        return name
+    half = (_MAX_NAME_WIDTH - 3) // 2
+    return f"{name[:half]}...{name[-half:]}"

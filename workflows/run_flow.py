@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from hespas import configs, frontends
 from hespas.configs.node_overrides import load_target_node
@@ -23,20 +23,23 @@ from hespas.passes.annotate.traverse import Annotation
 from hespas.passes.base import Pass, PassRun
 from hespas.passes.compile.compiler_estimates import MEMORY_FACT
 from hespas.passes.compile.hlo_origin import SCHEDULER
+from hespas.passes.emit import module_stats
 from hespas.passes.emit.emit_chakra import (
     EmitChakraPass,
     EmittedTraces,
     announce_trace_folder,
     choose_trace_folder,
+    warn_of_gaps,
 )
+from hespas.passes.emit.trace_program import build_trace_program
 from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR, XLA_FLAGS, XlaOptimizePass
 from hespas.passes.prepare.census import collect_census
 from hespas.passes.prepare.device_grid import read_stated_count
 from hespas.passes.prepare.set_dimension_sizes import set_dimension_sizes
+from hespas.simulators.in_memory_programs import InMemoryPrograms
 from hespas.support.errors import HespasError
 from hespas.support.output_folder import open_output_folder
 from hespas.support.text_tables import format_count, format_scaled
-from hespas.workflows.collected_trace import CollectedTraces, CollectTracesPass
 from hespas.workflows.compiler_rematerialisation import find_rematerialisation
 from hespas.workflows.program_form import (
     choose_program_form,
@@ -124,12 +127,12 @@ def run_program(
 
 def _analyse_sensitivity(plan: RunPlan, outcome: RunOutcome) -> StepSensitivity:
     """Evaluate the step of an executed plan at other rates; raises HespasError."""
-    from hespas.workflows.sensitivity.step_replay import ReplayedNetwork
+    from hespas.workflows.network_settings import SimulatedNetwork
     from hespas.workflows.sensitivity.step_sensitivity import analyse_step
 
     network = None
     if plan.network is not None and plan.system is not None:
-        network = ReplayedNetwork(plan.system, plan.network.choice)
+        network = SimulatedNetwork(plan.system, plan.network.choice)
     return analyse_step(outcome.module, network, is_current=True)
 
 
@@ -312,7 +315,7 @@ def summarise_run(
 
 def _write_result(folder: Path, plan: RunPlan, outcome: RunOutcome, summary: RunSummary) -> None:
     """Write the annotated module and the figures beside the traces in ``folder``."""
-    from hespas.workflows import memory_timeline, run_results, run_summary, simulation_report
+    from hespas.workflows import run_results, run_summary, simulation_report
 
     details = None
     if summary.simulation is not None and plan.system is not None:
@@ -324,7 +327,7 @@ def _write_result(folder: Path, plan: RunPlan, outcome: RunOutcome, summary: Run
         outcome.module,
         run_summary.to_summary_json(summary),
         details,
-        memory_timeline.to_timeline_json(summary.memory),
+        run_results.to_timeline_json(summary.memory),
     )
 
 
@@ -392,3 +395,29 @@ def check_device_count(devices: int, plan: RunPlan) -> None:
         )
     if plan.system is not None:
         plan.system.check_device_count(devices, subject, where=plan.mlir)
+
+
+@dataclass(frozen=True)
+class CollectedTraces(EmittedTraces):
+    """Traces that were not written.
+
+    Attributes:
+        programs: The programs of the devices.
+    """
+
+    programs: InMemoryPrograms
+
+
+@dataclass(frozen=True)
+class CollectTracesPass(Pass):
+    """Build the Chakra traces of all devices in memory, with their statistics."""
+
+    name: ClassVar[str] = "collect-traces"
+    only_marks: ClassVar[bool] = True
+
+    def apply(self, module: ir.Module, run: PassRun) -> CollectedTraces:
+        built = build_trace_program(module, run)
+        statistics = module_stats.collect_stats(module, built)
+        warn_of_gaps(statistics, run)
+        programs = InMemoryPrograms(built.trace, keeps_attrs=True)
+        return CollectedTraces(Path(), built.trace, programs.node_counts, 0, statistics, programs)

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from pydantic import BaseModel, Field, ValidationError, model_validator
+
 from hespas import configs, frontends
 from hespas.configs import is_preset_name
 from hespas.configs.node_overrides import NodeOverrides, load_overridden_node
 from hespas.configs.node_spec import NodeSpec
-from hespas.dialects.attrs import TargetAttr
+from hespas.dialects.attrs import MemoryAttr, TargetAttr
 from hespas.dialects.mlir import ir, make_context
 from hespas.passes.annotate.stale_costs import refresh_costs
 from hespas.passes.base import PassRun, print_note
@@ -22,11 +24,6 @@ from hespas.support.errors import HespasError
 from hespas.support.folder_publication import hold_folder_unchanged
 from hespas.workflows.figures import get_figure
 from hespas.workflows.kernel_rows import KernelRow, collect_kernel_rows
-from hespas.workflows.memory_timeline import (
-    MEMORY_TIMELINE,
-    MemoryTimeline,
-    read_memory_timeline,
-)
 from hespas.workflows.module_output import to_mlir_bytecode
 from hespas.workflows.network_settings import FIGURES
 from hespas.workflows.result_models import check_run_figures, check_simulated_figures
@@ -35,6 +32,7 @@ from hespas.workflows.sweep.sweep_table import is_table_file
 _RUN_AGAIN = "run hespas run again"
 MODULE, SIMULATION = "annotated.mlirbc", "simulation.json"
 NODE_FILE = "node.json"  # a copy of the node's file, so that the result can be read anywhere
+MEMORY_TIMELINE = "memory_timeline.json"
 
 
 def write_run_result(
@@ -241,3 +239,39 @@ def read_annotated_module(result: str) -> ir.Module:
         run = PassRun(input_name=frontends.to_display_name(path), note=print_note)
         refresh_costs(module, run, may_estimate=may_estimate)
     return module
+
+
+class MemoryTimeline(BaseModel):
+    """The bytes that are live at some points of the program, on one device."""
+
+    points: list[int] = Field(description="a sample of the points of the program, ascending")
+    live_bytes: list[int] = Field(
+        description="bytes live at each sampled point: the maximum over the points that it "
+        "stands for"
+    )
+
+    @model_validator(mode="after")
+    def _check_lengths(self) -> MemoryTimeline:
+        if len(self.points) != len(self.live_bytes):
+            raise ValueError("points and live_bytes differ in length")
+        return self
+
+
+def to_timeline_json(memory: MemoryAttr | None) -> dict[str, Any] | None:
+    """Convert the timeline of the memory of a program to the object of its file."""
+    if memory is None:
+        return None
+    return {"points": list(memory.timeline_points), "live_bytes": list(memory.timeline_bytes)}
+
+
+def read_memory_timeline(folder: str) -> MemoryTimeline | None:
+    """Read the memory timeline of an output folder; None if there is none. Raises HespasError."""
+    path = os.path.join(folder, MEMORY_TIMELINE)
+    if not os.path.exists(path):
+        return None
+    check_link(Path(path))
+    try:
+        return MemoryTimeline.model_validate(configs.read_json(path))
+    except ValidationError as error:
+        message = f"is not a memory timeline: {error.errors()[0]['msg']}"
+        raise HespasError(message, where=path, remedy="run hespas run again") from None

@@ -1,10 +1,10 @@
-"""Simulating a folder of traces, and its report as tables and as a JSON object."""
+"""Simulating a folder of traces: its report and the traffic of links as tables, files and JSON."""
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,9 +25,10 @@ from hespas.simulators.report_rows import (
 )
 from hespas.simulators.simulation_inputs import SimulationInputs, load_inputs
 from hespas.simulators.simulation_options import SimulatorChoice
-from hespas.simulators.simulation_result import DeviceResult
+from hespas.simulators.simulation_result import DeviceResult, LinkTraffic, LinkUse
 from hespas.support.folder_manifest import OutputSet
 from hespas.support.folder_publication import hold_folder_unchanged
+from hespas.support.output_file import check_writable_file, write_atomically
 from hespas.support.output_folder import open_output_file
 from hespas.support.text_tables import (
     TextRow,
@@ -36,11 +37,14 @@ from hespas.support.text_tables import (
     format_scaled,
     format_seconds,
 )
-from hespas.workflows.exposed_communication import group_exposed_nodes
+from hespas.workflows.plot_files import COLOURS, check_plot_file, save_figure
+from hespas.workflows.studies.study_output import format_csv
 
 SHOWN = 10  # rows of a table
 TIMELINES = OutputSet("timelines", keeps_unreserved=True)
 NO_INTERVALS = "the simulator reports no times of single nodes"
+_COLUMN = re.compile(r":\d+$")
+_FULL = 1.001  # of a link; times are rounded to nanoseconds
 
 
 @dataclass(frozen=True)
@@ -281,28 +285,51 @@ def _format_device_row(row: DeviceRow) -> TextRow:
     return (format_id_ranges(row.devices), *(format_seconds(ns * 1e-9) for ns in times), share)
 
 
+_Column = tuple[str, Callable[[Any], str], Callable[[Sequence[Any]], str] | None]
+"""The header of a column, the text of a row, and that of several rows; None for no text."""
+
+
+def _sum_column(header: str, name: str, format_value: Callable[[Any], str]) -> _Column:
+    """Make a column whose values add up."""
+    return (
+        header,
+        lambda row: format_value(getattr(row, name)),
+        lambda rows: format_value(sum(getattr(row, name) for row in rows)),
+    )
+
+
+def _tabulate_rows(
+    title: str, rows: Sequence[Any], columns: Sequence[_Column], left: int = 1
+) -> TextTable:
+    """Tabulate the first rows; the others share a line with their sums."""
+    lines = [[text(row) for _, text, _ in columns] for row in rows[:SHOWN]]
+    if rest := rows[SHOWN:]:
+        sums = [total(rest) if total else "" for _, _, total in columns[1:]]
+        lines.append([f"({len(rest)} more)", *sums])
+    return TextTable(title, lines, [header for header, _, _ in columns], left)
+
+
+def _format_ns(time_ns: float) -> str:
+    return format_seconds(time_ns * 1e-9)
+
+
+def _format_bytes(size: int) -> str:
+    return format_scaled(size, "B")
+
+
 def _build_collective_table(simulated: SimulationReport) -> TextTable:
-    header = ("kind", "group", "operand", "count", "time", "each", "algorithm BW", "bus BW")
-    rows: list[TextRow] = [
-        (
-            row.kind,
-            str(row.group_size),
-            format_scaled(row.operand_bytes, "B"),
-            str(row.count),
-            format_seconds(row.time_ns * 1e-9),
-            format_seconds(row.time_ns / row.count * 1e-9),
-            _format_bandwidth(row.algorithm_bandwidth),
-            _format_bandwidth(row.bus_bandwidth),
-        )
-        for row in simulated.collectives[:SHOWN]
+    columns: list[_Column] = [
+        ("kind", lambda row: row.kind, None),
+        ("group", lambda row: str(row.group_size), None),
+        ("operand", lambda row: _format_bytes(row.operand_bytes), None),
+        _sum_column("count", "count", str),
+        _sum_column("time", "time_ns", _format_ns),
+        ("each", lambda row: _format_ns(row.time_ns / row.count), None),
+        ("algorithm BW", lambda row: _format_bandwidth(row.algorithm_bandwidth), None),
+        ("bus BW", lambda row: _format_bandwidth(row.bus_bandwidth), None),
     ]
-    rest = simulated.collectives[SHOWN:]
-    if rest:
-        count, time = sum(row.count for row in rest), sum(row.time_ns for row in rest)
-        rows.append(
-            (f"({len(rest)} more)", "", "", str(count), format_seconds(time * 1e-9), "", "", "")
-        )
-    return TextTable("Collectives, the most time first; bandwidths as in nccl-tests", rows, header)
+    title = "Collectives, the most time first; bandwidths as in nccl-tests"
+    return _tabulate_rows(title, simulated.collectives, columns)
 
 
 def _format_bandwidth(value: float | None) -> str:
@@ -310,95 +337,58 @@ def _format_bandwidth(value: float | None) -> str:
 
 
 def _build_communicator_table(simulated: SimulationReport) -> TextTable:
-    header = ("communicator", "devices", "alike", "count", "operands", "time")
     if sum(row.alike for row in simulated.communicators) < 2:
         return TextTable("", ())
-    rows: list[TextRow] = [
-        (
-            {-1: "messages", 0: "all"}.get(row.id, str(row.id)),
-            format_id_ranges(row.devices),
-            str(row.alike),
-            str(row.count),
-            format_scaled(row.operand_bytes, "B"),
-            format_seconds(row.time_ns * 1e-9),
-        )
-        for row in simulated.communicators[:SHOWN]
+    columns: list[_Column] = [
+        ("communicator", lambda row: {-1: "messages", 0: "all"}.get(row.id, str(row.id)), None),
+        ("devices", lambda row: format_id_ranges(row.devices), None),
+        _sum_column("alike", "alike", str),
+        _sum_column("count", "count", str),
+        _sum_column("operands", "operand_bytes", _format_bytes),
+        _sum_column("time", "time_ns", _format_ns),
     ]
-    rest = simulated.communicators[SHOWN:]
-    if rest:
-        alike, time = sum(r.alike for r in rest), sum(r.time_ns for r in rest)
-        count, moved = sum(r.count for r in rest), sum(r.operand_bytes for r in rest)
-        sums = (str(alike), str(count), format_scaled(moved, "B"), format_seconds(time * 1e-9))
-        rows.append((f"({len(rest)} more)", "", *sums))
     title = "Communicators, one of each kind, the most time first; waiting included"
-    return TextTable(title, rows, header, left=2)
+    return _tabulate_rows(title, simulated.communicators, columns, left=2)
 
 
 def _build_critical_path_table(simulated: SimulationReport) -> TextTable:
     if simulated.path is None:
         return TextTable("Critical path", [("unknown", NO_INTERVALS)], left=2)
-    step = simulated.result.step_time_ns or 1
-    rows: list[TextRow] = [
-        (row.what, row.kind or "-", str(row.count), format_seconds(row.time_ns * 1e-9),
-         format_percent(row.time_ns / step))
-        for row in simulated.path[:SHOWN]
-    ]  # fmt: skip
-    rest = simulated.path[SHOWN:]
-    if rest:
-        time = sum(row.time_ns for row in rest)
-        count = str(sum(row.count for row in rest))
-        rows.append(
-            (
-                f"({len(rest)} more)",
-                "",
-                count,
-                format_seconds(time * 1e-9),
-                format_percent(time / step),
-            )
-        )
+    step_ns = simulated.result.step_time_ns or 1
+    columns: list[_Column] = [
+        ("what", lambda row: row.what, None),
+        ("op", lambda row: row.kind or "-", None),
+        _sum_column("nodes", "count", str),
+        _sum_column("time", "time_ns", _format_ns),
+        _sum_column("share", "time_ns", lambda time_ns: format_percent(time_ns / step_ns)),
+    ]
     sums = sum_path_times(simulated.path)
     parts = ", ".join(
-        f"{format_percent(sums[category] / step)} {category}"
+        f"{format_percent(sums[category] / step_ns)} {category}"
         for category in (COMPUTE, COMMUNICATION, WAITING)
         if sums[category] or category != WAITING
     )
-    return TextTable(
-        f"Critical path: {parts}", rows, ("what", "op", "nodes", "time", "share"), left=2
-    )
+    return _tabulate_rows(f"Critical path: {parts}", simulated.path, columns, left=2)
 
 
 def _build_exposed_table(simulated: SimulationReport) -> TextTable:
     if not simulated.exposed:
         return TextTable("", ())
-    step = simulated.result.step_time_ns or 1
-    header = ("node", "needed by", "place", "operand", "count", "exposed", "of step", "waiting")
-    groups = group_exposed_nodes(map(_to_exposed_json, simulated.exposed))
-    rows: list[TextRow] = [
-        (
-            group.title,
-            group.needed_by or "the end",
-            group.location,
-            group.operand_text,
-            str(group.count),
-            format_seconds(group.exposed_s),
-            format_percent(group.exposed_s * 1e9 / step),
-            format_seconds(group.waiting_s),
-        )
-        for group in groups[:SHOWN]
+    step_ns = simulated.result.step_time_ns or 1
+    columns: list[_Column] = [
+        ("node", lambda group: group.title, None),
+        ("needed by", lambda group: group.needed_by or "the end", None),
+        ("place", lambda group: group.location, None),
+        ("operand", lambda group: group.operand_text, None),
+        _sum_column("count", "count", str),
+        _sum_column("exposed", "exposed_s", format_seconds),
+        _sum_column("of step", "exposed_s", lambda time_s: format_percent(time_s * 1e9 / step_ns)),
+        _sum_column("waiting", "waiting_s", format_seconds),
     ]
-    rest = groups[SHOWN:]
-    if rest:
-        exposed_s = math.fsum(group.exposed_s for group in rest)
-        times = (
-            format_seconds(exposed_s),
-            format_percent(exposed_s * 1e9 / step),
-            format_seconds(math.fsum(group.waiting_s for group in rest)),
-        )
-        count = str(sum(group.count for group in rest))
-        rows.append((f"({len(rest)} more)", "", "", "", count, *times))
+    groups = group_exposed_nodes(map(_to_exposed_json, simulated.exposed))
     device = simulated.result.critical_device
     title = f"What to fix first: communication that device {device} waits for"
-    return TextTable(title, rows, header, left=3)
+    return _tabulate_rows(title, groups, columns, left=3)
 
 
 def format_id_ranges(ids: Sequence[int], max_ranges: int = 4) -> str:
@@ -412,3 +402,155 @@ def format_id_ranges(ids: Sequence[int], max_ranges: int = 4) -> str:
     parts = [str(a) if a == b else f"{a}-{b}" for a, b in ranges[:max_ranges]]
     more = sum(b - a + 1 for a, b in ranges[max_ranges:])
     return ",".join(parts) + (f" and {more} more" if more else "")
+
+
+@dataclass
+class ExposedGroup:
+    """The trace nodes of one kind and source line that a device waits for.
+
+    One line of a model makes a collective in each layer, and XLA divides or combines them, so that
+    single nodes do not show what a change of the line is worth.
+
+    Attributes:
+        name: The name of the node with most exposed time.
+        others: The number of other nodes.
+        needed_by: The compute that waits for that node; "" for the end of the step.
+        location: The source position; without its column if there are other nodes.
+        operand_bytes: The smallest and the largest operand.
+        count: The number of executions.
+        exposed_s: The exposed time in seconds.
+        waiting_s: The part of it that waits for a slower device.
+    """
+
+    name: str
+    others: int
+    needed_by: str
+    location: str
+    operand_bytes: tuple[int, int]
+    count: int
+    exposed_s: float
+    waiting_s: float
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} +{self.others}" if self.others else self.name
+
+    @property
+    def operand_text(self) -> str:
+        low, high = (format_scaled(size, "B") for size in self.operand_bytes)
+        return low if low == high else f"{low} to {high}"
+
+
+def group_exposed_nodes(rows: Iterable[Mapping[str, Any]]) -> list[ExposedGroup]:
+    """Group rows of ``exposed`` of simulation.json by kind and source line, the longest first.
+
+    A node without a source line is a group of its own.
+    """
+    members: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for number, row in enumerate(rows):
+        line = _COLUMN.sub("", row["location"] or "")
+        members.setdefault((row["kind"], line or f"node {number}"), []).append(row)
+    groups = []
+    for (_, line), nodes in members.items():
+        first = max(nodes, key=lambda row: row["exposed_s"])
+        sizes = [row["operand_bytes"] for row in nodes]
+        groups.append(
+            ExposedGroup(
+                first["name"],
+                len(nodes) - 1,
+                first["needed_by"] or "",
+                line if len(nodes) > 1 else first["location"] or "",
+                (min(sizes), max(sizes)),
+                sum(row["count"] for row in nodes),
+                sum(row["exposed_s"] for row in nodes),
+                sum(row["waiting_s"] for row in nodes),
+            )
+        )
+    return sorted(groups, key=lambda group: -group.exposed_s)
+
+
+def check_link_file(path: str) -> None:
+    """Raise HespasError if the file cannot be written, before the work for it is done."""
+    if Path(path).suffix.lower() != ".csv":
+        check_plot_file(path)
+    check_writable_file(path)
+
+
+def report_link_use(system: SystemSpec, use: LinkUse, path: str) -> TextTable:
+    """Write the traffic of each link to a file, and return a table with a row for each dimension.
+
+    Args:
+        system: The system.
+        use: The use of its links.
+        path: A .csv file, or a plot.
+
+    Raises:
+        HespasError: The file cannot be written.
+    """
+    if Path(path).suffix.lower() == ".csv":
+        rows = [
+            {
+                "dimension": link.dim,
+                "source": link.source,
+                "target": link.target,
+                "bytes": link.carried_bytes,
+                "utilisation": link.utilisation,
+            }
+            for link in use.links
+        ]
+        write_atomically(path, format_csv(rows).encode())
+    else:
+        _write_link_plot(system, use, path)
+    return build_link_table(system, use)
+
+
+def find_overloaded_link(use: LinkUse) -> LinkTraffic | None:
+    """Return the busiest link if more bytes cross it in a step than it could carry."""
+    busiest = max(use.links, key=lambda link: link.utilisation, default=None)
+    return busiest if busiest is not None and busiest.utilisation > _FULL else None
+
+
+def build_link_table(system: SystemSpec, use: LinkUse) -> TextTable:
+    """Build the table of the dimensions, each with its busiest link."""
+    rows = []
+    for dim, kind in enumerate(system.topology):
+        total = use.counts[dim]
+        of_dim = [link for link in use.links if link.dim == dim]
+        carried = sum(link.carried_bytes for link in of_dim)
+        cells = [f"{kind} {system.npus_count[dim]}", f"{len(of_dim)} of {total}"]
+        cells.append(format_scaled(carried, "B"))
+        if of_dim:
+            busiest = max(of_dim, key=lambda link: link.utilisation)
+            mean = sum(link.utilisation for link in of_dim) / total
+            cells += [
+                format_percent(mean),
+                format_percent(busiest.utilisation),
+                format_scaled(busiest.carried_bytes, "B"),
+                f"{busiest.source} -> {busiest.target}",
+            ]
+        else:
+            cells += ["0.0 %", "0.0 %", "0 B", "-"]
+        rows.append(tuple(cells))
+    header = ("dimension", "links in use", "bytes", "utilisation", "busiest", "its bytes", "link")
+    return TextTable("Links, each direction on its own", rows, header)
+
+
+def _write_link_plot(system: SystemSpec, use: LinkUse, path: str) -> None:
+    """Draw the utilisation of each link, sorted, in one colour for each dimension."""
+    from matplotlib.figure import Figure
+
+    figure: Any = Figure(figsize=(6, 3.6), layout="constrained")
+    axes = figure.add_subplot()
+    for dim, kind in enumerate(system.topology):
+        total = use.counts[dim]
+        shares = sorted((link.utilisation for link in use.links if link.dim == dim), reverse=True)
+        shares += [0.0] * (total - len(shares))
+        positions = [(number + 0.5) / total for number in range(total)]
+        label = f"dimension {dim}: {kind} {system.npus_count[dim]}"
+        colour = COLOURS[dim % len(COLOURS)]
+        axes.plot(positions, shares, drawstyle="steps-mid", color=colour, label=label)
+    axes.set_xlabel("share of the links of a dimension, the busiest first")
+    axes.set_ylabel("utilisation in a step")
+    axes.set_ylim(bottom=0)
+    axes.legend(fontsize=8)
+    save_figure(figure, path)

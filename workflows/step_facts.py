@@ -18,14 +18,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hespas.configs.node_spec import NodeSpec
+from hespas.configs.source_errors import ErrorCause, find_shared_error
 from hespas.dialects.attrs import MemoryAttr
+from hespas.simulators.report_rows import SimulationReport
+from hespas.simulators.simulation_result import CurveTag, SimulationSettings
+from hespas.simulators.timeline import count_sent_bytes
 from hespas.support.errors import HespasError
 from hespas.support.text_tables import format_percent, format_scaled
 from hespas.workflows.compiler_rematerialisation import CompilerRematerialisation
-from hespas.workflows.step_energy import StepEnergy, estimate_step_energy
 
 ROUNDING = 1e-9  # relative error of sums and quotients of times
 SECONDS_PER_HOUR = 3600.0
+# How the energy of a step was computed.
+ANNOTATED = "power model of the node, idle power while nothing computes"
+BY_LEVEL = "operations, memories, links and leakage"
+LIMITS = "power limit while it computes, idle power else"
+AT_MOST = "at most: power limit throughout"
 
 
 @dataclass(frozen=True)
@@ -264,3 +272,156 @@ def list_figure_warnings(facts: StepFacts) -> list[str]:
             f"above HFU: model-flops counts operations that the program skips, {reason}"
         )
     return warnings
+
+
+@dataclass(frozen=True)
+class StepEnergy:
+    """The energy of a step on all devices in joules; None for what is not known.
+
+    Attributes:
+        energy_j: The sum of the known levels.
+        energy_model: How it was computed, and which levels are missing.
+        energy_compute_j: Operations.
+        energy_sram_j: On-chip memory.
+        energy_memory_j: Device memory.
+        energy_network_j: Messages, once for each byte that a device has to send.
+        energy_leakage_j: What the chips draw while nothing switches, over the whole step.
+    """
+
+    energy_j: float | None = None
+    energy_model: str | None = None
+    energy_compute_j: float | None = None
+    energy_sram_j: float | None = None
+    energy_memory_j: float | None = None
+    energy_network_j: float | None = None
+    energy_leakage_j: float | None = None
+
+
+def estimate_step_energy(
+    stats: Mapping[str, Any], seconds: float | None, node: NodeSpec | None
+) -> StepEnergy:
+    """Estimate the energy of a step that takes ``seconds``, as exactly as its inputs permit.
+
+    Args:
+        stats: The contents of module_stats.json, which describe one device.
+        seconds: The step time; None if it is not known.
+        node: The node; None if it is unknown.
+    """
+    if seconds is None or node is None:
+        return StepEnergy()
+    devices, totals = stats["program"]["devices"], stats["totals"]
+    if totals.get("compute_nj") is not None:
+        return _sum_levels(stats, seconds)
+    compute_s = min(totals["time_ns"] * 1e-9, seconds)
+    idle_s = seconds - compute_s
+    if totals["energy_nj"] is not None and (node.idle_w is not None or not idle_s):
+        idle_j = idle_s * (node.idle_w or 0.0)
+        return StepEnergy(devices * (totals["energy_nj"] * 1e-9 + idle_j), ANNOTATED)
+    if node.tdp_w is None:
+        return StepEnergy()
+    if node.idle_w is not None:
+        return StepEnergy(devices * (compute_s * node.tdp_w + idle_s * node.idle_w), LIMITS)
+    return StepEnergy(devices * seconds * node.tdp_w, AT_MOST)
+
+
+def _sum_levels(stats: Mapping[str, Any], seconds: float) -> StepEnergy:
+    """Sum the energy by level on all devices, and name the levels that are missing."""
+    program, totals = stats["program"], stats["totals"]
+    devices, leakage_w = program["devices"], program.get("leakage_w")
+    levels = {
+        level: None if totals.get(f"{level}_nj") is None else devices * totals[f"{level}_nj"] * 1e-9
+        for level in ("compute", "sram", "memory")
+    }
+    sent_bytes, pj_per_byte = _sum_sent_bytes(stats), program.get("link_pj_per_byte")
+    if not sent_bytes:
+        levels["network"] = 0.0
+    else:
+        levels["network"] = None if pj_per_byte is None else sent_bytes * pj_per_byte * 1e-12
+    levels["leakage"] = None if leakage_w is None else devices * seconds * leakage_w
+    missing = [level for level, energy_j in levels.items() if energy_j is None]
+    model = f"{BY_LEVEL}; without {', '.join(missing)}" if missing else BY_LEVEL
+    known_j = sum(energy_j or 0.0 for energy_j in levels.values())
+    return StepEnergy(known_j, model, *levels.values())
+
+
+def _sum_sent_bytes(stats: Mapping[str, Any]) -> float:
+    """Return the bytes that all devices have to send in a step."""
+    collectives_bytes = sum(
+        len(row["ranks"]) * count_sent_bytes(kind, sums["operand_bytes"], len(row["ranks"]))
+        for row in stats["communicators"].values()
+        for kind, sums in row["collectives"].items()
+    )
+    return collectives_bytes + stats["transfers"]["message_bytes"]
+
+
+def compute_step_band(
+    compute_ns: float, compute_band_ns: tuple[float, float], simulation: SimulationReport
+) -> tuple[float, float]:
+    """Return the band of the step time in nanoseconds.
+
+    Compute and exposed communication err independently, and the communication that compute hides
+    may not be hidden, which is a third error at the upper end: whether a step overlaps depends on
+    the scheduler of one version of a compiler, and on flags that a measurement may not have had.
+
+    Args:
+        compute_ns: The compute time.
+        compute_band_ns: Its band.
+        simulation: The simulation of the step.
+    """
+    step_ns = simulation.result.step_time_ns
+    exposed_ns = max(simulation.critical_result.exposed_ns, 0)
+    low_ns, high_ns = compute_band_ns
+    cause = find_network_cause(simulation.result.settings)
+    hidden_ns = compute_hidden_ns(compute_ns, simulation)
+    above_ns = math.hypot(high_ns - compute_ns, hidden_ns)
+    return _build_band(step_ns, compute_ns - low_ns, above_ns, exposed_ns, cause)
+
+
+def compute_hidden_ns(compute_ns: float, simulation: SimulationReport) -> float:
+    """Return by how much a step would be longer if nothing ran alongside anything, in nanoseconds.
+
+    That is the overlap on the device that finishes last, less what compute loses to it.
+
+    Args:
+        compute_ns: The compute time of the program, without the slowdown by communication.
+        simulation: The simulation of the step.
+    """
+    critical = simulation.critical_result
+    lost_ns = max(critical.compute_ns - compute_ns, 0.0)
+    return max(critical.overlap_ns - lost_ns, 0.0)
+
+
+def add_network_error(
+    step_s: float, band_s: tuple[float, float], exposed_s: float, cause: ErrorCause
+) -> tuple[float, float]:
+    """Return the band with one more error of the exposed communication, in seconds."""
+    low_s, high_s = band_s
+    return _build_band(step_s, step_s - low_s, high_s - step_s, exposed_s, cause)
+
+
+def _build_band(
+    step: float, below: float, above: float, exposed: float, cause: ErrorCause
+) -> tuple[float, float]:
+    """Return the band of a step, in one unit of time, from two independent errors.
+
+    Args:
+        step: The step time.
+        below: How far it may be below without an error of the communication.
+        above: How far it may be above.
+        exposed: The exposed communication.
+        cause: Why its time may be wrong.
+    """
+    low, high = find_shared_error("collective", frozenset((cause,)))
+    below = math.hypot(below, exposed * math.expm1(low))
+    above = math.hypot(above, exposed * math.expm1(high))
+    return max(step - below, 0.0), step + above
+
+
+def find_network_cause(settings: SimulationSettings) -> ErrorCause:
+    """Return the least certain way in which collectives were timed."""
+    if settings.curves is None or (settings.between_hosts and settings.between_hosts.counts):
+        return "modelled"
+    tags = settings.curves.counts
+    if CurveTag.MODELLED in tags:
+        return "modelled"
+    return "scaled" if CurveTag.SCALED in tags else "curve"

@@ -24,17 +24,20 @@ if TYPE_CHECKING:
         simulate,
         sweep,
     )
-    from hespas.workflows.pipelines.pipeline_request import PipelineRow
-    from hespas.workflows.pipelines.pipeline_study import PipelineStudy
-    from hespas.workflows.program_estimate import ProgramEstimate, RegionTime, TimeBreakdown
+    from hespas.workflows.pipelines.pipeline_study import PipelineRow, PipelineStudy, pipeline
+    from hespas.workflows.program_estimate import (
+        ProgramEstimate,
+        RankedTime,
+        RegionTime,
+        TimeBreakdown,
+        TimeRanking,
+    )
     from hespas.workflows.run_differences import RunDifference, TimeChange
     from hespas.workflows.sensitivity.step_sensitivity import RateSensitivity, StepSensitivity
-    from hespas.workflows.study_api import goodput, groups, pipeline, variation
     from hespas.workflows.sweep.sweep_table import read_table, unflatten_figures
-    from hespas.workflows.time_ranking import RankedTime, TimeRanking
-    from hespas.workflows.variation.checkpoint_goodput import GoodputRow, JobGoodput
-    from hespas.workflows.variation.device_groups import GroupTime, MixedStep
-    from hespas.workflows.variation.step_variation import StepVariation, StragglerCost
+    from hespas.workflows.variation.checkpoint_goodput import GoodputRow, JobGoodput, goodput
+    from hespas.workflows.variation.device_groups import GroupTime, MixedStep, groups
+    from hespas.workflows.variation.step_variation import StepVariation, StragglerCost, variation
 
 __version__ = "0.1.0"
 __all__ = [
@@ -77,22 +80,25 @@ __all__ = [
 _MODULES = {
     "Cost": "hespas.dialects.attrs",
     "HespasError": "hespas.support.errors",
-    "PipelineRow": "hespas.workflows.pipelines.pipeline_request",
-    "PipelineStudy": "hespas.workflows.pipelines.pipeline_study",
+    "PipelineRow": "hespas.workflows.pipelines.pipeline_study",
+    **dict.fromkeys(("PipelineStudy", "pipeline"), "hespas.workflows.pipelines.pipeline_study"),
     **dict.fromkeys(
-        ("ProgramEstimate", "RegionTime", "TimeBreakdown"), "hespas.workflows.program_estimate"
+        ("ProgramEstimate", "RankedTime", "RegionTime", "TimeBreakdown", "TimeRanking"),
+        "hespas.workflows.program_estimate",
     ),
     **dict.fromkeys(("RunDifference", "TimeChange"), "hespas.workflows.run_differences"),
     **dict.fromkeys(
         ("RateSensitivity", "StepSensitivity"), "hespas.workflows.sensitivity.step_sensitivity"
     ),
-    **dict.fromkeys(("goodput", "groups", "pipeline", "variation"), "hespas.workflows.study_api"),
     **dict.fromkeys(("read_table", "unflatten_figures"), "hespas.workflows.sweep.sweep_table"),
-    **dict.fromkeys(("RankedTime", "TimeRanking"), "hespas.workflows.time_ranking"),
-    **dict.fromkeys(("GoodputRow", "JobGoodput"), "hespas.workflows.variation.checkpoint_goodput"),
-    **dict.fromkeys(("GroupTime", "MixedStep"), "hespas.workflows.variation.device_groups"),
     **dict.fromkeys(
-        ("StepVariation", "StragglerCost"), "hespas.workflows.variation.step_variation"
+        ("GoodputRow", "JobGoodput", "goodput"), "hespas.workflows.variation.checkpoint_goodput"
+    ),
+    **dict.fromkeys(
+        ("GroupTime", "MixedStep", "groups"), "hespas.workflows.variation.device_groups"
+    ),
+    **dict.fromkeys(
+        ("StepVariation", "StragglerCost", "variation"), "hespas.workflows.variation.step_variation"
     ),
 }
 

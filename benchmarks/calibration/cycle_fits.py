@@ -8,11 +8,11 @@ from typing import Any
 import numpy
 
 from hespas.configs.node_spec import NodeSpec
-from hespas.workflows.calibration.compiler_cycles import (
+from hespas.workflows.calibration.measurement_tables import TRAIN, KernelMeasurement
+from hespas.workflows.calibration.micro_benchmarks import (
     compute_peak_times_s,
     is_bound_by_matrix_units,
 )
-from hespas.workflows.calibration.measurement_tables import TRAIN, KernelMeasurement
 
 POWER = 4.0  # copies run alongside products, and the longer of both counts [assumed]
 _BAND_SHARE = 0.1  # of the products above the band, and below it

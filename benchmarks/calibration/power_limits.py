@@ -18,8 +18,8 @@ from hespas import configs
 from hespas.configs.node_spec import NodeSpec
 from hespas.estimators.calibrated.device_constants import SUSTAINED, DeviceConstants
 from hespas.support.errors import HespasError
-from hespas.workflows.calibration.fit_scores import estimate_measured_kernel
 from hespas.workflows.calibration.measurement_tables import KernelMeasurement, read_measurements
+from hespas.workflows.calibration.node_calibration import estimate_measured_kernel
 
 LEAST_S = 1e-4
 """Seconds from which a product of a short benchmark runs long enough to be slowed by the limit."""

@@ -34,11 +34,11 @@ from hespas.estimators.calibrated.kernel_times import estimate_product_time
 from hespas.estimators.product_shapes import MatrixProduct
 from hespas.support.data_files import read_file_text
 from hespas.support.errors import HespasError
-from hespas.workflows.calibration.fit_scores import estimate_measured_kernel
 from hespas.workflows.calibration.measurement_tables import (
     KernelMeasurement,
     read_measurements,
 )
+from hespas.workflows.calibration.node_calibration import estimate_measured_kernel
 
 SOURCES = {
     "tables": "ai-dynamo/aiconfigurator 095f58a51 (Apache-2.0): products, attention, streams, NCCL",

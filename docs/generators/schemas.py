@@ -14,8 +14,8 @@ from hespas.configs.remote_memory import RemoteMemoryFile
 from hespas.configs.system_files import NetworkFile, SystemFile
 from hespas.frontends.export.export_spec import ExportSpec
 from hespas.passes.emit.stats_model import ModuleStats
-from hespas.workflows.memory_timeline import MemoryTimeline
 from hespas.workflows.run_config import OUTPUTS, RunConfig
+from hespas.workflows.run_results import MemoryTimeline
 from hespas.workflows.sweep.sweep_grid import CELLS, RECIPE, TOGETHER
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"

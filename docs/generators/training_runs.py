@@ -21,9 +21,9 @@ from hespas.support.csv_rows import read_csv_rows
 from hespas.support.errors import HespasError
 from hespas.support.text_tables import TextTable, format_seconds
 from hespas.workflows.validation.case_frameworks import find_framework
-from hespas.workflows.validation.measured_cells import MeasuredCell
 from hespas.workflows.validation.prediction_scores import (
     SCORE_TITLES,
+    MeasuredCell,
     StepPrediction,
     count_ordered_pairs,
     score_predictions,
@@ -361,7 +361,7 @@ def render_page() -> str:
 
 def main(argv: Sequence[str]) -> None:
     """Keep the rows of a result, and draw the plot."""
-    from hespas.workflows.validation.prediction_plot import draw_predictions
+    from hespas.workflows.validation.prediction_scores import draw_predictions
 
     (path,) = map(Path, argv)
     rows = read_runs(path)

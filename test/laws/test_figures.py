@@ -24,12 +24,12 @@ from support.random_programs import Body, bodies, render_program
 
 from hespas.estimators import aggregate
 from hespas.tools.report import plan_page, run_page, sweep_page
-from hespas.workflows import figures, run_results, run_summary, run_summary_tables
+from hespas.workflows import figures, run_results, run_summary
 from hespas.workflows.figures import FIGURES, ROW_FIGURES, RULES, UNITS, Figure, get_figure
-from hespas.workflows.planning import plan_tables
+from hespas.workflows.planning import plan_result
+from hespas.workflows.planning.layout_bounds import StepBound
 from hespas.workflows.planning.layout_space import LayoutCandidate
 from hespas.workflows.planning.plan_result import LayoutFigures, LayoutPlan, LayoutRow, rank_rows
-from hespas.workflows.planning.step_bounds import StepBound
 from hespas.workflows.studies import study_definition
 from hespas.workflows.studies.study_definition import StudyColumn
 from hespas.workflows.studies.study_runner import StudyCell, make_figure_row
@@ -229,8 +229,8 @@ def print_plan(case: LawCase) -> Printed:
     """Format each figure that the terminal may show; by default it shows some of them."""
     plan = make_plan(case)
     names = [figure.name for figure in figures.list_figures("plan")]
-    assert {*plan_tables.SHOWN_FIGURES, *plan_tables.FRONT_FIGURES} <= {*names}
-    table = plan_tables.tabulate_figures(plan, plan.rows, "Layouts", names)
+    assert {*plan_result.SHOWN_FIGURES, *plan_result.FRONT_FIGURES} <= {*names}
+    table = plan_result.tabulate_figures(plan, plan.rows, "Layouts", names)
     return dict(zip(table.header, table.rows[0], strict=True))
 
 
@@ -352,7 +352,7 @@ def show_elsewhere(name: str, *places: str) -> Callable[[pytest.MonkeyPatch], No
         def forget(place: Any, table: str = "") -> list[Figure]:
             return [f for f in shown(place, table) if f.name != name or place not in places]
 
-        for module in (run_summary_tables, run_page, plan_tables, plan_page, sweep_page):
+        for module in (run_summary, run_page, plan_result, plan_page, sweep_page):
             monkeypatch.setattr(module, "list_figures", forget)
 
     return patch
@@ -360,12 +360,12 @@ def show_elsewhere(name: str, *places: str) -> Callable[[pytest.MonkeyPatch], No
 
 def print_other_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a table print the value of another figure."""
-    get_value = plan_tables.get_value
+    get_value = plan_result.get_value
 
     def get_wrong_share(row: Any, figure: Figure) -> Any:
         return 0.5 if figure.unit == "share" else get_value(row, figure)
 
-    monkeypatch.setattr(plan_tables, "get_value", get_wrong_share)
+    monkeypatch.setattr(plan_result, "get_value", get_wrong_share)
 
 
 def add_unknown_figure(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,19 +24,15 @@ from hespas.workflows.cells import Cell, CellPool
 from hespas.workflows.pipelines import (
     pipeline_cells,
     pipeline_estimate,
-    pipeline_study,
     stage_estimates,
 )
-from hespas.workflows.pipelines.pipeline_cells import PipelineCell
-from hespas.workflows.pipelines.pipeline_request import PipelineRequest
-from hespas.workflows.pipelines.pipeline_study import compare_pipelines
+from hespas.workflows.pipelines.pipeline_cells import PipelineCell, make_cell
+from hespas.workflows.pipelines.pipeline_study import PipelineRequest, compare_pipelines
 from hespas.workflows.pipelines.schedules import FORWARD, build_schedule
-from hespas.workflows.planning import pipeline_layouts
-from hespas.workflows.planning.layout_runs import BOUNDED_OPTIONS, LayoutRuns
+from hespas.workflows.planning.layout_programs import BOUNDED_OPTIONS, LayoutRuns
 from hespas.workflows.planning.layout_space import LayoutCandidate, LayoutRequest, LayoutSpace
-from hespas.workflows.planning.plan_explanation import explain_plan
 from hespas.workflows.planning.plan_result import LayoutFigures, LayoutPlan, LayoutRow
-from hespas.workflows.planning.plan_search import LayoutSearch, PlanOptions
+from hespas.workflows.planning.plan_search import LayoutSearch, PlanOptions, explain_plan
 from hespas.workflows.run_config import (
     COMPILE_OPTIONS,
     EXCLUDED,
@@ -49,12 +45,11 @@ from hespas.workflows.studies import program_forms, study_programs, study_runner
 from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.studies.study_programs import ProgramFiles, StudyProgram
 from hespas.workflows.studies.study_runner import StudyOptions
-from hespas.workflows.sweep import sweep_cells, sweep_runner
+from hespas.workflows.sweep import sweep_runner
 from hespas.workflows.validation import case_runner, step_predictions
-from hespas.workflows.validation.case_outcomes import CaseOptions
-from hespas.workflows.validation.measured_cells import COLUMNS
+from hespas.workflows.validation.prediction_scores import COLUMNS
 from hespas.workflows.validation.step_predictions import ValidationRequest
-from hespas.workflows.validation.training_cases import TrainingCase
+from hespas.workflows.validation.training_cases import CaseOptions, TrainingCase
 
 NODE, SYSTEM = "H100_80GB", "HGX_H100_8"
 CASE = {
@@ -217,11 +212,11 @@ def handed_over(monkeypatch: pytest.MonkeyPatch) -> HandOvers:
         return ProgramFiles([f"{one.name_final_file()}" for one in programs], 0, {}, {})
 
     def run_sweep(cells: Sequence[Mapping[str, Any]], *_: Any) -> None:
-        record.runs += map(sweep_cells._read_config, cells)
+        record.runs += map(sweep_runner._read_config, cells)
         raise HandedOver
 
-    def estimate_pipelines(pipelines: Sequence[PipelineCell], *_: Any) -> None:
-        record.runs += [pipeline.config for pipeline in pipelines]
+    def hand_over_cell(pipeline: PipelineCell, *_: Any) -> None:
+        record.runs.append(pipeline.config)
         raise HandedOver
 
     def estimate(program: str, **options: Any) -> None:
@@ -242,8 +237,7 @@ def handed_over(monkeypatch: pytest.MonkeyPatch) -> HandOvers:
     monkeypatch.setattr(program_forms, "choose_xla_target", choose_xla_target)
     monkeypatch.setattr(study_programs, "make_program_files", make_program_files)
     monkeypatch.setattr(sweep_runner, "run_sweep", run_sweep)
-    for module in (pipeline_study, pipeline_layouts, case_runner):
-        monkeypatch.setattr(module, "estimate_pipelines", estimate_pipelines)
+    monkeypatch.setattr(pipeline_cells, "make_cell", hand_over_cell)
     monkeypatch.setattr(api, "estimate", estimate)
     monkeypatch.setattr(CellPool, "run_cells", run_cells)
     monkeypatch.setattr(stage_estimates, "build_run_plan", build_run_plan)
@@ -414,7 +408,7 @@ def check_pipelines(values: Sequence[RunOptions], handed_over: HandOvers, folder
             assert pipeline_estimate.choose_pipeline_network(SYSTEM, config).choice == wanted
         price = options.price_per_hour or configs.load_node(NODE).price_per_hour
         assert pipeline.node.price_per_hour == price
-        key = pipeline_cells.make_cell(pipeline).key
+        key = make_cell(pipeline).key
         estimated = RunOptions(**config.model_dump(include=set(names)))
         assert keys.setdefault(key, estimated) == estimated
 
@@ -425,7 +419,7 @@ def test_pipelines_have_all_options(handed_over: HandOvers, folder: Path) -> Non
 
 def test_keys_of_sweeps_have_all_options(folder: Path) -> None:
     keys: dict[str, RunConfig] = {}
-    factory = sweep_cells.SweepCellFactory()
+    factory = sweep_runner.SweepCellFactory()
     for options in list_values():
         config = program_forms.make_run_config(
             options, "fused", mlir=str(folder / "w.mlir"), node=NODE, system=SYSTEM
@@ -464,7 +458,7 @@ MUTANTS = (
     ("workflows.studies.study_runner._make_sweep_cell", "hespas study"),
     ("workflows.studies.program_forms.make_run_config", "hespas study pipeline"),
     ("workflows.studies.program_forms.format_compile_options", "hespas study pipeline"),
-    ("workflows.pipelines.pipeline_request.PipelineCell", "hespas study pipeline"),
+    ("workflows.pipelines.pipeline_study.PipelineCell", "hespas study pipeline"),
     ("workflows.planning.plan_search.LayoutRuns", "hespas plan"),
     ("workflows.studies.program_forms.format_compile_options", "hespas plan"),
     ("workflows.planning.plan_search.LayoutRuns", "hespas plan, pipelines"),

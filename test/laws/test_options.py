@@ -28,10 +28,9 @@ from support.tool_commands import ToolCommand, run_command
 
 import hespas
 from hespas.workflows import run_plan
-from hespas.workflows.planning.layout_runs import BOUNDED_OPTIONS
+from hespas.workflows.planning.layout_programs import BOUNDED_OPTIONS
 from hespas.workflows.planning.layout_space import LayoutRequest
-from hespas.workflows.planning.plan_explanation import OVERLAP
-from hespas.workflows.planning.plan_search import LayoutSearch, PlanOptions, plan_layouts
+from hespas.workflows.planning.plan_search import OVERLAP, LayoutSearch, PlanOptions, plan_layouts
 from hespas.workflows.run_config import (
     COMPILE_OPTIONS,
     RunConfig,
@@ -39,9 +38,9 @@ from hespas.workflows.run_config import (
     list_flag_words,
     list_run_options,
 )
-from hespas.workflows.sweep.sweep_cells import SweepCellFactory
+from hespas.workflows.sweep.sweep_runner import SweepCellFactory
 from hespas.workflows.sweep.sweep_table import flatten_figures, read_table
-from hespas.workflows.validation.measured_cells import COLUMNS
+from hespas.workflows.validation.prediction_scores import COLUMNS
 
 pytestmark = pytest.mark.slow
 

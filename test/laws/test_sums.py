@@ -38,7 +38,7 @@ from hespas.estimators import aggregate
 from hespas.estimators.measure.standalone_region import build_standalone_module
 from hespas.passes import run_pipeline
 from hespas.passes.emit import module_stats, trace_program, trace_tasks
-from hespas.workflows import kernel_rows, kernel_sums, step_facts
+from hespas.workflows import kernel_rows, program_replay, step_facts
 from support import law_cases
 
 pytestmark = pytest.mark.slow
@@ -309,7 +309,7 @@ MUTANTS: dict[str, tuple[Mutant, Callable[[LawCase], None]]] = {
         check_times,
     ),
     "sensitivities take another branch": (
-        take_last_branch(kernel_sums, "select_branch", lambda op: op.regions[find_last(op)]),
+        take_last_branch(program_replay, "select_branch", lambda op: op.regions[find_last(op)]),
         check_times,
     ),
     "statistics take another branch": (

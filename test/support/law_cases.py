@@ -21,12 +21,12 @@ from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import find_entry_function
 from hespas.estimators.aggregate import aggregate_costs
 from hespas.passes.emit.time_band import combine_bands
-from hespas.workflows.gate.step_profile import StepProfile, profile_result
+from hespas.workflows.gate.step_comparison import StepProfile, profile_result
 from hespas.workflows.kernel_rows import KernelRow
+from hespas.workflows.program_estimate import rank_compute_time
+from hespas.workflows.program_replay import StepReplay
 from hespas.workflows.run_config import RunConfig
 from hespas.workflows.run_results import RunResult
-from hespas.workflows.sensitivity.step_replay import StepReplay
-from hespas.workflows.time_ranking import rank_compute_time
 from support.random_costs import NAME
 from support.tool_commands import ToolCommand, run_command
 

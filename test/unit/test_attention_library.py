@@ -11,8 +11,8 @@ from hespas.estimators.calibrated.attention_shape import AttentionShape
 from hespas.estimators.calibrated.device_constants import TRANSFERRED, DeviceConstants
 from hespas.estimators.calibrated.kernel_times import estimate_attention_time
 from hespas.support.errors import HespasError, UsageError
-from hespas.workflows.validation.case_attention import choose_attention_library
-from hespas.workflows.validation.training_cases import TrainingCase
+from hespas.workflows.validation.case_kernels import choose_attention_library
+from hespas.workflows.validation.training_cases import CaseOutcome, TrainingCase
 
 SEQUENCE, HEADS, SIZE = 4096, 128, 128
 COMPOSER = "PyTorch FSDP + FlashAttention (Composer)"
@@ -81,6 +81,6 @@ def test_unknown_libraries_and_nodes_are_errors():
 )
 def test_rows_name_the_library_of_their_attention(framework, notes, node, library):
     case = TrainingCase("a", 8, 1.0, {"framework": framework, "notes": notes}, 2)
-    assumptions: list[str] = []
-    assert choose_attention_library(case, node, assumptions) == library
-    assert bool(assumptions) == ("flash" in library or node == "B200_180GB")
+    outcome = CaseOutcome(case)
+    assert choose_attention_library(outcome, node) == library
+    assert bool(outcome.assumptions) == ("flash" in library or node == "B200_180GB")

@@ -16,10 +16,6 @@ from hespas.estimators.calibrated.device_constants import DeviceConstants
 from hespas.estimators.roofline import RooflineConfig, RooflineEstimator
 from hespas.support.errors import HespasError, UsageError
 from hespas.tools import hespas
-from hespas.workflows.calibration.fit_scores import (
-    estimate_measured_kernel,
-    score_measurements,
-)
 from hespas.workflows.calibration.measurement_tables import (
     TRAIN,
     parse_measurements,
@@ -30,7 +26,12 @@ from hespas.workflows.calibration.micro_benchmarks import (
     measure_benchmarks,
     write_measurements,
 )
-from hespas.workflows.calibration.node_calibration import calibrate_node, render_node_file
+from hespas.workflows.calibration.node_calibration import (
+    calibrate_node,
+    estimate_measured_kernel,
+    render_node_file,
+    score_measurements,
+)
 
 pytest.importorskip("scipy")
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hespas.workflows.validation.axis_sizes import read_axis_sizes
-from hespas.workflows.validation.case_frameworks import read_framework
+from hespas.workflows.validation.case_kernels import choose_loss_kernels, choose_operator_options
 from hespas.workflows.validation.case_meshes import divides_tokens, read_mesh
-from hespas.workflows.validation.case_operators import choose_loss_kernels, choose_operator_options
 from hespas.workflows.validation.case_precisions import read_precision
 from hespas.workflows.validation.case_rematerialisation import (
     OPERATOR_POLICY,
@@ -15,11 +13,22 @@ from hespas.workflows.validation.case_rematerialisation import (
     read_rematerialisation,
 )
 from hespas.workflows.validation.case_systems import count_xla_devices, read_slice_count
-from hespas.workflows.validation.training_cases import TrainingCase
+from hespas.workflows.validation.training_cases import CaseOutcome, TrainingCase, read_axis_sizes
 
 
 def make_case(devices=16, **texts):
     return TrainingCase("a", devices, 1.0, {"model": "llama3-8b", **texts}, 2)
+
+
+def make_outcome(**texts):
+    return CaseOutcome(make_case(**texts))
+
+
+def explain_refusal(read, kind, *args, **texts):
+    """Return why a part of a row is refused; "" if it is not."""
+    outcome = make_outcome(**texts)
+    assert not read(outcome, *args)
+    return outcome.reasons[kind]
 
 
 @pytest.mark.parametrize(
@@ -77,8 +86,9 @@ def make_case(devices=16, **texts):
     ],
 )  # fmt: skip
 def test_rematerialisation_is_read_by_meaning(framework, text, policy):
-    reading = read_rematerialisation(make_case(framework=framework, remat=text))
-    assert reading.policy == policy and bool(reading.reason) == (not policy)
+    outcome = make_outcome(framework=framework, remat=text)
+    assert read_rematerialisation(outcome) == policy
+    assert bool(outcome.reasons) == (not policy)
 
 
 def test_defaults_and_guesses_are_assumptions():
@@ -87,8 +97,9 @@ def test_defaults_and_guesses_are_assumptions():
         ("full by the file's name", "full ('full by the file's name')"),
         ("full", ""),
     ):
-        reading = read_rematerialisation(make_case(framework="MaxText", remat=text))
-        assert phrase in reading.assumption and bool(phrase) == bool(reading.assumption)
+        outcome = make_outcome(framework="MaxText", remat=text)
+        read_rematerialisation(outcome)
+        assert [phrase in one for one in outcome.assumptions] == [True] * bool(phrase)
 
 
 def test_refusals_of_rematerialisation_say_what_is_missing():
@@ -97,8 +108,8 @@ def test_refusals_of_rematerialisation_say_what_is_missing():
         ("full, 8 layers", "of some layers"),
         ("whatever", "no recipe has"),
     ):
-        reading = read_rematerialisation(make_case(framework="JAX", remat=text))
-        assert reason in reading.reason
+        texts = {"framework": "JAX", "remat": text}
+        assert reason in explain_refusal(read_rematerialisation, "remat", **texts)
 
 
 def test_activations_of_unknown_names_are_not_read():
@@ -123,7 +134,7 @@ def test_activations_of_unknown_names_are_not_read():
     ],
 )
 def test_frameworks_are_read_by_their_words(text, name):
-    framework = read_framework(make_case(framework=text))
+    framework = make_case(framework=text).framework
     assert framework.name == name
     assert not (framework.uses_xla and framework.is_eager)
 
@@ -152,15 +163,14 @@ def test_frameworks_are_read_by_their_words(text, name):
     ],
 )  # fmt: skip
 def test_precisions_are_read_by_meaning(framework, text, options):
-    reading = read_precision(make_case(framework=framework, precision=text))
-    assert bool(reading.reason) == (options is None)
-    if options is not None:
-        assert reading.options == options
+    outcome = make_outcome(framework=framework, precision=text)
+    assert read_precision(outcome) == (options or {})
+    assert bool(outcome.reasons) == (options is None)
 
 
 def test_refusals_of_precision_name_it():
-    assert "blocks" in read_precision(make_case(precision="mxfp8")).reason
-    assert "'nvfp4'" in read_precision(make_case(precision="nvfp4")).reason
+    for text, reason in (("mxfp8", "blocks"), ("nvfp4", "'nvfp4'")):
+        assert reason in explain_refusal(read_precision, "precision", precision=text)
 
 
 @pytest.mark.parametrize(
@@ -197,9 +207,9 @@ def test_axes_are_read_by_their_names(text, sizes):
     ],
 )
 def test_meshes_follow_from_sizes_and_strategies(text, mesh):
-    reading = read_mesh(make_case(parallelism=text), "llama")
-    assert reading.mesh == mesh and not reading.reason
-    assert bool(reading.assumptions) == ("=" not in text)
+    outcome = make_outcome(parallelism=text)
+    assert read_mesh(outcome, "llama") == mesh and not outcome.reasons
+    assert bool(outcome.assumptions) == ("=" not in text)
 
 
 @pytest.mark.parametrize(
@@ -213,9 +223,10 @@ def test_meshes_follow_from_sizes_and_strategies(text, mesh):
     ],
 )
 def test_experts_have_devices_of_data_parallelism_or_their_own(text, mesh):
-    reading = read_mesh(make_case(parallelism=text), "moe")
-    assert reading.mesh == mesh
-    assert ("experts over 4 of 2 devices" in reading.reason) == (not mesh)
+    outcome = make_outcome(parallelism=text)
+    assert read_mesh(outcome, "moe") == mesh
+    reason = outcome.reasons.get("parallelism", "")
+    assert ("experts over 4 of 2 devices" in reason) == (not mesh)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +239,7 @@ def test_experts_have_devices_of_data_parallelism_or_their_own(text, mesh):
     ],
 )
 def test_divisions_without_a_program_say_why(text, reason):
-    assert reason in read_mesh(make_case(parallelism=text), "llama").reason
+    assert reason in explain_refusal(read_mesh, "parallelism", "llama", parallelism=text)
 
 
 @pytest.mark.parametrize(
@@ -289,8 +300,8 @@ def test_slices_are_counted(text, count):
     ],
 )
 def test_asynchronous_products_are_read_by_meaning(words, used):
-    case = make_case(framework=words, parallelism="fsdp=8;tp=8")
-    assert ("ring_products" in choose_operator_options(case, {}, [])) == used
+    outcome = make_outcome(framework=words, parallelism="fsdp=8;tp=8")
+    assert ("ring_products" in choose_operator_options(outcome, {})) == used
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from hespas.support.errors import HespasError, UsageError
 from hespas.workflows.cells import Cell, CellPool, PoolOptions
 from hespas.workflows.studies import study_programs
 from hespas.workflows.validation import step_predictions
-from hespas.workflows.validation.measured_cells import COLUMNS
+from hespas.workflows.validation.prediction_scores import COLUMNS
 
 FUNCTION = "support.cell_functions:act"
 

@@ -27,13 +27,13 @@ from hespas.estimators.calibrated.kernel_times import (
 from hespas.estimators.product_shapes import MatrixProduct
 from hespas.support.errors import UsageError
 from hespas.tools.commands import measure
-from hespas.workflows.calibration import compiler_cycles
-from hespas.workflows.calibration.compiler_cycles import (
+from hespas.workflows.calibration import micro_benchmarks
+from hespas.workflows.calibration.measurement_tables import KernelMeasurement, read_measurements
+from hespas.workflows.calibration.micro_benchmarks import (
     estimate_cycles,
     is_bound_by_matrix_units,
     list_cycle_benchmarks,
 )
-from hespas.workflows.calibration.measurement_tables import KernelMeasurement, read_measurements
 
 DATA = Path(__file__).parents[2] / "docs" / "data"
 TABLE = DATA / "tpu-cycles.csv.xz"
@@ -256,10 +256,10 @@ def test_the_table_is_what_the_compiler_says():
 
 
 def test_the_command_prints_a_row_for_each_product(monkeypatch, capsys):
-    monkeypatch.setattr(compiler_cycles, "estimate_cycles", lambda benchmark, target: (1500, 1e3))
+    monkeypatch.setattr(micro_benchmarks, "estimate_cycles", lambda benchmark, target: (1500, 1e3))
     assert measure.main(["cycles", "TPUv5e"]) == 0
     header, *rows = capsys.readouterr().out.splitlines()
-    assert header == ",".join(compiler_cycles.CYCLE_COLUMNS)
+    assert header == ",".join(micro_benchmarks.CYCLE_COLUMNS)
     assert len(rows) == len(list_cycle_benchmarks(configs.load_node("TPUv5e")))
     assert rows[0].startswith("TPUv5e,product.bf16,") and rows[0].endswith(",1500,1e-06")
 

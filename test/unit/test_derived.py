@@ -12,7 +12,7 @@ from hespas.configs.node_spec import NodeSpec
 from hespas.dialects.attr_codec import read_program_facts, write_program_facts
 from hespas.support.errors import HespasError
 from hespas.tools import hespas
-from hespas.workflows import api, step_energy
+from hespas.workflows import api, step_facts
 from hespas.workflows.figures import compute_figures
 from hespas.workflows.run_summary import to_summary_json
 from hespas.workflows.step_facts import (
@@ -107,13 +107,13 @@ def test_a_program_without_communication_needs_no_simulation():
 
 def test_energy_says_what_it_is_made_from():
     most = derive(STATS, 1.0, NODE, WORK)
-    assert (most.energy_j, most.energy_model) == (400, step_energy.AT_MOST)
+    assert (most.energy_j, most.energy_model) == (400, step_facts.AT_MOST)
     idle = derive(STATS, 1.0, replace(NODE, idle_w=20), WORK)
-    assert (idle.energy_j, idle.energy_model) == (4 * (50 + 10), step_energy.LIMITS)
+    assert (idle.energy_j, idle.energy_model) == (4 * (50 + 10), step_facts.LIMITS)
     totals = {**STATS["totals"], "energy_nj": 30e9}
     model = derive({**STATS, "totals": totals}, 1.0, replace(NODE, idle_w=20), WORK)
-    assert (model.energy_j, model.energy_model) == (4 * (30 + 10), step_energy.ANNOTATED)
-    assert derive({**STATS, "totals": totals}, 1.0, NODE, WORK).energy_model == step_energy.AT_MOST
+    assert (model.energy_j, model.energy_model) == (4 * (30 + 10), step_facts.ANNOTATED)
+    assert derive({**STATS, "totals": totals}, 1.0, NODE, WORK).energy_model == step_facts.AT_MOST
 
 
 def test_what_is_given_goes_before_what_is_known():

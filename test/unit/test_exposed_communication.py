@@ -2,7 +2,7 @@
 
 import pytest
 
-from hespas.workflows.exposed_communication import group_exposed_nodes
+from hespas.workflows.simulation_report import group_exposed_nodes
 
 
 def row(name, location, exposed_s, kind="all_gather", size=1000, **others):

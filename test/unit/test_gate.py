@@ -13,12 +13,13 @@ from support.result_programs import layered, result, run
 
 from hespas.support.errors import HespasError, UsageError
 from hespas.workflows.gate.budget_check import BudgetLimits, find_violations, parse_growth_limit
-from hespas.workflows.gate.difference_band import compute_difference_band
-from hespas.workflows.gate.step_comparison import StepComparison, compute_relative_growth
-from hespas.workflows.gate.step_profile import (
+from hespas.workflows.gate.step_comparison import (
     CollectiveProfile,
     KernelProfile,
+    StepComparison,
     StepProfile,
+    compute_difference_band,
+    compute_relative_growth,
     profile_result,
 )
 from hespas.workflows.run_results import RunResult

@@ -9,24 +9,21 @@ from hypothesis import strategies as st
 from hespas.passes.compile.compiler_process import describe_exceeded_limit
 from hespas.support.errors import HespasError
 from hespas.workflows.studies import study_programs
-from hespas.workflows.studies.layer_extension import (
-    LayerCounts,
-    choose_layer_counts,
-    extend_row,
-    replace_layers,
-)
 from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.studies.study_programs import ProgramFiles, StudyProgram
 from hespas.workflows.sweep import sweep_runner
 from hespas.workflows.validation import case_runner
+from hespas.workflows.validation.case_kernels import divide_logits
 from hespas.workflows.validation.case_layers import (
+    LayerCounts,
+    choose_layer_counts,
+    extend_row,
     plan_oversized_extension,
     plan_unrolled_extension,
+    replace_layers,
 )
-from hespas.workflows.validation.case_outcomes import CaseOptions
 from hespas.workflows.validation.case_report import build_case_row
-from hespas.workflows.validation.case_vocabulary import divide_logits
-from hespas.workflows.validation.training_cases import TrainingCase
+from hespas.workflows.validation.training_cases import CaseOptions, TrainingCase
 
 TOO_LARGE = "XLA could not optimise the module: it needs 31.98G of 31.25G in memory hbm"
 
@@ -197,7 +194,7 @@ def test_a_program_that_is_too_large_with_parts_too_has_fewer_layers(monkeypatch
     outcome = predict_case(monkeypatch, tmp_path, {" 32": TOO_LARGE}, sequence="32768")
     assert outcome.extension.counts == LayerCounts(4, 8, 32)
     assert outcome.paths == [str(tmp_path / f"in 16 {layers}") for layers in (4, 8)]
-    assert "logits in 16 parts" in "; ".join(outcome.plan.assumptions)
+    assert "logits in 16 parts" in "; ".join(outcome.assumptions)
 
 
 @pytest.mark.parametrize(

@@ -21,12 +21,7 @@ from hespas.frontends.export.logical_axes import (
     make_rule_shardings,
 )
 from hespas.support.errors import HespasError, UsageError
-from hespas.workflows.planning import (
-    layout_builders,
-    layout_space,
-    layout_worker,
-    plan_explanation,
-)
+from hespas.workflows.planning import layout_builders, layout_space, plan_search
 from hespas.workflows.planning.layout_programs import LayoutPrograms
 from hespas.workflows.planning.layout_space import LayoutRequest, ProgramInterface
 
@@ -177,7 +172,7 @@ def test_every_array_has_a_name_and_a_spec_beside_absent_parts(nnx: type[NamedVa
         lambda model: model, (model,), ("data", "fsdp", "tensor"), shardings
     )
     request = {"options": {}, "mesh": {"data": 1, "fsdp": 2, "tensor": 1}}
-    answer = layout_worker.answer_task({"task": "specs", "export": request}, builder, "")
+    answer = layout_builders.answer_task({"task": "specs", "export": request}, builder, "")
     assert answer["specs"] == {"model.kernel": "P('fsdp', None)", "model.scale": "P()"}
 
 
@@ -214,10 +209,10 @@ def test_a_specification_names_logical_axes() -> None:
         {"up": P("fsdp", "tensor"), "down": P("tensor", "fsdp")}, P(("data", "fsdp")),
     )  # fmt: skip
     request = {"options": {}, "mesh": mesh}
-    answer = layout_worker.answer_task({"task": "specs", "export": request}, builder, "")
+    answer = layout_builders.answer_task({"task": "specs", "export": request}, builder, "")
     assert answer["specs"]["params.up"] == "P('fsdp', 'tensor')"
     task = {"task": "meshes", "export": request, "meshes": [mesh, {**mesh, "tensor": 3}]}
-    whole, uneven = layout_worker.answer_task(task, builder, "")["meshes"]
+    whole, uneven = layout_builders.answer_task(task, builder, "")["meshes"]
     assert whole["argument_bytes"] == 2 * 256 * 1024 * 2 // 8 + 512 * 256 * 2 // 2
     assert uneven["error"].startswith("params.down of 1024x256 cannot be divided: 1024 over tensor")
 
@@ -407,7 +402,7 @@ def test_an_own_model_with_cudnn_attention(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.syspath_prepend(tmp_path)
     own = importlib.import_module("own_attention")
     monkeypatch.delitem(sys.modules, "own_attention")
-    monkeypatch.setattr(plan_explanation, "MIN_DIFFERENCE", -1.0)  # every part is listed
+    monkeypatch.setattr(plan_search, "MIN_DIFFERENCE", -1.0)  # every part is listed
     settings: dict[str, Any] = {
         "node": "H100_80GB", "devices": 4, "mesh": {"tensor": [1, 2]},
         "work_dir": str(tmp_path / "work"), "cache": str(tmp_path / "cells"),
@@ -451,7 +446,7 @@ def test_a_batch_that_cannot_be_split_names_its_remedy() -> None:
     assert "without the fact samples_per_step" in space.candidates[0].error
     array = jax.ShapeDtypeStruct((1, 8), "float32")
     with pytest.raises(UsageError, match="batch counts the samples of each batch shard"):
-        layout_worker._count_local_bytes("x", array, P("data"), {"data": 2}, {"batch": "1"})
+        layout_builders._count_local_bytes("x", array, P("data"), {"data": 2}, {"batch": "1"})
 
 
 DATA_AND_TENSOR = {"data": 1, "tensor": 1}

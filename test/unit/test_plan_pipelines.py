@@ -28,16 +28,15 @@ from hespas.workflows.pipelines.stage_estimates import (
     StagePart,
     estimate_stage_program,
 )
-from hespas.workflows.planning import layout_worker, pipeline_layouts
-from hespas.workflows.planning.layout_bounds import LayoutBounds
-from hespas.workflows.planning.layout_runs import LayoutRuns
+from hespas.workflows.planning import layout_builders, pipeline_layouts
+from hespas.workflows.planning.layout_bounds import CommBounds, ComputeBounds, LayoutBounds
+from hespas.workflows.planning.layout_programs import LayoutRuns
 from hespas.workflows.planning.layout_space import (
     LayoutCandidate,
     LayoutRequest,
     ProgramInterface,
 )
-from hespas.workflows.planning.pipeline_bounds import PipelineBounds
-from hespas.workflows.planning.step_bounds import CommBounds, ComputeBounds
+from hespas.workflows.planning.pipeline_layouts import PipelineBounds
 from hespas.workflows.run_config import RunConfig, RunOptions
 
 INTERFACE = ProgramInterface(
@@ -159,7 +158,7 @@ def test_no_bound_of_a_stage_is_above_its_estimate(
     simulated = simulate_inputs(
         InMemoryPrograms(estimate.trace).place_on_system(system), SimulatorChoice("embedded")
     )
-    ops = layout_worker.sketch_module(hespas.read(path), mesh)
+    ops = layout_builders.sketch_module(hespas.read(path), mesh)
     layouts = LayoutBounds(
         mock.Mock(), ComputeBounds(configs.load_node("H100_80GB"), True),
         CommBounds(system, SimulationOptions()), print,

@@ -14,12 +14,8 @@ from hespas import configs
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.text_tables import format_plain_table, format_seconds
 from hespas.tools.report.plan_page import render_plan_page
-from hespas.workflows.planning import (
-    layout_space,
-    plan_explanation,
-    plan_search,
-    plan_tables,
-)
+from hespas.workflows.planning import layout_space, plan_result, plan_search
+from hespas.workflows.planning.layout_bounds import StepBound
 from hespas.workflows.planning.layout_space import (
     LayoutCandidate,
     LayoutRequest,
@@ -32,7 +28,6 @@ from hespas.workflows.planning.plan_result import (
     rank_rows,
 )
 from hespas.workflows.planning.plan_search import MAX_FAILURES, LayoutSearch, PlanOptions
-from hespas.workflows.planning.step_bounds import StepBound
 from hespas.workflows.run_config import RunOptions
 
 REQUEST = LayoutRequest("llama", "H100_80GB", 8, 16)
@@ -241,7 +236,7 @@ def test_the_order_is_unknown_only_when_the_time_has_passed(
 def test_one_table_has_figures_of_one_form() -> None:
     plan = MadeUpPlan(LLAMA_70B, PlanOptions(top=6)).search(2)
     assert len(plan.ranked) == 2 and len(plan.fused_only) == 3
-    tables = [table for table in plan_tables.build_plan_tables(plan) if "margin" in table.header]
+    tables = [table for table in plan_result.build_plan_tables(plan) if "margin" in table.header]
     steps_s = [{row[table.header.index("step")] for row in table.rows} for table in tables]
     compiled, _, fused, _ = steps_s
     assert compiled == {format_seconds(r.compiled.step_time_s) for r in plan.ranked if r.compiled}
@@ -257,14 +252,14 @@ def test_one_table_has_figures_of_one_form() -> None:
 def test_the_terminal_names_the_form_and_the_peak_of_its_figures() -> None:
     """With one form only too; and MFU of layouts in 8 bits is a share of another peak."""
     plan = MadeUpPlan(LLAMA_70B, PlanOptions(top=6)).search(0)
-    first, *_ = plan_tables.build_plan_tables(plan)
+    first, *_ = plan_result.build_plan_tables(plan)
     assert first.title.startswith("Layouts by step time, not compiled: every collective exposed")
     assert max(len(line) for line in format_plain_table(first).splitlines()) < 120
     for row, dtype in zip(plan.ranked, ("bf16", "int8", "int8"), strict=False):
         assert row.fused is not None
         values = {**row.fused.values, "mfu": 0.25, "peak_dtype": dtype}
         row.fused = replace(row.fused, values=values)
-    first, *_ = plan_tables.build_plan_tables(plan)
+    first, *_ = plan_result.build_plan_tables(plan)
     shown = [row[first.header.index("MFU")] for row in first.rows]
     assert shown[:3] == ["25.0 % of bf16", "25.0 % of int8", "25.0 % of int8"]
 
@@ -334,7 +329,7 @@ def test_the_keys_of_maxtext_name_attention_and_products() -> None:
     def list_keys(**options: str) -> list[str]:
         options = {"logits_dtype": "bf16", **options}
         row = LayoutRow(LayoutCandidate({"data": 8}, options), "estimated")
-        return plan_explanation.list_maxtext_flags(REQUEST, row)
+        return plan_search.list_maxtext_flags(REQUEST, row)
 
     size = ["ici_data_parallelism=8", "per_device_batch_size=2"]
     assert list_keys() == [*size, "attention=dot_product"]

@@ -14,13 +14,18 @@ from hespas import configs
 from hespas.simulators.simulation_options import SimulationOptions
 from hespas.support.errors import HespasError, UsageError
 from hespas.tools.report.plan_page import render_plan_page
-from hespas.workflows.planning import (
-    layout_space,
-    plan_explanation,
-    plan_tables,
-    program_sketch,
+from hespas.workflows.planning import layout_space, plan_result, plan_search, program_sketch
+from hespas.workflows.planning.layout_bounds import (
+    CommBounds,
+    NoSketchFamily,
+    SketchSample,
+    StepBound,
+    build_sketch_family,
+    check_member,
+    group_families,
+    make_point,
+    plan_families,
 )
-from hespas.workflows.planning.layout_bounds import group_families, make_point, plan_families
 from hespas.workflows.planning.layout_space import (
     LayoutCandidate,
     LayoutRequest,
@@ -31,7 +36,6 @@ from hespas.workflows.planning.plan_result import (
     LayoutFigures,
     LayoutPlan,
     LayoutRow,
-    find_front,
     rank_rows,
 )
 from hespas.workflows.planning.plan_search import (
@@ -41,13 +45,7 @@ from hespas.workflows.planning.plan_search import (
     explore_space,
 )
 from hespas.workflows.planning.program_sketch import SketchOp
-from hespas.workflows.planning.sketch_family import (
-    NoSketchFamily,
-    SketchSample,
-    build_sketch_family,
-    check_member,
-)
-from hespas.workflows.planning.step_bounds import CommBounds, StepBound
+from hespas.workflows.sweep.sweep_analysis import dominates
 
 INTERFACE = ProgramInterface(
     ("data", "context", "tensor"), {"batch": "1", "accumulate": "1", "remat": "full"}
@@ -206,7 +204,7 @@ def test_a_combined_collective_bounds_its_parts() -> None:
 
 @given(st.lists(st.tuples(*[st.integers(0, 4)] * 3), min_size=1, max_size=20))
 def test_the_front_dominates_every_other_point(points: list[tuple[int, ...]]) -> None:
-    front = [p for p, is_best in zip(points, find_front(points), strict=True) if is_best]
+    front = [p for p in points if not any(dominates(other, p) for other in points)]
     for point in points:
         better = [
             o for o in points if o != point and all(a <= b for a, b in zip(o, point, strict=True))
@@ -299,7 +297,7 @@ def test_rows_are_ranked_and_shown() -> None:
     plan = make_plan()
     assert [row.rank for row in plan.rows] == [1, 2, 3, 0]
     assert [row.figures.step_time_s for row in plan.front if row.figures] == [1.0, 2.0]
-    tables = plan_tables.build_plan_tables(plan)
+    tables = plan_result.build_plan_tables(plan)
     assert [len(table.rows) for table in tables] == [3, 2, 1]
     assert list(tables[0].rows[0])[:2] == ["1", "8"]
     assert "50.0 %" in tables[0].rows[0]
@@ -323,7 +321,7 @@ def test_rows_are_ranked_and_shown() -> None:
     ],
 )  # fmt: skip
 def test_arrays_are_named_by_what_tells_them_apart(arrays: dict[str, str], names: list[str]):
-    tables = plan_tables.build_plan_tables(replace(make_plan(), partition_specs=arrays))
+    tables = plan_result.build_plan_tables(replace(make_plan(), partition_specs=arrays))
     (recipe,) = [table for table in tables if table.title == "How to build rank 1"]
     assert [row[0] for row in recipe.rows] == names
 
@@ -335,18 +333,18 @@ def test_a_plan_without_a_fitting_layout_has_a_page() -> None:
 
 def test_axes_are_split_within_a_host_first() -> None:
     layout = LayoutCandidate({"data": 4, "fsdp": 8, "tensor": 2}, {})
-    parts = plan_explanation.divide_axes(layout, 8)
+    parts = plan_search.divide_axes(layout, 8)
     assert parts == {"data": (1, 4), "fsdp": (4, 2), "tensor": (2, 1)}
-    assert plan_explanation.format_hybrid_mesh(layout) == ""
+    assert plan_search.format_hybrid_mesh(layout) == ""
 
 
 def test_axes_are_divided_over_slices_as_stated() -> None:
     mesh = {"data": 4, "fsdp": 8, "tensor": 2}
     layout = LayoutCandidate(mesh, {}, dcn={"data": 2, "fsdp": 4, "tensor": 1})
-    parts = plan_explanation.divide_axes(layout, 8)
+    parts = plan_search.divide_axes(layout, 8)
     assert parts == {"data": (2, 2), "fsdp": (2, 4), "tensor": (2, 1)}
     assert [layout.format_axis(axis) for axis in mesh] == ["2x2", "4x2", "2"]
-    call = plan_explanation.format_hybrid_mesh(layout)
+    call = plan_search.format_hybrid_mesh(layout)
     assert "create_hybrid_device_mesh((2, 2, 2), (2, 4, 1))" in call
 
 

@@ -28,8 +28,8 @@ from hespas.estimators.calibrated.slowest_device import SlowestDevice
 from hespas.estimators.power_limit import KernelEnergy, compute_power_slowdown
 from hespas.estimators.product_shapes import MatrixProduct
 from hespas.support.errors import HespasError
-from hespas.workflows.calibration.fit_scores import estimate_measured_kernel
 from hespas.workflows.calibration.measurement_tables import KernelMeasurement
+from hespas.workflows.calibration.node_calibration import estimate_measured_kernel
 from hespas.workflows.validation import case_systems
 
 SPY = """

@@ -15,7 +15,7 @@ from support.published_inputs import PROGRAM
 
 from hespas.workflows import cell_worker
 from hespas.workflows.program_replay import ProgramReplay
-from hespas.workflows.sweep import sweep_cells, sweep_grid, sweep_runner, sweep_worker
+from hespas.workflows.sweep import sweep_grid, sweep_runner, sweep_worker
 
 # A loop with a product and a collective, a loop that only computes, and a function.
 LOOPS = """
@@ -86,7 +86,7 @@ def draw_cells(keys: dict[str, Any], count: int) -> list[dict[str, Any]]:
 
 
 def compute_answers(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    factory = sweep_cells.SweepCellFactory()
+    factory = sweep_runner.SweepCellFactory()
     payload = {
         "function": sweep_runner.FUNCTION, "folder": ".", "limit_s": math.inf,
         "cells": [factory.make_cell(cell).payload for cell in cells],

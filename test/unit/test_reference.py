@@ -17,12 +17,12 @@ from hespas.estimators.measure.standalone_region import build_standalone_module
 from hespas.passes.base import PassRun
 from hespas.support.errors import HespasError, UsageError
 from hespas.tools.commands import measure
-from hespas.workflows.reference.local_program import (
+from hespas.workflows.reference.program_comparison import (
     build_stand_in_module,
+    compare_with_regions,
     count_collectives,
     replace_collectives,
 )
-from hespas.workflows.reference.program_comparison import compare_with_regions
 
 DATA = sorted((ROOT / "docs" / "data").glob("reference-*.json"))
 SUM = """({

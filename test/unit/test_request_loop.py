@@ -14,14 +14,16 @@ from hypothesis import strategies as st
 from support.budgets import draw_examples
 
 from hespas.support.errors import HespasError, UsageError
-from hespas.workflows.serving.request_loop import BatchingPolicy, ServerLimits, serve_requests
-from hespas.workflows.serving.serving_figures import LatencyLimits, compute_load_figures
-from hespas.workflows.serving.serving_requests import (
+from hespas.workflows.serving.request_loop import (
+    BatchingPolicy,
+    ServerLimits,
     ServingRequest,
+    StepTimes,
     draw_poisson_requests,
     read_request_trace,
+    serve_requests,
 )
-from hespas.workflows.serving.serving_steps import StepTimes
+from hespas.workflows.studies.serving import LatencyLimits, compute_load_figures
 
 TIMES = StepTimes(
     {64: 0.01, 256: 0.04},

@@ -20,11 +20,12 @@ import hespas
 from hespas import configs
 from hespas.tools import hespas as command_line
 from hespas.tools.report.run_page import build_sensitivity_section
-from hespas.workflows.sensitivity.node_rates import StepRate
-from hespas.workflows.sensitivity.step_replay import ReplayedNetwork, StepReplay
+from hespas.workflows.network_settings import SimulatedNetwork
+from hespas.workflows.program_replay import StepReplay
 from hespas.workflows.sensitivity.step_sensitivity import (
     FACTOR,
     LEAST_GAIN,
+    StepRate,
     StepSensitivity,
     find_break_even,
 )
@@ -50,7 +51,7 @@ def replay_step(estimate: hespas.ProgramEstimate) -> StepReplay:
     system = estimate.summary.system
     assert system is not None
     choice = estimate.summary.network_settings.build_simulator_choice()
-    return StepReplay(estimate.module, ReplayedNetwork(system, choice))
+    return StepReplay(estimate.module, SimulatedNetwork(system, choice))
 
 
 def change_node(folder: Path, name: str, change: Callable[[dict[str, Any]], None]) -> str:

@@ -21,7 +21,7 @@ from hespas.estimators.accelerators.accelerator_machine import (
 from hespas.estimators.base import CostItem
 from hespas.estimators.power_limit import KernelEnergy, compute_power_slowdown
 from hespas.support.errors import HespasError
-from hespas.workflows.step_energy import BY_LEVEL, estimate_step_energy
+from hespas.workflows.step_facts import BY_LEVEL, estimate_step_energy
 
 CONTEXT = make_context()
 PROGRAM = """

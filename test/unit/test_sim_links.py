@@ -15,7 +15,7 @@ from support.tool_commands import parse_pipe, run_command
 from hespas.configs.network_fabric import NetworkFabric, SlowLinkEntry
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators.simulation_result import LinkTraffic, LinkUse
-from hespas.workflows.link_report import build_link_table, find_overloaded_link
+from hespas.workflows.simulation_report import build_link_table, find_overloaded_link
 from support import traces as t
 
 SIZE = 1 << 20

@@ -32,7 +32,7 @@ from hespas.estimators.calibrated.kernel_times import estimate_product_time
 from hespas.estimators.product_shapes import MatrixProduct
 from hespas.passes.emit.time_band import combine_bands
 from hespas.simulators.simulation_result import CurveTag, ModelUse, SimulationSettings
-from hespas.workflows.step_band import find_network_cause
+from hespas.workflows.step_facts import find_network_cause
 
 
 def compare(*ratios: float) -> list[SourceComparison]:

@@ -15,7 +15,7 @@ from hespas import configs
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.text_tables import format_scaled
 from hespas.workflows.pipelines import pipeline_cells
-from hespas.workflows.pipelines.pipeline_request import (
+from hespas.workflows.pipelines.pipeline_study import (
     PipelineRequest,
     PipelineRow,
     plan_pipelines,
@@ -147,7 +147,7 @@ def test_microbatches_divide_the_global_batch() -> None:
         global_batch=16, options={"model": "tiny"},
     )  # fmt: skip
     assert request.choose_system() == "HGX_H100_8"
-    rows = [planned.row for planned in plan_pipelines(request, "HGX_H100_8")]
+    rows = plan_pipelines(request, "HGX_H100_8")
     assert [row.batch for row in rows] == [4, 2, None]
     assert rows[2].reason == "16 sequences of a step are not 3 microbatches on 2 batch shards"
 

@@ -10,11 +10,9 @@ import pytest
 from hespas import configs
 from hespas.support.errors import HespasError, UsageError
 from hespas.tools import hespas
-from hespas.workflows.serving.request_loop import ServedRequest
-from hespas.workflows.serving.serving_figures import LatencyLimits
-from hespas.workflows.serving.serving_steps import StepTimes
+from hespas.workflows.serving.request_loop import ServedRequest, StepTimes
 from hespas.workflows.studies import serving
-from hespas.workflows.studies.serving import LoadOptions, ServedModel
+from hespas.workflows.studies.serving import LatencyLimits, LoadOptions, ServedModel
 
 pytest.importorskip("jax")
 

@@ -13,10 +13,10 @@ from hespas.support.csv_rows import read_csv_rows
 from hespas.tools import hespas
 from hespas.tools.console_scripts import run_tool_main
 from hespas.workflows.studies.grid_studies import STUDIES
-from hespas.workflows.studies.study_runner import StudyResult, make_study_table
-from hespas.workflows.studies.study_table import convert_study_row
+from hespas.workflows.studies.study_runner import make_study_table
 from hespas.workflows.sweep.sweep_analysis import Objective
 from hespas.workflows.sweep.sweep_summary import SweepQuestions, make_answer_tables
+from hespas.workflows.sweep.sweep_table import convert_study_row
 
 
 @pytest.mark.slow
@@ -41,7 +41,7 @@ def test_utilisation_names_its_peak_beside_another_one(dtypes: tuple[str, str]) 
          "system": "HGX_H100_8", "error": None, "program": model, "peak_dtype": dtype, **figures}
         for model, dtype in zip(("8b", "70b"), dtypes, strict=True)
     ]  # fmt: skip
-    table = make_study_table(STUDIES["llama"], StudyResult(rows, [], ["model"]))
+    table = make_study_table(STUDIES["llama"], rows, ["model"])
     shown = [row[table.header.index("MFU")] for row in table.rows]
     several = dtypes[0] != dtypes[1]
     assert shown == (["50.0 % of bf16", "50.0 % of f8E4M3FN"] if several else ["50.0 %"] * 2)

@@ -12,8 +12,8 @@ from support.tool_commands import parse_pipe, run_command
 from hespas.estimators.measure import cluster as cluster_pool
 from hespas.support.errors import HespasError
 from hespas.workflows import cells
-from hespas.workflows.sweep import sweep_cells, sweep_grid, sweep_runner
-from hespas.workflows.validation.measured_cells import COLUMNS
+from hespas.workflows.sweep import sweep_grid, sweep_runner
+from hespas.workflows.validation.prediction_scores import COLUMNS
 from support import sweep_work, traces
 
 pytestmark = pytest.mark.slow
@@ -32,7 +32,7 @@ def cluster():
 @pytest.fixture
 def keys(tmp_path, monkeypatch):
     # Not of the files, which somebody may be working on.
-    for module in (cells, sweep_cells, sweep_runner):
+    for module in (cells, sweep_runner):
         monkeypatch.setattr(module, "collect_environment", lambda: sweep_work.ENVIRONMENT)
     monkeypatch.setattr(cells, "PROBE", "support.sweep_work:probe")
     monkeypatch.chdir(tmp_path)  # paths are relative to here, and the workers are elsewhere

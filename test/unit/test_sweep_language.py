@@ -17,7 +17,7 @@ from hespas.workflows.sweep.sweep_analysis import (
     select_within_limits,
 )
 from hespas.workflows.sweep.sweep_expressions import SweepExpression
-from hespas.workflows.sweep.sweep_sampling import combine_axes
+from hespas.workflows.sweep.sweep_grid import combine_axes
 
 numbers = st.integers(-20, 20)
 

@@ -10,9 +10,9 @@ import pytest
 from hespas.support.errors import UsageError
 from hespas.workflows.sweep.sweep_analysis import Objective, compute_main_effects
 from hespas.workflows.sweep.sweep_expressions import SweepExpression
+from hespas.workflows.sweep.sweep_grid import combine_axes
 from hespas.workflows.sweep.sweep_plots import SweepPlot, choose_plot_kind, draw_sweep
 from hespas.workflows.sweep.sweep_runner import SweepOutcome
-from hespas.workflows.sweep.sweep_sampling import combine_axes
 from hespas.workflows.sweep.sweep_summary import (
     SweepQuestions,
     make_answer_tables,

@@ -15,7 +15,7 @@ from hespas.workflows.cells import PoolOptions
 from hespas.workflows.studies.grid_studies import STUDIES
 from hespas.workflows.studies.study_programs import describe_workload as describe_in_words
 from hespas.workflows.sweep import sweep_grid, sweep_runner
-from hespas.workflows.sweep.recipe_cells import make_recipe_workload
+from hespas.workflows.sweep.sweep_runner import make_recipe_workload
 
 pytestmark = pytest.mark.slow
 

@@ -23,7 +23,7 @@ from hespas.support.errors import HespasError, UsageError
 from hespas.tools import hespas
 from hespas.tools.console_scripts import run_tool_main
 from hespas.workflows import cell_keys, cells
-from hespas.workflows.sweep import sweep_cells, sweep_grid, sweep_runner, sweep_table
+from hespas.workflows.sweep import sweep_grid, sweep_runner, sweep_table
 from support import sweep_work
 
 pytestmark = pytest.mark.slow
@@ -233,16 +233,16 @@ def test_a_file_that_a_setting_names_is_of_the_key(place):
         "setting.array": "a.json",
     }
     Path("a.json").write_text("{}")
-    before = sweep_cells.SweepCellFactory().make_cell(cell).key
+    before = sweep_runner.SweepCellFactory().make_cell(cell).key
     Path("a.json").write_text("{ }")
-    assert sweep_cells.SweepCellFactory().make_cell(cell).key != before
+    assert sweep_runner.SweepCellFactory().make_cell(cell).key != before
 
 
 def test_measured_cells_are_not_kept_here(place):
     pytest.importorskip("jax")
     cell = {"mlir": "step.mlir", "estimator": "xla"}
-    assert sweep_cells.SweepCellFactory().make_cell(cell).key == ""
-    assert sweep_cells.SweepCellFactory().make_cell({**cell, "estimator": "roofline"}).key
+    assert sweep_runner.SweepCellFactory().make_cell(cell).key == ""
+    assert sweep_runner.SweepCellFactory().make_cell({**cell, "estimator": "roofline"}).key
 
 
 def test_an_error_is_a_row(place, capsys):
@@ -335,14 +335,14 @@ def test_a_crash_a_hang_and_a_mistake_cost_their_cell_only(place, monkeypatch):
 
 
 def test_a_program_that_changes_meanwhile_is_an_error(place, monkeypatch):
-    real = sweep_cells.SweepCellFactory.make_cell
+    real = sweep_runner.SweepCellFactory.make_cell
 
     def job(self, cell):
         sweep_job = real(self, cell)
         Path("step.mlir").write_text(EIGHT)
         return sweep_job
 
-    monkeypatch.setattr(sweep_cells.SweepCellFactory, "make_cell", job)
+    monkeypatch.setattr(sweep_runner.SweepCellFactory, "make_cell", job)
     (row,) = sweep({"mlir": "step.mlir"}).rows
     assert "the file has changed since the sweep began" in row["error"]
 

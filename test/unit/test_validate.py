@@ -14,11 +14,11 @@ from hespas.support.errors import HespasError
 from hespas.tools import hespas
 from hespas.tools.console_scripts import run_tool_main
 from hespas.workflows.run_config import RunOptions
-from hespas.workflows.validation import measured_cells as c
-from hespas.workflows.validation.prediction_plot import draw_validation
+from hespas.workflows.validation import prediction_scores as c
 from hespas.workflows.validation.prediction_scores import (
     StepPrediction,
     compute_pair_order,
+    draw_validation,
     list_speed_ups,
     score_predictions,
 )

@@ -17,17 +17,17 @@ from hespas.support.errors import HespasError
 from hespas.tools import hespas
 from hespas.tools.console_scripts import run_tool_main
 from hespas.workflows.run_config import RunOptions
+from hespas.workflows.studies.study_output import format_csv
 from hespas.workflows.validation import case_models, case_report, case_runner, case_systems
 from hespas.workflows.validation.case_flags import read_combine_flags
 from hespas.workflows.validation.case_meshes import find_slice_problem
 from hespas.workflows.validation.case_models import FAMILIES
-from hespas.workflows.validation.case_outcomes import CaseOptions, CaseOutcome
 from hespas.workflows.validation.case_programs import plan_case_program
 from hespas.workflows.validation.case_rematerialisation import REMAT_POLICIES
-from hespas.workflows.validation.measured_cells import COLUMNS, MeasuredCell
-from hespas.workflows.validation.prediction_scores import StepPrediction
+from hespas.workflows.validation.prediction_scores import COLUMNS, MeasuredCell, StepPrediction
 from hespas.workflows.validation.training_cases import (
     REQUIRED,
+    CaseOptions,
     TrainingCase,
     is_case_table,
     read_training_cases,
@@ -541,18 +541,18 @@ def test_experts_of_megatron_are_part_of_data_parallelism():
 def test_pipelines_have_the_schedule_of_their_row():
     plan = plan_case(parallelism="pp=2;vp=2;tp=2;dp=4", framework="Megatron-LM", grad_accum="2",
                      per_device_batch="0.5", microbatch="1")  # fmt: skip
-    assert plan.pipeline is not None
-    schedule = plan.pipeline.schedule
+    assert plan.schedule is not None
+    schedule = plan.schedule
     assert (schedule.name, schedule.ranks, schedule.stages_per_rank) == ("interleaved", 2, 2)
     assert schedule.microbatches == 2 and "schedule interleaved" in plan.assumptions
-    last = plan.pipeline.stages[-1]["update"]
+    last = plan.stage_workloads[-1]["update"]
     assert last.mesh == {"data": 4, "tensor": 2} and last.options["layers"] == "1"
     torch = plan_case(parallelism="fsdp=4;pp=4", framework="torchtitan interleaved 1F1B",
                       layers="8", per_device_batch="2", microbatch="8")  # fmt: skip
-    assert torch.pipeline is not None and torch.pipeline.schedule.stages == 8
-    assert torch.pipeline.stages[0]["forward"].mesh == {"data": 4, "tensor": 1}
-    assert torch.pipeline.stages[0]["forward"].options["zero1"] == "true"
-    assert torch.pipeline.schedule.microbatches == 4
+    assert torch.schedule is not None and torch.schedule.stages == 8
+    assert torch.stage_workloads[0]["forward"].mesh == {"data": 4, "tensor": 1}
+    assert torch.stage_workloads[0]["forward"].options["zero1"] == "true"
+    assert torch.schedule.microbatches == 4
     assert "4 microbatches, as many as ranks of the pipeline" in torch.assumptions
     assert "two stages for each rank" in torch.assumptions
 
@@ -886,8 +886,8 @@ def test_a_damaged_cache_is_found_before_programs_are_made(monkeypatch, tmp_path
 def test_the_layers_of_stages_whose_gradients_are_divided_are_unrolled():
     texts = {"parallelism": "fsdp=2;pp=4;tp=2", "framework": "PyTorch torchtitan ZeroBubble"}
     plan = plan_case(global_batch="16", **texts)
-    assert plan.pipeline is not None and plan.pipeline.schedule.name == "zb-h1"
-    workloads = [workload for stage in plan.pipeline.stages for workload in stage.values()]
+    assert plan.schedule is not None and plan.schedule.name == "zb-h1"
+    workloads = [workload for stage in plan.stage_workloads for workload in stage.values()]
     assert {workload.options["scan"] for workload in workloads} == {"false"}
 
 
@@ -899,7 +899,8 @@ def test_unrolled_layers_need_no_dimensions_in_the_row():
 
 def make_outcome(name, measured_s, predicted_s, **texts):
     case = TrainingCase(name, 16, measured_s, {**LLAMA, **texts}, 2)
-    outcome = CaseOutcome(case, plan_case(**texts), "H100_80GB")
+    outcome = plan_case(**texts)
+    outcome.case, outcome.node = case, "H100_80GB"
     if predicted_s is not None:
         cell = MeasuredCell("llama-x", 16, "H100_80GB", "s", measured_s, 0.0, "", 2)
         outcome.prediction = StepPrediction(
@@ -930,12 +931,12 @@ def test_scores_by_group_and_reasons():
     assert scores["precision"]["nvfp4"] == (2, None)
     assert set(scores["framework"]) == {"MaxText", "not stated"}
     reasons = case_report.count_reasons(outcomes)
-    assert {kind: (c.rows, c.alone) for kind, c in reasons.items()} == {
+    assert {kind: (c["rows"], c["alone"]) for kind, c in reasons.items()} == {
         "precision": (2, 1), "remat": (1, 0),
     }  # fmt: skip
     rows = [case_report.build_case_row(outcome, CaseOptions()) for outcome in outcomes]
     assert rows[3]["reason_kinds"] == "precision remat" and rows[3]["predicted_s"] is None
-    lines = list(csv.DictReader(case_report.format_case_csv(rows).splitlines()))
+    lines = list(csv.DictReader(format_csv(rows).splitlines()))
     assert [line["in_band"] for line in lines] == ["false", "true", "", ""]
     titles = [table.title for table in case_report.build_case_tables(outcomes, 0.1)]
     assert titles == [

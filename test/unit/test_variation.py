@@ -18,8 +18,8 @@ from hespas.simulators.simulation_inputs import load_inputs
 from hespas.support.errors import HespasError, UsageError
 from hespas.tools import hespas
 from hespas.workflows.variation import checkpoint_goodput, step_variation
-from hespas.workflows.variation.checkpoint_goodput import FailureModel, compute_job_goodput
-from hespas.workflows.variation.step_variation import VariationOptions, vary_folder, vary_step
+from hespas.workflows.variation.checkpoint_goodput import FailureModel, goodput
+from hespas.workflows.variation.step_variation import VariationOptions, vary_step
 from hespas.workflows.variation.trace_replay import TraceReplay
 from support import traces as t
 
@@ -43,12 +43,12 @@ def write_step(folder: Path, devices: int, micros: int = 1000) -> Path:
 def test_a_step_waits_for_the_slowest_of_n_normal_devices(devices: int, tmp_path: Path) -> None:
     """The mean of the maximum of n standard normal values is 1.0294 for 4, and 2.3437 for 64."""
     system = write_step(tmp_path / "traces", devices)
-    variation = vary_folder(
+    variation = step_variation.variation(
         str(tmp_path / "traces"),
         device_spread=0.05,
         draws=4000,
         seed=3,
-        overrides={"system": str(system)},
+        system=str(system),
     )
     expected = {4: 1.0294, 64: 2.3437}[devices]
     growth = (variation.mean_s - variation.step_time_s) / 1e-3 / 0.05
@@ -118,14 +118,14 @@ def test_a_spread_from_bands_is_that_of_the_run(tmp_path: Path) -> None:
     write_step(tmp_path / "traces", 4)
     (tmp_path / "traces" / "run.json").write_text(json.dumps({"compute_band_s": None}))
     with pytest.raises(HespasError, match="no band of compute"):
-        vary_folder(str(tmp_path / "traces"), device_spread="bands")
+        step_variation.variation(str(tmp_path / "traces"), device_spread="bands")
     band = {"compute_s": 1e-3, "compute_band_s": [0.9e-3, 1.1e-3]}
     (tmp_path / "traces" / "run.json").write_text(json.dumps(band))
-    variation = vary_folder(
+    variation = step_variation.variation(
         str(tmp_path / "traces"),
         device_spread="bands",
         draws=5,
-        overrides={"system": str(tmp_path / "system")},
+        system=str(tmp_path / "system"),
     )
     assert variation.options.device_spread == pytest.approx(0.1 / 1.2816, rel=1e-3)
     with pytest.raises(UsageError, match="not from 0 to"):
@@ -177,7 +177,7 @@ def test_a_page_that_cannot_be_written_is_an_error_before_the_study(tmp_path: Pa
 
 
 def test_rows_of_goodput() -> None:
-    result = compute_job_goodput([8, 16384], 30.0, restart_s=300.0, step_time_s=2.0)
+    result = goodput([8, 16384], 30.0, restart_s=300.0, step_time_s=2.0)
     few, many = result.rows
     assert few.goodput > many.goodput
     assert few.steps is not None and many.steps is not None and few.steps > many.steps
@@ -187,7 +187,7 @@ def test_rows_of_goodput() -> None:
     assert "16,384" in str(result) and json.loads(json.dumps(result.to_json()))["rows"]
     for wrong in ({"devices": []}, {"checkpoint_s": 0.0}, {"step_time_s": -1.0}):
         with pytest.raises(UsageError):
-            compute_job_goodput(**{"devices": [8], "checkpoint_s": 30.0, **wrong})
+            goodput(**{"devices": [8], "checkpoint_s": 30.0, **wrong})
 
 
 def run_line(line: str):

@@ -138,7 +138,7 @@ def main(argv: Sequence[str]) -> int:
     from hespas.tools.commands.run import build_plan_from_flags
     from hespas.tools.model_flags import collect_set_flags
     from hespas.tools.report import report_plots
-    from hespas.workflows import difference_report
+    from hespas.workflows import run_differences
     from hespas.workflows.gate.budget_check import BudgetLimits
     from hespas.workflows.run_comparison import ComparisonRequest, compare_results, open_results
     from hespas.workflows.run_differences import find_run_differences
@@ -168,11 +168,11 @@ def main(argv: Sequence[str]) -> int:
         report_plots.write_comparison_plot(plot, compared_results, labels)
     names = sources if len({*sources}) == 2 else labels
     if changes and difference is not None:
-        tables = difference_report.build_changes_tables(difference, names, top)
+        tables = run_differences.build_changes_tables(difference, names, top)
     else:
         tables = [_build_comparison_table(compared_results)]
         if difference is not None:
-            tables += difference_report.build_disagreement_tables(difference)
+            tables += run_differences.build_disagreement_tables(difference)
     if markdown:
         text = _format_markdown_report(tables, violations, limits)
         write_atomically(markdown, text.encode())
@@ -180,7 +180,7 @@ def main(argv: Sequence[str]) -> int:
         data = (
             _to_comparison_json(compared_results, labels)
             if not changes or difference is None
-            else difference_report.to_changes_json(difference, names)
+            else run_differences.to_changes_json(difference, names)
         )
         print(json.dumps({**data, "violations": _to_violations_json(violations)}, indent=1))
     else:
@@ -206,8 +206,7 @@ def _find_violations(
 ) -> list[tuple[str, BudgetViolation]]:
     """Find what exceeds the limits in each result but the first, with the result's label."""
     from hespas.workflows.gate.budget_check import BudgetLimits, find_violations
-    from hespas.workflows.gate.step_comparison import StepComparison
-    from hespas.workflows.gate.step_profile import profile_result
+    from hespas.workflows.gate.step_comparison import StepComparison, profile_result
 
     if limits == BudgetLimits():
         return []

@@ -32,8 +32,8 @@ from hespas.tools.commands.shared_flags import (
 
 if TYPE_CHECKING:
     from hespas.configs.node_spec import NodeSpec
-    from hespas.workflows.calibration.fit_scores import FitScore
     from hespas.workflows.calibration.measurement_tables import MeasurementTable
+    from hespas.workflows.calibration.node_calibration import FitScore
     from hespas.workflows.reference.program_comparison import ProgramComparison
 
 DESCRIPTION = """\
@@ -401,7 +401,7 @@ def _print_fit_scores(
     node: NodeSpec, tables: Sequence[MeasurementTable], scope: str, *, everything: bool = False
 ) -> None:
     from hespas.estimators.calibrated.device_constants import DeviceConstants
-    from hespas.workflows.calibration.fit_scores import score_measurements
+    from hespas.workflows.calibration.node_calibration import score_measurements
 
     constants = DeviceConstants.from_node(node)
     rows = [measurement for table in tables for measurement in table.measurements]
@@ -446,7 +446,7 @@ def _add_cycles_command(parser: CommandParser) -> None:
 
 
 def _print_cycles(options: argparse.Namespace) -> int:
-    from hespas.workflows.calibration.compiler_cycles import write_cycle_table
+    from hespas.workflows.calibration.micro_benchmarks import write_cycle_table
 
     write_cycle_table(options.target, sys.stdout)
     return 0

@@ -105,14 +105,14 @@ def main(argv: Sequence[str]) -> int:
     request, options = _read_request(command_line), _read_options(command_line)
 
     from hespas.support import output_file
-    from hespas.workflows.planning import plan_search, plan_tables
+    from hespas.workflows.planning import plan_result, plan_search
     from hespas.workflows.studies import study_output
 
     for path in filter(None, (command_line.csv, command_line.page)):
         output_file.check_writable_file(path)
     plan = plan_search.plan_layouts(request, options, print_to_stderr)
     if command_line.csv:
-        text = study_output.format_csv(plan_tables.list_csv_rows(plan))
+        text = study_output.format_csv(plan_result.list_csv_rows(plan))
         output_file.write_atomically(command_line.csv, text.encode())
     if command_line.page:
         from hespas.tools.report.plan_page import render_plan_page
@@ -122,7 +122,7 @@ def main(argv: Sequence[str]) -> int:
     if command_line.json:
         print(json.dumps(plan.to_json(), indent=1))
     else:
-        print_tables(plan_tables.build_plan_tables(plan))
+        print_tables(plan_result.build_plan_tables(plan))
         if plan.verdict:
             print(f"\n{plan.verdict}")
     if plan.winner is None:

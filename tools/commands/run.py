@@ -43,7 +43,7 @@ def main(argv: Sequence[str]) -> int:
     path, wants_json = options.pop("config"), options.pop("json")
 
     from hespas.tools.model_flags import collect_set_flags
-    from hespas.workflows import run_flow, run_summary, run_summary_tables
+    from hespas.workflows import run_flow, run_summary
 
     plan = build_plan_from_flags(path, collect_set_flags(options))
     with show_progress() as progress:
@@ -51,7 +51,7 @@ def main(argv: Sequence[str]) -> int:
     if wants_json:
         print(json.dumps(run_summary.to_summary_json(summary), indent=1))
     else:
-        print_tables(run_summary_tables.build_summary_tables(summary))
+        print_tables(run_summary.build_summary_tables(summary))
     return 0
 
 

@@ -110,10 +110,10 @@ def main(argv: Sequence[str]) -> int:
     command_line = build_parser().parse_args(argv)
 
     from hespas.support.errors import HespasError
-    from hespas.workflows import link_report, network_settings, simulation_report
+    from hespas.workflows import network_settings, simulation_report
 
     if command_line.links:
-        link_report.check_link_file(command_line.links)
+        simulation_report.check_link_file(command_line.links)
 
     overrides = {
         name: value
@@ -145,8 +145,8 @@ def main(argv: Sequence[str]) -> int:
                 f"{report.result.simulator} reports no use of links",
                 remedy="use --simulator embedded",
             )
-        link_table = link_report.report_link_use(system, use, command_line.links)
-        overloaded = link_report.find_overloaded_link(use)
+        link_table = simulation_report.report_link_use(system, use, command_line.links)
+        overloaded = simulation_report.find_overloaded_link(use)
         if overloaded is not None:
             print_to_stderr(
                 f"warning: {100 * overloaded.utilisation:.1f} % of the link from "

@@ -30,7 +30,7 @@ from hespas.tools.commands.shared_flags import (
 from hespas.tools.terminal import print_to_stderr
 
 if TYPE_CHECKING:
-    from hespas.workflows.pipelines.pipeline_request import PipelineRequest
+    from hespas.workflows.pipelines.pipeline_study import PipelineRequest
     from hespas.workflows.studies.serving import LoadOptions
     from hespas.workflows.studies.study_definition import AxisValues, Study
     from hespas.workflows.studies.study_output import StudyOutput
@@ -201,8 +201,7 @@ def _run_program_study(study: Study, options: argparse.Namespace) -> StudyOutput
     from hespas.workflows.studies import study_runner
 
     axis_values, study_options = _parse_program_options(study, options)
-    result = study_runner.run_study(study, axis_values, study_options, print_to_stderr)
-    return study_runner.build_study_output(study, result)
+    return study_runner.run_study(study, axis_values, study_options, print_to_stderr)
 
 
 def _run_serving_study(study: Study, options: argparse.Namespace) -> StudyOutput:
@@ -258,10 +257,10 @@ def _write_output(output: StudyOutput, options: argparse.Namespace) -> None:
 def build_pipeline_parser() -> CommandParser:
     """Build the parser of the study of pipelines, without the flags of its output."""
     from hespas.tools.model_flags import add_run_option_flags
-    from hespas.workflows.pipelines import pipeline_request, pipeline_study, schedules
+    from hespas.workflows.pipelines import pipeline_study, schedules
     from hespas.workflows.studies.program_forms import FORMS
 
-    defaults = pipeline_request.PipelineRequest()
+    defaults = pipeline_study.PipelineRequest()
     parser = CommandParser("hespas study pipeline", pipeline_study.DESCRIPTION)
     add = parser.add_argument
     add(
@@ -289,7 +288,7 @@ def build_pipeline_parser() -> CommandParser:
         help="divisions of the layers over the stages to compare, such as 9,8,8,7; default: even, "
         "with what is left over in the middle, because the ends have the embedding and the logits",
     )  # fmt: skip
-    add("--model", metavar="NAME", help=f"the model; default: {pipeline_request.MODEL}")
+    add("--model", metavar="NAME", help=f"the model; default: {pipeline_study.MODEL}")
     add(
         "--set", action="append", default=[], metavar="KEY=VALUE",
         help="another option of the recipe stage; may be repeated",
@@ -332,7 +331,7 @@ def run_pipeline_study(options: argparse.Namespace) -> StudyOutput:
 
 def _parse_request(options: argparse.Namespace) -> PipelineRequest:
     from hespas.tools.model_flags import read_run_options
-    from hespas.workflows.pipelines.pipeline_request import PipelineRequest
+    from hespas.workflows.pipelines.pipeline_study import PipelineRequest
     from hespas.workflows.studies.study_definition import parse_positive_count
     from hespas.workflows.studies.study_output import parse_value_list
 
@@ -429,8 +428,7 @@ def _add_load_flags(parser: CommandParser) -> None:
 
 def _parse_load_options(options: argparse.Namespace) -> LoadOptions:
     """Make the options of the load; raises HespasError."""
-    from hespas.workflows.serving.serving_figures import LatencyLimits
-    from hespas.workflows.studies.serving import LoadOptions
+    from hespas.workflows.studies.serving import LatencyLimits, LoadOptions
     from hespas.workflows.studies.study_definition import parse_positive_count
     from hespas.workflows.studies.study_output import parse_value_list
 
@@ -513,13 +511,13 @@ def run_variation_study(options: argparse.Namespace) -> StudyOutput:
     """Run the study; raises HespasError."""
     from hespas.workflows.variation import step_variation
 
-    return step_variation.vary_folder(
+    return step_variation.variation(
         options.folder,
         device_spread=options.device_spread,
         jitter=options.jitter,
         draws=options.draws,
         seed=options.seed,
-        overrides={"system": options.system} if options.system else {},
+        system=options.system,
     ).build_output()
 
 
@@ -571,7 +569,7 @@ def run_goodput_study(options: argparse.Namespace) -> StudyOutput:
     devices = study_output.parse_value_list(
         options.devices, study_definition.parse_positive_count, "--devices"
     )
-    return checkpoint_goodput.compute_job_goodput(
+    return checkpoint_goodput.goodput(
         devices,
         _select_checkpoint_s(options),
         restart_s=options.restart_s,

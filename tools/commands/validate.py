@@ -177,7 +177,7 @@ def _check_flags_of_table(options: argparse.Namespace, *, is_case_table: bool) -
 def _validate_programs(options: argparse.Namespace) -> int:
     """Predict the rows of a table of program files, and print their errors; the exit code."""
     from hespas.support.output_file import write_atomically
-    from hespas.workflows.validation import prediction_plot
+    from hespas.workflows.validation import prediction_scores
     from hespas.workflows.validation.step_predictions import ValidationRequest, validate_estimator
 
     request = ValidationRequest(
@@ -194,7 +194,7 @@ def _validate_programs(options: argparse.Namespace) -> int:
     tables = _build_validation_tables(by_flow, scores, options.at_least)
     if options.plot:
         known = {name: by_flow[name] for name in by_flow if by_flow[name]}
-        prediction_plot.draw_validation(options.plot, known, compares_nodes=True)
+        prediction_scores.draw_validation(options.plot, known, compares_nodes=True)
     if options.markdown:
         write_atomically(options.markdown, format_markdown_tables(tables).encode())
     if options.json:
@@ -210,10 +210,10 @@ def _validate_cases(options: argparse.Namespace) -> int:
     """Predict the rows of a table of training cases, and print their errors; the exit code."""
     from hespas.support.output_file import write_atomically
     from hespas.tools.report.table_page import render_table_page
+    from hespas.workflows.studies.study_output import format_csv
     from hespas.workflows.validation import case_report, case_runner, training_cases
-    from hespas.workflows.validation.case_outcomes import FORMS, CaseOptions
-    from hespas.workflows.validation.prediction_plot import draw_validation
-    from hespas.workflows.validation.prediction_scores import score_predictions
+    from hespas.workflows.validation.prediction_scores import draw_validation, score_predictions
+    from hespas.workflows.validation.training_cases import FORMS, CaseOptions
 
     ids = [name.strip() for text in options.rows for name in text.split(",") if name.strip()]
     cases = training_cases.select_cases(training_cases.read_training_cases(options.cells), ids)
@@ -229,7 +229,7 @@ def _validate_cases(options: argparse.Namespace) -> int:
     tables = case_report.build_case_tables(outcomes, options.at_least)
     if options.csv:
         rows = [case_report.build_case_row(outcome, case_options) for outcome in outcomes]
-        write_atomically(options.csv, case_report.format_case_csv(rows).encode())
+        write_atomically(options.csv, format_csv(rows).encode())
     if options.markdown:
         write_atomically(options.markdown, format_markdown_tables(tables).encode())
     if options.page:

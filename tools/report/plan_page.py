@@ -20,7 +20,7 @@ from hespas.tools.report.markup import Markup
 from hespas.tools.report.page_frame import PageSection, render_page
 from hespas.tools.report.table_page import render_table_section
 from hespas.workflows.figures import list_figures
-from hespas.workflows.planning import plan_tables
+from hespas.workflows.planning import plan_result
 from hespas.workflows.planning.plan_result import (
     LayoutFigures,
     LayoutPlan,
@@ -46,7 +46,7 @@ def render_plan_page(plan: LayoutPlan, title: str) -> bytes:
         *_draw_layouts(plan, "fused-scatter", "Layouts that are not compiled", plan.fused_only),
         *(
             _render_explanation(table, number)
-            for number, table in enumerate(plan_tables.list_explanation_tables(plan))
+            for number, table in enumerate(plan_result.list_explanation_tables(plan))
             if table.rows
         ),
         PageSection("layouts", "All layouts", _render_layouts(plan)),
@@ -86,7 +86,7 @@ def _draw_layouts(
 
 def _describe(plan: LayoutPlan, row: LayoutRow, figures: LayoutFigures) -> str:
     rank = f"rank {row.rank}: " if row.rank else ""
-    layout = plan_tables.describe_layout(plan, row)
+    layout = plan_result.describe_layout(plan, row)
     return f"{rank}{layout}\n{format_seconds(figures.step_time_s)}"
 
 
@@ -111,7 +111,7 @@ def _render_layouts(plan: LayoutPlan) -> Markup:
             row.bound.step_time_s if row.bound else None)),
         *(
             TableColumn(f.row_names[0], f.column_title, lambda row, f=f: format_figure_cell(
-                f, plan_tables.get_value(row.figures, f)), help=f.help)
+                f, plan_result.get_value(row.figures, f)), help=f.help)
             for f in list_figures("plan")
         ),
         TableColumn("best_case", "at best", lambda row: format_time_cell(row.best_case_s or None),

@@ -36,7 +36,6 @@ from hespas.tools.report.html_table import (
 from hespas.tools.report.markup import Child, Markup, join_markup, tag
 from hespas.tools.report.page_frame import PageSection, render_page
 from hespas.workflows import kernel_rows
-from hespas.workflows.exposed_communication import group_exposed_nodes
 from hespas.workflows.figures import list_figures
 from hespas.workflows.kernel_rows import KernelRow
 from hespas.workflows.program_explanation import NO_ESTIMATE, compute_peak_shares
@@ -46,6 +45,7 @@ from hespas.workflows.sensitivity.step_sensitivity import (
     RateSensitivity,
     StepSensitivity,
 )
+from hespas.workflows.simulation_report import group_exposed_nodes
 
 MAX_KERNELS = 500  # rows of the table of kernels
 MIN_HINTED = 40  # characters of a list of shapes that may be clipped

@@ -21,11 +21,11 @@ from hespas.workflows.cell_keys import (
 from hespas.workflows.cell_worker import SingleEntryCache
 from hespas.workflows.cells import Cell, CellPool, Note, PoolOptions, make_estimate_cell
 from hespas.workflows.pipelines.pipeline_estimate import (
+    Figures,
     choose_pipeline_network,
     estimate_pipeline,
     find_worst_straggler,
 )
-from hespas.workflows.pipelines.pipeline_figures import Figures, collect_pipeline_figures
 from hespas.workflows.pipelines.schedules import PipelineSchedule, build_schedule
 from hespas.workflows.pipelines.stage_estimates import (
     SPLIT,
@@ -41,23 +41,22 @@ from hespas.workflows.run_config import RunConfig
 from hespas.workflows.studies import study_programs
 from hespas.workflows.studies.study_programs import StudyProgram
 
-StagePrograms = Sequence[Mapping[StagePart, StudyProgram]]
-"""The programs of each stage of a pipeline by their parts."""
 FUNCTION = "hespas.workflows.pipelines.pipeline_cells:compute_pipeline"
 RESULT = "pipeline"  # the kind of keys
 
 
-@dataclass(frozen=True)
+@dataclass
 class PipelineCell:
     """A pipeline to estimate.
 
     Attributes:
         config: The run that estimates each program of a stage, without the program.
         schedule: The schedule.
-        files: The programs of each stage.
+        files: The programs of each stage; () until those of ``programs`` are made.
         system: The network, a preset or a folder.
         straggler: How many times as long the compute of one slow rank takes, to find the rank that
             costs most; None for no such search.
+        programs: The programs of each stage to make; () if there are files.
     """
 
     config: RunConfig
@@ -65,6 +64,7 @@ class PipelineCell:
     files: Sequence[StageFiles]
     system: str
     straggler: float | None = None
+    programs: Sequence[Mapping[StagePart, StudyProgram]] = ()
 
     def select_files(self) -> list[StageFiles]:
         """Select the files that the schedule runs."""
@@ -78,46 +78,27 @@ class PipelineCell:
         return replace(node, price_per_hour=self.config.price_per_hour or node.price_per_hour)
 
 
-def make_stage_files(
-    pipelines: Sequence[StagePrograms], options: PoolOptions, note: Note
-) -> list[list[StageFiles] | HespasError]:
-    """Make the files of the programs of pipelines that do not exist yet, each once.
-
-    Returns:
-        For each pipeline the files of its stages, or why one of them cannot be made.
-
-    Raises:
-        HespasError: The folder cannot be written, or JAX is not installed.
-    """
-    programs = [program for stages in pipelines for stage in stages for program in stage.values()]
-    files = study_programs.make_program_files(programs, options, note)
-    paths = iter(files.paths)
-    made: list[list[StageFiles] | HespasError] = []
-    for stages in pipelines:
-        stage_files: list[StageFiles] = [{part: next(paths) for part in stage} for stage in stages]
-        used = [path for stage in stage_files for path in stage.values()]
-        errors = [files.errors[path] for path in used if path in files.errors]
-        made.append(errors[0] if errors else stage_files)
-    return made
-
-
 def estimate_pipelines(
     pipelines: Sequence[PipelineCell], options: PoolOptions, note: Note
 ) -> tuple[list[Figures | HespasError], int]:
-    """Estimate pipelines in order; one that cannot be estimated has an error.
+    """Make the programs of pipelines that do not exist yet, each once, and estimate them in order.
+
+    One that cannot be made or estimated has an error.
 
     Returns:
         The figures or the error of each, and how many have been computed now.
 
     Raises:
-        HespasError: The store cannot be used, or no worker can be started.
+        HespasError: The store or the folder of programs cannot be used, no worker can be started,
+            or JAX is not installed.
     """
-    digest_program = functools.cache(compute_program_digest)
-    answers: dict[int, Figures | HespasError] = {}
+    answers: dict[int, Figures | HespasError] = {**_make_files(pipelines, options, note)}
     cells: dict[int, Cell] = {}
+    digest_program = functools.cache(compute_program_digest)
     for i, pipeline in enumerate(pipelines):
         try:
-            cells[i] = make_cell(pipeline, digest_program)
+            if i not in answers:
+                cells[i] = make_cell(pipeline, digest_program)
         except HespasError as error:
             answers[i] = error
     with CellPool(FUNCTION, options, note, "pipeline") as pool:
@@ -125,6 +106,25 @@ def estimate_pipelines(
     for i, answer in zip(cells, done, strict=True):
         answers[i] = answer if isinstance(answer, HespasError) else answer["figures"]
     return [answers[i] for i in range(len(pipelines))], pool.computed
+
+
+def _make_files(
+    pipelines: Sequence[PipelineCell], options: PoolOptions, note: Note
+) -> dict[int, HespasError]:
+    """Make the files of the programs of pipelines; returns errors by the position of a pipeline."""
+    programs = [p for one in pipelines for stage in one.programs for p in stage.values()]
+    if not programs:
+        return {}
+    made = study_programs.make_program_files(programs, options, note)
+    paths, errors = iter(made.paths), {}
+    for i, pipeline in enumerate(pipelines):
+        if not pipeline.programs:
+            continue
+        pipeline.files = [{part: next(paths) for part in stage} for stage in pipeline.programs]
+        used = [path for stage in pipeline.files for path in stage.values()]
+        if failed := [made.errors[path] for path in used if path in made.errors]:
+            errors[i] = failed[0]
+    return errors
 
 
 def make_cell(
@@ -181,12 +181,8 @@ def compute_pipeline(payload: dict[str, Any], scratch: str) -> dict[str, Any]:
     config = add_job_devices(config, network.system.device_count)
     known = _programs.get_or_make(repr(config), dict)
     stages = estimate_stages(pipeline.files, config, known)
-    estimate = estimate_pipeline(schedule, stages, network)
-    figures = collect_pipeline_figures(estimate, stages, pipeline.node)
+    figures = estimate_pipeline(schedule, stages, network, pipeline.node)
     if factor is not None:
-        straggler = find_worst_straggler(schedule, stages, network, factor)
-        figures |= {
-            "straggler_rank": straggler.rank,
-            "straggler_step_time_s": straggler.step_time_s,
-        }
+        rank, step_time_s = find_worst_straggler(schedule, stages, network, factor)
+        figures = {**figures, "straggler_rank": rank, "straggler_step_time_s": step_time_s}
     return {"figures": figures}

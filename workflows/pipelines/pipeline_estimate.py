@@ -1,28 +1,41 @@
-"""The step of a pipeline: its traces on a system, simulated, with the bubble and the memory."""
+"""The step of a pipeline: its traces on a system, simulated, with the bubble and the memory.
+
+The traces have the steps of stage programs in the order of a schedule. Ranks have equal numbers of
+devices: rank r has those from r times that number. Each device of a rank sends its part of an
+activation, or of the gradient of one, to its counterpart in the rank of the next or previous stage.
+
+Invariant: ids rise over all ranks in an order that every rank and every message keeps. The two ends
+of a message have one id, so that they have one tag.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hespas import configs
-from hespas.configs.system_spec import SystemSpec
+from hespas.chakra.trace_steps import (
+    CollectiveContent,
+    ComputeContent,
+    HostCopyContent,
+    ProgramTrace,
+    StepContent,
+    TraceStep,
+    TransferContent,
+)
+from hespas.configs.node_spec import NodeSpec
 from hespas.simulators import simulator_choice
 from hespas.simulators.in_memory_programs import InMemoryPrograms, place_programs_on_system
-from hespas.simulators.simulation_inputs import SimulationInputs
 from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.simulators.simulation_result import NodeInterval, SimulationResult
 from hespas.support.errors import UsageError
-from hespas.workflows.pipelines.pipeline_memory import compute_rank_memory, count_in_flight
-from hespas.workflows.pipelines.pipeline_traces import (
-    PipelineTraces,
-    StepSpan,
-    build_pipeline_traces,
-)
+from hespas.workflows.figures import compute_figures, list_row_values
+from hespas.workflows.network_settings import SimulatedNetwork
 from hespas.workflows.pipelines.schedules import (
+    FORWARD,
+    WEIGHT_GRADIENT,
     PipelineSchedule,
     StageTask,
     TaskKind,
@@ -31,19 +44,20 @@ from hespas.workflows.pipelines.schedules import (
 from hespas.workflows.pipelines.stage_estimates import (
     UPDATE,
     StageEstimate,
-    make_stage_traces,
+    StageProgramEstimate,
+    compute_rank_memory,
+    count_in_flight,
+    list_task_kinds,
 )
 from hespas.workflows.run_config import RunConfig
 from hespas.workflows.run_plan import select_network_settings
-from hespas.workflows.step_band import add_network_error, find_network_cause
+from hespas.workflows.step_facts import StepFacts, StepWork, add_network_error, find_network_cause
 
-
-@dataclass(frozen=True)
-class PipelineNetwork:
-    """The network of a pipeline, and how it is simulated."""
-
-    system: SystemSpec
-    choice: SimulatorChoice
+Figures = Mapping[str, Any]
+"""The figures of a pipeline by name; ``ranks`` holds those of each rank."""
+_KIND_TITLES: Mapping[TaskKind, str] = {
+    "forward": "F", "backward": "B", "input_gradient": "B", "weight_gradient": "W",
+}  # fmt: skip
 
 
 class TaskSpan(NamedTuple):
@@ -54,161 +68,107 @@ class TaskSpan(NamedTuple):
     end_ns: int
 
 
-@dataclass(frozen=True)
-class RankFigures:
-    """The figures of the devices of a rank.
-
-    Attributes:
-        rank: The rank.
-        stages: The stages that it runs.
-        compute_s: The compute time of a step.
-        task_s: The time of its tasks: compute, and collectives within the stage.
-        update_s: The time of the optimiser with its collectives.
-        bubble_s: The time in which it waits for other stages.
-        transfer_s: The part of the bubble in which it waits for a message whose task has ended.
-        in_flight: The most microbatches whose activations it keeps at once.
-        memory_bytes: The peak memory; None if a stage has no optimiser.
-        spans: When it ran each task.
-        update_ns: When its optimiser started and ended; None if it has none.
-    """
-
-    rank: int
-    stages: tuple[int, ...]
-    compute_s: float
-    task_s: float
-    update_s: float
-    bubble_s: float
-    transfer_s: float
-    in_flight: int
-    memory_bytes: int | None
-    spans: Sequence[TaskSpan]
-    update_ns: tuple[int, int] | None
-
-
-@dataclass(frozen=True, repr=False)
-class PipelineEstimate:
-    """How long a step of a pipeline takes, and why.
-
-    Attributes:
-        schedule: The schedule.
-        ranks: The figures of each rank.
-        step_time_s: The step time.
-        band_s: Its 80 % band; None if the estimator does not know how far off it is.
-        ideal_bubble_share: The bubble of the same compute times if messages took no time.
-        result: The result of the simulation.
-        inputs: Its traces on the system.
-        traces: The traces of the ranks.
-        warnings: What makes the estimate less certain.
-    """
-
-    schedule: PipelineSchedule
-    ranks: Sequence[RankFigures]
-    step_time_s: float
-    band_s: tuple[float, float] | None
-    ideal_bubble_share: float
-    result: SimulationResult
-    inputs: SimulationInputs
-    traces: PipelineTraces
-    warnings: Sequence[str] = field(default=())
-
-    @cached_property
-    def bubble_share(self) -> float:
-        """The share of the schedule, without the optimisers, in which a rank waits on average."""
-        waits = sum(rank.bubble_s for rank in self.ranks)
-        return waits / sum(rank.bubble_s + rank.task_s for rank in self.ranks)
-
-    @property
-    def compute_s(self) -> float:
-        """The compute time of the rank that computes longest."""
-        return max(rank.compute_s for rank in self.ranks)
-
-    @property
-    def memory_bytes(self) -> int | None:
-        """The peak memory of the rank that needs most; None if it is not known."""
-        known = [rank.memory_bytes for rank in self.ranks if rank.memory_bytes is not None]
-        return max(known) if len(known) == len(self.ranks) else None
-
-
-def choose_pipeline_network(system: str, config: RunConfig) -> PipelineNetwork:
+def choose_pipeline_network(system: str, config: RunConfig) -> SimulatedNetwork:
     """Choose how a system is simulated: as ``hespas run`` does; raises HespasError."""
     config = config.model_copy(update={"system": system})
     choice = select_network_settings(config).build_simulator_choice()
     simulator_choice.check_simulator(choice)
-    return PipelineNetwork(configs.load_system(system), choice)
+    return SimulatedNetwork(configs.load_system(system), choice)
 
 
 def estimate_pipeline(
     schedule: PipelineSchedule,
     stages: Sequence[StageEstimate],
-    network: PipelineNetwork,
+    network: SimulatedNetwork,
+    node: NodeSpec,
     slowdowns: Mapping[int, float] | None = None,
-) -> PipelineEstimate:
-    """Simulate a step.
+) -> Figures:
+    """Simulate a step, and return its figures by name; None for what is not known.
 
     Args:
         schedule: The schedule.
         stages: The estimates of the programs of each stage.
         network: The network; its devices are those of all ranks.
+        node: The type of device.
         slowdowns: By rank, how many times as long its compute takes.
 
     Raises:
         HespasError: A stage lacks a program, or the system has another number of devices.
     """
-    _check_slowdowns(slowdowns or {}, schedule.ranks)
-    traces, inputs = _place_traces(schedule, stages, network, slowdowns)
-    result = simulator_choice.simulate_inputs(
-        inputs, SimulatorChoice("embedded", network.choice.options)
-    )
-    ranks = _measure_ranks(schedule, stages, traces, result)
+    traces, result = simulate_pipeline(schedule, stages, network, slowdowns)
+    ranks = _measure_ranks(schedule, stages, traces, result, node)
+    busiest = max(ranks, key=lambda rank: rank["compute_s"])
     step_s = result.step_time_ns * 1e-9
-    band_s = _compute_band(step_s, ranks, schedule, stages, result)
+    low_s, high_s = _compute_band(step_s, busiest, schedule, stages, result) or (None, None)
+    waits_s = sum(rank["bubble_s"] for rank in ranks)
+    known = [rank["memory_bytes"] for rank in ranks if rank["memory_bytes"] is not None]
+    peak_bytes = max(known) if len(known) == len(ranks) else None
+    margin = _compute_margin(peak_bytes, node)
+    facts = _collect_step_facts(schedule, stages, result, node)
     warnings = [text for stage in stages for p in stage.programs.values() for text in p.warnings]
-    return PipelineEstimate(
-        schedule, ranks, step_s, band_s, _compute_ideal_bubble(schedule, stages, slowdowns or {}),
-        result, inputs, traces,
-        tuple(dict.fromkeys([*warnings, *simulator_choice.list_warnings(result)])),
-    )  # fmt: skip
+    return {
+        "step_time_s": step_s,
+        "step_time_low_s": low_s,
+        "step_time_high_s": high_s,
+        "compute_s": busiest["compute_s"],
+        "exposed_comm_s": _compute_exposed_s(busiest),
+        "bubble_share": waits_s / (waits_s + sum(rank["task_s"] for rank in ranks)),
+        "ideal_bubble_share": _compute_ideal_bubble(schedule, stages, slowdowns or {}),
+        "exposed_transfer_s": max(rank["transfer_s"] for rank in ranks),
+        "peak_bytes": peak_bytes,
+        "memory_margin": margin,
+        "fits": None if margin is None else margin >= 0,
+        **list_row_values(compute_figures(facts, "derived."), "derived."),
+        "ranks": ranks,
+        "warnings": [*dict.fromkeys([*warnings, *simulator_choice.list_warnings(result)])],
+    }
 
 
-def _place_traces(
+def simulate_pipeline(
     schedule: PipelineSchedule,
     stages: Sequence[StageEstimate],
-    network: PipelineNetwork,
-    slowdowns: Mapping[int, float] | None,
-) -> tuple[PipelineTraces, SimulationInputs]:
-    stage_traces = make_stage_traces(stages, has_split_backward=schedule.has_split_backward)
-    traces = build_pipeline_traces(schedule, stage_traces, slowdowns)
+    network: SimulatedNetwork,
+    slowdowns: Mapping[int, float] | None = None,
+    *,
+    intervals: bool = True,
+) -> tuple[PipelineTraces, SimulationResult]:
+    """Return the traces of the ranks, and the result of their simulation.
+
+    Raises:
+        HespasError: As of ``estimate_pipeline``.
+    """
+    _check_slowdowns(slowdowns or {}, schedule.ranks)
+    traces = build_pipeline_traces(schedule, stages, slowdowns)
     programs = [InMemoryPrograms(trace) for trace in traces.ranks]
-    return traces, place_programs_on_system(programs, network.system)
-
-
-class RankStraggler(NamedTuple):
-    """The rank that delays the step most if it is slow, and the step time then."""
-
-    rank: int
-    step_time_s: float
+    options = replace(
+        network.choice.options, intervals=intervals and network.choice.options.intervals
+    )
+    result = simulator_choice.simulate_inputs(
+        place_programs_on_system(programs, network.system), SimulatorChoice("embedded", options)
+    )
+    return traces, result
 
 
 def find_worst_straggler(
     schedule: PipelineSchedule,
     stages: Sequence[StageEstimate],
-    network: PipelineNetwork,
+    network: SimulatedNetwork,
     factor: float,
-) -> RankStraggler:
+) -> tuple[int, float]:
     """Find the rank that costs most if its compute takes ``factor`` times as long.
+
+    Returns:
+        The rank, and the step time in seconds.
 
     Raises:
         HespasError: As of ``estimate_pipeline``.
     """
-    options = replace(network.choice.options, intervals=False)
-    stragglers = []
+    step_times_s = {}
     for rank in range(schedule.ranks):
-        slowdowns = {rank: factor}
-        _check_slowdowns(slowdowns, schedule.ranks)
-        _, inputs = _place_traces(schedule, stages, network, slowdowns)
-        result = simulator_choice.simulate_inputs(inputs, SimulatorChoice("embedded", options))
-        stragglers.append(RankStraggler(rank, result.step_time_ns * 1e-9))
-    return max(stragglers, key=lambda straggler: straggler.step_time_s)
+        _, result = simulate_pipeline(schedule, stages, network, {rank: factor}, intervals=False)
+        step_times_s[rank] = result.step_time_ns * 1e-9
+    worst = max(step_times_s, key=step_times_s.__getitem__)
+    return worst, step_times_s[worst]
 
 
 def _check_slowdowns(slowdowns: Mapping[int, float], ranks: int) -> None:
@@ -219,18 +179,12 @@ def _check_slowdowns(slowdowns: Mapping[int, float], ranks: int) -> None:
             raise UsageError(f"the slowdown of rank {rank} is {factor:g}, not a positive number")
 
 
-@dataclass(frozen=True)
-class _RankTimes:
-    """When a rank ran each of its nodes."""
-
-    intervals: Mapping[int, NodeInterval]
-
-    def measure_span(self, span: StepSpan) -> tuple[int, int] | None:
-        """Return the start and the end of a task in nanoseconds; None if it has no node."""
-        nodes = [self.intervals[i] for i in range(*span) if i in self.intervals]
-        if not nodes:
-            return None
-        return min(node.start_ns for node in nodes), max(node.finish_ns for node in nodes)
+def _measure_span(nodes: Mapping[int, NodeInterval], span: StepSpan) -> tuple[int, int] | None:
+    """Return the start and the end of a task in nanoseconds; None if it has no node."""
+    known = [nodes[i] for i in range(*span) if i in nodes]
+    if not known:
+        return None
+    return min(node.start_ns for node in known), max(node.finish_ns for node in known)
 
 
 def _measure_ranks(
@@ -238,44 +192,57 @@ def _measure_ranks(
     stages: Sequence[StageEstimate],
     traces: PipelineTraces,
     result: SimulationResult,
-) -> list[RankFigures]:
-    """Measure what the first device of each rank did in the simulation."""
+    node: NodeSpec,
+) -> list[dict[str, Any]]:
+    """Measure what the first device of each rank did in the simulation.
+
+    Of the figures of a rank, ``task_s`` is the time of its tasks, which are compute and collectives
+    within a stage, ``update_s`` that of the optimiser with its collectives, ``bubble_s`` the time
+    in which it waits for other stages, and ``transfer_s`` the part of it in which it waits for a
+    message whose task has ended.
+    """
     devices = [trace.list_members()[0] for trace in traces.ranks]
-    times = [
-        _RankTimes({node.node: node for node in result.classes[result.class_of[device]]})
-        for device in devices
+    nodes = [
+        {node.node: node for node in result.classes[result.class_of[device]]} for device in devices
     ]
     spans = [
         [
             TaskSpan(task, *span)
             for task in tasks
-            if (span := rank_times.measure_span(traces.spans[task]))
+            if (span := _measure_span(rank_nodes, traces.spans[task]))
         ]
-        for tasks, rank_times in zip(schedule.tasks, times, strict=True)
+        for tasks, rank_nodes in zip(schedule.tasks, nodes, strict=True)
     ]
     ends_ns = {span.task: span.end_ns for rank_spans in spans for span in rank_spans}
     schedule_ns = max(ends_ns.values(), default=0)
     figures = []
     for rank, device in enumerate(devices):
         task_ns = sum(span.end_ns - span.start_ns for span in spans[rank])
-        update_ns = times[rank].measure_span(traces.updates[rank])
+        update_ns = _measure_span(nodes[rank], traces.updates[rank])
         start_ns, end_ns = update_ns or (0, 0)
+        memory_bytes = compute_rank_memory(schedule, stages, rank)
         figures.append(
-            RankFigures(
-                rank=rank,
-                stages=tuple(range(rank, schedule.stages, schedule.ranks)),
-                compute_s=result.devices[device].compute_ns * 1e-9,
-                task_s=task_ns * 1e-9,
-                update_s=(end_ns - start_ns) * 1e-9,
-                bubble_s=(schedule_ns - task_ns) * 1e-9,
-                transfer_s=_sum_message_waits_ns(schedule, spans[rank], ends_ns) * 1e-9,
-                in_flight=count_in_flight(schedule, rank),
-                memory_bytes=compute_rank_memory(schedule, stages, rank),
-                spans=spans[rank],
-                update_ns=update_ns,
-            )
+            {
+                "rank": rank,
+                "stages": [*range(rank, schedule.stages, schedule.ranks)],
+                "compute_s": result.devices[device].compute_ns * 1e-9,
+                "task_s": task_ns * 1e-9,
+                "update_s": (end_ns - start_ns) * 1e-9,
+                "bubble_s": (schedule_ns - task_ns) * 1e-9,
+                "transfer_s": _sum_message_waits_ns(schedule, spans[rank], ends_ns) * 1e-9,
+                "in_flight": count_in_flight(schedule, rank),
+                "memory_bytes": memory_bytes,
+                "memory_margin": _compute_margin(memory_bytes, node),
+                "tasks_ns": [[*span.task, span.start_ns, span.end_ns] for span in spans[rank]],
+                "update_ns": [start_ns, end_ns] if update_ns else None,
+            }
         )
     return figures
+
+
+def _compute_exposed_s(rank: Mapping[str, Any]) -> float:
+    """Return the communication of a rank that its compute does not hide, in seconds."""
+    return max(rank["task_s"] + rank["update_s"] - rank["compute_s"], 0.0)
 
 
 def _sum_message_waits_ns(
@@ -310,7 +277,7 @@ def _compute_ideal_bubble(
 
 def _compute_band(
     step_s: float,
-    ranks: Sequence[RankFigures],
+    slowest: Mapping[str, Any],
     schedule: PipelineSchedule,
     stages: Sequence[StageEstimate],
     result: SimulationResult,
@@ -319,20 +286,263 @@ def _compute_band(
 
     Waiting for other stages errs as their compute does, collectives and messages as the network.
     """
-    slowest = max(ranks, key=lambda rank: rank.compute_s)
-    tasks = schedule.tasks[slowest.rank]
+    tasks = schedule.tasks[slowest["rank"]]
     runs: Counter[tuple[int, TaskKind]] = Counter((task.stage, task.kind) for task in tasks)
     programs = [
         (stages[stage].get_program(kind, stage), count) for (stage, kind), count in runs.items()
     ]
-    updates = [stages[stage].programs.get(UPDATE) for stage in slowest.stages]
+    updates = [stages[stage].programs.get(UPDATE) for stage in slowest["stages"]]
     programs += [(update, 1) for update in updates if update is not None]
     compute_ns = sum(count * program.compute_ns for program, count in programs)
     bands = [(program.band_ns, count) for program, count in programs if program.band_ns is not None]
     if len(bands) < len(programs) or not compute_ns:
         return None
     low, high = (sum(count * band[end] for band, count in bands) / compute_ns for end in (0, 1))
-    exposed_s = max(slowest.task_s + slowest.update_s - slowest.compute_s, 0.0)
+    exposed_s = _compute_exposed_s(slowest)
     rest_s = max(step_s - exposed_s, 0.0)
     band_s = (exposed_s + low * rest_s, exposed_s + high * rest_s)
     return add_network_error(step_s, band_s, exposed_s, find_network_cause(result.settings))
+
+
+def _compute_margin(peak_bytes: int | None, node: NodeSpec) -> float | None:
+    """Return the share of the node's memory that is left; None if it is not known."""
+    if peak_bytes is None or not node.memory_bytes:
+        return None
+    return 1 - peak_bytes / node.memory_bytes
+
+
+def _list_task_runs(
+    schedule: PipelineSchedule, stages: Sequence[StageEstimate]
+) -> list[tuple[StageProgramEstimate, int]]:
+    """List the programs of the tasks of all ranks, and how many times a device runs each."""
+    counts: Counter[tuple[int, TaskKind]] = Counter(
+        (task.stage, task.kind) for tasks in schedule.tasks for task in tasks
+    )
+    return [(stages[stage].get_program(kind, stage), n) for (stage, kind), n in counts.items()]
+
+
+def _list_program_runs(
+    schedule: PipelineSchedule, stages: Sequence[StageEstimate]
+) -> list[tuple[StageProgramEstimate, int]]:
+    """List the programs of all ranks, optimisers included, and how many times each runs."""
+    runs = _list_task_runs(schedule, stages)
+    updates = [stage.programs[UPDATE] for stage in stages if UPDATE in stage.programs]
+    return runs + [(update, 1) for update in updates]
+
+
+def _collect_step_facts(
+    schedule: PipelineSchedule,
+    stages: Sequence[StageEstimate],
+    result: SimulationResult,
+    node: NodeSpec,
+) -> StepFacts:
+    """Collect what the figures of a step are computed from, for an average device."""
+    runs, ranks = _list_program_runs(schedule, stages), schedule.ranks
+    flops: Counter[str] = Counter()
+    for program, count in runs:
+        for dtype, number in program.dtype_flops.items():
+            flops[dtype] += count * number
+    energies = [(program.energy_nj, count) for program, count in runs]
+    known_energy = [count * energy for energy, count in energies if energy is not None]
+    stats = {
+        "program": {"devices": len(result.devices)},
+        "dtypes": {dtype: {"executed_flops": number / ranks} for dtype, number in flops.items()},
+        "totals": {
+            "time_ns": sum(count * program.compute_ns for program, count in runs) / ranks,
+            "energy_nj": sum(known_energy) / ranks if len(known_energy) == len(energies) else None,
+        },
+    }
+    work = _sum_step_work(schedule, stages, node)
+    simulated = {"step_time_s": result.step_time_ns * 1e-9}
+    return StepFacts(stats=stats, node=node, work=work, simulated=simulated)
+
+
+def _sum_step_work(
+    schedule: PipelineSchedule, stages: Sequence[StageEstimate], node: NodeSpec
+) -> StepWork:
+    """Sum the work of the model over all tasks; None for facts that a program does not state."""
+    runs = _list_task_runs(schedule, stages)
+    flops = [program.facts.get("flops_per_step") for program, _ in runs]
+    known = [
+        count * number for number, (_, count) in zip(flops, runs, strict=True) if number is not None
+    ]
+    tokens = stages[0].get_program(FORWARD, 0).facts.get("tokens_per_step")
+    return StepWork(
+        model_flops=sum(known) if len(known) == len(flops) else None,
+        tokens_per_step=None if tokens is None else schedule.microbatches * tokens,
+        price_per_hour=node.price_per_hour,
+    )
+
+
+class StepSpan(NamedTuple):
+    """The ids of the steps of a task, the last one exclusive."""
+
+    first: int
+    end: int
+
+
+@dataclass(frozen=True)
+class PipelineTraces:
+    """The traces of all ranks.
+
+    Attributes:
+        ranks: The trace of each rank.
+        spans: The steps of each task.
+        updates: The steps of the optimiser by rank.
+    """
+
+    ranks: Sequence[ProgramTrace]
+    spans: Mapping[StageTask, StepSpan]
+    updates: Sequence[StepSpan]
+
+
+def build_pipeline_traces(
+    schedule: PipelineSchedule,
+    stages: Sequence[StageEstimate],
+    slowdowns: Mapping[int, float] | None = None,
+) -> PipelineTraces:
+    """Build the traces of all ranks.
+
+    Args:
+        schedule: The schedule.
+        stages: The estimates of the programs of each stage, on the devices of one rank.
+        slowdowns: By rank, how many times as long its compute takes; 1 for ranks left out.
+
+    Raises:
+        HespasError: A stage lacks a program, or has nothing to send.
+    """
+    for number, stage in enumerate(stages):
+        for kind in list_task_kinds(schedule.has_split_backward):
+            stage.get_program(kind, number)  # the first that is missing is the error
+    builder = _PipelineTraceBuilder(schedule, stages, slowdowns or {})
+    for task in schedule.order_tasks():
+        builder.append_task(task)
+    updates = [builder.append_updates(rank) for rank in range(schedule.ranks)]
+    return PipelineTraces([rank.trace for rank in builder.ranks], builder.spans, updates)
+
+
+@dataclass
+class _RankTrace:
+    """The trace of a rank; ``sinks`` are the steps that the next task waits for."""
+
+    trace: ProgramTrace
+    slowdown: float
+    sinks: tuple[int, ...] = ()
+    groups: dict[tuple[int, ...], int] = field(default_factory=dict)
+
+
+class _PipelineTraceBuilder:
+    """Appends tasks to the traces of their ranks."""
+
+    def __init__(
+        self,
+        schedule: PipelineSchedule,
+        stages: Sequence[StageEstimate],
+        slowdowns: Mapping[int, float],
+    ) -> None:
+        self.schedule, self.stages = schedule, stages
+        self.rank_devices = next(iter(stages[0].programs.values())).trace.devices
+        count = self.rank_devices * schedule.ranks
+        self.ranks = [
+            _RankTrace(
+                ProgramTrace(
+                    count, members=range(r * self.rank_devices, (r + 1) * self.rank_devices)
+                ),
+                slowdowns.get(r, 1.0),
+            )
+            for r in range(schedule.ranks)
+        ]
+        self.spans: dict[StageTask, StepSpan] = {}
+        self._next = 2
+        self._group_count = 0
+        self._messages: dict[StageTask, int] = {}  # what a task receives
+
+    def append_task(self, task: StageTask) -> None:
+        """Append a task to the trace of its rank, and the message of its result to both ends."""
+        rank = self.ranks[self.schedule.find_rank(task.stage)]
+        received = self._messages.pop(task, None)
+        if received is not None:
+            rank.sinks = (*rank.sinks, received)
+        title = f"{_KIND_TITLES[task.kind]}{task.microbatch} stage {task.stage}: "
+        program = self.stages[task.stage].get_program(task.kind, task.stage)
+        self.spans[task] = self._append_program(rank, program.trace, title)
+        self._append_message(task)
+
+    def append_updates(self, number: int) -> StepSpan:
+        """Append the optimisers of the stages of a rank."""
+        rank, first = self.ranks[number], self._next
+        for stage in range(number, self.schedule.stages, self.schedule.ranks):
+            update = self.stages[stage].programs.get(UPDATE)
+            if update is not None:
+                self._append_program(rank, update.trace, f"update stage {stage}: ")
+        return StepSpan(first, self._next)
+
+    def _append_program(self, rank: _RankTrace, program: ProgramTrace, title: str) -> StepSpan:
+        """Append one execution of a program, which waits for the sinks of the rank."""
+        first = self._next
+        read: set[int] = set()
+        numbers: list[int] = []
+        for step in program.steps:
+            deps = tuple(first + d for d in step.deps) or rank.sinks
+            read.update(deps)
+            number = first + step.id
+            numbers.append(number)
+            content = self._place_content(rank, program, step.content, title)
+            rank.trace.steps.append(TraceStep(number, deps, content))
+            if step.id in program.chain:
+                chain = program.chain[step.id]
+                rank.trace.chain[number] = first + chain if chain > 0 else chain
+        if numbers:
+            self._next = numbers[-1] + 2
+            rank.sinks = tuple(number for number in numbers if number not in read)
+        return StepSpan(first, self._next)
+
+    def _append_message(self, task: StageTask) -> None:
+        """Append the message of a task to the traces of its sender and its receiver."""
+        kind, stage, microbatch = task
+        target = stage + 1 if kind == FORWARD else stage - 1
+        if kind == WEIGHT_GRADIENT or not 0 <= target < self.schedule.stages:
+            return
+        ends = [self.schedule.find_rank(s) for s in (stage, target)]
+        if ends[0] == ends[1]:
+            return
+        size = self.stages[stage].get_message_bytes(kind, stage)
+        offsets = [end * self.rank_devices for end in ends]
+        pairs = tuple((offsets[0] + i, offsets[1] + i) for i in range(self.rank_devices))
+        name = f"{_KIND_TITLES[kind]}{microbatch} stage {stage} to {target}"
+        content = TransferContent(name, size, pairs)
+        number, self._next = self._next, self._next + 2
+        sender, receiver = (self.ranks[end].trace for end in ends)
+        sender.steps.append(TraceStep(number, self.ranks[ends[0]].sinks, content))
+        receiver.steps.append(TraceStep(number, (), content))
+        for trace in (sender, receiver):
+            trace.chain[number] = number  # messages do not wait for each other
+        self._messages[StageTask(kind, target, microbatch)] = number
+
+    def _place_content(
+        self, rank: _RankTrace, program: ProgramTrace, content: StepContent, title: str
+    ) -> StepContent:
+        """Return a content on the devices of a rank, under the title of its task."""
+        name = title + content.name
+        if isinstance(content, ComputeContent):
+            latency_fs = round(content.latency_fs * rank.slowdown)
+            return replace(content, name=name, latency_fs=latency_fs)
+        first = rank.trace.list_members()[0]
+        if isinstance(content, CollectiveContent):
+            groups = tuple(
+                self._find_group(rank, tuple(first + d for d in program.groups[group]))
+                for group in content.groups
+            )
+            return replace(content, name=name, groups=groups)
+        if isinstance(content, HostCopyContent):
+            return replace(content, name=name)
+        pairs = tuple((first + source, first + target) for source, target in content.pairs)
+        return replace(content, name=name, pairs=pairs)
+
+    def _find_group(self, rank: _RankTrace, members: tuple[int, ...]) -> int:
+        """Return the communicator of devices, whose id no other rank has."""
+        if members not in rank.groups:
+            self._group_count += 1
+            rank.groups[members] = self._group_count
+            rank.trace.groups[self._group_count] = members
+        return rank.groups[members]

@@ -2,32 +2,48 @@
 
 from __future__ import annotations
 
+import math
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hespas import configs
 from hespas.configs.node_spec import NodeSpec
-from hespas.support.errors import HespasError
+from hespas.support.errors import HespasError, UsageError
 from hespas.support.html_tables import PrintedTables
-from hespas.support.text_tables import TextTable, format_count, format_scaled, format_seconds
-from hespas.workflows.pipelines.pipeline_cells import estimate_pipelines, make_stage_files
-from hespas.workflows.pipelines.pipeline_plots import draw_pipelines, make_rank_chart
-from hespas.workflows.pipelines.pipeline_request import (
-    PipelineRequest,
-    PipelineRow,
-    PlannedPipeline,
-    plan_pipelines,
+from hespas.support.suggestions import suggest_nearest
+from hespas.support.text_tables import (
+    TextTable,
+    format_count,
+    format_percent,
+    format_scaled,
+    format_seconds,
+    format_time_range,
 )
-from hespas.workflows.pipelines.pipeline_tables import (
-    tabulate_pipelines,
-    tabulate_rank_memory,
-    tabulate_ranks,
-    tabulate_reasons,
+from hespas.workflows.cells import PoolOptions
+from hespas.workflows.pipelines.pipeline_cells import PipelineCell, estimate_pipelines
+from hespas.workflows.pipelines.schedules import (
+    INTERLEAVED,
+    SCHEDULES,
+    PipelineSchedule,
+    build_schedule,
 )
-from hespas.workflows.studies import program_forms
-from hespas.workflows.studies.study_output import StudyOutput
+from hespas.workflows.pipelines.stage_estimates import StagePart, find_stage_files
+from hespas.workflows.pipelines.stage_workloads import (
+    count_stage_layers,
+    place_on_rank,
+    plan_stage_workloads,
+)
+from hespas.workflows.plot_files import COLOURS, MARKS
+from hespas.workflows.run_config import RunOptions, list_run_options, take_run_options
+from hespas.workflows.run_flow import TextFunction, ignore_text
+from hespas.workflows.studies import program_forms, study_programs
+from hespas.workflows.studies import study_definition as base
+from hespas.workflows.studies.study_definition import StudyColumn, StudyWorkload, select_columns
+from hespas.workflows.studies.study_output import GanttBar, GanttChart, StudyOutput
+from hespas.workflows.studies.study_programs import StudyProgram
 
 DESCRIPTION = """\
 Compare schedules of pipeline parallelism over numbers of microbatches: the step, its bubble, the
@@ -42,6 +58,33 @@ or stage.PART.mlir for the stages without one. PART is forward, backward and upd
 input_gradient and weight_gradient in place of backward.
 """
 DETAILS = ("ranks", "warnings")  # figures that a row of the table leaves out
+COLUMNS = (
+    base.STEP,
+    StudyColumn("bubble_share", "bubble", format_percent),
+    StudyColumn("exposed_transfer_s", "messages", format_seconds),
+    base.EXPOSED,
+    base.MEMORY,
+    StudyColumn("memory_margin", "margin", format_percent),
+    base.MFU,
+    base.TOKENS,
+    base.COST,
+    StudyColumn("straggler_step_time_s", "with straggler", format_seconds),
+    StudyColumn("straggler_rank", "slow rank"),
+)
+RANK_COLUMNS = (
+    base.COMPUTE,
+    StudyColumn("task_s", "tasks", format_seconds),
+    StudyColumn("update_s", "update", format_seconds),
+    StudyColumn("bubble_s", "bubble", format_seconds),
+    StudyColumn("transfer_s", "messages", format_seconds),
+    StudyColumn("in_flight", "in flight"),
+    StudyColumn("memory_bytes", "memory", lambda value: format_scaled(value, "B")),
+    StudyColumn("memory_margin", "margin", format_percent),
+)
+UPDATE_KIND = "update"
+BATCH_AXES = ("data", "fsdp", "expert")  # of the mesh, which divide the sequences of a microbatch
+MODEL = "8b"
+StagePrograms = Sequence[Mapping[StagePart, StudyProgram]]
 
 
 @dataclass(frozen=True, repr=False)
@@ -159,44 +202,27 @@ def compare_pipelines(request: PipelineRequest, note: Callable[[str], None]) -> 
     node = configs.load_node(request.node)
     system = request.choose_system()
     program_forms.check_run_options(request.run, request.form, request.node, system)
-    planned = plan_pipelines(request, system)
-    made_count = _make_programs(planned, request, system, note)
-    cells = {i: one.cell for i, one in enumerate(planned) if one.cell is not None}
+    rows = plan_pipelines(request, system)
+    cells = {i: row.cell for i, row in enumerate(rows) if row.cell is not None}
     answers, computed = estimate_pipelines([*cells.values()], request, note)
     for i, figures in zip(cells, answers, strict=True):
-        _record_figures(planned[i].row, figures, node)
-    rows = [one.row for one in planned]
+        _record_figures(rows[i], figures, node)
     if not any(row.figures for row in rows):
         raise HespasError(f"no pipeline can be estimated: {rows[0].title}: {rows[0].reason}")
+    made = {
+        path
+        for cell in cells.values()
+        if cell.programs
+        for stage in cell.files
+        for path in stage.values()
+    }
     notes = [
         *_describe_basis(request),
         *_collect_warnings(rows),
-        f"{made_count} programs; {len(cells)} pipelines, {computed} computed now; "
+        f"{len(made)} programs; {len(cells)} pipelines, {computed} computed now; "
         f"{format_seconds(time.monotonic() - start)}",
     ]
     return PipelineStudy(request, system, rows, notes)
-
-
-def _make_programs(
-    planned: Sequence[PlannedPipeline],
-    request: PipelineRequest,
-    system: str,
-    note: Callable[[str], None],
-) -> int:
-    """Make the programs of the rows of a recipe, and return how many there are."""
-    todo = [one for one in planned if one.schedule is not None and one.programs]
-    if not todo:
-        return 0
-    pipelines = make_stage_files([one.programs for one in todo], request, note)
-    paths: set[str] = set()
-    for one, files in zip(todo, pipelines, strict=True):
-        if isinstance(files, HespasError):
-            one.row.reason = files.reason
-            continue
-        assert one.schedule is not None
-        one.cell = request.make_cell(one.schedule, files, system)
-        paths.update(path for stage in files for path in stage.values())
-    return len(paths)
 
 
 def _record_figures(
@@ -230,3 +256,386 @@ def _describe_basis(request: PipelineRequest) -> list[str]:
 
 def _collect_warnings(rows: Sequence[PipelineRow]) -> list[str]:
     return list(dict.fromkeys(text for row in rows for text in row.figures.get("warnings", ())))
+
+
+def tabulate_pipelines(
+    rows: Sequence[PipelineRow], winner: PipelineRow | None, title: str
+) -> TextTable:
+    """Tabulate the rows; the fastest one that fits has a star."""
+    columns = select_columns(COLUMNS, [row.figures for row in rows])
+    names, labels = list_row_labels(rows, batch=True)
+    lines = [
+        [
+            f"{label[0]}{' *' if row is winner else ''}",
+            *label[1:],
+            *(column.format_cell(row.figures) for column in columns),
+            _format_band(row.figures),
+        ]
+        for row, label in zip(rows, labels, strict=True)
+    ]
+    return TextTable(title, lines, [*names, *(c.header for c in columns), "80 % band"])
+
+
+def list_row_labels(
+    rows: Sequence[PipelineRow], *, batch: bool = False
+) -> tuple[list[str], list[list[str]]]:
+    """List the columns that distinguish rows, and the labels of each row in them.
+
+    Stages, layers and batch are left out where all rows have one stage for each rank, as many
+    layers in each, or the same batch.
+    """
+    names, columns = ["schedule"], [[row.schedule for row in rows]]
+    if any(row.stages_per_rank > 1 for row in rows):
+        names.append("stages per rank")
+        columns.append([str(row.stages_per_rank) for row in rows])
+    if any(row.is_uneven for row in rows):
+        names.append("layers")
+        columns.append([row.format_layers() for row in rows])
+    names.append("microbatches")
+    columns.append([str(row.microbatches) for row in rows])
+    if batch and len({row.batch for row in rows}) > 1:
+        names.append("batch")
+        columns.append([str(row.batch or "-") for row in rows])
+    return names, [list(labels) for labels in zip(*columns, strict=True)]
+
+
+def _format_band(figures: Mapping[str, Any]) -> str:
+    if figures.get("step_time_low_s") is None:
+        return "-"
+    return format_time_range(figures["step_time_low_s"], figures["step_time_high_s"])
+
+
+def tabulate_ranks(row: PipelineRow) -> TextTable:
+    """Tabulate the ranks of a row."""
+    ranks = row.figures["ranks"]
+    columns = select_columns(RANK_COLUMNS, ranks)
+    lines = [
+        [
+            str(rank["rank"]),
+            " ".join(map(str, rank["stages"])),
+            *([str(row.count_rank_layers(rank["stages"]))] if row.stage_layers else []),
+            *(column.format_cell(rank) for column in columns),
+        ]
+        for rank in ranks
+    ]
+    title = f"Ranks of {row.title}"
+    layers = ["layers"] if row.stage_layers else []
+    return TextTable(title, lines, ["rank", "stages", *layers, *(c.header for c in columns)], 2)
+
+
+def tabulate_rank_memory(rows: Sequence[PipelineRow]) -> TextTable:
+    """Tabulate the memory of each rank of the rows that do not fit; a star marks what exceeds."""
+    crowded = [row for row in rows if row.figures and row.reason]
+    count = max((len(row.figures["ranks"]) for row in crowded), default=0)
+    names, labels = list_row_labels(crowded) if crowded else ([], [])
+    lines = []
+    for row, label in zip(crowded, labels, strict=True):
+        ranks = row.figures["ranks"]
+        cells = [
+            f"{format_scaled(rank['memory_bytes'], 'B')}{' *' if rank['memory_margin'] < 0 else ''}"
+            if rank["memory_bytes"] is not None and rank["memory_margin"] is not None
+            else "-"
+            for rank in ranks
+        ]
+        lines.append([*label, *cells, *["-"] * (count - len(cells))])
+    header = [*names, *(f"rank {i}" for i in range(count))]
+    return TextTable("Memory of each rank, where a rank (*) does not fit", lines, header)
+
+
+def tabulate_reasons(rows: Sequence[PipelineRow]) -> TextTable:
+    """Tabulate the rows that cannot run, with the reasons."""
+    names, labels = list_row_labels(rows)
+    lines = [[*label, row.reason] for row, label in zip(rows, labels, strict=True) if row.reason]
+    header = [*names, "reason"]
+    return TextTable("Pipelines that cannot run", lines, header, len(header))
+
+
+def make_rank_chart(row: PipelineRow) -> GanttChart:
+    """Make the chart of what each rank of a pipeline runs when."""
+    lanes = []
+    for rank in row.figures["ranks"]:
+        bars = [
+            GanttBar(
+                1e-9 * start_ns,
+                1e-9 * end_ns,
+                kind.replace("_", " "),
+                f"{kind.replace('_', ' ')} of microbatch {microbatch}, stage {stage}",
+            )
+            for kind, stage, microbatch, start_ns, end_ns in rank["tasks_ns"]
+        ]
+        if rank["update_ns"]:
+            start_ns, end_ns = rank["update_ns"]
+            bars.append(GanttBar(1e-9 * start_ns, 1e-9 * end_ns, UPDATE_KIND, UPDATE_KIND))
+        lanes.append((f"rank {rank['rank']}", bars))
+    return GanttChart(row.title, lanes)
+
+
+def draw_pipelines(figure: Any, rows: Sequence[PipelineRow], winner: PipelineRow | None) -> None:
+    """Draw the time of a microbatch over their number, and the chart of the winner below it."""
+    panels = figure.subplots(1 if winner is None else 2, 1, squeeze=False)[:, 0]
+    lines: dict[str, list[PipelineRow]] = {}
+    for row in rows:
+        if row.figures:
+            stages = f", {row.stages_per_rank} stages" if row.stages_per_rank > 1 else ""
+            layers = f", layers {row.format_layers()}" if row.is_uneven else ""
+            lines.setdefault(row.schedule + stages + layers, []).append(row)
+    for number, (name, line) in enumerate(lines.items()):
+        counts = [row.microbatches for row in line]
+        times_ms = [1e3 * row.compute_sequence_time_s() for row in line]
+        colour, mark = (values[number % len(values)] for values in (COLOURS, MARKS))
+        panels[0].plot(counts, times_ms, color=colour, marker=mark, label=name)
+    is_known = all(row.batch for row in rows if row.figures)
+    panels[0].set_xlabel("microbatches")
+    panels[0].set_ylabel(
+        f"step / {'sequences of a batch shard' if is_known else 'microbatches'}: ms"
+    )
+    panels[0].set_xticks(sorted({row.microbatches for row in rows}))
+    panels[0].set_ylim(0, 1.1 * panels[0].get_ylim()[1])
+    panels[0].legend(fontsize=8)
+    if winner is not None:
+        _draw_rank_chart(panels[1], make_rank_chart(winner))
+
+
+def _draw_rank_chart(axes: Any, chart: GanttChart) -> None:
+    """Draw a Gantt chart; the first lane is on top."""
+    colours = dict(zip(chart.list_kinds(), COLOURS, strict=False))
+    for place, (_, bars) in enumerate(chart.lanes):
+        for kind, colour in colours.items():
+            spans = [(1e3 * b.start_s, 1e3 * (b.end_s - b.start_s)) for b in bars if b.kind == kind]
+            axes.broken_barh(
+                spans, (place - 0.4, 0.8), facecolors=colour, edgecolor="white", linewidth=0.3,
+                label=kind if place == 0 else None,
+            )  # fmt: skip
+    axes.set_yticks(range(len(chart.lanes)), [name for name, _ in chart.lanes])
+    axes.invert_yaxis()
+    axes.set_xlabel("ms")
+    axes.set_title(chart.title, fontsize=9, loc="left")
+    axes.legend(fontsize=8, ncols=4, loc="lower right", bbox_to_anchor=(1, 1), frameon=False)
+
+
+def pipeline(
+    folder: str | os.PathLike[str] = "", *, note: TextFunction = ignore_text, **options: Any
+) -> PipelineStudy:
+    """Compare schedules of pipeline parallelism, as ``hespas study pipeline`` does.
+
+    Args:
+        folder: The folder of the programs of stages; "" for those of the recipe ``stage``.
+        note: Receives notes and progress, one line each.
+        **options: Options of each estimate, such as ``estimator="roofline"``, see
+            docs/reference/run-config.md, and fields of ``PipelineRequest``, such as ``ranks=4``,
+            ``microbatches=[8, 16]``, ``options={"model": "8b"}``, ``mesh={"data": 2}`` and
+            ``node="H100_80GB"``.
+
+    Returns:
+        A row for each schedule and number of microbatches, and the fastest one that fits.
+
+    Raises:
+        HespasError: An option is wrong, or no pipeline at all can be estimated.
+    """
+    run, own = take_run_options("hespas study pipeline", options)
+    known = [*PipelineRequest.__dataclass_fields__, *list_run_options("hespas study pipeline")]
+    for name in own:
+        if name not in known:
+            raise UsageError(
+                f"a study of pipelines has no option '{name}'", remedy=suggest_nearest(name, known)
+            )
+    request = PipelineRequest(folder=os.fspath(folder), run=run, **own)
+    return compare_pipelines(request, note)
+
+
+@dataclass(frozen=True)
+class PipelineRequest(PoolOptions):
+    """What a study of pipelines compares.
+
+    Attributes:
+        node: The type of device.
+        ranks: The number of ranks.
+        schedules: The names of the schedules.
+        microbatches: The numbers of microbatches; empty for 1, 2 and 4 times the ranks.
+        stages_per_rank: The stages of each rank in the interleaved schedule.
+        stage_layers: Divisions of the layers of the recipe's model over its stages, each with the
+            layers of every stage; an empty one is even. Empty for an even one only.
+        folder: The folder of the programs of stages; "" for those of the recipe.
+        options: The options of the recipe of stages.
+        mesh: The mesh of the devices of each rank.
+        global_batch: The sequences of a step, which the microbatches divide; None if each
+            microbatch has the sequences of the option ``batch``.
+        systems: System presets, patterns or folders to choose from; empty for the node's presets.
+        form: One of ``program_forms.FORMS``.
+        run: The options of each estimate.
+        straggler: How many times as long the compute of one slow rank takes; None for no slow rank.
+    """
+
+    node: str = "H100_80GB"
+    ranks: int = 4
+    schedules: Sequence[str] = SCHEDULES
+    microbatches: Sequence[int] = ()
+    stages_per_rank: Sequence[int] = (2,)
+    stage_layers: Sequence[Sequence[int]] = ()
+    folder: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    mesh: Mapping[str, int] = field(default_factory=dict)
+    global_batch: int | None = None
+    systems: Sequence[str] = ()
+    form: str = "fused"
+    run: RunOptions = field(default_factory=RunOptions)
+    straggler: float | None = None
+
+    def list_microbatches(self) -> list[int]:
+        """List the numbers of microbatches to try."""
+        return list(self.microbatches) or [self.ranks, 2 * self.ranks, 4 * self.ranks]
+
+    def choose_system(self) -> str:
+        """Choose the system of all ranks.
+
+        Raises:
+            HespasError: No system has their devices, or programs of a folder have no system.
+        """
+        if self.ranks < 2:
+            raise UsageError(f"a pipeline of {self.ranks} rank", remedy="give 2 ranks or more")
+        if not self.folder:
+            devices = self.ranks * math.prod(self.mesh.values())
+            system = program_forms.choose_system(self.node, devices, self.systems)
+            assert system is not None  # only a single device has none
+            return system
+        if len(self.systems) != 1:
+            raise UsageError(
+                "the programs of a folder need one system", remedy="name it by --system"
+            )
+        if self.options or self.mesh or self.global_batch or self.stage_layers:
+            raise UsageError(
+                "the programs of a folder have their options, mesh, batch and layers already",
+                remedy="leave out --model, --set, --mesh, --global-batch and --stage-layers",
+            )
+        return self.systems[0]
+
+
+@dataclass
+class PipelineRow:
+    """A schedule with a number of microbatches.
+
+    Attributes:
+        schedule: The name of the schedule.
+        microbatches: The number of microbatches.
+        stages_per_rank: The stages of each rank.
+        stage_layers: The layers of each stage; empty if they are not known.
+        batch: The sequences of a microbatch on each batch shard; None if it is not known.
+        figures: The figures of ``collect_pipeline_figures``; empty if there are none.
+        reason: Why there are no figures, or why the pipeline cannot run; "" if it can.
+        cell: What it is estimated from; None if it cannot run.
+    """
+
+    schedule: str
+    microbatches: int
+    stages_per_rank: int
+    stage_layers: Sequence[int] = ()
+    batch: int | None = None
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    reason: str = ""
+    cell: PipelineCell | None = None
+
+    def compute_sequence_time_s(self) -> float:
+        """Return the step time over the sequences of a batch shard, or over the microbatches."""
+        return self.figures["step_time_s"] / (self.microbatches * (self.batch or 1))
+
+    @property
+    def title(self) -> str:
+        """The row in words."""
+        stages = f" of {self.stages_per_rank} stages for each rank"
+        layers = f", layers {self.format_layers()}" if self.is_uneven else ""
+        return (
+            f"{self.schedule}{stages if self.stages_per_rank > 1 else ''}, "
+            f"{self.microbatches} microbatches{layers}"
+        )
+
+    @property
+    def is_uneven(self) -> bool:
+        """Whether stages have unlike numbers of layers."""
+        return len({*self.stage_layers}) > 1
+
+    def format_layers(self) -> str:
+        """Format the layers of the stages, as ``9 8 8 7``."""
+        return " ".join(map(str, self.stage_layers)) or "-"
+
+    def count_rank_layers(self, stages: Sequence[int]) -> int | None:
+        """Count the layers of some stages; None if they are not known."""
+        return sum(self.stage_layers[stage] for stage in stages) if self.stage_layers else None
+
+
+def plan_pipelines(request: PipelineRequest, system: str) -> list[PipelineRow]:
+    """Plan every combination of a request; raises HespasError if there is no such schedule."""
+    for name in request.schedules:
+        if name not in SCHEDULES:
+            build_schedule(name, request.ranks, 1)  # raises the error
+    return [
+        _plan_pipeline(request, system, PipelineRow(name, microbatches, stages_per_rank, layers))
+        for microbatches in request.list_microbatches()
+        for name in request.schedules
+        for stages_per_rank in (request.stages_per_rank if name == INTERLEAVED else (1,))
+        for layers in (request.stage_layers or ((),))
+    ]
+
+
+def _plan_pipeline(request: PipelineRequest, system: str, row: PipelineRow) -> PipelineRow:
+    """Add to a row what it is estimated from, or why it cannot run."""
+    try:
+        schedule = build_schedule(
+            row.schedule, request.ranks, row.microbatches, row.stages_per_rank
+        )
+        if request.folder:
+            files, programs = find_stage_files(request.folder, schedule.stages), []
+        else:
+            options = make_stage_options(request)
+            if request.global_batch is not None:
+                options["batch"] = str(divide_global_batch(request, row.microbatches))
+            row.batch = int(options.get("batch", "1"))
+            model = place_on_rank(StudyWorkload("stage", options, request.mesh, {}))
+            row.stage_layers = count_stage_layers(model, schedule, row.stage_layers)
+            files = []
+            programs = make_study_stages(model, schedule, request, system, row.stage_layers)
+        config = program_forms.make_run_config(request.run, request.form, node=request.node)
+        row.cell = PipelineCell(config, schedule, files, system, request.straggler, programs)
+    except HespasError as error:
+        row.reason = error.reason
+    return row
+
+
+def make_stage_options(request: PipelineRequest) -> dict[str, str]:
+    """Return the options of the recipe of stages; by default, attention is the device's kernel."""
+    compiler = program_forms.find_compiler(request.node)
+    attention = program_forms.FUSED_ATTENTION[compiler] if compiler else "dot_product"
+    return {"model": MODEL, "attention": attention, **request.options}
+
+
+def divide_global_batch(request: PipelineRequest, microbatches: int) -> int:
+    """Return the sequences of a microbatch on each batch shard; raises UsageError."""
+    assert request.global_batch is not None
+    shards = math.prod(request.mesh.get(axis, 1) for axis in BATCH_AXES)
+    batch, rest = divmod(request.global_batch, shards * microbatches)
+    if rest or not batch:
+        raise UsageError(
+            f"{request.global_batch} sequences of a step are not {microbatches} microbatches on "
+            f"{shards} batch shards"
+        )
+    return batch
+
+
+def make_study_stages(
+    model: StudyWorkload,
+    schedule: PipelineSchedule,
+    request: PipelineRequest,
+    system: str,
+    stage_layers: Sequence[int] = (),
+) -> StagePrograms:
+    """Make the programs of the stages of a model; raises HespasError."""
+    target = program_forms.choose_xla_target(request.form, request.node)
+    per_host = configs.load_system(system).npus_count[0]
+    platform = study_programs.PLATFORMS[program_forms.find_compiler(request.node)]
+    compile_options = program_forms.format_compile_options(request.run) if target else ""
+    return [
+        {
+            part: StudyProgram(workload, request.form, target, per_host, compile_options, platform)
+            for part, workload in stage.items()
+        }
+        for stage in plan_stage_workloads(model, schedule, stage_layers)
+    ]

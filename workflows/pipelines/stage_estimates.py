@@ -4,13 +4,17 @@ The first result of a forward program is the activation for the next stage, or t
 one; its other results are what the backward pass reads. The first result of a backward program, or
 of one of the gradient of its input, is that gradient; the first stage has none. The program of the
 optimiser takes its state and the sums of the gradients.
+
+Between tasks, a rank keeps the state and the sums of gradients of its stages, which are the
+arguments of their optimisers; and for each microbatch in flight, the received activation and what
+the forward program keeps for the gradients.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -27,12 +31,13 @@ from hespas.passes.memory.value_roles import find_replaced_arguments
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.supervised_process import open_temporary_folder
 from hespas.workflows import run_flow
-from hespas.workflows.pipelines.pipeline_traces import StageTraces
 from hespas.workflows.pipelines.schedules import (
     BACKWARD,
     FORWARD,
     INPUT_GRADIENT,
     WEIGHT_GRADIENT,
+    PipelineSchedule,
+    StageTask,
     TaskKind,
 )
 from hespas.workflows.run_config import RunConfig
@@ -102,6 +107,16 @@ class StageEstimate:
                 remedy="add its file, or choose another schedule",
             )
         return self.programs[part]
+
+    def get_message_bytes(self, kind: TaskKind, stage: int) -> int:
+        """Return the bytes of the first result; raises HespasError if nothing can be sent."""
+        program = self.get_program(kind, stage)
+        if not program.result_bytes or not program.result_bytes[0]:
+            raise HespasError(
+                f"the {kind.replace('_', ' ')} program of stage {stage} returns nothing to send",
+                remedy="return the activation, or its gradient, first",
+            )
+        return program.result_bytes[0]
 
 
 def add_job_devices(config: RunConfig, devices: int) -> RunConfig:
@@ -185,47 +200,10 @@ def _read_signature(module: ir.Module) -> tuple[list[int], list[int], frozenset[
     return arguments, results, frozenset(replaced.values())
 
 
-def make_stage_traces(
-    stages: Sequence[StageEstimate], *, has_split_backward: bool
-) -> list[StageTraces]:
-    """Make the traces of stages with the bytes of their messages; raises HespasError."""
-    return [
-        _make_one_stage(stage, number, len(stages), has_split_backward)
-        for number, stage in enumerate(stages)
-    ]
-
-
 def list_task_kinds(has_split_backward: bool) -> tuple[TaskKind, ...]:
     """Return the kinds of tasks of a schedule."""
     backward = (INPUT_GRADIENT, WEIGHT_GRADIENT) if has_split_backward else (BACKWARD,)
     return (FORWARD, *backward)
-
-
-def _make_one_stage(
-    stage: StageEstimate, number: int, count: int, has_split_backward: bool
-) -> StageTraces:
-    kinds = list_task_kinds(has_split_backward)
-    programs: dict[TaskKind, StageProgramEstimate] = {
-        kind: stage.get_program(kind, number) for kind in kinds
-    }
-    update = stage.programs.get(UPDATE)
-    back: TaskKind = INPUT_GRADIENT if has_split_backward else BACKWARD
-    return StageTraces(
-        {kind: programs[kind].trace for kind in kinds},
-        update.trace if update else None,
-        _read_message_bytes(programs[FORWARD], FORWARD, number) if number + 1 < count else 0,
-        _read_message_bytes(programs[back], back, number) if number else 0,
-    )
-
-
-def _read_message_bytes(program: StageProgramEstimate, kind: TaskKind, stage: int) -> int:
-    """Return the bytes of the first result; raises HespasError if nothing can be sent."""
-    if not program.result_bytes or not program.result_bytes[0]:
-        raise HespasError(
-            f"the {kind.replace('_', ' ')} program of stage {stage} returns nothing to send",
-            remedy="return the activation, or its gradient, first",
-        )
-    return program.result_bytes[0]
 
 
 _FILE = re.compile(r"stage(?:-(\d+))?\.(\w+)\.(?:mlir|mlirbc|hlo|pb)(?:\.(?:xz|gz))?")
@@ -268,3 +246,74 @@ def _select_stage_files(
         )
     for part in names:
         yield part, files.get((str(number), part)) or files[None, part]
+
+
+def count_in_flight(schedule: PipelineSchedule, rank: int) -> int:
+    """Count the most microbatches, of all stages of a rank, whose activations it keeps at once."""
+    return _find_peak(schedule.tasks[rank], lambda stage: 1, lambda stage: 0)
+
+
+def compute_kept_bytes(
+    schedule: PipelineSchedule, stages: Sequence[StageEstimate], rank: int
+) -> int:
+    """Compute the most bytes that the microbatches in flight of a rank keep at once."""
+    back = list_task_kinds(schedule.has_split_backward)[1]
+
+    def sum_forward_bytes(stage: int) -> int:
+        own_bytes = stages[stage].get_program(FORWARD, stage).sum_kept_bytes(first=1)
+        if not stage:
+            return own_bytes
+        return own_bytes + stages[stage - 1].get_program(FORWARD, stage - 1).result_bytes[0]
+
+    def sum_backward_bytes(stage: int) -> int:
+        program = stages[stage].get_program(back, stage)
+        return program.sum_kept_bytes(first=1 if stage else 0)
+
+    return _find_peak(schedule.tasks[rank], sum_forward_bytes, sum_backward_bytes)
+
+
+def compute_rank_memory(
+    schedule: PipelineSchedule, stages: Sequence[StageEstimate], rank: int
+) -> int | None:
+    """Compute the peak memory of a device of a rank; None if a stage has no optimiser."""
+    numbers = range(rank, schedule.stages, schedule.ranks)
+    updates = [stages[number].programs.get(UPDATE) for number in numbers]
+    state = [update.argument_bytes for update in updates if update is not None]
+    if len(state) < len(updates):
+        return None
+    kinds = list_task_kinds(schedule.has_split_backward)
+    temporary = max(
+        stages[number].get_program(kind, number).temporary_bytes
+        for number in numbers
+        for kind in kinds
+    )
+    during_update = max(update.temporary_bytes for update in updates if update is not None)
+    kept_bytes = compute_kept_bytes(schedule, stages, rank)
+    return sum(state) + max(kept_bytes + temporary, during_update)
+
+
+def _find_peak(
+    tasks: Iterable[StageTask],
+    count_forward: Callable[[int], int],
+    count_backward: Callable[[int], int],
+) -> int:
+    """Find the highest sum of what tasks keep.
+
+    Args:
+        tasks: The tasks of a rank, in order.
+        count_forward: Returns what the forward task of a stage keeps until its last gradient.
+        count_backward: Returns what the gradient of the input of a stage keeps until that of the
+            weights.
+    """
+    total = peak = 0
+    for kind, stage, _ in tasks:
+        if kind == FORWARD:
+            total += count_forward(stage)
+        elif kind == INPUT_GRADIENT:
+            total += count_backward(stage)
+        elif kind == WEIGHT_GRADIENT:
+            total -= count_forward(stage) + count_backward(stage)
+        else:
+            total -= count_forward(stage)
+        peak = max(peak, total)
+    return peak

@@ -1,11 +1,18 @@
-"""How the program of a layout is built: by a recipe, or from a function and the shapes it takes."""
+"""How the program of a layout is built, described and sketched.
+
+It is built by a recipe, or from a function and the shapes it takes: in a worker process, which
+starts JAX once for many, or in this one.
+"""
 
 from __future__ import annotations
 
+import json
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hespas.frontends.export.logical_axes import (
     LogicalAxisRules,
@@ -14,41 +21,54 @@ from hespas.frontends.export.logical_axes import (
 )
 from hespas.support.data_files import parse_json_or_text
 from hespas.support.errors import HespasError, UsageError
-from hespas.workflows.planning.layout_space import ProgramInterface
+from hespas.workflows.planning.layout_space import BATCH, SEQUENCE, ProgramInterface
 
 if TYPE_CHECKING:
+    from hespas.dialects.mlir import ir
     from hespas.frontends.export.export_spec import ExportSpec
     from hespas.frontends.export.exportable import Exportable
+    from hespas.workflows.planning.program_sketch import SketchOp
 
 ShardingFunction = Callable[[Mapping[str, int]], tuple[Any, Any]]
 """From a mesh to the shardings of the arguments and of the result, as of ``Exportable``."""
+TASKS = ("interface", "meshes", "specs", "sketch")
 
 
-class LayoutBuilder(Protocol):
-    """Builds the program of each layout; ``is_recipe`` if a function of the mesh makes it."""
+class LayoutBuilder(ABC):
+    """Builds the program of each layout.
 
-    is_recipe: ClassVar[bool]
+    Attributes:
+        name: The name of the program.
+        is_recipe: Whether a function of the mesh makes it.
+        is_here: Whether it is a function of this process, which no worker could import.
+    """
 
-    @property
-    def name(self) -> str:
-        """The name of the program."""
-        ...
+    is_recipe: ClassVar[bool] = False
+    is_here: ClassVar[bool] = False
+    name: str
 
+    @abstractmethod
     def describe_interface(self) -> ProgramInterface:
         """Describe the axes and options of the program."""
-        ...
+
+    @abstractmethod
+    def build_program(self, options: Mapping[str, str], mesh: Mapping[str, int]) -> Exportable:
+        """Build the program of a layout without lowering it; raises what the program raises."""
 
     def check_options(self, options: Mapping[str, str], mesh: Mapping[str, int]) -> None:
         """Raise HespasError if an option is wrong, whatever the mesh is."""
-        ...
-
-    def build_program(self, options: Mapping[str, str], mesh: Mapping[str, int]) -> Exportable:
-        """Build the program of a layout without lowering it; raises what the program raises."""
-        ...
+        self.build_program(options, mesh)
 
     def export_module(self, request: dict[str, Any], scratch: Path) -> Any:
         """Lower the program of a request to a module."""
-        ...
+        if self.is_here:
+            from hespas.workflows.estimate_source import lower_exportable_module
+
+            program = self.build_program(request["options"], request["mesh"])
+            return lower_exportable_module(program, request["platform"])
+        from hespas.workflows.studies.program_worker import export_module
+
+        return export_module(request, scratch)
 
 
 def find_layout_builder(request: Mapping[str, Any]) -> LayoutBuilder:
@@ -64,7 +84,7 @@ def find_layout_builder(request: Mapping[str, Any]) -> LayoutBuilder:
 
 
 @dataclass(frozen=True)
-class RecipeBuilder:
+class RecipeBuilder(LayoutBuilder):
     """Calls a function of the mesh and options that returns an ``Exportable``, as recipes do."""
 
     is_recipe: ClassVar[bool] = True
@@ -107,37 +127,23 @@ class RecipeBuilder:
             )
         return program
 
-    def export_module(self, request: dict[str, Any], scratch: Path) -> Any:
-        from hespas.workflows.studies.program_worker import export_module
-
-        return export_module(request, scratch)
-
 
 class FunctionRecipeBuilder(RecipeBuilder):
     """Calls such a function in this process."""
 
-    def export_module(self, request: dict[str, Any], scratch: Path) -> Any:
-        from hespas.workflows.estimate_source import lower_exportable_module
-
-        program = self.build_program(request["options"], request["mesh"])
-        return lower_exportable_module(program, request["platform"])
+    is_here: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
-class SpecBuilder:
+class SpecBuilder(LayoutBuilder):
     """Shards a function by a specification; the specification of a request has its layout."""
-
-    is_recipe: ClassVar[bool] = False
 
     function: Callable[..., Any]
     name: str
     spec: ExportSpec
 
     def describe_interface(self) -> ProgramInterface:
-        return describe_spec_interface(self.spec)
-
-    def check_options(self, options: Mapping[str, str], mesh: Mapping[str, int]) -> None:
-        self.build_program(options, mesh)
+        return ProgramInterface(self.spec.list_mesh_axes(), {}, is_batch_fixed=True)
 
     def build_program(self, options: Mapping[str, str], mesh: Mapping[str, int]) -> Exportable:
         from hespas.frontends.export.export_spec import make_exportable
@@ -145,16 +151,6 @@ class SpecBuilder:
         return make_exportable(
             self.function, select_spec_layout(self.spec, mesh, options), self.name
         )
-
-    def export_module(self, request: dict[str, Any], scratch: Path) -> Any:
-        from hespas.workflows.studies.program_worker import export_module
-
-        return export_module(request, scratch)
-
-
-def describe_spec_interface(spec: ExportSpec) -> ProgramInterface:
-    """Describe the program of a specification: its arrays have the whole batch."""
-    return ProgramInterface(spec.list_mesh_axes(), {}, is_batch_fixed=True)
 
 
 def select_spec_layout(
@@ -167,7 +163,7 @@ def select_spec_layout(
 
 
 @dataclass(frozen=True)
-class FunctionBuilder:
+class FunctionBuilder(LayoutBuilder):
     """Shards a function of this process.
 
     Attributes:
@@ -179,9 +175,10 @@ class FunctionBuilder:
         donate: The numbers of the arguments whose memory the results may reuse.
         facts: Facts of the program: samples and tokens of a step.
         option_values: By option and text, the keyword argument of the function.
+        name: The name of the function.
     """
 
-    is_recipe: ClassVar[bool] = False
+    is_here: ClassVar[bool] = True
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
@@ -191,10 +188,7 @@ class FunctionBuilder:
     donate: tuple[int, ...] = ()
     facts: Mapping[str, int] = field(default_factory=dict)
     option_values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        return getattr(self.function, "__name__", type(self.function).__name__)
+    name: str = "function"
 
     def describe_interface(self) -> ProgramInterface:
         return ProgramInterface(self.axes, {}, is_batch_fixed=True)
@@ -219,12 +213,6 @@ class FunctionBuilder:
             self.name, call_function, self.args, mesh, tuple(in_shardings), out_shardings,
             self.donate, facts=self.facts,
         )  # fmt: skip
-
-    def export_module(self, request: dict[str, Any], scratch: Path) -> Any:
-        from hespas.workflows.estimate_source import lower_exportable_module
-
-        program = self.build_program(request["options"], request["mesh"])
-        return lower_exportable_module(program, request["platform"])
 
 
 FUNCTION_SETTINGS = (
@@ -272,7 +260,7 @@ def make_function_builder(
     axes = own.get("mesh_axes") or (rules.list_mesh_axes() if rules else ())
     builder = FunctionBuilder(
         program, shapes, tuple(axes), shardings, rules, tuple(own.get("donate_argnums", ())), facts,
-        option_values,
+        option_values, getattr(program, "__name__", type(program).__name__),
     )  # fmt: skip
     return builder, others
 
@@ -328,3 +316,186 @@ def _make_shape_struct(leaf: Any) -> Any:
     if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
         return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
     return jax.eval_shape(lambda array: array, leaf)
+
+
+def run_task(payload: dict[str, Any], scratch: str) -> dict[str, Any]:
+    """Run one task of a plan in a worker process; raises what the program raises.
+
+    Args:
+        payload: ``task``, one of TASKS, and its data; ``export`` is a request for
+            ``frontends.export.export_worker``.
+        scratch: A folder for temporary files.
+    """
+    from hespas.workflows.studies.program_worker import prepare_jax
+
+    prepare_jax()
+    return answer_task(payload, find_layout_builder(payload["export"]), scratch)
+
+
+def answer_task(payload: dict[str, Any], builder: LayoutBuilder, scratch: str) -> dict[str, Any]:
+    """Answer one task of a plan; raises what the program raises."""
+    request = payload["export"]
+    if payload["task"] == "interface":
+        interface = builder.describe_interface()
+        return {
+            "axes": interface.axes,
+            "defaults": dict(interface.defaults),
+            "default_axes": interface.default_axes,
+        }
+    if payload["task"] == "meshes":
+        return {"meshes": _describe_meshes(builder, request["options"], payload["meshes"])}
+    if payload["task"] == "specs":
+        program = builder.build_program(request["options"], request["mesh"])
+        return {
+            "specs": {
+                name: str(spec)
+                for name, _, spec in _list_specified_arguments(program, is_recipe=builder.is_recipe)
+            }
+        }
+    return _write_sketch(payload, builder, scratch)
+
+
+def _describe_meshes(
+    builder: LayoutBuilder, options: Mapping[str, str], meshes: Sequence[dict[str, int]]
+) -> list[dict[str, Any]]:
+    """Describe the program over each mesh; raises HespasError if an option is wrong."""
+    builder.check_options(options, meshes[0])
+    return [_describe_mesh(builder, options, mesh) for mesh in meshes]
+
+
+def _describe_mesh(
+    builder: LayoutBuilder, options: Mapping[str, str], mesh: dict[str, int]
+) -> dict[str, Any]:
+    """Describe the program over a mesh by its facts, without lowering it."""
+    from hespas.frontends.export.export_worker import describe_error
+
+    try:
+        program = builder.build_program(options, mesh)
+        arguments = _list_specified_arguments(program, is_recipe=builder.is_recipe)
+        return {
+            "samples": _count_samples(builder, options, program.facts),
+            "argument_bytes": sum(_count_local_bytes(*one, mesh, options) for one in arguments),
+        }
+    except MemoryError:
+        raise
+    except (Exception, SystemExit) as error:
+        described = describe_error(error)
+        return {"error": "; ".join(filter(None, (described["message"], described["remedy"])))}
+
+
+def _list_specified_arguments(
+    program: Exportable, *, is_recipe: bool
+) -> list[tuple[str, Any, Any]]:
+    """List the name, the shape and the PartitionSpec of each array; None if XLA chooses it.
+
+    The arrays of a recipe have the names in its state and its batch, or that of the parameter where
+    an argument is an array; those of other functions begin with the parameter.
+    """
+    import inspect
+
+    import jax
+    from jax.sharding import PartitionSpec
+
+    specs: list[Any] = []
+
+    def repeat_spec(spec: Any, part: Any) -> None:
+        specs.extend([spec] * len(jax.tree.leaves(part)))
+
+    shardings = program.in_shardings or (None,) * len(program.args)
+    jax.tree.map(
+        repeat_spec,
+        tuple(shardings),
+        program.args,
+        is_leaf=lambda leaf: leaf is None or isinstance(leaf, PartitionSpec),
+    )
+    leaves = jax.tree_util.tree_leaves_with_path(program.args)
+    parameters = [*inspect.signature(program.function).parameters]
+    return [
+        (_name_array(path, parameters, is_recipe=is_recipe), leaf, spec)
+        for (path, leaf), spec in zip(leaves, specs, strict=True)
+    ]
+
+
+def _name_array(path: Sequence[Any], parameters: Sequence[str], *, is_recipe: bool) -> str:
+    """Name an array by its path, whose first key is the number of its argument.
+
+    A box of Flax, whose only array is its ``value``, has the name of the array.
+    """
+    from jax.tree_util import GetAttrKey, keystr
+
+    if path[-1] == GetAttrKey("value"):
+        path = path[:-1]
+    name = keystr(tuple(path[1:]), simple=True, separator=".")
+    if is_recipe and name:
+        return name
+    number = path[0].idx
+    parameter = str(parameters[number] if number < len(parameters) else number)
+    return f"{parameter}.{name}" if name else parameter
+
+
+def _count_samples(
+    builder: LayoutBuilder, options: Mapping[str, str], facts: Mapping[str, Any]
+) -> int:
+    """Count the sequences or images of a step; raises HespasError if no fact says it."""
+    from hespas.support.errors import HespasError
+
+    interface = builder.describe_interface()
+    if interface.is_batch_fixed:
+        return 0
+    for name in ("samples_per_step", "images_per_step"):
+        if name in facts:
+            return int(facts[name])
+    if "tokens_per_step" not in facts:
+        raise HespasError("a plan needs the fact tokens_per_step or samples_per_step")
+    sequence = int(options.get(SEQUENCE) or interface.defaults.get(SEQUENCE) or 1)
+    return int(facts["tokens_per_step"]) // sequence
+
+
+def _count_local_bytes(
+    name: str, leaf: Any, spec: Any, mesh: dict[str, int], options: Mapping[str, str]
+) -> int:
+    """Count the bytes of an array on one device: at least, where XLA chooses its sharding.
+
+    Raises:
+        UsageError: The mesh does not divide the array.
+    """
+    from hespas.support.errors import UsageError
+
+    total_bytes = math.prod(leaf.shape) * leaf.dtype.itemsize
+    if spec is None:
+        return total_bytes // math.prod(mesh.values())
+    parts = [part if isinstance(part, tuple) else (part,) for part in spec]
+    for extent, part in zip(leaf.shape, parts, strict=False):
+        axes = {axis: mesh[axis] for axis in part if axis in mesh}
+        if extent % math.prod(axes.values()):
+            text = ", ".join(f"{axis}={size}" for axis, size in axes.items())
+            shape = "x".join(map(str, leaf.shape))
+            is_batch = extent == 1 == int(options.get(BATCH, 0))
+            raise UsageError(
+                f"{name} of {shape} cannot be divided: {extent} over {text}",
+                remedy=f"{BATCH} counts the samples of each batch shard" if is_batch else "",
+            )
+    return total_bytes // math.prod(mesh.get(axis, 1) for part in parts for axis in part)
+
+
+def _write_sketch(payload: dict[str, Any], builder: LayoutBuilder, scratch: str) -> dict[str, Any]:
+    """Write the sketch of a program to the file ``output``."""
+    from hespas.support.output_file import write_atomically
+
+    module = builder.export_module(payload["export"], Path(scratch))
+    ops = sketch_module(module, payload["export"]["mesh"])
+    text = json.dumps([op.to_json() for op in ops])
+    write_atomically(payload["output"], text.encode())
+    return {}
+
+
+def sketch_module(module: ir.Module, mesh: Mapping[str, int]) -> list[SketchOp]:
+    """Prepare a program over ``mesh`` in place, and return its sketch; raises HespasError."""
+    from hespas.passes import registry
+    from hespas.passes.base import PassRun, build_pass
+    from hespas.passes.pipeline import run_pipeline
+    from hespas.workflows.planning.program_sketch import collect_sketch
+
+    step = build_pass(registry.load_pass_class("prepare"), {})
+    run_pipeline(module, [step], PassRun("program", note=lambda text: None))
+    return collect_sketch(module, mesh)

@@ -1,22 +1,35 @@
-"""What a plan asks of its program: its interface, its meshes, its sketches and its parameters."""
+"""What a plan asks of its program: its interface, its meshes, its sketches and its parameters.
+
+Workers build the program, or this process if the program is a function of it, which no worker could
+import.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from hespas.frontends.export.device_placement import place_module_devices
 from hespas.frontends.export.export_worker import PRELOADED as EXPORT_MODULES
-from hespas.support.errors import HespasError
+from hespas.frontends.export.logical_axes import LogicalAxisRules
+from hespas.support.errors import HespasError, restore_error
+from hespas.support.output_file import write_atomically
+from hespas.support.supervised_process import open_temporary_folder
 from hespas.workflows.cells import Answer, Cell, CellPool, PoolOptions
+from hespas.workflows.module_output import to_mlir_bytecode
 from hespas.workflows.planning.layout_builders import (
-    describe_spec_interface,
+    FunctionBuilder,
+    LayoutBuilder,
+    answer_task,
     select_spec_layout,
 )
 from hespas.workflows.planning.layout_space import (
@@ -27,6 +40,8 @@ from hespas.workflows.planning.layout_space import (
     ProgramInterface,
 )
 from hespas.workflows.planning.program_sketch import SketchOp
+from hespas.workflows.run_config import RunConfig, RunOptions, list_changed_options
+from hespas.workflows.studies import program_forms
 from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.studies.study_programs import (
     StudyProgram,
@@ -38,8 +53,16 @@ if TYPE_CHECKING:
     from hespas.frontends.export.export_spec import ExportSpec
     from hespas.frontends.export.logical_axes import LogicalAxisRules
 
-FUNCTION = "hespas.workflows.planning.layout_worker:run_task"
+FUNCTION = "hespas.workflows.planning.layout_builders:run_task"
 ONE_EACH = {BATCH: "1", ACCUMULATE: "1"}  # one sample of one microbatch for each batch shard
+FUSED = "fused"
+SPLIT = "linear"  # of a GPU, which runs kernels and synchronous collectives in program order
+BOUNDED_ESTIMATORS = ("calibrated", "roofline")  # whose times bounds are known not to exceed
+# The options with which they are, too. Others, such as new ones, may make an estimate shorter.
+BOUNDED_OPTIONS = (
+    "estimator", "keep_going", "overlap", "xla_optimize", "congestion", "curves", "between_hosts",
+    "slowdown", "network_model", "price_per_hour",
+)  # fmt: skip
 
 
 @dataclass
@@ -129,7 +152,7 @@ class LayoutPrograms:
     def read_interface(self) -> ProgramInterface:
         """Read the axes and options of the program; raises HespasError."""
         if self.spec is not None:
-            return describe_spec_interface(self.spec)
+            return ProgramInterface(self.spec.list_mesh_axes(), {}, is_batch_fixed=True)
         answer = self._run_single({"task": "interface", "export": self.make_request({}, {})})
         return ProgramInterface(
             tuple(answer["axes"]), answer["defaults"], default_axes=tuple(answer["default_axes"])
@@ -196,3 +219,108 @@ class LayoutPrograms:
 
 def _read_sketch(path: str) -> list[SketchOp]:
     return [SketchOp.from_json(data) for data in json.loads(Path(path).read_text())]
+
+
+@dataclass(kw_only=True)
+class FunctionPrograms(LayoutPrograms):
+    """Builds and lowers layouts in this process.
+
+    Nothing tells whether a function is the same as in an earlier plan, so sketches are not kept.
+    Programs are named by their content, so that equal programs have one estimate.
+
+    Attributes:
+        builder: Builds the programs.
+    """
+
+    builder: LayoutBuilder
+    _scratch: str = ""
+
+    def __enter__(self) -> Self:
+        self._scratch = self._stack.enter_context(open_temporary_folder())
+        return self
+
+    @property
+    def rules(self) -> LogicalAxisRules | None:
+        return self.builder.rules if isinstance(self.builder, FunctionBuilder) else None
+
+    def list_warnings(self) -> list[str]:
+        return self.rules.list_warnings() if self.rules else []
+
+    def read_interface(self) -> ProgramInterface:
+        return self.builder.describe_interface()
+
+    def make_study_program(
+        self, candidate: LayoutCandidate, form: str, target: str, per_host: int
+    ) -> StudyProgram:
+        request = self.make_request(candidate.mesh, candidate.options)
+        module = _call_program(
+            lambda: self.builder.export_module(request, Path(self._scratch)), self.program
+        )
+        place_module_devices(module, candidate.mesh, candidate.dcn)
+        data = to_mlir_bytecode(module)
+        program = super().make_study_program(candidate, form, target, per_host)
+        program = replace(program, content=hashlib.sha256(data).hexdigest())
+        path = self.folder / program.name_lowered_file()
+        if not path.exists():
+            write_atomically(str(path), data)
+        return program
+
+    def _locate_sketch(self, request: dict[str, Any]) -> str:
+        return os.path.join(self._scratch, os.path.basename(super()._locate_sketch(request)))
+
+    def _run_tasks(self, cells: Sequence[Cell], units: str) -> list[Answer | HespasError]:
+        return list(map(self._run_task, cells))
+
+    def _run_task(self, cell: Cell) -> Answer | HespasError:
+        if cell.output and os.path.exists(cell.output):
+            return {}
+        try:
+            return _call_program(
+                lambda: answer_task(cell.payload, self.builder, self._scratch), self.program
+            )
+        except HespasError as error:
+            return error
+
+
+def _call_program(call: Callable[[], Any], name: str) -> Any:
+    """Call what runs the user's function; raises HespasError for whatever it raises."""
+    from hespas.frontends.export.export_worker import describe_error
+
+    try:
+        return call()
+    except MemoryError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise restore_error(describe_error(error), where=name) from error
+
+
+@dataclass(frozen=True)
+class LayoutRuns:
+    """The runs of layouts.
+
+    Attributes:
+        node: The type of device.
+        system: The system of all devices; None for a single device.
+        options: The options of each estimate.
+    """
+
+    node: str
+    system: str | None
+    options: RunOptions
+
+    def select_options(self, form: str) -> RunOptions:
+        """Return the options of the estimates of layouts in a form."""
+        if form != FUSED:
+            return self.options
+        return self.options.model_copy(update={"split": SPLIT})
+
+    def make_config(self, form: str) -> RunConfig:
+        """Make the run that estimates a layout in a form, without its program."""
+        options = self.select_options(form)
+        return program_forms.make_run_config(options, form, node=self.node, system=self.system)
+
+    def list_unbounded_options(self) -> list[str]:
+        """List the options with which a bound might be above its estimate."""
+        names = [n for n in list_changed_options(self.options) if n not in BOUNDED_OPTIONS]
+        is_bounded = self.options.estimator in BOUNDED_ESTIMATORS
+        return names if is_bounded else ["estimator", *names]

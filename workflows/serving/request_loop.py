@@ -18,21 +18,27 @@ its first token with the last chunk, and no other request is admitted before.
 Invariant: the memory of admitted requests is reserved until they end, so that none has to be
 preempted. vLLM admits a request when its prompt fits, and preempts it if memory runs out later; its
 batches can be larger at first.
+
+Requests are a trace in a CSV file, or arrivals that are drawn at random. The times of steps come
+from programs of fixed shapes.
 """
 
 from __future__ import annotations
 
+import bisect
 import heapq
 import math
-from collections.abc import Sequence
+import random
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
-from hespas.support.errors import UsageError
-from hespas.workflows.serving.serving_requests import ServingRequest
-from hespas.workflows.serving.serving_steps import StepTimes
+from hespas.support.csv_rows import read_csv_rows
+from hespas.support.errors import HespasError, UsageError
 
 BatchingPolicy = Literal["prefill-first", "alternate"]
+COLUMNS = ("arrival_s", "prompt_tokens", "output_tokens")
 
 
 @dataclass(frozen=True)
@@ -263,3 +269,157 @@ class _RequestServer:
         if self.sent < len(self.requests):
             self.arrival_s[self.sent] = self.clock_s
             self.sent += 1
+
+
+@dataclass(frozen=True, slots=True)
+class ServingRequest:
+    """A request: when it arrives, and its tokens, which the server knows when it admits it."""
+
+    arrival_s: float
+    prompt_tokens: int
+    output_tokens: int
+
+    @property
+    def total_tokens(self) -> int:
+        """The tokens in the cache when the request ends, at most."""
+        return self.prompt_tokens + self.output_tokens
+
+
+def draw_poisson_requests(
+    rate_per_s: float, count: int, prompt_tokens: int, output_tokens: int, seed: int
+) -> list[ServingRequest]:
+    """Draw requests of one size that arrive independently of each other, at a mean rate.
+
+    Equal seeds give the same arrivals, scaled by the rate.
+    """
+    if not (rate_per_s > 0 and math.isfinite(rate_per_s)):
+        raise UsageError(f"an arrival rate of {rate_per_s:g} requests/s", remedy="use one above 0")
+    random_gaps, clock_s, requests = random.Random(seed), 0.0, []
+    for _ in range(count):
+        clock_s += random_gaps.expovariate(1.0) / rate_per_s
+        requests.append(ServingRequest(clock_s, prompt_tokens, output_tokens))
+    return requests
+
+
+def read_request_trace(path: str) -> list[ServingRequest]:
+    """Read requests from a CSV file with the columns of ``COLUMNS``, in the order of arrival.
+
+    Raises:
+        HespasError: The file cannot be read, or a row is no request; the message has its line.
+    """
+    requests = []
+    for line, row in read_csv_rows(path, COLUMNS):
+        try:
+            requests.append(_parse_row(row))
+        except ValueError as error:
+            raise HespasError(str(error), where=f"{path}:{line}") from None
+    if not requests:
+        raise HespasError("the trace has no requests", where=path)
+    return sorted(requests, key=lambda request: request.arrival_s)
+
+
+def _parse_row(row: Mapping[str, str | None]) -> ServingRequest:
+    """Parse a row; raises ValueError with the reason."""
+    texts = [(row[name] or "").strip() for name in COLUMNS]
+    try:
+        arrival_s = float(texts[0])
+    except ValueError:
+        arrival_s = math.nan
+    if not (arrival_s >= 0 and math.isfinite(arrival_s)):
+        raise ValueError(f"arrival_s is '{texts[0]}', not a time in seconds from 0")
+    counts = []
+    for name, text in zip(COLUMNS[1:], texts[1:], strict=True):
+        if not text.isascii() or not text.isdecimal() or not 0 < int(text) < 1 << 53:
+            raise ValueError(f"{name} is '{text}', not a whole number from 1")
+        counts.append(int(text))
+    return ServingRequest(arrival_s, *counts)
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """The times of the programs of a server, which JAX compiles for fixed shapes (buckets).
+
+    - A prompt is padded to the next bucket of prompts, and takes the time of its program.
+    - The sequences that are decoded together are padded to the next bucket of batches. Rows that
+      only pad hold no tokens. Between buckets of contexts, the time is linear in the tokens of all
+      sequences together, because attention reads each of them once. With fewer tokens than those
+      of the smallest context, it is the time of that one.
+
+    Attributes:
+        prefill_s: The time of a prefill step in seconds, by the tokens of the prompt.
+        decode_s: The time of a decode step in seconds, by the batch, then by the tokens of each
+            sequence.
+    """
+
+    prefill_s: Mapping[int, float]
+    decode_s: Mapping[int, Mapping[int, float]]
+
+    @cached_property
+    def longest_prompt(self) -> int:
+        return max(self.prefill_s)
+
+    @cached_property
+    def largest_batch(self) -> int:
+        return max(self.decode_s)
+
+    @cached_property
+    def longest_context(self) -> int:
+        """The longest context that every batch has."""
+        return min(max(times) for times in self.decode_s.values())
+
+    @cached_property
+    def _prompts(self) -> list[int]:
+        return sorted(self.prefill_s)
+
+    @cached_property
+    def _batches(self) -> list[int]:
+        return sorted(self.decode_s)
+
+    @cached_property
+    def _contexts(self) -> dict[int, list[int]]:
+        return {batch: sorted(times) for batch, times in self.decode_s.items()}
+
+    def get_prefill_s(self, prompt_tokens: int) -> float:
+        """Return the time of the prefill step of a prompt; raises UsageError if none is so long."""
+        at = bisect.bisect_left(self._prompts, prompt_tokens)
+        if at == len(self._prompts):
+            raise UsageError(
+                f"a prompt of {prompt_tokens} tokens is longer than the largest bucket, "
+                f"{self.longest_prompt}",
+                remedy="give a larger one in --prompts",
+            )
+        return self.prefill_s[self._prompts[at]]
+
+    def interpolate_chunk_s(self, start: int, end: int) -> float:
+        """Return the time to prefill the tokens of a prompt from ``start`` to ``end``.
+
+        The chunk does what prompts of these two lengths differ in, which attends to the tokens
+        before it, and takes at least the time of the smallest prompt: it reads all weights.
+        """
+        difference_s = self._interpolate_prefill_s(end) - self._interpolate_prefill_s(start)
+        return max(difference_s, self.prefill_s[self._prompts[0]])
+
+    def _interpolate_prefill_s(self, tokens: int) -> float:
+        """Return the time of a prompt that is not padded, linear between buckets and from 0."""
+        at = bisect.bisect_left(self._prompts, tokens)
+        high = self._prompts[at]
+        low = self._prompts[at - 1] if at else 0
+        low_s = self.prefill_s[low] if at else 0.0
+        return low_s + (tokens - low) / (high - low) * (self.prefill_s[high] - low_s)
+
+    def interpolate_decode_s(self, batch: int, tokens: int) -> float:
+        """Return the time of a decode step.
+
+        Args:
+            batch: The sequences that are decoded.
+            tokens: The tokens that all of them attend to together.
+        """
+        padded = self._batches[bisect.bisect_left(self._batches, batch)]
+        times, contexts = self.decode_s[padded], self._contexts[padded]
+        mean = tokens / padded
+        at = bisect.bisect_left(contexts, mean)
+        if at == 0 or at == len(contexts):
+            return times[contexts[min(at, len(contexts) - 1)]]
+        low, high = contexts[at - 1], contexts[at]
+        share = (mean - low) / (high - low)
+        return times[low] + share * (times[high] - times[low])

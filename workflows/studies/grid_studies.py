@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hespas.support.errors import UsageError
@@ -23,47 +22,29 @@ from hespas.workflows.studies.study_definition import (
     StudyPanel,
     StudyWorkload,
 )
-from hespas.workflows.sweep.recipe_cells import make_recipe_workload
 from hespas.workflows.sweep.sweep_expressions import LET
 from hespas.workflows.sweep.sweep_grid import MESH, RECIPE, expand_cells, read_sweep_file
+from hespas.workflows.sweep.sweep_runner import make_recipe_workload
 
 KINDS = ("all-gather", "reduce-scatter", "all-reduce", "ring", "summa")
 DEPTHS = ("18", "34", "50", "101", "152", "200")
 DEVICES = "let.devices"
 
 
-@dataclass(frozen=True)
-class GridAxis:
-    """The flag of an axis of the grid.
-
-    Attributes:
-        key: The key of the sweep that it sets; the label of the study is the end of it.
-        help: The help of the flag.
-        read: Parses one value; raises UsageError.
-        spell: Returns the keys of the sweep for one value, if there are several.
-    """
-
-    key: str
-    help: str
-    read: Callable[[str], Any] = str
-    spell: Callable[[Any], Mapping[str, Any]] | None = None
-
-
-def _make_grid_study(name: str, flags: Mapping[str, GridAxis], **presentation: Any) -> Study:
+def _make_grid_study(name: str, axes: Sequence[StudyAxis], **presentation: Any) -> Study:
     """Make the study of a shipped sweep, whose values are the defaults of the flags."""
     file = read_sweep_file(name)
     values = {key: value if isinstance(value, list) else [value] for key, value in file.items()}
     grid = {k: v for k, v in file.items() if k.partition(".")[0] in (RECIPE, MESH, LET[:-1])}
-    ordered = sorted(flags, key=lambda flag: list(file).index(flags[flag].key))
+    ordered = sorted(axes, key=lambda axis: list(file).index(axis.key))
 
     def generate_workloads(
         axis_values: AxisValues,
     ) -> Iterator[StudyWorkload | ImpossibleWorkload]:
-        for point in itertools.product(*(axis_values[flag] for flag in ordered)):
+        for point in itertools.product(*(axis_values[axis.name] for axis in ordered)):
             changed: dict[str, Any] = {}
             labels: dict[str, Any] = {}
-            for flag, value in zip(ordered, point, strict=True):
-                axis = flags[flag]
+            for axis, value in zip(ordered, point, strict=True):
                 changed |= axis.spell(value) if axis.spell else {axis.key: value}
                 if axis.key != DEVICES:
                     labels[axis.key.partition(".")[2]] = value
@@ -84,8 +65,7 @@ def _make_grid_study(name: str, flags: Mapping[str, GridAxis], **presentation: A
         name=name,
         nodes=tuple(values["node"]),
         axes=tuple(
-            StudyAxis(flag, ",".join(map(str, values[axis.key])), axis.help, axis.read)
-            for flag, axis in flags.items()
+            dataclasses.replace(axis, default=",".join(map(str, values[axis.key]))) for axis in axes
         ),
         workloads=generate_workloads,
         **presentation,
@@ -97,16 +77,18 @@ def _spell_product(text: str) -> dict[str, Any]:
     return {"let.size": text, **{f"{RECIPE}.{name}": size for name, size in sizes}}
 
 
-DEVICE_AXIS = GridAxis(DEVICES, "numbers of devices", base.parse_positive_count)
-TRAINING_AXES = {
-    "models": GridAxis("recipe.model", "models of the recipe"),
-    "devices": DEVICE_AXIS,
-    "tensor": GridAxis(
-        "let.tensor",
+DEVICE_AXIS = StudyAxis("devices", "", "numbers of devices", base.parse_positive_count, DEVICES)
+TRAINING_AXES = (
+    StudyAxis("models", "", "models of the recipe", key="recipe.model"),
+    DEVICE_AXIS,
+    StudyAxis(
+        "tensor",
+        "",
         "devices that divide each layer's matrices (tensor parallelism)",
         base.parse_positive_count,
+        "let.tensor",
     ),
-}
+)
 RATIO_PANEL = StudyPanel(("step_time_s", "compute_s"), "step (full), compute (dashed): s")
 MFU_PANEL = StudyPanel(("mfu",), "MFU", share=True)
 
@@ -115,13 +97,16 @@ STUDIES = {
     for study in (
         _make_grid_study(
             "gemm",
-            {
-                "kinds": GridAxis(
-                    "recipe.kind", "ways to divide the product", base.make_choice_reader(*KINDS)
+            (
+                StudyAxis(
+                    "kinds", "", "ways to divide the product", base.make_choice_reader(*KINDS),
+                    "recipe.kind",
                 ),
-                "sizes": GridAxis("let.size", "products, MxKxN or M", spell=_spell_product),
-                "devices": DEVICE_AXIS,
-            },
+                StudyAxis(
+                    "sizes", "", "products, MxKxN or M", key="let.size", spell=_spell_product
+                ),
+                DEVICE_AXIS,
+            ),
             title="Distributed matrix products",
             description="""\
 Divide one matrix product over more and more devices in several ways, and print the rate that a
@@ -143,10 +128,12 @@ uses a grid whose rows are hosts of 8 devices.
         ),
         _make_grid_study(
             "resnet",
-            {
-                "depths": GridAxis("recipe.depth", "layers", base.make_choice_reader(*DEPTHS)),
-                "devices": DEVICE_AXIS,
-            },
+            (
+                StudyAxis(
+                    "depths", "", "layers", base.make_choice_reader(*DEPTHS), "recipe.depth"
+                ),
+                DEVICE_AXIS,
+            ),
             title="ResNet training, data-parallel",
             description="""\
 Train ResNets of several depths, data-parallel over more and more devices, with the same number of

@@ -7,8 +7,7 @@ TPU v3.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hespas.support.errors import HespasError, UsageError
@@ -46,41 +45,6 @@ M x K by K x N is MxKxN, or M for a square one. By default: {SIZES.replace(",", 
 Shape = tuple[int, int, int]
 
 
-@dataclass(frozen=True)
-class OperatorRow:
-    """One product by one estimator; ``time_s`` is None if it failed for ``reason``."""
-
-    estimator: str
-    m: int
-    k: int
-    n: int
-    dtype: str
-    flops: int
-    time_s: float | None
-    flops_per_s: float | None
-    bound: str | None
-    reason: str | None
-
-
-@dataclass(frozen=True)
-class OperatorResult:
-    """The result of the study.
-
-    Attributes:
-        node: The node.
-        peak_flops: Its peak rate for the element type, in FLOP/s.
-        rows: One row for each estimator and product.
-        constants: The provenance of the constants of each estimator.
-        skipped: Why each missing estimator could not be used.
-    """
-
-    node: str
-    peak_flops: float
-    rows: list[OperatorRow]
-    constants: dict[str, str]
-    skipped: dict[str, str]
-
-
 def compare_estimators(
     node: NodeSpec,
     shapes: Sequence[Shape],
@@ -89,7 +53,7 @@ def compare_estimators(
     options: MeasureOptions,
     *,
     strict: bool = False,
-) -> OperatorResult:
+) -> dict[str, Any]:
     """Estimate matrix products by several estimators.
 
     Args:
@@ -101,12 +65,17 @@ def compare_estimators(
         strict: Whether an estimator that cannot be used raises; else it is skipped. A product that
             an estimator refuses is a row with a reason in any case.
 
+    Returns:
+        The ``node``, its ``peak_flops`` for the type in FLOP/s, ``rows`` with one for each
+        estimator and product, the provenance of the ``constants`` of each estimator, and by
+        estimator why it was ``skipped``.
+
     Raises:
         HespasError: The node has no rate for the type, or, with ``strict``, an estimator fails.
     """
     peak_flops = _get_peak_rate(node, dtype)
     modules = [_make_product_module(shape, dtype) for shape in shapes]
-    rows: list[OperatorRow] = []
+    rows: list[dict[str, Any]] = []
     constants, skipped = {}, {}
     for spelled in estimators:
         try:
@@ -120,7 +89,13 @@ def compare_estimators(
             if strict:
                 raise
             skipped[spelled] = error.message
-    return OperatorResult(node.name, peak_flops, rows, constants, skipped)
+    return {
+        "node": node.name,
+        "peak_flops": peak_flops,
+        "rows": rows,
+        "constants": constants,
+        "skipped": skipped,
+    }
 
 
 def _build_estimator(spelled: str, node: NodeSpec) -> Estimator:
@@ -141,7 +116,7 @@ def _estimate_products(
     shapes: Sequence[Shape],
     dtype: str,
     options: MeasureOptions,
-) -> Iterator[OperatorRow]:
+) -> Iterator[dict[str, Any]]:
     """Yield the rows of one estimator; raises HespasError if it cannot be used at all."""
     from hespas.estimators.measure.base import MeasuringEstimator
     from hespas.estimators.measure.measurement_run import measure_items
@@ -152,15 +127,16 @@ def _estimate_products(
         measure_items(estimator, items, options, keep_going=True)
     for item, (m, k, n) in zip(items, shapes, strict=True):
         flops = item.work.flops
+        row = {"estimator": spelled, "m": m, "k": k, "n": n, "dtype": dtype, "flops": flops}
         try:
             cost = estimator.estimate(item)
         except UnknownCost as error:
-            yield OperatorRow(spelled, m, k, n, dtype, flops, None, None, None, error.message)
+            unknown = dict.fromkeys(("time_s", "flops_per_s", "bound"))
+            yield {**row, **unknown, "reason": error.message}
         else:
             time_s = cost.time_ns * 1e-9
-            yield OperatorRow(
-                spelled, m, k, n, dtype, flops, time_s, flops / time_s, cost.bound, None
-            )
+            known = {"time_s": time_s, "flops_per_s": flops / time_s, "bound": cost.bound}
+            yield {**row, **known, "reason": None}
 
 
 def _make_product_module(shape: Shape, dtype: str) -> ir.Module:
@@ -199,12 +175,12 @@ def parse_product_shape(text: str) -> Shape:
     return int(m), int(k), int(n)
 
 
-def build_operator_output(result: OperatorResult) -> StudyOutput:
+def build_operator_output(result: Mapping[str, Any]) -> StudyOutput:
     """Build the tables, the data and the plot of the study."""
-    rows = [{"node": result.node, **asdict(row)} for row in result.rows]
+    rows = [{"node": result["node"], **row} for row in result["rows"]]
     return StudyOutput(
         rows=rows,
-        data={"study": "operators", **asdict(result), "rows": rows},
+        data={"study": "operators", **result, "rows": rows},
         tables=_make_tables(result),
         notes=_collect_notes(result),
         draw=lambda figure: _draw_achieved_rates(figure, result),
@@ -212,21 +188,21 @@ def build_operator_output(result: OperatorResult) -> StudyOutput:
     )
 
 
-def _make_tables(result: OperatorResult) -> list[TextTable]:
+def _make_tables(result: Mapping[str, Any]) -> list[TextTable]:
     """Tabulate the times: a row for each product, a column for each estimator."""
     from hespas.support.text_tables import TextTable, format_seconds
 
-    shown = list(result.constants)
-    cells: dict[Shape, dict[str, OperatorRow]] = {}
-    for row in result.rows:
-        cells.setdefault((row.m, row.k, row.n), {})[row.estimator] = row
+    shown = list(result["constants"])
+    cells: dict[Shape, dict[str, dict[str, Any]]] = {}
+    for row in result["rows"]:
+        cells.setdefault((row["m"], row["k"], row["n"]), {})[row["estimator"]] = row
     lines = []
     for shape, by in cells.items():
-        times = [by[name].time_s for name in shown]
+        times = [by[name]["time_s"] for name in shown]
         lines.append(
             ("x".join(map(str, shape)), *("-" if t is None else format_seconds(t) for t in times))
         )
-    title = f"{result.node}: time of M x K by K x N"
+    title = f"{result['node']}: time of M x K by K x N"
     return [TextTable(title, lines, ("product", *map(_shorten_spelling, shown)))]
 
 
@@ -237,34 +213,41 @@ def _shorten_spelling(spelled: str) -> str:
     return " ".join([name, *values])
 
 
-def _collect_notes(result: OperatorResult) -> list[str]:
+def _name_product(row: Mapping[str, Any]) -> str:
+    return "x".join(str(row[name]) for name in "mkn")
+
+
+def _collect_notes(result: Mapping[str, Any]) -> list[str]:
     """Describe why the table has gaps, each reason once."""
     reasons: dict[str, list[str]] = {}
-    for row in result.rows:
-        if row.reason:
-            shape = f"{row.m}x{row.k}x{row.n}"
-            reasons.setdefault(f"{row.estimator}: {row.reason}", []).append(shape)
+    for row in result["rows"]:
+        if row["reason"]:
+            reason = f"{row['estimator']}: {row['reason']}"
+            reasons.setdefault(reason, []).append(_name_product(row))
     gaps = [f"{', '.join(shapes)}: {reason}" for reason, shapes in reasons.items()]
-    return [*gaps, *(f"no {name}: {reason}" for name, reason in result.skipped.items())]
+    return [*gaps, *(f"no {name}: {reason}" for name, reason in result["skipped"].items())]
 
 
-def _draw_achieved_rates(figure: Any, result: OperatorResult) -> None:
+def _draw_achieved_rates(figure: Any, result: Mapping[str, Any]) -> None:
     """Draw the achieved rate of each product, a line for each estimator, below the peak."""
-    sizes = {(row.flops, row.m, row.k, row.n): f"{row.m}x{row.k}x{row.n}" for row in result.rows}
+    sizes = {(r["flops"], r["m"], r["k"], r["n"]): _name_product(r) for r in result["rows"]}
     products = [sizes[key] for key in sorted(sizes)]
     axes = figure.add_subplot()
-    for number, name in enumerate(result.constants):
-        rates = {f"{row.m}x{row.k}x{row.n}": row.flops_per_s or float("nan")
-                 for row in result.rows if row.estimator == name}  # fmt: skip
+    for number, name in enumerate(result["constants"]):
+        rates = {
+            _name_product(row): row["flops_per_s"] or float("nan")
+            for row in result["rows"]
+            if row["estimator"] == name
+        }
         values = [rates[product] for product in products]
         marker = "osD^v<>P"[number % 8]
         axes.plot(
             range(len(products)), values, marker=marker, ms=5, lw=0.8, label=_shorten_spelling(name)
         )
-    axes.axhline(result.peak_flops, color="grey", ls="--", lw=1, label="peak")
+    axes.axhline(result["peak_flops"], color="grey", ls="--", lw=1, label="peak")
     axes.set(
         ylabel="operations per second", xlabel="product, M x K x N",
-        title=f"Matrix products on {result.node}",
+        title=f"Matrix products on {result['node']}",
     )  # fmt: skip
     make_logarithmic(axes.yaxis, *axes.dataLim.intervaly)
     axes.set_xticks(range(len(products)), products, rotation=30, ha="right")

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from hespas import configs
 from hespas.configs.node_spec import NodeSpec
 from hespas.support.errors import HespasError
@@ -17,16 +19,13 @@ from hespas.workflows.serving.request_loop import (
     BatchingPolicy,
     ServerLimits,
     ServerRun,
-    serve_requests,
-)
-from hespas.workflows.serving.serving_figures import LatencyLimits, compute_load_figures
-from hespas.workflows.serving.serving_requests import (
     ServingRequest,
+    StepTimes,
     draw_poisson_requests,
     read_request_trace,
+    serve_requests,
 )
-from hespas.workflows.serving.serving_steps import StepTimes
-from hespas.workflows.studies import program_forms, study_plot, study_runner
+from hespas.workflows.studies import program_forms, study_runner
 from hespas.workflows.studies import study_definition as base
 from hespas.workflows.studies.study_definition import (
     AxisValues,
@@ -37,9 +36,9 @@ from hespas.workflows.studies.study_definition import (
     StudyWorkload,
 )
 from hespas.workflows.studies.study_output import StudyOutput
-from hespas.workflows.studies.study_runner import StudyOptions, StudyResult
+from hespas.workflows.studies.study_runner import StudyOptions
 
-Row = dict[str, Any]
+Row = Mapping[str, Any]
 PREFILL, DECODE = "prefill", "decode"
 DEFAULTS = {"scan": "false", "cache": "paged", "page": "16"}  # a loop would copy its caches
 
@@ -55,6 +54,22 @@ batch to the next bucket; between contexts, a decode step is linear in the token
 A waiting request is prefilled alone if a slot and memory for all its tokens are free, and all
 admitted requests are decoded together; --policy says which goes first.
 """
+PERCENTILES = (50, 90, 99)
+S_PER_HOUR = 3600.0
+
+
+@dataclass(frozen=True)
+class LatencyLimits:
+    """The latencies that a request may have to count as good; None for any."""
+
+    ttft_s: float | None = None
+    tpot_s: float | None = None
+
+    def is_met(self, ttft_s: float, tpot_s: float) -> bool:
+        """Return whether the latencies of a request are within the limits."""
+        return (self.ttft_s is None or ttft_s <= self.ttft_s) and (
+            self.tpot_s is None or tpot_s <= self.tpot_s
+        )
 
 
 @dataclass(frozen=True)
@@ -219,14 +234,23 @@ def run_serving_study(
     across = "clients" if load.clients else "rate_per_s"
     study = make_study(choose_attention(options.form, options.nodes), across)
     fixed_requests = read_request_trace(load.trace) if load.trace else None
-    result = study_runner.run_study(study, axis_values, options, note)
+    steps = study_runner.run_study(study, axis_values, options, note)
     models = [
         _make_served_model(labels, rows, load.memory_share, options)
-        for labels, rows in _group_rows(result.rows)
+        for labels, rows in _group_rows(steps.rows)
     ]
     rows = [row for model in models for row in _serve_loads(model, load, fixed_requests)]
-    notes = [*result.notes, *map(_describe_memory, models), _describe_load(load)]
-    return _build_output(study, result, rows, notes)
+    notes = [*steps.notes, *map(_describe_memory, models), _describe_load(load)]
+    labels = [*LOAD_LABELS, "devices"]
+    load_table = base.make_labelled_table("Serving, loads", rows, labels, LOAD_COLUMNS)
+    return StudyOutput(
+        rows=rows,
+        data={"study": study.name, "notes": notes, "rows": steps.rows, "loads": rows},
+        tables=[steps.tables[0], load_table],
+        notes=notes,
+        draw=lambda figure: study_runner.draw_study(figure, study, rows),
+        size=study_runner.compute_figure_size(study, rows),
+    )
 
 
 def _group_rows(rows: Sequence[Row]) -> Iterator[tuple[dict[str, Any], list[Row]]]:
@@ -379,16 +403,57 @@ def _describe_load(load: LoadOptions) -> str:
     )
 
 
-def _build_output(
-    study: Study, result: StudyResult, rows: Sequence[Row], notes: Sequence[str]
-) -> StudyOutput:
-    labels = [*LOAD_LABELS, "devices"]
-    load_table = base.make_labelled_table("Serving, loads", rows, labels, LOAD_COLUMNS)
-    return StudyOutput(
-        rows=rows,
-        data={"study": study.name, "notes": notes, "rows": result.rows, "loads": rows},
-        tables=[study_runner.make_study_table(study, result), load_table],
-        notes=notes,
-        draw=lambda figure: study_plot.draw_study(figure, study, rows),
-        size=study_plot.compute_figure_size(study, rows),
-    )
+def compute_load_figures(
+    runs: Sequence[ServerRun],
+    devices: int,
+    price_per_hour: float | None,
+    limits: LatencyLimits,
+) -> dict[str, float | int | None]:
+    """Compute the figures of a load that replicas of a server have shared.
+
+    All rates refer to the time from the first arrival to the last token.
+
+    Args:
+        runs: What each replica did.
+        devices: The devices of all replicas together.
+        price_per_hour: The price of a device in USD; None if it is not known.
+        limits: The limits of goodput.
+
+    Returns:
+        The percentiles and the mean of the time to the first token (``ttft_p50_s``,
+        ``ttft_mean_s``), of the time per output token of requests with more than one
+        (``tpot_p50_s``) and of the latency; rates; the cost per million output tokens; the share of
+        good requests and their rate.
+    """
+    served = [request for run in runs for request in run.served]
+    span_s = max(one.end_s for one in served) - min(one.request.arrival_s for one in served)
+    output_tokens = sum(one.request.output_tokens for one in served)
+    good = sum(limits.is_met(one.ttft_s, one.tpot_s) for one in served)
+    steps = sum(run.decode_steps for run in runs)
+    decoded = sum(one.request.output_tokens - 1 for one in served)
+    cost_usd = None if price_per_hour is None else price_per_hour * devices * span_s / S_PER_HOUR
+    return {
+        "requests": len(served),
+        **_describe_values("ttft", [one.ttft_s for one in served]),
+        **_describe_values("tpot", [one.tpot_s for one in served if one.request.output_tokens > 1]),
+        **_describe_values("latency", [one.latency_s for one in served]),
+        "requests_per_s": len(served) / span_s,
+        "output_tokens_per_s": output_tokens / span_s,
+        "output_tokens_per_s_per_device": output_tokens / span_s / devices,
+        "usd_per_million_tokens": cost_usd and 1e6 * cost_usd / output_tokens,
+        "good_share": good / len(served),
+        "goodput_per_s": good / span_s,
+        "mean_batch": decoded / steps if steps else None,
+        "largest_batch": max(run.largest_batch for run in runs),
+        "prefill_share": sum(run.prefill_s for run in runs) / (len(runs) * span_s),
+        "busy_share": sum(run.prefill_s + run.decode_s for run in runs) / (len(runs) * span_s),
+    }
+
+
+def _describe_values(name: str, values: Sequence[float]) -> dict[str, float | None]:
+    """Compute percentiles, interpolated linearly between requests, and the mean; None of none."""
+    names = [*(f"{name}_p{percent}_s" for percent in PERCENTILES), f"{name}_mean_s"]
+    if not values:
+        return dict.fromkeys(names)
+    levels = np.quantile(values, [percent / 100 for percent in PERCENTILES])
+    return dict(zip(names, [*map(float, levels), float(np.mean(values))], strict=True))

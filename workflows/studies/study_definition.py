@@ -12,9 +12,8 @@ from typing import Any
 
 from hespas.support.errors import UsageError
 from hespas.support.text_tables import TextTable, format_percent
-from hespas.workflows.figures import ROW_FIGURES, name_peak
+from hespas.workflows.figures import ROW_COLUMNS, ROW_FIGURES, name_peak
 from hespas.workflows.studies.study_output import parse_value_list
-from hespas.workflows.studies.study_table import FIGURES
 
 AxisValues = Mapping[str, Sequence[Any]]
 """The values of each axis, by its name."""
@@ -29,12 +28,16 @@ class StudyAxis:
         default: The values by default.
         help: The help of the flag.
         read: Parses one value; raises UsageError.
+        key: The key of a sweep that it sets; the label of the study is the end of it.
+        spell: Returns the keys of a sweep for one value, if there are several.
     """
 
     name: str
     default: str
     help: str
     read: Callable[[str], Any] = str
+    key: str = ""
+    spell: Callable[[Any], Mapping[str, Any]] | None = None
 
     def parse_values(self, text: str) -> list[Any]:
         """Parse ``A,B,...`` into distinct values; raises UsageError."""
@@ -121,7 +124,7 @@ def make_labelled_table(
     peaks = {row.get("peak_dtype") for row in rows}
 
     def format_figure(row: Mapping[str, Any], column: StudyColumn) -> str:
-        peak = name_peak(FIGURES.get(column.name, ""), row.get("peak_dtype"), peaks)
+        peak = name_peak(ROW_COLUMNS.get(column.name, ""), row.get("peak_dtype"), peaks)
         return f"{column.format_cell(row)} {peak}".rstrip()
 
     lines = [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,23 +11,28 @@ from pathlib import Path
 from typing import Any
 
 from hespas import configs
+from hespas.configs.node_spec import NodeSpec
+from hespas.configs.overlap_slowdown import list_slowdown_shares
 from hespas.estimators import registry
 from hespas.support.errors import HespasError, UsageError
-from hespas.support.text_tables import TextTable, format_seconds
+from hespas.support.text_tables import TextTable, format_percent, format_seconds
 from hespas.workflows.cells import PoolOptions
+from hespas.workflows.figures import ROW_COLUMNS
+from hespas.workflows.plot_files import COLOURS, MARKS, make_logarithmic
 from hespas.workflows.run_config import RunConfig, RunOptions
 from hespas.workflows.step_facts import compute_scaling_efficiency
-from hespas.workflows.studies import program_forms, study_notes, study_plot, study_programs
+from hespas.workflows.studies import program_forms, study_programs
 from hespas.workflows.studies.study_definition import (
     AxisValues,
     ImpossibleWorkload,
     Study,
+    StudyPanel,
     StudyWorkload,
+    describe_label,
     make_labelled_table,
 )
 from hespas.workflows.studies.study_output import StudyOutput
 from hespas.workflows.studies.study_programs import StudyProgram
-from hespas.workflows.studies.study_table import FIGURES
 from hespas.workflows.sweep import sweep_grid
 from hespas.workflows.sweep import sweep_runner as sweep
 from hespas.workflows.sweep.sweep_grid import SweepCell
@@ -33,6 +40,10 @@ from hespas.workflows.sweep.sweep_table import extract_error_message
 
 Row = dict[str, Any]
 """A program on a node: its labels, then its figures; None if an input is unknown."""
+TAG = "tags."  # prefix of the columns that count kernels with uncertain constants
+
+STYLES = ("-", "--", ":")
+WIDE, HIGH = 4.6, 3.8  # size of a panel in inches
 
 
 @dataclass(frozen=True)
@@ -52,21 +63,6 @@ class StudyOptions(PoolOptions):
     form: str = "optimised"
     run: RunOptions = field(default_factory=RunOptions)
     changes: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class StudyResult:
-    """The result of a study.
-
-    Attributes:
-        rows: The rows, in the order of workloads, then nodes.
-        notes: What the figures are based on, one line each.
-        labels: The names of the labels of workloads.
-    """
-
-    rows: list[Row]
-    notes: list[str]
-    labels: list[str]
 
 
 @dataclass
@@ -99,7 +95,7 @@ class StudyCell:
 
 def run_study(
     study: Study, axis_values: AxisValues, options: StudyOptions, note: Callable[[str], None]
-) -> StudyResult:
+) -> StudyOutput:
     """Run a study. A program that cannot be made or estimated is a row with the reason.
 
     Args:
@@ -130,8 +126,8 @@ def run_study(
     notes = [
         f"form {options.form}: {program_forms.FORMS[options.form]}"
         + (f"; xla-optimize: {compile_options}" if compile_options else ""),
-        *study_notes.describe_recipes(workloads, options.changes),
-        *study_notes.collect_notes(
+        *describe_recipes(workloads, options.changes),
+        *collect_notes(
             study,
             [cell.answer for cell in runnable if cell.error is None],
             registry.load_estimator_class(options.run.estimator).measured_network,
@@ -140,7 +136,17 @@ def run_study(
         f"{options.program_folder}; {len(runnable)} cells, {computed_count} computed now; "
         f"{format_seconds(time.monotonic() - start)}",
     ]
-    return StudyResult(rows, notes, list(cells[0].labels))
+    labels = list(cells[0].labels)
+    good = [row for row in rows if row["error"] is None]
+    return StudyOutput(
+        rows=rows,
+        data={"study": study.name, "notes": notes, "rows": rows},
+        tables=[make_study_table(study, rows, labels), *_tabulate_errors(rows, labels)],
+        notes=notes,
+        draw=lambda figure: draw_study(figure, study, good),
+        size=compute_figure_size(study, good),
+        failed=len(rows) - len(good),
+    )
 
 
 def estimate_cells(
@@ -233,7 +239,7 @@ def make_figure_row(cell: StudyCell, form: str) -> Row:
     A cell with an error has no figures.
     """
     answer = cell.answer
-    figures = {name: answer.get(column) for name, column in FIGURES.items()}
+    figures = {name: answer.get(column) for name, column in ROW_COLUMNS.items()}
     if cell.system is None and cell.error is None:
         ends = [answer.get(f"compute_band_s.{i}") for i in (0, 1)]
         figures |= {"step_time_s": figures["compute_s"], "comm_s": 0.0, "exposed_comm_s": 0.0}
@@ -284,30 +290,181 @@ def check_study_options(options: StudyOptions) -> None:
     registry.load_estimator_class(options.run.estimator)
 
 
-def build_study_output(study: Study, result: StudyResult) -> StudyOutput:
-    """Build the tables, the data and the plot of a study."""
-    good = [row for row in result.rows if row["error"] is None]
-    return StudyOutput(
-        rows=result.rows,
-        data={"study": study.name, "notes": result.notes, "rows": result.rows},
-        tables=[make_study_table(study, result), *_tabulate_errors(result)],
-        notes=result.notes,
-        draw=lambda figure: study_plot.draw_study(figure, study, good),
-        size=study_plot.compute_figure_size(study, good),
-        failed=len(result.rows) - len(good),
-    )
-
-
-def _tabulate_errors(result: StudyResult) -> Iterator[TextTable]:
+def _tabulate_errors(rows: Sequence[Row], labels: Sequence[str]) -> Iterator[TextTable]:
     """Yield the table of the rows without figures, if there are any."""
-    failed = [row for row in result.rows if row["error"] is not None]
+    failed = [row for row in rows if row["error"] is not None]
     if failed:
-        names = [*result.labels, "node", "devices"]
+        names = [*labels, "node", "devices"]
         lines = [[*(str(row[name]) for name in names), row["error"]] for row in failed]
         yield TextTable("Errors", lines, [*names, "error"], len(names) + 1)
 
 
-def make_study_table(study: Study, result: StudyResult) -> TextTable:
+def make_study_table(study: Study, rows: Sequence[Row], labels: Sequence[str]) -> TextTable:
     """Make the table of a study: labels that differ, then figures."""
-    labels = [*result.labels, "node", "devices", "system"]
-    return make_labelled_table(study.title, result.rows, labels, study.columns)
+    return make_labelled_table(
+        study.title, rows, [*labels, "node", "devices", "system"], study.columns
+    )
+
+
+def collect_notes(study: Study, cells: Sequence[Mapping[str, Any]], measured: bool) -> list[str]:
+    """Describe what figures are based on: the estimator, each node, and each warning once."""
+    notes = [f"estimator {cell['estimator']}, split {cell['split']}" for cell in cells]
+    for node in dict.fromkeys(cell["node"] for cell in cells):
+        node_cells = [cell for cell in cells if cell["node"] == node]
+        notes.append(
+            f"{node}: "
+            f"{'; '.join(_describe_basis(study, node_cells, configs.load_node(node), measured))}"
+        )
+    for cell in cells:
+        notes += [f"warning: {cell['node']}: {text}" for text in json.loads(cell["warnings"])]
+    return list(dict.fromkeys(notes))
+
+
+def _describe_basis(
+    study: Study, cells: Sequence[Mapping[str, Any]], node: NodeSpec, measured: bool
+) -> Iterator[str]:
+    """Describe what the figures of one node are based on.
+
+    Args:
+        study: The study.
+        cells: The rows of the node.
+        node: The node.
+        measured: Whether measured collectives are used by default.
+    """
+    yield " / ".join(dict.fromkeys(cell["constants"].partition("; ")[0] for cell in cells))
+    tags = {name for cell in cells for name in cell if name.startswith(TAG) and cell[name]}
+    if tags:
+        yield f"some kernels {', '.join(sorted(name.removeprefix(TAG) for name in tags))}"
+    if measured and node.collectives and any(cell.get("simulator") for cell in cells):
+        yield f"collectives within a host as measured ({node.collectives}), else modelled"
+    if measured and node.overlap_slowdown and any(cell.get("overlap_s") for cell in cells):
+        shares = list_slowdown_shares(node.overlap_slowdown)
+        slowdown = ", ".join(f"{format_percent(share)} ({kind})" for kind, share in shares.items())
+        yield f"compute alongside communication takes longer by {slowdown}"
+    if any(column.name == "energy_j" for column in study.columns):
+        models = dict.fromkeys(cell.get("derived.energy_model") for cell in cells)
+        yield from (f"energy {model}" for model in models if model)
+
+
+def describe_recipes(
+    workloads: Sequence[StudyWorkload], changes: Mapping[str, str]
+) -> Iterator[str]:
+    """Describe each recipe by the options that are not flags of the study."""
+    for recipe in dict.fromkeys(workload.recipe for workload in workloads):
+        recipe_workloads = [workload for workload in workloads if workload.recipe == recipe]
+        names = dict.fromkeys(
+            name for workload in recipe_workloads for name in (*workload.defaults, *changes)
+        )
+        values = {
+            name: dict.fromkeys(workload.options[name] for workload in recipe_workloads)
+            for name in names
+        }
+        if values:
+            texts = [f"{name}={','.join(option_values)}" for name, option_values in values.items()]
+            yield f"recipe {recipe}: {' '.join(texts)}"
+
+
+def compute_figure_size(study: Study, rows: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
+    """Return width and height of the plot in inches."""
+    high, wide = _arrange_panels(study, _list_facets(study, rows))
+    return (0.6 + WIDE * wide, 0.9 + HIGH * high)
+
+
+def draw_study(figure: Any, study: Study, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Draw all panels into a figure, with one legend above them."""
+    facets = _list_facets(study, rows)
+    grid = figure.subplots(*_arrange_panels(study, facets), squeeze=False).flat
+    series = _label_series(study, rows)
+    places = list(dict.fromkeys(row[study.across] for row in rows))
+    if all(isinstance(place, int | float) for place in places):
+        places.sort()
+    for facet in facets:
+        facet_rows = [row for row in rows if facet is None or row[study.facet] == facet]
+        for panel in study.panels:
+            axes = next(grid)
+            _draw_panel(axes, study, panel, facet_rows, series, places)
+            if facet is not None:
+                axes.set_title(f"{study.facet} {facet}", fontsize=9)
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    if labels:
+        figure.legend(handles, labels, loc="outside upper center", ncols=6, fontsize=8,
+                      frameon=False)  # fmt: skip
+
+
+def _arrange_panels(study: Study, facets: Sequence[Any]) -> tuple[int, int]:
+    """Return the rows and columns of panels; the facets of a single panel are side by side."""
+    if len(study.panels) == 1:
+        return 1, len(facets)
+    return len(facets), len(study.panels)
+
+
+def _list_facets(study: Study, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """List the values with separate panels; [None] if all share the panels."""
+    facet_values = list(dict.fromkeys(row[study.facet] for row in rows)) if study.facet else [None]
+    return facet_values if len(facet_values) > 1 or len(study.panels) == 1 else [None]
+
+
+def _label_series(study: Study, rows: Sequence[Mapping[str, Any]]) -> dict[tuple[Any, ...], str]:
+    """Map the key of each line to its name in the legend."""
+    names = list(study.series)
+    if study.facet != "node" and "node" not in names and study.across != "node":
+        names.append("node")
+    varied = [name for name in names if len({row[name] for row in rows}) > 1]
+    series_labels: dict[tuple[Any, ...], str] = {}
+    for row in rows:
+        texts = [describe_label(name, row[name]) for name in varied]
+        series_labels.setdefault(_get_series_key(study, row), ", ".join(texts))
+    return series_labels
+
+
+def _get_series_key(study: Study, row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return (*(row[name] for name in study.series), row["node"] if study.facet != "node" else None)
+
+
+def _format_place(place: Any) -> str:
+    if isinstance(place, float):
+        return f"{place:.3g}"
+    return f"{place:,}" if isinstance(place, int) else str(place)
+
+
+def _draw_panel(
+    axes: Any,
+    study: Study,
+    panel: StudyPanel,
+    rows: Sequence[Mapping[str, Any]],
+    series: Mapping[tuple[Any, ...], str],
+    places: Sequence[Any],
+) -> None:
+    """Draw the lines of one panel; the horizontal axis is ordinal, or log2 of the devices."""
+    numeric = study.across == "devices"
+    for number, (key, label) in enumerate(series.items()):
+        series_rows = [row for row in rows if _get_series_key(study, row) == key]
+        for name, style in zip(panel.names, STYLES, strict=False):
+            points = sorted(
+                (math.log2(row[study.across]) if numeric else places.index(row[study.across]),
+                 row[name], row["devices"])
+                for row in series_rows
+                if row.get(name) is not None
+            )  # fmt: skip
+            if not points:
+                continue
+            at, values, devices = zip(*points, strict=True)
+            colour, mark = COLOURS[number % len(COLOURS)], MARKS[number % len(MARKS)]
+            axes.plot(
+                at, values, style, color=colour, marker=mark, ms=4, lw=1.2,
+                label=label if style == "-" else None,
+            )  # fmt: skip
+            if panel.ideal:
+                ideal = [values[0] * n / devices[0] for n in devices]
+                axes.plot(at, ideal, "--", color=colour, lw=0.8, alpha=0.6)
+    ticks = [math.log2(place) for place in places] if numeric else range(len(places))
+    texts = [_format_place(place) for place in places]
+    axes.set_xticks(ticks, texts, rotation=45 if len(places) > 6 else 0, fontsize=8)
+    axes.set(xlabel=study.across, ylabel=panel.label)
+    if panel.log:
+        make_logarithmic(axes.yaxis, *axes.dataLim.intervaly)
+    else:
+        axes.set_ylim(bottom=0)
+    if panel.share:
+        axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
+    axes.grid(alpha=0.3)

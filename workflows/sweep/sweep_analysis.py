@@ -68,12 +68,13 @@ def find_pareto_front(rows: Sequence[SweepRow], objectives: Sequence[Objective])
     )
     front: list[tuple[tuple[float, ...], int]] = []
     for loss, i in losses:
-        if not any(_dominates(other, loss) for other, _ in front):
+        if not any(dominates(other, loss) for other, _ in front):
             front.append((loss, i))
     return [known[i] for _, i in front]
 
 
-def _dominates(other: tuple[float, ...], loss: tuple[float, ...]) -> bool:
+def dominates(other: tuple[float, ...], loss: tuple[float, ...]) -> bool:
+    """Return whether a point is at most another one everywhere, and is not equal to it."""
     return other != loss and all(a <= b for a, b in zip(other, loss, strict=True))
 
 

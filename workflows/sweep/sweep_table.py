@@ -17,8 +17,8 @@ from hespas.support.data_files import read_file_text
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.output_file import check_writable_file, write_atomically
 from hespas.support.packed_data import build_size_error, read_limit_bytes
+from hespas.workflows.figures import PEAK_DTYPE, ROW_COLUMNS
 from hespas.workflows.result_models import check_run_figures
-from hespas.workflows.studies.study_table import convert_study_row
 
 SweepRow = dict[str, Any]
 """Values by column; None and an absent column both mean that there is no value."""
@@ -31,6 +31,9 @@ EXTRA = "pip install 'hespas[parquet]'"
 MAX_INT = 2**63 - 1
 NO_TABLE = "it is not the table of a sweep or of a study"
 STUDY_START = re.compile(rb'\s*\{\s*"study"')  # of what ``hespas study --json`` prints
+SHARED = ("node", "devices", "system", "estimator", "error")  # named alike in a study and a sweep
+PROGRAM_STUDY = {"node", "devices", "mesh", "system", "form", "program", "compute_s"}
+OPERATOR_STUDY = {"node", "estimator", "m", "k", "n", "dtype", "time_s", "reason"}
 
 
 def flatten_figures(figures: Mapping[str, Any]) -> SweepRow:
@@ -203,7 +206,7 @@ def _import_pyarrow() -> tuple[Any, Any]:
 def read_table(path: str) -> list[SweepRow]:
     """Read the rows of a table, without values that are None; raises HespasError.
 
-    The rows of a study are converted to those of a sweep (``study_table``).
+    The rows of a study are converted to those of a sweep.
     """
     try:
         rows = _read_rows(path)
@@ -297,3 +300,48 @@ def _read_parquet_rows(path: str) -> list[SweepRow]:
 
 def _is_missing_value(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def convert_study_row(row: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Convert a row of a study to that of a sweep; None if it is not the row of a study.
+
+    The cell of a program consists of its labels, which are the columns before ``node``, of node and
+    system, and of a description that has the number of devices too. The cell of a product consists
+    of its sizes, node and estimator.
+    """
+    if row.keys() >= PROGRAM_STUDY:
+        return _convert_program_row(row)
+    return _convert_operator_row(row) if row.keys() >= OPERATOR_STUDY else None
+
+
+def _convert_program_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    names = list(row)
+    labels = {name: row[name] for name in names[: names.index("node")]}
+    axes = {**labels, "node": row["node"], "system": row["system"]}
+    words = [*(f"{name} {value}" for name, value in labels.items()), f"devices {row['devices']}"]
+    return {
+        "cell.mlir": ", ".join(words),
+        **{f"cell.{name}": value for name, value in axes.items()},
+        "program": row["program"] or ", ".join(words),
+        **{name: row[name] for name in SHARED if name in row},
+        **{column: row.get(name) for name, column in ROW_COLUMNS.items()},
+        PEAK_DTYPE: row.get("peak_dtype"),
+        "efficiency": row.get("efficiency"),
+        "provenance.form": row["form"],
+    }
+
+
+def _convert_operator_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    product = f"{row['m']}x{row['k']}x{row['n']} {row['dtype']}"
+    return {
+        "cell.mlir": product,
+        "cell.node": row["node"],
+        "cell.estimator": row["estimator"],
+        "program": product,
+        "node": row["node"],
+        "devices": 1,
+        "estimator": row["estimator"],
+        "compute_s": row["time_s"],
+        "flops": row.get("flops"),
+        "error": row["reason"],
+    }

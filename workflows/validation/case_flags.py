@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from hespas.configs.framework_flags import (
     CUBLAS_EPILOGUES,
@@ -22,14 +23,13 @@ from hespas.workflows.validation.case_frameworks import (
     MEGATRON,
     PAXML,
     T5X,
-    read_framework,
-)
-from hespas.workflows.validation.case_systems import HOST_DEVICES, read_slice_count
-from hespas.workflows.validation.paxml_experiments import (
     choose_paxml_preset,
     find_paxml_experiment,
 )
-from hespas.workflows.validation.training_cases import TrainingCase
+from hespas.workflows.validation.case_systems import HOST_DEVICES, read_slice_count
+
+if TYPE_CHECKING:
+    from hespas.workflows.validation.training_cases import CaseOutcome, TrainingCase
 
 # FSDP gathers the weights of a block at once, ahead of their use. XLA's default thresholds make
 # several collectives of them, each with the latency of all devices.
@@ -48,15 +48,10 @@ _COMBINERS = {"AR": "all_reduce", "AG": "all_gather", "RS": "reduce_scatter"}
 _UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
-def choose_gpu_options(case: TrainingCase, workload: StudyWorkload, assumptions: list[str]) -> str:
-    """Return the options for a GPU: flags of the row, of its framework, and thresholds.
-
-    Args:
-        case: The case.
-        workload: Its program.
-        assumptions: The list to which assumptions are added.
-    """
-    stated, framework = case.get_text("xla_flags"), read_framework(case)
+def choose_gpu_options(outcome: CaseOutcome, workload: StudyWorkload) -> str:
+    """Return the options for a GPU: flags of the row, of its framework, and thresholds."""
+    case = outcome.case
+    stated, framework = case.get_text("xla_flags"), case.framework
     if stated:
         return f'flags="{stated}"'
     hosts = -(-case.devices // HOST_DEVICES)
@@ -66,7 +61,7 @@ def choose_gpu_options(case: TrainingCase, workload: StudyWorkload, assumptions:
         thresholds = [T5X_THRESHOLD]
     flags = [_choose_scheduler(case, workload), *thresholds]
     if (name := case.get_text("framework")) and not framework.uses_xla:
-        assumptions.append(f"compiled by XLA, not by {name}")
+        outcome.assumptions.append(f"compiled by XLA, not by {name}")
         flags.append(NO_REMATERIALISATION)
     is_eager = workload.options.get("eager") == "true"
     if is_eager or framework.name in (MEGATRON, T5X):
@@ -82,7 +77,7 @@ def choose_gpu_options(case: TrainingCase, workload: StudyWorkload, assumptions:
         flags.append(NO_PIPELINED_GATHER)
     if not thresholds and not preset:
         scheduler = "latency-hiding scheduler" if LATENCY_HIDING in flags else "no overlap"
-        assumptions.append(f"XLA flags: default thresholds, {scheduler}")
+        outcome.assumptions.append(f"XLA flags: default thresholds, {scheduler}")
     return _format_options(framework.name, preset, flags)
 
 
@@ -99,7 +94,7 @@ def _format_options(framework: str, preset: str, flags: Sequence[str]) -> str:
 def _choose_scheduler(case: TrainingCase, workload: StudyWorkload) -> str:
     """Return the flag that lets collectives run alongside compute, or not."""
     texts = " ".join(map(case.get_text, ("framework", "parallelism", "notes"))).lower()
-    framework = read_framework(case).name
+    framework = case.framework.name
     is_blocking = framework == MEGATRON and "overlap" not in texts
     if is_blocking and workload.mesh.get("tensor", 1) == 1:
         return IN_PROGRAM_ORDER
@@ -110,7 +105,7 @@ def _choose_scheduler(case: TrainingCase, workload: StudyWorkload) -> str:
 
 def _choose_preset(case: TrainingCase, mesh: Mapping[str, int]) -> str:
     """Return the preset of XLA flags whose collectives are those of a framework, or ""."""
-    framework = read_framework(case)
+    framework = case.framework
     if framework.name == MAXTEXT:
         return FRAMEWORK_FLAGS[MAXTEXT].preset
     if framework.name == PAXML:
@@ -142,13 +137,9 @@ def _build_block_flags(workload: StudyWorkload) -> list[str]:
     ]
 
 
-def choose_tpu_options(case: TrainingCase, assumptions: list[str]) -> str:
-    """Return the options for a TPU: the slices of the row, and its flags.
-
-    Args:
-        case: The case.
-        assumptions: The list to which assumptions are added.
-    """
+def choose_tpu_options(outcome: CaseOutcome) -> str:
+    """Return the options for a TPU: the slices of the row, and its flags."""
+    case = outcome.case
     slices = read_slice_count(case.describe_network())
     options = [f"slices={slices}"] if slices > 1 else []
     stated = case.get_text("xla_flags")
@@ -158,7 +149,7 @@ def choose_tpu_options(case: TrainingCase, assumptions: list[str]) -> str:
     elif script:
         options.append(f"preset=maxtext-{script[1]}")
     else:
-        assumptions.append("libtpu's default flags")
+        outcome.assumptions.append("libtpu's default flags")
     return ",".join(options)
 
 

@@ -1,11 +1,18 @@
-"""The framework of a training case, and what follows from it."""
+"""The framework of a training case, what follows from it, and what Paxml's experiments set.
+
+The experiments for NVIDIA GPUs are classes of google/paxml
+(paxml/contrib/gpu/scripts_gpu/configs.py, Apache-2.0). Layers that are not repeated are unrolled,
+and CHECKPOINT_POLICY does not apply to them (paxml/tasks/lm/model_params.py).
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from hespas.workflows.validation.training_cases import TrainingCase
+if TYPE_CHECKING:
+    from hespas.workflows.validation.training_cases import TrainingCase
 
 MAXTEXT, MEGATRON, TORCHTITAN, COMPOSER = "maxtext", "megatron", "torchtitan", "composer"
 T5X, PAXML, AXLEARN = "t5x", "paxml", "axlearn"
@@ -48,7 +55,7 @@ class TrainingFramework:
 
 # The first whose words a row has counts. The default of MaxText is remat_policy of
 # configs/base.yml, of AXLearn build_remat_spec, which does not keep the output of flash attention,
-# and of Paxml that of its experiments (paxml_experiments.py); T5X has none in the networks of
+# and of Paxml that of its experiments (``_EXPERIMENTS``); T5X has none in the networks of
 # t5x/examples/t5 and t5x/contrib/gpu/t5, unlike examples/scalable_t5. Megatron's selective policy
 # computes attention again, which a fused kernel does anyhow, and keeps the rest. Composer updates
 # its metrics after each microbatch (_train_microbatch of composer/trainer/trainer.py), of which the
@@ -81,14 +88,64 @@ FRAMEWORKS = (
 )  # fmt: skip
 
 
-def read_framework(case: TrainingCase) -> TrainingFramework:
-    """Return the framework of a case; one without a name if it states none that is known."""
-    return find_framework(case.get_text("framework"))
-
-
 def find_framework(text: str) -> TrainingFramework:
     """Return the first framework whose words are in a text; one without a name if none is."""
     for framework in FRAMEWORKS:
         if re.search(rf"\b(?:{framework.words})\b", text.lower()):
             return framework
     return TrainingFramework()
+
+
+PAXML_PRESET = "paxml"
+# NVIDIA's dgxc-benchmarking sets flags of its own (paxml/configure.sh).
+DGXC_PRESET = "paxml-dgxc"
+
+
+@dataclass(frozen=True, slots=True)
+class PaxmlExperiment:
+    """The experiment that trains some models.
+
+    Attributes:
+        words: A regular expression of the names of the models, in lower case.
+        remat: CHECKPOINT_POLICY as an option of the recipes; "none" if layers are not repeated.
+        is_repeated: Whether the layers are a loop (USE_REPEATED_LAYER).
+        flags: The XLA flags that differ from those of the preset.
+        has_fused_attention: Whether attention is one kernel.
+    """
+
+    words: str
+    remat: str
+    is_repeated: bool
+    flags: tuple[str, ...] = ()
+    has_fused_attention: bool = True
+
+
+# The first whose words a model has counts. The threshold of 126M is that of NVIDIA/JAX-Toolbox
+# 28603900 (rosetta/rosetta/projects/pax/xla_flags/gpt-126m.env), which has no other thresholds and
+# turns fused attention off.
+# run_llama_boolq.sh sets USE_REPEATED_LAYER to False for Llama.
+_EXPERIMENTS = (
+    PaxmlExperiment(
+        r"126m", "none", is_repeated=False,
+        flags=("--xla_gpu_all_reduce_combine_threshold_bytes=33554432",),
+        has_fused_attention=False,
+    ),
+    PaxmlExperiment(r"(?<![\d.])5b", "minimal", is_repeated=True),
+    PaxmlExperiment(r"llama", "none", is_repeated=False),
+    # CHECKPOINT_POLICY of TransformerLmSpmdAdafactor, which GPT175BBase does not replace
+    PaxmlExperiment(r"", "full", is_repeated=True),
+)  # fmt: skip
+
+
+def find_paxml_experiment(case: TrainingCase) -> PaxmlExperiment | None:
+    """Return the experiment that trains the model of a case; None of another framework."""
+    if case.framework.name != PAXML:
+        return None
+    model = case.get_text("model").lower()
+    return next(item for item in _EXPERIMENTS if re.search(item.words, model))
+
+
+def choose_paxml_preset(case: TrainingCase) -> str:
+    """Return the preset of XLA flags of the scripts that the source of a case runs."""
+    is_dgxc = "dgxc-benchmarking" in case.get_text("source").lower()
+    return DGXC_PRESET if is_dgxc else PAXML_PRESET

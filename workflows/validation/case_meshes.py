@@ -1,4 +1,4 @@
-"""The mesh of a row: how many devices each kind of parallelism has, and on which axis.
+"""The division of a row: its mesh with the devices of each axis, and the stages of a pipeline.
 
 A row without sizes is divided by fsdp over all its devices, or as many as divide the width
 of its model. What no recipe can divide is a reason.
@@ -6,17 +6,28 @@ of its model. What no recipe can divide is a reason.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from hespas.recipes.published_models import MODELS
-from hespas.workflows.validation.axis_sizes import NO_DEVICES, read_axis_sizes
-from hespas.workflows.validation.case_frameworks import MEGATRON, TORCHTITAN, read_framework
+from hespas.workflows.pipelines.schedules import INTERLEAVED, build_schedule
+from hespas.workflows.pipelines.stage_workloads import place_on_rank, plan_stage_workloads
+from hespas.workflows.validation.case_frameworks import MEGATRON, TORCHTITAN
 from hespas.workflows.validation.case_models import find_published_model
 from hespas.workflows.validation.case_systems import HOST_DEVICES
-from hespas.workflows.validation.training_cases import TrainingCase, read_fsdp_strategy
+from hespas.workflows.validation.training_cases import (
+    NO_DEVICES,
+    TrainingCase,
+    read_axis_sizes,
+    read_fsdp_strategy,
+)
+
+if TYPE_CHECKING:
+    from hespas.workflows.studies.study_definition import StudyWorkload
+    from hespas.workflows.validation.training_cases import CaseOutcome
 
 _TITLES = {
     "pp": "pipeline parallelism", "vp": "several stages for each rank",
@@ -33,31 +44,24 @@ _UNSIZED = {
     "fsdp": re.compile(r"fsdp2?|full[-_ ]shard(?:ing)?|zero[-_ ]?3"),
     "dp": re.compile(r"d?dp|data[- ]parallel(?:ism)?|pure dp"),
 }
+_SCHEDULES = (  # by the words of a row
+    (r"\bzb-?h1\b|zero.?bubble", "zb-h1"),
+    (r"\bgpipe\b", "gpipe"),
+    (r"interleaved", INTERLEAVED),
+    (r"\b1f1b\b", "1f1b"),
+)
 _SHARDED = ("FULL_SHARD", "SHARD_GRAD_OP")  # strategies of PyTorch's FSDP over all its devices
 _HYBRID = ("HYBRID_SHARD", "_HYBRID_SHARD_ZERO2")  # over those of a host
 
 
-@dataclass
-class MeshReading:
-    """What was read.
+def read_mesh(outcome: CaseOutcome, recipe: str) -> dict[str, int]:
+    """Read the mesh of a case on the devices of one rank of a pipeline, major axis first.
 
-    Attributes:
-        mesh: The sizes of the axes of a recipe, major axis first, on the devices of one rank of a
-            pipeline; {} if there is a reason.
-        reason: Why there is no mesh.
-        assumptions: What the row does not state.
+    The axes are data (between hosts first), fsdp, and those of the recipe. {} if there is a reason
+    against it.
     """
-
-    mesh: dict[str, int] = field(default_factory=dict)
-    reason: str = ""
-    assumptions: list[str] = field(default_factory=list)
-
-
-def read_mesh(case: TrainingCase, recipe: str) -> MeshReading:
-    """Read the mesh of a case: data (between hosts first), fsdp, and the axes of the recipe."""
-    text = case.get_text("parallelism")
-    sizes = read_axis_sizes(text, case.devices)
-    reading = MeshReading()
+    case = outcome.case
+    text, sizes = case.get_text("parallelism"), case.read_axis_sizes()
     if not text or _REFERENCE.fullmatch(text.lower()):
         width = _find_width(case)
         fsdp = math.gcd(case.devices, width) if width else case.devices
@@ -65,20 +69,22 @@ def read_mesh(case: TrainingCase, recipe: str) -> MeshReading:
         if case.devices > 1:
             quoted = f" ('{text}')" if text else ""
             share = f"all {fsdp}" if fsdp == case.devices else f"{fsdp} of {case.devices}"
-            reading.assumptions.append(f"fsdp over {share} devices{quoted}")
+            outcome.assumptions.append(f"fsdp over {share} devices{quoted}")
     elif unsized := [axis for axis, words in _UNSIZED.items() if words.fullmatch(text.lower())]:
         sizes = {unsized[0]: case.devices}
-        reading.assumptions.append(f"{unsized[0]} over all {case.devices} devices ('{text}')")
+        outcome.assumptions.append(f"{unsized[0]} over all {case.devices} devices ('{text}')")
     elif not sizes:
-        return MeshReading(reason=f"'{text}' states no sizes such as dp=2;fsdp=8")
-    problems = _list_problems(case, sizes, recipe)
-    if problems:
-        return MeshReading(reason=f"no program with {', '.join(problems)}")
-    reading.mesh = _build_mesh(case, sizes, recipe)
-    count = math.prod(reading.mesh.values()) * sizes.get("pp", 1)
+        outcome.reasons["parallelism"] = f"'{text}' states no sizes such as dp=2;fsdp=8"
+        return {}
+    if problems := _list_problems(case, sizes, recipe):
+        outcome.reasons["parallelism"] = f"no program with {', '.join(problems)}"
+        return {}
+    mesh = _build_mesh(case, sizes, recipe)
+    count = math.prod(mesh.values()) * sizes.get("pp", 1)
     if count != case.devices:
-        return MeshReading(reason=f"'{text}' makes {count} devices, not {case.devices}")
-    return reading
+        outcome.reasons["parallelism"] = f"'{text}' makes {count} devices, not {case.devices}"
+        return {}
+    return mesh
 
 
 def _find_width(case: TrainingCase) -> int:
@@ -148,7 +154,7 @@ def divides_tokens(case: TrainingCase) -> bool:
     ``sp`` is not a size but the option ``sequence_parallel``, so that ``sp=1`` sets it.
     """
     sizes = read_axis_sizes(case.get_text("parallelism"), 1)
-    framework = read_framework(case).name
+    framework = case.framework.name
     if sizes.get("tensor_sequence", 1) > 1:
         return True
     if sizes.get("tp", 1) == 1:
@@ -190,3 +196,54 @@ def find_slice_problem(text: str, sizes: Mapping[str, int]) -> str:
             )
         divided = axis if within > 1 else divided
     return ""
+
+
+def read_stage_counts(case: TrainingCase, assumptions: list[str] | None = None) -> tuple[int, int]:
+    """Read the ranks of a pipeline and the stages of each; one of each without a pipeline.
+
+    Args:
+        case: The case.
+        assumptions: The list to which assumptions are added; None for none.
+    """
+    sizes = case.read_axis_sizes()
+    ranks, stages_per_rank = sizes.get("pp", 1), sizes.get("vp")
+    if stages_per_rank is None and ranks > 1 and _find_named_schedule(case) == INTERLEAVED:
+        stages_per_rank = 2
+        if assumptions is not None:
+            assumptions.append("two stages for each rank")
+    return ranks, stages_per_rank or 1
+
+
+def _find_named_schedule(case: TrainingCase) -> str:
+    """Return the schedule that a row names, or ""."""
+    text = " ".join(map(case.get_text, ("framework", "parallelism", "notes"))).lower()
+    return next((name for words, name in _SCHEDULES if re.search(words, text)), "")
+
+
+def plan_stages(outcome: CaseOutcome, model: StudyWorkload) -> None:
+    """Plan the schedule and the stages of a case that has a pipeline.
+
+    Args:
+        outcome: The case.
+        model: The whole model on the mesh of a rank; ``accumulate`` counts the microbatches.
+
+    Raises:
+        HespasError: The schedule cannot run, or there are fewer layers than stages.
+    """
+    ranks, stages_per_rank = read_stage_counts(outcome.case)
+    if ranks == 1:
+        return
+    name = _find_named_schedule(outcome.case)
+    if not name:
+        name = INTERLEAVED if stages_per_rank > 1 else "1f1b"
+        outcome.assumptions.append(f"schedule {name}")
+    microbatches = int(model.options.get("accumulate", "1"))
+    outcome.schedule = build_schedule(name, ranks, microbatches, stages_per_rank)
+    if outcome.schedule.has_split_backward:  # the gradients of a loop cannot be divided
+        model = dataclasses.replace(model, options={**model.options, "scan": "false"})
+    if model.mesh.get("fsdp", 1) > 1:
+        outcome.assumptions.append(
+            "weights gathered, and gradients reduce-scattered, once in a step"
+        )
+    outcome.assumptions.append("gradients are clipped by the norm of each stage")
+    outcome.stage_workloads = plan_stage_workloads(place_on_rank(model), outcome.schedule)

@@ -1,4 +1,4 @@
-"""The precision of a row, as options of the recipes: types, and how products are quantised.
+"""The types of a row, as options of the recipes: of products, weights and optimiser state.
 
 Rows name the narrowest type that computes and further words about it, such as ``fp8 (linear) +
 bf16``, ``fp8 rowwise``, ``amp_bf16/DEFAULT`` or ``fp16 AMP``.
@@ -6,17 +6,19 @@ bf16``, ``fp8 rowwise``, ``amp_bf16/DEFAULT`` or ``fp16 AMP``.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from hespas.workflows.validation.case_frameworks import (
-    MAXTEXT,
-    PAXML,
-    TORCHTITAN,
-    read_framework,
-)
-from hespas.workflows.validation.training_cases import TrainingCase
+from hespas import configs
+from hespas.recipes.published_models import MODELS
+from hespas.workflows.validation.case_frameworks import MAXTEXT, MEGATRON, PAXML, TORCHTITAN
+from hespas.workflows.validation.case_meshes import read_stage_counts
+from hespas.workflows.validation.case_systems import find_node
+
+if TYPE_CHECKING:
+    from hespas.workflows.validation.training_cases import CaseOutcome, TrainingCase
 
 _TYPE = re.compile(r"(?:mx|nv)?(?:bf|fp|f|tf|int|bfloat|float)_?(?:4|8|16|32)(?![\d])")
 _COMPUTE_TYPES: Mapping[str, Mapping[str, str]] = {
@@ -32,47 +34,38 @@ _FP8_SCHEMES = (
     (r"fp8_full|static", "fp8_static"),
     (r"", "fp8"),
 )
+# Bytes of a weight in f32 with its gradient and AdamW's two moments, all of which a step holds
+_STATE_BYTES = 16
 CURRENT_SCALES = "scales of fp8 from the values themselves, not from earlier steps"
 
 
-@dataclass
-class PrecisionReading:
-    """What was read.
-
-    Attributes:
-        options: Options of the recipe.
-        reason: Why there are none.
-        assumptions: What the row does not state.
-    """
-
-    options: dict[str, str] = field(default_factory=dict)
-    reason: str = ""
-    assumptions: list[str] = field(default_factory=list)
-
-
-def read_precision(case: TrainingCase) -> PrecisionReading:
+def read_precision(outcome: CaseOutcome) -> dict[str, str]:
     """Read the precision of a case."""
+    case = outcome.case
     text = case.get_text("precision").lower()
     if not text:
-        return PrecisionReading(assumptions=["bf16 with f32 weights"])
-    reading = PrecisionReading()
+        outcome.assumptions.append("bf16 with f32 weights")
+        return {}
+    options: dict[str, str] = {}
     name = _find_narrowest_type(text)
     if name == "fp8":
-        _read_fp8_scheme(reading, text, case)
+        options |= _choose_fp8_scheme(outcome, text)
     elif name == "int8":
-        reading.options["products"] = "int8"
+        options["products"] = "int8"
     elif name in _COMPUTE_TYPES:
-        reading.options |= _COMPUTE_TYPES[name]
+        options |= _COMPUTE_TYPES[name]
     else:
-        reading.reason = f"no recipe computes in '{case.get_text('precision')}'"
-    if reading.options.get("compute_dtype") == "f16":
-        reading.assumptions.append("no scaling of the loss")
-    if re.search(r"/default\b", text) and not reading.reason:
-        reading.options["reduce_dtype"] = "f32"  # Composer's mode; /pure sums gradients in bf16
-    dtype = reading.options.get("compute_dtype", "bf16")
-    if _has_narrow_logits(case) and dtype != "f32" and not reading.reason:
-        reading.options["logits_dtype"] = dtype
-    return reading
+        outcome.reasons["precision"] = f"no recipe computes in '{case.get_text('precision')}'"
+    if "precision" in outcome.reasons:
+        return {}
+    if options.get("compute_dtype") == "f16":
+        outcome.assumptions.append("no scaling of the loss")
+    if re.search(r"/default\b", text):
+        options["reduce_dtype"] = "f32"  # Composer's mode; /pure sums gradients in bf16
+    dtype = options.get("compute_dtype", "bf16")
+    if _has_narrow_logits(case) and dtype != "f32":
+        options["logits_dtype"] = dtype
+    return options
 
 
 def _has_narrow_logits(case: TrainingCase) -> bool:
@@ -82,11 +75,10 @@ def _has_narrow_logits(case: TrainingCase) -> bool:
     configs/base.yml until 2024, and thus in the results for TPUs in its own repository. Its scripts
     for GPUs set it to false, which is the default since.
     """
-    framework = read_framework(case)
+    framework = case.framework
     if framework.name != MAXTEXT:
         return framework.is_eager or framework.has_narrow_logits
-    is_tpu = "tpu" in case.get_text("hardware").lower()
-    return not (is_tpu and "maxtext@" in case.get_text("source").lower())
+    return not (case.is_on_tpu and "maxtext@" in case.get_text("source").lower())
 
 
 def _find_narrowest_type(text: str) -> str:
@@ -107,16 +99,82 @@ def _find_narrowest_type(text: str) -> str:
     return ""
 
 
-def _read_fp8_scheme(reading: PrecisionReading, text: str, case: TrainingCase) -> None:
+def _choose_fp8_scheme(outcome: CaseOutcome, text: str) -> dict[str, str]:
+    """Choose how products in 8-bit floats are scaled; {} if no recipe does it."""
+    case = outcome.case
     scheme = next(scheme for words, scheme in _FP8_SCHEMES if re.search(words, text))
     if scheme is None:
-        reading.reason = f"no recipe scales blocks of 8-bit values, as '{text}' does"
-        return
-    framework, is_tpu = read_framework(case).name, "tpu" in case.get_text("hardware").lower()
-    if scheme == "fp8" and framework in (MAXTEXT, PAXML) and not is_tpu:
+        outcome.reasons["precision"] = f"no recipe scales blocks of 8-bit values, as '{text}' does"
+        return {}
+    if scheme == "fp8" and case.framework.name in (MAXTEXT, PAXML) and not case.is_on_tpu:
         scheme = "fp8_delayed"
-    elif scheme == "fp8" and framework != TORCHTITAN:
-        reading.assumptions.append(CURRENT_SCALES)
-    reading.options["products"] = scheme
+    elif scheme == "fp8" and case.framework.name != TORCHTITAN:
+        outcome.assumptions.append(CURRENT_SCALES)
     if "fp8 all-gather" in case.get_text("framework").lower():
-        reading.assumptions.append("weights gathered in 16 bits, not in fp8")
+        outcome.assumptions.append("weights gathered in 16 bits, not in fp8")
+    return {"products": scheme}
+
+
+def choose_optimiser_state(outcome: CaseOutcome, precision: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of an optimiser whose state the devices of ``dp`` divide (ZeRO-1).
+
+    Megatron's distributed optimiser, which ``zero1`` stands for there, keeps the weights in the
+    type of activations with a copy in f32, and sums gradients in f32. Megatron Core reads and
+    divides the gradients before that.
+    """
+    case = outcome.case
+    is_divided = re.search(r"zero-?1", case.get_text("parallelism").lower())
+    options = {"zero1": "true"} if is_divided else {}
+    if case.framework.name == MEGATRON:
+        stored = precision.get("compute_dtype", "bf16")
+        options |= {"weights_dtype": stored, "master": "true", "reduce_dtype": "f32"}
+        if is_divided and "core" in case.get_text("framework").lower():
+            options["checked_gradients"] = "true"
+    return options
+
+
+def choose_state_types(outcome: CaseOutcome, mesh: Mapping[str, int]) -> dict[str, str]:
+    """Return the types of MaxText's weights and moments: f32, or bf16 if f32 cannot fit.
+
+    MaxText has one key for both (``weight_dtype``), which rows do not state. Its benchmarks set it
+    to bfloat16 where the memory of the devices is too small.
+    """
+    case = outcome.case
+    weights, node = case.get_text("params"), find_node(*map(case.get_text, ("hardware", "source")))
+    if case.framework.name != MAXTEXT or not weights or not node:
+        return {}
+    available_bytes = configs.load_node(node).memory_bytes
+    shards = math.prod(mesh.get(axis, 1) for axis in ("fsdp", "tensor", "expert"))
+    if available_bytes is None or float(weights) * _STATE_BYTES <= shards * available_bytes:
+        return {}
+    outcome.assumptions.append(
+        "weights and AdamW's moments in bf16, because they do not fit in f32"
+    )
+    return {"weights_dtype": "bf16", "moments_dtype": "bf16"}
+
+
+def choose_weight_padding(
+    outcome: CaseOutcome, sizes: Mapping[str, str], mesh: Mapping[str, int]
+) -> dict[str, str]:
+    """Return the option of a decoder by which PyTorch's FSDP pads weights; {} if it need not.
+
+    FSDP2 pads the first dimension of each weight (_init_sharded_param of torch/distributed/fsdp/
+    _fully_shard/_fsdp_param.py), and FSDP1 all weights of a block together, by less (_flat_param.py
+    there). JAX's frameworks refuse such a mesh.
+
+    Args:
+        outcome: The case.
+        sizes: The options of the recipe that are dimensions, with the name of the model.
+        mesh: The mesh.
+    """
+    devices = mesh.get("fsdp", 1)
+    width = int(sizes.get("emb", MODELS[sizes["model"]].emb))
+    if not outcome.case.framework.is_pytorch or width % devices == 0:
+        return {}
+    if read_stage_counts(outcome.case)[0] > 1:
+        return {}
+    padded = width + -width % devices
+    outcome.assumptions.append(
+        f"weights of width {width} are padded to {padded}, as fsdp={devices} needs"
+    )
+    return {"pad_weights": "true"}

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from hespas.recipes.published_models import MODELS
@@ -18,47 +17,44 @@ from hespas.recipes.remat_policies import SHARE
 from hespas.support.errors import HespasError
 from hespas.workflows.studies.program_forms import FUSED_ATTENTION
 from hespas.workflows.studies.study_definition import StudyWorkload
-from hespas.workflows.validation.case_attention import choose_score_type, has_fused_attention
-from hespas.workflows.validation.case_encoders import (
-    choose_bert_options,
-    names_fused_attention,
-    read_stacks,
-)
 from hespas.workflows.validation.case_flags import (
     choose_gpu_options,
     choose_tpu_options,
     describe_moments,
 )
-from hespas.workflows.validation.case_frameworks import MAXTEXT, T5X, read_framework
-from hespas.workflows.validation.case_meshes import divides_tokens, read_mesh
+from hespas.workflows.validation.case_frameworks import MAXTEXT, T5X, find_paxml_experiment
+from hespas.workflows.validation.case_kernels import (
+    choose_loss_kernels,
+    choose_operator_options,
+    choose_score_type,
+    has_fused_attention,
+    read_vocabulary_tiles,
+)
+from hespas.workflows.validation.case_meshes import (
+    divides_tokens,
+    plan_stages,
+    read_mesh,
+    read_stage_counts,
+)
 from hespas.workflows.validation.case_models import (
+    choose_bert_options,
     find_family,
     find_published_model,
     find_recipe,
     find_resnet_depth,
     infer_head_dim,
+    names_fused_attention,
+    read_stacks,
 )
-from hespas.workflows.validation.case_operators import (
-    choose_loss_kernels,
-    choose_operator_options,
-)
-from hespas.workflows.validation.case_pipelines import (
-    CasePipeline,
-    plan_case_pipeline,
-    read_stage_counts,
-)
-from hespas.workflows.validation.case_precisions import CURRENT_SCALES, read_precision
-from hespas.workflows.validation.case_rematerialisation import (
-    read_rematerialisation,
-)
-from hespas.workflows.validation.case_states import (
+from hespas.workflows.validation.case_precisions import (
+    CURRENT_SCALES,
     choose_optimiser_state,
     choose_state_types,
     choose_weight_padding,
+    read_precision,
 )
-from hespas.workflows.validation.case_vocabulary import read_vocabulary_tiles
-from hespas.workflows.validation.paxml_experiments import find_paxml_experiment
-from hespas.workflows.validation.training_cases import DIMENSIONS, TrainingCase
+from hespas.workflows.validation.case_rematerialisation import read_rematerialisation
+from hespas.workflows.validation.training_cases import DIMENSIONS, CaseOutcome, TrainingCase
 
 if TYPE_CHECKING:
     from hespas.dialects.xla import CompilerName
@@ -68,33 +64,14 @@ RECIPE_SIZES = {
     "head_dim": "head_dim", "ffn": "mlp", "vocab": "vocab",
 }  # fmt: skip
 DEFAULT_SEQUENCE = 4096  # as the recipes
-_ADAPTERS = re.compile(r"\bq?lora\b", re.IGNORECASE)
+_ADAPTERS = re.compile(r"\bq?lora\b")
 # Those with the option sequence_parallel, and products with delayed scaling
 _DENSE_RECIPES = ("gemma", "gpt", "llama")
 
 
-@dataclass
-class CasePlan:
-    """How a case is predicted, or why it is not.
-
-    Attributes:
-        workload: The recipe with options and mesh; None if the case is refused.
-        pipeline: The schedule and the programs of the stages, if there are several.
-        xla_options: Options of the pass xla-optimize.
-        reasons: By kind (model, precision, ...), why there is no program.
-        assumptions: What the row does not state, one phrase each.
-    """
-
-    workload: StudyWorkload | None = None
-    pipeline: CasePipeline | None = None
-    xla_options: str = ""
-    reasons: dict[str, str] = field(default_factory=dict)
-    assumptions: list[str] = field(default_factory=list)
-
-
 def plan_case_program(
     case: TrainingCase, changes: Mapping[str, str], *, compiler: CompilerName | None
-) -> CasePlan:
+) -> CaseOutcome:
     """Plan the program of a case.
 
     Args:
@@ -102,83 +79,86 @@ def plan_case_program(
         changes: Options of the recipe that replace those of every row.
         compiler: The compiler, which has a kernel of attention; None if XLA compiles nothing.
     """
-    plan = CasePlan()
+    outcome = CaseOutcome(case)
     depth = find_resnet_depth(case.get_text("model"))
     workload = (
-        _plan_resnet(case, depth, changes, plan)
+        _plan_resnet(outcome, depth, changes)
         if depth
-        else _plan_decoder(case, changes, compiler, plan)
+        else _plan_decoder(outcome, changes, compiler)
     )
-    if workload is None or plan.reasons:
-        return plan
-    counts = read_stage_counts(case)
-    if counts.ranks > 1:
-        try:
-            plan.pipeline = plan_case_pipeline(case, workload, counts, plan.assumptions)
-        except HespasError as error:
-            plan.reasons["parallelism"] = error.message
-            return plan
-    plan.workload = workload
+    if workload is None or outcome.reasons:
+        return outcome
+    try:
+        plan_stages(outcome, workload)
+    except HespasError as error:
+        outcome.reasons["parallelism"] = error.message
+        return outcome
+    outcome.workload = workload
     if compiler == "gpu":
-        plan.xla_options = choose_gpu_options(case, workload, plan.assumptions)
+        outcome.xla_options = choose_gpu_options(outcome, workload)
     elif compiler == "tpu":
-        plan.xla_options = choose_tpu_options(case, plan.assumptions)
+        outcome.xla_options = choose_tpu_options(outcome)
         if workload.options.get("moments_dtype", "f32") == "f32":
-            plan.assumptions.append(describe_moments(case))
-    return plan
+            outcome.assumptions.append(describe_moments(case))
+    return outcome
 
 
 def _plan_decoder(
-    case: TrainingCase, changes: Mapping[str, str], compiler: CompilerName | None, plan: CasePlan
+    outcome: CaseOutcome, changes: Mapping[str, str], compiler: CompilerName | None
 ) -> StudyWorkload | None:
     """Plan the program of a language model; None if the case is refused."""
+    case = outcome.case
     recipe = find_recipe(case.get_text("model"))
     own: dict[str, str] = {}
     if recipe == "t5":
-        case, own = read_stacks(case, plan.assumptions)
-    sizes = _plan_sizes(case, plan)
-    if _ADAPTERS.search(" ".join(map(case.get_text, ("model", "framework", "precision", "notes")))):
-        plan.reasons["model"] = "no recipe trains adapters of low rank (LoRA) beside frozen weights"
-    precision = _plan_precision(case, plan)
-    mesh = _plan_mesh(case, plan)
+        case, own = read_stacks(outcome)
+    sizes = _plan_sizes(case, outcome)
+    if _ADAPTERS.search(outcome.join_words("model", "framework", "precision", "notes")):
+        outcome.reasons["model"] = (
+            "no recipe trains adapters of low rank (LoRA) beside frozen weights"
+        )
+    precision = read_precision(outcome)
+    mesh = read_mesh(outcome, recipe)
+    if "context" in mesh and case.framework.name == MAXTEXT:
+        outcome.assumptions.append("weights are divided by fsdp, not by the devices of context too")
     attention = _choose_attention(case, precision, compiler)
     if "context" in mesh and attention == "cudnn" and sizes and MODELS[sizes["model"]].window:
-        plan.reasons["parallelism"] = "no program with context parallelism and windows"
-    remat = changes.get("remat") or _plan_remat(case, plan)
-    optimiser = choose_optimiser_state(case, precision)
-    sequence = _read_count(case, "seq_len", plan)
-    if sequence is None and "sequence" not in plan.reasons:
+        outcome.reasons["parallelism"] = "no program with context parallelism and windows"
+    remat = changes.get("remat") or read_rematerialisation(outcome)
+    optimiser = choose_optimiser_state(outcome, precision)
+    sequence = _read_count(case, "seq_len", outcome)
+    if sequence is None and "sequence" not in outcome.reasons:
         sequence = DEFAULT_SEQUENCE
-        plan.assumptions.append(f"sequences of {sequence} tokens")
-    batch = _plan_batch(case, mesh, plan)
-    if plan.reasons or batch is None:
+        outcome.assumptions.append(f"sequences of {sequence} tokens")
+    batch = _plan_batch(outcome, mesh)
+    if outcome.reasons or batch is None:
         return None
     if precision.get("products") == "fp8_delayed" and (
         recipe not in _DENSE_RECIPES
         or {"accumulate", "zero1", "reduce_dtype"} & {*precision, *optimiser, *batch}
     ):
         precision = {**precision, "products": "fp8"}
-        plan.assumptions.append(CURRENT_SCALES)
+        outcome.assumptions.append(CURRENT_SCALES)
     if recipe == "bert":
-        own = choose_bert_options(case, sequence or 0, int(batch["batch"]), plan.assumptions)
+        own = choose_bert_options(outcome, sequence or 0, int(batch["batch"]))
     if attention != "dot_product" and (
         recipe == "t5" or (recipe == "bert" and not names_fused_attention(case))
     ):
         attention = "dot_product"
-        plan.assumptions.append("attention by products and a softmax")
+        outcome.assumptions.append("attention by products and a softmax")
     elif compiler is None:
-        plan.assumptions.append(
+        outcome.assumptions.append(
             "attention by products and a softmax, because XLA does not compile this form"
         )
     options = {
         **sizes,
         **precision,
         **optimiser,
-        **choose_state_types(case, mesh, plan.assumptions),
+        **choose_state_types(outcome, mesh),
         **(
             {
-                **choose_operator_options(case, precision, plan.assumptions),
-                **choose_weight_padding(case, sizes, mesh, plan.assumptions),
+                **choose_operator_options(outcome, precision),
+                **choose_weight_padding(outcome, sizes, mesh),
             }
             if recipe in _DENSE_RECIPES
             else {}
@@ -190,7 +170,7 @@ def _plan_decoder(
         "remat": remat,
         "attention": attention,
         **choose_score_type(case, recipe, attention),
-        "scan": _plan_scan(case, plan, remat),
+        "scan": _plan_scan(outcome, remat),
         **own,
         **changes,
     }
@@ -200,24 +180,28 @@ def _plan_decoder(
 
 
 def _plan_resnet(
-    case: TrainingCase, depth: str, changes: Mapping[str, str], plan: CasePlan
+    outcome: CaseOutcome, depth: str, changes: Mapping[str, str]
 ) -> StudyWorkload | None:
     """Plan the program of a ResNet; None if the case is refused."""
-    precision = _plan_precision(case, plan)
+    case, precision = outcome.case, read_precision(outcome)
     if "products" in precision:
-        plan.reasons["precision"] = "no recipe of images computes in 8 bits"
+        outcome.reasons["precision"] = "no recipe of images computes in 8 bits"
     image = re.fullmatch(r"(\d+)(?:x\1(?:x3)?)?", case.get_text("seq_len") or "224")
     if image is None:
-        plan.reasons["sequence"] = f"images of '{case.get_text('seq_len')}' are not squares"
-    mesh = _plan_mesh(case, plan) if case.get_text("parallelism") else {"data": case.devices}
+        outcome.reasons["sequence"] = f"images of '{case.get_text('seq_len')}' are not squares"
+    mesh: Mapping[str, int] = {"data": case.devices}
+    if case.get_text("parallelism"):
+        mesh = read_mesh(outcome, "resnet")
     if any(size > 1 for axis, size in mesh.items() if axis != "data"):
-        plan.reasons["parallelism"] = "ResNet has data parallelism only"
-    batch = _plan_batch(case, {"data": case.devices, "tensor": 1}, plan)
+        outcome.reasons["parallelism"] = "ResNet has data parallelism only"
+    batch = _plan_batch(outcome, {"data": case.devices, "tensor": 1})
     if batch and "accumulate" in batch:
-        plan.reasons["batch"] = "no recipe of images has microbatches"
-    if plan.reasons or batch is None or image is None:
+        outcome.reasons["batch"] = "no recipe of images has microbatches"
+    if outcome.reasons or batch is None or image is None:
         return None
-    plan.assumptions.append("batch norm over each device's own images, SGD, version 1.5 of ResNet")
+    outcome.assumptions.append(
+        "batch norm over each device's own images, SGD, version 1.5 of ResNet"
+    )
     options = {
         "depth": depth, "image": image[1], **batch, "norm_images": "own",
         "dtype": precision.get("compute_dtype", "bf16"), **changes,
@@ -231,11 +215,7 @@ def _divides_activations(case: TrainingCase, mesh: Mapping[str, int]) -> bool:
     MaxText divides them by embedding (its rule of the axis ``activation_embed``), the recipes by
     tokens: the sizes of activations and collectives are the same.
     """
-    return (
-        mesh["tensor"] > 1
-        and "tpu" in case.get_text("hardware").lower()
-        and read_framework(case).name == MAXTEXT
-    )
+    return mesh["tensor"] > 1 and case.is_on_tpu and case.framework.name == MAXTEXT
 
 
 def _choose_attention(
@@ -249,7 +229,7 @@ def _choose_attention(
     return FUSED_ATTENTION[compiler]
 
 
-def _plan_scan(case: TrainingCase, plan: CasePlan, remat: str) -> str:
+def _plan_scan(outcome: CaseOutcome, remat: str) -> str:
     """Return whether the layers are a loop: as the row says, else as MaxText does by default.
 
     Without rematerialisation, a loop copies all that the gradients need into stacks. An eager
@@ -257,36 +237,36 @@ def _plan_scan(case: TrainingCase, plan: CasePlan, remat: str) -> str:
     GPUs (t5x/contrib/gpu/t5/network.py) and of some experiments of Paxml are too. With
     rematerialisation the stacks hold the inputs of layers only, and a loop compiles faster.
     """
-    texts = [case.get_text(column).lower() for column in ("framework", "notes")]
-    if any(phrase in text for text in texts for phrase in ("scan off", "scan_layers false")):
+    words = outcome.case.words
+    if "scan off" in words or "scan_layers false" in words:
         return "false"
-    framework, experiment = read_framework(case).name, find_paxml_experiment(case)
+    framework, experiment = outcome.case.framework.name, find_paxml_experiment(outcome.case)
     if remat.startswith("eager") or SHARE in remat or framework == T5X:
         return "false"
     if experiment:
         return str(experiment.is_repeated).lower()
     if framework != MAXTEXT:
-        plan.assumptions.append("layers in a loop")
+        outcome.assumptions.append("layers in a loop")
     return "true"
 
 
-def _plan_sizes(case: TrainingCase, plan: CasePlan) -> dict[str, str]:
+def _plan_sizes(case: TrainingCase, outcome: CaseOutcome) -> dict[str, str]:
     """Return the dimensions of the model as options of the recipe."""
     name = case.get_text("model")
     family = find_family(name)
     if family is None:
-        plan.reasons["model"] = f"no recipe builds the model '{name}'"
+        outcome.reasons["model"] = f"no recipe builds the model '{name}'"
         return {}
     sizes: dict[str, int] = {}
     for column in DIMENSIONS:
-        value = _read_count(case, column, plan)
+        value = _read_count(case, column, outcome)
         if value is not None:
             sizes[column] = value
     published = find_published_model(name)
-    if "model" not in plan.reasons and not published:
+    if "model" not in outcome.reasons and not published:
         missing = [c for c in DIMENSIONS if c not in (*sizes, "head_dim", "kv_heads")]
         if missing:
-            plan.reasons["model"] = (
+            outcome.reasons["model"] = (
                 f"the dimensions of '{name}' are not known: {', '.join(missing)} missing"
             )
     if published and MODELS[published].expert_mlp == sizes.get("ffn"):
@@ -297,93 +277,66 @@ def _plan_sizes(case: TrainingCase, plan: CasePlan) -> dict[str, str]:
         sizes.setdefault("kv_heads", sizes["heads"])
     options = {RECIPE_SIZES[column]: str(value) for column, value in sizes.items()}
     if family.assumption:
-        plan.assumptions.append(family.assumption)
+        outcome.assumptions.append(family.assumption)
     return {"model": published or family.base, **options, **family.options}
 
 
-def _plan_precision(case: TrainingCase, plan: CasePlan) -> Mapping[str, str]:
-    reading = read_precision(case)
-    _add_reading(plan, "precision", reading.reason, reading.assumptions)
-    return reading.options
-
-
-def _plan_mesh(case: TrainingCase, plan: CasePlan) -> dict[str, int]:
-    reading = read_mesh(case, find_recipe(case.get_text("model")))
-    _add_reading(plan, "parallelism", reading.reason, reading.assumptions)
-    if "context" in reading.mesh and read_framework(case).name == MAXTEXT:
-        plan.assumptions.append("weights are divided by fsdp, not by the devices of context too")
-    return reading.mesh
-
-
-def _plan_remat(case: TrainingCase, plan: CasePlan) -> str:
-    reading = read_rematerialisation(case)
-    _add_reading(plan, "remat", reading.reason, filter(None, [reading.assumption]))
-    return reading.policy
-
-
-def _add_reading(plan: CasePlan, kind: str, reason: str, assumptions: Iterable[str]) -> None:
-    if reason:
-        plan.reasons[kind] = reason
-    plan.assumptions += assumptions
-
-
-def _plan_batch(
-    case: TrainingCase, mesh: Mapping[str, int], plan: CasePlan
-) -> dict[str, str] | None:
+def _plan_batch(outcome: CaseOutcome, mesh: Mapping[str, int]) -> dict[str, str] | None:
     """Return the options of the batch of each shard, or None if the case is refused."""
-    accumulated = _read_count(case, "grad_accum", plan)
-    rows = _read_count(case, "global_batch", plan)
-    per_device = _read_number(case, "per_device_batch", plan)
-    microbatch = _read_count(case, "microbatch", plan)
+    case = outcome.case
+    accumulated = _read_count(case, "grad_accum", outcome)
+    rows = _read_count(case, "global_batch", outcome)
+    per_device = _read_number(case, "per_device_batch", outcome)
+    microbatch = _read_count(case, "microbatch", outcome)
     if not mesh:
         return None
     shards = math.prod(mesh.values()) // (mesh["tensor"] * mesh.get("context", 1))
-    if rows is None and "batch" not in plan.reasons:
+    if rows is None and "batch" not in outcome.reasons:
         if per_device is None:
-            plan.assumptions.append("one sequence for each batch shard")
+            outcome.assumptions.append("one sequence for each batch shard")
         total = per_device * case.devices if per_device is not None else shards
         rows = int(total)
         if rows != total:
-            plan.reasons["batch"] = f"{per_device:g} sequences of a device make no whole batch"
-    if rows is None or "batch" in plan.reasons or "parallelism" in plan.reasons:
+            outcome.reasons["batch"] = f"{per_device:g} sequences of a device make no whole batch"
+    if rows is None or "batch" in outcome.reasons or "parallelism" in outcome.reasons:
         return None
     batch, rest = divmod(rows, shards)
     if rest or not batch:
-        plan.reasons["batch"] = f"{rows} sequences cannot be divided over {shards} batch shards"
+        outcome.reasons["batch"] = f"{rows} sequences cannot be divided over {shards} batch shards"
         return None
-    stages = read_stage_counts(case, plan.assumptions)
-    if stages.ranks > 1 and not accumulated:
+    ranks, _ = read_stage_counts(case, outcome.assumptions)
+    if ranks > 1 and not accumulated:
         # The default of torchtitan (9dec370: build_pipeline_schedule), whatever its help says
-        plan.assumptions.append(f"{stages.ranks} microbatches, as many as ranks of the pipeline")
-        accumulated, microbatch = stages.ranks, None
+        outcome.assumptions.append(f"{ranks} microbatches, as many as ranks of the pipeline")
+        accumulated, microbatch = ranks, None
     count = accumulated or (-(-batch // microbatch) if microbatch else 1)
     is_short = count == 1 and (microbatch or 0) > batch  # one microbatch of all that there is
     if batch % count or not (is_short or batch // count == (microbatch or batch // count)):
         stated = f"{count} microbatches" + (f" of {microbatch}" if microbatch else "")
-        plan.reasons["batch"] = f"{batch} sequences of a batch shard are not {stated}"
+        outcome.reasons["batch"] = f"{batch} sequences of a batch shard are not {stated}"
     accumulation = {"accumulate": str(count)} if count > 1 else {}
     return {"batch": str(batch // count), **accumulation}
 
 
-def _read_count(case: TrainingCase, column: str, plan: CasePlan) -> int | None:
+def _read_count(case: TrainingCase, column: str, outcome: CaseOutcome) -> int | None:
     """Read a whole number; None if the cell is empty, or wrong, which is a reason."""
-    value = _read_number(case, column, plan)
+    value = _read_number(case, column, outcome)
     if value is None:
         return None
     if value != int(value) or value < 1:
-        plan.reasons[_get_reason_kind(column)] = f"{column} is '{case.get_text(column)}'"
+        outcome.reasons[_get_reason_kind(column)] = f"{column} is '{case.get_text(column)}'"
         return None
     return int(value)
 
 
-def _read_number(case: TrainingCase, column: str, plan: CasePlan) -> float | None:
+def _read_number(case: TrainingCase, column: str, outcome: CaseOutcome) -> float | None:
     text = case.get_text(column)
     if not text:
         return None
     try:
         return float(text)
     except ValueError:
-        plan.reasons[_get_reason_kind(column)] = f"{column} is '{text}', not a number"
+        outcome.reasons[_get_reason_kind(column)] = f"{column} is '{text}', not a number"
         return None
 
 

@@ -8,15 +8,19 @@ less than a program needs is refused with what it lacks.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from hespas.recipes.remat_policies import ACTIVATION_NAMES, ON_HOST, RematPolicy
-from hespas.workflows.validation.case_attention import has_fused_attention
-from hespas.workflows.validation.case_frameworks import AXLEARN, OPERATOR_POLICY, read_framework
-from hespas.workflows.validation.case_vocabulary import STATED_TILES
-from hespas.workflows.validation.paxml_experiments import find_paxml_experiment
+from hespas.workflows.validation.case_frameworks import (
+    AXLEARN,
+    OPERATOR_POLICY,
+    find_paxml_experiment,
+)
+from hespas.workflows.validation.case_kernels import STATED_TILES, has_fused_attention
 from hespas.workflows.validation.training_cases import TrainingCase, read_fsdp_strategy
+
+if TYPE_CHECKING:
+    from hespas.workflows.validation.training_cases import CaseOutcome
 
 REMAT_POLICIES: tuple[str, ...] = get_args(RematPolicy)
 DEFAULT_REMAT = "minimal"  # as the recipes
@@ -78,47 +82,36 @@ _CLAUSE_END = re.compile(r"(?<= )(device|saved|kept|offloaded|host), ")
 _OTHERS = re.compile(r"(?:everything else|all else|the rest|rest|others) (?:is |are )?re\w+")
 
 
-@dataclass(frozen=True, slots=True)
-class RematReading:
-    """What was read.
-
-    Attributes:
-        policy: The option ``remat`` of the recipes; "" if there is a reason.
-        assumption: What the row does not state; "" if it states all.
-        reason: Why there is no policy.
-    """
-
-    policy: str = ""
-    assumption: str = ""
-    reason: str = ""
-
-
 # fms-fsdp computes a share of its blocks again, as a whole and evenly spaced, and FSDP gathers all
 # weights again (fms_fsdp/policies/ac_handler.py, option selective_checkpointing). Half is in the
 # middle of what a row may have run: the forward pass is a third of a step, so that no share errs by
 # more than a sixth of its products.
 _BLOCK_SOURCE = "fms-fsdp"
-_HALF_OF_BLOCKS = RematReading(
-    "full@1/2+eager_weights", "half of the blocks are computed again, a share that is not stated"
-)
+_HALF_OF_BLOCKS = "full@1/2+eager_weights"
 
 
-def read_rematerialisation(case: TrainingCase) -> RematReading:
-    """Read the rematerialisation of a case."""
+def read_rematerialisation(outcome: CaseOutcome) -> str:
+    """Read the option ``remat`` of the recipes; "" if there is a reason against it."""
+    case = outcome.case
     stated = case.get_text("remat")
     text = re.sub(r"^remat(?:_policy)?\s?[=:]\s?", "", stated.lower())
     text = _select_clause(text, case.get_text("model").lower())
     if text == "selective" and _BLOCK_SOURCE in case.get_text("source"):
+        outcome.assumptions.append(
+            "half of the blocks are computed again, a share that is not stated"
+        )
         return _HALF_OF_BLOCKS
     name, is_guess = _find_policy_name(text, case)
     if name:
-        policy = _choose_eager_policy(case) if name == "none" else name
-        return RematReading(policy, f"rematerialisation {name} ('{stated}')" if is_guess else "")
+        if is_guess:
+            outcome.assumptions.append(f"rematerialisation {name} ('{stated}')")
+        return _choose_eager_policy(case) if name == "none" else name
     if names := read_kept_activations(text):
-        return RematReading(names)
+        return names
     if not text or _REFERENCE.fullmatch(text):
-        return _assume_default(case, stated)
-    return RematReading(reason=_explain_refusal(text, stated))
+        return _assume_default(outcome, stated)
+    outcome.reasons["remat"] = _explain_refusal(text, stated)
+    return ""
 
 
 def _select_clause(text: str, model: str) -> str:
@@ -133,14 +126,19 @@ def _select_clause(text: str, model: str) -> str:
     return text
 
 
-def _assume_default(case: TrainingCase, stated: str) -> RematReading:
-    framework, experiment = read_framework(case), find_paxml_experiment(case)
+def _assume_default(outcome: CaseOutcome, stated: str) -> str:
+    case = outcome.case
+    experiment = find_paxml_experiment(case)
     if policy := experiment.remat if experiment else _choose_default_policy(case):
-        chosen = _choose_eager_policy(case) if policy == "none" else policy
-        return RematReading(chosen, f"rematerialisation {policy}, the default of {framework.name}")
+        outcome.assumptions.append(
+            f"rematerialisation {policy}, the default of {case.framework.name}"
+        )
+        return _choose_eager_policy(case) if policy == "none" else policy
     if stated:
-        return RematReading(reason=f"'{stated}' names no rematerialisation")
-    return RematReading(DEFAULT_REMAT, f"rematerialisation {DEFAULT_REMAT}")
+        outcome.reasons["remat"] = f"'{stated}' names no rematerialisation"
+        return ""
+    outcome.assumptions.append(f"rematerialisation {DEFAULT_REMAT}")
+    return DEFAULT_REMAT
 
 
 def _choose_default_policy(case: TrainingCase) -> str:
@@ -148,7 +146,7 @@ def _choose_default_policy(case: TrainingCase) -> str:
 
     build_remat_spec names it ``context``.
     """
-    framework = read_framework(case)
+    framework = case.framework
     if framework.name == AXLEARN and not has_fused_attention(case):
         return "save_dot_with_context_except_mlp"
     return framework.default_remat
@@ -176,7 +174,7 @@ def _choose_selective_policy(text: str, case: TrainingCase) -> str:
     """Choose what ``selective`` means in a text, or for a framework; "" if neither says it."""
     if "attention" in text or "attn" in text:
         return "none"  # only attention is computed again, which a fused kernel does anyhow
-    return read_framework(case).selective_remat
+    return case.framework.selective_remat
 
 
 def _explain_refusal(text: str, stated: str) -> str:
@@ -194,7 +192,7 @@ def _choose_eager_policy(case: TrainingCase) -> str:
     FULL_SHARD frees gathered weights after the forward pass of a layer.
     """
     strategy = read_fsdp_strategy(case)
-    if not strategy and not read_framework(case).is_eager:
+    if not strategy and not case.framework.is_eager:
         return "none"
     return "eager_weights" if strategy in ("FULL_SHARD", "HYBRID_SHARD") else "eager"
 

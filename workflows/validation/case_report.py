@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from hespas.configs.kernel_families import find_kernel_family
@@ -18,12 +15,12 @@ from hespas.support.text_tables import (
     format_seconds,
     format_time_range,
 )
-from hespas.workflows.validation.case_outcomes import CaseOptions, CaseOutcome
 from hespas.workflows.validation.prediction_scores import (
     SCORE_TITLES,
     PredictionScore,
     score_predictions,
 )
+from hespas.workflows.validation.training_cases import CaseOptions, CaseOutcome
 
 WORST_COUNT = 10
 FAMILIES = ("product", "attention", "stream")  # of classes of kernels
@@ -44,8 +41,8 @@ GROUPS: Mapping[str, Callable[[CaseOutcome], str]] = {
 
 def build_case_row(outcome: CaseOutcome, options: CaseOptions) -> dict[str, Any]:
     """Build the row of a case: what the table states, what was run, and the result."""
-    case, plan, prediction = outcome.case, outcome.plan, outcome.prediction
-    figures, workload = outcome.figures, outcome.plan.workload
+    case, prediction = outcome.case, outcome.prediction
+    figures, workload = outcome.figures, outcome.workload
     return {
         **{name: case.get_text(name) or None for name in STATED},
         "id": case.id,
@@ -76,7 +73,7 @@ def build_case_row(outcome: CaseOutcome, options: CaseOptions) -> dict[str, Any]
         "compile_s": outcome.compile_s,
         "reason": "; ".join(outcome.reasons.values()) or None,
         "reason_kinds": " ".join(outcome.reasons) or None,
-        "assumptions": "; ".join(plan.assumptions) or None,
+        "assumptions": "; ".join(outcome.assumptions) or None,
         "warnings": "; ".join(outcome.warnings) or None,
         "program": prediction and prediction.program,
     }
@@ -99,19 +96,6 @@ def _sum_family_s(figures: Mapping[str, Any], family: str) -> float | None:
     if not times_s:
         return None
     return sum(value for name, value in times_s.items() if find_kernel_family(name) == family)
-
-
-def format_case_csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Format rows as CSV; None is an empty cell, a truth value is as in JSON."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(rows[0])
-    for row in rows:
-        writer.writerow(
-            json.dumps(value) if isinstance(value, bool) else "" if value is None else value
-            for value in row.values()
-        )
-    return text.getvalue()
 
 
 def score_groups(
@@ -141,23 +125,12 @@ def _make_sort_key(value: str) -> tuple[bool, int, str]:
     return (not value.isdecimal(), int(value) if value.isdecimal() else 0, value)
 
 
-@dataclass(frozen=True)
-class ReasonCount:
-    """How often a kind of reason prevents a prediction.
+def count_reasons(outcomes: Sequence[CaseOutcome]) -> dict[str, dict[str, Any]]:
+    """Count the rows without a prediction by the kind of the reason, most frequent first.
 
-    Attributes:
-        rows: The rows that have it.
-        alone: The rows that have no other reason.
-        example: One of them, with its text.
+    Returns:
+        By kind, the ``rows`` that have it, those that have it ``alone``, and an ``example``.
     """
-
-    rows: int
-    alone: int
-    example: str
-
-
-def count_reasons(outcomes: Sequence[CaseOutcome]) -> dict[str, ReasonCount]:
-    """Count the rows without a prediction by the kind of the reason, most frequent first."""
     members: dict[str, list[CaseOutcome]] = {}
     for outcome in outcomes:
         for kind in outcome.reasons:
@@ -167,8 +140,8 @@ def count_reasons(outcomes: Sequence[CaseOutcome]) -> dict[str, ReasonCount]:
         alone = sum(len(outcome.reasons) == 1 for outcome in group)
         example = min(group, key=lambda outcome: len(outcome.reasons))
         text = f"{example.case.id}: {example.reasons[kind]}"
-        counts[kind] = ReasonCount(len(group), alone, text)
-    return dict(sorted(counts.items(), key=lambda item: -item[1].rows))
+        counts[kind] = {"rows": len(group), "alone": alone, "example": text}
+    return dict(sorted(counts.items(), key=lambda item: -item[1]["rows"]))
 
 
 def build_case_json(
@@ -186,7 +159,7 @@ def build_case_json(
             }
             for name, group in score_groups(outcomes, at_least_s).items()
         },
-        "reasons": {kind: asdict(count) for kind, count in count_reasons(outcomes).items()},
+        "reasons": count_reasons(outcomes),
         "rows": [build_case_row(outcome, options) for outcome in outcomes],
     }
 
@@ -261,7 +234,7 @@ def _build_worst_table(predicted: Sequence[CaseOutcome]) -> TextTable:
         fits = figures.get("memory.fits")
         count = len(outcome.warnings)
         remarks = [
-            *outcome.plan.assumptions,
+            *outcome.assumptions,
             *([format_count(count, "warning")] if count else []),
         ]
         lines.append(
@@ -283,7 +256,7 @@ def _build_worst_table(predicted: Sequence[CaseOutcome]) -> TextTable:
 def _build_reason_table(outcomes: Sequence[CaseOutcome]) -> TextTable:
     """Tabulate why rows have no prediction; a row may have several reasons."""
     lines = [
-        (kind, count.example, str(count.rows), str(count.alone))
+        (kind, count["example"], str(count["rows"]), str(count["alone"]))
         for kind, count in count_reasons(outcomes).items()
     ]
     refused = sum(outcome.prediction is None for outcome in outcomes)

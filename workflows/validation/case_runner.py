@@ -8,6 +8,7 @@ the result with its reasons.
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,29 +20,28 @@ from hespas.estimators.measure.measurement_cache import MeasurementCache
 from hespas.passes.compile.compiler_process import describe_exceeded_size
 from hespas.support.errors import HespasError
 from hespas.workflows.cells import PoolOptions
+from hespas.workflows.figures import ROW_COLUMNS
 from hespas.workflows.pipelines.pipeline_cells import (
     PipelineCell,
     estimate_pipelines,
-    make_stage_files,
 )
+from hespas.workflows.pipelines.pipeline_estimate import Figures
 from hespas.workflows.pipelines.schedules import FORWARD
 from hespas.workflows.run_config import RunConfig
-from hespas.workflows.step_band import add_network_error
+from hespas.workflows.step_facts import add_network_error
 from hespas.workflows.studies import program_forms, study_programs
-from hespas.workflows.studies.layer_extension import extend_row
 from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.studies.study_programs import StudyProgram
 from hespas.workflows.sweep import sweep_runner
 from hespas.workflows.sweep.sweep_grid import SweepCell
 from hespas.workflows.sweep.sweep_table import extract_error_message
-from hespas.workflows.validation.case_attention import choose_attention_library
+from hespas.workflows.validation.case_kernels import choose_attention_library, divide_logits
 from hespas.workflows.validation.case_layers import (
+    extend_row,
     plan_oversized_extension,
     plan_unrolled_extension,
 )
-from hespas.workflows.validation.case_outcomes import CaseOptions, CaseOutcome
-from hespas.workflows.validation.case_pipelines import make_case_row
-from hespas.workflows.validation.case_programs import CasePlan, plan_case_program
+from hespas.workflows.validation.case_programs import plan_case_program
 from hespas.workflows.validation.case_systems import (
     CaseSystem,
     choose_case_system,
@@ -50,10 +50,8 @@ from hespas.workflows.validation.case_systems import (
     find_node,
     write_case_system,
 )
-from hespas.workflows.validation.case_vocabulary import divide_logits
-from hespas.workflows.validation.measured_cells import MeasuredCell
-from hespas.workflows.validation.prediction_scores import StepPrediction
-from hespas.workflows.validation.training_cases import TrainingCase
+from hespas.workflows.validation.prediction_scores import MeasuredCell, StepPrediction
+from hespas.workflows.validation.training_cases import CaseOptions, CaseOutcome, TrainingCase
 
 
 def predict_cases(
@@ -119,7 +117,7 @@ def _plan_case_or_report(case: TrainingCase, options: CaseOptions) -> CaseOutcom
     try:
         return _plan_case(case, options)
     except Exception as error:
-        return CaseOutcome(case, CasePlan(reasons={"internal": _describe_exception(error)}))
+        return CaseOutcome(case, {"internal": _describe_exception(error)})
 
 
 def _describe_exception(error: Exception) -> str:
@@ -144,38 +142,38 @@ def _plan_case(case: TrainingCase, options: CaseOptions) -> CaseOutcome:
             hardware_reason = error.message
     by_xla = options.form in program_forms.BY_XLA
     compiler = program_forms.find_compiler(node) if by_xla else None
-    plan = plan_case_program(case, options.changes, compiler=compiler)
+    outcome = plan_case_program(case, options.changes, compiler=compiler)
+    outcome.node = node
     if devices != chips:
-        plan.assumptions.append(f"{chips} chips are {devices} devices")
-    outcome = CaseOutcome(case, plan, node)
+        outcome.assumptions.append(f"{chips} chips are {devices} devices")
     if hardware_reason:
-        plan.reasons["hardware"] = hardware_reason
+        outcome.reasons["hardware"] = hardware_reason
         return outcome
     try:
         outcome.system = choose_case_system(node, devices, case.describe_network())
     except HespasError as error:
-        plan.reasons["network"] = error.message
-    if plan.reasons or plan.workload is None or outcome.system is None:
+        outcome.reasons["network"] = error.message
+    if outcome.reasons or outcome.workload is None or outcome.system is None:
         return outcome
-    plan.assumptions += filter(None, (describe_inferred_limit(node), outcome.system.assumption))
-    is_fused = plan.workload.options.get("attention") == program_forms.FUSED_ATTENTION["gpu"]
+    outcome.assumptions += filter(None, (describe_inferred_limit(node), outcome.system.assumption))
+    is_fused = outcome.workload.options.get("attention") == program_forms.FUSED_ATTENTION["gpu"]
     if is_fused and compiler == "gpu" and options.run.estimator == CalibratedEstimator.name:
-        outcome.attention = choose_attention_library(case, node, plan.assumptions)
+        outcome.attention = choose_attention_library(outcome, node)
     per_host = _count_host_devices(outcome.system)
-    xla_options = program_forms.format_compile_options(options.run, plan.xla_options)
+    xla_options = program_forms.format_compile_options(options.run, outcome.xla_options)
 
     def make_program(workload: StudyWorkload) -> StudyProgram:
         return StudyProgram(workload, options.form, target, per_host, xla_options if target else "")
 
-    if plan.pipeline is None:
-        outcome.program = make_program(plan.workload)
+    if outcome.schedule is None:
+        outcome.program = make_program(outcome.workload)
         extension = None if options.all_layers else plan_unrolled_extension(outcome.program)
         if extension is not None:
             outcome.extend_layers(extension)
     else:
         outcome.stages = [
             {part: make_program(workload) for part, workload in stage.items()}
-            for stage in plan.pipeline.stages
+            for stage in outcome.stage_workloads
         ]
     return outcome
 
@@ -220,7 +218,7 @@ def divide_oversized_logits(
             continue
         outcome.program = dataclasses.replace(program, workload=workload)
         parts = f"logits in {workload.options['vocab_tiles']} parts"
-        outcome.plan.assumptions.append(f"{parts}, because with all at once {limit}")
+        outcome.assumptions.append(f"{parts}, because with all at once {limit}")
         _plan_again(outcome, f"{limit}: now with {parts}", note)
         divided.append(outcome)
     return divided
@@ -268,17 +266,14 @@ def _predict_pipelines(
     if not outcomes:
         return 0
     cells: dict[int, PipelineCell] = {}
-    made = make_stage_files([outcome.stages for outcome in outcomes], options, note)
-    for i, (outcome, files) in enumerate(zip(outcomes, made, strict=True)):
-        assert outcome.plan.pipeline is not None and outcome.system is not None
+    for i, outcome in enumerate(outcomes):
+        assert outcome.schedule is not None and outcome.system is not None
         try:
-            if isinstance(files, HespasError):
-                raise files
             system = write_case_system(
                 outcome.system, outcome.node, options.program_folder / "systems"
             )
             config = _make_run_config(outcome, options)
-            cells[i] = PipelineCell(config, outcome.plan.pipeline.schedule, files, system)
+            cells[i] = PipelineCell(config, outcome.schedule, (), system, programs=outcome.stages)
         except Exception as error:
             outcome.reasons["run"] = _describe_exception(error)
     answers, computed = estimate_pipelines([*cells.values()], options, note)
@@ -287,8 +282,20 @@ def _predict_pipelines(
             outcomes[i].reasons["run"] = figures.message
             continue
         outcomes[i].paths = [cell.files[0][FORWARD]]
-        _add_figures(outcomes[i], make_case_row(figures))
+        _add_figures(outcomes[i], _make_pipeline_row(figures))
     return computed
+
+
+def _make_pipeline_row(figures: Figures) -> dict[str, Any]:
+    """Return the figures of a pipeline under the names of a sweep's row."""
+    row = {ROW_COLUMNS[name]: value for name, value in figures.items() if name in ROW_COLUMNS}
+    return {
+        **row,
+        "error": None,
+        "exposed_comm_s": max(figures["step_time_s"] - figures["compute_s"], 0.0),
+        "bubble_share": figures["bubble_share"],
+        "warnings": json.dumps(figures["warnings"]),
+    }
 
 
 def _make_sweep_cell(outcome: CaseOutcome, path: str, options: CaseOptions) -> SweepCell:

@@ -20,8 +20,11 @@ from hespas.configs.system_layout import GIB, SystemDimension
 from hespas.support.errors import HespasError
 from hespas.support.output_file import write_atomically
 from hespas.workflows.studies import program_forms
-from hespas.workflows.validation.axis_sizes import NO_DEVICES, read_axis_sizes
-from hespas.workflows.validation.training_cases import TrainingCase
+from hespas.workflows.validation.training_cases import (
+    NO_DEVICES,
+    TrainingCase,
+    read_axis_sizes,
+)
 
 HOST_DEVICES = 8
 NIC_LATENCY_NS = 2000.0  # as the SuperPOD presets: half of NCCL's 4 us for a network step

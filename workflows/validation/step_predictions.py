@@ -32,19 +32,17 @@ from hespas.workflows.run_config import (
 )
 from hespas.workflows.run_flow import TextFunction, ignore_text
 from hespas.workflows.run_plan import build_run_plan
-from hespas.workflows.validation.measured_cells import (
+from hespas.workflows.validation.prediction_scores import (
     DEFAULT,
     OPTIMISED,
     STARTS,
     UNOPTIMISED,
     MeasuredCell,
+    PredictionScore,
+    StepPrediction,
     find_cell_program,
     find_programs,
     read_measured_cells,
-)
-from hespas.workflows.validation.prediction_scores import (
-    PredictionScore,
-    StepPrediction,
     score_predictions,
 )
 

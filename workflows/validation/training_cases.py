@@ -1,19 +1,37 @@
-"""Reading a table of measured training steps, which describes each program by its model.
+"""Measured training steps, each of which describes its program by its model, and their predictions.
 
-The columns are those of published benchmarks: the dimensions of a model, its division over devices,
-the hardware and the step time. Only ``REQUIRED`` must exist; an empty cell means "not stated".
+The columns of a table are those of published benchmarks: the dimensions of a model, its division
+over devices, the hardware and the step time. Only ``REQUIRED`` must exist; an empty cell means "not
+stated".
 """
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
+from hespas.estimators.calibrated.attention_library import CUDNN
 from hespas.support.csv_rows import read_csv_columns, read_csv_rows
 from hespas.support.errors import HespasError
 from hespas.support.suggestions import suggest_nearest
-from hespas.workflows.validation.measured_cells import COLUMNS as CELL_COLUMNS
+from hespas.workflows.cells import PoolOptions
+from hespas.workflows.run_config import RunOptions
+from hespas.workflows.validation.case_frameworks import TrainingFramework, find_framework
+from hespas.workflows.validation.prediction_scores import COLUMNS as CELL_COLUMNS
+
+if TYPE_CHECKING:
+    from hespas.workflows.pipelines.schedules import PipelineSchedule
+    from hespas.workflows.pipelines.stage_estimates import StagePart
+    from hespas.workflows.pipelines.stage_workloads import StageWorkloads
+    from hespas.workflows.studies.study_definition import StudyWorkload
+    from hespas.workflows.studies.study_programs import StudyProgram
+    from hespas.workflows.validation.case_layers import LayerExtension
+    from hespas.workflows.validation.case_systems import CaseSystem
+    from hespas.workflows.validation.prediction_scores import StepPrediction
 
 REQUIRED = ("model", "hardware", "devices", "step_time_s")
 DIMENSIONS = ("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "vocab")
@@ -22,6 +40,25 @@ OPTIONAL = (
     "grad_accum", "precision", "parallelism", "remat", "network", "xla_flags", "framework", "tier",
     "uncertain", "notes",
 )  # fmt: skip
+# The axes of a mesh by the names of rows, which state whole sizes (``dp=2;fsdp=8``, ``TP8 DP2``),
+# or those between slices and within one under MaxText's names (``dcn_data_parallelism=2``,
+# ``ici_fsdp_parallelism=-1``), where -1 stands for the rest.
+_AXES = {
+    "dp": "dp", "data": "dp", "ddp": "dp", "replica": "dp", "dp_replicate": "dp", "dp_rep": "dp",
+    "fsdp": "fsdp", "dp_shard": "fsdp", "hsdp_shard": "fsdp",
+    "tp": "tp", "tensor": "tp", "model": "tp", "mdl": "tp", "mp": "tp",
+    "pp": "pp", "pipeline": "pp", "stage": "pp", "vp": "vp", "vpp": "vp",
+    "cp": "cp", "context": "cp", "ep": "ep", "expert": "ep", "sp": "sp",
+    "fsdp_transpose": "fsdp_transpose", "sequence": "sequence",
+    "tensor_transpose": "tensor_transpose", "tensor_sequence": "tensor_sequence",
+    "diloco": "diloco", "autoregressive": "autoregressive", "etp": "etp",
+}  # fmt: skip
+NO_DEVICES = ("sp", "vp")  # axes that have the devices of others
+_SIZE = re.compile(
+    r"(?<![\w.])(?:(ici|dcn)_)?([a-z_]+?)(?:_parallelism|_parallel|_size|_degree)*"
+    r"\s?[=:]?\s?(-?\d+)(?![\w.]|\.\d)"
+)
+FORMS = ("scheduled", "optimised", "fused")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +82,24 @@ class TrainingCase:
     def get_text(self, column: str) -> str:
         """Return the text of a column; "" if it is empty or missing."""
         return self.texts.get(column, "")
+
+    @property
+    def words(self) -> str:
+        """What the row says of its framework, with its notes, in lower case."""
+        return f"{self.get_text('framework')}; {self.get_text('notes')}".lower()
+
+    @property
+    def framework(self) -> TrainingFramework:
+        """The framework; one without a name if the row states none that is known."""
+        return find_framework(self.get_text("framework"))
+
+    @property
+    def is_on_tpu(self) -> bool:
+        return "tpu" in self.get_text("hardware").lower()
+
+    def read_axis_sizes(self) -> dict[str, int]:
+        """Read the size of each axis of the mesh that the row states."""
+        return read_axis_sizes(self.get_text("parallelism"), self.devices)
 
     def describe_network(self) -> str:
         """Return all that the row says about its network and its slices."""
@@ -124,3 +179,124 @@ def _parse_case(row: Mapping[str, str], where: str, line: int, number: int) -> T
             f"step_time_s is '{measured_s}', not a positive number of seconds", where=where
         )
     return TrainingCase(texts.get("id") or str(number), int(devices), seconds, texts, line)
+
+
+def read_axis_sizes(text: str, devices: int) -> dict[str, int]:
+    """Read the size of each axis that a text states, whole or as a product of two levels."""
+    if division := _read_host_division(text, devices):
+        return division
+    whole: dict[str, int] = {}
+    levels: dict[str, list[int]] = {}
+    for level, name, size in _SIZE.findall(text.lower()):
+        axis = _AXES.get(name)
+        if axis and level:
+            levels.setdefault(axis, []).append(int(size))
+        elif axis:
+            whole.setdefault(axis, int(size))
+    for axis, factors in levels.items():
+        whole.setdefault(axis, math.prod(factors))
+    open_axes = [axis for axis, size in whole.items() if size < 0]
+    if len(open_axes) == 1:
+        stated = math.prod(n for axis, n in whole.items() if n > 0 and axis not in NO_DEVICES)
+        whole[open_axes[0]] = devices // stated
+    return whole
+
+
+def _read_host_division(text: str, devices: int) -> dict[str, int]:
+    """Read ``fsdp+dp (FSDP 4 nodes x 8)``, or a range of nodes, of which the fewest count.
+
+    NVIDIA's benchmarks of Paxml have 1 node for 5B and 16 for 175B (dgxc-benchmarking v24.11.1,
+    paxml/configure.sh); rows of 175B state 16.
+    """
+    match = re.search(r"fsdp (\d+)(?:\.\.\d+)? (?:nodes|hosts) x (\d+)", text.lower())
+    if not match:
+        return {}
+    per_host = int(match[2])
+    fsdp = min(devices, int(match[1]) * per_host)
+    return {"dp": devices // fsdp, "fsdp": fsdp}
+
+
+@dataclass(frozen=True)
+class CaseOptions(PoolOptions):
+    """How cases are predicted.
+
+    Attributes:
+        form: One of ``FORMS``.
+        run: The options of each estimate.
+        changes: Options of the recipe that replace those of every row.
+        all_layers: Whether unrolled programs are compiled with all their layers, not extended
+            from programs with a few.
+    """
+
+    form: str = "scheduled"
+    run: RunOptions = field(default_factory=RunOptions)
+    changes: Mapping[str, str] = field(default_factory=dict)
+    all_layers: bool = False
+
+
+@dataclass
+class CaseOutcome:
+    """A case with its prediction, or the reasons why there is none.
+
+    What reads a part of the row adds what the row leaves open to the assumptions, and what no
+    recipe can express to the reasons.
+
+    Attributes:
+        case: The case.
+        reasons: By kind (model, precision, ...), why there is no prediction.
+        assumptions: What the row does not state, one phrase each.
+        workload: The recipe with options and mesh; None if the case is refused.
+        schedule: The schedule of a pipeline; None without one.
+        stage_workloads: The recipes of its stages.
+        xla_options: Options of the pass xla-optimize.
+        node: The node; "" if unknown.
+        system: The network; None if it was not chosen.
+        program: The program in the form of the run; None of a pipeline.
+        extension: The smaller programs from which it is predicted; None if it is compiled itself.
+        stages: The programs of the stages of a pipeline by their parts.
+        attention: The library whose rates fused attention has.
+        paths: The files of the programs that are compiled.
+        compile_s: The seconds that XLA took now; None if the programs existed before.
+        figures: The row of the sweep.
+        prediction: The prediction; None if the case has reasons.
+    """
+
+    case: TrainingCase
+    reasons: dict[str, str] = field(default_factory=dict)
+    assumptions: list[str] = field(default_factory=list)
+    workload: StudyWorkload | None = None
+    schedule: PipelineSchedule | None = None
+    stage_workloads: Sequence[StageWorkloads] = ()
+    xla_options: str = ""
+    node: str = ""
+    system: CaseSystem | None = None
+    program: StudyProgram | None = None
+    extension: LayerExtension | None = None
+    stages: Sequence[Mapping[StagePart, StudyProgram]] = ()
+    attention: str = CUDNN
+    paths: Sequence[str] = ()
+    compile_s: float | None = None
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    prediction: StepPrediction | None = None
+
+    @property
+    def compiled_programs(self) -> Sequence[StudyProgram]:
+        """The programs that are compiled for a case without a pipeline."""
+        if self.extension is not None:
+            return self.extension.programs
+        return [] if self.program is None else [self.program]
+
+    def extend_layers(self, extension: LayerExtension) -> None:
+        """Predict the case from the programs of an extension, and say so."""
+        self.extension = extension
+        self.assumptions.append(extension.describe())
+
+    def join_words(self, *columns: str) -> str:
+        """Return what the row says in some columns, in lower case."""
+        return " ".join(map(self.case.get_text, columns)).lower()
+
+    @property
+    def warnings(self) -> list[str]:
+        """The warnings of the run."""
+        text = self.figures.get("warnings")
+        return json.loads(text) if text else []

@@ -222,8 +222,8 @@ def _format_duration(time_s: float) -> str:
     return f"{time_s / 60:.1f} min" if time_s >= 120 else format_seconds(time_s)
 
 
-def compute_job_goodput(
-    devices: Sequence[int],
+def goodput(
+    devices: int | Sequence[int],
     checkpoint_s: float,
     *,
     restart_s: float = 0.0,
@@ -231,10 +231,10 @@ def compute_job_goodput(
     interval_s: float | None = None,
     step_time_s: float | None = None,
 ) -> JobGoodput:
-    """Compute the goodput of a training job.
+    """Compute what failures and checkpoints leave of the time of a training job.
 
     Args:
-        devices: Numbers of devices; a failure of any device stops the job.
+        devices: The number of devices, or several; a failure of any device stops the job.
         checkpoint_s: The time for which a checkpoint stops the job.
         restart_s: The time from a failure until the job computes again.
         device_mtbf_h: The mean time between failures of one device, in hours. The default is that
@@ -242,10 +242,14 @@ def compute_job_goodput(
         interval_s: The work between two checkpoints; None for the best interval.
         step_time_s: The time of a step, for the steps between checkpoints.
 
+    Returns:
+        The share of time that makes progress, with the best interval between checkpoints.
+
     Raises:
         UsageError: A time or a number is not positive.
     """
-    if not devices or min(devices) < 1 or device_mtbf_h <= 0:
+    counts = [devices] if isinstance(devices, int) else devices
+    if not counts or min(counts) < 1 or device_mtbf_h <= 0:
         raise UsageError("a job needs devices, and a positive time between their failures")
     if (interval_s is not None and interval_s <= 0) or (step_time_s or 1) <= 0:
         raise UsageError("an interval and the time of a step must be positive")
@@ -256,7 +260,7 @@ def compute_job_goodput(
             interval_s,
             step_time_s,
         )
-        for count in devices
+        for count in counts
     ]
     return JobGoodput(rows, device_mtbf_h, checkpoint_s, restart_s)
 

@@ -218,3 +218,26 @@ def simulate_group_folders(
     settings, _ = resolve_network_settings(first, overrides)
     system = load_resolved_system(settings, None if system_name else first)
     return simulate_groups(groups, system, settings.build_simulator_choice())
+
+
+def groups(
+    devices: str | os.PathLike[str] | Mapping[str, DeviceNumbers], *, system: str | None = None
+) -> MixedStep:
+    """Simulate one job on devices of several kinds, as ``hespas study groups`` does.
+
+    Args:
+        devices: For each folder of a run of the whole job on devices of one kind, the numbers of
+            the devices that are of this kind, also as text such as ``"0-3,8"``; or a file of YAML
+            or JSON with the keys ``groups`` and ``system``.
+        system: The network; None for that of the file, or of the first run.
+
+    Returns:
+        The step time, and what the devices of each kind compute and wait for.
+
+    Raises:
+        HespasError: The groups do not divide the devices, or traces do not fit together.
+    """
+    if isinstance(devices, Mapping):
+        return simulate_group_folders(make_device_groups(devices), system)
+    read_groups, file_system = read_group_file(devices)
+    return simulate_group_folders(read_groups, system or file_system)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,28 +24,6 @@ that share links: the time of each job beside the others, and alone on the same 
 local_mem_gb_s=3350 --placement spread
 """
 PLACEMENTS = ("packed", "spread")
-
-
-@dataclass(frozen=True)
-class JobTime:
-    """The time of one job.
-
-    Attributes:
-        job: The folder of its traces.
-        devices: The devices that it runs on.
-        alone_s: Its time on these devices if no other job runs, in seconds.
-        together_s: Its time beside the others.
-    """
-
-    job: str
-    devices: tuple[int, ...]
-    alone_s: float
-    together_s: float
-
-    @property
-    def slowdown(self) -> float:
-        """The share by which the job takes longer beside the others."""
-        return self.together_s / self.alone_s - 1
 
 
 def place_jobs(folders: Sequence[str], placement: str) -> list[PlacedJob]:
@@ -75,7 +52,7 @@ def place_jobs(folders: Sequence[str], placement: str) -> list[PlacedJob]:
 
 def compare_jobs(
     jobs: Sequence[PlacedJob], system: SystemSpec, options: SimulationOptions
-) -> list[JobTime]:
+) -> list[dict[str, Any]]:
     """Simulate jobs together, and each of them alone.
 
     Args:
@@ -83,16 +60,27 @@ def compare_jobs(
         system: The network.
         options: The options of the simulation.
 
+    Returns:
+        For each ``job``, the folder of its traces, the ``devices`` that it runs on, its time on
+        them if no other job runs and beside the others (``alone_s`` and ``together_s``), and the
+        share by which it takes longer then (``slowdown``).
+
     Raises:
         HespasError: The traces are wrong, or do not fit the network.
     """
-    together_s = _simulate_jobs(jobs, system, options)
-    return [
-        JobTime(
-            str(job.folder), job.devices, _simulate_jobs([job], system, options)[0], together_s[at]
+    rows = []
+    for job, together_s in zip(jobs, _simulate_jobs(jobs, system, options), strict=True):
+        (alone_s,) = _simulate_jobs([job], system, options)
+        rows.append(
+            {
+                "job": str(job.folder),
+                "devices": list(job.devices),
+                "alone_s": alone_s,
+                "together_s": together_s,
+                "slowdown": together_s / alone_s - 1,
+            }
         )
-        for at, job in enumerate(jobs)
-    ]
+    return rows
 
 
 def _simulate_jobs(
@@ -110,47 +98,39 @@ def run_job_study(folders: Sequence[str], system_name: str, placement: str) -> S
         raise HespasError("one job alone shares nothing", remedy="name the folders of two or more")
     options = SimulationOptions(network_model=FLOWS, intervals=False)
     system = configs.load_system(system_name)
-    times = compare_jobs(place_jobs(folders, placement), system, options)
-    notes = [
-        "each job runs one step from the same time on",
-    ]
+    rows = compare_jobs(place_jobs(folders, placement), system, options)
     return StudyOutput(
-        [_to_json_row(time) for time in times],
-        {"system": system.name, "placement": placement, "jobs": [_to_json_row(t) for t in times]},
-        [_build_job_table(times)],
-        notes,
-        lambda figure: _draw_jobs(figure, times),
+        rows,
+        {"system": system.name, "placement": placement, "jobs": rows},
+        [_build_job_table(rows)],
+        ["each job runs one step from the same time on"],
+        lambda figure: _draw_jobs(figure, rows),
         (6, 3.6),
     )
 
 
-def _to_json_row(time: JobTime) -> dict[str, Any]:
-    return {**asdict(time), "devices": list(time.devices), "slowdown": time.slowdown}
-
-
-def _build_job_table(times: Sequence[JobTime]) -> TextTable:
-    rows = [
+def _build_job_table(rows: Sequence[Mapping[str, Any]]) -> TextTable:
+    lines = [
         (
-            time.job,
-            str(len(time.devices)),
-            format_seconds(time.alone_s),
-            format_seconds(time.together_s),
-            format_percent(time.slowdown),
+            row["job"],
+            str(len(row["devices"])),
+            format_seconds(row["alone_s"]),
+            format_seconds(row["together_s"]),
+            format_percent(row["slowdown"]),
         )
-        for time in times
+        for row in rows
     ]
     header = ("job", "devices", "alone", "together", "slower by")
-    return TextTable("Jobs on one network", rows, header)
+    return TextTable("Jobs on one network", lines, header)
 
 
-def _draw_jobs(figure: Any, times: Sequence[JobTime]) -> None:
+def _draw_jobs(figure: Any, rows: Sequence[Mapping[str, Any]]) -> None:
     """Draw the time of each job alone and beside the others."""
     axes = figure.add_subplot()
-    places = range(len(times))
-    axes.bar([x - 0.2 for x in places], [1e3 * t.alone_s for t in times], 0.4, color=COLOURS[0],
-             label="alone")  # fmt: skip
-    axes.bar([x + 0.2 for x in places], [1e3 * t.together_s for t in times], 0.4, color=COLOURS[1],
-             label="together")  # fmt: skip
-    axes.set_xticks(list(places), [Path(time.job).name for time in times])
+    places = range(len(rows))
+    for name, shift, colour in (("alone", -0.2, COLOURS[0]), ("together", 0.2, COLOURS[1])):
+        times_ms = [1e3 * row[f"{name}_s"] for row in rows]
+        axes.bar([x + shift for x in places], times_ms, 0.4, color=colour, label=name)
+    axes.set_xticks(list(places), [Path(row["job"]).name for row in rows])
     axes.set_ylabel("ms")
     axes.legend(fontsize=8)

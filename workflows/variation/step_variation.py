@@ -6,7 +6,8 @@ step, kernels from one execution to the next.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
@@ -220,33 +221,37 @@ def list_straggler_costs(
     return costs
 
 
-def vary_folder(
-    folder: str,
+def variation(
+    folder: str | os.PathLike[str],
     *,
     device_spread: float | str = 0.0,
     jitter: float = 0.0,
     draws: int = 1000,
     seed: int = 0,
-    overrides: Mapping[str, Any] | None = None,
+    system: str | None = None,
 ) -> StepVariation:
-    """Draw the step time of a folder of traces.
+    """Draw the step time of devices and kernels that are not all alike.
 
     Args:
-        folder: The folder of a run, or of other traces.
-        device_spread: See ``VariationOptions``; "bands" for that of the band of the run's compute.
-        jitter: See ``VariationOptions``.
-        draws: Likewise.
-        seed: Likewise.
-        overrides: Settings of the network that replace those of the run, such as ``system``.
+        folder: The output folder of a run, or other traces.
+        device_spread: Standard deviation of the time of compute between devices, 0.03 for 3 %, or
+            "bands" for that of the band of the run's compute.
+        jitter: That of each compute node from one execution to the next.
+        draws: The number of draws.
+        seed: The seed of the random numbers; equal seeds give equal results.
+        system: The network; None for that of the run.
+
+    Returns:
+        The distribution of the step time, and what one slow device costs.
 
     Raises:
-        HespasError: The traces cannot be simulated or replayed, or the run has no band.
+        HespasError: The traces cannot be simulated, or the run has no band.
     """
+    folder = os.fspath(folder)
     spread = _read_band_spread(folder) if isinstance(device_spread, str) else device_spread
     options = VariationOptions(spread, jitter, draws, seed)
-    settings, _ = resolve_network_settings(folder, overrides or {})
-    recorded_in = None if (overrides or {}).get("system") else folder
-    inputs = load_inputs(folder, load_resolved_system(settings, recorded_in))
+    settings, _ = resolve_network_settings(folder, {"system": system} if system else {})
+    inputs = load_inputs(folder, load_resolved_system(settings, None if system else folder))
     result = simulator_choice.simulate_inputs(inputs, settings.build_simulator_choice())
     return vary_step(TraceReplay(inputs, result), options)
 
