@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.attrs import TargetAttr
+from hespas.dialects.axis_groups import read_mesh_shape
 from hespas.dialects.mlir import (
     PassManager,
     collect_functions,
@@ -52,13 +53,14 @@ from hespas.passes.prepare.op_shardings import constrain_sharded_values, split_t
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.passes.prepare.replace_host_placements import use_internal_placements
 from hespas.passes.prepare.single_partition import drop_op_shardings, remove_shardings
-from hespas.support.errors import HespasError
+from hespas.support.errors import HespasError, format_op_place, format_some_places
 
 ENTRY_NAME = "main"
 # The dialects whose attributes are for XLA, or follow from it.
 XLA_DIALECTS = frozenset(("chlo", "func", "hespas", "jax", "mhlo", "sdy", "stablehlo", "tf", "xla"))
 Partitioner = Callable[[ir.Module, CompilationSettings], ir.Module]
 BOUNDARY = ("arg_attrs", "res_attrs")
+SHARDY_CONSTRAINTS = ("sdy.sharding_constraint", "sdy.reshard")
 # For each compiler: the passes to dump after, the wanted dump, and a dump that XLA writes after it.
 # The passes to dump after, and the name of the dump.
 CPU_DUMPS = ("spmd-partitioning|control-dep-rewriter", "after_spmd-partitioning")
@@ -119,6 +121,7 @@ def partition_module(
     if compilation.partitions == 1:
         remove_shardings(module, census)
         return True
+    warn_of_single_device_ops(module, census, run)
     constrain_sharded_values(census, uses_shardy=compilation.shardy)
     name_entry_main(module, census.entry)
     foreign = _count_foreign_attributes(module)
@@ -268,19 +271,53 @@ def has_global_shapes(module: ir.Module, census: ModuleCensus) -> bool:
         and _is_per_device(census)
     ):
         return False
-    return any(map(_is_dividing_sharding, _collect_shardings(module, census))) or any(
-        map(_is_on_one_device, _list_sharded_ops(module, census))
+    return any(map(_is_dividing_sharding, _collect_shardings(module, census))) or bool(
+        _list_single_device_ops(module, census)
     )
 
 
-def _is_on_one_device(op: ir.Operation) -> bool:
-    """Return whether one device alone computes the op, other than a call of its host."""
-    name = "mhlo.sharding"
-    return (
-        name in op.attributes
-        and "{maximal" in decode_string_attr(op.attributes[name])
-        and op.name not in CUSTOM_CALLS
-    )
+def warn_of_single_device_ops(module: ir.Module, census: ModuleCensus, run: PassRun) -> None:
+    """Warn of the values of one device alone, which XLA's partitioner gives to every device."""
+    places = [
+        ("an argument or result of " if op.name == "func.func" else "")
+        + format_op_place(op, run.input_name)
+        for op in _list_single_device_ops(module, census)
+    ]
+    if places:
+        run.warn(
+            f"a maximal sharding gives to one device alone: {format_some_places(places)}; XLA's "
+            "partitioner lets every device compute the value, and an all-reduce sends that of the "
+            "one device to the others: both are estimated"
+        )
+
+
+def _list_single_device_ops(module: ir.Module, census: ModuleCensus) -> list[ir.Operation]:
+    """List ops with a maximal sharding, and functions with arguments or results of one device.
+
+    XLA places the calls of the host's functions on one device itself.
+    """
+    meshes = collect_meshes(module)
+    if not meshes and read_stated_count(module, NUM_PARTITIONS) == 1:
+        return []
+    names = [
+        str(ir.FlatSymbolRefAttr.get(name, module.context))
+        for name, mesh in meshes.items()
+        if read_mesh_shape(mesh).is_maximal
+    ]
+
+    def is_maximal(text: str) -> bool:
+        return "{maximal" in text or any(f"<{name}, " in text for name in names)
+
+    functions = [contents.function for contents in census.functions.values()]
+    found = [op for op in functions if any(map(is_maximal, _collect_boundary_shardings(op)))]
+    constraints = census.select_ops_by_name(*SHARDY_CONSTRAINTS)
+    for op in itertools.chain(census.list_sharded_ops(), constraints):
+        attributes = op.attributes
+        keys = ("sharding",) if op.name in SHARDY_CONSTRAINTS else SHARDING_ATTRS
+        if any(key in attributes and is_maximal(_sharding_to_text(attributes[key])) for key in keys):
+            if op.name not in CUSTOM_CALLS or get_call_target(op) in PARTITIONER_CALL_TARGETS:
+                found.append(op)
+    return found
 
 
 def _is_left_by_partitioner(module: ir.Module) -> bool:
