@@ -8,12 +8,13 @@ values, locations and all other attributes are no part of it. These attributes c
 - discardable attributes that its cost rule declares (``CostRule.discardable_attributes``);
 - ``COST_INPUTS`` of hespas;
 - of an unregistered op and of a custom call, whose definition declares nothing, all attributes but
-  the other ones of hespas.
+  the other ones of hespas, and the properties.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -126,6 +127,26 @@ def _find_inherent_names(op: ir.Operation, op_name: str) -> frozenset[str] | Non
     return frozenset(name.rstrip("_") for cls in mro[: mro.index(ir.OpView)] for name in vars(cls))
 
 
+def _has_unknown_properties(op: ir.Operation, op_name: str) -> bool:
+    """Return whether an op is unregistered: the bindings do not list its properties."""
+    if op_name not in _inherent_names:
+        _inherent_names[op_name] = _find_inherent_names(op, op_name)
+    return _inherent_names[op_name] is None and op_name not in CUSTOM_CALLS
+
+
+def _render_properties(op: ir.Operation) -> str:
+    """Return the text of an unregistered op that contains its properties, without its regions."""
+    bare = op.clone().operation
+    for name in list(bare.attributes):
+        del bare.attributes[name]
+    text = str(bare.get_asm(use_local_scope=True, assume_verified=True))
+    return text.split(" ({\n", 1)[0] if _PROPERTIES.match(text) else ""
+
+
+# The result and the operands of a detached op, and the start of its properties.
+_PROPERTIES = re.compile(r'(%\S+ = )?"[^"]*"\([^)]*\)(\[[^]]*\])? <\{')
+
+
 @dataclass(slots=True)
 class _ContentWriter:
     """Collects the parts of a content."""
@@ -176,6 +197,8 @@ class _ContentWriter:
             self._write_regions(op, {} if numbers is None else dict(numbers))
 
     def _write_attributes(self, op: ir.Operation, name: str) -> None:
+        if _has_unknown_properties(op, name):
+            self._parts.append(_render_properties(op))
         attributes = sorted(n for n in op.attributes if counts_for_cost(op, name, n))
         for attribute in attributes:
             self._parts.append(f" {attribute}=")
@@ -252,7 +275,7 @@ def build_op_key(op: ir.Operation, name: str) -> object:
         op: The op.
         name: Its name.
     """
-    if has_body(op, name):
+    if has_body(op, name) or _has_unknown_properties(op, name):
         return _build_printed_key(op)
     attributes = op.attributes
     counted: tuple[object, ...] = ()

@@ -25,7 +25,7 @@ FOLDERS = {
     "fuse": (
         "combine-collectives", "copy-kept-arguments", "expand-ragged-products",
         "expand-selections", "expand-vector-products", "fold-transposes", "form-kernels", "fuse",
-        "fuse-converted-operands", "fuse-epilogues", "inline-all-calls", "merge-products",
+        "fuse-products", "fuse-epilogues", "inline-all-calls", "merge-products",
         "pad-convolutions", "scatter-reductions", "simplify", "sink-constants",
         "split-reductions", "transpose-collectives", "transpose-operands",
     ),

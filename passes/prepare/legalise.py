@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hespas.dialects.mlir import PassManager, ir, register_passes
+from hespas.dialects.mlir import PassManager, get_attribute, ir, register_passes
+from hespas.dialects.op_kinds import COMPOSITES
 from hespas.passes.base import PassRun
-from hespas.passes.prepare.census import ModuleCensus
+from hespas.passes.prepare.census import ModuleCensus, collect_census
 from hespas.passes.prepare.device_grid import get_channel_id
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.support.errors import HespasError, extract_first_diagnostic
@@ -16,6 +17,10 @@ from hespas.support.errors import HespasError, extract_first_diagnostic
 # The second pass expands the others to the StableHLO ops that XLA would expand them to.
 CHLO = "func.func(chlo-legalize-to-high-level-mhlo,chlo-legalize-to-stablehlo)"
 SHAPE = "func.func(shape-legalize-to-stablehlo)"
+# The functions that chlo-legalize-to-high-level-mhlo has an op for, and whose op JAX exports as one.
+RECOMPOSED = frozenset(
+    f"chlo.{name}" for name in ("acos", "acosh", "asin", "asinh", "atanh", "cosh", "erf", "sinh")
+)
 VARIADIC = ("stablehlo.all_reduce", "stablehlo.all_to_all")
 CHANNEL = "channel_handle"
 
@@ -27,7 +32,32 @@ class LegalisePass(PrepareStep):
     name: ClassVar[str] = "legalise"
 
     def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
-        return legalise_dialects(module, view.census)
+        has_recomposed = _recompose_functions(view.census)
+        return legalise_dialects(module, collect_census(module) if has_recomposed else view.census)
+
+
+def _recompose_functions(census: ModuleCensus) -> bool:
+    """Replace the composites of functions that XLA has an op for, and return whether there were any.
+
+    ``jax.export`` writes ``chlo.erf`` as a composite of its name, and XLA reads it as the op
+    (stablehlo's chlo-recompose-ops).
+    """
+    composites = [
+        op
+        for op in census.select_ops_by_name(*COMPOSITES)
+        if get_attribute(op, "name").value in RECOMPOSED and len(op.operands) == 1
+    ]
+    for op in composites:
+        new = ir.Operation.create(
+            get_attribute(op, "name").value,
+            results=[result.type for result in op.results],
+            operands=list(op.operands),
+            loc=op.location,
+            ip=ir.InsertionPoint(op),
+        )
+        op.results[0].replace_all_uses_with(new.results[0])
+        op.erase()
+    return bool(composites)
 
 
 def legalise_dialects(module: ir.Module, census: ModuleCensus) -> bool:

@@ -69,3 +69,24 @@ module @others {
     return %1 : tensor<4xf32>
   }
 }
+
+// -----
+
+/// jax.export writes functions as composites of their names, which XLA reads as the ops.
+
+// CHECK-LABEL: module @composite
+// CHECK: %[[E:.*]] = mhlo.erf
+// CHECK-NEXT: %[[F:.*]] = mhlo.erf %[[E]]
+// CHECK-NEXT: stablehlo.composite "acme.erf" %[[F]]
+module @composite {
+  func.func @main(%x: tensor<64x64xbf16>) -> tensor<64x64xbf16> {
+    %0 = stablehlo.composite "chlo.erf" %x {decomposition = @erf} : (tensor<64x64xbf16>) -> tensor<64x64xbf16>
+    %1 = stablehlo.composite "chlo.erf" %0 {decomposition = @erf} : (tensor<64x64xbf16>) -> tensor<64x64xbf16>
+    %2 = stablehlo.composite "acme.erf" %1 {decomposition = @erf} : (tensor<64x64xbf16>) -> tensor<64x64xbf16>
+    return %2 : tensor<64x64xbf16>
+  }
+  func.func private @erf(%x: tensor<64x64xbf16>) -> tensor<64x64xbf16> {
+    %0 = stablehlo.tanh %x : tensor<64x64xbf16>
+    return %0 : tensor<64x64xbf16>
+  }
+}
