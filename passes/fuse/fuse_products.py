@@ -17,7 +17,7 @@ from hespas.passes.fuse.dots import DOT
 from hespas.passes.fuse.op_builder import find_named_ops, fuse_ops
 from hespas.passes.fuse.product_kernels import (
     CONVERSIONS,
-    TYPES,
+    PRODUCT_TYPES,
     collect_operand_ops,
     collect_output_ops,
     is_widening,
@@ -43,7 +43,7 @@ class FuseProductsPass(BlockPass):
         if self.conversions == "none":
             return
         for op in find_named_ops(block, (DOT,)):
-            if to_buffer_size(op.results[0].type).key not in TYPES:
+            if to_buffer_size(op.results[0].type).key not in PRODUCT_TYPES:
                 continue
             inner = [
                 new for number in (0, 1) for new in _copy_operand_ops(op, number, self.conversions)

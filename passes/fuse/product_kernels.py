@@ -38,7 +38,8 @@ APPLIED = frozenset(
         "rsqrt", "select", "sine", "sqrt", "subtract", "tan", "tanh", "xor",
     )
 ) | {"mhlo.erf"}  # fmt: skip
-TYPES = ("bf16", "f16", "f32")  # of the results
+TYPES = ("bf16", "f16", "f32")  # of the results of libraries with epilogues
+PRODUCT_TYPES = (*TYPES, "i32")
 CONVERT, SLICE, CONCATENATE = "stablehlo.convert", "stablehlo.slice", "stablehlo.concatenate"
 OF_ONE_SIZE = frozenset(("stablehlo.negate", "stablehlo.transpose"))
 CONVERSIONS = {
@@ -155,7 +156,7 @@ def _collect_operand_ops(value: ir.Value, conversions: str) -> list[ir.Operation
 
 def _can_widen(value: ir.Value, conversions: str) -> bool:
     kind = str(get_element_type(value))
-    if conversions == "none" or kind.startswith("ui") or kind == "i1":
+    if conversions == "none" or kind.startswith("ui"):
         return False
     return conversions == "all" or not kind.startswith("f8E4M3")
 

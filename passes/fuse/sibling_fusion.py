@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from hespas.dialects.attrs import KernelAttr
 from hespas.passes.fuse.dependency_order import DependencyOrder
-from hespas.passes.fuse.fusion_graph import FusionGraph
+from hespas.passes.fuse.dots import DOT
+from hespas.passes.fuse.fusion_graph import FusionGraph, FusionOp
 from hespas.passes.fuse.kernel_cost_model import LAUNCH_S, FusionKernel
 from hespas.passes.fuse.priority_fusion import KernelLimits, PriorityFusion
 
@@ -40,17 +42,29 @@ class SiblingFusion:
         self.dependencies = DependencyOrder.from_dependencies(self.fused.collect_dependencies())
 
     def fuse_siblings(self) -> None:
-        """Join kernels, from the last op of the block to the first."""
+        """Join kernels, from the last op of the block to the first.
+
+        As in XLA, the readers of a value are joined before its producer is joined with one.
+        """
         kernels = self.fused.kernels
         outside = {v for v in self.fused.users if self.graph.values[v].producer < 0}
         for index in range(len(self.graph.ops) - 1, -1, -1):
             op = self.graph.ops[index]
-            if index in kernels:
-                self._join_producer(kernels[index])
+            if self._is_product(op):
+                continue
             for value in op.results:
                 self._join_readers(value)
+            if index in kernels:
+                self._join_producer(kernels[index])
         for value in sorted(outside):
             self._join_readers(value)
+
+    def _is_product(self, op: FusionOp) -> bool:
+        """Return whether an op is a product: XLA leaves the readers of its custom kernels alone."""
+        if op.kind != "opaque":
+            return False
+        kernel = KernelAttr.read_from_op(op.op)
+        return op.op.name == DOT or (kernel is not None and kernel.kind == "gemm")
 
     def _join_readers(self, value: int) -> None:
         """Join the kernels that read a value."""

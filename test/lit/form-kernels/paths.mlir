@@ -81,7 +81,7 @@ module @graph2 {
 // CHECK: stablehlo.broadcast_in_dim
 // CHECK: stablehlo.broadcast_in_dim
 // CHECK: stablehlo.add
-// CHECK: mhlo.return %{{[a-z0-9]+}}, %{{[a-z0-9]+}} :
+// CHECK: mhlo.return %{{[a-z0-9]+}}, %{{[a-z0-9]+}}, %{{[a-z0-9]+}} :
 // CHECK: stablehlo.dot
 // CHECK: stablehlo.dot
 // CHECK: stablehlo.reduce
