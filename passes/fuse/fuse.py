@@ -25,6 +25,7 @@ from hespas.passes.fuse.scatter_reductions import ScatterReductionsPass
 from hespas.passes.fuse.simplify import SimplifyPass
 from hespas.passes.fuse.sink_constants import SinkConstantsPass
 from hespas.passes.fuse.split_reductions import SplitReductionsPass
+from hespas.passes.fuse.split_scans import SplitScansPass
 from hespas.passes.fuse.transpose_collectives import TransposeCollectivesPass
 from hespas.passes.fuse.transpose_operands import READERS, TransposeOperandsPass
 from hespas.passes.pass_list import ListEntry, PassList, run_entries
@@ -97,6 +98,7 @@ class FusePass(PassList):
             (is_xla, FoldTransposesPass(), "those of the pass before are folded into products"),
             (has_libraries, PadConvolutionsPass(), "what makes an image may pad it"),
             (has_libraries, TransposeOperandsPass(has_kernels), "what makes an operand may transpose it"),
+            (is_xla, SplitScansPass(), "each part may be fused with what it reads"),
             (is_xla, SplitReductionsPass(), "each part may be fused with what it reads"),
             (is_xla, SimplifyPass(), "the rewrites leave reshapes, and ops without users"),
             (True, SinkConstantsPass(), "the merging of equal ops would move the copies out again"),
