@@ -16,8 +16,8 @@ from hespas.passes.fuse.expand_selections import ExpandSelectionsPass
 from hespas.passes.fuse.expand_vector_products import ExpandVectorProductsPass
 from hespas.passes.fuse.fold_transposes import FoldTransposesPass
 from hespas.passes.fuse.form_kernels import KERNEL_MODELS, FormKernelsPass
-from hespas.passes.fuse.fuse_products import FuseProductsPass
 from hespas.passes.fuse.fuse_epilogues import FuseEpiloguesPass
+from hespas.passes.fuse.fuse_products import FuseProductsPass
 from hespas.passes.fuse.inline_all_calls import InlineAllCallsPass
 from hespas.passes.fuse.merge_products import MergeProductsPass
 from hespas.passes.fuse.pad_convolutions import PadConvolutionsPass
@@ -97,7 +97,11 @@ class FusePass(PassList):
             (is_xla, TransposeCollectivesPass(), "products are what reads the transposes"),
             (is_xla, FoldTransposesPass(), "those of the pass before are folded into products"),
             (has_libraries, PadConvolutionsPass(), "what makes an image may pad it"),
-            (has_libraries, TransposeOperandsPass(has_kernels), "what makes an operand may transpose it"),
+            (
+                has_libraries,
+                TransposeOperandsPass(has_kernels),
+                "what makes an operand may transpose it",
+            ),
             (is_xla, SplitScansPass(), "each part may be fused with what it reads"),
             (is_xla, SplitReductionsPass(), "each part may be fused with what it reads"),
             (is_xla, SimplifyPass(), "the rewrites leave reshapes, and ops without users"),

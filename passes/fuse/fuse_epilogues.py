@@ -52,7 +52,9 @@ class FuseEpiloguesPass(BlockPass):
     def rewrite_block(self, block: ir.Block) -> None:
         for op in find_named_ops(block, HEROES):
             kind = HEROES[op.name]
-            if to_buffer_size(op.results[0].type).key in TYPES and (self.products or kind == "conv"):
+            if to_buffer_size(op.results[0].type).key in TYPES and (
+                self.products or kind == "conv"
+            ):
                 tail = _collect_epilogue(op, kind)
                 if len(tail) > 1:
                     fuse_ops(tail, "kOutput", kind, op)

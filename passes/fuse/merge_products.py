@@ -26,12 +26,12 @@ from hespas.passes.fuse.dots import (
     make_dimension_numbers,
 )
 from hespas.passes.fuse.fuse_products import FuseProductsPass
-from hespas.passes.fuse.product_kernels import is_widened
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
     find_named_ops,
     get_static_shape,
 )
+from hespas.passes.fuse.product_kernels import is_widened
 
 
 @dataclass(frozen=True)

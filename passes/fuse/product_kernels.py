@@ -92,9 +92,7 @@ def collect_output_ops(product: ir.Operation) -> ProductOutput:
     return output
 
 
-def collect_operand_ops(
-    product: ir.Operation, number: int, conversions: str
-) -> list[ir.Operation]:
+def collect_operand_ops(product: ir.Operation, number: int, conversions: str) -> list[ir.Operation]:
     """Collect the ops between what a kernel reads and operand ``number`` of a product, in order."""
     value = product.operands[number]
     op = get_defining_op(value)

@@ -8,7 +8,6 @@ before a tile is added to its elements.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 

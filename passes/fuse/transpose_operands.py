@@ -99,9 +99,7 @@ def _has_rows_in_pieces(side: DotOperand) -> bool:
     RHS doesn't support splits", xla/backends/gpu/transforms/gemm_fusion.cc).
     """
     every_dim = tuple(range(len(side.shape)))
-    wide, contracting = (
-        drop_unit_dims(dims, side.shape) for dims in (every_dim, side.contracting)
-    )
+    wide, contracting = (drop_unit_dims(dims, side.shape) for dims in (every_dim, side.contracting))
     if drop_unit_dims(side.batch, side.shape) or not contracting:
         return False
     return contracting == wide[wide.index(contracting[0]) :][: len(contracting)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from hespas.dialects.mlir import (
     PassManager,
@@ -84,7 +84,9 @@ def _read_chlo_attributes(composite: ir.Operation) -> dict[str, ir.Attribute] | 
     if name in RECOMPOSED_FUNCTIONS:
         return {}
     stated = find_attribute(composite, "composite_attributes")
-    written = dict(list_dictionary_entries(stated)) if isinstance(stated, ir.DictAttr) else {}
+    written: dict[str, Any] = {}
+    if isinstance(stated, ir.DictAttr):
+        written.update(list_dictionary_entries(stated))
     if name == "chlo.top_k" and "k" in written:
         return {"k": written["k"]}
     if name == "chlo.ragged_dot" and DIMENSIONS in written:

@@ -312,11 +312,13 @@ def _list_single_device_ops(module: ir.Module, census: ModuleCensus) -> list[ir.
     found = [op for op in functions if any(map(is_maximal, _collect_boundary_shardings(op)))]
     constraints = census.select_ops_by_name(*SHARDY_CONSTRAINTS)
     for op in itertools.chain(census.list_sharded_ops(), constraints):
+        if op.name in CUSTOM_CALLS and get_call_target(op) not in PARTITIONER_CALL_TARGETS:
+            continue
         attributes = op.attributes
         keys = ("sharding",) if op.name in SHARDY_CONSTRAINTS else SHARDING_ATTRS
-        if any(key in attributes and is_maximal(_sharding_to_text(attributes[key])) for key in keys):
-            if op.name not in CUSTOM_CALLS or get_call_target(op) in PARTITIONER_CALL_TARGETS:
-                found.append(op)
+        texts = [_sharding_to_text(attributes[key]) for key in keys if key in attributes]
+        if any(map(is_maximal, texts)):
+            found.append(op)
     return found
 
 
