@@ -143,7 +143,7 @@ def _collect_operand_ops(value: ir.Value, conversions: str) -> list[ir.Operation
         if len(wholes) != 1 or len(op.operands) != 2:
             return []
         inner = _collect_operand_ops(wholes[0], conversions)
-        if all(_is_available(operand) for operand in op.operands if operand != wholes[0]):
+        if all(_is_broadcast_argument(value) for value in op.operands if value != wholes[0]):
             return [*inner, op]
     else:
         return []
@@ -176,10 +176,27 @@ def _is_broadcast(value: ir.Value) -> bool:
     return op is not None and (op.name == BROADCAST or op.name == "stablehlo.constant")
 
 
+def _is_broadcast_argument(value: ir.Value) -> bool:
+    """Return whether a value is a constant number, or the broadcast of an argument of the function.
+
+    The arguments of loops are elements of one, and XLA drops dimensions of size 1 before.
+    """
+    op = get_defining_op(value)
+    if read_uniform_constant(value) is not None or op is None:
+        return op is not None
+    if op.name != BROADCAST or not _is_function_argument(op.operands[0]):
+        return False
+    return 1 not in get_static_shape(op.operands[0])
+
+
+def _is_function_argument(value: ir.Value) -> bool:
+    return get_defining_op(value) is None and value.owner.owner.operation.name == "func.func"
+
+
 def _alone_reads_argument(op: ir.Operation) -> bool:
     """Return whether an op that one op reads is the only reader of an argument."""
     return (
-        get_defining_op(op.operands[0]) is None
+        _is_function_argument(op.operands[0])
         and sum(1 for _ in op.operands[0].uses) == 1
         and sum(1 for _ in op.results[0].uses) == 1
     )

@@ -42,20 +42,17 @@ class SiblingFusion:
         self.dependencies = DependencyOrder.from_dependencies(self.fused.collect_dependencies())
 
     def fuse_siblings(self) -> None:
-        """Join kernels, from the last op of the block to the first.
-
-        As in XLA, the readers of a value are joined before its producer is joined with one.
-        """
+        """Join kernels, from the last op of the block to the first."""
         kernels = self.fused.kernels
         outside = {v for v in self.fused.users if self.graph.values[v].producer < 0}
         for index in range(len(self.graph.ops) - 1, -1, -1):
             op = self.graph.ops[index]
             if self._is_product(op):
                 continue
-            for value in op.results:
-                self._join_readers(value)
             if index in kernels:
                 self._join_producer(kernels[index])
+            for value in op.results:
+                self._join_readers(value)
         for value in sorted(outside):
             self._join_readers(value)
 
