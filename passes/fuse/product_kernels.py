@@ -190,7 +190,8 @@ def _is_broadcast_argument(value: ir.Value) -> bool:
 
 
 def _is_function_argument(value: ir.Value) -> bool:
-    return get_defining_op(value) is None and value.owner.owner.operation.name == "func.func"
+    block = value.owner
+    return isinstance(block, ir.Block) and block.owner.operation.name == "func.func"
 
 
 def _alone_reads_argument(op: ir.Operation) -> bool:
