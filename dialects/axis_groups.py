@@ -25,6 +25,11 @@ class MeshShape:
     def device_count(self) -> int:
         return math.prod(self.axes.values())
 
+    @property
+    def is_maximal(self) -> bool:
+        """Whether a sharding of the mesh places a whole value on one device of several."""
+        return not self.axes and len(self.device_ids) == 1
+
 
 @record(frozen=True)
 class AxisGroups:

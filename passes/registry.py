@@ -25,9 +25,9 @@ FOLDERS = {
     "fuse": (
         "combine-collectives", "copy-kept-arguments", "expand-ragged-products",
         "expand-selections", "expand-vector-products", "fold-transposes", "form-kernels", "fuse",
-        "fuse-converted-operands", "fuse-epilogues", "inline-all-calls", "merge-products",
+        "fuse-epilogues", "fuse-products", "inline-all-calls", "merge-products",
         "pad-convolutions", "scatter-reductions", "simplify", "sink-constants",
-        "split-reductions", "transpose-collectives", "transpose-operands",
+        "split-reductions", "split-scans", "transpose-collectives", "transpose-operands",
     ),
     "memory": (
         "memory-annotate", "on-chip-annotate",

@@ -41,25 +41,28 @@ def _compute_reduce_window_work(op: ir.Operation) -> OpWork:
     source = to_buffer_size(op.operands[0].type)
     out = to_buffer_size(op.results[0].type)
     window = read_integer_list(op, "window_dimensions", ())
-    if _is_running_window(op, source.shape, window, out.shape):
+    if find_scanned_dim(op) is not None:
         return _build_applied_work(op, "scan", source.elements)
     return _build_applied_work(op, "reduction", (math.prod(window) - 1) * out.elements)
 
 
-def _is_running_window(
-    op: ir.Operation, shape: tuple[int, ...], window: tuple[int, ...], out: tuple[int, ...]
-) -> bool:
-    """Return whether each result combines all elements before (or after) it in one dimension.
+def find_scanned_dim(op: ir.Operation) -> int | None:
+    """Return the dimension of a window in which each result combines all elements before or after.
 
     XLA rewrites these windows (JAX's cumsum) so that the work is linear in the size.
+
+    Returns:
+        The dimension; None if the window is another.
     """
+    shape, out = (to_buffer_size(v.type).shape for v in (op.operands[0], op.results[0]))
+    window = read_integer_list(op, "window_dimensions", ())
     wide = [i for i, size in enumerate(window) if size > 1]
     if len(wide) != 1 or shape != out:
-        return False
+        return None
     (dim,) = wide
     padding = read_integer_list(op, "padding", (0,) * (2 * len(shape)))
     ends = {padding[2 * dim], padding[2 * dim + 1]}
-    return window[dim] == shape[dim] and ends == {0, shape[dim] - 1}
+    return dim if window[dim] == shape[dim] and ends == {0, shape[dim] - 1} else None
 
 
 def _compute_map_work(op: ir.Operation) -> OpWork:

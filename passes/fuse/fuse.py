@@ -16,8 +16,8 @@ from hespas.passes.fuse.expand_selections import ExpandSelectionsPass
 from hespas.passes.fuse.expand_vector_products import ExpandVectorProductsPass
 from hespas.passes.fuse.fold_transposes import FoldTransposesPass
 from hespas.passes.fuse.form_kernels import KERNEL_MODELS, FormKernelsPass
-from hespas.passes.fuse.fuse_converted_operands import FuseConvertedOperandsPass
 from hespas.passes.fuse.fuse_epilogues import FuseEpiloguesPass
+from hespas.passes.fuse.fuse_products import FuseProductsPass
 from hespas.passes.fuse.inline_all_calls import InlineAllCallsPass
 from hespas.passes.fuse.merge_products import MergeProductsPass
 from hespas.passes.fuse.pad_convolutions import PadConvolutionsPass
@@ -25,6 +25,7 @@ from hespas.passes.fuse.scatter_reductions import ScatterReductionsPass
 from hespas.passes.fuse.simplify import SimplifyPass
 from hespas.passes.fuse.sink_constants import SinkConstantsPass
 from hespas.passes.fuse.split_reductions import SplitReductionsPass
+from hespas.passes.fuse.split_scans import SplitScansPass
 from hespas.passes.fuse.transpose_collectives import TransposeCollectivesPass
 from hespas.passes.fuse.transpose_operands import READERS, TransposeOperandsPass
 from hespas.passes.pass_list import ListEntry, PassList, run_entries
@@ -47,7 +48,7 @@ class FusePass(PassList):
         "maximum bytes of a combined collective; 0: do not combine collectives",
     )
     max_ops: int = repeat_option(FormKernelsPass, "max_ops")
-    conversions: str = repeat_option(FuseConvertedOperandsPass, "conversions")
+    conversions: str = repeat_option(FuseProductsPass, "conversions")
     ragged: str = option(
         "dense",
         "what the rows of a ragged_dot are multiplied by: "
@@ -73,6 +74,7 @@ class FusePass(PassList):
     def list_entries(self) -> list[ListEntry]:
         is_xla = self.model == "xla"
         has_libraries = is_xla and self.operands == "libraries"
+        has_kernels = self.conversions != "none"  # of XLA's own for products
         kernels = FormKernelsPass(
             self.model if self.model in KERNEL_MODELS else "xla",
             self.max_buffers,
@@ -95,16 +97,25 @@ class FusePass(PassList):
             (is_xla, TransposeCollectivesPass(), "products are what reads the transposes"),
             (is_xla, FoldTransposesPass(), "those of the pass before are folded into products"),
             (has_libraries, PadConvolutionsPass(), "what makes an image may pad it"),
-            (has_libraries, TransposeOperandsPass(), "what makes an operand may transpose it"),
+            (
+                has_libraries,
+                TransposeOperandsPass(has_kernels),
+                "what makes an operand may transpose it",
+            ),
+            (is_xla, SplitScansPass(), "each part may be fused with what it reads"),
             (is_xla, SplitReductionsPass(), "each part may be fused with what it reads"),
             (is_xla, SimplifyPass(), "the rewrites leave reshapes, and ops without users"),
             (True, SinkConstantsPass(), "the merging of equal ops would move the copies out again"),
             (
                 is_xla,
-                FuseConvertedOperandsPass(self.conversions),
-                "a product takes its conversions before other kernels do",
+                FuseProductsPass(self.conversions),
+                "a product takes its ops before other kernels do",
             ),
-            (is_xla, FuseEpiloguesPass(), "a product takes its epilogue before other kernels do"),
+            (
+                is_xla,
+                FuseEpiloguesPass(not has_kernels),
+                "a library takes its epilogue before other kernels do",
+            ),
             (self.model != "none", kernels, "the ops that are left become kernels"),
             (self.model != "none", CopyKeptArgumentsPass(), "a kernel that updates is known now"),
             (
@@ -117,7 +128,7 @@ class FusePass(PassList):
 
     def _check_options(self) -> None:
         check_choice(self.name, "model is", self.model, MODELS)
-        FuseConvertedOperandsPass(self.conversions).check_options(self.name)
+        FuseProductsPass(self.conversions).check_options(self.name)
         check_choice(self.name, "ragged products are", self.ragged, EXPANSIONS)
         check_choice(self.name, "readers of operands are", self.operands, READERS)
         kernels = FormKernelsPass(max_buffers=self.max_buffers, max_ops=self.max_ops)

@@ -3,7 +3,8 @@
 The epilogues are those that XLA's GemmRewriter passes to cuBLASLt
 (xla/service/gpu/transforms/gemm_rewriter.cc) and CudnnFusedConvRewriter to cuDNN: scaling, addition
 of a matrix or vector, ReLU, and the tanh approximation of GELU. The product and its epilogue become
-an ``mhlo.fusion`` of kind ``kOutput``.
+an ``mhlo.fusion`` of kind ``kOutput``. From Ampere on, XLA has kernels of its own for products,
+with other epilogues (:mod:`hespas.passes.fuse.fuse_products`).
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from typing import ClassVar
 
 from hespas.dialects.mlir import get_defining_op, ir
 from hespas.estimators.rules.base import read_integer_list, to_buffer_size
+from hespas.passes.base import option
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.op_builder import find_named_ops, fuse_ops, sort_in_block_order
+from hespas.passes.fuse.product_kernels import TYPES, VIEW
 from hespas.passes.fuse.simplify import read_uniform_constant
 
 HEROES = {"stablehlo.dot_general": "gemm", "stablehlo.convolution": "conv"}
-TYPES = ("bf16", "f16", "f32")
-VIEW = "stablehlo.reshape"  # may occur between the steps of an epilogue
 LONGEST_GELU = 24  # ops
 GELU_POINTS = (-4.0, -1.5, -0.5, 0.25, 1.0, 3.0)  # where a candidate is compared with GELU
 GELU_TOLERANCE = 2e-2
@@ -44,12 +45,17 @@ class FuseEpiloguesPass(BlockPass):
 
     name: ClassVar[str] = "fuse-epilogues"
 
+    products: bool = option(True, "products too; false: convolutions alone")
+
     def rewrite_block(self, block: ir.Block) -> None:
         for op in find_named_ops(block, HEROES):
-            if to_buffer_size(op.results[0].type).key in TYPES:
-                tail = _collect_epilogue(op, HEROES[op.name])
+            kind = HEROES[op.name]
+            if to_buffer_size(op.results[0].type).key in TYPES and (
+                self.products or kind == "conv"
+            ):
+                tail = _collect_epilogue(op, kind)
                 if len(tail) > 1:
-                    fuse_ops(tail, "kOutput", HEROES[op.name], tail[0])
+                    fuse_ops(tail, "kOutput", kind, op)
 
 
 def _collect_epilogue(hero: ir.Operation, kind: str) -> list[ir.Operation]:

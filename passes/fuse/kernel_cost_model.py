@@ -211,7 +211,7 @@ class KernelCostModel:
             kernel.elements = self.values[op.operands[0]].size.elements
             kernel.reductions = 1
             reduces_rows = _find_reduction_groups(op, self._get_operand_shape(op))[-1][0]
-            kernel.shared_bytes = width_bytes * (WARP if reduces_rows else 2 * WARP * (WARP + 1))
+            kernel.shared_bytes = width_bytes * (WARP if reduces_rows else 4 * WARP * (WARP + 1))
         elif kernel.emitter == "transpose":
             kernel.shared_bytes = width_bytes * WARP * (WARP + 1)
 

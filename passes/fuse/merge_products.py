@@ -25,12 +25,13 @@ from hespas.passes.fuse.dots import (
     DotGeneral,
     make_dimension_numbers,
 )
-from hespas.passes.fuse.fuse_converted_operands import FuseConvertedOperandsPass, is_widened
+from hespas.passes.fuse.fuse_products import FuseProductsPass
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
     find_named_ops,
     get_static_shape,
 )
+from hespas.passes.fuse.product_kernels import is_widened
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,10 @@ class MergeProductsPass(BlockPass):
 
     name: ClassVar[str] = "merge-products"
 
-    conversions: str = repeat_option(FuseConvertedOperandsPass, "conversions")
+    conversions: str = repeat_option(FuseProductsPass, "conversions")
 
     def check_options(self, owner: str) -> None:
-        FuseConvertedOperandsPass(self.conversions).check_options(owner)
+        FuseProductsPass(self.conversions).check_options(owner)
 
     def rewrite_block(self, block: ir.Block) -> None:
         for shared in (0, 1):

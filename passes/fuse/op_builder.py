@@ -224,13 +224,20 @@ def create_fusion(
     return op, block
 
 
-def fuse_ops(ops: Sequence[ir.Operation], kind: str, kernel: str, main: ir.Operation) -> None:
+def fuse_ops(
+    ops: Sequence[ir.Operation],
+    kind: str,
+    kernel: str,
+    main: ir.Operation,
+    read: Collection[ir.Value] = (),
+) -> None:
     """Replace ops by a fusion. Only the results of the last op may be read by other ops.
 
     Small constants and broadcasts that the ops read are copied into the fusion.
 
     Args:
         main: The one of the ops that has the location, and so the layer, of the fusion.
+        read: The broadcasts that the fusion reads instead.
     """
     inside = {result for op in ops for result in op.results}
     copied: dict[ir.Value, ir.Operation] = {}
@@ -239,6 +246,9 @@ def fuse_ops(ops: Sequence[ir.Operation], kind: str, kernel: str, main: ir.Opera
     def add_input(value: ir.Value) -> None:
         source_op = get_defining_op(value)
         if value in inside or value in copied:
+            return
+        if value in read:
+            inputs[value] = None
             return
         if source_op is not None and source_op.name == "stablehlo.broadcast_in_dim":
             add_input(source_op.operands[0])

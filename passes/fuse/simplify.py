@@ -195,6 +195,9 @@ def _convert_constant(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
     number = numbers[0]
     if number is None or op.operands[0].type == op.results[0].type:
         return None
+    wide, narrow = (str(get_element_type(value)) for value in (op.operands[0], op.results[0]))
+    if FLOATS.get(wide, (0, 0)) >= FLOATS.get(narrow, (9, 0)) and math.isfinite(number):
+        return OpBuilder(op).create_constant(op.results[0].type, number)  # is rounded to the type
     return _create_exact_constant(op, number)
 
 

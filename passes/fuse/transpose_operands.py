@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from hespas.dialects.mlir import ir
+from hespas.passes.base import option
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.dots import (
     DIMENSIONS,
@@ -36,18 +37,29 @@ class TransposeOperandsPass(BlockPass):
 
     name: ClassVar[str] = "transpose-operands"
 
+    pieces: bool = option(
+        True, "products read the rows of the left operand in two pieces, as XLA's own kernels do"
+    )
+
     def rewrite_block(self, block: ir.Block) -> None:
         for op in find_named_ops(block, (DOT,)):
             sides = _sort_contracted_dims(DotGeneral.from_op(op).sides)
-            if not all(map(_is_batch_of_matrices, sides)):
-                _transpose_operands(op, sides)
+            readable = [
+                _is_batch_of_matrices(side)
+                or (self.pieces and not position and _has_rows_in_pieces(side))
+                for position, side in enumerate(sides)
+            ]
+            if not all(readable):
+                _transpose_operands(op, sides, readable)
 
 
-def _transpose_operands(op: ir.Operation, sides: Sequence[DotOperand]) -> None:
+def _transpose_operands(
+    op: ir.Operation, sides: Sequence[DotOperand], readable: Sequence[bool]
+) -> None:
     builder = OpBuilder(op)
     new_sides = []
     for position, side in enumerate(sides):
-        if _is_batch_of_matrices(side):
+        if readable[position]:
             new_sides.append(side)
             continue
         groups = (side.batch, side.free, side.contracting)
@@ -76,6 +88,19 @@ def _sort_contracted_dims(sides: Sequence[DotOperand]) -> tuple[DotOperand, DotO
         DotOperand(lhs.shape, lhs.batch, tuple(left for _, left in pairs), lhs.free),
         DotOperand(rhs.shape, rhs.batch, tuple(right for right, _ in pairs), rhs.free),
     )
+
+
+def _has_rows_in_pieces(side: DotOperand) -> bool:
+    """Return whether only what is contracted is one piece of an operand without a batch.
+
+    XLA's own kernels read the rows of the left operand also from both sides of it ("for now the
+    RHS doesn't support splits", xla/backends/gpu/transforms/gemm_fusion.cc).
+    """
+    every_dim = tuple(range(len(side.shape)))
+    wide, contracting = (drop_unit_dims(dims, side.shape) for dims in (every_dim, side.contracting))
+    if drop_unit_dims(side.batch, side.shape) or not contracting:
+        return False
+    return contracting == wide[wide.index(contracting[0]) :][: len(contracting)]
 
 
 def _is_batch_of_matrices(side: DotOperand) -> bool:

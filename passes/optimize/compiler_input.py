@@ -26,6 +26,7 @@ from hespas.passes.prepare.partition import (
     name_entry_main,
     remove_sharding_copy,
     spell_out_shardings,
+    warn_of_single_device_ops,
 )
 from hespas.passes.prepare.replace_cross_replica_sums import replace_cross_replica_sums
 from hespas.passes.prepare.set_dimension_sizes import set_dimension_sizes
@@ -72,6 +73,7 @@ def prepare_for_compiler(
             census = collect_census(module)
             compilation = CompilationSettings(compilation.replicas, 1)
         else:
+            warn_of_single_device_ops(module, census, run)
             constrain_sharded_values(census, uses_shardy=compilation.shardy)
     else:
         grid, _ = infer_grid_and_groups(module, census, devices)

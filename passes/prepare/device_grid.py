@@ -174,12 +174,15 @@ def write_stated_count(module: ir.Module, name: str, count: int) -> None:
 
 
 def count_sharding_devices(text: str) -> int:
-    """Count the devices that an HLO sharding tiles over; 0 if the string does not name devices."""
+    """Count the devices that an HLO sharding implies; 0 if the string does not name devices.
+
+    Those of a tiling are all; a value on device 3 alone (maximal) implies four.
+    """
     match = re.search(r"<=\[([\d,]+)\]", text)
     if match:
         return math.prod(map(int, match[1].split(",")))
-    match = re.search(r"devices=\[[\d,]+\]([\d,]+)", text)
-    return max(map(int, match[1].split(","))) + 1 if match else 0
+    match = re.search(r"devices=\[[\d,]+\]([\d,]+)|\{maximal device=(\d+)", text)
+    return max(map(int, (match[1] or match[2]).split(","))) + 1 if match else 0
 
 
 def parse_group_rows(attr: ir.Attribute) -> Groups:

@@ -31,7 +31,7 @@ from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.support.errors import HespasError
 from hespas.support.records import record
 
-ATTENTION_NAME = re.compile(r"attention|attn|sdpa|fmha", re.I)
+ATTENTION_NAME = re.compile(r"attention|attn|sdpa|mha|flash", re.I)
 
 
 @record(frozen=True)

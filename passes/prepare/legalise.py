@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from hespas.dialects.mlir import PassManager, ir, register_passes
+from hespas.dialects.mlir import (
+    PassManager,
+    find_attribute,
+    get_attribute,
+    ir,
+    list_dictionary_entries,
+    register_passes,
+)
+from hespas.dialects.op_kinds import COMPOSITES
 from hespas.passes.base import PassRun
-from hespas.passes.prepare.census import ModuleCensus
+from hespas.passes.prepare.census import ModuleCensus, collect_census
 from hespas.passes.prepare.device_grid import get_channel_id
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.support.errors import HespasError, extract_first_diagnostic
@@ -15,6 +23,19 @@ from hespas.support.errors import HespasError, extract_first_diagnostic
 # The second pass expands the others to the StableHLO ops that XLA would expand them to.
 CHLO = "func.func(chlo-legalize-to-high-level-mhlo,chlo-legalize-to-stablehlo)"
 SHAPE = "func.func(shape-legalize-to-stablehlo)"
+# The functions of one operand that chlo-legalize-to-high-level-mhlo has an op for.
+RECOMPOSED_FUNCTIONS = frozenset(
+    f"chlo.{name}" for name in ("acos", "acosh", "asin", "asinh", "atanh", "cosh", "erf", "sinh")
+)
+DIMENSIONS, PRECISION = "ragged_dot_dimension_numbers", "precision_config"
+RAGGED_FIELDS = (  # in the order of the composite
+    "lhs_batching_dimensions",
+    "rhs_batching_dimensions",
+    "lhs_contracting_dimensions",
+    "rhs_contracting_dimensions",
+    "lhs_ragged_dimensions",
+    "rhs_group_dimensions",
+)
 VARIADIC = ("stablehlo.all_reduce", "stablehlo.all_to_all")
 CHANNEL = "channel_handle"
 
@@ -25,7 +46,57 @@ class LegalisePass(PrepareStep):
     name: ClassVar[str] = "legalise"
 
     def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
-        return legalise_dialects(module, view.census)
+        has_recomposed = _recompose_ops(view.census)
+        return legalise_dialects(module, collect_census(module) if has_recomposed else view.census)
+
+
+def _recompose_ops(census: ModuleCensus) -> bool:
+    """Replace the composites that stand for chlo ops by these, and return whether there were any.
+
+    ``jax.export`` writes ``chlo.erf`` and others as composites of their names, because the portable
+    form has no chlo, and XLA reads them as the ops (stablehlo/transforms/ChloRecomposeOps.cpp).
+    """
+    composites = [
+        (op, attributes)
+        for op in census.select_ops_by_name(*COMPOSITES)
+        if (attributes := _read_chlo_attributes(op)) is not None
+    ]
+    for op, attributes in composites:
+        new = ir.Operation.create(
+            get_attribute(op, "name").value,
+            results=[result.type for result in op.results],
+            operands=list(op.operands),
+            attributes=attributes,
+            loc=op.location,
+            ip=ir.InsertionPoint(op),
+        )
+        for old, result in zip(op.results, new.results, strict=True):
+            old.replace_all_uses_with(result)
+        op.erase()
+    return bool(composites)
+
+
+def _read_chlo_attributes(composite: ir.Operation) -> dict[str, ir.Attribute] | None:
+    """Return the attributes of the chlo op that a composite stands for; None if it is another."""
+    name, context = get_attribute(composite, "name").value, composite.context
+    if name in RECOMPOSED_FUNCTIONS:
+        return {}
+    stated = find_attribute(composite, "composite_attributes")
+    written: dict[str, Any] = {}
+    if isinstance(stated, ir.DictAttr):
+        written.update(list_dictionary_entries(stated))
+    if name == "chlo.top_k" and "k" in written:
+        return {"k": written["k"]}
+    if name == "chlo.ragged_dot" and DIMENSIONS in written:
+        lists = [list(part) for part in written[DIMENSIONS]]
+        fields = [f"{key} = {part}" for key, part in zip(RAGGED_FIELDS, lists, strict=True) if part]
+        precisions = [f"#chlo<precision {text.value}>" for text in written.get(PRECISION, ())]
+        texts = {
+            DIMENSIONS: f"#chlo.ragged_dot<{', '.join(fields)}>",
+            PRECISION: f"[{', '.join(precisions)}]",
+        }
+        return {key: ir.Attribute.parse(text, context) for key, text in texts.items()}
+    return None
 
 
 def legalise_dialects(module: ir.Module, census: ModuleCensus) -> bool:

@@ -29,10 +29,13 @@ class _AxisPiece:
 def count_mesh_devices(module: ir.Module) -> int:
     """Return the number of devices of the largest mesh that the module uses; 0 without meshes.
 
-    If the module uses none of its meshes, it is that of the largest mesh.
+    If the module uses none of its meshes, it is that of the largest mesh. A mesh of device 3 alone
+    (of a maximal sharding) implies four devices.
     """
+    shapes = {name: read_mesh_shape(mesh) for name, mesh in collect_meshes(module).items()}
     sizes = {
-        name: read_mesh_shape(mesh).device_count for name, mesh in collect_meshes(module).items()
+        name: shape.device_ids[0] + 1 if shape.is_maximal else shape.device_count
+        for name, shape in shapes.items()
     }
     if len(set(sizes.values())) > 1:
         text = module.operation.get_asm(large_elements_limit=16, assume_verified=True)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
 from hespas.dialects.attrs import TargetAttr
+from hespas.dialects.axis_groups import read_mesh_shape
 from hespas.dialects.mlir import (
     PassManager,
     collect_functions,
@@ -46,7 +47,7 @@ from hespas.passes.prepare.mesh_axes import count_mesh_devices
 from hespas.passes.prepare.op_shardings import constrain_sharded_values, split_tuple_sharding
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.passes.prepare.replace_host_placements import use_internal_placements
-from hespas.support.errors import HespasError
+from hespas.support.errors import HespasError, format_op_place, format_some_places
 
 if TYPE_CHECKING:
     from hespas.dialects.xla import CompilationSettings
@@ -57,6 +58,7 @@ XLA_DIALECTS = frozenset(("chlo", "func", "hespas", "jax", "mhlo", "sdy", "stabl
 Partitioner = Callable[[ir.Module, "CompilationSettings"], ir.Module]
 LAYOUT_ATTRS = ("xla_shape", "result_layout")
 BOUNDARY = ("arg_attrs", "res_attrs")
+SHARDY_CONSTRAINTS = ("sdy.sharding_constraint", "sdy.reshard")
 # For each compiler: the passes to dump after, the wanted dump, and a dump that XLA writes after it.
 # The passes to dump after, and the name of the dump.
 CPU_DUMPS = ("spmd-partitioning|control-dep-rewriter", "after_spmd-partitioning")
@@ -121,6 +123,7 @@ def partition_module(
     if compilation.partitions == 1:
         remove_shardings(module, census)
         return True
+    warn_of_single_device_ops(module, census, run)
     constrain_sharded_values(census, uses_shardy=compilation.shardy)
     name_entry_main(module, census.entry)
     foreign = _count_foreign_attributes(module)
@@ -288,19 +291,55 @@ def has_global_shapes(module: ir.Module, census: ModuleCensus) -> bool:
         and _is_per_device(census)
     ):
         return False
-    return any(map(_is_dividing_sharding, _collect_shardings(module, census))) or any(
-        map(_is_on_one_device, _list_sharded_ops(module, census))
+    return any(map(_is_dividing_sharding, _collect_shardings(module, census))) or bool(
+        _list_single_device_ops(module, census)
     )
 
 
-def _is_on_one_device(op: ir.Operation) -> bool:
-    """Return whether one device alone computes the op, other than a call of its host."""
-    name = "mhlo.sharding"
-    return (
-        name in op.attributes
-        and "{maximal" in decode_string_attr(op.attributes[name])
-        and op.name not in CUSTOM_CALLS
-    )
+def warn_of_single_device_ops(module: ir.Module, census: ModuleCensus, run: PassRun) -> None:
+    """Warn of the values of one device alone, which XLA's partitioner gives to every device."""
+    places = [
+        ("an argument or result of " if op.name == "func.func" else "")
+        + format_op_place(op, run.input_name)
+        for op in _list_single_device_ops(module, census)
+    ]
+    if places:
+        run.warn(
+            f"a maximal sharding gives to one device alone: {format_some_places(places)}; XLA's "
+            "partitioner lets every device compute the value, and an all-reduce sends that of the "
+            "one device to the others: both are estimated"
+        )
+
+
+def _list_single_device_ops(module: ir.Module, census: ModuleCensus) -> list[ir.Operation]:
+    """List ops with a maximal sharding, and functions with arguments or results of one device.
+
+    XLA places the calls of the host's functions on one device itself.
+    """
+    meshes = collect_meshes(module)
+    if not meshes and read_stated_count(module, NUM_PARTITIONS) == 1:
+        return []
+    names = [
+        str(ir.FlatSymbolRefAttr.get(name, module.context))
+        for name, mesh in meshes.items()
+        if read_mesh_shape(mesh).is_maximal
+    ]
+
+    def is_maximal(text: str) -> bool:
+        return "{maximal" in text or any(f"<{name}, " in text for name in names)
+
+    functions = [contents.function for contents in census.functions.values()]
+    found = [op for op in functions if any(map(is_maximal, _collect_boundary_shardings(op)))]
+    constraints = census.select_ops_by_name(*SHARDY_CONSTRAINTS)
+    for op in itertools.chain(census.list_sharded_ops(), constraints):
+        if op.name in CUSTOM_CALLS and get_call_target(op) not in PARTITIONER_CALL_TARGETS:
+            continue
+        attributes = op.attributes
+        keys = ("sharding",) if op.name in SHARDY_CONSTRAINTS else SHARDING_ATTRS
+        texts = [_sharding_to_text(attributes[key]) for key in keys if key in attributes]
+        if any(map(is_maximal, texts)):
+            found.append(op)
+    return found
 
 
 def _is_left_by_partitioner(module: ir.Module) -> bool:

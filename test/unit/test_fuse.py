@@ -226,6 +226,48 @@ def test_ragged_products_compute_the_same(parse, kind):
     assert_close(y[3:], 0)
 
 
+@pytest.mark.parametrize("size", [17, 300])
+def test_split_scans_compute_the_same(parse, size):
+    """Running sums and maxima forwards, and logarithmic sums backwards; the reference is numpy."""
+    kind, row = f"tensor<3x{size}xf32>", f"tensor<{size}x3xf32>"
+    before, after = f"[[0, 0], [{size - 1}, 0]]", f"[[0, {size - 1}], [0, 0]]"
+    module = parse(f"""
+    func.func public @main(%x: {kind}, %y: {row}) -> ({kind}, {kind}, {row}, {kind}, {row}) {{
+      %zero = stablehlo.constant dense<0.0> : tensor<f32>
+      %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+      %0 = "stablehlo.reduce_window"(%x, %zero) <{{padding = dense<{before}> : tensor<2x2xi64>,
+        window_dimensions = array<i64: 1, {size}>}}> ({{
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %s = stablehlo.add %a, %b : tensor<f32>
+        stablehlo.return %s : tensor<f32>
+      }}) : ({kind}, tensor<f32>) -> {kind}
+      %1 = "stablehlo.reduce_window"(%x, %low) <{{padding = dense<{before}> : tensor<2x2xi64>,
+        window_dimensions = array<i64: 1, {size}>}}> ({{
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %s = stablehlo.maximum %a, %b : tensor<f32>
+        stablehlo.return %s : tensor<f32>
+      }}) : ({kind}, tensor<f32>) -> {kind}
+      %2 = "stablehlo.reduce_window"(%y, %zero) <{{padding = dense<{after}> : tensor<2x2xi64>,
+        window_dimensions = array<i64: {size}, 1>}}> ({{
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %half = stablehlo.constant dense<0.5> : tensor<f32>
+        %c = stablehlo.multiply %a, %half : tensor<f32>
+        %d = stablehlo.multiply %b, %half : tensor<f32>
+        %e = stablehlo.add %c, %d : tensor<f32>
+        %s = stablehlo.divide %e, %half : tensor<f32>
+        stablehlo.return %s : tensor<f32>
+      }}) : ({row}, tensor<f32>) -> {row}
+      return %0, %1, %2, %x, %y : {kind}, {kind}, {row}, {kind}, {row}
+    }}""")
+    passes.run_pipeline(module, "fuse")
+    assert f"array<i64: 1, {size}>" not in str(module)
+    unfused(module)
+    sums, maxima, backwards, x, y = (np.asarray(values[0]) for values in execute(module, 1))
+    np.testing.assert_allclose(sums, x.cumsum(1), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(maxima, np.maximum.accumulate(x, 1))
+    np.testing.assert_allclose(backwards, y[::-1].cumsum(0)[::-1], rtol=1e-4, atol=1e-4)
+
+
 def test_transposes_that_move_dimensions_of_one_fold_and_compute_the_same(parse):
     text = """
     func.func public @main(%k: tensor<2x24x3x8xf32>, %q: tensor<2x16x3x1x8xf32>,

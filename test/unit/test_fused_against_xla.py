@@ -75,6 +75,16 @@ def differentiate(function: Callable[..., Any]) -> Callable[..., Any]:
     return gradient
 
 
+def biased_scores(query: Any, key: Any, bias: Any) -> Any:
+    """Scores over [batch, heads, positions, features] with one bias for each head."""
+    return jnp.exp(jnp.einsum("bnqh,bnkh->bnqk", query, key) * 0.1 + bias)
+
+
+def ragged_experts(x: Any, weights: Any) -> Any:
+    sizes = jnp.full(weights.shape[0], x.shape[0] // weights.shape[0], jnp.int32)
+    return jax.lax.ragged_dot(x, weights, sizes)
+
+
 HEADS = ((8, 1024, 16, 128),) * 3
 IMAGE, KERNEL = (64, 56, 56, 128), (3, 3, 128, 128)
 CASES: dict[str, Case] = {
@@ -95,6 +105,26 @@ CASES: dict[str, Case] = {
     ),
     "transposed convolution, gradient": (
         differentiate(transpose_convolution), ((32, 64, 64, 256), (4, 4, 256, 128)), BF16, 0.1,
+    ),
+    "gelu after a product": (
+        lambda x, w: jax.nn.gelu(x @ w), ((4096, 1024), (1024, 4096)), BF16, 0.12,
+    ),
+    "functions around a product": (
+        lambda x, w, s: jnp.tanh(jax.nn.relu(x) @ w * s), ((4096, 1024), (1024, 4096), (4096,)),
+        BF16, 0.12,
+    ),
+    "bias of heads": (
+        biased_scores, ((8, 16, 512, 64), (8, 16, 512, 64), (16, 512, 512)), BF16, 0.05,
+    ),
+    "heads to features": (
+        lambda p, v, w: jnp.einsum("bnqh,nhd->bqd", jnp.einsum("bnqk,bknh->bnqh", p, v), w),
+        ((8, 16, 512, 512), (8, 512, 16, 64), (16, 64, 1024)), BF16, 0.1,
+    ),
+    "running sum": (lambda x: jnp.cumsum(x, 1), ((4096, 2048),), F32, 0.05),
+    "running maximum, rows": (lambda x: jax.lax.cummax(x, 0), ((4096, 2048),), F32, 0.05),
+    "ragged experts": (ragged_experts, ((4096, 1024), (8, 1024, 2048)), BF16, 0.1),
+    "weights side by side": (
+        lambda x, q, k: (x @ q, x @ k), ((4096, 1024), (1024, 1024), (1024, 512)), BF16, 0.05,
     ),
 }  # fmt: skip
 

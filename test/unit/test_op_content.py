@@ -44,6 +44,8 @@ def fusion(attributes: str = "", first: str = "%p", second: str = "%q") -> str:
 TRANSPOSE = f"%0 = stablehlo.transpose %a, dims = [1, 0] {{ATTRS}} : ({F}) -> tensor<8x4xf32>"
 CALL = f"%0 = stablehlo.custom_call @k(%a) {{ATTRS}} : ({F}) -> {F}"
 UNKNOWN = f'%0 = "guest.op"(%a) {{ATTRS}} : ({F}) -> {F}'
+UNKNOWN_WITH_BODY = f"""%0 = "guest.op"(%a) <{{tile = 4 : i64}}> ({{
+  "guest.end"() : () -> () }}) : ({F}) -> {F}"""
 ADD = f"%0 = stablehlo.add %a, %b {{ATTRS}} : {F}"
 LOOP = """%0 = stablehlo.while(%i = %s) : tensor<f32> attributes {{ATTRS}}
   cond { %t = stablehlo.constant dense<true> : tensor<i1> stablehlo.return %t : tensor<i1> }
@@ -68,6 +70,7 @@ def fill(text: str, attributes: str) -> str:
         (fusion(), fusion("{output_operand_aliasing = []}")),
         (LOOP, fill(LOOP, "hespas.trips_found = 3")),
         (fill(CALL, ""), fill(CALL, '{hespas.region = {id = 0 : i64}}')),
+        (UNKNOWN_WITH_BODY, UNKNOWN_WITH_BODY.replace("}) :", "}) {hespas.kernel = {}} :")),
     ],
 )  # fmt: skip
 def test_attributes_that_do_not_count(plain, changed):
@@ -85,6 +88,7 @@ def test_attributes_that_do_not_count(plain, changed):
         (fill(UNKNOWN, ""), fill(UNKNOWN, "{tile = 8 : i64}")),
         (fill(UNKNOWN, ""), fill(UNKNOWN, "<{tile = 8 : i64}>")),
         (fill(UNKNOWN, "<{tile = 4 : i64}>"), fill(UNKNOWN, "<{tile = 8 : i64}>")),
+        (UNKNOWN_WITH_BODY, UNKNOWN_WITH_BODY.replace("tile = 4", "tile = 8")),
         (reduce(), reduce(body="stablehlo.maximum %p, %q")),
         (reduce(), reduce().replace("i64: 1", "i64: 0").replace("tensor<4xf32>", "tensor<8xf32>")),
         (fusion(), fusion(first="%q")),

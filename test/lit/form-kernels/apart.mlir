@@ -139,27 +139,27 @@ module @after_rows {
 
 // -----
 
-/// Reductions of columns have tiles in the shared memory of a thread block, which holds two of doubles.
+/// Reductions of columns have tiles in the shared memory of a thread block, which holds two of floats.
 
 // CHECK-LABEL: module @shared_memory
 module @shared_memory {
   // CHECK: %{{.*}}:2 = "mhlo.fusion"(%arg0)
   // CHECK: %{{.*}}:2 = "mhlo.fusion"(%arg0)
   // CHECK: %{{.*}}:2 = "mhlo.fusion"(%arg0)
-  func.func @main(%x: tensor<1024x512xf64>) -> (tensor<512xf64>, tensor<512xf64>, tensor<512xf64>, tensor<512xf64>, tensor<512xf64>, tensor<512xf64>) {
-    %zero = stablehlo.constant dense<0.0> : tensor<f64>
-    %c0 = stablehlo.tanh %x : tensor<1024x512xf64>
-    %c1 = stablehlo.cosine %x : tensor<1024x512xf64>
-    %c2 = stablehlo.sine %x : tensor<1024x512xf64>
-    %c3 = stablehlo.exponential %x : tensor<1024x512xf64>
-    %c4 = stablehlo.negate %x : tensor<1024x512xf64>
-    %c5 = stablehlo.abs %x : tensor<1024x512xf64>
-    %0 = stablehlo.reduce(%c0 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<1024x512xf64>, tensor<f64>) -> tensor<512xf64>
-    %1 = stablehlo.reduce(%c1 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<1024x512xf64>, tensor<f64>) -> tensor<512xf64>
-    %2 = stablehlo.reduce(%c2 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<1024x512xf64>, tensor<f64>) -> tensor<512xf64>
-    %3 = stablehlo.reduce(%c3 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<1024x512xf64>, tensor<f64>) -> tensor<512xf64>
-    %4 = stablehlo.reduce(%c4 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<1024x512xf64>, tensor<f64>) -> tensor<512xf64>
-    %5 = stablehlo.reduce(%c5 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<1024x512xf64>, tensor<f64>) -> tensor<512xf64>
-    return %0, %1, %2, %3, %4, %5 : tensor<512xf64>, tensor<512xf64>, tensor<512xf64>, tensor<512xf64>, tensor<512xf64>, tensor<512xf64>
+  func.func @main(%x: tensor<1024x512xf32>) -> (tensor<512xf32>, tensor<512xf32>, tensor<512xf32>, tensor<512xf32>, tensor<512xf32>, tensor<512xf32>) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %c0 = stablehlo.tanh %x : tensor<1024x512xf32>
+    %c1 = stablehlo.cosine %x : tensor<1024x512xf32>
+    %c2 = stablehlo.sine %x : tensor<1024x512xf32>
+    %c3 = stablehlo.exponential %x : tensor<1024x512xf32>
+    %c4 = stablehlo.negate %x : tensor<1024x512xf32>
+    %c5 = stablehlo.abs %x : tensor<1024x512xf32>
+    %0 = stablehlo.reduce(%c0 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<1024x512xf32>, tensor<f32>) -> tensor<512xf32>
+    %1 = stablehlo.reduce(%c1 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<1024x512xf32>, tensor<f32>) -> tensor<512xf32>
+    %2 = stablehlo.reduce(%c2 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<1024x512xf32>, tensor<f32>) -> tensor<512xf32>
+    %3 = stablehlo.reduce(%c3 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<1024x512xf32>, tensor<f32>) -> tensor<512xf32>
+    %4 = stablehlo.reduce(%c4 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<1024x512xf32>, tensor<f32>) -> tensor<512xf32>
+    %5 = stablehlo.reduce(%c5 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<1024x512xf32>, tensor<f32>) -> tensor<512xf32>
+    return %0, %1, %2, %3, %4, %5 : tensor<512xf32>, tensor<512xf32>, tensor<512xf32>, tensor<512xf32>, tensor<512xf32>, tensor<512xf32>
   }
 }

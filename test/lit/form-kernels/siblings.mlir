@@ -138,3 +138,20 @@ module @windows {
     return %0, %1 : tensor<1024x510xf32>, tensor<1024x510xf32>
   }
 }
+
+// -----
+
+/// The readers of a product are left alone, as those of all custom kernels of XLA are.
+
+// CHECK-LABEL: module @of_product
+module @of_product {
+  // CHECK: stablehlo.dot_general
+  // CHECK-NOT: mhlo.fusion
+  // CHECK: return
+  func.func @main(%x: tensor<256x256xf32>) -> (tensor<256x256xf32>, tensor<256x256xf32>) {
+    %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0] : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+    %1 = stablehlo.tanh %0 : tensor<256x256xf32>
+    %2 = stablehlo.sine %0 : tensor<256x256xf32>
+    return %1, %2 : tensor<256x256xf32>, tensor<256x256xf32>
+  }
+}

@@ -162,18 +162,18 @@ module @shared_memory_with_epilogues {
   // CHECK: stablehlo.rsqrt
   // CHECK: {hespas.kernel = {kind = "reduction"}}
   // CHECK: return %[[A]]#0, %[[A]]#1, %[[B]]
-  func.func @main(%x: tensor<1024x512xf64>) -> (tensor<512xf64>, tensor<512xf64>, tensor<512xf64>) {
-    %zero = stablehlo.constant dense<0.0> : tensor<f64>
-    %c0 = stablehlo.tanh %x : tensor<1024x512xf64>
-    %s0 = stablehlo.reduce(%c0 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<1024x512xf64>, tensor<f64>) -> tensor<512xf64>
-    %r0 = stablehlo.rsqrt %s0 : tensor<512xf64>
-    %c1 = stablehlo.cosine %x : tensor<1024x512xf64>
-    %s1 = stablehlo.reduce(%c1 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<1024x512xf64>, tensor<f64>) -> tensor<512xf64>
-    %r1 = stablehlo.rsqrt %s1 : tensor<512xf64>
-    %c2 = stablehlo.sine %x : tensor<1024x512xf64>
-    %s2 = stablehlo.reduce(%c2 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<1024x512xf64>, tensor<f64>) -> tensor<512xf64>
-    %r2 = stablehlo.rsqrt %s2 : tensor<512xf64>
-    return %r0, %r1, %r2 : tensor<512xf64>, tensor<512xf64>, tensor<512xf64>
+  func.func @main(%x: tensor<1024x512xf32>) -> (tensor<512xf32>, tensor<512xf32>, tensor<512xf32>) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %c0 = stablehlo.tanh %x : tensor<1024x512xf32>
+    %s0 = stablehlo.reduce(%c0 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<1024x512xf32>, tensor<f32>) -> tensor<512xf32>
+    %r0 = stablehlo.rsqrt %s0 : tensor<512xf32>
+    %c1 = stablehlo.cosine %x : tensor<1024x512xf32>
+    %s1 = stablehlo.reduce(%c1 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<1024x512xf32>, tensor<f32>) -> tensor<512xf32>
+    %r1 = stablehlo.rsqrt %s1 : tensor<512xf32>
+    %c2 = stablehlo.sine %x : tensor<1024x512xf32>
+    %s2 = stablehlo.reduce(%c2 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<1024x512xf32>, tensor<f32>) -> tensor<512xf32>
+    %r2 = stablehlo.rsqrt %s2 : tensor<512xf32>
+    return %r0, %r1, %r2 : tensor<512xf32>, tensor<512xf32>, tensor<512xf32>
   }
 }
 

@@ -1,16 +1,16 @@
 // RUN: hespas-opt %s --fuse --split-input-file | filecheck %s
 
-/// What comes before a product is its own kernel: a cast and the product are two.
+/// What makes an operand and is read by others too is its own kernel: a cast and the product are two.
 
 // CHECK-LABEL: module @cast
 module @cast {
   // CHECK: %[[C:.*]] = stablehlo.convert %arg0
   // CHECK-NEXT: stablehlo.dot_general %[[C]], %arg1
   // CHECK-NOT: mhlo.fusion
-  func.func @main(%a: tensor<64x1024xf32>, %w: tensor<1024x256xbf16>) -> tensor<64x256xbf16> {
+  func.func @main(%a: tensor<64x1024xf32>, %w: tensor<1024x256xbf16>) -> (tensor<64x256xbf16>, tensor<64x1024xbf16>) {
     %0 = stablehlo.convert %a : (tensor<64x1024xf32>) -> tensor<64x1024xbf16>
     %1 = stablehlo.dot_general %0, %w, contracting_dims = [1] x [0] : (tensor<64x1024xbf16>, tensor<1024x256xbf16>) -> tensor<64x256xbf16>
-    return %1 : tensor<64x256xbf16>
+    return %1, %0 : tensor<64x256xbf16>, tensor<64x1024xbf16>
   }
 }
 
@@ -21,8 +21,11 @@ module @cast {
 
 // CHECK-LABEL: module @qkv
 module @qkv {
-  // CHECK: %[[W:.*]] = "mhlo.fusion"
-  // CHECK: %[[D:.*]] = stablehlo.dot_general %arg0, %[[W]], contracting_dims = [1] x [0]{{.*}} -> tensor<4096x3456xbf16>
+  // CHECK: %[[V:.*]] = stablehlo.convert
+  // CHECK: %[[D:.*]] = "mhlo.fusion"(%{{.*}}, %{{.*}}, %[[V]], %arg0)
+  // CHECK: stablehlo.concatenate
+  // CHECK: stablehlo.dot_general {{.*}} -> tensor<4096x3456xbf16>
+  // CHECK: mhlo.return
   // CHECK-COUNT-3: stablehlo.slice %[[D]]
   // CHECK: stablehlo.dot_general
   // CHECK-NOT: stablehlo.dot_general

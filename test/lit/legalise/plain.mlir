@@ -69,3 +69,48 @@ module @others {
     return %1 : tensor<4xf32>
   }
 }
+
+// -----
+
+/// jax.export writes functions as composites of their names, which XLA reads as the ops.
+
+// CHECK-LABEL: module @composite
+// CHECK: %[[E:.*]] = mhlo.erf
+// CHECK-NEXT: %[[F:.*]] = mhlo.erf %[[E]]
+// CHECK-NEXT: stablehlo.composite "acme.erf" %[[F]]
+module @composite {
+  func.func @main(%x: tensor<64x64xbf16>) -> tensor<64x64xbf16> {
+    %0 = stablehlo.composite "chlo.erf" %x {decomposition = @erf} : (tensor<64x64xbf16>) -> tensor<64x64xbf16>
+    %1 = stablehlo.composite "chlo.erf" %0 {decomposition = @erf} : (tensor<64x64xbf16>) -> tensor<64x64xbf16>
+    %2 = stablehlo.composite "acme.erf" %1 {decomposition = @erf} : (tensor<64x64xbf16>) -> tensor<64x64xbf16>
+    return %2 : tensor<64x64xbf16>
+  }
+  func.func private @erf(%x: tensor<64x64xbf16>) -> tensor<64x64xbf16> {
+    %0 = stablehlo.tanh %x : tensor<64x64xbf16>
+    return %0 : tensor<64x64xbf16>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @composites_with_attributes
+module @composites_with_attributes {
+  // CHECK: mhlo.topk(%{{.*}}, k = 4)
+  // CHECK: "mhlo.ragged_dot"{{.*}}lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1]>, lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]
+  // CHECK-NOT: composite
+  // CHECK: return
+  func.func @main(%x: tensor<64x32xbf16>, %w: tensor<8x32x16xbf16>, %s: tensor<8xi32>) -> (tensor<64x4xbf16>, tensor<64x4xi32>, tensor<64x16xbf16>) {
+    %0:2 = stablehlo.composite "chlo.top_k" %x {composite_attributes = {k = 4 : i64}, decomposition = @top_k, version = 1 : i32} : (tensor<64x32xbf16>) -> (tensor<64x4xbf16>, tensor<64x4xi32>)
+    %1 = stablehlo.composite "chlo.ragged_dot" %x, %w, %s {composite_attributes = {precision_config = ["DEFAULT", "HIGHEST"], ragged_dot_dimension_numbers = [dense<> : tensor<0xi64>, dense<> : tensor<0xi64>, dense<1> : tensor<1xi64>, dense<1> : tensor<1xi64>, dense<0> : tensor<1xi64>, dense<0> : tensor<1xi64>]}, decomposition = @ragged_dot, version = 1 : i32} : (tensor<64x32xbf16>, tensor<8x32x16xbf16>, tensor<8xi32>) -> tensor<64x16xbf16>
+    return %0#0, %0#1, %1 : tensor<64x4xbf16>, tensor<64x4xi32>, tensor<64x16xbf16>
+  }
+  func.func private @top_k(%x: tensor<64x32xbf16>) -> (tensor<64x4xbf16>, tensor<64x4xi32>) {
+    %v = stablehlo.slice %x [0:64, 0:4] : (tensor<64x32xbf16>) -> tensor<64x4xbf16>
+    %i = stablehlo.convert %v : (tensor<64x4xbf16>) -> tensor<64x4xi32>
+    return %v, %i : tensor<64x4xbf16>, tensor<64x4xi32>
+  }
+  func.func private @ragged_dot(%x: tensor<64x32xbf16>, %w: tensor<8x32x16xbf16>, %s: tensor<8xi32>) -> tensor<64x16xbf16> {
+    %0 = stablehlo.slice %x [0:64, 0:16] : (tensor<64x32xbf16>) -> tensor<64x16xbf16>
+    return %0 : tensor<64x16xbf16>
+  }
+}

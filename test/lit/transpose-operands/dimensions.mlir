@@ -109,3 +109,20 @@ module @attributes {
     return %0 : tensor<3x16x24xf32>
   }
 }
+
+// -----
+
+/// XLA's own kernels read the rows of the left operand in two pieces, and those of the right one in one.
+
+// CHECK-LABEL: module @pieces
+module @pieces {
+  // CHECK-NOT: stablehlo.transpose
+  // CHECK: stablehlo.dot_general
+  // CHECK: %[[T:.*]] = stablehlo.transpose
+  // CHECK: stablehlo.dot_general %arg1, %[[T]]
+  func.func @main(%x: tensor<8x64x32xbf16>, %w: tensor<64x128xbf16>) -> (tensor<8x32x128xbf16>, tensor<128x8x32xbf16>) {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x64x32xbf16>, tensor<64x128xbf16>) -> tensor<8x32x128xbf16>
+    %1 = stablehlo.dot_general %w, %x, contracting_dims = [0] x [1] : (tensor<64x128xbf16>, tensor<8x64x32xbf16>) -> tensor<128x8x32xbf16>
+    return %0, %1 : tensor<8x32x128xbf16>, tensor<128x8x32xbf16>
+  }
+}

@@ -1,8 +1,8 @@
-// RUN: not hespas-opt %s --split-linear --fuse-converted-operands 2>&1 | filecheck %s
+// RUN: not hespas-opt %s --split-linear --split-scans 2>&1 | filecheck %s
 
 /// A split module is refused.
 
-// CHECK: error: 'builtin.module': fuse-converted-operands: the module is already split
+// CHECK: error: 'builtin.module': split-scans: the module is already split
 func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
   %0 = stablehlo.tanh %x : tensor<8xf32>
   %1 = stablehlo.negate %0 : tensor<8xf32>

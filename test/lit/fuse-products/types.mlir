@@ -1,10 +1,10 @@
-// RUN: hespas-opt %s --fuse-converted-operands --split-input-file | filecheck %s
-// RUN: hespas-opt %s --fuse-converted-operands=conversions=no-f8E4M3 --split-input-file | filecheck %s --check-prefix=AMPERE
-// RUN: hespas-opt %s --fuse-converted-operands=conversions=none --split-input-file | filecheck %s --check-prefix=VOLTA
-// RUN: hespas-opt %s --fuse-converted-operands --split-input-file --mlir-print-debuginfo --mlir-print-local-scope | filecheck %s --check-prefix=PLACE
-// RUN: not hespas-opt %s --fuse-converted-operands=conversions=some --split-input-file 2>&1 | filecheck %s --check-prefix=NAME
+// RUN: hespas-opt %s --fuse-products --split-input-file | filecheck %s
+// RUN: hespas-opt %s --fuse-products=conversions=no-f8E4M3 --split-input-file | filecheck %s --check-prefix=AMPERE
+// RUN: hespas-opt %s --fuse-products=conversions=none --split-input-file | filecheck %s --check-prefix=VOLTA
+// RUN: hespas-opt %s --fuse-products --split-input-file --mlir-print-debuginfo --mlir-print-local-scope | filecheck %s --check-prefix=PLACE
+// RUN: not hespas-opt %s --fuse-products=conversions=some --split-input-file 2>&1 | filecheck %s --check-prefix=NAME
 
-// NAME: error: fuse-converted-operands: no conversions are called 'some'
+// NAME: error: fuse-products: no conversions are called 'some'
 
 /// The weights are read in four bits: the conversion, the scales and what follows belong to the
 /// kernel of the product (xla/backends/gpu/transforms/gemm_fusion.cc).
@@ -67,11 +67,25 @@ module @no_sign {
 
 // -----
 
-/// A conversion to a narrower type stays outside, as it reads more than it makes.
+/// A conversion to a narrower type reads more than it makes: it stays outside if others read what it reads.
 
 // CHECK-LABEL: module @narrowed
 module @narrowed {
   // CHECK-NOT: kCustom
+  // CHECK: stablehlo.dot_general
+  func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xf32>) -> (tensor<16x256xbf16>, tensor<1024x256xf32>) {
+    %0 = stablehlo.convert %w : (tensor<1024x256xf32>) -> tensor<1024x256xbf16>
+    %1 = stablehlo.dot_general %x, %0, contracting_dims = [1] x [0] : (tensor<16x1024xbf16>, tensor<1024x256xbf16>) -> tensor<16x256xbf16>
+    return %1, %w : tensor<16x256xbf16>, tensor<1024x256xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @narrowed_argument
+module @narrowed_argument {
+  // CHECK: "mhlo.fusion"(%arg1, %arg0)
+  // CHECK: stablehlo.convert
   // CHECK: stablehlo.dot_general
   func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xf32>) -> tensor<16x256xbf16> {
     %0 = stablehlo.convert %w : (tensor<1024x256xf32>) -> tensor<1024x256xbf16>

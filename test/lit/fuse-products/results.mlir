@@ -1,5 +1,5 @@
-// RUN: hespas-opt %s --fuse-converted-operands --split-input-file | filecheck %s
-// RUN: hespas-opt %s --fuse-converted-operands --fuse-converted-operands --split-input-file | filecheck %s
+// RUN: hespas-opt %s --fuse-products --split-input-file | filecheck %s
+// RUN: hespas-opt %s --fuse-products --fuse-products --split-input-file | filecheck %s
 
 /// Elementwise ops that alone read the result, one after the other, belong to the kernel.
 
@@ -46,7 +46,7 @@ module @chain {
 
 // -----
 
-/// So does a conversion to a narrower type; an op of another kind, here a cosine, does not,
+/// So does a conversion to a narrower type; an op of another kind, here a reversal, does not,
 
 // CHECK-LABEL: module @narrow
 module @narrow {
@@ -55,19 +55,19 @@ module @narrow {
   // CHECK: stablehlo.dot_general
   // CHECK: stablehlo.convert
   // CHECK-NEXT: mhlo.return
-  // CHECK: stablehlo.cosine
+  // CHECK: stablehlo.reverse
   func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xi8>) -> (tensor<16x256xbf16>) {
     %c = stablehlo.convert %w : (tensor<1024x256xi8>) -> tensor<1024x256xbf16>
     %d = stablehlo.dot_general %x, %c, contracting_dims = [1] x [0] : (tensor<16x1024xbf16>, tensor<1024x256xbf16>) -> tensor<16x256xf32>
     %0 = stablehlo.convert %d : (tensor<16x256xf32>) -> tensor<16x256xbf16>
-    %1 = stablehlo.cosine %0 : tensor<16x256xbf16>
+    %1 = stablehlo.reverse %0, dims = [0] : tensor<16x256xbf16>
     return %1 : tensor<16x256xbf16>
   }
 }
 
 // -----
 
-/// nor does a conversion to a wider type, a reshape,
+/// nor does a conversion to a wider type that others read, a reshape,
 
 // CHECK-LABEL: module @wider
 module @wider {
@@ -76,11 +76,13 @@ module @wider {
   // CHECK: stablehlo.dot_general
   // CHECK-NEXT: mhlo.return
   // CHECK: stablehlo.convert
+  // CHECK: stablehlo.sine
   func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xi8>) -> (tensor<16x256xf32>) {
     %c = stablehlo.convert %w : (tensor<1024x256xi8>) -> tensor<1024x256xbf16>
     %d = stablehlo.dot_general %x, %c, contracting_dims = [1] x [0] : (tensor<16x1024xbf16>, tensor<1024x256xbf16>) -> tensor<16x256xbf16>
     %0 = stablehlo.convert %d : (tensor<16x256xbf16>) -> tensor<16x256xf32>
-    return %0 : tensor<16x256xf32>
+    %1 = stablehlo.sine %0 : tensor<16x256xf32>
+    return %1 : tensor<16x256xf32>
   }
 }
 

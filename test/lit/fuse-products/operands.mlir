@@ -1,5 +1,5 @@
-// RUN: hespas-opt %s --fuse-converted-operands --split-input-file | filecheck %s
-// RUN: hespas-opt %s --fuse-converted-operands --fuse-converted-operands --split-input-file | filecheck %s
+// RUN: hespas-opt %s --fuse-products --split-input-file | filecheck %s
+// RUN: hespas-opt %s --fuse-products --fuse-products --split-input-file | filecheck %s
 
 /// A product is one kernel with the conversion of its second operand,
 
@@ -147,7 +147,7 @@ module @doubles {
 
 // -----
 
-/// Signs and transposes, before and after the conversion, belong to the kernel; other ops do not.
+/// Signs and transposes, before and after the conversion, belong to the kernel; functions of integers do not, and those of the converted values do.
 
 // CHECK-LABEL: module @turned
 module @turned {
@@ -186,13 +186,11 @@ module @functions {
 
 // CHECK-LABEL: module @function_after
 module @function_after {
-  // CHECK-NOT: mhlo.fusion
+  // CHECK: "mhlo.fusion"(%arg1, %arg0)
   // CHECK: stablehlo.convert
-  // CHECK-NOT: mhlo.fusion
   // CHECK: stablehlo.tanh
-  // CHECK-NOT: mhlo.fusion
   // CHECK: stablehlo.dot_general
-  // CHECK-NOT: mhlo.fusion
+  // CHECK-NEXT: mhlo.return
   func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xi8>) -> (tensor<16x256xbf16>) {
     %c8 = stablehlo.convert %w : (tensor<1024x256xi8>) -> tensor<1024x256xbf16>
     %c = stablehlo.tanh %c8 : tensor<1024x256xbf16>
@@ -323,13 +321,11 @@ module @scaled_whole {
 
 // CHECK-LABEL: module @scaled_twice
 module @scaled_twice {
-  // CHECK-NOT: mhlo.fusion
-  // CHECK: stablehlo.convert
-  // CHECK-NOT: mhlo.fusion
   // CHECK: stablehlo.multiply
-  // CHECK-NOT: mhlo.fusion
+  // CHECK: "mhlo.fusion"(%arg1, %arg2, %arg0)
+  // CHECK: stablehlo.convert
+  // CHECK: stablehlo.multiply
   // CHECK: stablehlo.dot_general
-  // CHECK-NOT: mhlo.fusion
   func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xi8>, %s: tensor<256xbf16>) -> (tensor<16x256xbf16>, tensor<1024x256xbf16>) {
     %c8 = stablehlo.convert %w : (tensor<1024x256xi8>) -> tensor<1024x256xbf16>
     %b = stablehlo.broadcast_in_dim %s, dims = [1] : (tensor<256xbf16>) -> tensor<1024x256xbf16>

@@ -1,0 +1,334 @@
+"""The ops that XLA's kernels of products compute too, by the rules of its GemmFusion.
+
+(xla/backends/gpu/transforms/gemm_fusion.cc; what is worth it is decided in
+xla/service/gpu/triton_tiling_propagation.cc.)
+
+The kernel grows from the product to the only user of its result, and on to the only user of that
+one: over elementwise ops whose other operands are arguments, or broadcasts of one or of a scalar,
+and over transposes that keep the batch, the rows and the columns of the product each in one piece.
+
+It grows from the product to what makes an operand, over ops that read no more bytes than they make:
+elementwise ones of one operand, and of another that is a broadcast; slices and conversions to a
+narrower type only of arguments that nothing else reads, and concatenations of whole tiles.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from hespas.dialects.mlir import get_attribute, get_defining_op, ir
+from hespas.estimators.rules.base import read_integer_list, to_buffer_size
+from hespas.passes.fuse.dots import DotGeneral
+from hespas.passes.fuse.op_builder import get_element_type, get_static_shape
+from hespas.passes.fuse.simplify import read_uniform_constant
+
+VIEW = "stablehlo.reshape"
+TRANSPOSE = "stablehlo.transpose"
+BROADCAST = "stablehlo.broadcast_in_dim"
+# The elementwise ops that Triton has, and those that XLA expands into a chain of them.
+APPLIED = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        "abs", "add", "and", "atan2", "cbrt", "ceil", "clamp", "compare", "convert", "cosine",
+        "divide", "exponential", "exponential_minus_one", "floor", "log", "log_plus_one",
+        "logistic", "maximum", "minimum", "multiply", "negate", "not", "or", "power", "remainder",
+        "rsqrt", "select", "sine", "sqrt", "subtract", "tan", "tanh", "xor",
+    )
+) | {"mhlo.erf"}  # fmt: skip
+TYPES = ("bf16", "f16", "f32")  # of the results of libraries with epilogues
+PRODUCT_TYPES = (*TYPES, "i32")
+CONVERT, SLICE, CONCATENATE = "stablehlo.convert", "stablehlo.slice", "stablehlo.concatenate"
+OF_ONE_SIZE = frozenset(("stablehlo.negate", "stablehlo.transpose"))
+CONVERSIONS = {
+    "none": "no type, and products have no other op in their kernels",
+    "no-f8E4M3": "all but f8E4M3, for GPUs before Ada",
+    "all": "every type",
+}
+"""Which types products can widen, by name. XLA has no such kernels for GPUs before Ampere, and on
+none for integers without a sign."""
+TILE = 64  # the rows or columns of each operand of a concatenation are a multiple
+GROWTH_BYTES = 1024  # by which the result of an applied op may exceed what it reads
+NO_ROLE = -1  # of a dimension of size 1
+
+
+@dataclass(slots=True)
+class ProductOutput:
+    """The ops that a kernel applies to a product.
+
+    Attributes:
+        ops: The ops in order; the kernel writes the result of the last one.
+        written: Broadcasts that another kernel writes and this one reads, because they repeat a
+            value along a part of the batch, of the rows or of the columns.
+    """
+
+    ops: list[ir.Operation] = field(default_factory=list)
+    written: set[ir.Value] = field(default_factory=set)
+
+
+def collect_output_ops(product: ir.Operation) -> ProductOutput:
+    """Collect the ops that the kernel of a ``dot_general`` applies to its result."""
+    output = ProductOutput()
+    sizes = _list_role_sizes(product)
+    views: list[ir.Operation] = []
+    last = product
+    while (user := _find_only_user(last)) is not None:
+        if user.name == VIEW:
+            views.append(user)
+        elif user.name == TRANSPOSE and (order := _find_role_order(user, sizes)):
+            sizes = [sizes[role] for role in order]
+            output.ops += [*views, user]
+            views = []
+        elif user.name in APPLIED and _can_apply(user, last):
+            roles = _find_roles(get_static_shape(user.results[0]), sizes)
+            output.written.update(v for v in user.operands if _repeats_part(v, roles))
+            output.ops += [*views, user]
+            views = []
+        else:
+            break
+        last = user
+    return output
+
+
+def collect_operand_ops(product: ir.Operation, number: int, conversions: str) -> list[ir.Operation]:
+    """Collect the ops between what a kernel reads and operand ``number`` of a product, in order."""
+    value = product.operands[number]
+    op = get_defining_op(value)
+    if op is not None and op.name == CONCATENATE and _has_whole_tiles(op, product, number):
+        return [op]
+    if not number and (moved := _collect_transpose(product)):
+        return moved
+    ops = _collect_operand_ops(value, conversions)
+    # A view of what the kernel reads is free, and may be one for other kernels too.
+    first = next((n for n, op in enumerate(ops) if op.name != VIEW), len(ops))
+    return ops[first:]
+
+
+def is_widened(value: ir.Value, conversions: str) -> bool:
+    """Return whether a product can read a value before it is converted to a wider type."""
+    return any(map(is_widening, _collect_operand_ops(value, conversions)))
+
+
+def is_widening(op: ir.Operation) -> bool:
+    """Return whether an op converts to a type that is not narrower."""
+    if op.name != CONVERT:
+        return False
+    narrow, wide = (to_buffer_size(v.type) for v in (op.operands[0], op.results[0]))
+    return wide.bits >= narrow.bits
+
+
+def _collect_operand_ops(value: ir.Value, conversions: str) -> list[ir.Operation]:
+    op = get_defining_op(value)
+    if op is None:
+        return []
+    if op.name == CONVERT:
+        if not is_widening(op):
+            return [op] if _alone_reads_argument(op) else []
+        inner = _collect_operand_ops(op.operands[0], conversions)
+        if any(map(is_widening, inner)):
+            return [*inner, op]
+        if not _can_widen(op.operands[0], conversions):
+            return []
+        return [*(inner or _collect_rearrangements(op.operands[0])), op]
+    if op.name == SLICE:
+        return [op] if _alone_reads_argument(op) else []
+    if op.name == VIEW or (op.name in APPLIED and len(op.operands) == 1 and _is_float(value)):
+        return [*_collect_operand_ops(op.operands[0], conversions), op]
+    if op.name in OF_ONE_SIZE:
+        inner = _collect_operand_ops(op.operands[0], conversions)
+    elif op.name in APPLIED:
+        wholes = [operand for operand in op.operands if not _is_broadcast(operand)]
+        if len(wholes) != 1 or len(op.operands) != 2:
+            return []
+        inner = _collect_operand_ops(wholes[0], conversions)
+        if all(_is_broadcast_argument(value) for value in op.operands if value != wholes[0]):
+            return [*inner, op]
+    else:
+        return []
+    # Their other operands are computed: XLA takes them along only with a conversion.
+    is_read_once = op.name in OF_ONE_SIZE or sum(1 for _ in op.results[0].uses) == 1
+    return [*inner, op] if is_read_once and any(map(is_widening, inner)) else []
+
+
+def _can_widen(value: ir.Value, conversions: str) -> bool:
+    kind = str(get_element_type(value))
+    if conversions == "none" or kind.startswith("ui"):
+        return False
+    return conversions == "all" or not kind.startswith("f8E4M3")
+
+
+def _collect_rearrangements(value: ir.Value) -> list[ir.Operation]:
+    """Collect the transposes and signs that make a value, in order."""
+    op = get_defining_op(value)
+    if op is None or op.name not in OF_ONE_SIZE:
+        return []
+    return [*_collect_rearrangements(op.operands[0]), op]
+
+
+def _is_float(value: ir.Value) -> bool:
+    return isinstance(get_element_type(value), ir.FloatType)
+
+
+def _is_broadcast(value: ir.Value) -> bool:
+    op = get_defining_op(value)
+    return op is not None and (op.name == BROADCAST or op.name == "stablehlo.constant")
+
+
+def _is_broadcast_argument(value: ir.Value) -> bool:
+    """Return whether a value is a constant number, or the broadcast of an argument of the function.
+
+    The arguments of loops are elements of one, and XLA drops dimensions of size 1 before.
+    """
+    op = get_defining_op(value)
+    if read_uniform_constant(value) is not None or op is None:
+        return op is not None
+    if op.name != BROADCAST or not _is_function_argument(op.operands[0]):
+        return False
+    return 1 not in get_static_shape(op.operands[0])
+
+
+def _is_function_argument(value: ir.Value) -> bool:
+    block = value.owner
+    return isinstance(block, ir.Block) and block.owner.operation.name == "func.func"
+
+
+def _alone_reads_argument(op: ir.Operation) -> bool:
+    """Return whether an op that one op reads is the only reader of an argument."""
+    return (
+        _is_function_argument(op.operands[0])
+        and sum(1 for _ in op.operands[0].uses) == 1
+        and sum(1 for _ in op.results[0].uses) == 1
+    )
+
+
+def _collect_transpose(product: ir.Operation) -> list[ir.Operation]:
+    """Collect the transpose of a left operand that the kernel reads untransposed, and its views.
+
+    What is contracted must be one piece of what is transposed, and the rows at most two.
+    """
+    side = DotGeneral.from_op(product).sides[0]
+    op = get_defining_op(product.operands[0])
+    views: list[ir.Operation] = []
+    while op is not None and op.name == VIEW:
+        views.append(op)
+        op = get_defining_op(op.operands[0])
+    if op is None or op.name != TRANSPOSE or math.prod(side.shape[d] for d in side.batch) > 1:
+        return []
+    dims = _find_roles(get_static_shape(op.results[0]), side.shape)
+    if not dims:
+        return []
+    permutation = read_integer_list(op, "permutation", ())
+    # The dimensions of the operand, in the order of those of what is transposed.
+    order = [dims[place] for place in sorted(range(len(dims)), key=lambda d: permutation[d])]
+    order = [d for d in order if d != NO_ROLE]
+    pieces = [(key, list(part)) for key, part in groupby(order, lambda d: d in side.contracting)]
+    if any(len(part) > 1 and part != sorted(part) for _, part in pieces):
+        return []
+    is_whole = sum(1 for is_contracted, _ in pieces if is_contracted) == 1 and len(pieces) <= 3
+    return [op, *reversed(views)] if is_whole else []
+
+
+def _has_whole_tiles(op: ir.Operation, product: ir.Operation, number: int) -> bool:
+    """Return whether an operand is concatenated along its only free dimension, tile by tile."""
+    side = DotGeneral.from_op(product).sides[number]
+    axis = get_attribute(op, "dimension").value
+    return side.free == (axis,) and all(
+        get_static_shape(operand)[axis] % TILE == 0 for operand in op.operands
+    )
+
+
+def _find_only_user(op: ir.Operation) -> ir.Operation | None:
+    """Return the op with one result that alone reads that of an op of its block, or None."""
+    users = {use.owner.operation for use in op.results[0].uses}
+    user = users.pop() if len(users) == 1 else None
+    return user if user is not None and user.block == op.block and len(user.results) == 1 else None
+
+
+def _can_apply(op: ir.Operation, source: ir.Operation) -> bool:
+    """Return whether the kernel that computes ``source`` also computes an elementwise op on it."""
+    others = list(op.operands)
+    others.remove(source.results[0])
+    if not all(map(_is_available, others)):
+        return False
+    read_bytes = sum(to_buffer_size(value.type).bytes for value in op.operands)
+    return to_buffer_size(op.results[0].type).bytes <= read_bytes + GROWTH_BYTES or _is_returned(op)
+
+
+def _is_available(value: ir.Value) -> bool:
+    """Return whether a value is an argument, or a broadcast of one or of a scalar."""
+    op = get_defining_op(value)
+    if op is not None and op.name == BROADCAST:
+        value = op.operands[0]
+        op = get_defining_op(value)
+        if not get_static_shape(value):
+            return True
+    while op is not None and op.name == VIEW:
+        op = get_defining_op(op.operands[0])
+    return op is None or read_uniform_constant(value) is not None
+
+
+def _is_returned(op: ir.Operation) -> bool:
+    users = {use.owner.operation for use in op.results[0].uses}
+    return len(users) == 1 and not len(users.pop().results)
+
+
+def _list_role_sizes(product: ir.Operation) -> list[int]:
+    """List the elements of the batch, of the rows and of the columns of a product."""
+    lhs, rhs = DotGeneral.from_op(product).sides
+    batch = math.prod(lhs.shape[d] for d in lhs.batch)
+    return [batch, math.prod(lhs.free_sizes), math.prod(rhs.free_sizes)]
+
+
+def _find_roles(shape: Sequence[int], sizes: Sequence[int]) -> list[int]:
+    """Find the role of each dimension: an index of ``sizes``, whose elements it has a part of.
+
+    Returns:
+        The roles; empty if a dimension has parts of two of them.
+    """
+    roles = []
+    role, left = 0, 1
+    pending = [size for size in sizes if size > 1]
+    numbers = [number for number, size in enumerate(sizes) if size > 1]
+    for extent in shape:
+        if extent == 1:
+            roles.append(NO_ROLE)
+            continue
+        if left == 1:
+            if not pending:
+                return []
+            role, left = numbers.pop(0), pending.pop(0)
+        if left % extent:
+            return []
+        left //= extent
+        roles.append(role)
+    return roles
+
+
+def _find_role_order(transpose: ir.Operation, sizes: Sequence[int]) -> list[int]:
+    """Return the order of the roles after a transpose; empty if one of them is in two pieces."""
+    roles = _find_roles(get_static_shape(transpose.operands[0]), sizes)
+    permutation = [
+        d for d in read_integer_list(transpose, "permutation", ()) if roles and roles[d] != NO_ROLE
+    ]
+    order = [role for role, _ in groupby(roles[d] for d in permutation)]
+    is_whole = len(order) == len(set(order)) and all(
+        list(dims) == sorted(dims)
+        for dims in ([d for d in permutation if roles[d] == role] for role in order)
+    )
+    return [*order, *(r for r in range(len(sizes)) if r not in order)] if is_whole else []
+
+
+def _repeats_part(value: ir.Value, roles: Sequence[int]) -> bool:
+    """Return whether a value is a broadcast along some of the dimensions of one role."""
+    op = get_defining_op(value)
+    if op is None or op.name != BROADCAST or read_uniform_constant(value) is not None:
+        return False
+    source = get_static_shape(op.operands[0])
+    dims = read_integer_list(op, "broadcast_dimensions", ())
+    present = {d for d, extent in zip(dims, source, strict=True) if extent > 1}
+    return any(
+        len({d in present for d, other in enumerate(roles) if other == role}) > 1
+        for role in set(roles) - {NO_ROLE}
+    )
