@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import get_defining_op, ir
@@ -40,6 +41,7 @@ FUNCTIONS: dict[str, Callable[..., float]] = {
 }
 
 
+@dataclass(frozen=True)
 class FuseEpiloguesPass(BlockPass):
     """Fuse products and convolutions with what a library applies to their results."""
 

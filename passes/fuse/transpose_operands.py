@@ -10,6 +10,7 @@ transforms/layout_assignment.cc. What makes an operand takes the transpose along
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import ir
@@ -32,6 +33,7 @@ READERS = {
 """What products and convolutions read, by name."""
 
 
+@dataclass(frozen=True)
 class TransposeOperandsPass(BlockPass):
     """Transpose the operands of products that are no batches of matrices in memory."""
 
