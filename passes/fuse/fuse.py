@@ -117,11 +117,15 @@ class FusePass(PassList):
                 "a library takes its epilogue before other kernels do",
             ),
             (self.model != "none", kernels, "the ops that are left become kernels"),
-            (self.model != "none", CopyKeptArgumentsPass(), "a kernel that updates is known now"),
             (
                 is_xla and self.combine > 0,
                 CombineCollectivesPass(self.combine),
                 "which collectives depend on each other is known when the kernels are",
+            ),
+            (
+                self.model != "none",
+                CopyKeptArgumentsPass(),
+                "what writes to its operands is known now",
             ),
         ]
         return [ListEntry(step, reason) for is_run, step, reason in entries if is_run]

@@ -59,7 +59,9 @@ module @gather attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 
 // CHECK-LABEL: module @reduce
 // APART-LABEL: module @reduce
 module @reduce attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
-  // CHECK: "stablehlo.all_reduce"(%arg0)
+  // CHECK: %[[K:.*]] = mhlo.copy %arg0
+  // CHECK-NEXT: "stablehlo.all_reduce"(%[[K]])
+  // CHECK-NOT: mhlo.copy
   // CHECK: %[[C:.*]] = stablehlo.concatenate {{.*}} -> tensor<24xf32>
   // CHECK-NEXT: %[[R:.*]] = "stablehlo.all_reduce"(%[[C]])
   // CHECK: hespas.comm = {groups = array<i64: 1>}} : (tensor<24xf32>) -> tensor<24xf32>
