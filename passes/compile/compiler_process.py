@@ -121,8 +121,8 @@ def compile_module(module: ir.Module, request: CompileRequest) -> CompiledModule
         _write_request(folder, bytecode, request, library, cached)
         start = time.monotonic()
         code = _run_worker(folder, request)
-        if request.target is not None and cached is None and (folder / "hlo").exists():
-            code = _run_worker(folder, request)  # converts, as the first one has ended itself
+        if cached is None and _is_converted_later(folder, request, code):
+            code = _run_worker(folder, request)
         elapsed_s = time.monotonic() - start
         compiled = _read_hlo(folder)
         if cached is None and compiled is not None and elapsed_s > LEAST_S:
@@ -140,6 +140,19 @@ def compile_module(module: ir.Module, request: CompileRequest) -> CompiledModule
             why = extract_first_diagnostic(error)
             raise CompileFailure(f"StableHLO cannot express the result: {why}") from None
     return CompiledModule(converted, compiled.hlo, compiled.memory_plan)
+
+
+def _is_converted_later(folder: Path, request: CompileRequest, code: int) -> bool:
+    """Return whether another worker has to convert what one has compiled.
+
+    That for GPUs ends itself. XLA may end any other one after the wanted dump, by a check that
+    fails, such as that of the shardings of a program with replicas.
+    """
+    from hespas.passes.compile.compiler_worker import has_compiled_before
+
+    was_ended = request.target is not None or code < 0
+    is_converted = (folder / "out").exists()
+    return was_ended and not is_converted and has_compiled_before(folder, request.wanted)
 
 
 def _find_library(request: CompileRequest) -> str | None:

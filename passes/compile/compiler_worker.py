@@ -9,7 +9,8 @@ XLA:TPU dumps nothing; it returns the HLO of a whole compilation.
 ``FOLDER/in``, or HLO that was compiled before from ``FOLDER/hlo``. It writes ``FOLDER/out``:
 StableHLO bytecode. Errors go to stderr. XLA:GPU generates code for the kernels after the wanted
 dump, in threads and processes that cannot be stopped one by one: the worker then writes
-``FOLDER/hlo`` only and kills its process group, and another one converts.
+``FOLDER/hlo`` only and kills its process group, and another one converts. So does another one where
+XLA itself has ended the process after the wanted dump.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def main(folder_name: str) -> None:
     """Compile, and end the process with exit code 0 if the output was written, otherwise 1."""
     folder = Path(folder_name)
     request = json.loads((folder / REQUEST).read_text())
-    if (folder / HLO).exists():  # compiled before
+    if has_compiled_before(folder, request["wanted"]):
         _convert_and_exit(folder, request)
     if request["tpu"] is not None:
         try:
@@ -65,6 +66,14 @@ def main(folder_name: str) -> None:
         if find_complete_dump(folder / DUMPS, request["wanted"]) is None:
             _exit_with_error(str(error))
     _end_compilation(folder, request)
+
+
+def has_compiled_before(folder: Path, wanted: str) -> bool:
+    """Return whether a worker has left its HLO, or the wanted dump, in its folder."""
+    if (folder / HLO).exists():
+        return True
+    dumps = folder / DUMPS
+    return dumps.exists() and find_complete_dump(dumps, wanted) is not None
 
 
 def _compile_request(folder: Path, request: dict[str, Any]) -> None:

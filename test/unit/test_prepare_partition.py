@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import re
+import signal
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,6 +27,7 @@ from hespas.dialects.mlir import (
 )
 from hespas.dialects.op_kinds import SHARDING_ATTRS
 from hespas.passes.base import PassRun
+from hespas.passes.compile import compiler_process
 from hespas.passes.prepare.device_grid import drop_boundary_attrs
 from hespas.passes.prepare.prepare import PreparePass
 from hespas.support.errors import HespasError
@@ -142,6 +145,32 @@ def test_refusal_names_the_remedy(sharding: str, body: str, why: str) -> None:
         return %x : tensor<4xf32> }} }}"""
     with pytest.raises(HespasError, match=why):
         prepare(ir.Module.parse(text, context))
+
+
+def test_a_compiler_that_is_ended_after_the_wanted_dump_does_not_matter(
+    context: ir.Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """XLA:CPU aborts after partitioning a program with replicas, mostly when that is read."""
+    run_worker, codes = compiler_process._run_worker, []
+
+    def run_ended_worker(folder: Path, request: compiler_process.CompileRequest) -> int:
+        codes.append(run_worker(folder, request))
+        if len(codes) == 1:
+            for name in ("out", "hlo"):
+                (folder / name).unlink()
+            return -signal.SIGABRT
+        return codes[-1]
+
+    monkeypatch.setattr(compiler_process, "_run_worker", run_ended_worker)
+    sharding = 'mhlo.sharding = "{devices=[2]<=[2]}"'
+    module = ir.Module.parse(
+        f"""module attributes {{mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 2 : i32}} {{
+          func.func @main(%x: tensor<4xf32> {{{sharding}}}) -> tensor<4xf32> {{
+            %0 = stablehlo.tanh %x : tensor<4xf32> return %0 : tensor<4xf32> }} }}""",
+        context,
+    )
+    prepare(module)
+    assert codes == [0, 0] and "stablehlo.tanh %arg0 : tensor<2xf32>" in str(module)
 
 
 @pytest.mark.parametrize(
