@@ -186,12 +186,14 @@ def test_typical_mistakes_are_caught_and_named(training_runs):
     assert "16 reduce_scatters that were not there" in texts["constrain"]["exposed"]
     assert "mlp (dot_general, train_step.py:" in texts["constrain"]["step"]
     assert (
-        "products in f32 that were bf16: 549.781 GFLOP in mlp (dot_general, train_step.py:24:21), +"
+        "products in f32 that were bf16: 549.764 GFLOP in mlp (dot_general, train_step.py:24:21), +"
         in texts["bf16"]["step"]
     )
-    assert set(texts["donate"]) == set(texts["remat"]) == {"memory"}
+    assert set(texts["donate"]) == {"memory"}
     assert "more is live because 4 arguments are not donated: state[" in texts["donate"]["memory"]
-    assert "recomputation is gone: 137.456 GFLOP" in texts["remat"]["memory"]
+    assert "recomputation is gone: 137.447 GFLOP" in texts["remat"]["memory"]
+    # Keeping takes about as long as recomputing: what is kept is written by kernels of its own.
+    assert "slower kernels in no layer (dynamic_update_slice" in texts["remat"]["step"]
     backwards = find_texts(profiles["remat"], profiles[""], BudgetLimits(step=PERCENT))
     assert not backwards  # recomputing takes less than 1 % of this step
 

@@ -304,7 +304,7 @@ def test_a_link_to_a_folder_stays_a_link(tmp_path):
 
 def test_a_file_of_another_is_no_temporary_file(tmp_path, monkeypatch):
     (tmp_path / "victim").write_text("mine")
-    monkeypatch.setattr(temporary_paths.secrets, "token_hex", lambda count: "planted")
+    monkeypatch.setattr(temporary_paths.os, "urandom", bytes)
     planted = temporary_paths.make_temporary_path(tmp_path)
     planted.symlink_to(tmp_path / "victim")
     with pytest.raises(HespasError, match="cannot write it: File exists"):

@@ -57,8 +57,8 @@ STAND_INS = {
     ),
     "long context": StandIn(
         "llama", {"tensor": [1, 2], "context": 2, "data": [1, 2]},
-        {"model": "tiny", "sequence": 2048, "emb": 2048, "mlp": 8192, "heads": 16, "kv_heads": 16,
-         "vocab": 4096}, 4, 4,
+        {"model": "tiny", "sequence": 8192, "emb": 2048, "mlp": 8192, "heads": 16, "kv_heads": 16,
+         "vocab": 4096}, 2, 2,
     ),
 }  # fmt: skip
 
