@@ -53,20 +53,6 @@ module @shardy_op attributes {mhlo.num_partitions = 4 : i32} {
 
 // -----
 
-// CHECK-LABEL: module @shardy_argument
-// CHECK: @main(%[[X:.*]]: tensor<8x8xf32>
-// CHECK: stablehlo.all_reduce
-// WARNING: one device alone: an argument or result of func.func
-module @shardy_argument {
-  sdy.mesh @maximal_mesh_3 = <[], device_ids=[3]>
-  func.func @main(%x: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@maximal_mesh_3, []>}) -> tensor<8x8xf32> {
-    %0 = stablehlo.tanh %x : tensor<8x8xf32>
-    return %0 : tensor<8x8xf32>
-  }
-}
-
-// -----
-
 /// Alone, the device has it all.
 
 // CHECK-LABEL: module @alone
