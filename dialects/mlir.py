@@ -60,9 +60,11 @@ __all__ = [
     "make_context",
     "read_frontend_items",
     "read_frontend_text",
+    "read_properties",
     "refine_dynamic_shapes",
     "register_passes",
     "replace_module_body",
+    "replace_op",
     "report_diagnostic",
     "run_xla_cost_analysis",
     "sdy",
@@ -503,6 +505,21 @@ def refine_dynamic_shapes(module: ir.Module, types: list[str]) -> ir.Module:
     module.operation.write_bytecode(buffer)
     refined = _jax.mlir.refine_polymorphic_shapes(buffer.getvalue())
     return ir.Module.parse(refined, module.context)
+
+
+def replace_op(op: ir.Operation, name: str, attributes: Mapping[str, ir.Attribute]) -> None:
+    """Replace an op by one of another name with its operands, results and location."""
+    new = ir.Operation.create(
+        name,
+        results=list(op.results.types),
+        operands=list(op.operands),
+        attributes=dict(attributes),
+        loc=op.location,
+        ip=ir.InsertionPoint(op),
+    )
+    for old, result in zip(op.results, new.results, strict=True):
+        old.replace_all_uses_with(result)
+    op.erase()
 
 
 def replace_module_body(module: ir.Module, new: ir.Module) -> None:

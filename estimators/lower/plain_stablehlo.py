@@ -12,6 +12,7 @@ from hespas.dialects.mlir import (
     get_call_target,
     ir,
     register_passes,
+    replace_op,
     stablehlo,
     walk_operations,
 )
@@ -160,17 +161,7 @@ def _replace_by_chlo(op: ir.Operation) -> None:
         if "largest" in op.attributes and not get_attribute(op, "largest").value:
             raise UnknownCost("StableHLO cannot select the smallest elements", op=op)
         name, attributes = "chlo.top_k", {"k": op.attributes["k"]}
-    chlo_op = ir.Operation.create(
-        name,
-        results=[result.type for result in op.results],
-        operands=list(op.operands),
-        attributes=attributes,
-        loc=op.location,
-        ip=ir.InsertionPoint(op),
-    )
-    for result, value in zip(op.results, chlo_op.results, strict=True):
-        result.replace_all_uses_with(value)
-    op.erase()
+    replace_op(op, name, attributes)
 
 
 def _replace_op(op: ir.Operation, value: ir.Value) -> None:

@@ -19,7 +19,12 @@ from hespas.passes.base import check_minimum, option
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.dependency_order import DependencyOrder, order_topologically
 from hespas.passes.fuse.fusion_graph import has_side_effect
-from hespas.passes.fuse.op_builder import OpBuilder, get_element_type, get_static_shape
+from hespas.passes.fuse.op_builder import (
+    OpBuilder,
+    copy_attributes,
+    get_element_type,
+    get_static_shape,
+)
 
 ALL_GATHER, ALL_REDUCE = "stablehlo.all_gather", "stablehlo.all_reduce"
 COMBINED = (ALL_GATHER, ALL_REDUCE)
@@ -137,7 +142,7 @@ class CollectiveCombiner:
         """Replace adjacent collectives by one."""
         first, builder = group[0], OpBuilder(group[-1])
         operands = [op.operands[0] for op in group]
-        attributes = {name: first.attributes[name] for name in first.attributes}
+        attributes = copy_attributes(first)
         if first.name == ALL_GATHER:
             kinds = [op.results[0].type for op in group]
             combined_op = builder.create_op(ALL_GATHER, operands, kinds, attributes)

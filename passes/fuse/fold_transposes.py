@@ -21,7 +21,12 @@ from hespas.passes.fuse.dots import (
     drop_unit_dims,
     make_dimension_numbers,
 )
-from hespas.passes.fuse.op_builder import OpBuilder, find_named_ops, get_static_shape
+from hespas.passes.fuse.op_builder import (
+    OpBuilder,
+    copy_attributes,
+    find_named_ops,
+    get_static_shape,
+)
 from hespas.passes.fuse.simplify import LAYOUT
 
 
@@ -106,7 +111,7 @@ def _create_product(
     """Create a product like ``op``, and replace ``value`` by it with a reshape if necessary."""
     lhs, rhs = sides
     shape = [*(lhs.shape[d] for d in lhs.batch), *lhs.free_sizes, *rhs.free_sizes]
-    attributes = {name: op.attributes[name] for name in op.attributes}
+    attributes = copy_attributes(op)
     attributes[DIMENSIONS] = make_dimension_numbers(sides, op.context)
     builder = OpBuilder(op)
     product = builder.create_op(DOT, operands, [builder.make_tensor_type(shape, value)], attributes)

@@ -14,6 +14,11 @@ from hespas.dialects.op_kinds import CONTROL, FUSION
 from hespas.estimators.rules.base import to_buffer_size
 
 
+def copy_attributes(op: ir.Operation) -> dict[str, ir.Attribute]:
+    """Return the attributes of an op, for another one to be created from."""
+    return {name: op.attributes[name] for name in op.attributes}
+
+
 def get_element_type(value: ir.Value) -> ir.Type:
     """Return the element type of a tensor."""
     kind = value.type

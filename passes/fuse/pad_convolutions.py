@@ -24,6 +24,7 @@ from hespas.estimators.rules.contraction import (
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
+    copy_attributes,
     find_named_ops,
     get_element_type,
     get_static_shape,
@@ -113,7 +114,7 @@ def _swap_operands(op: ir.Operation, windows: Sequence[ConvolutionWindow]) -> ir
     old_image, old_kernel = op.operands
     new_kernel = builder.create_reverse(old_image, image_dims)
     new_image = builder.create_reverse(old_kernel, turned) if turned else old_kernel
-    attributes = {name: op.attributes[name] for name in op.attributes}
+    attributes = copy_attributes(op)
     image, kernel, result = re.findall(r"\[[^\]]*\]", str(op.attributes["dimension_numbers"]))
     swap = str.maketrans("bfoi", "oibf")
     renamed = (
@@ -197,7 +198,7 @@ def _cut_result(op: ir.Operation, padding: Sequence[tuple[int, int]]) -> None:
     shape = list(get_static_shape(result))
     for dim, pair in zip(space, surplus, strict=True):
         shape[dim] += sum(pair)
-    attributes = {name: op.attributes[name] for name in op.attributes}
+    attributes = copy_attributes(op)
     new = builder.create_op(
         op.name, list(op.operands), [builder.make_tensor_type(shape, result)], attributes
     )

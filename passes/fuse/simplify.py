@@ -28,6 +28,7 @@ from hespas.passes.base import PassRun
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
+    copy_attributes,
     get_element_type,
     has_static_values,
     make_i64_array,
@@ -236,14 +237,10 @@ def _slice_scatter_operand(op: ir.Operation) -> ir.Value | None:
     if not is_uniform or not cut <= indexed:
         return None
     builder = OpBuilder(op)
-    start = builder.create_op(BROADCAST, [base.operands[0]], [kind], _copy_attributes(base))
+    start = builder.create_op(BROADCAST, [base.operands[0]], [kind], copy_attributes(base))
     operands = [start.results[0], *list(scatter.operands)[1:]]
-    attributes = _copy_attributes(scatter)
+    attributes = copy_attributes(scatter)
     return builder.create_op(scatter.name, operands, [kind], attributes, body=scatter).results[0]
-
-
-def _copy_attributes(op: ir.Operation) -> dict[str, ir.Attribute]:
-    return {name: op.attributes[name] for name in op.attributes}
 
 
 def _forward_single_operand(op: ir.Operation) -> ir.Value | None:
@@ -370,7 +367,7 @@ def _generalise_dot(op: ir.Operation) -> ir.Value | None:
     """Replace ``dot`` by ``dot_general``."""
     last = len(to_buffer_size(op.operands[0].type).shape) - 1
     dimensions = f"lhs_contracting_dimensions = [{last}], rhs_contracting_dimensions = [0]"
-    attributes = _copy_attributes(op)
+    attributes = copy_attributes(op)
     attributes["dot_dimension_numbers"] = ir.Attribute.parse(
         f"#stablehlo.dot<{dimensions}>", op.context
     )

@@ -17,6 +17,7 @@ from hespas.estimators.rules.reduction import find_scanned_dim
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
+    copy_attributes,
     find_named_ops,
     get_static_shape,
     has_static_values,
@@ -133,7 +134,7 @@ class _Scan:
             if number is not None:
                 new = self.builder.create_constant(kind, number)
             else:
-                attributes = {name: op.attributes[name] for name in op.attributes}
+                attributes = copy_attributes(op)
                 operands = [values[operand] for operand in op.operands]
                 new = self.builder.create_op(op.name, operands, [kind], attributes).results[0]
             values[op.results[0]] = new

@@ -13,7 +13,12 @@ from typing import ClassVar
 from hespas.dialects.mlir import ir, to_i64_attr
 from hespas.estimators.rules.base import read_integer
 from hespas.passes.fuse.block_pass import BlockPass
-from hespas.passes.fuse.op_builder import OpBuilder, find_named_ops, get_static_shape
+from hespas.passes.fuse.op_builder import (
+    OpBuilder,
+    copy_attributes,
+    find_named_ops,
+    get_static_shape,
+)
 
 DIM_ATTRIBUTES = {
     "stablehlo.all_gather": "all_gather_dim", "stablehlo.reduce_scatter": "scatter_dimension",
@@ -45,7 +50,7 @@ def _transpose_collective(op: ir.Operation, dim_attribute: str) -> None:
     builder = OpBuilder(op)
     first = _move_to_front(dim, len(shape))
     operand = builder.create_transpose(op.operands[0], first)
-    attributes = {name: op.attributes[name] for name in op.attributes}
+    attributes = copy_attributes(op)
     attributes[dim_attribute] = to_i64_attr(0, op.context)
     body = op if len(op.regions) else None
     kind = builder.make_tensor_type([result_shape[d] for d in first], result)
@@ -66,7 +71,7 @@ def _transpose_all_to_all(op: ir.Operation) -> None:
     first, operand = _move_to_front(split, len(shape)), op.operands[0]
     if split:
         operand = builder.create_transpose(operand, first)
-    attributes = {name: op.attributes[name] for name in op.attributes}
+    attributes = copy_attributes(op)
     attributes |= dict.fromkeys(("split_dimension", "concat_dimension"), to_i64_attr(0, op.context))
     new = builder.create_op(op.name, [operand], [operand.type], attributes).results[0]
     # The dimensions of what arrives: the senders, then those of a part, the split one first.

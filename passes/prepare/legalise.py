@@ -11,6 +11,7 @@ from hespas.dialects.mlir import (
     ir,
     list_dictionary_entries,
     register_passes,
+    replace_op,
 )
 from hespas.dialects.op_kinds import COMPOSITES
 from hespas.passes.base import PassRun
@@ -62,17 +63,7 @@ def _recompose_ops(census: ModuleCensus) -> bool:
         if (attributes := _read_chlo_attributes(op)) is not None
     ]
     for op, attributes in composites:
-        new = ir.Operation.create(
-            get_attribute(op, "name").value,
-            results=[result.type for result in op.results],
-            operands=list(op.operands),
-            attributes=attributes,
-            loc=op.location,
-            ip=ir.InsertionPoint(op),
-        )
-        for old, result in zip(op.results, new.results, strict=True):
-            old.replace_all_uses_with(result)
-        op.erase()
+        replace_op(op, get_attribute(op, "name").value, attributes)
     return bool(composites)
 
 

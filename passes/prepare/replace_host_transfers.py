@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hespas.dialects.mlir import get_attribute, ir
+from hespas.dialects.mlir import get_attribute, ir, replace_op
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 
@@ -33,15 +33,7 @@ class ReplaceHostTransfersPass(PrepareStep):
         for op in transfers:
             target = ir.StringAttr.get(HOST_CALL_BY_TRANSFER[op.name], op.context)
             kind = ir.BoolAttr.get(True, op.context)
-            call = ir.Operation.create(
-                f"{op.name.partition('.')[0]}.custom_call",  # tokens of MHLO are of another type
-                results=[result.type for result in op.results],
-                operands=list(op.operands),
-                attributes={"call_target_name": target, "has_side_effect": kind},
-                loc=op.location,
-                ip=ir.InsertionPoint(op),
-            )
-            for old, new in zip(op.results, call.results, strict=True):
-                old.replace_all_uses_with(new)
-            op.erase()
+            dialect = op.name.partition(".")[0]  # tokens of MHLO are of another type
+            attributes = {"call_target_name": target, "has_side_effect": kind}
+            replace_op(op, f"{dialect}.custom_call", attributes)
         return bool(transfers)

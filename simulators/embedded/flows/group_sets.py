@@ -59,14 +59,13 @@ class GroupSet:
         The result is () if the groups are no equal grids, that is all combinations of some
         coordinates in each dimension.
         """
-        counts, stride = [], 1
-        for count in self.counts:
-            coordinates = np.sort(self.places // stride % count, axis=1)
+        counts = []
+        for dim in range(len(self.counts)):
+            coordinates = np.sort(self._split_places(self.places, dim)[0], axis=1)
             distinct = 1 + (np.diff(coordinates, axis=1) > 0).sum(axis=1)
             if (distinct != distinct[0]).any():
                 return ()
             counts.append(int(distinct[0]))
-            stride *= count
         return tuple(counts) if math.prod(counts) == self.size else ()
 
     @functools.cached_property
@@ -99,11 +98,9 @@ class GroupSet:
         for each place of the shortest line, of the longest line, or a single one. There are none
         if no line has two devices.
         """
-        strides = [math.prod(self.counts[:dim]) for dim in range(len(self.counts))]
         lines: list[list[Array]] = []  # the coordinates of the shortest and longest lines
-        for stride, count in zip(strides, self.counts, strict=True):
-            coordinates = self.places // stride % count
-            rest = self.places - coordinates * stride
+        for dim in range(len(self.counts)):
+            coordinates, rest = self._split_places(self.places, dim)
             numbers = rest + np.arange(len(rest))[:, None] * math.prod(self.counts)
             _, line, lengths = np.unique(numbers, return_inverse=True, return_counts=True)
             ends = (lengths.argmin(), lengths.argmax())
@@ -122,18 +119,21 @@ class GroupSet:
                     channels[RingChannels(*zip(*pairs, strict=True))] = None
         return list(channels)
 
+    def _split_places(self, places: Array, dim: int) -> tuple[Array, Array]:
+        """Return the coordinates of places in a dimension, and the places at its coordinate 0."""
+        stride = math.prod(self.counts[:dim])
+        coordinates = places // stride % self.counts[dim]
+        return coordinates, places - coordinates * stride
+
     def _order_ring(self, dim: int, start: int) -> Array:
         """Return the devices of each group in the order of a ring along a dimension.
 
         The ring goes back and forth: it leaves a line where it enters the next one. It enters the
         first line at the coordinate ``start``, or at the next one that has a device.
         """
-        stride = math.prod(self.counts[:dim])
-        coordinates = self.places // stride % self.counts[dim]
-        rest = self.places - coordinates * stride
+        coordinates, rest = self._split_places(self.places, dim)
         places = np.take_along_axis(self.places, np.lexsort((coordinates, rest), axis=1), axis=1)
-        coordinates = places // stride % self.counts[dim]
-        rest = places - coordinates * stride
+        coordinates, rest = self._split_places(places, dim)
         is_first = np.diff(rest, axis=1, prepend=-1) != 0
         line = np.cumsum(is_first.reshape(-1)).reshape(rest.shape) - 1  # of all groups
         lengths = np.bincount(line.reshape(-1))
