@@ -24,9 +24,9 @@ FOLDERS = {
     ),
     "fuse": (
         "combine-collectives", "copy-kept-arguments", "expand-ragged-products",
-        "expand-selections", "expand-vector-products", "fold-transposes", "form-kernels", "fuse",
-        "fuse-epilogues", "fuse-products", "inline-all-calls", "merge-products",
-        "pad-convolutions", "scatter-reductions", "simplify", "sink-constants",
+        "expand-scatters", "expand-selections", "expand-vector-products", "fold-transposes",
+        "form-kernels", "fuse", "fuse-epilogues", "fuse-products", "inline-all-calls",
+        "merge-products", "pad-convolutions", "scatter-reductions", "simplify", "sink-constants",
         "split-reductions", "split-scans", "transpose-collectives", "transpose-operands",
     ),
     "memory": (

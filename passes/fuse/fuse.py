@@ -12,6 +12,7 @@ from hespas.passes.fuse import KernelFusion
 from hespas.passes.fuse.combine_collectives import CombineCollectivesPass
 from hespas.passes.fuse.copy_kept_arguments import CopyKeptArgumentsPass
 from hespas.passes.fuse.expand_ragged_products import EXPANSIONS, ExpandRaggedProductsPass
+from hespas.passes.fuse.expand_scatters import ExpandScattersPass
 from hespas.passes.fuse.expand_selections import ExpandSelectionsPass
 from hespas.passes.fuse.expand_vector_products import ExpandVectorProductsPass
 from hespas.passes.fuse.fold_transposes import FoldTransposesPass
@@ -83,6 +84,7 @@ class FusePass(PassList):
         )
         entries = [
             (True, InlineAllCallsPass(), "kernels are formed across functions"),
+            (is_xla, ExpandScattersPass(), "what updates one place is simplified as such"),
             (True, SimplifyPass(), "the patterns below match simplified ops"),
             (is_xla, ExpandSelectionsPass(), "its search and its scatter are kernels"),
             (

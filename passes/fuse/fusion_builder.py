@@ -103,7 +103,7 @@ class FusionBuilder:
         """Replace the kernel's ops by a fusion."""
         graph = self.graph
         members, outputs = sorted(kernel.members), set(kernel.outputs)
-        inputs = self._collect_inputs(members)
+        inputs = self._collect_inputs(members, outputs)
         for value in inputs:
             self._place_copied_producer(value)
         kind = _FUSION_KINDS.get(kernel.emitter, "kInput")
@@ -136,12 +136,13 @@ class FusionBuilder:
             self._attributes[kind, hero] = make_fusion_attributes(kind, hero, self.end.context)
         return self._attributes[kind, hero]
 
-    def _collect_inputs(self, members: list[int]) -> list[int]:
+    def _collect_inputs(self, members: list[int], outputs: set[int]) -> list[int]:
         """Collect the values that the members read from outside, through views and constants."""
         graph = self.graph
         known = {result for member in members for result in graph.ops[member].results}
         # A buffer that is updated in place must exist before, even if it is a constant.
-        buffers = {graph.ops[m].operands[0] for m in members if graph.ops[m].kind in IN_PLACE}
+        updates = [graph.ops[member] for member in members if graph.ops[member].kind in IN_PLACE]
+        buffers = {op.operands[0] for op in updates if not outputs.isdisjoint(op.results)}
         inputs: list[int] = []
 
         def add_input(value: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from hespas.estimators.rules.base import read_integer_list
@@ -176,6 +176,19 @@ class KernelCostModel:
         self._set_tile_sizes(kernel, op)
         self.update_time(kernel)
         return kernel
+
+    def to_producer(self, kernel: FusionKernel) -> FusionKernel:
+        """Return a kernel as another one would contain it.
+
+        Only the last op of a kernel updates a buffer in place; inside, an update also reads it.
+        """
+        if kernel.emitter != "in_place":
+            return kernel
+        reads = {**kernel.reads, kernel.updated: (1.0, 0.0)}
+        if self.values[kernel.updated].is_constant:
+            del reads[kernel.updated]
+        hero = ("loop", kernel.elements)
+        return replace(kernel, reads=reads, emitter="loop", hero=hero, updated=-1, unary=False)
 
     def make_row_kernel(self, members: list[int]) -> FusionKernel:
         """Make the kernel of a normalisation, whose only result is that of the last member.
@@ -373,13 +386,16 @@ def _find_reduction_groups(op: FusionOp, shape: Sequence[int]) -> DimensionGroup
 
 
 def group_reduced_dims(shape: Sequence[int], dims: Sequence[int]) -> DimensionGroups:
-    """Group kept and reduced dimensions, major first, without dimensions of size 1."""
+    """Group kept and reduced dimensions, major first, without dimensions of size 1.
+
+    A reduction of a single element is one of a row.
+    """
     reduced = set(dims)
     marked = [(d in reduced, size) for d, size in enumerate(shape) if size > 1]
     groups: list[tuple[bool, int]] = []
     for kind, members in groupby(marked, key=lambda pair: pair[0]):
         groups.append((kind, math.prod(size for _, size in members)))
-    return tuple(groups)
+    return tuple(groups) or ((bool(dims), 1),)
 
 
 def is_tiled_reduction(groups: DimensionGroups) -> bool:

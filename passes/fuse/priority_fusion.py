@@ -160,7 +160,7 @@ class PriorityFusion:
         return components
 
     def _can_produce(self, kernel: FusionKernel) -> bool:
-        if len(kernel.outputs) != 1 or kernel.emitter == "in_place":
+        if len(kernel.outputs) != 1 or self.graph.ops[kernel.index].kind == "scatter":
             return False
         value = kernel.outputs[0]
         return not self.graph.values[value].is_read_by_opaque and bool(self.users.get(value))
@@ -170,6 +170,7 @@ class PriorityFusion:
         kernel = self.kernels[index]
         if not self._can_produce(kernel):
             return
+        kernel = self.model.to_producer(kernel)
         candidate = self._candidates[index] = _Candidate()
         for user in self.users[kernel.outputs[0]]:
             candidate.add_user(user, self._compute_gain_s(kernel, self.kernels[user]))
@@ -199,7 +200,9 @@ class PriorityFusion:
             return False
         if producer.emitter == "row" and consumer.reads[value][1] and not shares_rows:
             return False  # A row is not read in another order.
-        if consumer.updated == value or consumer.updated in producer.reads:
+        if consumer.updated == value:
+            return False
+        if consumer.updated in producer.reads and not self._reads_updated_slice(producer, consumer):
             return False
         if len(producer.members) + len(consumer.members) > self.limits.ops:
             return False
@@ -209,8 +212,24 @@ class PriorityFusion:
         distinct_reads = len(producer.reads.keys() | consumer.reads.keys()) - 1
         return distinct_reads + len(consumer.outputs) <= self.limits.buffers
 
+    def _reads_updated_slice(self, producer: FusionKernel, consumer: FusionKernel) -> bool:
+        """Return whether a producer reads of an updated buffer only the slice that is updated."""
+        ops, values = self.graph.ops, self.graph.values
+        update = ops[consumer.index]
+        readers = [
+            ops[member]
+            for member in producer.members
+            if any(use.value == consumer.updated for use in ops[member].uses)
+        ]
+        return update.kind == "dynamic_update_slice" and all(
+            reader.kind == "dynamic_slice"
+            and reader.operands[1:] == update.operands[2:]
+            and values[reader.results[0]].size.shape == values[update.operands[1]].size.shape
+            for reader in readers
+        )
+
     def _fuse_producer(self, index: int) -> None:
-        producer = self.kernels[index]
+        producer = self.model.to_producer(self.kernels[index])
         value = producer.outputs[0]
         consumers = list(self._candidates.pop(index).gains)
         for user in consumers:
@@ -220,8 +239,7 @@ class PriorityFusion:
                 self.users[source].add(user)
         self.users[value] = set()
         if not self.graph.values[value].is_viewed_by_opaque:
-            del self.kernels[index]
-            for source in producer.reads:
+            for source in self.kernels.pop(index).reads:
                 self.users[source].discard(index)
             makers = {self.maker_of[v] for v in producer.reads if v in self.maker_of}
             for maker in makers & self._candidates.keys():
@@ -237,7 +255,7 @@ class PriorityFusion:
                 if maker in self._candidates:
                     changed_users.setdefault(maker, []).append(user)
         for maker, users in changed_users.items():
-            kernel, candidate = self.kernels[maker], self._candidates[maker]
+            kernel, candidate = self.model.to_producer(self.kernels[maker]), self._candidates[maker]
             for user in users:
                 candidate.remove_user(user)
                 candidate.add_user(user, self._compute_gain_s(kernel, self.kernels[user]))

@@ -138,18 +138,16 @@ def _collect_operand_ops(value: ir.Value, conversions: str) -> list[ir.Operation
         return [*_collect_operand_ops(op.operands[0], conversions), op]
     if op.name in OF_ONE_SIZE:
         inner = _collect_operand_ops(op.operands[0], conversions)
-    elif op.name in APPLIED:
-        wholes = [operand for operand in op.operands if not _is_broadcast(operand)]
-        if len(wholes) != 1 or len(op.operands) != 2:
-            return []
-        inner = _collect_operand_ops(wholes[0], conversions)
-        if all(_is_broadcast_argument(value) for value in op.operands if value != wholes[0]):
-            return [*inner, op]
-    else:
+        is_read_once = sum(1 for _ in op.results[0].uses) == 1
+        return [*inner, op] if is_read_once and any(map(is_widening, inner)) else []
+    if op.name not in APPLIED or len(op.operands) != 2:
         return []
-    # Their other operands are computed: XLA takes them along only with a conversion.
-    is_read_once = op.name in OF_ONE_SIZE or sum(1 for _ in op.results[0].uses) == 1
-    return [*inner, op] if is_read_once and any(map(is_widening, inner)) else []
+    wholes = [operand for operand in op.operands if not _is_broadcast(operand)]
+    if len(wholes) != 1 or not all(
+        _is_broadcast_argument(v) for v in op.operands if v not in wholes
+    ):
+        return []
+    return [*_collect_operand_ops(wholes[0], conversions), op]
 
 
 def _can_widen(value: ir.Value, conversions: str) -> bool:

@@ -1,7 +1,8 @@
 """Algebraic simplification before fusion, like XLA's AlgebraicSimplifier.
 
-All rewrites preserve the result bit by bit. Each of them maps an op to the value that replaces its
-result, or to None if it does not apply. An op that a rewrite creates is rewritten too, so that a
+All rewrites preserve the result bit by bit, but for the order of additions where a scatter starts
+from the sum with its result. Each of them maps an op to the value that replaces its result, or to
+None if it does not apply. An op that a rewrite creates is rewritten too, so that a
 rewrite need not see whether it creates one that changes nothing.
 
 Most ops are arithmetic, and few of these have a constant operand. So the constants are collected
@@ -29,13 +30,17 @@ from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
     copy_attributes,
+    find_named_ops,
     get_element_type,
+    get_static_shape,
     has_static_values,
     make_i64_array,
 )
 
 CONSTANT = "stablehlo.constant"
 BROADCAST = "stablehlo.broadcast_in_dim"
+SCATTER = "stablehlo.scatter"
+WHILE = "stablehlo.while"
 
 Number = float | int
 Numbers = list["Number | None"]  # of the operands of an op; None: not constant, or not uniform
@@ -53,6 +58,8 @@ class SimplifyPass(BlockPass):
         simplifier = _Simplifier()
         # Outer blocks come first, so that the ops that inner blocks capture are simple already.
         for block in reversed(view):
+            for loop in find_named_ops(block, (WHILE,)):
+                _merge_counters(loop)
             for op in find_ops(block.owner.operation, NAMES):
                 if op.block == block:
                     simplifier.simplify_op(op)
@@ -102,6 +109,26 @@ class _Simplifier:
         if new is None and name in REWRITES and has_static_values(op):
             new = REWRITES[name](op)
         return new
+
+
+def _merge_counters(loop: ir.Operation) -> None:
+    """Let the values of a loop that start and grow alike be one, as the counters of a fori_loop."""
+    condition, body = (region.blocks[0] for region in loop.regions)
+    end = body.operations[len(body.operations) - 1].operation
+    numbers: dict[tuple[ir.Value | Number, Number], int] = {}
+    for number, start in enumerate(loop.operands):
+        step_op, argument = get_defining_op(end.operands[number]), body.arguments[number]
+        if step_op is None or step_op.name != "stablehlo.add" or argument not in step_op.operands:
+            continue
+        steps = [read_uniform_constant(value) for value in step_op.operands if value != argument]
+        if len(steps) != 1 or steps[0] is None:
+            continue
+        value = read_uniform_constant(start)
+        first = numbers.setdefault((start if value is None else value, steps[0]), number)
+        if first != number and start.type == loop.operands[first].type:
+            for values in (condition.arguments, body.arguments, loop.results):
+                values[number].replace_all_uses_with(values[first])
+            end.operands[number] = end.operands[first]
 
 
 def _forward_operand(op: ir.Operation) -> ir.Value | None:
@@ -222,7 +249,7 @@ def _slice_scatter_operand(op: ir.Operation) -> ir.Value | None:
     A scatter drops what is out of bounds. The gradient of a maximum over a padded window is one.
     """
     starts = read_integer_list(op, "start_indices", ())
-    scatter = _find_operand_source(op, "stablehlo.scatter")
+    scatter = _find_operand_source(op, SCATTER)
     base = scatter and _find_operand_source(scatter, BROADCAST)
     if scatter is None or not base or len(scatter.results) > 1 or any(starts):
         return None
@@ -286,6 +313,64 @@ def _simplify_add(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
     return _fold_constants(op, numbers, operator.add)
 
 
+def _add_before_scatter(op: ir.Operation) -> ir.Value | None:
+    """Let a scatter that adds start from the sum, which then is computed once.
+
+    The gradient of a cross entropy contains one: of zeros, to which each label adds a number.
+    """
+    left, right = (_find_adding_scatter(operand) for operand in op.operands)
+    scatter = left or right
+    if scatter is None or (left and right):
+        return None
+    kinds = [op.results[0].type]
+    addends = [op.operands[0 if right else 1], scatter.operands[0]]
+    builder = OpBuilder(op)
+    start = builder.create_op(op.name, addends, kinds, {})
+    operands = [start.results[0], *list(scatter.operands)[1:]]
+    return builder.create_op(
+        scatter.name, operands, kinds, copy_attributes(scatter), body=scatter
+    ).results[0]
+
+
+def _find_adding_scatter(value: ir.Value) -> ir.Operation | None:
+    """Return the scatter that makes a value by additions, if nothing else reads it."""
+    scatter = get_defining_op(value)
+    if scatter is None or scatter.name != SCATTER or len(scatter.results) > 1:
+        return None
+    is_read_once = sum(1 for _ in scatter.results[0].uses) == 1
+    return scatter if is_read_once and _find_body_op(scatter) == "add" else None
+
+
+def _find_body_op(op: ir.Operation) -> str | None:
+    """Return the name, without its dialect, of the only op of a body besides its end."""
+    body = [view.operation.name for view in op.regions[0].blocks[0].operations]
+    return body[0].partition(".")[2] if len(body) == 2 else None
+
+
+def _simplify_update(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
+    """Pad what is written at a constant place of a buffer whose elements are all equal."""
+    fill, _, *starts = numbers
+    builder = OpBuilder(op)
+    if any(start is None for start in starts):
+        return None
+    if fill is not None:
+        scalar = builder.create_constant(builder.make_tensor_type((), op.operands[0]), fill)
+    elif (base := _find_operand_source(op, BROADCAST)) and not get_static_shape(base.operands[0]):
+        scalar = base.operands[0]
+    else:
+        return None
+    whole, part = (get_static_shape(value) for value in list(op.operands)[:2])
+    spaces = [size - extent for size, extent in zip(whole, part, strict=True)]
+    low = [min(max(int(start or 0), 0), space) for start, space in zip(starts, spaces, strict=True)]
+    high = [space - before for space, before in zip(spaces, low, strict=True)]
+    return builder.create_pad(op.operands[1], scalar, low, high)
+
+
+def _forward_whole_update(op: ir.Operation) -> ir.Value | None:
+    buffer, update = list(op.operands)[:2]
+    return update if update.type == buffer.type else None
+
+
 def _simplify_compare(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
     """Compute a comparison of two constants whose elements are equal."""
     direction = re.search(r"\b(EQ|NE|LT|LE|GT|GE)\b", str(op.attributes["comparison_direction"]))
@@ -331,8 +416,7 @@ def _simplify_reduce(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
     if len(numbers) != 2:
         return None
     shape = to_buffer_size(op.operands[0].type).shape
-    body = [view.operation.name for view in op.regions[0].blocks[0].operations]
-    neutral = NEUTRAL.get(body[0].partition(".")[2]) if len(body) == 2 else None
+    neutral = NEUTRAL.get(_find_body_op(op) or "")
     if neutral is None or numbers[1] != neutral:
         return None
     if any(shape[d] != 1 for d in read_integer_list(op, "dimensions", ())):
@@ -379,10 +463,13 @@ def _generalise_dot(op: ir.Operation) -> ir.Value | None:
 
 REWRITES: dict[str, Rewrite] = {
     "mhlo.copy": _forward_operand,
+    "stablehlo.add": _add_before_scatter,
     BROADCAST: _simplify_broadcast,
     "stablehlo.concatenate": _forward_single_operand,
     "stablehlo.convert": _simplify_convert,
     "stablehlo.dot": _generalise_dot,
+    "stablehlo.dynamic_slice": _forward_operand,
+    "stablehlo.dynamic_update_slice": _forward_whole_update,
     "stablehlo.pad": _simplify_pad,
     "stablehlo.reduce_precision": _simplify_reduce_precision,
     "stablehlo.reshape": _simplify_reshape,
@@ -394,6 +481,7 @@ NUMBER_REWRITES: dict[str, NumberRewrite] = {
     "stablehlo.compare": _simplify_compare,
     "stablehlo.convert": _convert_constant,
     "stablehlo.divide": _simplify_divide,
+    "stablehlo.dynamic_update_slice": _simplify_update,
     "stablehlo.multiply": _simplify_multiply,
     "stablehlo.reduce": _simplify_reduce,
     "stablehlo.select": _simplify_select,

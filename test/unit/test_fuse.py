@@ -268,6 +268,36 @@ def test_split_scans_compute_the_same(parse, size):
     np.testing.assert_allclose(backwards, y[::-1].cumsum(0)[::-1], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("place", [[3, 4], [4, 6], [-1, 0], [0, 7]])
+def test_scatters_to_one_place_compute_the_same(place):
+    """Inside, at the edge, and out of bounds on each side; known before, and at run time only."""
+    scatter = """"stablehlo.scatter"(%x, %{index}, %u) <{{scatter_dimension_numbers =
+        #stablehlo.scatter<update_window_dims = [0], inserted_window_dims = [1],
+        scatter_dims_to_operand_dims = [1, 0]>}}> ({{
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        {body}
+      }}) : (tensor<10x6xf32>, tensor<2xi32>, tensor<4xf32>) -> tensor<10x6xf32>"""
+    bodies = [
+        "stablehlo.return %b : tensor<f32>",
+        "%c = stablehlo.subtract %b, %a : tensor<f32>\nstablehlo.return %c : tensor<f32>",
+    ]
+    lines = [
+        f"%{index}{number} = {scatter.format(index=index, body=body)}"
+        for index in ("known", "given")
+        for number, body in enumerate(bodies)
+    ]
+    kinds = ", ".join(["tensor<10x6xf32>"] * 4)
+    newline = "\n"
+    program = f"""
+    func.func public @main(%x: tensor<10x6xf32>, %u: tensor<4xf32>) -> ({kinds}) {{
+      %known = stablehlo.constant dense<{place}> : tensor<2xi32>
+      %given = stablehlo.optimization_barrier %known : tensor<2xi32>
+      {newline.join(lines)}
+      return %known0, %known1, %given0, %given1 : {kinds}
+    }}"""
+    assert_rewrite_computes_the_same(program, "expand-scatters,simplify", tolerance=1e-6)
+
+
 def test_transposes_that_move_dimensions_of_one_fold_and_compute_the_same(parse):
     text = """
     func.func public @main(%k: tensor<2x24x3x8xf32>, %q: tensor<2x16x3x1x8xf32>,

@@ -95,14 +95,19 @@ module @kinds {
 
 // -----
 
-/// A buffer that is updated in place is not computed again in the kernel of its reader.
+/// An update that only another kernel reads is computed there, with what makes the buffer, if it is no argument.
 
 // CHECK-LABEL: module @updated
 module @updated {
+  // CHECK: "mhlo.fusion"(%arg0, %arg1, %arg2)
+  // CHECK: stablehlo.cosine
+  // CHECK: stablehlo.dynamic_update_slice
+  // CHECK: stablehlo.negate
+  // CHECK: mhlo.return
   // CHECK-NOT: mhlo.fusion
-  // CHECK: return
   func.func @main(%w: tensor<10x64xf32>, %r: tensor<1x64xf32>, %i: tensor<i32>) -> (tensor<10x64xf32>) {
-    %0 = stablehlo.dynamic_update_slice %w, %r, %i, %i : (tensor<10x64xf32>, tensor<1x64xf32>, tensor<i32>, tensor<i32>) -> tensor<10x64xf32>
+    %c = stablehlo.cosine %w : tensor<10x64xf32>
+    %0 = stablehlo.dynamic_update_slice %c, %r, %i, %i : (tensor<10x64xf32>, tensor<1x64xf32>, tensor<i32>, tensor<i32>) -> tensor<10x64xf32>
     %1 = stablehlo.negate %0 : tensor<10x64xf32>
     return %1 : tensor<10x64xf32>
   }
@@ -110,7 +115,58 @@ module @updated {
 
 // -----
 
-/// Nor is what reads the buffer computed in the kernel that updates it.
+/// So is a constant buffer.
+
+// CHECK-LABEL: module @updated_constant
+module @updated_constant {
+  // CHECK: "mhlo.fusion"(%arg0, %arg1)
+  // CHECK: stablehlo.constant
+  // CHECK: stablehlo.dynamic_update_slice
+  // CHECK: stablehlo.negate
+  func.func @main(%r: tensor<1x64xf32>, %i: tensor<i32>) -> (tensor<10x64xf32>) {
+    %c = stablehlo.constant dense<1.0> : tensor<10x64xf32>
+    %0 = stablehlo.dynamic_update_slice %c, %r, %i, %i : (tensor<10x64xf32>, tensor<1x64xf32>, tensor<i32>, tensor<i32>) -> tensor<10x64xf32>
+    %1 = stablehlo.negate %0 : tensor<10x64xf32>
+    return %1 : tensor<10x64xf32>
+  }
+}
+
+// -----
+
+/// What is also returned is updated in place,
+
+// CHECK-LABEL: module @updated_and_returned
+module @updated_and_returned {
+  // CHECK-NOT: mhlo.fusion
+  // CHECK: return
+  func.func @main(%w: tensor<10x64xf32>, %r: tensor<1x64xf32>, %i: tensor<i32>) -> (tensor<10x64xf32>, tensor<10x64xf32>) {
+    %0 = stablehlo.dynamic_update_slice %w, %r, %i, %i : (tensor<10x64xf32>, tensor<1x64xf32>, tensor<i32>, tensor<i32>) -> tensor<10x64xf32>
+    %1 = stablehlo.negate %0 : tensor<10x64xf32>
+    return %0, %1 : tensor<10x64xf32>, tensor<10x64xf32>
+  }
+}
+
+// -----
+
+/// and so is the result of a scatter.
+
+// CHECK-LABEL: module @scattered
+module @scattered {
+  // CHECK-NOT: mhlo.fusion
+  // CHECK: return
+  func.func @main(%w: tensor<64xf32>, %i: tensor<7x1xi32>, %u: tensor<7xf32>) -> tensor<64xf32> {
+    %0 = "stablehlo.scatter"(%w, %i, %u) <{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      stablehlo.return %q : tensor<f32>
+    }) : (tensor<64xf32>, tensor<7x1xi32>, tensor<7xf32>) -> tensor<64xf32>
+    %1 = stablehlo.negate %0 : tensor<64xf32>
+    return %1 : tensor<64xf32>
+  }
+}
+
+// -----
+
+/// What reads the buffer is not computed in the kernel that updates it,
 
 // CHECK-LABEL: module @read_and_updated
 module @read_and_updated {
@@ -120,6 +176,42 @@ module @read_and_updated {
     %0 = stablehlo.slice %w [0:1, 0:64] : (tensor<10x64xf32>) -> tensor<1x64xf32>
     %1 = stablehlo.dynamic_update_slice %w, %0, %i, %i : (tensor<10x64xf32>, tensor<1x64xf32>, tensor<i32>, tensor<i32>) -> tensor<10x64xf32>
     return %1 : tensor<10x64xf32>
+  }
+}
+
+// -----
+
+/// unless it is the slice that is updated.
+
+// CHECK-LABEL: module @slice_updated
+module @slice_updated {
+  // CHECK: "mhlo.fusion"
+  // CHECK: stablehlo.dynamic_slice
+  // CHECK: stablehlo.cosine
+  // CHECK: stablehlo.dynamic_update_slice
+  func.func @main(%w: tensor<10x64xf32>, %i: tensor<i32>, %j: tensor<i32>) -> (tensor<10x64xf32>) {
+    %0 = stablehlo.dynamic_slice %w, %i, %j, sizes = [1, 64] : (tensor<10x64xf32>, tensor<i32>, tensor<i32>) -> tensor<1x64xf32>
+    %1 = stablehlo.cosine %0 : tensor<1x64xf32>
+    %2 = stablehlo.dynamic_update_slice %w, %1, %i, %j : (tensor<10x64xf32>, tensor<1x64xf32>, tensor<i32>, tensor<i32>) -> tensor<10x64xf32>
+    return %2 : tensor<10x64xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @other_slice_updated
+module @other_slice_updated {
+  // CHECK: "mhlo.fusion"
+  // CHECK: stablehlo.dynamic_slice
+  // CHECK: stablehlo.cosine
+  // CHECK: mhlo.return
+  // CHECK: }) {
+  // CHECK: stablehlo.dynamic_update_slice
+  func.func @main(%w: tensor<10x64xf32>, %i: tensor<i32>, %j: tensor<i32>) -> (tensor<10x64xf32>) {
+    %0 = stablehlo.dynamic_slice %w, %i, %j, sizes = [1, 64] : (tensor<10x64xf32>, tensor<i32>, tensor<i32>) -> tensor<1x64xf32>
+    %1 = stablehlo.cosine %0 : tensor<1x64xf32>
+    %2 = stablehlo.dynamic_update_slice %w, %1, %j, %i : (tensor<10x64xf32>, tensor<1x64xf32>, tensor<i32>, tensor<i32>) -> tensor<10x64xf32>
+    return %2 : tensor<10x64xf32>
   }
 }
 

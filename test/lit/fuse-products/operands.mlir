@@ -298,7 +298,25 @@ module @scaled_constant {
 
 // -----
 
-/// but not those of another whole operand, or what something else reads.
+/// but not a scale that something computes, be it a number,
+
+// CHECK-LABEL: module @scaled_computed
+module @scaled_computed {
+  // CHECK-NOT: mhlo.fusion
+  // CHECK: return
+  func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xi8>, %s: tensor<bf16>) -> (tensor<16x256xbf16>) {
+    %c8 = stablehlo.convert %w : (tensor<1024x256xi8>) -> tensor<1024x256xbf16>
+    %t = stablehlo.tanh %s : tensor<bf16>
+    %b = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<bf16>) -> tensor<1024x256xbf16>
+    %c = stablehlo.multiply %c8, %b : tensor<1024x256xbf16>
+    %d = stablehlo.dot_general %x, %c, contracting_dims = [1] x [0] : (tensor<16x1024xbf16>, tensor<1024x256xbf16>) -> tensor<16x256xbf16>
+    return %d : tensor<16x256xbf16>
+  }
+}
+
+// -----
+
+/// another whole operand, or what something else reads.
 
 // CHECK-LABEL: module @scaled_whole
 module @scaled_whole {

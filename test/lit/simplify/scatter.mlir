@@ -121,3 +121,85 @@ module @rows {
     return %1 : tensor<4x4x3xf32>
   }
 }
+
+// -----
+
+/// A scatter that adds starts from the sum with its result, on either side and in a chain.
+
+// CHECK-LABEL: module @sum
+module @sum {
+  // CHECK: %[[A:.*]] = stablehlo.add %arg0, %arg1
+  // CHECK: %[[S:.*]] = "stablehlo.scatter"(%[[A]], %arg2, %arg3)
+  // CHECK: return %[[S]]
+  func.func @main(%x: tensor<64xf32>, %y: tensor<64xf32>, %i: tensor<7x1xi32>, %u: tensor<7xf32>) -> tensor<64xf32> {
+    %0 = "stablehlo.scatter"(%y, %i, %u) <{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %s = stablehlo.add %p, %q : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<64xf32>, tensor<7x1xi32>, tensor<7xf32>) -> tensor<64xf32>
+    %1 = stablehlo.add %x, %0 : tensor<64xf32>
+    return %1 : tensor<64xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @sums
+module @sums {
+  // CHECK: %[[A:.*]] = stablehlo.add %arg1, %arg0
+  // CHECK: %[[B:.*]] = stablehlo.add %arg1, %[[A]]
+  // CHECK: %[[S:.*]] = "stablehlo.scatter"(%[[B]], %arg2, %arg3)
+  // CHECK: return %[[S]]
+  func.func @main(%x: tensor<64xf32>, %y: tensor<64xf32>, %i: tensor<7x1xi32>, %u: tensor<7xf32>) -> tensor<64xf32> {
+    %0 = "stablehlo.scatter"(%x, %i, %u) <{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %s = stablehlo.add %p, %q : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<64xf32>, tensor<7x1xi32>, tensor<7xf32>) -> tensor<64xf32>
+    %1 = stablehlo.add %0, %y : tensor<64xf32>
+    %2 = stablehlo.add %1, %y : tensor<64xf32>
+    return %2 : tensor<64xf32>
+  }
+}
+
+// -----
+
+/// One that does not add, that something else reads, or that is added to another one stays.
+
+// CHECK-LABEL: module @no_sum
+module @no_sum {
+  // CHECK: "stablehlo.scatter"(%arg0
+  // CHECK: stablehlo.add
+  // CHECK: "stablehlo.scatter"(%arg1
+  // CHECK: stablehlo.add
+  // CHECK: "stablehlo.scatter"(%arg0
+  // CHECK: "stablehlo.scatter"(%arg1
+  // CHECK: stablehlo.add
+  func.func @main(%x: tensor<64xf32>, %y: tensor<64xf32>, %i: tensor<7x1xi32>, %u: tensor<7xf32>) -> (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>) {
+    %0 = "stablehlo.scatter"(%x, %i, %u) <{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %s = stablehlo.maximum %p, %q : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<64xf32>, tensor<7x1xi32>, tensor<7xf32>) -> tensor<64xf32>
+    %1 = stablehlo.add %0, %y : tensor<64xf32>
+    %2 = "stablehlo.scatter"(%y, %i, %u) <{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %s = stablehlo.add %p, %q : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<64xf32>, tensor<7x1xi32>, tensor<7xf32>) -> tensor<64xf32>
+    %3 = stablehlo.add %2, %x : tensor<64xf32>
+    %w = stablehlo.negate %u : tensor<7xf32>
+    %4 = "stablehlo.scatter"(%x, %i, %w) <{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %s = stablehlo.add %p, %q : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<64xf32>, tensor<7x1xi32>, tensor<7xf32>) -> tensor<64xf32>
+    %5 = "stablehlo.scatter"(%y, %i, %w) <{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %s = stablehlo.add %p, %q : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<64xf32>, tensor<7x1xi32>, tensor<7xf32>) -> tensor<64xf32>
+    %6 = stablehlo.add %4, %5 : tensor<64xf32>
+    return %1, %2, %3, %6 : tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>
+  }
+}

@@ -1,0 +1,61 @@
+// RUN: hespas-opt %s --simplify --split-input-file | filecheck %s
+// RUN: hespas-opt %s --simplify --simplify --split-input-file | filecheck %s
+
+/// Two values of a loop that start and grow alike, as a fori_loop of JAX has them, are one.
+
+// CHECK-LABEL: module @equal
+module @equal {
+  // CHECK: stablehlo.while(%[[I:.*]] = %{{.*}}, %{{.*}} = %{{.*}}, %[[X:.*]] = %arg0)
+  // CHECK: compare LT, %[[I]]
+  // CHECK: stablehlo.dynamic_update_slice %[[X]], %arg1, %[[I]]
+  // CHECK: %[[S:.*]] = stablehlo.add %{{.*}}, %[[I]]
+  // CHECK-NOT: stablehlo.add
+  // CHECK: stablehlo.return %[[S]], %[[S]]
+  func.func @main(%x: tensor<64xf32>, %u: tensor<1xf32>) -> (tensor<64xf32>, tensor<i32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %start = stablehlo.constant dense<0> : tensor<i32>
+    %0:3 = stablehlo.while(%i = %zero, %j = %start, %c = %x) : tensor<i32>, tensor<i32>, tensor<64xf32>
+    cond {
+      %n = stablehlo.constant dense<16> : tensor<i32>
+      %1 = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %1 : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %1 = stablehlo.add %j, %one : tensor<i32>
+      %2 = stablehlo.dynamic_update_slice %c, %u, %j : (tensor<64xf32>, tensor<1xf32>, tensor<i32>) -> tensor<64xf32>
+      %3 = stablehlo.add %one, %i : tensor<i32>
+      stablehlo.return %3, %1, %2 : tensor<i32>, tensor<i32>, tensor<64xf32>
+    }
+    return %0#2, %0#1 : tensor<64xf32>, tensor<i32>
+  }
+}
+
+// -----
+
+/// Not those with another start, another step, another type, or a step that is not constant.
+
+// CHECK-LABEL: module @unequal
+module @unequal {
+  // CHECK-COUNT-5: stablehlo.add
+  func.func @main(%k: tensor<i32>) -> (tensor<i32>, tensor<i32>, tensor<i32>, tensor<i64>, tensor<i32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %long = stablehlo.constant dense<0> : tensor<i64>
+    %0:5 = stablehlo.while(%i = %zero, %a = %k, %b = %zero, %c = %long, %d = %zero) : tensor<i32>, tensor<i32>, tensor<i32>, tensor<i64>, tensor<i32>
+    cond {
+      %n = stablehlo.constant dense<16> : tensor<i32>
+      %1 = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %1 : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %two = stablehlo.constant dense<2> : tensor<i32>
+      %big = stablehlo.constant dense<1> : tensor<i64>
+      %1 = stablehlo.add %i, %one : tensor<i32>
+      %2 = stablehlo.add %a, %one : tensor<i32>
+      %3 = stablehlo.add %b, %two : tensor<i32>
+      %4 = stablehlo.add %c, %big : tensor<i64>
+      %5 = stablehlo.add %d, %k : tensor<i32>
+      stablehlo.return %1, %2, %3, %4, %5 : tensor<i32>, tensor<i32>, tensor<i32>, tensor<i64>, tensor<i32>
+    }
+    return %0#0, %0#1, %0#2, %0#3, %0#4 : tensor<i32>, tensor<i32>, tensor<i32>, tensor<i64>, tensor<i32>
+  }
+}
