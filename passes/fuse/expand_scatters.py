@@ -43,7 +43,7 @@ class ExpandScattersPass(BlockPass):
 
 
 def _find_combiner(scatter: ir.Operation) -> str | None:
-    """Return the op of the old and the new value; "" for the new one alone, None for other bodies."""
+    """Return the op of old and new value; "" for the new one alone, None for other bodies."""
     block = scatter.regions[0].blocks[0]
     *body, end = (view.operation for view in block.operations)
     arguments = list(block.arguments)
