@@ -82,8 +82,9 @@ class DiamondFinder:
         if last.kind != "elementwise" or len(others) != 1 or len(last.uses) != 2:
             return None
         bypass_steps, bypass_start = self._follow_steps_up(others[0], only_single_use=True)
-        shape = self.graph.values[reduce.operands[0]].size.shape
-        if bypass_start != start or self.graph.values[last.results[0]].size.shape != shape:
+        shapes = [self.graph.values[v].size.shape for v in (reduce.operands[0], last.results[0])]
+        before, after = ([size for size in shape if size > 1] for shape in shapes)
+        if bypass_start != start or before != after:
             return None
         return {*steps_before, *steps_after, join, *bypass_steps}, start, last.results[0]
 

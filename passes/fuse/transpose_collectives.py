@@ -78,6 +78,8 @@ def _transpose_all_to_all(op: ir.Operation) -> None:
     parts = [count, shape[split] // count, *(shape[dim] for dim in first[1:])]
     order = [1 + first.index(dim) for dim in range(len(shape))]
     order.insert(joined, 0)
+    if parts[1] == 1:  # Transposes that the readers have then meet this one.
+        parts, order = [count, *parts[2:]], [max(place - 1, 0) for place in order if place != 1]
     arrived = builder.create_transpose(builder.create_reshape(new, parts), order)
     result = op.results[0]
     result.replace_all_uses_with(builder.create_reshape(arrived, get_static_shape(result)))

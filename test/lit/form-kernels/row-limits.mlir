@@ -292,3 +292,25 @@ module @read_between {
     return %6, %c : tensor<64x1024xf32>, tensor<64x1024xf32>
   }
 }
+
+// -----
+
+/// Dimensions of size 1 on one way of a normalisation do not matter, as those of grouped heads.
+
+// CHECK-LABEL: module @reshaped
+module @reshaped {
+  // CHECK: "mhlo.fusion"(%arg0) <{fusion_kind = #mhlo<fusion_kind kCustom>}>
+  // CHECK: applies stablehlo.maximum
+  // CHECK: stablehlo.subtract
+  // CHECK: mhlo.return
+  // CHECK-NOT: mhlo.fusion
+  func.func @main(%x: tensor<64x1x1024xf32>) -> tensor<1x64x1024xf32> {
+    %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %low) applies stablehlo.maximum across dimensions = [2] : (tensor<64x1x1024xf32>, tensor<f32>) -> tensor<64x1xf32>
+    %1 = stablehlo.reshape %0 : (tensor<64x1xf32>) -> tensor<1x64xf32>
+    %2 = stablehlo.broadcast_in_dim %1, dims = [0, 1] : (tensor<1x64xf32>) -> tensor<1x64x1024xf32>
+    %3 = stablehlo.reshape %x : (tensor<64x1x1024xf32>) -> tensor<1x64x1024xf32>
+    %4 = stablehlo.subtract %3, %2 : tensor<1x64x1024xf32>
+    return %4 : tensor<1x64x1024xf32>
+  }
+}
