@@ -27,7 +27,8 @@ FOLDERS = {
         "expand-scatters", "expand-selections", "expand-vector-products", "fold-transposes",
         "form-kernels", "fuse", "fuse-epilogues", "fuse-products", "inline-all-calls",
         "merge-products", "pad-convolutions", "scatter-reductions", "simplify", "sink-constants",
-        "split-reductions", "split-scans", "transpose-collectives", "transpose-operands",
+        "sink-transposes", "split-reductions", "split-scans", "transpose-collectives",
+        "transpose-operands",
     ),
     "memory": (
         "memory-annotate", "on-chip-annotate",

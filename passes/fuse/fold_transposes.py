@@ -47,7 +47,7 @@ class FoldTransposesPass(BlockPass):
             _fold_result_transposes(dot)
 
 
-def _read_plain_permutation(op: ir.Operation | None) -> Dims | None:
+def read_plain_permutation(op: ir.Operation | None) -> Dims | None:
     """Return the permutation of a transpose that moves data, or None."""
     if op is None or op.name != "stablehlo.transpose" or LAYOUT in op.attributes:
         return None
@@ -57,7 +57,7 @@ def _read_plain_permutation(op: ir.Operation | None) -> Dims | None:
 def _fold_operand_transposes(op: ir.Operation, side: int) -> ir.Operation:
     """Fold the transposes of an operand into the product; return the current product."""
     transpose = get_defining_op(op.operands[side])
-    order = _read_plain_permutation(transpose)
+    order = read_plain_permutation(transpose)
     if transpose is None or order is None:
         return op
     sides = list(DotGeneral.from_op(op).sides)
@@ -75,7 +75,8 @@ def _fold_operand_transposes(op: ir.Operation, side: int) -> ir.Operation:
     )
     operands = list(op.operands)
     operands[side] = transpose.operands[0]
-    product = _create_product(op, op.results[0], operands, (sides[0], sides[1]))
+    product = create_product(op, operands, (sides[0], sides[1]))
+    _replace_result(op, product)
     op.erase()
     return _fold_operand_transposes(product, side)
 
@@ -83,7 +84,7 @@ def _fold_operand_transposes(op: ir.Operation, side: int) -> ir.Operation:
 def _fold_result_transposes(op: ir.Operation) -> None:
     """Fold the transposes of the result that swap the sides of the product."""
     users = [use.owner.operation for use in op.results[0].uses]
-    order = _read_plain_permutation(users[0]) if len(users) == 1 else None
+    order = read_plain_permutation(users[0]) if len(users) == 1 else None
     if order is None:
         return
     lhs, rhs = DotGeneral.from_op(op).sides
@@ -93,7 +94,8 @@ def _fold_result_transposes(op: ir.Operation) -> None:
     shape = get_static_shape(op.results[0])
     if drop_unit_dims(order, shape) != drop_unit_dims(swapped, shape):
         return
-    product = _create_product(op, users[0].results[0], [op.operands[1], op.operands[0]], (rhs, lhs))
+    product = create_product(op, [op.operands[1], op.operands[0]], (rhs, lhs))
+    _replace_result(users[0], product)
     if PRECISION in op.attributes:  # It has one entry for each operand.
         precisions = list(get_attribute(op, PRECISION))
         product.attributes[PRECISION] = ir.ArrayAttr.get(precisions[::-1], op.context)
@@ -102,18 +104,21 @@ def _fold_result_transposes(op: ir.Operation) -> None:
     _fold_result_transposes(product)
 
 
-def _create_product(
-    op: ir.Operation,
-    value: ir.Value,
-    operands: Sequence[ir.Value],
-    sides: tuple[DotOperand, DotOperand],
+def create_product(
+    op: ir.Operation, operands: Sequence[ir.Value], sides: tuple[DotOperand, DotOperand]
 ) -> ir.Operation:
-    """Create a product like ``op``, and replace ``value`` by it with a reshape if necessary."""
+    """Create a product like ``op``, of other operands, before it."""
     lhs, rhs = sides
     shape = [*(lhs.shape[d] for d in lhs.batch), *lhs.free_sizes, *rhs.free_sizes]
     attributes = copy_attributes(op)
     attributes[DIMENSIONS] = make_dimension_numbers(sides, op.context)
     builder = OpBuilder(op)
-    product = builder.create_op(DOT, operands, [builder.make_tensor_type(shape, value)], attributes)
-    value.replace_all_uses_with(builder.create_reshape(product.results[0], get_static_shape(value)))
-    return product
+    return builder.create_op(
+        DOT, operands, [builder.make_tensor_type(shape, op.results[0])], attributes
+    )
+
+
+def _replace_result(op: ir.Operation, product: ir.Operation) -> None:
+    """Replace the result of an op by that of a product, with a reshape if necessary."""
+    shape = get_static_shape(op.results[0])
+    op.results[0].replace_all_uses_with(OpBuilder(op).create_reshape(product.results[0], shape))

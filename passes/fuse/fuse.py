@@ -25,6 +25,7 @@ from hespas.passes.fuse.pad_convolutions import PadConvolutionsPass
 from hespas.passes.fuse.scatter_reductions import ScatterReductionsPass
 from hespas.passes.fuse.simplify import SimplifyPass
 from hespas.passes.fuse.sink_constants import SinkConstantsPass
+from hespas.passes.fuse.sink_transposes import SinkTransposesPass
 from hespas.passes.fuse.split_reductions import SplitReductionsPass
 from hespas.passes.fuse.split_scans import SplitScansPass
 from hespas.passes.fuse.transpose_collectives import TransposeCollectivesPass
@@ -96,6 +97,7 @@ class FusePass(PassList):
             (is_xla, FoldTransposesPass(), "transposes must not hide a shared operand"),
             (is_xla, ExpandVectorProductsPass(), "vectors of products are no operands to merge"),
             (is_xla, MergeProductsPass(self.conversions), "products are merged without transposes"),
+            (is_xla, SinkTransposesPass(), "what follows a product keeps the order of its result"),
             (is_xla, TransposeCollectivesPass(), "products are what reads the transposes"),
             (is_xla, FoldTransposesPass(), "those of the pass before are folded into products"),
             (has_libraries, PadConvolutionsPass(), "what makes an image may pad it"),

@@ -1,0 +1,495 @@
+"""Transposes of products' results behind the ops that work in any order of dimensions.
+
+XLA assigns layouts: what follows a product keeps the order that its result has in memory, up to an
+op that needs another one (xla/service/layout_assignment.cc). Here an order in memory is an order of
+dimensions. So the ops after a transpose are computed without it, and what needs the old order is
+transposed, unless that moves as many bytes as the transposes of the results.
+
+A product keeps the order of the dimensions of its operands too, and so does what follows it.
+Reshapes that split or merge dimensions, as those of grouped heads, are computed in the parts, and
+dimensions of size 1 are left out.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+from hespas.dialects.mlir import get_attribute, get_defining_op, ir
+from hespas.estimators.rules.base import read_integer_list, to_buffer_size
+from hespas.estimators.work import find_cost_rule
+from hespas.passes.fuse.block_pass import BlockPass
+from hespas.passes.fuse.dots import DOT, Dims, DotGeneral, DotOperand
+from hespas.passes.fuse.fold_transposes import create_product, read_plain_permutation
+from hespas.passes.fuse.fusion_graph import NOT_ELEMENTWISE, STRUCTURAL
+from hespas.passes.fuse.op_builder import (
+    OpBuilder,
+    copy_attributes,
+    get_static_shape,
+    has_static_values,
+    make_i64_array,
+)
+from hespas.passes.fuse.simplify import read_uniform_constant
+
+TRANSPOSE, RESHAPE = "stablehlo.transpose", "stablehlo.reshape"
+BROADCAST, REDUCE, SLICE = "stablehlo.broadcast_in_dim", "stablehlo.reduce", "stablehlo.slice"
+
+
+class SinkTransposesPass(BlockPass):
+    """Move transposes of products' results behind what works in any order of dimensions."""
+
+    name: ClassVar[str] = "sink-transposes"
+
+    def rewrite_block(self, block: ir.Block) -> None:
+        for cluster in _OrderAnalysis(block).find_clusters():
+            if cluster.moved_bytes < cluster.start_bytes:
+                _Rewriter(cluster.orders).rewrite_ops(cluster.ops)
+
+
+class _Order(NamedTuple):
+    """The order of a value's dimensions in memory, in parts of them that are wider than 1.
+
+    Attributes:
+        sizes: The sizes of the parts, in the order of the value's dimensions.
+        places: The place of each part in memory.
+    """
+
+    sizes: Dims
+    places: Dims
+
+    @property
+    def is_plain(self) -> bool:
+        return self.places == tuple(range(len(self.places)))
+
+    @property
+    def memory_sizes(self) -> list[int]:
+        """The sizes in the order of memory."""
+        return [self.sizes[self.places.index(place)] for place in range(len(self.sizes))]
+
+    def divide_dims(self, shape: Sequence[int]) -> list[list[int]]:
+        """Return the numbers of the parts of each dimension; an empty list if they do not fit."""
+        divided: list[list[int]] = []
+        part = 0
+        for size in shape:
+            parts: list[int] = []
+            while math.prod(self.sizes[p] for p in parts) < size and part < len(self.sizes):
+                parts.append(part)
+                part += 1
+            divided.append(parts)
+        products = [math.prod(self.sizes[part] for part in parts) for parts in divided]
+        return divided if products == list(shape) and part == len(self.sizes) else []
+
+    def select_parts(self, parts: Sequence[int]) -> _Order:
+        """Return the order of what has only these parts, in this order."""
+        places = [self.places[part] for part in parts]
+        ranked = sorted(places)
+        return _Order(
+            tuple(self.sizes[part] for part in parts),
+            tuple(ranked.index(place) for place in places),
+        )
+
+
+def _make_plain_order(shape: Sequence[int]) -> _Order:
+    sizes = tuple(size for size in shape if size != 1)
+    return _Order(sizes, tuple(range(len(sizes))))
+
+
+@dataclass(slots=True)
+class _Cluster:
+    """Ops that values connect whose dimensions have another order in memory.
+
+    Attributes:
+        orders: The order of the result of each op.
+        ops: The ops by their positions in the block.
+        start_bytes: The bytes of what the transposes make that start it.
+        moved_bytes: The bytes of the values that must be transposed if the ops are rewritten.
+    """
+
+    orders: dict[ir.Value, _Order] = field(default_factory=dict)
+    ops: dict[int, ir.Operation] = field(default_factory=dict)
+    start_bytes: int = 0
+    moved_bytes: int = 0
+
+    def count_moved_bytes(self) -> None:
+        rewritten = set(self.ops.values())
+        for value, order in self.orders.items():
+            readers = {use.owner.operation for use in value.uses}
+            if not order.is_plain and not all(
+                reader in rewritten or self._is_remade(reader, rewritten) for reader in readers
+            ):
+                self.moved_bytes += to_buffer_size(value.type).bytes
+
+    def _is_remade(self, op: ir.Operation, rewritten: set[ir.Operation]) -> bool:
+        """Return whether an op is a broadcast to elementwise ops that are rewritten."""
+        if op.name != BROADCAST:
+            return False
+        readers = {use.owner.operation for use in op.results[0].uses}
+        return all(
+            reader in rewritten
+            and _is_elementwise(reader.name)
+            and _find_broadcast_parts(op, self.orders[reader.results[0]], self.orders)
+            for reader in readers
+        )
+
+
+@dataclass(slots=True)
+class _OrderAnalysis:
+    """Finds the clusters of a block.
+
+    Attributes:
+        cluster_of: The index of the cluster of each value whose order in memory is another one.
+        computed: The results of products, and what is computed of them element by element or row
+            by row: XLA may choose the order of their dimensions.
+    """
+
+    block: ir.Block
+    clusters: list[_Cluster] = field(default_factory=list)
+    cluster_of: dict[ir.Value, int] = field(default_factory=dict)
+    computed: set[ir.Value] = field(default_factory=set)
+
+    def find_clusters(self) -> list[_Cluster]:
+        for position, view in enumerate(self.block.operations):
+            op = view.operation
+            name = op.name
+            if name == TRANSPOSE:
+                self._add_transpose(op, position)
+            elif name == DOT or (
+                (name in (REDUCE, RESHAPE) or _is_elementwise(name))
+                and any(value in self.computed for value in op.operands)
+            ):
+                self.computed.update(op.results)
+            is_near = self.cluster_of and any(value in self.cluster_of for value in op.operands)
+            if is_near and name != TRANSPOSE:
+                self._add_reader(op, position)
+        clusters = [cluster for cluster in self.clusters if cluster.ops]
+        for cluster in clusters:
+            cluster.count_moved_bytes()
+        return clusters
+
+    def _get_order(self, value: ir.Value) -> _Order | None:
+        number = self.cluster_of.get(value)
+        return None if number is None else self.clusters[number].orders[value]
+
+    def _add_transpose(self, op: ir.Operation, position: int) -> None:
+        permutation = read_plain_permutation(op)
+        source = op.operands[0]
+        if permutation is None or not has_static_values(op):
+            return
+        before = self._get_order(source)
+        if before is None and source not in self.computed:
+            return
+        shape = get_static_shape(source)
+        order = before or _make_plain_order(shape)
+        parts = order.divide_dims(shape)
+        order = order.select_parts([part for dim in permutation for part in parts[dim]])
+        cluster = self._add_op(op, position, order)
+        if before is None:
+            cluster.start_bytes += to_buffer_size(op.results[0].type).bytes
+
+    def _add_reader(self, op: ir.Operation, position: int) -> None:
+        if len(op.results) == 1 and has_static_values(op):
+            order = self._find_result_order(op)
+            if order is not None:
+                self._add_op(op, position, order)
+
+    def _find_result_order(self, op: ir.Operation) -> _Order | None:
+        """Return the order of the result of an op that is computed in the order of its operands."""
+        if op.name == DOT:
+            return _order_product(op, [self._get_order(value) for value in op.operands])
+        if op.name in (REDUCE, SLICE, RESHAPE):
+            order = self._get_order(op.operands[0])
+            if order is None or len(op.operands) > (2 if op.name == REDUCE else 1):
+                return None
+            if op.name == RESHAPE:
+                return order if order.divide_dims(get_static_shape(op.results[0])) else None
+            return _order_reduction(op, order) if op.name == REDUCE else _order_slice(op, order)
+        if not _is_elementwise(op.name):
+            return None
+        orders = {order for value in op.operands if (order := self._get_order(value)) is not None}
+        if len(orders) > 1:
+            return None
+        (order,) = orders
+        others = [value for value in op.operands if value not in self.cluster_of]
+        return order if all(self._has_any_order(value, order) for value in others) else None
+
+    def _has_any_order(self, value: ir.Value, order: _Order) -> bool:
+        """Return whether a value can be made in an order of dimensions without a transpose."""
+        op = get_defining_op(value)
+        if not get_static_shape(value):
+            return True
+        if op is None or op.name != BROADCAST:
+            return op is not None and read_uniform_constant(value) is not None
+        source = op.operands[0]
+        known = self._get_order(source)
+        return has_static_values(op) and bool(
+            _find_broadcast_parts(op, order, {} if known is None else {source: known})
+        )
+
+    def _add_op(self, op: ir.Operation, position: int, order: _Order) -> _Cluster:
+        """Add an op to the cluster of what it reads, and of what is broadcast to its operands."""
+        read = list(op.operands)
+        makers = [get_defining_op(value) for value in read]
+        read += [maker.operands[0] for maker in makers if maker and maker.name == BROADCAST]
+        numbers = sorted({self.cluster_of[value] for value in read if value in self.cluster_of})
+        if not numbers:
+            numbers = [len(self.clusters)]
+            self.clusters.append(_Cluster())
+        first, *others = numbers
+        cluster = self.clusters[first]
+        for number in others:
+            other, self.clusters[number] = self.clusters[number], _Cluster()
+            cluster.orders |= other.orders
+            cluster.ops |= other.ops
+            cluster.start_bytes += other.start_bytes
+            self.cluster_of |= {v: first for v in other.orders if v in self.cluster_of}
+        cluster.orders[op.results[0]] = order
+        cluster.ops[position] = op
+        if not order.is_plain:
+            self.cluster_of[op.results[0]] = first
+        return cluster
+
+
+@functools.cache
+def _is_elementwise(name: str) -> bool:
+    rule = find_cost_rule(name)
+    is_loop = rule is not None and rule.group == "leaf" and rule.kind == "loop"
+    return is_loop and name.partition(".")[2] not in STRUCTURAL | NOT_ELEMENTWISE
+
+
+def _find_broadcast_parts(
+    broadcast: ir.Operation, order: _Order, orders: Mapping[ir.Value, _Order]
+) -> list[list[int]]:
+    """Find the parts of a broadcast's result, whose order is given, that each source dim makes.
+
+    Returns:
+        The numbers of the parts of each dimension of the source; an empty list if the source has
+        another order, and other parts.
+    """
+    source = broadcast.operands[0]
+    shape = get_static_shape(source)
+    divided = order.divide_dims(get_static_shape(broadcast.results[0]))
+    dims = read_integer_list(broadcast, "broadcast_dimensions", ())
+    parts = [divided[dim] if size != 1 else [] for dim, size in zip(dims, shape, strict=True)]
+    known = orders.get(source)
+    sizes = tuple(order.sizes[part] for dim_parts in parts for part in dim_parts)
+    if not dims or (known is not None and known.sizes != sizes):
+        return [] if dims else [[]]
+    return parts
+
+
+def _order_reduction(op: ir.Operation, order: _Order) -> _Order:
+    reduced = read_integer_list(op, "dimensions", ())
+    parts = order.divide_dims(get_static_shape(op.operands[0]))
+    return order.select_parts([p for dim, ps in enumerate(parts) if dim not in reduced for p in ps])
+
+
+def _order_slice(op: ir.Operation, order: _Order) -> _Order | None:
+    """Return the order of a slice, whose sliced dimensions are single parts."""
+    before, after = get_static_shape(op.operands[0]), get_static_shape(op.results[0])
+    sizes = list(order.sizes)
+    for parts, old, new in zip(order.divide_dims(before), before, after, strict=True):
+        if old != new:
+            if len(parts) != 1:
+                return None
+            sizes[parts[0]] = new
+    kept = [part for part, size in enumerate(sizes) if size != 1]
+    return _Order(tuple(sizes), order.places).select_parts(kept)
+
+
+class _ProductParts(NamedTuple):
+    """A product in the parts of its dimensions.
+
+    Attributes:
+        sides: The operands as they are in memory.
+        order: The order of the result.
+    """
+
+    sides: tuple[DotOperand, DotOperand]
+    order: _Order
+
+
+def _order_product(op: ir.Operation, orders: Sequence[_Order | None]) -> _Order | None:
+    product = _divide_product(op, orders)
+    return product.order if product else None
+
+
+def _divide_product(op: ir.Operation, orders: Sequence[_Order | None]) -> _ProductParts | None:
+    """Divide the dimensions of a product into the parts that the orders of its operands have."""
+    old = DotGeneral.from_op(op).sides
+    known = [
+        order or _make_plain_order(side.shape) for order, side in zip(orders, old, strict=True)
+    ]
+    divided = [order.divide_dims(side.shape) for order, side in zip(known, old, strict=True)]
+    if orders[0] is None or orders[1] is None:  # A plain operand is divided as the other one.
+        given, plain = (1, 0) if orders[0] is None else (0, 1)
+        sizes = {
+            dim: [known[given].sizes[part] for part in divided[given][other]]
+            for others, dims in (
+                (old[given].batch, old[plain].batch),
+                (old[given].contracting, old[plain].contracting),
+            )
+            for other, dim in zip(others, dims, strict=True)
+        }
+        shape = [n for dim, size in enumerate(old[plain].shape) for n in sizes.get(dim, [size])]
+        known[plain] = _make_plain_order(shape)
+        divided[plain] = known[plain].divide_dims(old[plain].shape)
+    roles = [
+        [[part for dim in dims for part in parts[dim]] for dims in (s.batch, s.contracting, s.free)]
+        for s, parts in zip(old, divided, strict=True)
+    ]
+    paired = [
+        [known[number].sizes[part] for part in (*roles[number][0], *roles[number][1])]
+        for number in (0, 1)
+    ]
+    if paired[0] != paired[1]:
+        return None
+    sides, free_orders = [], []
+    for order, (batch, contracting, free) in zip(known, roles, strict=True):
+        places = order.places
+        sides.append(
+            DotOperand(
+                tuple(order.memory_sizes),
+                tuple(places[part] for part in batch),
+                tuple(places[part] for part in contracting),
+                tuple(sorted(places[part] for part in free)),
+            )
+        )
+        free_orders.append(order.select_parts(free))
+    batch_sizes = [known[0].sizes[part] for part in roles[0][0]]
+    left = len(batch_sizes) + len(free_orders[0].sizes)
+    order = _Order(
+        (*batch_sizes, *free_orders[0].sizes, *free_orders[1].sizes),
+        (
+            *range(len(batch_sizes)),
+            *(len(batch_sizes) + place for place in free_orders[0].places),
+            *(left + place for place in free_orders[1].places),
+        ),
+    )
+    return _ProductParts((sides[0], sides[1]), order)
+
+
+@dataclass(slots=True)
+class _Rewriter:
+    """Rewrites the ops of a cluster.
+
+    Attributes:
+        orders: The order of the result of each op.
+        values: What is computed instead of each of these: its parts in the order of memory.
+    """
+
+    orders: Mapping[ir.Value, _Order]
+    values: dict[ir.Value, ir.Value] = field(default_factory=dict)
+
+    def rewrite_ops(self, ops: Mapping[int, ir.Operation]) -> None:
+        ordered = [ops[position] for position in sorted(ops)]
+        for op in ordered:
+            self.values[op.results[0]] = self._rewrite_op(op)
+        for op in reversed(ordered):
+            result, builder = op.results[0], OpBuilder(op)
+            if any(True for _ in result.uses):
+                value = self.values[result]
+                if not self.orders[result].is_plain:
+                    value = builder.create_transpose(value, self.orders[result].places)
+                whole = builder.create_reshape(value, get_static_shape(result))
+                result.replace_all_uses_with(whole)
+            makers = {get_defining_op(value) for value in op.operands}
+            op.erase()
+            for maker in makers:  # has been made in the other order
+                if (
+                    maker
+                    and maker.name == BROADCAST
+                    and not any(True for _ in maker.results[0].uses)
+                ):
+                    maker.erase()
+
+    def _rewrite_op(self, op: ir.Operation) -> ir.Value:
+        builder, result = OpBuilder(op), op.results[0]
+        order, source = self.orders[result], op.operands[0]
+        if op.name == DOT:
+            return self._rewrite_product(op)
+        if op.name in (TRANSPOSE, RESHAPE):
+            if source in self.values:
+                return self.values[source]
+            shape = get_static_shape(source)
+            return builder.create_reshape(source, [size for size in shape if size != 1])
+        if op.name == SLICE:
+            return self._rewrite_slice(op)
+        attributes = copy_attributes(op)
+        if op.name == REDUCE:
+            before = self.orders[source]
+            parts = before.divide_dims(get_static_shape(source))
+            dims = read_integer_list(op, "dimensions", ())
+            reduced = sorted(before.places[part] for dim in dims for part in parts[dim])
+            attributes["dimensions"] = make_i64_array(reduced, op.context)
+            operands = [self.values[source], op.operands[1]]
+        else:
+            operands = [
+                self.values[value] if value in self.values else self._remake(op, value, order)
+                for value in op.operands
+            ]
+        kinds = [builder.make_tensor_type(order.memory_sizes, result)]
+        body = op if len(op.regions) else None
+        return builder.create_op(op.name, operands, kinds, attributes, body=body).results[0]
+
+    def _rewrite_slice(self, op: ir.Operation) -> ir.Value:
+        builder, source = OpBuilder(op), op.operands[0]
+        order = self.orders[source]
+        parts = order.divide_dims(get_static_shape(source))
+        value, result_shape = self.values[source], get_static_shape(op.results[0])
+        sliced = get_static_shape(source)
+        attributes = {}
+        for name, default in (("start_indices", 0), ("limit_indices", None), ("strides", 1)):
+            numbers = order.memory_sizes if default is None else [default] * len(order.sizes)
+            for dim, number in enumerate(read_integer_list(op, name, ())):
+                if sliced[dim] != result_shape[dim]:
+                    numbers[order.places[parts[dim][0]]] = number
+            attributes[name] = make_i64_array(numbers, op.context)
+        sizes = order.memory_sizes
+        for dim, size in enumerate(result_shape):
+            if sliced[dim] != size:
+                sizes[order.places[parts[dim][0]]] = size
+        kinds = [builder.make_tensor_type(sizes, value)]
+        new = builder.create_op(SLICE, [value], kinds, attributes).results[0]
+        return builder.create_reshape(new, self.orders[op.results[0]].memory_sizes)
+
+    def _remake(self, op: ir.Operation, value: ir.Value, order: _Order) -> ir.Value:
+        """Make a constant or a broadcast in another order of dimensions."""
+        maker, builder = get_defining_op(value), OpBuilder(op)
+        if maker is None or not get_static_shape(value):
+            return value
+        kind = builder.make_tensor_type(order.memory_sizes, value)
+        if maker.name != BROADCAST:
+            splat = get_attribute(maker, "value").get_splat_value()
+            attributes = {"value": ir.DenseElementsAttr.get_splat(kind, splat)}
+            return builder.create_op(maker.name, [], [kind], attributes).results[0]
+        source = maker.operands[0]
+        parts = [p for ps in _find_broadcast_parts(maker, order, self.orders) for p in ps]
+        if source in self.values:
+            known = self.orders[source]
+            parts = [parts[known.places.index(place)] for place in range(len(parts))]
+            source = self.values[source]
+        else:
+            source = builder.create_reshape(source, [order.sizes[part] for part in parts])
+        attributes = copy_attributes(maker)
+        dims = [order.places[part] for part in parts]
+        attributes["broadcast_dimensions"] = make_i64_array(dims, op.context)
+        return builder.create_op(BROADCAST, [source], [kind], attributes).results[0]
+
+    def _rewrite_product(self, op: ir.Operation) -> ir.Value:
+        product = _divide_product(op, [self._get_order(value) for value in op.operands])
+        assert product is not None
+        builder = OpBuilder(op)
+        operands = [
+            self.values[value]
+            if self._get_order(value)
+            else builder.create_reshape(value, side.shape)
+            for value, side in zip(op.operands, product.sides, strict=True)
+        ]
+        return create_product(op, operands, product.sides).results[0]
+
+    def _get_order(self, value: ir.Value) -> _Order | None:
+        order = self.orders.get(value)
+        return None if order is None or order.is_plain else order
