@@ -49,9 +49,10 @@ def _find_combiner(scatter: ir.Operation) -> str | None:
     arguments = list(block.arguments)
     if not body:
         return "" if list(end.operands) == arguments[1:] else None
-    is_plain = len(body) == 1 and not len(body[0].attributes) and len(body[0].results) == 1
-    is_plain = is_plain and list(end.operands) == list(body[0].results)
-    return body[0].name if is_plain and set(body[0].operands) == set(arguments) else None
+    op = body[0]
+    is_result = list(end.operands) == list(op.results)
+    is_plain = is_result and not len(op.attributes) and set(op.operands) == set(arguments)
+    return op.name if len(body) == 1 and is_plain else None
 
 
 def _read_dimensions(scatter: ir.Operation) -> dict[str, tuple[int, ...]]:

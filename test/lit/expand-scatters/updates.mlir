@@ -147,3 +147,81 @@ module @stays {
     return %0, %1, %2#0, %3, %4, %5 : tensor<10x64xf32>, tensor<10x64xf32>, tensor<10x64xf32>, tensor<10x64xf32>, tensor<10x64xf32>, tensor<10x64xf32>
   }
 }
+
+// -----
+
+/// A constant place may be converted and reshaped; the old value is read for an op of both,
+
+// CHECK-LABEL: module @constant_combined
+module @constant_combined {
+  // CHECK: %[[OLD:.*]] = stablehlo.dynamic_slice %arg0
+  // CHECK-NEXT: %[[NEW:.*]] = stablehlo.subtract %[[OLD]], %{{.*}}
+  // CHECK-NEXT: stablehlo.dynamic_update_slice %arg0, %[[NEW]]
+  // CHECK-NOT: scatter
+  func.func @main(%x: tensor<10x64xf32>, %u: tensor<2x2xf32>) -> tensor<10x64xf32> {
+    %n = stablehlo.constant dense<[[3, 5]]> : tensor<1x2xi64>
+    %c = stablehlo.convert %n : (tensor<1x2xi64>) -> tensor<1x2xi32>
+    %i = stablehlo.reshape %c : (tensor<1x2xi32>) -> tensor<2xi32>
+    %0 = "stablehlo.scatter"(%x, %i, %u) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [0, 1], scatter_dims_to_operand_dims = [0, 1]>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.subtract %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<10x64xf32>, tensor<2xi32>, tensor<2x2xf32>) -> tensor<10x64xf32>
+    return %0 : tensor<10x64xf32>
+  }
+}
+
+// -----
+
+/// but not for the new one alone. A place of which one number is known is not.
+
+// CHECK-LABEL: module @half_known
+module @half_known {
+  // CHECK-NOT: stablehlo.dynamic_slice
+  // CHECK: stablehlo.dynamic_update_slice
+  // CHECK: stablehlo.dynamic_slice
+  // CHECK: stablehlo.select
+  func.func @main(%x: tensor<10x64xf32>, %u: tensor<2x2xf32>, %j: tensor<1xi32>) -> (tensor<10x64xf32>, tensor<10x64xf32>) {
+    %n = stablehlo.constant dense<3> : tensor<1xi32>
+    %known = stablehlo.concatenate %n, %n, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+    %half = stablehlo.concatenate %n, %j, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+    %0 = "stablehlo.scatter"(%x, %known, %u) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [0, 1], scatter_dims_to_operand_dims = [0, 1]>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      stablehlo.return %b : tensor<f32>
+    }) : (tensor<10x64xf32>, tensor<2xi32>, tensor<2x2xf32>) -> tensor<10x64xf32>
+    %1 = "stablehlo.scatter"(%x, %half, %u) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [0, 1], scatter_dims_to_operand_dims = [0, 1]>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      stablehlo.return %b : tensor<f32>
+    }) : (tensor<10x64xf32>, tensor<2xi32>, tensor<2x2xf32>) -> tensor<10x64xf32>
+    return %0, %1 : tensor<10x64xf32>, tensor<10x64xf32>
+  }
+}
+
+// -----
+
+/// A batch of one is a batch; a body with an attribute, and one that ends with its first of two ops, stay too.
+
+// CHECK-LABEL: module @bodies
+module @bodies {
+  // CHECK-COUNT-3: "stablehlo.scatter"
+  // CHECK-NOT: dynamic_update_slice
+  func.func @main(%x: tensor<1x64xf32>, %i: tensor<1x1xi32>, %u: tensor<1xf32>, %p: tensor<10xi1>, %k: tensor<1xi32>, %w: tensor<1xi1>, %y: tensor<10xf32>, %z: tensor<1xf32>)
+      -> (tensor<1x64xf32>, tensor<10xi1>, tensor<10xf32>) {
+    %0 = "stablehlo.scatter"(%x, %i, %u) <{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [1], input_batching_dims = [0], scatter_indices_batching_dims = [0], scatter_dims_to_operand_dims = [1], index_vector_dim = 1>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      stablehlo.return %b : tensor<f32>
+    }) : (tensor<1x64xf32>, tensor<1x1xi32>, tensor<1xf32>) -> tensor<1x64xf32>
+    %1 = "stablehlo.scatter"(%p, %k, %w) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [0], scatter_dims_to_operand_dims = [0]>}> ({
+    ^bb0(%a: tensor<i1>, %b: tensor<i1>):
+      %c = stablehlo.compare GT, %a, %b : (tensor<i1>, tensor<i1>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    }) : (tensor<10xi1>, tensor<1xi32>, tensor<1xi1>) -> tensor<10xi1>
+    %2 = "stablehlo.scatter"(%y, %k, %z) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [0], scatter_dims_to_operand_dims = [0]>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %c = stablehlo.add %a, %b : tensor<f32>
+      %d = stablehlo.tanh %c : tensor<f32>
+      stablehlo.return %c : tensor<f32>
+    }) : (tensor<10xf32>, tensor<1xi32>, tensor<1xf32>) -> tensor<10xf32>
+    return %0, %1, %2 : tensor<1x64xf32>, tensor<10xi1>, tensor<10xf32>
+  }
+}

@@ -1,0 +1,165 @@
+// RUN: hespas-opt %s --sink-transposes --split-input-file | filecheck %s
+// RUN: hespas-opt %s --sink-transposes --sink-transposes --split-input-file | filecheck %s
+
+/// What is as large as the transposed value is not transposed in its place.
+
+// CHECK-LABEL: module @returned
+module @returned {
+  // CHECK: stablehlo.dot_general
+  // CHECK-NEXT: stablehlo.transpose
+  // CHECK-NEXT: stablehlo.tanh
+  func.func @main(%x: tensor<6x8xf32>, %w: tensor<8x16x3xf32>) -> tensor<6x3x16xf32> {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<6x8xf32>, tensor<8x16x3xf32>) -> tensor<6x16x3xf32>
+    %1 = stablehlo.transpose %0, dims = [0, 2, 1] : (tensor<6x16x3xf32>) -> tensor<6x3x16xf32>
+    %2 = stablehlo.tanh %1 : tensor<6x3x16xf32>
+    return %2 : tensor<6x3x16xf32>
+  }
+}
+
+// -----
+
+/// What is smaller is: a result of half the bytes, before a sum with another value in its own order,
+
+// CHECK-LABEL: module @sum
+module @sum {
+  // CHECK: stablehlo.dot_general
+  // CHECK-NEXT: stablehlo.convert %{{.*}} : (tensor<6x16x3xf32>) -> tensor<6x16x3xbf16>
+  // CHECK-NEXT: %[[T:.*]] = stablehlo.transpose %{{.*}}, dims = [0, 2, 1] : (tensor<6x16x3xbf16>)
+  // CHECK-NEXT: stablehlo.add %[[T]], %arg2
+  func.func @main(%x: tensor<6x8xf32>, %w: tensor<8x16x3xf32>, %y: tensor<6x3x16xbf16>) -> tensor<6x3x16xbf16> {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<6x8xf32>, tensor<8x16x3xf32>) -> tensor<6x16x3xf32>
+    %1 = stablehlo.transpose %0, dims = [0, 2, 1] : (tensor<6x16x3xf32>) -> tensor<6x3x16xf32>
+    %2 = stablehlo.convert %1 : (tensor<6x3x16xf32>) -> tensor<6x3x16xbf16>
+    %3 = stablehlo.add %2, %y : tensor<6x3x16xbf16>
+    return %3 : tensor<6x3x16xbf16>
+  }
+}
+
+// -----
+
+/// a slice of merged dimensions,
+
+// CHECK-LABEL: module @slice
+module @slice {
+  // CHECK: stablehlo.convert %{{.*}} : (tensor<6x16x3xf32>) -> tensor<6x16x3xbf16>
+  // CHECK: stablehlo.transpose %{{.*}}, dims = [0, 2, 1] : (tensor<6x16x3xbf16>)
+  // CHECK: stablehlo.slice %{{.*}} [1:18, 0:16]
+  func.func @main(%x: tensor<6x8xf32>, %w: tensor<8x16x3xf32>) -> tensor<17x16xbf16> {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<6x8xf32>, tensor<8x16x3xf32>) -> tensor<6x16x3xf32>
+    %1 = stablehlo.transpose %0, dims = [0, 2, 1] : (tensor<6x16x3xf32>) -> tensor<6x3x16xf32>
+    %2 = stablehlo.convert %1 : (tensor<6x3x16xf32>) -> tensor<6x3x16xbf16>
+    %3 = stablehlo.reshape %2 : (tensor<6x3x16xbf16>) -> tensor<18x16xbf16>
+    %4 = stablehlo.slice %3 [1:18, 0:16] : (tensor<18x16xbf16>) -> tensor<17x16xbf16>
+    return %4 : tensor<17x16xbf16>
+  }
+}
+
+// -----
+
+/// a reshape to other parts,
+
+// CHECK-LABEL: module @reshape
+module @reshape {
+  // CHECK: stablehlo.convert %{{.*}} : (tensor<6x16x3xf32>) -> tensor<6x16x3xbf16>
+  // CHECK: stablehlo.transpose %{{.*}}, dims = [0, 2, 1] : (tensor<6x16x3xbf16>)
+  // CHECK: stablehlo.reshape %{{.*}} -> tensor<12x24xbf16>
+  func.func @main(%x: tensor<6x8xf32>, %w: tensor<8x16x3xf32>) -> tensor<12x24xbf16> {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<6x8xf32>, tensor<8x16x3xf32>) -> tensor<6x16x3xf32>
+    %1 = stablehlo.transpose %0, dims = [0, 2, 1] : (tensor<6x16x3xf32>) -> tensor<6x3x16xf32>
+    %2 = stablehlo.convert %1 : (tensor<6x3x16xf32>) -> tensor<6x3x16xbf16>
+    %3 = stablehlo.reshape %2 : (tensor<6x3x16xbf16>) -> tensor<12x24xbf16>
+    return %3 : tensor<12x24xbf16>
+  }
+}
+
+// -----
+
+/// a reduction of two values,
+
+// CHECK-LABEL: module @two
+module @two {
+  // CHECK: stablehlo.convert %{{.*}} : (tensor<6x16x3xf32>) -> tensor<6x16x3xbf16>
+  // CHECK: stablehlo.transpose %{{.*}}, dims = [0, 2, 1] : (tensor<6x16x3xbf16>)
+  // CHECK: stablehlo.reduce{{.*}} dimensions = [2]
+  func.func @main(%x: tensor<6x8xf32>, %w: tensor<8x16x3xf32>, %y: tensor<6x3x16xbf16>) -> tensor<6x3xbf16> {
+    %zero = stablehlo.constant dense<0.0> : tensor<bf16>
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<6x8xf32>, tensor<8x16x3xf32>) -> tensor<6x16x3xf32>
+    %1 = stablehlo.transpose %0, dims = [0, 2, 1] : (tensor<6x16x3xf32>) -> tensor<6x3x16xf32>
+    %2 = stablehlo.convert %1 : (tensor<6x3x16xf32>) -> tensor<6x3x16xbf16>
+    %3:2 = stablehlo.reduce(%2 init: %zero), (%y init: %zero) across dimensions = [2] : (tensor<6x3x16xbf16>, tensor<6x3x16xbf16>, tensor<bf16>, tensor<bf16>) -> (tensor<6x3xbf16>, tensor<6x3xbf16>)
+     reducer(%a: tensor<bf16>, %c: tensor<bf16>) (%b: tensor<bf16>, %d: tensor<bf16>) {
+      %4 = stablehlo.add %a, %c : tensor<bf16>
+      %5 = stablehlo.add %b, %d : tensor<bf16>
+      stablehlo.return %4, %5 : tensor<bf16>, tensor<bf16>
+    }
+    return %3#0 : tensor<6x3xbf16>
+  }
+}
+
+// -----
+
+/// a broadcast that something else reads too, and one of which a value in another order is made.
+
+// CHECK-LABEL: module @broadcasts
+module @broadcasts {
+  // CHECK: stablehlo.dot_general
+  // CHECK: stablehlo.reduce{{.*}} dimensions = [1]
+  // CHECK: stablehlo.transpose %{{.*}}, dims = [1, 0] : (tensor<6x3xf32>) -> tensor<3x6xf32>
+  // CHECK: %[[B:.*]] = stablehlo.broadcast_in_dim %{{.*}}, dims = [0, 1] : (tensor<3x6xf32>) -> tensor<3x6x16xf32>
+  // CHECK-NOT: stablehlo.transpose
+  // CHECK: stablehlo.subtract %{{.*}} : tensor<6x16x3xf32>
+  // CHECK: stablehlo.reduce{{.*}} dimensions = [0, 1, 2]
+  // CHECK: stablehlo.multiply %[[B]], %arg2
+  func.func @main(%x: tensor<6x8xf32>, %w: tensor<8x16x3xf32>, %y: tensor<3x6x16xf32>) -> (tensor<f32>, tensor<3x6x16xf32>) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<6x8xf32>, tensor<8x16x3xf32>) -> tensor<6x16x3xf32>
+    %1 = stablehlo.transpose %0, dims = [2, 0, 1] : (tensor<6x16x3xf32>) -> tensor<3x6x16xf32>
+    %2 = stablehlo.reduce(%1 init: %zero) applies stablehlo.add across dimensions = [2] : (tensor<3x6x16xf32>, tensor<f32>) -> tensor<3x6xf32>
+    %3 = stablehlo.broadcast_in_dim %2, dims = [0, 1] : (tensor<3x6xf32>) -> tensor<3x6x16xf32>
+    %4 = stablehlo.subtract %1, %3 : tensor<3x6x16xf32>
+    %5 = stablehlo.reduce(%4 init: %zero) applies stablehlo.add across dimensions = [0, 1, 2] : (tensor<3x6x16xf32>, tensor<f32>) -> tensor<f32>
+    %6 = stablehlo.multiply %3, %y : tensor<3x6x16xf32>
+    return %5, %6 : tensor<f32>, tensor<3x6x16xf32>
+  }
+}
+
+// -----
+
+/// Only results of products have an order that XLA chose, not what is computed of arguments.
+
+// CHECK-LABEL: module @arguments
+module @arguments {
+  // CHECK: stablehlo.tanh
+  // CHECK-NEXT: stablehlo.transpose
+  // CHECK-NEXT: stablehlo.negate
+  func.func @main(%x: tensor<6x8xf32>) -> tensor<f32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.tanh %x : tensor<6x8xf32>
+    %1 = stablehlo.transpose %0, dims = [1, 0] : (tensor<6x8xf32>) -> tensor<8x6xf32>
+    %2 = stablehlo.negate %1 : tensor<8x6xf32>
+    %3 = stablehlo.reduce(%2 init: %zero) applies stablehlo.add across dimensions = [0, 1] : (tensor<8x6xf32>, tensor<f32>) -> tensor<f32>
+    return %3 : tensor<f32>
+  }
+}
+
+// -----
+
+/// What is computed of them element by element or row by row has.
+
+// CHECK-LABEL: module @computed
+module @computed {
+  // CHECK: stablehlo.dot_general
+  // CHECK-NOT: stablehlo.transpose
+  // CHECK: return
+  func.func @main(%x: tensor<6x8xf32>, %w: tensor<8x16x3xf32>) -> tensor<f32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<6x8xf32>, tensor<8x16x3xf32>) -> tensor<6x16x3xf32>
+    %1 = stablehlo.reduce(%0 init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<6x16x3xf32>, tensor<f32>) -> tensor<6x3xf32>
+    %2 = stablehlo.tanh %1 : tensor<6x3xf32>
+    %3 = stablehlo.reshape %2 : (tensor<6x3xf32>) -> tensor<6x1x3xf32>
+    %4 = stablehlo.transpose %3, dims = [2, 1, 0] : (tensor<6x1x3xf32>) -> tensor<3x1x6xf32>
+    %5 = stablehlo.negate %4 : tensor<3x1x6xf32>
+    %6 = stablehlo.reduce(%5 init: %zero) applies stablehlo.add across dimensions = [0, 1, 2] : (tensor<3x1x6xf32>, tensor<f32>) -> tensor<f32>
+    return %6 : tensor<f32>
+  }
+}

@@ -1,0 +1,91 @@
+// RUN: hespas-opt %s --sink-transposes --split-input-file | filecheck %s
+// RUN: hespas-opt %s --sink-transposes --sink-transposes --split-input-file | filecheck %s
+
+/// A sum of two transposed results, and a product of two: neither is transposed.
+
+// CHECK-LABEL: module @both
+module @both {
+  // CHECK: stablehlo.dot_general %arg0, %arg1
+  // CHECK: stablehlo.dot_general %arg0, %arg2
+  // CHECK-NOT: stablehlo.transpose
+  // CHECK: stablehlo.add %{{.*}} : tensor<6x16x3xf32>
+  // CHECK: stablehlo.dot_general %{{.*}}, batching_dims = [2] x [2], contracting_dims = [1] x [1] : (tensor<6x16x3xf32>, tensor<6x16x3xf32>) -> tensor<3x6x6xf32>
+  // CHECK-NOT: stablehlo.transpose
+  // CHECK: return
+  func.func @main(%x: tensor<6x8xf32>, %w: tensor<8x16x3xf32>, %v: tensor<8x16x3xf32>) -> tensor<3x6x6xf32> {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<6x8xf32>, tensor<8x16x3xf32>) -> tensor<6x16x3xf32>
+    %1 = stablehlo.transpose %0, dims = [2, 0, 1] : (tensor<6x16x3xf32>) -> tensor<3x6x16xf32>
+    %2 = stablehlo.dot_general %x, %v, contracting_dims = [1] x [0] : (tensor<6x8xf32>, tensor<8x16x3xf32>) -> tensor<6x16x3xf32>
+    %3 = stablehlo.transpose %2, dims = [2, 0, 1] : (tensor<6x16x3xf32>) -> tensor<3x6x16xf32>
+    %4 = stablehlo.add %1, %3 : tensor<3x6x16xf32>
+    %5 = stablehlo.dot_general %4, %3, batching_dims = [0] x [0], contracting_dims = [2] x [2] : (tensor<3x6x16xf32>, tensor<3x6x16xf32>) -> tensor<3x6x6xf32>
+    return %5 : tensor<3x6x6xf32>
+  }
+}
+
+// -----
+
+/// The bytes of both count: a sum in f32 of two results is smaller than they.
+
+// CHECK-LABEL: module @bytes
+module @bytes {
+  // CHECK: stablehlo.dot_general %arg0, %arg1
+  // CHECK: stablehlo.dot_general %arg0, %arg2
+  // CHECK-NEXT: stablehlo.add
+  // CHECK-NEXT: stablehlo.transpose
+  func.func @main(%x: tensor<6x8xf32>, %w: tensor<8x16x3xf32>, %v: tensor<8x16x3xf32>) -> tensor<3x6x16xf32> {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<6x8xf32>, tensor<8x16x3xf32>) -> tensor<6x16x3xf32>
+    %1 = stablehlo.transpose %0, dims = [2, 0, 1] : (tensor<6x16x3xf32>) -> tensor<3x6x16xf32>
+    %2 = stablehlo.dot_general %x, %v, contracting_dims = [1] x [0] : (tensor<6x8xf32>, tensor<8x16x3xf32>) -> tensor<6x16x3xf32>
+    %3 = stablehlo.transpose %2, dims = [2, 0, 1] : (tensor<6x16x3xf32>) -> tensor<3x6x16xf32>
+    %4 = stablehlo.add %1, %3 : tensor<3x6x16xf32>
+    return %4 : tensor<3x6x16xf32>
+  }
+}
+
+// -----
+
+/// Merged dimensions are contracted part by part, also with an operand in its plain order, which is divided too.
+
+// CHECK-LABEL: module @merged
+module @merged {
+  // CHECK: stablehlo.dot_general %arg0, %arg1
+  // CHECK-NOT: stablehlo.transpose
+  // CHECK: stablehlo.reshape %arg2 : (tensor<5x48xf32>) -> tensor<5x3x16xf32>
+  // CHECK: stablehlo.dot_general %{{.*}}, contracting_dims = [1, 2] x [2, 1] : (tensor<5x3x16xf32>, tensor<6x16x3xf32>) -> tensor<5x6xf32>
+  // CHECK: stablehlo.reshape %arg2 : (tensor<5x48xf32>) -> tensor<5x3x16xf32>
+  // CHECK: stablehlo.dot_general %{{.*}}, contracting_dims = [2, 1] x [1, 2] : (tensor<6x16x3xf32>, tensor<5x3x16xf32>) -> tensor<6x5xf32>
+  // CHECK-NOT: stablehlo.transpose
+  // CHECK: return
+  func.func @main(%x: tensor<6x8xf32>, %w: tensor<8x16x3xf32>, %u: tensor<5x48xf32>) -> (tensor<5x6xf32>, tensor<6x5xf32>) {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<6x8xf32>, tensor<8x16x3xf32>) -> tensor<6x16x3xf32>
+    %1 = stablehlo.transpose %0, dims = [0, 2, 1] : (tensor<6x16x3xf32>) -> tensor<6x3x16xf32>
+    %2 = stablehlo.reshape %1 : (tensor<6x3x16xf32>) -> tensor<6x48xf32>
+    %3 = stablehlo.dot_general %u, %2, contracting_dims = [1] x [1] : (tensor<5x48xf32>, tensor<6x48xf32>) -> tensor<5x6xf32>
+    %4 = stablehlo.dot_general %2, %u, contracting_dims = [1] x [1] : (tensor<6x48xf32>, tensor<5x48xf32>) -> tensor<6x5xf32>
+    return %3, %4 : tensor<5x6xf32>, tensor<6x5xf32>
+  }
+}
+
+// -----
+
+/// Two operands whose merged dimensions have other parts need their own order.
+
+// CHECK-LABEL: module @other_parts
+module @other_parts {
+  // CHECK: stablehlo.dot_general %arg0, %arg1
+  // CHECK: stablehlo.transpose
+  // CHECK: stablehlo.dot_general %arg0, %arg2
+  // CHECK: stablehlo.transpose
+  // CHECK: stablehlo.dot_general {{.*}} (tensor<6x48xf32>, tensor<6x48xf32>)
+  func.func @main(%x: tensor<6x8xf32>, %w: tensor<8x16x3xf32>, %v: tensor<8x12x4xf32>) -> tensor<6x6xf32> {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<6x8xf32>, tensor<8x16x3xf32>) -> tensor<6x16x3xf32>
+    %1 = stablehlo.transpose %0, dims = [0, 2, 1] : (tensor<6x16x3xf32>) -> tensor<6x3x16xf32>
+    %2 = stablehlo.reshape %1 : (tensor<6x3x16xf32>) -> tensor<6x48xf32>
+    %3 = stablehlo.dot_general %x, %v, contracting_dims = [1] x [0] : (tensor<6x8xf32>, tensor<8x12x4xf32>) -> tensor<6x12x4xf32>
+    %4 = stablehlo.transpose %3, dims = [0, 2, 1] : (tensor<6x12x4xf32>) -> tensor<6x4x12xf32>
+    %5 = stablehlo.reshape %4 : (tensor<6x4x12xf32>) -> tensor<6x48xf32>
+    %6 = stablehlo.dot_general %2, %5, contracting_dims = [1] x [1] : (tensor<6x48xf32>, tensor<6x48xf32>) -> tensor<6x6xf32>
+    return %6 : tensor<6x6xf32>
+  }
+}
