@@ -10,7 +10,7 @@ from hespas.dialects.op_kinds import has_fusions
 from hespas.passes.base import PassRun, check_choice, check_minimum, option, repeat_option
 from hespas.passes.fuse import KernelFusion
 from hespas.passes.fuse.combine_collectives import CombineCollectivesPass
-from hespas.passes.fuse.copy_kept_arguments import CopyKeptArgumentsPass
+from hespas.passes.fuse.copy_kept_values import CopyKeptValuesPass
 from hespas.passes.fuse.expand_ragged_products import EXPANSIONS, ExpandRaggedProductsPass
 from hespas.passes.fuse.expand_scatters import ExpandScattersPass
 from hespas.passes.fuse.expand_selections import ExpandSelectionsPass
@@ -128,7 +128,7 @@ class FusePass(PassList):
             ),
             (
                 self.model != "none",
-                CopyKeptArgumentsPass(),
+                CopyKeptValuesPass(),
                 "what writes to its operands is known now",
             ),
         ]

@@ -1,5 +1,5 @@
-// RUN: hespas-opt %s --copy-kept-arguments --split-input-file | filecheck %s
-// RUN: hespas-opt %s --copy-kept-arguments --copy-kept-arguments --split-input-file | filecheck %s
+// RUN: hespas-opt %s --copy-kept-values --split-input-file | filecheck %s
+// RUN: hespas-opt %s --copy-kept-values --copy-kept-values --split-input-file | filecheck %s
 
 /// An argument that is not donated is copied before an update, also of a view; a donated one is updated in place.
 

@@ -1,8 +1,8 @@
-// RUN: not hespas-opt %s --split-linear --copy-kept-arguments 2>&1 | filecheck %s
+// RUN: not hespas-opt %s --split-linear --copy-kept-values 2>&1 | filecheck %s
 
 /// A split module is refused.
 
-// CHECK: error: 'builtin.module': copy-kept-arguments: the module is already split
+// CHECK: error: 'builtin.module': copy-kept-values: the module is already split
 func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
   %0 = stablehlo.tanh %x : tensor<8xf32>
   %1 = stablehlo.negate %0 : tensor<8xf32>

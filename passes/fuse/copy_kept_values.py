@@ -1,0 +1,172 @@
+"""Copies of values that ops write to and others need, like those of XLA's CopyInsertion.
+
+(xla/service/copy_insertion.cc.) An update of a slice or of rows is written in place, and so are
+all-reduces and the values that a loop changes. The buffer of an argument that is not donated must
+not be written, so it is copied as a whole before: an update of one token of a cache takes as long
+as the cache. Other values are copied if they are returned, or if several ops write to them; what
+only reads a value runs before the last of these, unless it needs its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, NamedTuple
+
+from hespas.dialects.mlir import get_defining_op, ir
+from hespas.dialects.op_kinds import FUSION, find_entry_function
+from hespas.estimators.rules.base import to_buffer_size
+from hespas.passes.base import PassRun
+from hespas.passes.fuse.block_pass import BlockPass
+from hespas.passes.fuse.op_builder import has_static_shape
+from hespas.passes.memory.value_roles import find_replaced_arguments
+
+_COPY, _WHILE = "mhlo.copy", "stablehlo.while"
+_VIEWS = frozenset(("stablehlo.reshape", "mhlo.bitcast", "stablehlo.bitcast_convert"))
+_REMADE = frozenset(("stablehlo.broadcast_in_dim", "stablehlo.constant"))
+_WRITERS = frozenset(
+    (
+        "stablehlo.dynamic_update_slice", "stablehlo.scatter", "stablehlo.all_reduce", _WHILE,
+        FUSION,
+    )
+)  # fmt: skip
+
+
+class CopyKeptValuesPass(BlockPass):
+    """Copy values that are needed afterwards before ops that write to their buffers.
+
+    These are slice updates and scatters, also as the last op of a fusion, all-reduces, and loops
+    that change the value. Constants and broadcasts are made again instead. Single numbers are not
+    copied.
+    """
+
+    name: ClassVar[str] = "copy-kept-values"
+
+    def rewrite(self, module: ir.Module, view: list[ir.Block], run: PassRun) -> bool:
+        entry = find_entry_function(module)
+        block = entry.regions[0].blocks[0]
+        results = len(block.operations[len(block.operations) - 1].operands)
+        donated = find_replaced_arguments(module, entry, results)
+        kept = {argument for n, argument in enumerate(block.arguments) if n not in donated}
+        for block in view:
+            for value, writes in _collect_writes(block).items():
+                is_kept = value in kept or _get_block(value) != block
+                in_place = None if is_kept else _find_write_in_place(value, writes)
+                for write in writes:
+                    if write is not in_place:
+                        _copy_before_write(write)
+        return False
+
+
+class _Write(NamedTuple):
+    """A write of an op to the buffer of an operand."""
+
+    op: ir.Operation
+    operand: int
+
+
+def _collect_writes(block: ir.Block) -> dict[ir.Value, list[_Write]]:
+    """Collect the writes of a block to each value, a view as its whole, in program order."""
+    writes: dict[ir.Value, list[_Write]] = {}
+    for view in block.operations:
+        op = view.operation
+        if op.name in _WRITERS:
+            for number in _list_written_operands(op):
+                value = op.operands[number]
+                if has_static_shape(value.type) and to_buffer_size(value.type).elements > 1:
+                    writes.setdefault(_skip_views(value), []).append(_Write(op, number))
+    return writes
+
+
+def _get_block(value: ir.Value) -> ir.Block:
+    owner = value.owner
+    return owner if isinstance(owner, ir.Block) else owner.operation.block
+
+
+def _find_write_in_place(value: ir.Value, writes: Sequence[_Write]) -> _Write | None:
+    """Return the write that nothing needs the value after, or None."""
+    *_, last = writes
+    readers = [reader for reader in _list_readers(value) if reader != last.op]
+    is_needed = any(_is_terminator(reader) or _depends_on(reader, last.op) for reader in readers)
+    return None if is_needed else last
+
+
+def _list_readers(value: ir.Value) -> Iterator[ir.Operation]:
+    """Iterate over the ops that read a value or a view of it."""
+    for use in value.uses:
+        op = use.owner.operation
+        if op.name in _VIEWS:
+            yield from _list_readers(op.results[0])
+        else:
+            yield op
+
+
+def _is_terminator(op: ir.Operation) -> bool:
+    operations = op.block.operations
+    return operations[len(operations) - 1].operation == op
+
+
+def _depends_on(reader: ir.Operation, writer: ir.Operation) -> bool:
+    """Return whether an op of a block needs a result of another one, directly or not."""
+    pending, seen = [reader], {reader}
+    while pending:
+        for value in pending.pop().operands:
+            op = get_defining_op(value)
+            if op is None or op in seen or op.block != writer.block:
+                continue
+            if op == writer:
+                return True
+            if writer.is_before_in_block(op):
+                seen.add(op)
+                pending.append(op)
+    return False
+
+
+def _copy_before_write(write: _Write) -> None:
+    """Copy what an op writes to before, or make it again."""
+    value, point = write.op.operands[write.operand], ir.InsertionPoint(write.op)
+    maker = get_defining_op(value)
+    if maker is not None and maker.name in _REMADE:
+        copy = maker.clone(point).operation
+    else:
+        copy = ir.Operation.create(
+            _COPY, results=[value.type], operands=[value], loc=write.op.location, ip=point
+        )
+    write.op.operands[write.operand] = copy.results[0]
+
+
+def _list_written_operands(op: ir.Operation) -> Iterator[int]:
+    """Iterate over the numbers of the operands whose buffers an op writes to."""
+    name = op.name.partition(".")[2]
+    if name == "dynamic_update_slice":
+        yield 0
+    elif name == "all_reduce":
+        yield from range(len(op.operands))
+    elif name == "scatter":
+        yield from range((len(op.operands) - 1) // 2)
+    elif op.name == _WHILE:
+        body = op.regions[1].blocks[0]
+        returned = body.operations[len(body.operations) - 1].operands
+        pairs = zip(body.arguments, returned, strict=True)
+        yield from (k for k, (argument, result) in enumerate(pairs) if argument != result)
+    elif op.name == FUSION:
+        yield from _list_updated_operands(op)
+
+
+def _list_updated_operands(fusion: ir.Operation) -> Iterator[int]:
+    """Iterate over the numbers of the operands that the last ops of a fusion update."""
+    body = fusion.regions[0].blocks[0]
+    for value in body.operations[len(body.operations) - 1].operands:
+        update = _skip_views(value)
+        producer = get_defining_op(update)
+        if producer is not None and producer.name != FUSION:
+            for number in _list_written_operands(producer):
+                source = _skip_views(producer.operands[number])
+                yield from (k for k, argument in enumerate(body.arguments) if argument == source)
+
+
+def _skip_views(value: ir.Value) -> ir.Value:
+    op = get_defining_op(value)
+    while op is not None and op.name in _VIEWS:
+        value = op.operands[0]
+        op = get_defining_op(value)
+    return value

@@ -1,0 +1,87 @@
+// RUN: hespas-opt %s --copy-kept-values --split-input-file | filecheck %s
+// RUN: hespas-opt %s --copy-kept-values --copy-kept-values --split-input-file | filecheck %s
+
+/// Of the ops that write to a value, only the last does so in place; equal elements are made again instead.
+
+// CHECK-LABEL: module @writers
+module @writers {
+  // CHECK: %[[T:.*]] = stablehlo.tanh
+  // CHECK: %[[C:.*]] = mhlo.copy %[[T]]
+  // CHECK-NEXT: stablehlo.dynamic_update_slice %[[C]]
+  // CHECK-NEXT: stablehlo.dynamic_update_slice %[[T]]
+  // CHECK: %[[Z:.*]] = stablehlo.constant
+  // CHECK-NEXT: %[[Y:.*]] = stablehlo.constant
+  // CHECK-NEXT: stablehlo.dynamic_update_slice %[[Y]]
+  // CHECK-NEXT: stablehlo.dynamic_update_slice %[[Z]]
+  // CHECK-NOT: mhlo.copy
+  func.func @main(%x: tensor<8x4xf32>, %u: tensor<1x4xf32>, %i: tensor<i32>) -> (tensor<8x4xf32>, tensor<8x4xf32>, tensor<8x4xf32>, tensor<8x4xf32>) {
+    %t = stablehlo.tanh %x : tensor<8x4xf32>
+    %0 = stablehlo.dynamic_update_slice %t, %u, %i, %i : (tensor<8x4xf32>, tensor<1x4xf32>, tensor<i32>, tensor<i32>) -> tensor<8x4xf32>
+    %1 = stablehlo.dynamic_update_slice %t, %u, %i, %i : (tensor<8x4xf32>, tensor<1x4xf32>, tensor<i32>, tensor<i32>) -> tensor<8x4xf32>
+    %z = stablehlo.constant dense<0.0> : tensor<8x4xf32>
+    %2 = stablehlo.dynamic_update_slice %z, %u, %i, %i : (tensor<8x4xf32>, tensor<1x4xf32>, tensor<i32>, tensor<i32>) -> tensor<8x4xf32>
+    %3 = stablehlo.dynamic_update_slice %z, %u, %i, %i : (tensor<8x4xf32>, tensor<1x4xf32>, tensor<i32>, tensor<i32>) -> tensor<8x4xf32>
+    return %0, %1, %2, %3 : tensor<8x4xf32>, tensor<8x4xf32>, tensor<8x4xf32>, tensor<8x4xf32>
+  }
+}
+
+// -----
+
+/// What only reads the value runs before, also a view of it; what needs the result of the write, and a return, need a copy.
+
+// CHECK-LABEL: module @readers
+module @readers {
+  // CHECK: %[[A:.*]] = stablehlo.tanh
+  // CHECK-NEXT: stablehlo.dynamic_update_slice %[[A]]
+  // CHECK: %[[B:.*]] = stablehlo.cosine
+  // CHECK-NEXT: %[[C:.*]] = mhlo.copy %[[B]]
+  // CHECK-NEXT: stablehlo.dynamic_update_slice %[[C]]
+  // CHECK: %[[D:.*]] = stablehlo.sine
+  // CHECK-NEXT: %[[E:.*]] = mhlo.copy %[[D]]
+  // CHECK-NEXT: stablehlo.dynamic_update_slice %[[E]]
+  // CHECK-NOT: mhlo.copy
+  func.func @main(%x: tensor<8x4xf32>, %u: tensor<1x4xf32>, %i: tensor<i32>) -> (tensor<8x4xf32>, tensor<32xf32>, tensor<8x4xf32>, tensor<8x4xf32>, tensor<8x4xf32>) {
+    %a = stablehlo.tanh %x : tensor<8x4xf32>
+    %0 = stablehlo.dynamic_update_slice %a, %u, %i, %i : (tensor<8x4xf32>, tensor<1x4xf32>, tensor<i32>, tensor<i32>) -> tensor<8x4xf32>
+    %v = stablehlo.reshape %a : (tensor<8x4xf32>) -> tensor<32xf32>
+    %1 = stablehlo.negate %v : tensor<32xf32>
+    %b = stablehlo.cosine %x : tensor<8x4xf32>
+    %2 = stablehlo.dynamic_update_slice %b, %u, %i, %i : (tensor<8x4xf32>, tensor<1x4xf32>, tensor<i32>, tensor<i32>) -> tensor<8x4xf32>
+    %3 = stablehlo.exponential %2 : tensor<8x4xf32>
+    %4 = stablehlo.add %3, %b : tensor<8x4xf32>
+    %d = stablehlo.sine %x : tensor<8x4xf32>
+    %5 = stablehlo.dynamic_update_slice %d, %u, %i, %i : (tensor<8x4xf32>, tensor<1x4xf32>, tensor<i32>, tensor<i32>) -> tensor<8x4xf32>
+    return %0, %1, %4, %5, %d : tensor<8x4xf32>, tensor<32xf32>, tensor<8x4xf32>, tensor<8x4xf32>, tensor<8x4xf32>
+  }
+}
+
+// -----
+
+/// The body of a loop does not write to a value of the program around it, which the next step needs.
+
+// CHECK-LABEL: module @loop
+module @loop {
+  // CHECK: %[[T:.*]] = stablehlo.tanh
+  // CHECK: do {
+  // CHECK: %[[C:.*]] = mhlo.copy %[[T]]
+  // CHECK-NEXT: stablehlo.dynamic_update_slice %[[C]]
+  // CHECK-NOT: mhlo.copy
+  func.func @main(%x: tensor<8xf32>, %u: tensor<1xf32>) -> tensor<f32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %sum = stablehlo.constant dense<0.0> : tensor<f32>
+    %t = stablehlo.tanh %x : tensor<8xf32>
+    %0:2 = stablehlo.while(%i = %zero, %s = %sum) : tensor<i32>, tensor<f32>
+    cond {
+      %ten = stablehlo.constant dense<10> : tensor<i32>
+      %lt = stablehlo.compare LT, %i, %ten, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %lt : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %next = stablehlo.add %i, %one : tensor<i32>
+      %1 = stablehlo.dynamic_update_slice %t, %u, %i : (tensor<8xf32>, tensor<1xf32>, tensor<i32>) -> tensor<8xf32>
+      %2 = stablehlo.reduce(%1 init: %s) applies stablehlo.add across dimensions = [0] : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
+      stablehlo.return %next, %2 : tensor<i32>, tensor<f32>
+    }
+    return %0#1 : tensor<f32>
+  }
+}
