@@ -3,7 +3,7 @@
 XLA assigns layouts: what follows a product keeps the order that its result has in memory, up to an
 op that needs another one (xla/service/layout_assignment.cc). Here an order in memory is an order of
 dimensions. So the ops after a transpose are computed without it, and what needs the old order is
-transposed, unless that moves as many bytes as the transposes of the results.
+transposed.
 
 A product keeps the order of the dimensions of its operands too, and so does what follows it.
 Reshapes that split or merge dimensions, as those of grouped heads, are computed in the parts, and
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 from hespas.dialects.mlir import get_attribute, get_defining_op, ir
-from hespas.estimators.rules.base import read_integer_list, to_buffer_size
+from hespas.estimators.rules.base import read_integer_list
 from hespas.estimators.work import find_cost_rule
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.dots import DOT, Dims, DotGeneral, DotOperand
@@ -36,6 +36,7 @@ from hespas.passes.fuse.simplify import read_uniform_constant
 
 TRANSPOSE, RESHAPE = "stablehlo.transpose", "stablehlo.reshape"
 BROADCAST, REDUCE, SLICE = "stablehlo.broadcast_in_dim", "stablehlo.reduce", "stablehlo.slice"
+KEEPS_ORDER = frozenset((TRANSPOSE, RESHAPE, REDUCE, SLICE))
 
 
 class SinkTransposesPass(BlockPass):
@@ -44,9 +45,10 @@ class SinkTransposesPass(BlockPass):
     name: ClassVar[str] = "sink-transposes"
 
     def rewrite_block(self, block: ir.Block) -> None:
-        for cluster in _OrderAnalysis(block).find_clusters():
-            if cluster.moved_bytes < cluster.start_bytes:
-                _Rewriter(cluster.orders).rewrite_ops(cluster.ops)
+        analysis = _OrderAnalysis()
+        for view in block.operations:
+            analysis.add_op(view.operation)
+        _Rewriter(analysis.orders).rewrite_ops(analysis.ops)
 
 
 class _Order(NamedTuple):
@@ -98,108 +100,51 @@ def _make_plain_order(shape: Sequence[int]) -> _Order:
 
 
 @dataclass(slots=True)
-class _Cluster:
-    """Ops that values connect whose dimensions have another order in memory.
+class _OrderAnalysis:
+    """Finds the values of a block whose dimensions have another order in memory.
 
     Attributes:
-        orders: The order of the result of each op.
-        ops: The ops by their positions in the block.
-        start_bytes: The bytes of what the transposes make that start it.
-        moved_bytes: The bytes of the values that must be transposed if the ops are rewritten.
+        orders: The order of the result of each op that is rewritten.
+        ops: These ops, in program order.
+        computed: The results of products, and what is computed of them element by element or row
+            by row, by the number of the first product: XLA chooses the order of their dimensions,
+            and where two orders meet, that of the first product.
     """
 
     orders: dict[ir.Value, _Order] = field(default_factory=dict)
-    ops: dict[int, ir.Operation] = field(default_factory=dict)
-    start_bytes: int = 0
-    moved_bytes: int = 0
+    ops: list[ir.Operation] = field(default_factory=list)
+    computed: dict[ir.Value, int] = field(default_factory=dict)
 
-    def count_moved_bytes(self) -> None:
-        rewritten = set(self.ops.values())
-        for value, order in self.orders.items():
-            readers = {use.owner.operation for use in value.uses}
-            if not order.is_plain and not all(
-                reader in rewritten or self._is_remade(reader, rewritten) for reader in readers
-            ):
-                self.moved_bytes += to_buffer_size(value.type).bytes
-
-    def _is_remade(self, op: ir.Operation, rewritten: set[ir.Operation]) -> bool:
-        """Return whether an op is a broadcast to elementwise ops that are rewritten."""
-        if op.name != BROADCAST:
-            return False
-        readers = {use.owner.operation for use in op.results[0].uses}
-        return all(
-            reader in rewritten
-            and _is_elementwise(reader.name)
-            and _find_broadcast_parts(op, self.orders[reader.results[0]], self.orders)
-            for reader in readers
-        )
-
-
-@dataclass(slots=True)
-class _OrderAnalysis:
-    """Finds the clusters of a block.
-
-    Attributes:
-        cluster_of: The index of the cluster of each value whose order in memory is another one.
-        computed: The results of products, and what is computed of them element by element or row
-            by row: XLA may choose the order of their dimensions.
-    """
-
-    block: ir.Block
-    clusters: list[_Cluster] = field(default_factory=list)
-    cluster_of: dict[ir.Value, int] = field(default_factory=dict)
-    computed: set[ir.Value] = field(default_factory=set)
-
-    def find_clusters(self) -> list[_Cluster]:
-        for position, view in enumerate(self.block.operations):
-            op = view.operation
-            name = op.name
-            if name == TRANSPOSE:
-                self._add_transpose(op, position)
-            elif name == DOT or (
-                (name in (REDUCE, RESHAPE) or _is_elementwise(name))
-                and any(value in self.computed for value in op.operands)
-            ):
-                self.computed.update(op.results)
-            is_near = self.cluster_of and any(value in self.cluster_of for value in op.operands)
-            if is_near and name != TRANSPOSE:
-                self._add_reader(op, position)
-        clusters = [cluster for cluster in self.clusters if cluster.ops]
-        for cluster in clusters:
-            cluster.count_moved_bytes()
-        return clusters
-
-    def _get_order(self, value: ir.Value) -> _Order | None:
-        number = self.cluster_of.get(value)
-        return None if number is None else self.clusters[number].orders[value]
-
-    def _add_transpose(self, op: ir.Operation, position: int) -> None:
-        permutation = read_plain_permutation(op)
-        source = op.operands[0]
-        if permutation is None or not has_static_values(op):
+    def add_op(self, op: ir.Operation) -> None:
+        name = op.name
+        if name == DOT:
+            self.computed[op.results[0]] = len(self.computed)
+        elif name in KEEPS_ORDER or _is_elementwise(name):
+            numbers = [self.computed[value] for value in op.operands if value in self.computed]
+            if not numbers:
+                return
+            self.computed.update(dict.fromkeys(op.results, min(numbers)))
+        else:
             return
-        before = self._get_order(source)
-        if before is None and source not in self.computed:
-            return
-        shape = get_static_shape(source)
-        order = before or _make_plain_order(shape)
-        parts = order.divide_dims(shape)
-        order = order.select_parts([part for dim in permutation for part in parts[dim]])
-        cluster = self._add_op(op, position, order)
-        if before is None:
-            cluster.start_bytes += to_buffer_size(op.results[0].type).bytes
-
-    def _add_reader(self, op: ir.Operation, position: int) -> None:
-        if len(op.results) == 1 and has_static_values(op):
+        is_known = name == TRANSPOSE or any(map(self._get_order, op.operands))
+        if is_known and len(op.results) == 1 and has_static_values(op):
             order = self._find_result_order(op)
             if order is not None:
-                self._add_op(op, position, order)
+                self.orders[op.results[0]] = order
+                self.ops.append(op)
+
+    def _get_order(self, value: ir.Value) -> _Order | None:
+        """Return the order of a value if it is not that of its dimensions."""
+        order = self.orders.get(value)
+        return None if order is None or order.is_plain else order
 
     def _find_result_order(self, op: ir.Operation) -> _Order | None:
         """Return the order of the result of an op that is computed in the order of its operands."""
         if op.name == DOT:
             return _order_product(op, [self._get_order(value) for value in op.operands])
-        if op.name in (REDUCE, SLICE, RESHAPE):
+        if op.name == TRANSPOSE:
+            return self._find_transposed_order(op)
+        if op.name in KEEPS_ORDER:
             order = self._get_order(op.operands[0])
             if order is None or len(op.operands) > (2 if op.name == REDUCE else 1):
                 return None
@@ -208,48 +153,45 @@ class _OrderAnalysis:
             return _order_reduction(op, order) if op.name == REDUCE else _order_slice(op, order)
         if not _is_elementwise(op.name):
             return None
-        orders = {order for value in op.operands if (order := self._get_order(value)) is not None}
-        if len(orders) > 1:
+        return self._find_elementwise_order(op)
+
+    def _find_transposed_order(self, op: ir.Operation) -> _Order | None:
+        permutation, shape = read_plain_permutation(op), get_static_shape(op.operands[0])
+        if permutation is None:
             return None
-        (order,) = orders
-        others = [value for value in op.operands if value not in self.cluster_of]
-        return order if all(self._has_any_order(value, order) for value in others) else None
+        order = self._get_order(op.operands[0]) or _make_plain_order(shape)
+        parts = order.divide_dims(shape)
+        return order.select_parts([part for dim in permutation for part in parts[dim]])
+
+    def _find_elementwise_order(self, op: ir.Operation) -> _Order | None:
+        """Return the order of the first product of the operands, if the others can have it too."""
+        computed = [value for value in op.operands if value in self.computed]
+        order = self._get_order(min(computed, key=lambda value: self.computed[value]))
+        if order is None:
+            return None
+        for value in op.operands:
+            known = self._get_order(value)
+            if known is not None and known.sizes != order.sizes:
+                return None
+            if value not in self.computed and not self._has_any_order(value, order):
+                return None
+        return order
 
     def _has_any_order(self, value: ir.Value, order: _Order) -> bool:
         """Return whether a value can be made in an order of dimensions without a transpose."""
-        op = get_defining_op(value)
         if not get_static_shape(value):
             return True
+        op = get_defining_op(value)
         if op is None or op.name != BROADCAST:
-            return op is not None and read_uniform_constant(value) is not None
-        source = op.operands[0]
-        known = self._get_order(source)
-        return has_static_values(op) and bool(
-            _find_broadcast_parts(op, order, {} if known is None else {source: known})
-        )
+            return _is_made(value)
+        return has_static_values(op) and bool(_find_broadcast_parts(op, order, self.orders))
 
-    def _add_op(self, op: ir.Operation, position: int, order: _Order) -> _Cluster:
-        """Add an op to the cluster of what it reads, and of what is broadcast to its operands."""
-        read = list(op.operands)
-        makers = [get_defining_op(value) for value in read]
-        read += [maker.operands[0] for maker in makers if maker and maker.name == BROADCAST]
-        numbers = sorted({self.cluster_of[value] for value in read if value in self.cluster_of})
-        if not numbers:
-            numbers = [len(self.clusters)]
-            self.clusters.append(_Cluster())
-        first, *others = numbers
-        cluster = self.clusters[first]
-        for number in others:
-            other, self.clusters[number] = self.clusters[number], _Cluster()
-            cluster.orders |= other.orders
-            cluster.ops |= other.ops
-            cluster.start_bytes += other.start_bytes
-            self.cluster_of |= {v: first for v in other.orders if v in self.cluster_of}
-        cluster.orders[op.results[0]] = order
-        cluster.ops[position] = op
-        if not order.is_plain:
-            self.cluster_of[op.results[0]] = first
-        return cluster
+
+def _is_made(value: ir.Value) -> bool:
+    """Return whether a value is a constant number, or a broadcast."""
+    op = get_defining_op(value)
+    is_broadcast = op is not None and op.name == BROADCAST
+    return is_broadcast or read_uniform_constant(value) is not None
 
 
 @functools.cache
@@ -383,11 +325,10 @@ class _Rewriter:
     orders: Mapping[ir.Value, _Order]
     values: dict[ir.Value, ir.Value] = field(default_factory=dict)
 
-    def rewrite_ops(self, ops: Mapping[int, ir.Operation]) -> None:
-        ordered = [ops[position] for position in sorted(ops)]
-        for op in ordered:
+    def rewrite_ops(self, ops: Sequence[ir.Operation]) -> None:
+        for op in ops:
             self.values[op.results[0]] = self._rewrite_op(op)
-        for op in reversed(ordered):
+        for op in reversed(ops):
             result, builder = op.results[0], OpBuilder(op)
             if any(True for _ in result.uses):
                 value = self.values[result]
@@ -426,10 +367,7 @@ class _Rewriter:
             attributes["dimensions"] = make_i64_array(reduced, op.context)
             operands = [self.values[source], op.operands[1]]
         else:
-            operands = [
-                self.values[value] if value in self.values else self._remake(op, value, order)
-                for value in op.operands
-            ]
+            operands = [self._reorder(op, value, order) for value in op.operands]
         kinds = [builder.make_tensor_type(order.memory_sizes, result)]
         body = op if len(op.regions) else None
         return builder.create_op(op.name, operands, kinds, attributes, body=body).results[0]
@@ -455,11 +393,25 @@ class _Rewriter:
         new = builder.create_op(SLICE, [value], kinds, attributes).results[0]
         return builder.create_reshape(new, self.orders[op.results[0]].memory_sizes)
 
+    def _reorder(self, op: ir.Operation, value: ir.Value, order: _Order) -> ir.Value:
+        """Return an operand in the order of an elementwise op."""
+        if not get_static_shape(value):
+            return value
+        if value not in self.values and _is_made(value):
+            return self._remake(op, value, order)
+        builder = OpBuilder(op)
+        known = self.orders.get(value) or _Order(order.sizes, tuple(range(len(order.sizes))))
+        part = self.values.get(value) or builder.create_reshape(value, known.sizes)
+        if known == order:
+            return part
+        return builder.create_transpose(
+            part, [known.places[order.places.index(place)] for place in range(len(order.places))]
+        )
+
     def _remake(self, op: ir.Operation, value: ir.Value, order: _Order) -> ir.Value:
         """Make a constant or a broadcast in another order of dimensions."""
         maker, builder = get_defining_op(value), OpBuilder(op)
-        if maker is None or not get_static_shape(value):
-            return value
+        assert maker is not None
         kind = builder.make_tensor_type(order.memory_sizes, value)
         if maker.name != BROADCAST:
             splat = get_attribute(maker, "value").get_splat_value()

@@ -1,13 +1,13 @@
 // RUN: hespas-opt %s --sink-transposes --split-input-file | filecheck %s
 // RUN: hespas-opt %s --sink-transposes --sink-transposes --split-input-file | filecheck %s
 
-/// What is as large as the transposed value is not transposed in its place.
+/// A result of the program is transposed at the end,
 
 // CHECK-LABEL: module @returned
 module @returned {
   // CHECK: stablehlo.dot_general
-  // CHECK-NEXT: stablehlo.transpose
   // CHECK-NEXT: stablehlo.tanh
+  // CHECK-NEXT: stablehlo.transpose
   func.func @main(%x: tensor<6x8xf32>, %w: tensor<8x16x3xf32>) -> tensor<6x3x16xf32> {
     %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<6x8xf32>, tensor<8x16x3xf32>) -> tensor<6x16x3xf32>
     %1 = stablehlo.transpose %0, dims = [0, 2, 1] : (tensor<6x16x3xf32>) -> tensor<6x3x16xf32>
@@ -18,7 +18,7 @@ module @returned {
 
 // -----
 
-/// What is smaller is: a result of half the bytes, before a sum with another value in its own order,
+/// and so is what a sum reads with an argument in its own order,
 
 // CHECK-LABEL: module @sum
 module @sum {
@@ -161,5 +161,64 @@ module @computed {
     %5 = stablehlo.negate %4 : tensor<3x1x6xf32>
     %6 = stablehlo.reduce(%5 init: %zero) applies stablehlo.add across dimensions = [0, 1, 2] : (tensor<3x1x6xf32>, tensor<f32>) -> tensor<f32>
     return %6 : tensor<f32>
+  }
+}
+
+// -----
+
+/// Where two orders meet, what follows has that of the first product: its own, or the plain one.
+
+// CHECK-LABEL: module @first
+module @first {
+  // CHECK: %[[A:.*]] = stablehlo.dot_general %arg0, %arg1
+  // CHECK: %[[B:.*]] = stablehlo.dot_general %arg2, %arg3
+  // CHECK: %[[T:.*]] = stablehlo.transpose %[[B]], dims = [1, 2, 0] : (tensor<5x7x6xf32>) -> tensor<7x6x5xf32>
+  // CHECK: stablehlo.add %[[T]], %[[A]] : tensor<7x6x5xf32>
+  // CHECK: stablehlo.reduce{{.*}} dimensions = [0, 1, 2]
+  // CHECK: return
+  func.func @main(%x: tensor<7x8xf32>, %w: tensor<8x6x5xf32>, %u: tensor<5x8xf32>, %z: tensor<8x7x6xf32>) -> tensor<f32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<7x8xf32>, tensor<8x6x5xf32>) -> tensor<7x6x5xf32>
+    %1 = stablehlo.transpose %0, dims = [1, 0, 2] : (tensor<7x6x5xf32>) -> tensor<6x7x5xf32>
+    %2 = stablehlo.dot_general %u, %z, contracting_dims = [1] x [0] : (tensor<5x8xf32>, tensor<8x7x6xf32>) -> tensor<5x7x6xf32>
+    %3 = stablehlo.transpose %2, dims = [2, 1, 0] : (tensor<5x7x6xf32>) -> tensor<6x7x5xf32>
+    %4 = stablehlo.add %3, %1 : tensor<6x7x5xf32>
+    %5 = stablehlo.reduce(%4 init: %zero) applies stablehlo.add across dimensions = [0, 1, 2] : (tensor<6x7x5xf32>, tensor<f32>) -> tensor<f32>
+    return %5 : tensor<f32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @plain_first
+module @plain_first {
+  // CHECK: %[[A:.*]] = stablehlo.dot_general %arg0, %arg1
+  // CHECK: %[[B:.*]] = stablehlo.dot_general %arg2, %arg3
+  // CHECK: %[[T:.*]] = stablehlo.transpose %[[B]], dims = [1, 2, 0] : (tensor<5x7x6xf32>) -> tensor<7x6x5xf32>
+  // CHECK: stablehlo.add %[[T]], %[[A]] : tensor<7x6x5xf32>
+  func.func @main(%x: tensor<7x8xf32>, %w: tensor<8x6x5xf32>, %u: tensor<5x8xf32>, %z: tensor<8x7x6xf32>) -> tensor<7x6x5xf32> {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<7x8xf32>, tensor<8x6x5xf32>) -> tensor<7x6x5xf32>
+    %2 = stablehlo.dot_general %u, %z, contracting_dims = [1] x [0] : (tensor<5x8xf32>, tensor<8x7x6xf32>) -> tensor<5x7x6xf32>
+    %3 = stablehlo.transpose %2, dims = [1, 2, 0] : (tensor<5x7x6xf32>) -> tensor<7x6x5xf32>
+    %4 = stablehlo.add %3, %0 : tensor<7x6x5xf32>
+    return %4 : tensor<7x6x5xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @plain_second
+module @plain_second {
+  // CHECK: %[[B:.*]] = stablehlo.dot_general %arg2, %arg3
+  // CHECK: %[[A:.*]] = stablehlo.dot_general %arg0, %arg1
+  // CHECK: %[[T:.*]] = stablehlo.transpose %[[A]], dims = [2, 0, 1] : (tensor<7x6x5xf32>) -> tensor<5x7x6xf32>
+  // CHECK: %[[S:.*]] = stablehlo.add %[[B]], %[[T]] : tensor<5x7x6xf32>
+  // CHECK: stablehlo.transpose %[[S]], dims = [1, 2, 0]
+  func.func @main(%x: tensor<7x8xf32>, %w: tensor<8x6x5xf32>, %u: tensor<5x8xf32>, %z: tensor<8x7x6xf32>) -> tensor<7x6x5xf32> {
+    %2 = stablehlo.dot_general %u, %z, contracting_dims = [1] x [0] : (tensor<5x8xf32>, tensor<8x7x6xf32>) -> tensor<5x7x6xf32>
+    %3 = stablehlo.transpose %2, dims = [1, 2, 0] : (tensor<5x7x6xf32>) -> tensor<7x6x5xf32>
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<7x8xf32>, tensor<8x6x5xf32>) -> tensor<7x6x5xf32>
+    %4 = stablehlo.add %3, %0 : tensor<7x6x5xf32>
+    return %4 : tensor<7x6x5xf32>
   }
 }

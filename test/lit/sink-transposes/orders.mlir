@@ -80,14 +80,17 @@ module @parts {
 
 // -----
 
-/// A transpose stays where it is if what follows would be transposed instead: a result, a sum with another
-/// value in its own order, a slice of merged dimensions, a reshape of other parts, a reduction of two values.
+/// A transpose stays where it is if what follows needs the order: a sum with an argument, a slice of merged
+/// dimensions, a reshape of other parts, a reduction of two values.
 
 // CHECK-LABEL: module @stays
 module @stays {
-  // CHECK: stablehlo.dot_general
-  // CHECK-NEXT: stablehlo.transpose{{.*}} dims = [0, 2, 1]
-  // CHECK-NOT: stablehlo.transpose
+  // CHECK: %[[P:.*]] = stablehlo.dot_general
+  // CHECK: stablehlo.transpose %[[P]], dims = [0, 2, 1]
+  // CHECK: stablehlo.add %{{.*}}, %arg2 : tensor<6x3x16xf32>
+  // CHECK: stablehlo.slice %{{.*}} [1:18, 0:16]
+  // CHECK: stablehlo.reshape %{{.*}} -> tensor<12x24xf32>
+  // CHECK: stablehlo.reduce{{.*}} dimensions = [2]
   // CHECK: return
   func.func @main(%x: tensor<6x8xf32>, %w: tensor<8x16x3xf32>, %y: tensor<6x3x16xf32>) -> (tensor<6x3x16xf32>, tensor<17x16xf32>, tensor<6x48xf32>, tensor<12x24xf32>, tensor<6x3xf32>) {
     %zero = stablehlo.constant dense<0.0> : tensor<f32>
@@ -110,7 +113,7 @@ module @stays {
 
 // -----
 
-/// So do those of arguments, and where two orders meet.
+/// So do those of arguments, and where values of other parts meet.
 
 // CHECK-LABEL: module @apart
 module @apart {

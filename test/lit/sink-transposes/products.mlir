@@ -25,7 +25,7 @@ module @both {
 
 // -----
 
-/// The bytes of both count: a sum in f32 of two results is smaller than they.
+/// What both need is transposed once.
 
 // CHECK-LABEL: module @bytes
 module @bytes {
