@@ -8,6 +8,7 @@ from hespas.dialects.mlir import (
     PassManager,
     find_attribute,
     get_attribute,
+    get_defining_op,
     ir,
     list_dictionary_entries,
     register_passes,
@@ -37,6 +38,7 @@ RAGGED_FIELDS = (  # in the order of the composite
     "lhs_ragged_dimensions",
     "rhs_group_dimensions",
 )
+SCANS = ("chlo.scan", "mhlo.scan")
 VARIADIC = ("stablehlo.all_reduce", "stablehlo.all_to_all")
 CHANNEL = "channel_handle"
 
@@ -48,7 +50,8 @@ class LegalisePass(PrepareStep):
 
     def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
         has_recomposed = _recompose_ops(view.census)
-        return legalise_dialects(module, collect_census(module) if has_recomposed else view.census)
+        census = collect_census(module) if has_recomposed else view.census
+        return legalise_dialects(module, census) or has_recomposed
 
 
 def _recompose_ops(census: ModuleCensus) -> bool:
@@ -57,14 +60,99 @@ def _recompose_ops(census: ModuleCensus) -> bool:
     ``jax.export`` writes ``chlo.erf`` and others as composites of their names, because the portable
     form has no chlo, and XLA reads them as the ops (stablehlo/transforms/ChloRecomposeOps.cpp).
     """
-    composites = [
-        (op, attributes)
-        for op in census.select_ops_by_name(*COMPOSITES)
-        if (attributes := _read_chlo_attributes(op)) is not None
-    ]
-    for op, attributes in composites:
-        replace_op(op, get_attribute(op, "name").value, attributes)
-    return bool(composites)
+    calls = census.select_ops_by_name(*COMPOSITES)
+    read = [(op, _read_chlo_attributes(op)) for op in calls]
+    scans = [op for op in calls if get_attribute(op, "name").value in SCANS]
+    replaced = [_replace_scan(op) for op in (*scans, *census.select_ops_by_name(*SCANS))]
+    for op, attributes in read:
+        if attributes is not None:
+            replace_op(op, get_attribute(op, "name").value, attributes)
+            replaced.append(True)
+    return any(replaced)
+
+
+def _replace_scan(scan: ir.Operation) -> bool:
+    """Replace a running sum, or another such reduction, by the window that XLA makes of it.
+
+    Returns:
+        Whether it is one: associative, of one value, with one op and an initial number. The others
+        are loops, as their decompositions are.
+    """
+    stated = find_attribute(scan, "composite_attributes")
+    attributes = stated if isinstance(stated, ir.DictAttr) else scan.attributes
+    body = scan.regions[0].blocks[0] if len(scan.regions) else None
+    init = get_defining_op(scan.operands[1]) if len(scan.operands) == 2 else None
+    if body is None or init is None or init.name != "stablehlo.broadcast_in_dim":
+        return False
+    step, *others = (view.operation for view in body.operations)
+    is_plain = len(others) == 1 and set(others[0].operands) == set(step.results)
+    if not is_plain or set(step.operands) != set(body.arguments) or len(step.attributes):
+        return False
+    number, kind = init.operands[0], scan.operands[0].type
+    assert isinstance(kind, ir.RankedTensorType)
+    if ir.RankedTensorType(number.type).rank or "is_associative" not in attributes:
+        return False
+    if not ir.BoolAttr(attributes["is_associative"]).value or not kind.has_static_shape:
+        return False
+    dim = ir.IntegerAttr(attributes["dimension"]).value
+    is_reverse = "is_reverse" in attributes and ir.BoolAttr(attributes["is_reverse"]).value
+    _create_window(scan, step, number, dim, is_reverse=is_reverse)
+    return True
+
+
+def _create_window(
+    scan: ir.Operation, step: ir.Operation, number: ir.Value, dim: int, *, is_reverse: bool
+) -> None:
+    source, context = scan.operands[0], scan.context
+    shape = list(ir.RankedTensorType(source.type).shape)
+    window, edges = [1] * len(shape), [[0, 0] for _ in shape]
+    window[dim] = shape[dim]
+    edges[dim][is_reverse] = shape[dim] - 1
+    op = ir.Operation.create(
+        "stablehlo.reduce_window",
+        [source.type],
+        [source, number],
+        {
+            "window_dimensions": ir.DenseI64ArrayAttr.get(window, context),
+            "padding": ir.Attribute.parse(f"dense<{edges}> : tensor<{len(shape)}x2xi64>", context),
+        },
+        regions=1,
+        loc=scan.location,
+        ip=ir.InsertionPoint(scan),
+    )
+    place = scan.location
+    block = op.regions[0].blocks.append(number.type, number.type, arg_locs=[place, place])
+    point = ir.InsertionPoint(block)
+    both = ir.Operation.create(step.name, [number.type], block.arguments, loc=place, ip=point)
+    ir.Operation.create("stablehlo.return", [], both.results, loc=place, ip=point)
+    scan.results[0].replace_all_uses_with(op.results[0])
+    if any(True for _ in scan.results[1].uses):
+        _replace_last(scan, op.results[0], dim, 0 if is_reverse else shape[dim] - 1)
+    scan.erase()
+
+
+def _replace_last(scan: ir.Operation, sums: ir.Value, dim: int, place: int) -> None:
+    """Replace the final value of a scan by its last element."""
+    start = [0] * len(ir.RankedTensorType(sums.type).shape)
+    limit = list(ir.RankedTensorType(sums.type).shape)
+    start[dim], limit[dim] = place, place + 1
+    sizes = [end - begin for begin, end in zip(start, limit, strict=True)]
+    element = ir.RankedTensorType(sums.type).element_type
+    numbers = {"start_indices": start, "limit_indices": limit, "strides": [1] * len(start)}
+    point = ir.InsertionPoint(scan)
+    part = ir.Operation.create(
+        "stablehlo.slice",
+        [ir.RankedTensorType.get(sizes, element, loc=scan.location)],
+        [sums],
+        {name: ir.DenseI64ArrayAttr.get(values, scan.context) for name, values in numbers.items()},
+        loc=scan.location,
+        ip=point,
+    )
+    kinds = [scan.results[1].type]
+    last = ir.Operation.create(
+        "stablehlo.reshape", kinds, part.results, loc=scan.location, ip=point
+    )
+    scan.results[1].replace_all_uses_with(last.results[0])
 
 
 def _read_chlo_attributes(composite: ir.Operation) -> dict[str, ir.Attribute] | None:

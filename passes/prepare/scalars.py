@@ -158,6 +158,8 @@ class ScalarEvaluator:
         if kind == "select":
             condition = yield op.operands[0]
             return None if condition is None else (yield op.operands[1 if condition else 2])
+        if kind == "get_dimension_size":
+            return _find_dimension_size(op)
         if kind != "compare" and kind not in ARITHMETIC:
             return None
         values: list[Number] = []
@@ -198,6 +200,14 @@ class ScalarEvaluator:
             operand_values = {self.find_scalar_value(call.operands[number]) for call in calls}
             return operand_values.pop() if len(operand_values) == 1 else None
         return None
+
+
+def _find_dimension_size(op: ir.Operation) -> Number | None:
+    """Return the size of the dimension that an op asks for, if it is static."""
+    kind, dim = op.operands[0].type, get_attribute(op, "dimension").value
+    is_static = isinstance(kind, ir.RankedTensorType) and not kind.is_dynamic_dim(dim)
+    # A bounded dimension is smaller at run time than its size in the type.
+    return kind.get_dim_size(dim) if is_static and kind.encoding is None else None
 
 
 def get_body(op: ir.Operation, functions: Mapping[str, ir.Operation]) -> ir.Block | None:

@@ -473,3 +473,26 @@ module @moves_away {
     return %x : tensor<8xf32>
   }
 }
+
+// -----
+
+/// The size of a static dimension is known.
+
+// CHECK-LABEL: module @size
+module @size {
+  // CHECK: stablehlo.while{{.*}} attributes {hespas.trips = 7 : i64
+  func.func @main(%x: tensor<4x7xf32>) -> tensor<i32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %n = stablehlo.get_dimension_size %x, dim = 1 : (tensor<4x7xf32>) -> tensor<i32>
+    %0 = stablehlo.while(%i = %zero) : tensor<i32>
+    cond {
+      %1 = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %1 : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %1 = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %1 : tensor<i32>
+    }
+    return %0 : tensor<i32>
+  }
+}
