@@ -26,8 +26,9 @@ FOLDERS = {
         "combine-collectives", "copy-kept-arguments", "expand-ragged-products",
         "expand-selections", "expand-vector-products", "fold-transposes", "form-kernels", "fuse",
         "fuse-epilogues", "fuse-products", "inline-all-calls", "merge-products",
-        "pad-convolutions", "scatter-reductions", "simplify", "sink-constants",
-        "split-reductions", "split-scans", "transpose-collectives", "transpose-operands",
+        "pad-convolutions", "scatter-reductions", "simplify", "simplify-conversions",
+        "sink-constants", "split-reductions", "split-scans", "transpose-collectives",
+        "transpose-operands",
     ),
     "memory": (
         "memory-annotate", "on-chip-annotate",

@@ -23,6 +23,7 @@ from hespas.passes.fuse.merge_products import MergeProductsPass
 from hespas.passes.fuse.pad_convolutions import PadConvolutionsPass
 from hespas.passes.fuse.scatter_reductions import ScatterReductionsPass
 from hespas.passes.fuse.simplify import SimplifyPass
+from hespas.passes.fuse.simplify_conversions import SimplifyConversionsPass
 from hespas.passes.fuse.sink_constants import SinkConstantsPass
 from hespas.passes.fuse.split_reductions import SplitReductionsPass
 from hespas.passes.fuse.split_scans import SplitScansPass
@@ -116,6 +117,7 @@ class FusePass(PassList):
                 FuseEpiloguesPass(not has_kernels),
                 "a library takes its epilogue before other kernels do",
             ),
+            (is_xla, SimplifyConversionsPass(), "products have taken the types that they read"),
             (self.model != "none", kernels, "the ops that are left become kernels"),
             (
                 is_xla and self.combine > 0,

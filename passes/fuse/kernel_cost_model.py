@@ -25,6 +25,9 @@ DEFAULT_TARGET = "A100_SXM_40GB"
 OVERLAP = 0.95  # share of the shorter of compute and memory time that is hidden
 SEGMENT_BYTES = 64  # bytes that memory transfers for a single element
 WARP = 32
+# Elements of the rows that a block keeps: the largest power of two in 0.4 of its 65,536 registers
+# (gpu_indexing_performance_model.cc).
+TILE_ELEMENTS = 1 << 14
 SIGNIFICANT_REDUCTION = 16  # elements per result from which XLA does not fuse reductions together
 
 # The runs of neighbouring dimensions that are all reduced or all kept, as (is reduced, size).
@@ -105,6 +108,7 @@ class FusionKernel:
         elements: The number of elements that it loops over.
         reductions: The number of reductions in it.
         rows: The number of rows that it keeps on the chip; 0 if it keeps none.
+        columns: The number of elements of each of them.
         shared_bytes: Bytes of shared memory that a thread block uses.
         time_s: Its execution time.
     """
@@ -125,6 +129,7 @@ class FusionKernel:
     elements: int = 0
     reductions: int = 0
     rows: int = 0
+    columns: int = 0
     shared_bytes: int = 0
     time_s: float = 0.0
 
@@ -191,7 +196,8 @@ class KernelCostModel:
             graph.ops[member] for member in members if graph.ops[member].kind == "reduce"
         )
         groups = _find_reduction_groups(reduction, self._get_operand_shape(reduction))
-        kernel.hero, kernel.rows = ("reduction", groups), groups[0][1]
+        kernel.hero = ("reduction", groups)
+        (_, kernel.rows), (_, kernel.columns) = groups
         kernel.cycles = sum(graph.ops[member].cycles for member in members)
         kernel.reads = {
             use.value: (1.0, 0.0)
@@ -266,14 +272,40 @@ class KernelCostModel:
         rows = self.values[producer.outputs[0]].size.elements
         return consumer.emitter == "row" and rows == consumer.rows
 
+    def _limit_row_reads(self, value: int, reads: ReadAmounts, rows: FusionKernel) -> ReadAmounts:
+        """Limit the reads of a value by a kernel that keeps as many rows on the chip as fit.
+
+        It reads what has one element for each row once, and what has one for each column once for
+        all rows that it keeps.
+        """
+        elements = self.values[value].size.elements
+        if elements == rows.rows:
+            most = 1.0
+        elif elements == rows.columns:
+            padded = 1 << (rows.columns - 1).bit_length()
+            most = max(rows.rows * padded / TILE_ELEMENTS, 1.0)
+        else:
+            return reads
+        return reads if sum(reads) <= most else (min(reads[0], most), max(most - reads[0], 0.0))
+
     def estimate_fused_s(self, producer: FusionKernel, consumer: FusionKernel) -> float:
         """Estimate the time of the consumer if it also computes what it reads of the producer."""
         value, consumer_reads = producer.outputs[0], consumer.reads
         elementwise, other = self._count_reads(producer, consumer)
         estimate_read_s = self._estimate_read_s
+        rows = producer if producer.rows else consumer
         read_s = consumer.read_s - estimate_read_s(value, consumer_reads[value])
+        if rows.rows != consumer.rows:
+            consumer_reads = {
+                source: self._limit_row_reads(source, reads, rows)
+                for source, reads in consumer_reads.items()
+                if source != value
+            }
+            read_s = sum([estimate_read_s(*read) for read in consumer_reads.items()])
         for source, reads in producer.reads.items():
             through = _compose_reads(reads, elementwise, other)
+            if rows.rows:
+                through = self._limit_row_reads(source, through, rows)
             old = consumer_reads.get(source)
             if old is None:
                 read_s += estimate_read_s(source, through)
@@ -328,6 +360,10 @@ class KernelCostModel:
             through = _compose_reads(reads, elementwise, other)
             old = consumer.reads.get(source)
             consumer.reads[source] = through if old is None else _merge_reads(old, through)
+        rows = producer if producer.rows else consumer
+        if rows.rows:
+            for source, reads in consumer.reads.items():
+                consumer.reads[source] = self._limit_row_reads(source, reads, rows)
         for member, repeats in producer.members.items():
             repeats *= amount
             known_repeats = consumer.members.get(member)
@@ -341,7 +377,8 @@ class KernelCostModel:
         )
         if producer.emitter == "row" or (keeps_loop and producer.emitter != "loop"):
             consumer.emitter, consumer.hero = producer.emitter, producer.hero
-            consumer.elements, consumer.rows = producer.elements, producer.rows
+            consumer.elements = producer.elements
+            consumer.rows, consumer.columns = producer.rows, producer.columns
         consumer.unary = consumer.unary and producer.unary
         consumer.reduces = consumer.reduces or producer.reduces
         consumer.reductions += producer.reductions
@@ -350,8 +387,8 @@ class KernelCostModel:
 
 
 def _share_rows(producer: FusionKernel, consumer: FusionKernel) -> bool:
-    """Return whether two kernels keep the same rows on the chip."""
-    return producer.emitter == consumer.emitter == "row" and producer.hero == consumer.hero
+    """Return whether a producer keeps the rows on the chip that a consumer reads or reduces."""
+    return producer.emitter == "row" and producer.hero == consumer.hero
 
 
 def _overlap_times_s(compute_s: float, memory_s: float) -> float:
