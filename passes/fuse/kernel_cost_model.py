@@ -288,8 +288,14 @@ class KernelCostModel:
             return reads
         return reads if sum(reads) <= most else (min(reads[0], most), max(most - reads[0], 0.0))
 
-    def estimate_fused_s(self, producer: FusionKernel, consumer: FusionKernel) -> float:
-        """Estimate the time of the consumer if it also computes what it reads of the producer."""
+    def estimate_fused_s(
+        self, producer: FusionKernel, consumer: FusionKernel, written_s: float = 0.0
+    ) -> float:
+        """Estimate the time of the consumer if it also computes what it reads of the producer.
+
+        Args:
+            written_s: The time of further writes.
+        """
         value, consumer_reads = producer.outputs[0], consumer.reads
         elementwise, other = self._count_reads(producer, consumer)
         estimate_read_s = self._estimate_read_s
@@ -320,7 +326,7 @@ class KernelCostModel:
                 producer, consumer, amount, keeps_loop=_keeps_loop(producer, consumer, other)
             )
         return _overlap_times_s(
-            cycles / self.device.cycles_per_s, read_s + consumer.write_s + strided_s
+            cycles / self.device.cycles_per_s, read_s + consumer.write_s + written_s + strided_s
         )
 
     def _estimate_strided_s(
@@ -334,21 +340,12 @@ class KernelCostModel:
         return strided_s
 
     def estimate_shared_gain_s(self, producer: FusionKernel, consumer: FusionKernel) -> float:
-        """Estimate the time saved if the consumer also writes the producer's result.
+        """Estimate the time saved, without a launch, if the consumer also writes the result.
 
-        The saved launch is not included. As in XLA, the time of the producer and of reading its
-        result is compared with the producer's operations and reads in the consumer, and with its
-        writes, which do not overlap.
+        As in XLA, the reads of each result of the consumer compute the producer once more.
         """
-        value = producer.outputs[0]
-        elementwise, other = consumer.reads[value]
-        read_s = sum(
-            self._estimate_read_s(source, _compose_reads(reads, elementwise, other))
-            for source, reads in producer.reads.items()
-        )
-        compute_s = producer.cycles * (elementwise + other) / self.device.cycles_per_s
-        separate_s = producer.time_s + self._estimate_read_s(value, (elementwise, other))
-        return separate_s - _overlap_times_s(compute_s, read_s) - producer.write_s
+        fused_s = self.estimate_fused_s(producer, consumer, producer.write_s)
+        return producer.time_s + consumer.time_s - fused_s
 
     def fuse_producer(self, producer: FusionKernel, consumer: FusionKernel) -> None:
         """Add the producer's ops to the consumer, which then reads what the producer reads."""
