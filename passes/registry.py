@@ -27,8 +27,8 @@ FOLDERS = {
         "expand-selections", "expand-vector-products", "fold-transposes", "form-kernels", "fuse",
         "fuse-epilogues", "fuse-products", "inline-all-calls", "merge-products",
         "pad-convolutions", "scatter-reductions", "simplify", "simplify-conversions",
-        "sink-constants", "split-reductions", "split-scans", "transpose-collectives",
-        "transpose-operands",
+        "sink-constants", "split-products", "split-reductions", "split-scans",
+        "transpose-collectives", "transpose-operands",
     ),
     "memory": (
         "memory-annotate", "on-chip-annotate",

@@ -25,6 +25,7 @@ from hespas.passes.fuse.scatter_reductions import ScatterReductionsPass
 from hespas.passes.fuse.simplify import SimplifyPass
 from hespas.passes.fuse.simplify_conversions import SimplifyConversionsPass
 from hespas.passes.fuse.sink_constants import SinkConstantsPass
+from hespas.passes.fuse.split_products import SplitProductsPass
 from hespas.passes.fuse.split_reductions import SplitReductionsPass
 from hespas.passes.fuse.split_scans import SplitScansPass
 from hespas.passes.fuse.transpose_collectives import TransposeCollectivesPass
@@ -103,13 +104,18 @@ class FusePass(PassList):
                 TransposeOperandsPass(has_kernels),
                 "what makes an operand may transpose it",
             ),
+            (
+                has_libraries and has_kernels,
+                SplitProductsPass(self.target),
+                "the sums of parts are split and fused like others",
+            ),
             (is_xla, SplitScansPass(), "each part may be fused with what it reads"),
             (is_xla, SplitReductionsPass(), "each part may be fused with what it reads"),
             (is_xla, SimplifyPass(), "the rewrites leave reshapes, and ops without users"),
             (True, SinkConstantsPass(), "the merging of equal ops would move the copies out again"),
             (
                 is_xla,
-                FuseProductsPass(self.conversions),
+                FuseProductsPass(self.conversions, has_libraries),
                 "a product takes its ops before other kernels do",
             ),
             (

@@ -45,12 +45,16 @@ class FusionDevice:
         cycles_per_s: Cores x units x operations of one multiply-add x clock.
         cache_bytes: The size of the cache of all cores.
         small_cache_bytes: The sizes of the caches of each core in all.
+        cores: The number of streaming multiprocessors.
+        capability: The major compute capability of NVIDIA; 0 for others.
     """
 
     bandwidth_bytes_per_s: float = 1.5552e12
     cycles_per_s: float = 108 * 64 * 2 * 1.41e9
     cache_bytes: int = 40 << 20
     small_cache_bytes: int = 108 * SMALL_CACHE_BYTES
+    cores: int = 108
+    capability: int = 8
 
     @classmethod
     def from_target(cls, name_or_path: str) -> FusionDevice:
@@ -74,6 +78,8 @@ class FusionDevice:
             cores * info["fpus_per_core"] * 2 * info["clock_rate_ghz"] * 1e9,
             info["l2_cache_size"],
             cores * SMALL_CACHE_BYTES,
+            cores,
+            info.get("cuda_compute_capability", {}).get("major", 0),
         )
 
     def find_cached_bytes_per_s(self, size_bytes: int) -> float:
