@@ -125,14 +125,13 @@ class SiblingFusion:
         return sorted(kernels, key=rank)
 
     def _is_fusion(self, kernel: FusionKernel) -> bool:
-        """Return whether a kernel computes more than one op, of which views are some in XLA."""
+        """Return whether a kernel computes more than one op; in XLA also views and constants."""
         if len(kernel.members) > 1:
             return True
         (member,) = kernel.members
         operands = [self.graph.values[value] for value in self.graph.ops[member].operands]
         return any(
-            self.graph.values[each.source] is not each or (each.is_constant and each.size.shape)
-            for each in operands
+            each.is_constant or self.graph.values[each.source] is not each for each in operands
         )
 
     def _has_indirect_path(self, producer: FusionKernel, consumer: FusionKernel) -> bool:
