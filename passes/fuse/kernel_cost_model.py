@@ -112,6 +112,8 @@ class FusionKernel:
         read_s: Time of its reads.
         write_s: Time of its writes.
         strided_s: Additional time of uncoalesced reads.
+        constant_s: Time of the reads of constants, which XLA counts as operands. A kernel that
+            keeps rows on the chip reads them once for all.
         unary: Whether it is elementwise and reads one value.
         reduces: Whether it contains a reduction of many elements to one.
         updated: The buffer that it writes in place; -1 if there is none.
@@ -134,6 +136,7 @@ class FusionKernel:
     read_s: float = 0.0
     write_s: float = 0.0
     strided_s: float = 0.0
+    constant_s: float = 0.0
     unary: bool = False
     reduces: bool = False
     updated: int = -1
@@ -185,6 +188,8 @@ class KernelCostModel:
         kernel.write_s = (
             sum([self.sizes_bytes[v] for v in written]) / self.device.bandwidth_bytes_per_s
         )
+        rate = self.device.bandwidth_bytes_per_s * CACHE_SPEEDUP * SMALL_CACHE_SPEEDUP
+        kernel.constant_s = op.constant_bytes / rate
         kernel.unary = len(op.operands) == 1 and op.kind == "elementwise"
         kernel.reduces = op.kind == "reduce" and (
             self.values[op.operands[0]].size.elements
@@ -210,6 +215,7 @@ class KernelCostModel:
         groups = _find_reduction_groups(reduction, self._get_operand_shape(reduction))
         kernel.hero = ("reduction", groups)
         (_, kernel.rows), (_, kernel.columns) = groups
+        kernel.constant_s = 0.0
         kernel.cycles = sum(graph.ops[member].cycles for member in members)
         kernel.reads = {
             use.value: (1.0, 0.0)
@@ -243,7 +249,7 @@ class KernelCostModel:
         else:
             reads = kernel.reads.items()
             kernel.read_s = sum([self._estimate_read_s(v, amounts) for v, amounts in reads])
-        memory_s = kernel.read_s + kernel.write_s + kernel.strided_s
+        memory_s = kernel.read_s + kernel.write_s + kernel.strided_s + kernel.constant_s
         kernel.time_s = _overlap_times_s(compute_s, memory_s)
 
     def _estimate_narrow_s(
@@ -370,6 +376,8 @@ class KernelCostModel:
             strided_s += self._estimate_strided_s(
                 producer, consumer, amount, keeps_loop=_keeps_loop(producer, consumer, other)
             )
+        if not rows.rows:
+            read_s += consumer.constant_s + producer.constant_s * amount
         return _overlap_times_s(compute_s, read_s + consumer.write_s + written_s + strided_s)
 
     def _estimate_strided_s(
@@ -421,6 +429,9 @@ class KernelCostModel:
         consumer.strided_s += self._estimate_strided_s(
             producer, consumer, amount, keeps_loop=keeps_loop
         )
+        consumer.constant_s += producer.constant_s * amount
+        if producer.rows or consumer.rows:
+            consumer.constant_s = 0.0
         if producer.emitter == "row" or (keeps_loop and producer.emitter != "loop"):
             consumer.emitter, consumer.hero = producer.emitter, producer.hero
             consumer.elements, consumer.is_narrow = producer.elements, producer.is_narrow

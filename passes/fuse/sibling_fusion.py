@@ -191,6 +191,7 @@ class SiblingFusion:
         survivor.cycles += absorbed.cycles
         survivor.write_s += absorbed.write_s
         survivor.strided_s += absorbed.strided_s
+        survivor.constant_s += absorbed.constant_s
         self.fused.model.update_time(survivor)
         survivor.members |= absorbed.members
         survivor.outputs += absorbed.outputs
