@@ -295,6 +295,8 @@ class FusionGraph:
         self, op: ir.Operation, name: str, kind: str, operands: list[int], out: int
     ) -> float:
         if kind == "elementwise":
+            if name == "stablehlo.divide" and self.values[operands[1]].is_constant:
+                name = "stablehlo.multiply"  # by the inverse, in XLA
             return float(CYCLES.get(name.partition(".")[2], USUAL_CYCLES) * out)
         if kind == "reduce":
             return float(CYCLES["add"] * self.values[operands[0]].size.elements)
