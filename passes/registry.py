@@ -27,7 +27,7 @@ FOLDERS = {
         "expand-selections", "expand-vector-products", "fold-transposes", "form-kernels", "fuse",
         "fuse-epilogues", "fuse-products", "inline-all-calls", "merge-products",
         "pad-convolutions", "scatter-reductions", "simplify", "simplify-conversions",
-        "sink-constants", "split-products", "split-reductions", "split-scans",
+        "sink-constants", "sink-transposes", "split-products", "split-reductions", "split-scans",
         "transpose-collectives", "transpose-operands",
     ),
     "memory": (

@@ -25,6 +25,7 @@ from hespas.passes.fuse.scatter_reductions import ScatterReductionsPass
 from hespas.passes.fuse.simplify import SimplifyPass
 from hespas.passes.fuse.simplify_conversions import SimplifyConversionsPass
 from hespas.passes.fuse.sink_constants import SinkConstantsPass
+from hespas.passes.fuse.sink_transposes import SinkTransposesPass
 from hespas.passes.fuse.split_products import SplitProductsPass
 from hespas.passes.fuse.split_reductions import SplitReductionsPass
 from hespas.passes.fuse.split_scans import SplitScansPass
@@ -94,6 +95,8 @@ class FusePass(PassList):
             ),
             (is_xla, ScatterReductionsPass(), "slices by rank must not be fused before"),
             (is_xla, FoldTransposesPass(), "transposes must not hide a shared operand"),
+            (has_libraries, SinkTransposesPass(), "the transposes that are left are not in products"),
+            (has_libraries, FoldTransposesPass(), "products may read what the pass before moved"),
             (is_xla, ExpandVectorProductsPass(), "vectors of products are no operands to merge"),
             (is_xla, MergeProductsPass(self.conversions), "products are merged without transposes"),
             (is_xla, TransposeCollectivesPass(), "products are what reads the transposes"),

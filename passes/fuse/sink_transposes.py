@@ -1,0 +1,165 @@
+"""Transposes of products after what reads their results, as XLA's layout assignment places them.
+
+XLA has no order of dimensions apart from the layout of a value: the transpose of a product's result
+is free, and elementwise ops, broadcasts and reductions keep the layout of what they read
+(xla/service/layout_assignment.cc). What reads another order, or a result of the program, is where a
+kernel transposes. A softmax of scores whose rows are not innermost then reduces columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from hespas.dialects.mlir import get_defining_op, ir, to_i64_attr
+from hespas.estimators.rules.base import read_integer, read_integer_list
+from hespas.passes.fuse.block_pass import BlockPass
+from hespas.passes.fuse.dots import DOT
+from hespas.passes.fuse.op_builder import (
+    OpBuilder,
+    copy_attributes,
+    find_named_ops,
+    get_static_shape,
+    has_static_values,
+    make_i64_array,
+)
+from hespas.passes.fuse.product_kernels import APPLIED
+from hespas.passes.fuse.simplify import LAYOUT, read_uniform_constant
+
+TRANSPOSE, BROADCAST, REDUCE = "stablehlo.transpose", "stablehlo.broadcast_in_dim", "stablehlo.reduce"
+IOTA = "stablehlo.iota"
+READERS = APPLIED | {BROADCAST, REDUCE}
+# Other operands of an elementwise op that are made in any order.
+_REMADE = (BROADCAST, IOTA)
+
+
+class SinkTransposesPass(BlockPass):
+    """Move the transposes of products' results past elementwise ops, broadcasts and reductions."""
+
+    name: ClassVar[str] = "sink-transposes"
+
+    def rewrite_block(self, block: ir.Block) -> None:
+        moved: set[ir.Value] = set()
+        for op in find_named_ops(block, READERS | {TRANSPOSE}):
+            if op.name == TRANSPOSE:
+                source = get_defining_op(op.operands[0])
+                if LAYOUT not in op.attributes and source is not None and source.name == DOT:
+                    moved.add(op.results[0])
+            elif not moved.isdisjoint(op.operands) and has_static_values(op):
+                new = _move_transpose(op, moved)
+                if new is not None:
+                    moved.add(new)
+
+
+def _move_transpose(op: ir.Operation, moved: set[ir.Value]) -> ir.Value | None:
+    """Move the transposes of the operands of an op behind it; return their transposed result."""
+    transposes = [get_defining_op(value) for value in op.operands if value in moved]
+    orders = {
+        tuple(read_integer_list(each, "permutation", ())) for each in transposes if each is not None
+    }
+    if len(orders) != 1:
+        return None
+    (order,) = orders
+    if op.name == BROADCAST:
+        _move_before_broadcast(op, order)
+        return None
+    if op.name == REDUCE:
+        return _move_behind_reduction(op, order)
+    return _move_behind_elementwise(op, order, moved)
+
+
+def _move_before_broadcast(op: ir.Operation, order: Sequence[int]) -> None:
+    dims = read_integer_list(op, "broadcast_dimensions", ())
+    transpose = get_defining_op(op.operands[0])
+    assert transpose is not None
+    places = dict(zip(order, dims, strict=True))
+    new = _create_broadcast(
+        OpBuilder(op), transpose.operands[0], [places[d] for d in sorted(places)], op.results[0].type
+    )
+    op.results[0].replace_all_uses_with(new)
+    op.erase()
+
+
+def _move_behind_reduction(op: ir.Operation, order: Sequence[int]) -> ir.Value | None:
+    if len(op.results) != 1:
+        return None
+    transpose = get_defining_op(op.operands[0])
+    assert transpose is not None
+    dims = read_integer_list(op, "dimensions", ())
+    kept = [order[d] for d in range(len(order)) if d not in dims]
+    builder, source = OpBuilder(op), transpose.operands[0]
+    shape = get_static_shape(source)
+    attributes = copy_attributes(op)
+    attributes["dimensions"] = make_i64_array(sorted(order[d] for d in dims), op.context)
+    kind = builder.make_tensor_type([shape[d] for d in sorted(kept)], op.results[0])
+    reduced = builder.create_op(REDUCE, [source, op.operands[1]], [kind], attributes, op).results[0]
+    return _replace_by_transpose(op, reduced, [sorted(kept).index(d) for d in kept])
+
+
+def _move_behind_elementwise(
+    op: ir.Operation, order: Sequence[int], moved: set[ir.Value]
+) -> ir.Value | None:
+    result = get_static_shape(op.results[0])
+    others = [value for value in op.operands if value not in moved]
+    if not all(_can_be_remade(value, len(result)) for value in others):
+        return None
+    builder = OpBuilder(op)
+    inverse = [order.index(d) for d in range(len(order))]
+    operands = []
+    for value in op.operands:
+        source = get_defining_op(value)
+        if not get_static_shape(value):
+            operands.append(value)
+        elif value in moved and source is not None:
+            operands.append(source.operands[0])
+        else:
+            operands.append(_remake(builder, value, inverse))
+    kind = builder.make_tensor_type([result[d] for d in inverse], op.results[0])
+    new = builder.create_op(op.name, operands, [kind], copy_attributes(op)).results[0]
+    return _replace_by_transpose(op, new, order)
+
+
+def _can_be_remade(value: ir.Value, rank: int) -> bool:
+    """Return whether a value is a scalar, a uniform constant, or made in any order of dimensions."""
+    if not rank or not get_static_shape(value) or read_uniform_constant(value) is not None:
+        return True
+    op = get_defining_op(value)
+    return op is not None and op.name in _REMADE
+
+
+def _remake(builder: OpBuilder, value: ir.Value, inverse: Sequence[int]) -> ir.Value:
+    """Make the transpose of a broadcast, iota or uniform constant without a transpose."""
+    op = get_defining_op(value)
+    assert op is not None
+    shape = get_static_shape(value)
+    kind = builder.make_tensor_type([shape[d] for d in inverse], value)
+    if op.name == BROADCAST:
+        dims = [inverse.index(d) for d in read_integer_list(op, "broadcast_dimensions", ())]
+        return _create_broadcast(builder, op.operands[0], dims, kind)
+    if op.name == IOTA:
+        dim = to_i64_attr(inverse.index(read_integer(op, "iota_dimension", 0)), op.context)
+        return builder.create_op(IOTA, [], [kind], {"iota_dimension": dim}).results[0]
+    number = read_uniform_constant(value)
+    assert number is not None
+    scalar = builder.create_constant(builder.make_tensor_type([], value), number)
+    return _create_broadcast(builder, scalar, [], kind)
+
+
+def _create_broadcast(
+    builder: OpBuilder, value: ir.Value, dims: Sequence[int], kind: ir.Type
+) -> ir.Value:
+    """Create a broadcast, before which a transpose sorts dimensions that are not in order."""
+    order = sorted(range(len(dims)), key=lambda d: dims[d])
+    if order != list(range(len(dims))):
+        value = builder.create_transpose(value, order)
+    attributes = {"broadcast_dimensions": make_i64_array(sorted(dims), value.context)}
+    return builder.create_op(BROADCAST, [value], [kind], attributes).results[0]
+
+
+def _replace_by_transpose(op: ir.Operation, value: ir.Value, order: Sequence[int]) -> ir.Value | None:
+    """Replace the result of an op by a transposed value, which is returned if it is another one."""
+    is_sorted = list(order) == sorted(order)
+    new = value if is_sorted else OpBuilder(op).create_transpose(value, order)
+    op.results[0].replace_all_uses_with(new)
+    op.erase()
+    return None if is_sorted else new
