@@ -29,6 +29,7 @@ from hespas.passes.fuse.simplify import LAYOUT, read_uniform_constant
 TRANSPOSE, BROADCAST, REDUCE = "stablehlo.transpose", "stablehlo.broadcast_in_dim", "stablehlo.reduce"
 IOTA = "stablehlo.iota"
 READERS = APPLIED | {BROADCAST, REDUCE}
+LONGEST_CHAIN = 8  # of elementwise ops between a product and an op that reads another order
 # Other operands of an elementwise op that are made in any order.
 _REMADE = (BROADCAST, IOTA)
 
@@ -101,7 +102,7 @@ def _move_behind_elementwise(
 ) -> ir.Value | None:
     result = get_static_shape(op.results[0])
     others = [value for value in op.operands if value not in moved]
-    if not all(_can_be_remade(value, len(result)) for value in others):
+    if not all(_can_be_remade(value, len(result)) or _is_of_product(value) for value in others):
         return None
     builder = OpBuilder(op)
     inverse = [order.index(d) for d in range(len(order))]
@@ -112,8 +113,10 @@ def _move_behind_elementwise(
             operands.append(value)
         elif value in moved and source is not None:
             operands.append(source.operands[0])
-        else:
+        elif _can_be_remade(value, len(result)):
             operands.append(_remake(builder, value, inverse))
+        else:
+            operands.append(builder.create_transpose(value, inverse))
     kind = builder.make_tensor_type([result[d] for d in inverse], op.results[0])
     new = builder.create_op(op.name, operands, [kind], copy_attributes(op)).results[0]
     return _replace_by_transpose(op, new, order)
@@ -125,6 +128,19 @@ def _can_be_remade(value: ir.Value, rank: int) -> bool:
         return True
     op = get_defining_op(value)
     return op is not None and op.name in _REMADE
+
+
+def _is_of_product(value: ir.Value, depth: int = LONGEST_CHAIN) -> bool:
+    """Return whether a value is a product, or elementwise ops on one and what is made in any order.
+
+    A kernel transposes it for what reads it and another product in another order.
+    """
+    op = get_defining_op(value)
+    if op is None or op.name not in APPLIED or not depth:
+        return op is not None and op.name == DOT
+    rank = len(get_static_shape(op.results[0]))
+    others = [operand for operand in op.operands if not _can_be_remade(operand, rank)]
+    return bool(others) and all(_is_of_product(operand, depth - 1) for operand in others)
 
 
 def _remake(builder: OpBuilder, value: ir.Value, inverse: Sequence[int]) -> ir.Value:
