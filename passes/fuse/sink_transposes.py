@@ -8,7 +8,8 @@ kernel transposes. A softmax of scores whose rows are not innermost then reduces
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from hespas.dialects.mlir import get_defining_op, ir, to_i64_attr
@@ -40,55 +41,81 @@ class SinkTransposesPass(BlockPass):
     name: ClassVar[str] = "sink-transposes"
 
     def rewrite_block(self, block: ir.Block) -> None:
-        moved: set[ir.Value] = set()
+        moved: dict[ir.Value, int] = {}  # transposed values by the number of their product
         for op in find_named_ops(block, READERS | {TRANSPOSE}):
-            if op.name == TRANSPOSE:
-                source = get_defining_op(op.operands[0])
-                if LAYOUT not in op.attributes and source is not None and source.name == DOT:
-                    moved.add(op.results[0])
-            elif not moved.isdisjoint(op.operands) and has_static_values(op):
-                new = _move_transpose(op, moved)
+            if op.name == TRANSPOSE and LAYOUT in op.attributes:
+                continue
+            if op.name == TRANSPOSE and op.operands[0] not in moved:
+                if _is_of_product(op.operands[0]):
+                    moved[op.results[0]] = len(moved)
+            elif has_static_values(op):
+                firsts = [value for value in op.operands if value in moved]
+                if not firsts:
+                    continue
+                first = min(firsts, key=lambda value: moved[value])
+                number = moved[first]
+                new = _move_transpose(op, first, moved)
                 if new is not None:
-                    moved.add(new)
+                    moved[new] = number
 
 
-def _move_transpose(op: ir.Operation, moved: set[ir.Value]) -> ir.Value | None:
-    """Move the transposes of the operands of an op behind it; return their transposed result."""
-    transposes = [get_defining_op(value) for value in op.operands if value in moved]
-    orders = {
-        tuple(read_integer_list(each, "permutation", ())) for each in transposes if each is not None
-    }
-    if len(orders) != 1:
-        return None
-    (order,) = orders
+def _move_transpose(
+    op: ir.Operation, first: ir.Value, moved: Mapping[ir.Value, int]
+) -> ir.Value | None:
+    """Move the transpose of an operand behind the op; return the transposed result, if it is one.
+
+    Args:
+        first: The operand, of the first product of those whose transposes were moved.
+    """
+    order = _read_order(first)
+    if op.name == TRANSPOSE:
+        both = [order[d] for d in read_integer_list(op, "permutation", ())]
+        return _replace_by_transpose(op, _get_source(op.operands[0]), both)
     if op.name == BROADCAST:
-        _move_before_broadcast(op, order)
-        return None
+        return _move_behind_broadcast(op, order)
     if op.name == REDUCE:
         return _move_behind_reduction(op, order)
     return _move_behind_elementwise(op, order, moved)
 
 
-def _move_before_broadcast(op: ir.Operation, order: Sequence[int]) -> None:
+def _get_source(value: ir.Value) -> ir.Value:
+    """Return what a transpose reads."""
+    op = get_defining_op(value)
+    assert op is not None
+    return op.operands[0]
+
+
+def _read_order(value: ir.Value) -> tuple[int, ...]:
+    """Return the permutation of the transpose that makes a value."""
+    op = get_defining_op(value)
+    assert op is not None
+    return tuple(read_integer_list(op, "permutation", ()))
+
+
+def _move_behind_broadcast(op: ir.Operation, order: Sequence[int]) -> ir.Value | None:
+    """Move a transpose behind a broadcast that adds dimensions of size 1; others absorb it."""
     dims = read_integer_list(op, "broadcast_dimensions", ())
-    transpose = get_defining_op(op.operands[0])
-    assert transpose is not None
-    places = dict(zip(order, dims, strict=True))
-    new = _create_broadcast(
-        OpBuilder(op), transpose.operands[0], [places[d] for d in sorted(places)], op.results[0].type
-    )
-    op.results[0].replace_all_uses_with(new)
-    op.erase()
+    builder, source = OpBuilder(op), _get_source(op.operands[0])
+    shape, result = get_static_shape(source), get_static_shape(op.results[0])
+    places = dict(zip(order, dims, strict=True))  # of the dimensions of the source
+    if math.prod(shape) != math.prod(result):
+        new = _create_broadcast(builder, source, [places[d] for d in sorted(places)], op.results[0].type)
+        op.results[0].replace_all_uses_with(new)
+        op.erase()
+        return None
+    added = [d for d in range(len(result)) if d not in dims]
+    kind = builder.make_tensor_type([*shape, *(1 for _ in added)], source)
+    new = _create_broadcast(builder, source, range(len(shape)), kind)
+    made_from = [*[places[d] for d in sorted(places)], *added]
+    return _replace_by_transpose(op, new, [made_from.index(d) for d in range(len(result))])
 
 
 def _move_behind_reduction(op: ir.Operation, order: Sequence[int]) -> ir.Value | None:
     if len(op.results) != 1:
         return None
-    transpose = get_defining_op(op.operands[0])
-    assert transpose is not None
     dims = read_integer_list(op, "dimensions", ())
     kept = [order[d] for d in range(len(order)) if d not in dims]
-    builder, source = OpBuilder(op), transpose.operands[0]
+    builder, source = OpBuilder(op), _get_source(op.operands[0])
     shape = get_static_shape(source)
     attributes = copy_attributes(op)
     attributes["dimensions"] = make_i64_array(sorted(order[d] for d in dims), op.context)
@@ -98,7 +125,7 @@ def _move_behind_reduction(op: ir.Operation, order: Sequence[int]) -> ir.Value |
 
 
 def _move_behind_elementwise(
-    op: ir.Operation, order: Sequence[int], moved: set[ir.Value]
+    op: ir.Operation, order: Sequence[int], moved: Mapping[ir.Value, int]
 ) -> ir.Value | None:
     result = get_static_shape(op.results[0])
     others = [value for value in op.operands if value not in moved]
@@ -108,11 +135,10 @@ def _move_behind_elementwise(
     inverse = [order.index(d) for d in range(len(order))]
     operands = []
     for value in op.operands:
-        source = get_defining_op(value)
         if not get_static_shape(value):
             operands.append(value)
-        elif value in moved and source is not None:
-            operands.append(source.operands[0])
+        elif value in moved and _read_order(value) == order:
+            operands.append(_get_source(value))
         elif _can_be_remade(value, len(result)):
             operands.append(_remake(builder, value, inverse))
         else:
@@ -122,12 +148,17 @@ def _move_behind_elementwise(
     return _replace_by_transpose(op, new, order)
 
 
-def _can_be_remade(value: ir.Value, rank: int) -> bool:
-    """Return whether a value is a scalar, a uniform constant, or made in any order of dimensions."""
+def _can_be_remade(value: ir.Value, rank: int, depth: int = LONGEST_CHAIN) -> bool:
+    """Return whether a value is a scalar, a uniform constant, or made in any order of dimensions.
+
+    Elementwise ops on nothing but broadcasts and iotas, as for a mask, are.
+    """
     if not rank or not get_static_shape(value) or read_uniform_constant(value) is not None:
         return True
     op = get_defining_op(value)
-    return op is not None and op.name in _REMADE
+    if op is None or op.name not in APPLIED or not depth:
+        return op is not None and op.name in _REMADE
+    return all(_can_be_remade(operand, rank, depth - 1) for operand in op.operands)
 
 
 def _is_of_product(value: ir.Value, depth: int = LONGEST_CHAIN) -> bool:
@@ -144,7 +175,7 @@ def _is_of_product(value: ir.Value, depth: int = LONGEST_CHAIN) -> bool:
 
 
 def _remake(builder: OpBuilder, value: ir.Value, inverse: Sequence[int]) -> ir.Value:
-    """Make the transpose of a broadcast, iota or uniform constant without a transpose."""
+    """Make the transpose of a value that ``_can_be_remade`` without a transpose of it."""
     op = get_defining_op(value)
     assert op is not None
     shape = get_static_shape(value)
@@ -156,7 +187,12 @@ def _remake(builder: OpBuilder, value: ir.Value, inverse: Sequence[int]) -> ir.V
         dim = to_i64_attr(inverse.index(read_integer(op, "iota_dimension", 0)), op.context)
         return builder.create_op(IOTA, [], [kind], {"iota_dimension": dim}).results[0]
     number = read_uniform_constant(value)
-    assert number is not None
+    if number is None:  # a chain of elementwise ops
+        operands = [
+            _remake(builder, each, inverse) if get_static_shape(each) else each
+            for each in op.operands
+        ]
+        return builder.create_op(op.name, operands, [kind], copy_attributes(op)).results[0]
     scalar = builder.create_constant(builder.make_tensor_type([], value), number)
     return _create_broadcast(builder, scalar, [], kind)
 
@@ -164,11 +200,7 @@ def _remake(builder: OpBuilder, value: ir.Value, inverse: Sequence[int]) -> ir.V
 def _create_broadcast(
     builder: OpBuilder, value: ir.Value, dims: Sequence[int], kind: ir.Type
 ) -> ir.Value:
-    """Create a broadcast, before which a transpose sorts dimensions that are not in order."""
-    order = sorted(range(len(dims)), key=lambda d: dims[d])
-    if order != list(range(len(dims))):
-        value = builder.create_transpose(value, order)
-    attributes = {"broadcast_dimensions": make_i64_array(sorted(dims), value.context)}
+    attributes = {"broadcast_dimensions": make_i64_array(dims, value.context)}
     return builder.create_op(BROADCAST, [value], [kind], attributes).results[0]
 
 
