@@ -106,9 +106,7 @@ def _fold_result_transposes(op: ir.Operation) -> None:
 
 
 def _has_leading_batch(side: DotOperand) -> bool:
-    batch = drop_unit_dims(side.batch, side.shape)
-    wide = drop_unit_dims(tuple(range(len(side.shape))), side.shape)
-    return batch == wide[: len(batch)]
+    return side.batch == tuple(range(len(side.batch)))
 
 
 def _create_product(
