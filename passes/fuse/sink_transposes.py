@@ -41,26 +41,35 @@ class SinkTransposesPass(BlockPass):
     name: ClassVar[str] = "sink-transposes"
 
     def rewrite_block(self, block: ir.Block) -> None:
+        products: dict[ir.Value, int] = {}
         moved: dict[ir.Value, int] = {}  # transposed values by the number of their product
-        for op in find_named_ops(block, READERS | {TRANSPOSE}):
-            if op.name == TRANSPOSE and LAYOUT in op.attributes:
-                continue
-            if op.name == TRANSPOSE and op.operands[0] not in moved:
-                if _is_of_product(op.operands[0]):
-                    moved[op.results[0]] = len(moved)
-            elif has_static_values(op):
-                firsts = [value for value in op.operands if value in moved]
-                if not firsts:
-                    continue
-                first = min(firsts, key=lambda value: moved[value])
+        for op in find_named_ops(block, READERS | {DOT, TRANSPOSE}):
+            if op.name == DOT:
+                products[op.results[0]] = len(products)
+            elif op.name == TRANSPOSE and op.operands[0] not in moved:
+                number = _find_product(op.operands[0], products)
+                if number is not None and LAYOUT not in op.attributes:
+                    moved[op.results[0]] = number
+            elif not moved.keys().isdisjoint(op.operands) and _is_movable(op):
+                first = min((v for v in op.operands if v in moved), key=lambda v: moved[v])
                 number = moved[first]
-                new = _move_transpose(op, first, moved)
+                new = _move_transpose(op, first, moved, products)
                 if new is not None:
                     moved[new] = number
+        for op in reversed(find_named_ops(block, (TRANSPOSE, BROADCAST))):
+            if moved and not any(True for _ in op.results[0].uses):
+                op.erase()
+
+
+def _is_movable(op: ir.Operation) -> bool:
+    return LAYOUT not in op.attributes and has_static_values(op)
 
 
 def _move_transpose(
-    op: ir.Operation, first: ir.Value, moved: Mapping[ir.Value, int]
+    op: ir.Operation,
+    first: ir.Value,
+    moved: Mapping[ir.Value, int],
+    products: Mapping[ir.Value, int],
 ) -> ir.Value | None:
     """Move the transpose of an operand behind the op; return the transposed result, if it is one.
 
@@ -75,7 +84,7 @@ def _move_transpose(
         return _move_behind_broadcast(op, order)
     if op.name == REDUCE:
         return _move_behind_reduction(op, order)
-    return _move_behind_elementwise(op, order, moved)
+    return _move_behind_elementwise(op, first, moved, products)
 
 
 def _get_source(value: ir.Value) -> ir.Value:
@@ -125,12 +134,18 @@ def _move_behind_reduction(op: ir.Operation, order: Sequence[int]) -> ir.Value |
 
 
 def _move_behind_elementwise(
-    op: ir.Operation, order: Sequence[int], moved: Mapping[ir.Value, int]
+    op: ir.Operation,
+    first: ir.Value,
+    moved: Mapping[ir.Value, int],
+    products: Mapping[ir.Value, int],
 ) -> ir.Value | None:
-    result = get_static_shape(op.results[0])
-    others = [value for value in op.operands if value not in moved]
-    if not all(_can_be_remade(value, len(result)) or _is_of_product(value) for value in others):
-        return None
+    """Move it if what else the op reads is made in any order, or is of a later product."""
+    order, result = _read_order(first), get_static_shape(op.results[0])
+    for value in op.operands:
+        if value not in moved and not _can_be_remade(value, len(result)):
+            number = _find_product(value, products)
+            if number is None or number < moved[first]:
+                return None
     builder = OpBuilder(op)
     inverse = [order.index(d) for d in range(len(order))]
     operands = []
@@ -161,17 +176,24 @@ def _can_be_remade(value: ir.Value, rank: int, depth: int = LONGEST_CHAIN) -> bo
     return all(_can_be_remade(operand, rank, depth - 1) for operand in op.operands)
 
 
-def _is_of_product(value: ir.Value, depth: int = LONGEST_CHAIN) -> bool:
-    """Return whether a value is a product, or elementwise ops on one and what is made in any order.
+def _find_product(
+    value: ir.Value, products: Mapping[ir.Value, int], depth: int = LONGEST_CHAIN
+) -> int | None:
+    """Find the first of the products that a value is elementwise ops on; None if it has others.
 
     A kernel transposes it for what reads it and another product in another order.
     """
     op = get_defining_op(value)
     if op is None or op.name not in APPLIED or not depth:
-        return op is not None and op.name == DOT
+        return products.get(value)
     rank = len(get_static_shape(op.results[0]))
-    others = [operand for operand in op.operands if not _can_be_remade(operand, rank)]
-    return bool(others) and all(_is_of_product(operand, depth - 1) for operand in others)
+    numbers = [
+        _find_product(operand, products, depth - 1)
+        for operand in op.operands
+        if not _can_be_remade(operand, rank)
+    ]
+    known = [number for number in numbers if number is not None]
+    return min(known) if known and len(known) == len(numbers) else None
 
 
 def _remake(builder: OpBuilder, value: ir.Value, inverse: Sequence[int]) -> ir.Value:
