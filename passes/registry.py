@@ -23,7 +23,7 @@ FOLDERS = {
         "emit-chakra", "op-stats",
     ),
     "fuse": (
-        "combine-collectives", "copy-kept-arguments", "expand-ragged-products",
+        "combine-collectives", "copy-kept-arguments", "expand-ragged-products", "expand-scans",
         "expand-selections", "expand-vector-products", "fold-transposes", "form-kernels", "fuse",
         "fuse-epilogues", "fuse-products", "inline-all-calls", "merge-products",
         "pad-convolutions", "scatter-reductions", "simplify", "simplify-conversions",

@@ -12,6 +12,7 @@ from hespas.passes.fuse import KernelFusion
 from hespas.passes.fuse.combine_collectives import CombineCollectivesPass
 from hespas.passes.fuse.copy_kept_arguments import CopyKeptArgumentsPass
 from hespas.passes.fuse.expand_ragged_products import EXPANSIONS, ExpandRaggedProductsPass
+from hespas.passes.fuse.expand_scans import ExpandScansPass
 from hespas.passes.fuse.expand_selections import ExpandSelectionsPass
 from hespas.passes.fuse.expand_vector_products import ExpandVectorProductsPass
 from hespas.passes.fuse.fold_transposes import FoldTransposesPass
@@ -112,6 +113,7 @@ class FusePass(PassList):
                 SplitProductsPass(self.target),
                 "the sums of parts are split and fused like others",
             ),
+            (has_libraries, ExpandScansPass(), "their windows are split like others"),
             (is_xla, SplitScansPass(), "each part may be fused with what it reads"),
             (is_xla, SplitReductionsPass(), "each part may be fused with what it reads"),
             (is_xla, SimplifyPass(), "the rewrites leave reshapes, and ops without users"),
