@@ -26,9 +26,9 @@ FOLDERS = {
         "combine-collectives", "copy-kept-values", "expand-ragged-products",
         "expand-scatters", "expand-selections", "expand-vector-products", "fold-transposes",
         "form-kernels", "fuse", "fuse-epilogues", "fuse-products", "inline-all-calls",
-        "merge-products", "pad-convolutions", "scatter-reductions", "simplify", "sink-constants",
-        "sink-transposes", "split-reductions", "split-scans", "transpose-collectives",
-        "transpose-operands",
+        "merge-products", "pad-convolutions", "scatter-reductions", "simplify",
+        "simplify-conversions", "sink-constants", "sink-transposes", "split-products",
+        "split-reductions", "split-scans", "transpose-collectives", "transpose-operands",
     ),
     "memory": (
         "memory-annotate", "on-chip-annotate",

@@ -58,7 +58,7 @@ def read_kernel(item: CostItem, sector_bytes: int) -> KernelContent:
 def _is_kernel_of_xla(op: ir.Operation) -> bool:
     """Return whether a product is one of XLA's kernels: a fusion of Triton, or a call of cuBLAS.
 
-    The fusions that hespas makes of products have the kind ``kOutput``.
+    ``--fuse`` makes the fusions that XLA would.
     """
     if op.name == FUSION:
         return "kCustom" in str(op.attributes["fusion_kind"])

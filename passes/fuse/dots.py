@@ -128,3 +128,22 @@ def make_dimension_numbers(
         if (dims := side.batch if role == "batching" else side.contracting)
     ]
     return ir.Attribute.parse(f"#stablehlo.dot<{', '.join(fields)}>", context)
+
+
+def format_product(
+    lhs: str,
+    lhs_type: str,
+    rhs: str,
+    rhs_type: str,
+    out: str,
+    batches: list[list[int]],
+    contracting: list[list[int]],
+) -> str:
+    """Format a ``dot_general`` of two values of a function, with the name ``product``."""
+    dims = (
+        f"batching_dims = {batches[0]} x {batches[1]}, "
+        f"contracting_dims = {contracting[0]} x {contracting[1]}"
+    )
+    return (
+        f"%product = stablehlo.dot_general {lhs}, {rhs}, {dims} : ({lhs_type}, {rhs_type}) -> {out}"
+    )

@@ -11,6 +11,7 @@ from typing import ClassVar
 from hespas.dialects.mlir import find_attribute, ir
 from hespas.estimators.rules.base import parse_number_fields
 from hespas.passes.fuse.block_pass import BlockPass
+from hespas.passes.fuse.dots import format_product
 from hespas.passes.fuse.op_builder import (
     find_named_ops,
     format_tensor_type,
@@ -63,7 +64,7 @@ def _format_expansion(op: ir.Operation) -> str:
     (ragged,) = dims["lhs_ragged_dimensions"]
     header = f"func.func @expanded(%x: {x}, %w: {w}, %sizes: {sizes}) -> {out} {{"
     if ragged in batches[0]:
-        product = _format_product("%x", x, "%w", w, out, batches, contracting)
+        product = format_product("%x", x, "%w", w, out, batches, contracting)
         return "\n".join((header, product, "return %product : " + out, "}"))
 
     shape, kind = get_static_shape(op.operands[0]), str(get_element_type(op.operands[0]))
@@ -116,23 +117,5 @@ def _format_expansion(op: ir.Operation) -> str:
     else:
         (group,) = dims["rhs_group_dimensions"]
         contracting = [[0, *contracting[0]], [group, *contracting[1]]]
-    lines.append(_format_product("%rows", wide, second, second_type, out, batches, contracting))
+    lines.append(format_product("%rows", wide, second, second_type, out, batches, contracting))
     return "\n".join((header, *lines, "return %product : " + out, "}"))
-
-
-def _format_product(
-    lhs: str,
-    lhs_type: str,
-    rhs: str,
-    rhs_type: str,
-    out: str,
-    batches: list[list[int]],
-    contracting: list[list[int]],
-) -> str:
-    dims = (
-        f"batching_dims = {batches[0]} x {batches[1]}, "
-        f"contracting_dims = {contracting[0]} x {contracting[1]}"
-    )
-    return (
-        f"%product = stablehlo.dot_general {lhs}, {rhs}, {dims} : ({lhs_type}, {rhs_type}) -> {out}"
-    )

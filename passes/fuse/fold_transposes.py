@@ -34,7 +34,8 @@ class FoldTransposesPass(BlockPass):
     """Fold transposes of operands and results into products.
 
     Dimensions of size 1 may be anywhere; a reshape of the result restores their places. A transpose
-    of the result is folded if it swaps the sides of the product.
+    of the result is folded if it swaps the sides of the product, and the batch of both operands
+    comes first: XLA folds it only into products whose operands it need not transpose.
     """
 
     name: ClassVar[str] = "fold-transposes"
@@ -88,6 +89,8 @@ def _fold_result_transposes(op: ir.Operation) -> None:
     if order is None:
         return
     lhs, rhs = DotGeneral.from_op(op).sides
+    if not all(map(_has_leading_batch, (lhs, rhs))):
+        return
     batch, left = len(lhs.batch), len(lhs.free)
     rank = len(order)
     swapped = (*range(batch), *range(batch + left, rank), *range(batch, batch + left))
@@ -102,6 +105,10 @@ def _fold_result_transposes(op: ir.Operation) -> None:
     users[0].erase()
     op.erase()
     _fold_result_transposes(product)
+
+
+def _has_leading_batch(side: DotOperand) -> bool:
+    return side.batch == tuple(range(len(side.batch)))
 
 
 def create_product(

@@ -24,8 +24,10 @@ from hespas.passes.fuse.merge_products import MergeProductsPass
 from hespas.passes.fuse.pad_convolutions import PadConvolutionsPass
 from hespas.passes.fuse.scatter_reductions import ScatterReductionsPass
 from hespas.passes.fuse.simplify import SimplifyPass
+from hespas.passes.fuse.simplify_conversions import SimplifyConversionsPass
 from hespas.passes.fuse.sink_constants import SinkConstantsPass
 from hespas.passes.fuse.sink_transposes import SinkTransposesPass
+from hespas.passes.fuse.split_products import SplitProductsPass
 from hespas.passes.fuse.split_reductions import SplitReductionsPass
 from hespas.passes.fuse.split_scans import SplitScansPass
 from hespas.passes.fuse.transpose_collectives import TransposeCollectivesPass
@@ -95,9 +97,14 @@ class FusePass(PassList):
             ),
             (is_xla, ScatterReductionsPass(), "slices by rank must not be fused before"),
             (is_xla, FoldTransposesPass(), "transposes must not hide a shared operand"),
+            (
+                has_libraries,
+                SinkTransposesPass(),
+                "what follows a product keeps the order of its result",
+            ),
+            (has_libraries, FoldTransposesPass(), "products may read what the pass before moved"),
             (is_xla, ExpandVectorProductsPass(), "vectors of products are no operands to merge"),
             (is_xla, MergeProductsPass(self.conversions), "products are merged without transposes"),
-            (is_xla, SinkTransposesPass(), "what follows a product keeps the order of its result"),
             (is_xla, TransposeCollectivesPass(), "products are what reads the transposes"),
             (is_xla, FoldTransposesPass(), "those of the pass before are folded into products"),
             (has_libraries, PadConvolutionsPass(), "what makes an image may pad it"),
@@ -106,13 +113,18 @@ class FusePass(PassList):
                 TransposeOperandsPass(has_kernels),
                 "what makes an operand may transpose it",
             ),
+            (
+                has_libraries and has_kernels,
+                SplitProductsPass(self.target),
+                "the sums of parts are split and fused like others",
+            ),
             (is_xla, SplitScansPass(), "each part may be fused with what it reads"),
             (is_xla, SplitReductionsPass(), "each part may be fused with what it reads"),
             (is_xla, SimplifyPass(), "the rewrites leave reshapes, and ops without users"),
             (True, SinkConstantsPass(), "the merging of equal ops would move the copies out again"),
             (
                 is_xla,
-                FuseProductsPass(self.conversions),
+                FuseProductsPass(self.conversions, has_libraries),
                 "a product takes its ops before other kernels do",
             ),
             (
@@ -120,6 +132,7 @@ class FusePass(PassList):
                 FuseEpiloguesPass(not has_kernels),
                 "a library takes its epilogue before other kernels do",
             ),
+            (is_xla, SimplifyConversionsPass(), "products have taken the types that they read"),
             (self.model != "none", kernels, "the ops that are left become kernels"),
             (
                 is_xla and self.combine > 0,

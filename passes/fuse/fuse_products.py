@@ -36,6 +36,10 @@ class FuseProductsPass(BlockPass):
         + "; ".join(f"{name}: {text}" for name, text in CONVERSIONS.items()),
     )
 
+    own: bool = option(
+        True, "XLA's own kernels (kCustom) compute products, also those alone, as on GPUs"
+    )
+
     def check_options(self, owner: str) -> None:
         check_choice(owner, "conversions are", self.conversions, CONVERSIONS)
 
@@ -49,8 +53,9 @@ class FuseProductsPass(BlockPass):
                 new for number in (0, 1) for new in _copy_operand_ops(op, number, self.conversions)
             ]
             output = collect_output_ops(op)
-            if inner or output.ops:
-                kind = "kCustom" if any(map(is_widening, inner)) else "kOutput"
+            if self.own or inner or output.ops:
+                is_custom = self.own or any(map(is_widening, inner))
+                kind = "kCustom" if is_custom else "kOutput"
                 fuse_ops([*inner, op, *output.ops], kind, "gemm", op, output.written)
 
 

@@ -85,6 +85,7 @@ class FusionOp:
             without its dialect.
         operands: The values that the op reads. The last ones are those that its regions capture.
         cycles: The clock cycles of the whole result.
+        constant_bytes: The bytes of constants that it reads, one for each element.
         previous_effect: The last op before it that also has side effects; -1 if there is none, or
             if the op has no side effects.
     """
@@ -95,6 +96,7 @@ class FusionOp:
     uses: list[OperandUse]
     results: list[int]
     cycles: float = 0.0
+    constant_bytes: int = 0
     previous_effect: int = -1
 
 
@@ -247,13 +249,16 @@ class FusionGraph:
     ) -> FusionOp:
         values, is_elementwise = self.values, kind == "elementwise"
         out = values[results[0]].size.elements
-        uses = []
+        uses: list[OperandUse] = []
+        constant_bytes = 0
         for position, operand in enumerate(operands):
             value = values[operand]
             if is_elementwise and value.is_permuted:
                 for result in results:
                     values[result].is_permuted = True
             if values[value.source].is_constant and (position or kind not in IN_PLACE):
+                if is_elementwise:
+                    constant_bytes += out * value.size.bits // 8
                 continue
             size = value.size.elements
             if not size:
@@ -264,7 +269,7 @@ class FusionGraph:
                 amount = self._count_read_elements(op, kind, position, operands, out) / size
             uses.append(OperandUse(value.source, amount, is_elementwise and amount == 1.0))
         cycles = self._count_cycles(op, name, kind, operands, out)
-        return FusionOp(op, kind, operands, uses, results, cycles)
+        return FusionOp(op, kind, operands, uses, results, cycles, constant_bytes)
 
     def _count_read_elements(
         self, op: ir.Operation, kind: str, position: int, operands: list[int], out: int
@@ -290,6 +295,8 @@ class FusionGraph:
         self, op: ir.Operation, name: str, kind: str, operands: list[int], out: int
     ) -> float:
         if kind == "elementwise":
+            if name == "stablehlo.divide" and self.values[operands[1]].is_constant:
+                name = "stablehlo.multiply"  # by the inverse, in XLA
             return float(CYCLES.get(name.partition(".")[2], USUAL_CYCLES) * out)
         if kind == "reduce":
             return float(CYCLES["add"] * self.values[operands[0]].size.elements)

@@ -8,7 +8,7 @@ op; memory accesses and arithmetic overlap.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
@@ -23,8 +23,12 @@ SMALL_CACHE_SPEEDUP = 8.0  # additional factor for buffers that fit in the first
 SMALL_CACHE_BYTES = 2048  # of a core
 DEFAULT_TARGET = "A100_SXM_40GB"
 OVERLAP = 0.95  # share of the shorter of compute and memory time that is hidden
+CORE_BYTES = 32  # that a core moves in a cycle
 SEGMENT_BYTES = 64  # bytes that memory transfers for a single element
 WARP = 32
+# Elements of the rows that a block keeps: the largest power of two in 0.4 of its 65,536 registers
+# (gpu_indexing_performance_model.cc).
+TILE_ELEMENTS = 1 << 14
 SIGNIFICANT_REDUCTION = 16  # elements per result from which XLA does not fuse reductions together
 
 # The runs of neighbouring dimensions that are all reduced or all kept, as (is reduced, size).
@@ -42,12 +46,18 @@ class FusionDevice:
         cycles_per_s: Cores x units x operations of one multiply-add x clock.
         cache_bytes: The size of the cache of all cores.
         small_cache_bytes: The sizes of the caches of each core in all.
+        cores: The number of streaming multiprocessors.
+        core_bytes_per_s: The bytes that each of them moves at most.
+        capability: The major compute capability of NVIDIA; 0 for others.
     """
 
     bandwidth_bytes_per_s: float = 1.5552e12
     cycles_per_s: float = 108 * 64 * 2 * 1.41e9
     cache_bytes: int = 40 << 20
     small_cache_bytes: int = 108 * SMALL_CACHE_BYTES
+    cores: int = 108
+    core_bytes_per_s: float = CORE_BYTES * 1.41e9
+    capability: int = 8
 
     @classmethod
     def from_target(cls, name_or_path: str) -> FusionDevice:
@@ -71,6 +81,9 @@ class FusionDevice:
             cores * info["fpus_per_core"] * 2 * info["clock_rate_ghz"] * 1e9,
             info["l2_cache_size"],
             cores * SMALL_CACHE_BYTES,
+            cores,
+            CORE_BYTES * info["clock_rate_ghz"] * 1e9,
+            info.get("cuda_compute_capability", {}).get("major", 0),
         )
 
     def find_cached_bytes_per_s(self, size_bytes: int) -> float:
@@ -99,12 +112,16 @@ class FusionKernel:
         read_s: Time of its reads.
         write_s: Time of its writes.
         strided_s: Additional time of uncoalesced reads.
+        constant_s: Time of the reads of constants, which XLA counts as operands. A kernel that
+            keeps rows on the chip reads them once for all.
         unary: Whether it is elementwise and reads one value.
         reduces: Whether it contains a reduction of many elements to one.
         updated: The buffer that it writes in place; -1 if there is none.
         elements: The number of elements that it loops over.
         reductions: The number of reductions in it.
         rows: The number of rows that it keeps on the chip; 0 if it keeps none.
+        columns: The number of elements of each of them.
+        is_narrow: Whether it may have too few thread blocks for the bandwidth of the memory.
         shared_bytes: Bytes of shared memory that a thread block uses.
         time_s: Its execution time.
     """
@@ -119,12 +136,15 @@ class FusionKernel:
     read_s: float = 0.0
     write_s: float = 0.0
     strided_s: float = 0.0
+    constant_s: float = 0.0
     unary: bool = False
     reduces: bool = False
     updated: int = -1
     elements: int = 0
     reductions: int = 0
     rows: int = 0
+    columns: int = 0
+    is_narrow: bool = False
     shared_bytes: int = 0
     time_s: float = 0.0
 
@@ -168,6 +188,8 @@ class KernelCostModel:
         kernel.write_s = (
             sum([self.sizes_bytes[v] for v in written]) / self.device.bandwidth_bytes_per_s
         )
+        rate = self.device.bandwidth_bytes_per_s * CACHE_SPEEDUP * SMALL_CACHE_SPEEDUP
+        kernel.constant_s = op.constant_bytes / rate
         kernel.unary = len(op.operands) == 1 and op.kind == "elementwise"
         kernel.reduces = op.kind == "reduce" and (
             self.values[op.operands[0]].size.elements
@@ -204,7 +226,9 @@ class KernelCostModel:
             graph.ops[member] for member in members if graph.ops[member].kind == "reduce"
         )
         groups = _find_reduction_groups(reduction, self._get_operand_shape(reduction))
-        kernel.hero, kernel.rows = ("reduction", groups), groups[0][1]
+        kernel.hero = ("reduction", groups)
+        (_, kernel.rows), (_, kernel.columns) = groups
+        kernel.constant_s = 0.0
         kernel.cycles = sum(graph.ops[member].cycles for member in members)
         kernel.reads = {
             use.value: (1.0, 0.0)
@@ -223,16 +247,45 @@ class KernelCostModel:
         if kernel.emitter == "reduction":
             kernel.elements = self.values[op.operands[0]].size.elements
             kernel.reductions = 1
-            reduces_rows = _find_reduction_groups(op, self._get_operand_shape(op))[-1][0]
-            kernel.shared_bytes = width_bytes * (WARP if reduces_rows else 4 * WARP * (WARP + 1))
+            groups = _find_reduction_groups(op, self._get_operand_shape(op))
+            kernel.shared_bytes = width_bytes * (WARP if groups[-1][0] else 4 * WARP * (WARP + 1))
+            least_bytes_per_s = _count_blocks(groups, 8) * self.device.core_bytes_per_s
+            kernel.is_narrow = least_bytes_per_s < self.device.bandwidth_bytes_per_s
         elif kernel.emitter == "transpose":
             kernel.shared_bytes = width_bytes * WARP * (WARP + 1)
 
     def update_time(self, kernel: FusionKernel) -> None:
         """Recompute the times of a kernel after its reads have changed."""
-        kernel.read_s = sum([self._estimate_read_s(v, reads) for v, reads in kernel.reads.items()])
-        memory_s = kernel.read_s + kernel.write_s + kernel.strided_s
-        kernel.time_s = _overlap_times_s(kernel.cycles / self.device.cycles_per_s, memory_s)
+        compute_s = kernel.cycles / self.device.cycles_per_s
+        if kernel.is_narrow:
+            kernel.read_s, compute_s = self._estimate_narrow_s(kernel, kernel.reads, compute_s)
+        else:
+            reads = kernel.reads.items()
+            kernel.read_s = sum([self._estimate_read_s(v, amounts) for v, amounts in reads])
+        memory_s = kernel.read_s + kernel.write_s + kernel.strided_s + kernel.constant_s
+        kernel.time_s = _overlap_times_s(compute_s, memory_s)
+
+    def _estimate_narrow_s(
+        self, kernel: FusionKernel, reads: Mapping[int, ReadAmounts], compute_s: float
+    ) -> tuple[float, float]:
+        """Estimate the times of reads and arithmetic of a reduction on few cores.
+
+        Args:
+            compute_s: The time of its arithmetic on all cores.
+        """
+        groups = kernel.hero[1]
+        assert isinstance(groups, tuple)
+        bits = min((self.values[value].size.bits for value in reads), default=32)
+        cores = min(_count_blocks(groups, bits), self.device.cores)
+        rate = cores * self.device.core_bytes_per_s
+        first_rate = min(rate, self.device.bandwidth_bytes_per_s)
+        read_s = 0.0
+        for value, amounts in reads.items():
+            size = self.sizes_bytes[value]
+            total = size * sum(amounts)
+            read_s += min(total, size) / first_rate
+            read_s += max(total - size, 0) / min(rate, self.cached_bytes_per_s[value])
+        return read_s, compute_s * self.device.cores / cores
 
     def _find_hero(self, op: FusionOp) -> tuple[str, tuple[object, ...]]:
         if op.kind in IN_PLACE:
@@ -279,14 +332,46 @@ class KernelCostModel:
         rows = self.values[producer.outputs[0]].size.elements
         return consumer.emitter == "row" and rows == consumer.rows
 
-    def estimate_fused_s(self, producer: FusionKernel, consumer: FusionKernel) -> float:
-        """Estimate the time of the consumer if it also computes what it reads of the producer."""
+    def _limit_row_reads(self, value: int, reads: ReadAmounts, rows: FusionKernel) -> ReadAmounts:
+        """Limit the reads of a value by a kernel that keeps as many rows on the chip as fit.
+
+        It reads what has one element for each row once, and what has one for each column once for
+        all rows that it keeps.
+        """
+        elements = self.values[value].size.elements
+        if elements == rows.rows:
+            most = 1.0
+        elif elements == rows.columns:
+            padded = 1 << (rows.columns - 1).bit_length()
+            most = max(rows.rows * padded / TILE_ELEMENTS, 1.0)
+        else:
+            return reads
+        return reads if sum(reads) <= most else (min(reads[0], most), max(most - reads[0], 0.0))
+
+    def estimate_fused_s(
+        self, producer: FusionKernel, consumer: FusionKernel, written_s: float = 0.0
+    ) -> float:
+        """Estimate the time of the consumer if it also computes what it reads of the producer.
+
+        Args:
+            written_s: The time of further writes.
+        """
         value, consumer_reads = producer.outputs[0], consumer.reads
         elementwise, other = self._count_reads(producer, consumer)
         estimate_read_s = self._estimate_read_s
+        rows = producer if producer.rows else consumer
         read_s = consumer.read_s - estimate_read_s(value, consumer_reads[value])
+        if rows.rows != consumer.rows:
+            consumer_reads = {
+                source: self._limit_row_reads(source, reads, rows)
+                for source, reads in consumer_reads.items()
+                if source != value
+            }
+            read_s = sum([estimate_read_s(*read) for read in consumer_reads.items()])
         for source, reads in producer.reads.items():
             through = _compose_reads(reads, elementwise, other)
+            if rows.rows:
+                through = self._limit_row_reads(source, through, rows)
             old = consumer_reads.get(source)
             if old is None:
                 read_s += estimate_read_s(source, through)
@@ -295,14 +380,18 @@ class KernelCostModel:
                 read_s += estimate_read_s(source, merged) - estimate_read_s(source, old)
         amount = elementwise + other
         cycles = consumer.cycles + producer.cycles * amount
+        compute_s = cycles / self.device.cycles_per_s
+        if consumer.is_narrow:
+            merged_reads = self._merge_producer_reads(producer, consumer)
+            read_s, compute_s = self._estimate_narrow_s(consumer, merged_reads, compute_s)
         strided_s = consumer.strided_s
         if producer.strided_s or producer.emitter == "transpose":
             strided_s += self._estimate_strided_s(
                 producer, consumer, amount, keeps_loop=_keeps_loop(producer, consumer, other)
             )
-        return _overlap_times_s(
-            cycles / self.device.cycles_per_s, read_s + consumer.write_s + strided_s
-        )
+        if not rows.rows:
+            read_s += consumer.constant_s + producer.constant_s * amount
+        return _overlap_times_s(compute_s, read_s + consumer.write_s + written_s + strided_s)
 
     def _estimate_strided_s(
         self, producer: FusionKernel, consumer: FusionKernel, amount: float, *, keeps_loop: bool
@@ -315,32 +404,33 @@ class KernelCostModel:
         return strided_s
 
     def estimate_shared_gain_s(self, producer: FusionKernel, consumer: FusionKernel) -> float:
-        """Estimate the time saved if the consumer also writes the producer's result.
+        """Estimate the time saved, without a launch, if the consumer also writes the result.
 
-        The saved launch is not included. As in XLA, the time of the producer and of reading its
-        result is compared with the producer's operations and reads in the consumer, and with its
-        writes, which do not overlap.
+        As in XLA, the reads of each result of the consumer compute the producer once more.
         """
-        value = producer.outputs[0]
-        elementwise, other = consumer.reads[value]
-        read_s = sum(
-            self._estimate_read_s(source, _compose_reads(reads, elementwise, other))
-            for source, reads in producer.reads.items()
-        )
-        compute_s = producer.cycles * (elementwise + other) / self.device.cycles_per_s
-        separate_s = producer.time_s + self._estimate_read_s(value, (elementwise, other))
-        return separate_s - _overlap_times_s(compute_s, read_s) - producer.write_s
+        fused_s = self.estimate_fused_s(producer, consumer, producer.write_s)
+        return producer.time_s + consumer.time_s - fused_s
+
+    def _merge_producer_reads(
+        self, producer: FusionKernel, consumer: FusionKernel
+    ) -> dict[int, ReadAmounts]:
+        """Return the reads of the consumer if it also computes what it reads of the producer."""
+        elementwise, other = self._count_reads(producer, consumer)
+        reads = {v: amounts for v, amounts in consumer.reads.items() if v != producer.outputs[0]}
+        for source, amounts in producer.reads.items():
+            through = _compose_reads(amounts, elementwise, other)
+            old = reads.get(source)
+            reads[source] = through if old is None else _merge_reads(old, through)
+        rows = producer if producer.rows else consumer
+        if not rows.rows:
+            return reads
+        return {v: self._limit_row_reads(v, amounts, rows) for v, amounts in reads.items()}
 
     def fuse_producer(self, producer: FusionKernel, consumer: FusionKernel) -> None:
         """Add the producer's ops to the consumer, which then reads what the producer reads."""
-        value = producer.outputs[0]
         elementwise, other = self._count_reads(producer, consumer)
-        del consumer.reads[value]
         amount = elementwise + other
-        for source, reads in producer.reads.items():
-            through = _compose_reads(reads, elementwise, other)
-            old = consumer.reads.get(source)
-            consumer.reads[source] = through if old is None else _merge_reads(old, through)
+        consumer.reads = self._merge_producer_reads(producer, consumer)
         for member, repeats in producer.members.items():
             repeats *= amount
             known_repeats = consumer.members.get(member)
@@ -352,9 +442,13 @@ class KernelCostModel:
         consumer.strided_s += self._estimate_strided_s(
             producer, consumer, amount, keeps_loop=keeps_loop
         )
+        consumer.constant_s += producer.constant_s * amount
+        if producer.rows or consumer.rows:
+            consumer.constant_s = 0.0
         if producer.emitter == "row" or (keeps_loop and producer.emitter != "loop"):
             consumer.emitter, consumer.hero = producer.emitter, producer.hero
-            consumer.elements, consumer.rows = producer.elements, producer.rows
+            consumer.elements, consumer.is_narrow = producer.elements, producer.is_narrow
+            consumer.rows, consumer.columns = producer.rows, producer.columns
         consumer.unary = consumer.unary and producer.unary
         consumer.reduces = consumer.reduces or producer.reduces
         consumer.reductions += producer.reductions
@@ -363,8 +457,8 @@ class KernelCostModel:
 
 
 def _share_rows(producer: FusionKernel, consumer: FusionKernel) -> bool:
-    """Return whether two kernels keep the same rows on the chip."""
-    return producer.emitter == consumer.emitter == "row" and producer.hero == consumer.hero
+    """Return whether a producer keeps the rows on the chip that a consumer reads or reduces."""
+    return producer.emitter == "row" and producer.hero == consumer.hero
 
 
 def _overlap_times_s(compute_s: float, memory_s: float) -> float:
@@ -417,6 +511,22 @@ def is_tiled_reduction(groups: DimensionGroups) -> bool:
         or (major < 128 and minor < 8)
         or (major < 256 and minor < 3)
     )
+
+
+def _count_blocks(groups: DimensionGroups, bits: int) -> int:
+    """Count the thread blocks of a reduction whose narrowest operand has elements of ``bits``.
+
+    A block reduces a row, or as many columns as a warp has threads, times two for elements of 32
+    bits and four for narrower ones, where there are enough columns.
+    """
+    kept = math.prod(size for is_reduced, size in groups if not is_reduced)
+    is_reduced, minor = groups[-1]
+    if is_reduced:
+        return kept
+    width = 1
+    if minor % 2 == 0 and minor >= 2 * WARP:
+        width = 4 if bits < 32 and minor % 4 == 0 and minor >= 4 * WARP else 2
+    return kept // minor * -(-minor // (WARP * width))
 
 
 def _keeps_loop(producer: FusionKernel, consumer: FusionKernel, other: float) -> bool:

@@ -191,11 +191,12 @@ class PriorityFusion:
 
     def _can_fuse(self, producer: FusionKernel, consumer: FusionKernel) -> bool:
         value = producer.outputs[0]
-        shares_rows = producer.emitter == "row" and consumer.hero == producer.hero
+        emitters = (producer.emitter, consumer.emitter)
+        shares_rows = "row" in emitters and consumer.hero == producer.hero
         if producer.reduces and consumer.reduces and not shares_rows:
             return False
         if producer.emitter == "reduction" and not (
-            consumer.unary or consumer.emitter == "concatenate"
+            consumer.unary or consumer.emitter == "concatenate" or shares_rows
         ):
             return False
         if producer.emitter == "row" and consumer.reads[value][1] and not shares_rows:

@@ -95,9 +95,8 @@ def collect_output_ops(product: ir.Operation) -> ProductOutput:
 def collect_operand_ops(product: ir.Operation, number: int, conversions: str) -> list[ir.Operation]:
     """Collect the ops between what a kernel reads and operand ``number`` of a product, in order."""
     value = product.operands[number]
-    op = get_defining_op(value)
-    if op is not None and op.name == CONCATENATE and _has_whole_tiles(op, product, number):
-        return [op]
+    if joined := _collect_concatenation(product, number):
+        return joined
     if not number and (moved := _collect_transpose(product)):
         return moved
     ops = _collect_operand_ops(value, conversions)
@@ -228,13 +227,26 @@ def _collect_transpose(product: ir.Operation) -> list[ir.Operation]:
     return [op, *reversed(views)] if is_whole else []
 
 
-def _has_whole_tiles(op: ir.Operation, product: ir.Operation, number: int) -> bool:
-    """Return whether an operand is concatenated along its only free dimension, tile by tile."""
+def _collect_concatenation(product: ir.Operation, number: int) -> list[ir.Operation]:
+    """Collect the concatenation of an operand, and its views, which may divide what is contracted.
+
+    It must be along the only free dimension of the operand, tile by tile.
+    """
     side = DotGeneral.from_op(product).sides[number]
-    axis = get_attribute(op, "dimension").value
-    return side.free == (axis,) and all(
-        get_static_shape(operand)[axis] % TILE == 0 for operand in op.operands
+    op = get_defining_op(product.operands[number])
+    views: list[ir.Operation] = []
+    while op is not None and op.name == VIEW:
+        views.append(op)
+        op = get_defining_op(op.operands[0])
+    if op is None or op.name != CONCATENATE or len(side.free) != 1:
+        return []
+    axis, shape = get_attribute(op, "dimension").value, get_static_shape(op.results[0])
+    (free,) = side.free
+    is_same_dim = side.shape[free] == shape[axis] and (
+        math.prod(side.shape[free:]) == math.prod(shape[axis:])
     )
+    is_whole = all(get_static_shape(operand)[axis] % TILE == 0 for operand in op.operands)
+    return [op, *reversed(views)] if is_same_dim and is_whole else []
 
 
 def _find_only_user(op: ir.Operation) -> ir.Operation | None:

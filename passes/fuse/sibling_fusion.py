@@ -10,6 +10,7 @@ producer is joined with a reader only if no path leads through a third kernel.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from hespas.dialects.attrs import KernelAttr
@@ -49,10 +50,10 @@ class SiblingFusion:
             op = self.graph.ops[index]
             if self._is_product(op):
                 continue
-            if index in kernels:
-                self._join_producer(kernels[index])
             for value in op.results:
                 self._join_readers(value)
+            if index in kernels:
+                self._join_producer(kernels[index])
         for value in sorted(outside):
             self._join_readers(value)
 
@@ -68,25 +69,27 @@ class SiblingFusion:
         if self.graph.values[value].size.elements <= 1:
             return
         kernels = self.fused.kernels
-        readers = [
-            r
-            for r in sorted(self.fused.users.get(value, ()))
-            if self._can_have_several_results(kernels[r])
-        ]
+        readers = self._sort_by_preference(
+            kernels[reader]
+            for reader in self.fused.users.get(value, ())
+            if self._can_have_several_results(kernels[reader])
+        )
         while len(readers) > 1:
             first, *others = readers
             readers = []
             for other in others:
-                if self._can_join_readers(kernels[first], kernels[other], value):
-                    self._join_kernels(kernels[first], kernels[other])
+                if self._is_fusion(first) and self._can_join_readers(first, other, value):
+                    self._join_kernels(first, other)
                 else:
                     readers.append(other)
 
     def _join_producer(self, producer: FusionKernel) -> None:
-        """Join a producer that other kernels read too with the reader that saves most time.
+        """Join a producer that other kernels read too with a reader, if that saves time.
 
-        As in XLA, an only reader that has one result is not joined: ``PriorityFusion`` has decided
-        against that. In an only reader with more results, the producer is no result.
+        As in XLA, the reader is the first of those that have several results already, otherwise of
+        those of several ops, otherwise of all. An only reader that has one result is not joined:
+        ``PriorityFusion`` has decided against that. In an only reader with more results, the
+        producer is no result.
         """
         if len(producer.outputs) > 1 or producer.emitter != "loop":
             return
@@ -94,9 +97,8 @@ class SiblingFusion:
         stored = self.graph.values[value]
         is_read_outside = stored.is_read_by_opaque or stored.is_viewed_by_opaque
         has_only_reader = not is_read_outside and len(self.fused.users.get(value, ())) == 1
-        best_gain_s, best_consumer = 0.0, None
-        for reader in sorted(self.fused.users.get(value, ())):
-            consumer = self.fused.kernels[reader]
+        consumers = [self.fused.kernels[reader] for reader in self.fused.users.get(value, ())]
+        for consumer in self._sort_by_preference(consumers):
             if has_only_reader and len(consumer.outputs) == 1:
                 continue
             if not self._can_have_several_results(consumer) or not self._can_share_loop(
@@ -105,15 +107,32 @@ class SiblingFusion:
                 continue
             if self._has_indirect_path(producer, consumer):
                 continue
-            gain_s = LAUNCH_S + self.fused.model.estimate_shared_gain_s(producer, consumer)
-            if gain_s > best_gain_s:
-                best_gain_s, best_consumer = gain_s, consumer
-        if best_consumer is not None:
-            self.fused.users[value].discard(best_consumer.index)
-            self.fused.model.fuse_producer(producer, best_consumer)
+            if LAUNCH_S + self.fused.model.estimate_shared_gain_s(producer, consumer) < 0:
+                continue
+            self.fused.users[value].discard(consumer.index)
+            self.fused.model.fuse_producer(producer, consumer)
             if has_only_reader:
                 producer.outputs = []
-            self._join_kernels(best_consumer, producer)
+            self._join_kernels(consumer, producer)
+            return
+
+    def _sort_by_preference(self, kernels: Iterable[FusionKernel]) -> list[FusionKernel]:
+        """Sort kernels: those with several results first, then those of several ops."""
+
+        def rank(kernel: FusionKernel) -> tuple[bool, bool, int]:
+            return len(kernel.outputs) == 1, not self._is_fusion(kernel), kernel.index
+
+        return sorted(kernels, key=rank)
+
+    def _is_fusion(self, kernel: FusionKernel) -> bool:
+        """Return whether a kernel computes more than one op; in XLA also views and constants."""
+        if len(kernel.members) > 1:
+            return True
+        (member,) = kernel.members
+        operands = [self.graph.values[value] for value in self.graph.ops[member].operands]
+        return any(
+            each.is_constant or self.graph.values[each.source] is not each for each in operands
+        )
 
     def _has_indirect_path(self, producer: FusionKernel, consumer: FusionKernel) -> bool:
         """Return whether the consumer also depends on the producer through another kernel."""
@@ -165,9 +184,17 @@ class SiblingFusion:
             survivor.emitter, survivor.hero = absorbed.emitter, absorbed.hero
         for value, reads in absorbed.reads.items():
             elementwise, other = survivor.reads.get(value, (0.0, 0.0))
-            survivor.reads[value] = (max(elementwise, reads[0]), max(other, reads[1]))
+            # XLA counts the reads of each result.
+            survivor.reads[value] = (
+                (elementwise, other + sum(reads)) if elementwise + other else reads
+            )
             self.fused.users[value].discard(absorbed.index)
             self.fused.users[value].add(survivor.index)
+        survivor.cycles += absorbed.cycles
+        survivor.write_s += absorbed.write_s
+        survivor.strided_s += absorbed.strided_s
+        survivor.constant_s += absorbed.constant_s
+        self.fused.model.update_time(survivor)
         survivor.members |= absorbed.members
         survivor.outputs += absorbed.outputs
         for value in absorbed.outputs:

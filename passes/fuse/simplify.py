@@ -42,6 +42,10 @@ BROADCAST = "stablehlo.broadcast_in_dim"
 SCATTER = "stablehlo.scatter"
 WHILE = "stablehlo.while"
 
+COMMUTATIVE = frozenset(
+    f"stablehlo.{name}" for name in ("add", "and", "maximum", "minimum", "multiply", "or", "xor")
+)
+
 Number = float | int
 Numbers = list["Number | None"]  # of the operands of an op; None: not constant, or not uniform
 Rewrite = Callable[[ir.Operation], "ir.Value | None"]
@@ -65,8 +69,25 @@ class SimplifyPass(BlockPass):
                     simplifier.simplify_op(op)
         register_passes()
         # By itself, cse removes of a chain of unused ops only the last.
-        PassManager.parse("builtin.module(trivial-dce,cse)", module.context).run(module.operation)
+        merge = PassManager.parse("builtin.module(trivial-dce,cse)", module.context)
+        merge.run(module.operation)
+        if _swap_commuted_operands(module):
+            merge.run(module.operation)
         return True
+
+
+def _swap_commuted_operands(module: ir.Module) -> bool:
+    """Swap the operands of ops that are equal to an earlier one except for the order of these."""
+    seen: set[tuple[str, ir.Value, ir.Value]] = set()
+    swapped = False
+    for op in find_ops(module.operation, COMMUTATIVE):
+        name, (a, b) = op.name, op.operands
+        if a != b and (name, b, a) in seen and (name, a, b) not in seen:
+            op.operands[0], op.operands[1] = b, a
+            swapped = True
+        else:
+            seen.add((name, a, b))
+    return swapped
 
 
 @dataclass(slots=True)

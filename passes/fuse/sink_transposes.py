@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
-from hespas.dialects.mlir import get_attribute, get_defining_op, ir
-from hespas.estimators.rules.base import read_integer_list
+from hespas.dialects.mlir import get_defining_op, ir, to_i64_attr
+from hespas.estimators.rules.base import read_integer, read_integer_list
+from hespas.estimators.rules.movement import is_unit_broadcast
 from hespas.estimators.work import find_cost_rule
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.dots import DOT, Dims, DotGeneral, DotOperand
@@ -36,6 +37,7 @@ from hespas.passes.fuse.simplify import read_uniform_constant
 
 TRANSPOSE, RESHAPE = "stablehlo.transpose", "stablehlo.reshape"
 BROADCAST, REDUCE, SLICE = "stablehlo.broadcast_in_dim", "stablehlo.reduce", "stablehlo.slice"
+IOTA = "stablehlo.iota"
 KEEPS_ORDER = frozenset((TRANSPOSE, RESHAPE, REDUCE, SLICE))
 
 
@@ -48,7 +50,7 @@ class SinkTransposesPass(BlockPass):
         analysis = _OrderAnalysis()
         for view in block.operations:
             analysis.add_op(view.operation)
-        _Rewriter(analysis.orders).rewrite_ops(analysis.ops)
+        _Rewriter(analysis.orders, analysis.computed.keys()).rewrite_ops(analysis.ops)
 
 
 class _Order(NamedTuple):
@@ -119,7 +121,7 @@ class _OrderAnalysis:
         name = op.name
         if name == DOT:
             self.computed[op.results[0]] = len(self.computed)
-        elif name in KEEPS_ORDER or _is_elementwise(name):
+        elif name in KEEPS_ORDER or _is_elementwise(name) or _is_view(op, name):
             numbers = [self.computed[value] for value in op.operands if value in self.computed]
             if not numbers:
                 return
@@ -144,11 +146,11 @@ class _OrderAnalysis:
             return _order_product(op, [self._get_order(value) for value in op.operands])
         if op.name == TRANSPOSE:
             return self._find_transposed_order(op)
-        if op.name in KEEPS_ORDER:
+        if op.name in KEEPS_ORDER or op.name == BROADCAST:
             order = self._get_order(op.operands[0])
             if order is None or len(op.operands) > (2 if op.name == REDUCE else 1):
                 return None
-            if op.name == RESHAPE:
+            if op.name in (RESHAPE, BROADCAST):
                 return order if order.divide_dims(get_static_shape(op.results[0])) else None
             return _order_reduction(op, order) if op.name == REDUCE else _order_slice(op, order)
         if not _is_elementwise(op.name):
@@ -179,19 +181,22 @@ class _OrderAnalysis:
 
     def _has_any_order(self, value: ir.Value, order: _Order) -> bool:
         """Return whether a value can be made in an order of dimensions without a transpose."""
-        if not get_static_shape(value):
+        if not get_static_shape(value) or read_uniform_constant(value) is not None:
             return True
         op = get_defining_op(value)
-        if op is None or op.name != BROADCAST:
-            return _is_made(value)
-        return has_static_values(op) and bool(_find_broadcast_parts(op, order, self.orders))
+        if op is None or not has_static_values(op):
+            return False
+        if op.name == BROADCAST:
+            return bool(_find_broadcast_parts(op, order, self.orders))
+        if op.name == IOTA:
+            return _find_iota_part(op, order) is not None
+        is_applied = len(op.results) == 1 and _is_elementwise(op.name)
+        return is_applied and all(self._has_any_order(operand, order) for operand in op.operands)
 
 
-def _is_made(value: ir.Value) -> bool:
-    """Return whether a value is a constant number, or a broadcast."""
-    op = get_defining_op(value)
-    is_broadcast = op is not None and op.name == BROADCAST
-    return is_broadcast or read_uniform_constant(value) is not None
+def _is_view(op: ir.Operation, name: str) -> bool:
+    """Return whether an op is a broadcast that only adds dimensions of size 1."""
+    return name == BROADCAST and has_static_values(op) and is_unit_broadcast(op)
 
 
 @functools.cache
@@ -220,6 +225,13 @@ def _find_broadcast_parts(
     if not dims or (known is not None and known.sizes != sizes):
         return [] if dims else [[]]
     return parts
+
+
+def _find_iota_part(iota: ir.Operation, order: _Order) -> int | None:
+    """Find the part of an iota's result that it counts along; None if it counts along several."""
+    dim = read_integer(iota, "iota_dimension", 0)
+    parts = order.divide_dims(get_static_shape(iota.results[0]))
+    return parts[dim][0] if parts and len(parts[dim]) == 1 else None
 
 
 def _order_reduction(op: ir.Operation, order: _Order) -> _Order:
@@ -319,10 +331,12 @@ class _Rewriter:
 
     Attributes:
         orders: The order of the result of each op.
+        computed: What has an order that XLA chooses.
         values: What is computed instead of each of these: its parts in the order of memory.
     """
 
     orders: Mapping[ir.Value, _Order]
+    computed: Collection[ir.Value]
     values: dict[ir.Value, ir.Value] = field(default_factory=dict)
 
     def rewrite_ops(self, ops: Sequence[ir.Operation]) -> None:
@@ -339,11 +353,9 @@ class _Rewriter:
             makers = {get_defining_op(value) for value in op.operands}
             op.erase()
             for maker in makers:  # has been made in the other order
-                if (
-                    maker
-                    and maker.name == BROADCAST
-                    and not any(True for _ in maker.results[0].uses)
-                ):
+                if maker is None or maker.name != BROADCAST or maker.results[0] in self.values:
+                    continue
+                if not any(True for _ in maker.results[0].uses):
                     maker.erase()
 
     def _rewrite_op(self, op: ir.Operation) -> ir.Value:
@@ -351,7 +363,7 @@ class _Rewriter:
         order, source = self.orders[result], op.operands[0]
         if op.name == DOT:
             return self._rewrite_product(op)
-        if op.name in (TRANSPOSE, RESHAPE):
+        if op.name in (TRANSPOSE, RESHAPE, BROADCAST):
             if source in self.values:
                 return self.values[source]
             shape = get_static_shape(source)
@@ -397,7 +409,7 @@ class _Rewriter:
         """Return an operand in the order of an elementwise op."""
         if not get_static_shape(value):
             return value
-        if value not in self.values and _is_made(value):
+        if value not in self.computed:
             return self._remake(op, value, order)
         builder = OpBuilder(op)
         known = self.orders.get(value) or _Order(order.sizes, tuple(range(len(order.sizes))))
@@ -409,14 +421,22 @@ class _Rewriter:
         )
 
     def _remake(self, op: ir.Operation, value: ir.Value, order: _Order) -> ir.Value:
-        """Make a constant or a broadcast in another order of dimensions."""
+        """Make a value in another order of dimensions before an op."""
         maker, builder = get_defining_op(value), OpBuilder(op)
         assert maker is not None
         kind = builder.make_tensor_type(order.memory_sizes, value)
+        number = read_uniform_constant(value)
+        if number is not None:
+            return builder.create_constant(kind, number)
+        attributes = copy_attributes(maker)
+        if maker.name == IOTA:
+            part = _find_iota_part(maker, order)
+            assert part is not None
+            attributes["iota_dimension"] = to_i64_attr(order.places[part], op.context)
+            return builder.create_op(IOTA, [], [kind], attributes).results[0]
         if maker.name != BROADCAST:
-            splat = get_attribute(maker, "value").get_splat_value()
-            attributes = {"value": ir.DenseElementsAttr.get_splat(kind, splat)}
-            return builder.create_op(maker.name, [], [kind], attributes).results[0]
+            operands = [self._reorder(op, operand, order) for operand in maker.operands]
+            return builder.create_op(maker.name, operands, [kind], attributes).results[0]
         source = maker.operands[0]
         parts = [p for ps in _find_broadcast_parts(maker, order, self.orders) for p in ps]
         if source in self.values:
@@ -425,7 +445,6 @@ class _Rewriter:
             source = self.values[source]
         else:
             source = builder.create_reshape(source, [order.sizes[part] for part in parts])
-        attributes = copy_attributes(maker)
         dims = [order.places[part] for part in parts]
         attributes["broadcast_dimensions"] = make_i64_array(dims, op.context)
         return builder.create_op(BROADCAST, [source], [kind], attributes).results[0]

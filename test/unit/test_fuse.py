@@ -186,7 +186,7 @@ def test_a_block_with_every_rewrite_computes_the_same(parse):
     module = parse(BLOCK)
     passes.run_pipeline(module, "fuse")
     text = str(module)
-    assert "kOutput" in text and "reduce_scatter" in text and "call" not in text
+    assert "kCustom" in text and "reduce_scatter" in text and "call" not in text
     assert text.count("stablehlo.dot_general") == 4  # of six
     assert text.count('= "stablehlo.all_gather"') == 1
     unfused(module)
@@ -268,11 +268,13 @@ def test_split_scans_compute_the_same(parse, size):
     np.testing.assert_allclose(backwards, y[::-1].cumsum(0)[::-1], rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["exits", "orders", "products"])
+@pytest.mark.parametrize("name", ["exits", "layouts", "orders", "products"])
 def test_products_in_another_order_compute_the_same(name):
     text = (ROOT / "test" / "lit" / "sink-transposes" / f"{name}.mlir").read_text()
     for program in text.split("// -----"):
-        assert_rewrite_computes_the_same(program, "sink-transposes", tolerance=1e-5)
+        # XLA keeps more bits of a product of 16 bits that it fuses with what follows.
+        tolerance = 1e-1 if "bf16" in program and "convert" in program else 1e-5
+        assert_rewrite_computes_the_same(program, "sink-transposes", tolerance)
 
 
 @pytest.mark.parametrize("place", [[3, 4], [4, 6], [-1, 0], [0, 7]])
@@ -324,8 +326,67 @@ def test_transposes_that_move_dimensions_of_one_fold_and_compute_the_same(parse)
     """
     module = parse(text)
     passes.run_pipeline(module, "fold-transposes,simplify")
-    assert "transpose" not in str(module)
+    assert str(module).count("stablehlo.transpose") == 1  # of the scores
     assert_same(module, parse(text), 1, tolerance=1e-5)
+
+
+def test_scores_in_the_order_of_their_product_compute_the_same():
+    """Softmax and its gradient, masked, of scores whose rows are not innermost in the product."""
+    program = """
+    func.func public @main(%k: tensor<2x24x3x8xf32>, %q: tensor<2x16x3x4x8xf32>,
+        %v: tensor<2x24x3x8xf32>, %g: tensor<2x3x4x16x8xf32>) -> tensor<2x3x4x16x24xf32> {
+      %low = stablehlo.constant dense<-1.0e+04> : tensor<f32>
+      %zero = stablehlo.constant dense<0.0> : tensor<f32>
+      %masked = stablehlo.constant dense<-100.0> : tensor<2x3x4x16x24xf32>
+      %0 = stablehlo.dot_general %k, %q, batching_dims = [0, 2] x [0, 2],
+        contracting_dims = [3] x [4]
+        : (tensor<2x24x3x8xf32>, tensor<2x16x3x4x8xf32>) -> tensor<2x3x24x16x4xf32>
+      %1 = stablehlo.transpose %0, dims = [0, 1, 4, 3, 2]
+        : (tensor<2x3x24x16x4xf32>) -> tensor<2x3x4x16x24xf32>
+      %rows = stablehlo.iota dim = 0 : tensor<16x24xi32>
+      %columns = stablehlo.iota dim = 1 : tensor<16x24xi32>
+      %before = stablehlo.compare GE, %rows, %columns
+        : (tensor<16x24xi32>, tensor<16x24xi32>) -> tensor<16x24xi1>
+      %mask = stablehlo.broadcast_in_dim %before, dims = [3, 4]
+        : (tensor<16x24xi1>) -> tensor<2x3x4x16x24xi1>
+      %2 = stablehlo.select %mask, %1, %masked
+        : tensor<2x3x4x16x24xi1>, tensor<2x3x4x16x24xf32>
+      %3 = stablehlo.reduce(%2 init: %low) applies stablehlo.maximum across dimensions = [4]
+        : (tensor<2x3x4x16x24xf32>, tensor<f32>) -> tensor<2x3x4x16xf32>
+      %4 = stablehlo.broadcast_in_dim %3, dims = [0, 1, 2, 3]
+        : (tensor<2x3x4x16xf32>) -> tensor<2x3x4x16x1xf32>
+      %5 = stablehlo.broadcast_in_dim %4, dims = [0, 1, 2, 3, 4]
+        : (tensor<2x3x4x16x1xf32>) -> tensor<2x3x4x16x24xf32>
+      %6 = stablehlo.subtract %2, %5 : tensor<2x3x4x16x24xf32>
+      %7 = stablehlo.exponential %6 : tensor<2x3x4x16x24xf32>
+      %8 = stablehlo.dot_general %g, %v, batching_dims = [0, 1] x [0, 2],
+        contracting_dims = [4] x [3]
+        : (tensor<2x3x4x16x8xf32>, tensor<2x24x3x8xf32>) -> tensor<2x3x4x16x24xf32>
+      %9 = stablehlo.multiply %7, %8 : tensor<2x3x4x16x24xf32>
+      %10 = stablehlo.reduce(%9 init: %zero) applies stablehlo.add across dimensions = [4]
+        : (tensor<2x3x4x16x24xf32>, tensor<f32>) -> tensor<2x3x4x16xf32>
+      %11 = stablehlo.broadcast_in_dim %10, dims = [0, 1, 2, 3]
+        : (tensor<2x3x4x16xf32>) -> tensor<2x3x4x16x24xf32>
+      %12 = stablehlo.subtract %8, %11 : tensor<2x3x4x16x24xf32>
+      return %12 : tensor<2x3x4x16x24xf32>
+    }
+    """
+    assert_rewrite_computes_the_same(program, "sink-transposes", 1e-5)
+
+
+@pytest.mark.parametrize("k", [2048, 2000])
+def test_products_in_parts_compute_the_same(k):
+    program = f"""
+    func.func public @main(%x: tensor<2x128x{k}xf32>, %w: tensor<2x{k}x96xf32>) -> tensor<2x128x96xf32> {{
+      %0 = stablehlo.dot_general %x, %w, batching_dims = [0] x [0], contracting_dims = [2] x [1]
+        : (tensor<2x128x{k}xf32>, tensor<2x{k}x96xf32>) -> tensor<2x128x96xf32>
+      return %0 : tensor<2x128x96xf32>
+    }}
+    """
+    module = ir.Module.parse(program, make_context())
+    passes.run_pipeline(module, "split-products")
+    assert "stablehlo.reduce" in str(module)
+    assert_rewrite_computes_the_same(program, "split-products", 1e-4)
 
 
 @st.composite

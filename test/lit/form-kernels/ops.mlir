@@ -44,7 +44,8 @@ module @effects {
   // CHECK: stablehlo.custom_call @second(%arg1) {has_side_effect = true}
   // CHECK: return %[[B]]#1, %[[A]]
   func.func @main(%x: tensor<1024xf32>, %y: tensor<1024xf32>) -> (tensor<1024xf32>, tensor<1024xf32>) {
-    %0 = stablehlo.tanh %x : tensor<1024xf32>
+    %n = stablehlo.negate %x : tensor<1024xf32>
+    %0 = stablehlo.tanh %n : tensor<1024xf32>
     %1 = stablehlo.custom_call @first(%0) {has_side_effect = true} : (tensor<1024xf32>) -> tensor<1024xf32>
     %2 = stablehlo.custom_call @second(%y) {has_side_effect = true} : (tensor<1024xf32>) -> tensor<1024xf32>
     %3 = stablehlo.custom_call @pure(%y) {has_side_effect = false} : (tensor<1024xf32>) -> tensor<1024xf32>
@@ -74,7 +75,8 @@ module @transfers {
     %a = stablehlo.constant dense<0.0> : tensor<f32>
     %b = stablehlo.constant dense<1.0> : tensor<f32>
     %n = stablehlo.constant dense<8> : tensor<1xi64>
-    %0 = stablehlo.tanh %x : tensor<1024xf32>
+    %m = stablehlo.negate %x : tensor<1024xf32>
+    %0 = stablehlo.tanh %m : tensor<1024xf32>
     %1 = stablehlo.custom_call @first(%0) {has_side_effect = true} : (tensor<1024xf32>) -> tensor<1024xf32>
     %2 = stablehlo.rng %a, %b, %n, distribution = UNIFORM : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> tensor<8xf32>
     %3:2 = "stablehlo.infeed"(%token) {infeed_config = ""} : (!stablehlo.token) -> (tensor<4xf32>, !stablehlo.token)

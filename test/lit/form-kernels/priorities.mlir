@@ -108,7 +108,8 @@ module @position {
   // CHECK: {hespas.kernel = {kind = "loop"}}
   // CHECK: return %[[B]]#0, %[[A]], %[[B]]#1
   func.func @main(%x: tensor<1024xf32>, %y: tensor<1024xf32>) -> (tensor<1024xf32>, tensor<1024xf32>, tensor<1024xf32>) {
-    %0 = stablehlo.tanh %x : tensor<1024xf32>
+    %n = stablehlo.negate %x : tensor<1024xf32>
+    %0 = stablehlo.tanh %n : tensor<1024xf32>
     %1 = stablehlo.custom_call @kernel(%y) : (tensor<1024xf32>) -> tensor<1024xf32>
     %2 = stablehlo.cosine %x : tensor<1024xf32>
     return %0, %1, %2 : tensor<1024xf32>, tensor<1024xf32>, tensor<1024xf32>

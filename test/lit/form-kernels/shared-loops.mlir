@@ -12,7 +12,8 @@ module @result {
   // CHECK: return %[[B]]#0, %[[B]]#1
   func.func @main(%x: tensor<1048576xf32>) -> (tensor<1048576xf32>, tensor<1048576xf32>) {
     %c = stablehlo.custom_call @kernel(%x) : (tensor<1048576xf32>) -> tensor<1048576xf32>
-    %0 = stablehlo.tanh %c : tensor<1048576xf32>
+    %n = stablehlo.negate %c : tensor<1048576xf32>
+    %0 = stablehlo.tanh %n : tensor<1048576xf32>
     %1 = stablehlo.cosine %c : tensor<1048576xf32>
     return %0, %1 : tensor<1048576xf32>, tensor<1048576xf32>
   }
@@ -264,10 +265,11 @@ module @chain {
   // CHECK: stablehlo.add
   // CHECK: stablehlo.cosine
   // CHECK: {hespas.kernel = {kind = "loop"}}
-  // CHECK: return %[[A]]#0, %[[A]]#1, %[[A]]#2
+  // CHECK: return %[[A]]#1, %[[A]]#0, %[[A]]#2
   func.func @main(%x: tensor<1048576xf32>, %y: tensor<1048576xf32>) -> (tensor<1048576xf32>, tensor<1048576xf32>, tensor<1048576xf32>) {
     %0 = stablehlo.tanh %x : tensor<1048576xf32>
-    %1 = stablehlo.add %x, %y : tensor<1048576xf32>
+    %n = stablehlo.negate %y : tensor<1048576xf32>
+    %1 = stablehlo.add %x, %n : tensor<1048576xf32>
     %2 = stablehlo.cosine %y : tensor<1048576xf32>
     return %0, %1, %2 : tensor<1048576xf32>, tensor<1048576xf32>, tensor<1048576xf32>
   }
@@ -293,7 +295,8 @@ module @path_through_joined {
   func.func @main(%x: tensor<1024xf32>) -> (tensor<1024xf32>, tensor<2048xf32>, tensor<2048xf32>, tensor<1024xf32>) {
     %0 = stablehlo.tanh %x : tensor<1024xf32>
     %c = stablehlo.custom_call @kernel(%0) : (tensor<1024xf32>) -> tensor<2048xf32>
-    %1 = stablehlo.sine %c : tensor<2048xf32>
+    %n = stablehlo.negate %c : tensor<2048xf32>
+    %1 = stablehlo.sine %n : tensor<2048xf32>
     %2 = stablehlo.cosine %c : tensor<2048xf32>
     %s = stablehlo.slice %2 [0:1024] : (tensor<2048xf32>) -> tensor<1024xf32>
     %3 = stablehlo.add %0, %s : tensor<1024xf32>

@@ -9,9 +9,44 @@ module @loops {
   // CHECK: mhlo.return %{{.*}}, %{{.*}} :
   // CHECK-NOT: mhlo.fusion
   func.func @main(%x: tensor<1048576xf32>) -> (tensor<1048576xf32>, tensor<1048576xf32>) {
+    %n = stablehlo.negate %x : tensor<1048576xf32>
+    %0 = stablehlo.tanh %n : tensor<1048576xf32>
+    %1 = stablehlo.cosine %x : tensor<1048576xf32>
+    return %0, %1 : tensor<1048576xf32>, tensor<1048576xf32>
+  }
+}
+
+// -----
+
+/// XLA joins others only to a kernel of several ops: two single ones stay,
+
+// CHECK-LABEL: module @single_ops
+module @single_ops {
+  // CHECK: %[[A:.*]] = stablehlo.tanh %arg0
+  // CHECK: %[[B:.*]] = stablehlo.cosine %arg0
+  // CHECK: return %[[A]], %[[B]]
+  func.func @main(%x: tensor<1048576xf32>) -> (tensor<1048576xf32>, tensor<1048576xf32>) {
     %0 = stablehlo.tanh %x : tensor<1048576xf32>
     %1 = stablehlo.cosine %x : tensor<1048576xf32>
     return %0, %1 : tensor<1048576xf32>, tensor<1048576xf32>
+  }
+}
+
+// -----
+
+/// but a reduction counts as several, with its initial value.
+
+// CHECK-LABEL: module @single_reductions
+module @single_reductions {
+  // CHECK: %[[A:.*]]:2 = "mhlo.fusion"(%arg0) {{.*}} kInput
+  // CHECK: stablehlo.reduce
+  // CHECK: stablehlo.reduce
+  // CHECK: return %[[A]]#0, %[[A]]#1
+  func.func @main(%x: tensor<4096x4096xf32>) -> (tensor<4096xf32>, tensor<4096xf32>) {
+    %z = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %z) applies stablehlo.add across dimensions = [1] : (tensor<4096x4096xf32>, tensor<f32>) -> tensor<4096xf32>
+    %1 = stablehlo.reduce(%x init: %z) applies stablehlo.maximum across dimensions = [1] : (tensor<4096x4096xf32>, tensor<f32>) -> tensor<4096xf32>
+    return %0, %1 : tensor<4096xf32>, tensor<4096xf32>
   }
 }
 

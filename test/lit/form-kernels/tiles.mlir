@@ -149,28 +149,28 @@ module @many_with_epilogues {
 // CHECK-LABEL: module @shared_memory_with_epilogues
 module @shared_memory_with_epilogues {
   // CHECK: %[[A:.*]]:2 = "mhlo.fusion"(%arg0) {{.*}} kInput
-  // CHECK: stablehlo.tanh
+  // CHECK: stablehlo.abs
   // CHECK: stablehlo.reduce
   // CHECK: stablehlo.rsqrt
-  // CHECK: stablehlo.cosine
+  // CHECK: stablehlo.floor
   // CHECK: stablehlo.reduce
   // CHECK: stablehlo.rsqrt
   // CHECK: {hespas.kernel = {kind = "reduction"}}
   // CHECK: %[[B:.*]] = "mhlo.fusion"(%arg0) {{.*}} kInput
-  // CHECK: stablehlo.sine
+  // CHECK: stablehlo.ceil
   // CHECK: stablehlo.reduce
   // CHECK: stablehlo.rsqrt
   // CHECK: {hespas.kernel = {kind = "reduction"}}
   // CHECK: return %[[A]]#0, %[[A]]#1, %[[B]]
   func.func @main(%x: tensor<1024x512xf32>) -> (tensor<512xf32>, tensor<512xf32>, tensor<512xf32>) {
     %zero = stablehlo.constant dense<0.0> : tensor<f32>
-    %c0 = stablehlo.tanh %x : tensor<1024x512xf32>
+    %c0 = stablehlo.abs %x : tensor<1024x512xf32>
     %s0 = stablehlo.reduce(%c0 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<1024x512xf32>, tensor<f32>) -> tensor<512xf32>
     %r0 = stablehlo.rsqrt %s0 : tensor<512xf32>
-    %c1 = stablehlo.cosine %x : tensor<1024x512xf32>
+    %c1 = stablehlo.floor %x : tensor<1024x512xf32>
     %s1 = stablehlo.reduce(%c1 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<1024x512xf32>, tensor<f32>) -> tensor<512xf32>
     %r1 = stablehlo.rsqrt %s1 : tensor<512xf32>
-    %c2 = stablehlo.sine %x : tensor<1024x512xf32>
+    %c2 = stablehlo.ceil %x : tensor<1024x512xf32>
     %s2 = stablehlo.reduce(%c2 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<1024x512xf32>, tensor<f32>) -> tensor<512xf32>
     %r2 = stablehlo.rsqrt %s2 : tensor<512xf32>
     return %r0, %r1, %r2 : tensor<512xf32>, tensor<512xf32>, tensor<512xf32>
@@ -191,7 +191,8 @@ module @transposes {
   // CHECK: %[[B:.*]] = stablehlo.transpose %arg0
   // CHECK: return %[[A]]#0, %[[A]]#1, %[[B]]
   func.func @main(%x: tensor<1024x1x512xcomplex<f64>>) -> (tensor<512x1x1024xcomplex<f64>>, tensor<512x1024x1xcomplex<f64>>, tensor<1x512x1024xcomplex<f64>>) {
-    %0 = stablehlo.transpose %x, dims = [2, 1, 0] : (tensor<1024x1x512xcomplex<f64>>) -> tensor<512x1x1024xcomplex<f64>>
+    %n = stablehlo.negate %x : tensor<1024x1x512xcomplex<f64>>
+    %0 = stablehlo.transpose %n, dims = [2, 1, 0] : (tensor<1024x1x512xcomplex<f64>>) -> tensor<512x1x1024xcomplex<f64>>
     %1 = stablehlo.transpose %x, dims = [2, 0, 1] : (tensor<1024x1x512xcomplex<f64>>) -> tensor<512x1024x1xcomplex<f64>>
     %2 = stablehlo.transpose %x, dims = [1, 2, 0] : (tensor<1024x1x512xcomplex<f64>>) -> tensor<1x512x1024xcomplex<f64>>
     return %0, %1, %2 : tensor<512x1x1024xcomplex<f64>>, tensor<512x1024x1xcomplex<f64>>, tensor<1x512x1024xcomplex<f64>>

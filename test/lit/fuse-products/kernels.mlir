@@ -1,5 +1,5 @@
-// RUN: hespas-opt %s --fuse-products --split-input-file | filecheck %s
-// RUN: hespas-opt %s --fuse-products --fuse-products --split-input-file | filecheck %s
+// RUN: hespas-opt %s --fuse-products=own=false --split-input-file | filecheck %s
+// RUN: hespas-opt %s --fuse-products=own=false --fuse-products=own=false --split-input-file | filecheck %s
 
 /// XLA's GemmFusion of jaxlib 0.10.2 for an H100 makes the kernels of all cases
 /// (hespas-opt --xla-optimize=target=H100_80GB,keep-hlo=FOLDER).

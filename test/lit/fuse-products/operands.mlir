@@ -1,5 +1,5 @@
-// RUN: hespas-opt %s --fuse-products --split-input-file | filecheck %s
-// RUN: hespas-opt %s --fuse-products --fuse-products --split-input-file | filecheck %s
+// RUN: hespas-opt %s --fuse-products=own=false --split-input-file | filecheck %s
+// RUN: hespas-opt %s --fuse-products=own=false --fuse-products=own=false --split-input-file | filecheck %s
 
 /// A product is one kernel with the conversion of its second operand,
 

@@ -1,8 +1,8 @@
-// RUN: hespas-opt %s --fuse-products --split-input-file | filecheck %s
-// RUN: hespas-opt %s --fuse-products=conversions=no-f8E4M3 --split-input-file | filecheck %s --check-prefix=AMPERE
-// RUN: hespas-opt %s --fuse-products=conversions=none --split-input-file | filecheck %s --check-prefix=VOLTA
-// RUN: hespas-opt %s --fuse-products --split-input-file --mlir-print-debuginfo --mlir-print-local-scope | filecheck %s --check-prefix=PLACE
-// RUN: not hespas-opt %s --fuse-products=conversions=some --split-input-file 2>&1 | filecheck %s --check-prefix=NAME
+// RUN: hespas-opt %s --fuse-products=own=false --split-input-file | filecheck %s
+// RUN: hespas-opt %s --fuse-products=own=false,conversions=no-f8E4M3 --split-input-file | filecheck %s --check-prefix=AMPERE
+// RUN: hespas-opt %s --fuse-products=own=false,conversions=none --split-input-file | filecheck %s --check-prefix=VOLTA
+// RUN: hespas-opt %s --fuse-products=own=false --split-input-file --mlir-print-debuginfo --mlir-print-local-scope | filecheck %s --check-prefix=PLACE
+// RUN: not hespas-opt %s --fuse-products=own=false,conversions=some --split-input-file 2>&1 | filecheck %s --check-prefix=NAME
 
 // NAME: error: fuse-products: no conversions are called 'some'
 

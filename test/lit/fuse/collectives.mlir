@@ -40,8 +40,13 @@ module @gather attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 
   // CHECK: %[[T:.*]] = stablehlo.transpose %arg2, dims = [1, 0] : (tensor<256x64xf32>) -> tensor<64x256xf32>
   // CHECK: %[[G:.*]]:2 = "stablehlo.all_gather"(%arg1, %[[T]]) <{all_gather_dim = 0 : i64
   // CHECK-SAME: hespas.comm = {groups = array<i64: 1>}
-  // CHECK: %[[D:.*]] = stablehlo.dot_general %arg0, %[[G]]#0, contracting_dims = [1] x [0]
-  // CHECK: stablehlo.dot_general %[[D]], %[[G]]#1, contracting_dims = [1] x [1]
+  // CHECK: %[[A:.*]] = stablehlo.reshape %[[G]]#0 : {{.*}} -> tensor<4x64x256xf32>
+  // CHECK: %[[D:.*]] = "mhlo.fusion"(%{{.*}}, %[[A]])
+  // CHECK: stablehlo.dot_general
+  // CHECK: stablehlo.reduce(%[[D]]
+  // CHECK: %[[B:.*]] = stablehlo.reshape %[[G]]#1 : {{.*}} -> tensor<256x4x64xf32>
+  // CHECK: "mhlo.fusion"(%{{.*}}, %[[B]])
+  // CHECK: stablehlo.dot_general {{.*}} batching_dims = [1] x [1], contracting_dims = [2] x [2]
   // APART-COUNT-2: = "stablehlo.all_gather"(
   func.func @main(%x: tensor<32x256xf32>, %a: tensor<64x256xf32>, %b: tensor<256x64xf32>) -> tensor<32x256xf32> {
     %0 = "stablehlo.all_gather"(%a) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> : (tensor<64x256xf32>) -> tensor<256x256xf32>

@@ -2,7 +2,8 @@
 
 /// A transpose of the shared operand is folded first, so that the two products are one.
 
-// CHECK: stablehlo.dot_general %arg0, %{{.*}}, contracting_dims = [0] x [0] {{.*}} -> tensor<128x32xf32>
+// CHECK: "mhlo.fusion"(%arg0, %{{.*}})
+// CHECK: stablehlo.dot_general {{.*}} contracting_dims = [0] x [0] {{.*}} -> tensor<128x32xf32>
 // CHECK-NOT: stablehlo.dot_general
 func.func @main(%x: tensor<64x128xf32>, %a: tensor<64x16xf32>, %b: tensor<64x16xf32>) -> (tensor<128x16xf32>, tensor<128x16xf32>) {
   %t = stablehlo.transpose %x, dims = [1, 0] : (tensor<64x128xf32>) -> tensor<128x64xf32>

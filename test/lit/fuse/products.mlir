@@ -1,12 +1,16 @@
 // RUN: hespas-opt %s --fuse --split-input-file | filecheck %s
 
-/// What makes an operand and is read by others too is its own kernel: a cast and the product are two.
+/// What makes an operand and is read by others too is its own kernel: a cast is one, and the product in
+/// eight parts another.
 
 // CHECK-LABEL: module @cast
 module @cast {
   // CHECK: %[[C:.*]] = stablehlo.convert %arg0
-  // CHECK-NEXT: stablehlo.dot_general %[[C]], %arg1
-  // CHECK-NOT: mhlo.fusion
+  // CHECK: %[[P:.*]] = stablehlo.reshape %[[C]] : (tensor<64x1024xbf16>) -> tensor<64x8x128xbf16>
+  // CHECK: "mhlo.fusion"(%[[P]], %{{.*}}) <{fusion_kind = #mhlo<fusion_kind kCustom>}>
+  // CHECK: stablehlo.dot_general
+  // CHECK: stablehlo.reduce
+  // CHECK: return %{{.*}}, %[[C]]
   func.func @main(%a: tensor<64x1024xf32>, %w: tensor<1024x256xbf16>) -> (tensor<64x256xbf16>, tensor<64x1024xbf16>) {
     %0 = stablehlo.convert %a : (tensor<64x1024xf32>) -> tensor<64x1024xbf16>
     %1 = stablehlo.dot_general %0, %w, contracting_dims = [1] x [0] : (tensor<64x1024xbf16>, tensor<1024x256xbf16>) -> tensor<64x256xbf16>

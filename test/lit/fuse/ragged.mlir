@@ -5,7 +5,7 @@
 /// Whether rows are multiplied by every group, as by XLA's GPU compiler, or by their own.
 
 // CHECK-NOT: ragged_dot
-// CHECK: dot_general {{.*}} contracting_dims = [1, 2] x [0, 1]
+// CHECK: dot_general {{.*}} batching_dims = [1] x [0], contracting_dims = [2] x [1]
 // GROUPED: ragged_dot
 // NAME: fuse: no ragged products are called 'sparse'
 func.func @main(%x: tensor<512x64xbf16>, %w: tensor<8x64x32xbf16>, %s: tensor<8xi32>) -> tensor<512x32xbf16> {

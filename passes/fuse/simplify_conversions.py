@@ -1,0 +1,41 @@
+"""Chains of conversions between floating-point types as one, as XLA's SimplifyFPConversions.
+
+(xla/hlo/transforms/simplifiers/simplify_fp_conversions.cc.) XLA allows excess precision by default,
+so a value in f32 that is rounded to bf16 and read in f32 again is read unrounded. A kernel then
+writes it in f32, and also in bf16 if something reads that.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from hespas.dialects.mlir import get_defining_op, ir
+from hespas.passes.fuse.block_pass import BlockPass
+from hespas.passes.fuse.op_builder import OpBuilder, find_named_ops, get_element_type
+
+CONVERT = "stablehlo.convert"
+
+
+class SimplifyConversionsPass(BlockPass):
+    """Replace a conversion of a conversion between floating-point types by that of its operand.
+
+    Values then have more digits than in the program, as XLA allows by default.
+    """
+
+    name: ClassVar[str] = "simplify-conversions"
+
+    def rewrite_block(self, block: ir.Block) -> None:
+        for op in find_named_ops(block, (CONVERT,)):
+            inner = get_defining_op(op.operands[0])
+            if inner is None or inner.name != CONVERT:
+                continue
+            source, result = inner.operands[0], op.results[0]
+            types = [get_element_type(value) for value in (source, op.operands[0], result)]
+            if not all(isinstance(each, ir.FloatType) for each in types):
+                continue
+            if source.type != result.type:
+                source = OpBuilder(op).create_op(CONVERT, [source], [result.type], {}).results[0]
+            result.replace_all_uses_with(source)
+            op.erase()
+            if not any(True for _ in inner.results[0].uses):
+                inner.erase()

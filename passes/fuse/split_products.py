@@ -1,0 +1,238 @@
+"""Products with many inner elements as batches of shorter ones, as XLA's SplitkRewriter.
+
+(xla/backends/gpu/transforms/splitk_rewriter.cc.) A product whose result has fewer tiles than the
+GPU has cores leaves cores idle. Its inner dimension is divided, each part is a product with a
+result in the type of the sum, and a reduction adds the parts. The number of parts is the power of
+two with the lowest cost in XLA's model, whose weights depend on the generation of the GPU.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hespas.dialects.mlir import find_attribute, get_defining_op, ir
+from hespas.estimators.rules.base import read_integer_list, to_buffer_size
+from hespas.passes.base import option
+from hespas.passes.fuse.block_pass import BlockPass
+from hespas.passes.fuse.dots import (
+    DOT,
+    KEPT_ATTRIBUTES,
+    DotGeneral,
+    DotOperand,
+    format_product,
+)
+from hespas.passes.fuse.form_kernels import FormKernelsPass
+from hespas.passes.fuse.kernel_cost_model import FusionDevice
+from hespas.passes.fuse.op_builder import (
+    find_named_ops,
+    format_tensor_type,
+    get_element_type,
+    replace_op_by_function,
+)
+from hespas.passes.fuse.product_kernels import APPLIED
+
+TILE = 128  # rows and columns of a tile of the result
+PARTS = tuple(1 << power for power in range(12))
+ALIGNED_BITS = 128  # of the inner elements of a part
+_SUM_TYPES = {"bf16": "f32", "f16": "f32", "i8": "i32"}
+_NARROW_FLOAT = re.compile(r"f[468]E.*")
+# The operations of a multiplication and addition by the number of products that an algorithm adds.
+_ALGORITHM_FLOPS = {3: 12, 6: 20, 9: 28}
+
+
+@dataclass(frozen=True, slots=True)
+class SplitWeights:
+    """The weights of XLA's model: of an operation, a byte, a byte of the reduction, a launch."""
+
+    flop: float
+    byte: float
+    reduced_byte: float
+    reduction: float
+
+
+# By the lowest major compute capability, as in XLA.
+WEIGHTS = {
+    10: SplitWeights(100.0, 0.0848863, 189.711, 1.21563e08),
+    9: SplitWeights(100.0, 0.194136, 193.1384, 4.36e07),
+    0: SplitWeights(100.0, 0.0666955, 467.815, 5.65307e07),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ProductSize:
+    """The sizes of a product, and the bits of the elements that it reads, sums and writes."""
+
+    batch: int
+    m: int
+    n: int
+    k: int
+    lhs_bits: int
+    rhs_bits: int
+    sum_bits: int
+    result_bits: int
+    flops: int = 2
+
+    def estimate_cost(self, parts: int, cores: int, weights: SplitWeights) -> float:
+        """Estimate the cost of the product in parts in the unit of XLA's weights."""
+        batch, k = self.batch * parts, -(-self.k // parts)
+        m, n = min(self.m, TILE), min(self.n, TILE)
+        tiles = batch * -(-self.m // TILE) * -(-self.n // TILE)
+        waves = max(tiles * m * n / (cores * TILE * TILE), 1.0)
+        compute = self.flops * m * n * k * waves * weights.flop
+        read = self.batch * self.k * (self.m * self.lhs_bits + self.n * self.rhs_bits) / 8
+        result = self.m * self.n
+        written = batch * result * (self.sum_bits if parts > 1 else self.result_bits) / 8
+        cost = max(compute, (read + written) * weights.byte)
+        if parts == 1:
+            return cost
+        reduced = result * (batch * self.sum_bits + self.batch * self.result_bits) / 8
+        return cost + weights.reduction + reduced * weights.reduced_byte
+
+
+@dataclass(frozen=True)
+class SplitProductsPass(BlockPass):
+    """Split products with few results and many inner elements into parts, and add these."""
+
+    name: ClassVar[str] = "split-products"
+
+    target: str = option(
+        FormKernelsPass.target, "GPU whose cores the parts fill, as in form-kernels"
+    )
+
+    def rewrite_block(self, block: ir.Block) -> None:
+        products = find_named_ops(block, (DOT,))
+        if not products:
+            return
+        device = FusionDevice.from_target(self.target)
+        weights = next(WEIGHTS[least] for least in WEIGHTS if device.capability >= least)
+        for op in products:
+            size = _measure_product(op)
+            if size is None or _is_part(op):
+                continue
+            parts = min(PARTS, key=lambda n: size.estimate_cost(n, device.cores, weights))
+            if parts > 1:
+                _split_product(op, size, parts)
+
+
+def _measure_product(op: ir.Operation) -> ProductSize | None:
+    """Measure a product; None if XLA does not split it."""
+    types = [str(get_element_type(value)) for value in op.operands]
+    lhs, rhs = DotGeneral.from_op(op).sides
+    if "i32" in types or _find_contracted_places(lhs, rhs) is None:
+        return None
+    algorithm = re.search(r"num_primitive_operations = (\d+)", str(find_attribute(op, "algorithm")))
+    result = to_buffer_size(op.results[0].type)
+    return ProductSize(
+        math.prod(lhs.shape[dim] for dim in lhs.batch),
+        math.prod(lhs.free_sizes),
+        math.prod(rhs.free_sizes),
+        math.prod(lhs.shape[dim] for dim in lhs.contracting),
+        _count_read_bits(op.operands[0]),
+        _count_read_bits(op.operands[1]),
+        max(result.bits, 32),
+        result.bits,
+        _ALGORITHM_FLOPS.get(int(algorithm[1]), 2) if algorithm else 2,
+    )
+
+
+def _find_contracted_places(lhs: DotOperand, rhs: DotOperand) -> tuple[int, int] | None:
+    """Return where the contracted dimensions of both sides begin, which must be one piece."""
+    pairs = sorted(zip(lhs.contracting, rhs.contracting, strict=True))
+    for dims in zip(*pairs, strict=True):
+        if dims != tuple(range(dims[0], dims[0] + len(dims))):
+            return None
+    return pairs[0] if pairs else None
+
+
+def _count_read_bits(value: ir.Value) -> int:
+    """Count the bits of the elements of what the product reads if it takes unary ops along."""
+    op = get_defining_op(value)
+    while op is not None and op.name in APPLIED and len(op.operands) == 1:
+        value = op.operands[0]
+        op = get_defining_op(value)
+    return to_buffer_size(value.type).bits
+
+
+def _is_part(op: ir.Operation) -> bool:
+    """Return whether only a reduction of a batch dimension reads a product."""
+    users = [use.owner.operation for use in op.results[0].uses]
+    batch = len(DotGeneral.from_op(op).sides[0].batch)
+    return (
+        len(users) == 1
+        and users[0].name == "stablehlo.reduce"
+        and (max(read_integer_list(users[0], "dimensions", (batch,))) < batch)
+    )
+
+
+def _split_product(op: ir.Operation, size: ProductSize, parts: int) -> None:
+    kept = {name: op.attributes[name] for name in KEPT_ATTRIBUTES if name in op.attributes}
+    for new in replace_op_by_function(op, _format_parts(op, size, parts)):
+        if new.name == DOT:
+            for name, attribute in kept.items():
+                new.attributes[name] = attribute
+
+
+def _format_parts(op: ir.Operation, size: ProductSize, parts: int) -> str:
+    """Format a function that multiplies the parts of the inner dimension and adds the products.
+
+    The inner dimension is padded to parts of whole multiples of 16 bytes.
+    """
+    sides = DotGeneral.from_op(op).sides
+    places = _find_contracted_places(*sides)
+    assert places is not None
+    step = parts * ALIGNED_BITS // min(ALIGNED_BITS, size.lhs_bits, size.rhs_bits)
+    padded = -(-size.k // step) * step
+    types = [str(value.type) for value in op.operands]
+    out, kind = str(op.results[0].type), str(get_element_type(op.results[0]))
+    lines = [f"func.func @split(%x: {types[0]}, %w: {types[1]}) -> {out} {{"]
+    batches, contracting, part_types = [], [], []
+    for name, value, side, place in zip("xw", op.operands, sides, places, strict=True):
+        element, count = str(get_element_type(value)), len(side.contracting)
+        shape = [*side.shape[:place], size.k, *side.shape[place + count :]]
+        read, made = f"%{name}", str(value.type)
+
+        def add_line(text: str, result: str, operands: str, name: str = name) -> None:
+            lines.append(f"%{name}_{len(lines)} = {text} : ({operands}) -> {result}")
+
+        if count > 1:
+            merged = format_tensor_type(shape, element)
+            add_line(f"stablehlo.reshape {read}", merged, made)
+            read, made = f"%{name}_{len(lines) - 1}", merged
+        if padded != size.k:
+            high = [padded - size.k if dim == place else 0 for dim in range(len(shape))]
+            zeros = [0] * len(shape)
+            shape[place] = padded
+            wide, zero = format_tensor_type(shape, element), "0" if element[0] in "iu" else "0.0"
+            lines.append(f"%{name}_zero = stablehlo.constant dense<{zero}> : tensor<{element}>")
+            add_line(
+                f"stablehlo.pad {read}, %{name}_zero, low = {zeros}, high = {high}, "
+                f"interior = {zeros}",
+                wide,
+                f"{made}, tensor<{element}>",
+            )
+            read, made = f"%{name}_{len(lines) - 1}", wide
+        shape[place : place + 1] = [parts, padded // parts]
+        divided = format_tensor_type(shape, element)
+        add_line(f"stablehlo.reshape {read}", divided, made)
+        moved = [dim if dim < place else dim - count + 2 for dim in side.batch]
+        batches.append([*moved, place])
+        contracting.append([place + 1])
+        part_types.append((f"%{name}_{len(lines) - 1}", divided))
+    batch = len(sides[0].batch)
+    shape = list(to_buffer_size(op.results[0].type).shape)
+    sum_kind = _SUM_TYPES.get(kind, "f32" if _NARROW_FLOAT.match(kind) else kind)
+    summed, scalar = format_tensor_type(shape, sum_kind), f"tensor<{sum_kind}>"
+    products = format_tensor_type([*shape[:batch], parts, *shape[batch:]], sum_kind)
+    (x, x_type), (w, w_type) = part_types
+    zero = "0" if sum_kind[0] in "iu" else "0.0"
+    lines += [
+        format_product(x, x_type, w, w_type, products, batches, contracting),
+        f"%zero = stablehlo.constant dense<{zero}> : {scalar}",
+        "%sum = stablehlo.reduce(%product init: %zero) applies stablehlo.add across dimensions = "
+        f"[{batch}] : ({products}, {scalar}) -> {summed}",
+        f"%result = stablehlo.convert %sum : ({summed}) -> {out}",
+    ]
+    return "\n".join((*lines, f"return %result : {out}", "}"))

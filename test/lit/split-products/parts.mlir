@@ -1,0 +1,83 @@
+// RUN: hespas-opt %s --split-products=target=H100_80GB --split-input-file | filecheck %s
+// RUN: hespas-opt %s --split-products=target=H100_80GB --split-products=target=H100_80GB --split-input-file | filecheck %s
+// RUN: not hespas-opt %s --split-products=target=H100 --split-input-file 2>&1 | filecheck %s --check-prefix=NAME
+
+/// XLA's SplitkRewriter of jaxlib 0.12.0.1 divides all cases so
+/// (hespas-opt --xla-optimize=target=H100_80GB,keep-hlo=FOLDER).
+
+// NAME: error: no target is named 'H100'; did you mean 'H100_80GB'
+
+/// Two parts of an inner dimension give more cores work; a reduction adds them in the type of the sum.
+
+// CHECK-LABEL: module @parts
+module @parts {
+  // CHECK: %[[X:.*]] = stablehlo.reshape %arg0 : (tensor<1024x8192xbf16>) -> tensor<1024x2x4096xbf16>
+  // CHECK: %[[W:.*]] = stablehlo.reshape %arg1 : (tensor<8192x1024xbf16>) -> tensor<2x4096x1024xbf16>
+  // CHECK: %[[P:.*]] = stablehlo.dot_general %[[X]], %[[W]], batching_dims = [1] x [0], contracting_dims = [2] x [1], precision = [DEFAULT, DEFAULT] : {{.*}} -> tensor<2x1024x1024xf32>
+  // CHECK: %[[S:.*]] = stablehlo.reduce(%[[P]] init: %{{.*}}) applies stablehlo.add across dimensions = [0]
+  // CHECK: stablehlo.convert %[[S]] : (tensor<1024x1024xf32>) -> tensor<1024x1024xbf16>
+  func.func @main(%x: tensor<1024x8192xbf16>, %w: tensor<8192x1024xbf16>) -> tensor<1024x1024xbf16> {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0], precision = [DEFAULT, DEFAULT] : (tensor<1024x8192xbf16>, tensor<8192x1024xbf16>) -> tensor<1024x1024xbf16>
+    return %0 : tensor<1024x1024xbf16>
+  }
+}
+
+// -----
+
+/// The batch comes before the parts, and several contracted dimensions are one.
+
+// CHECK-LABEL: module @batch
+module @batch {
+  // CHECK: stablehlo.dot_general {{.*}} batching_dims = [0, 2] x [0, 1], contracting_dims = [3] x [2] : (tensor<16x16x16x512xbf16>, tensor<16x16x512x64xbf16>) -> tensor<16x16x16x64xf32>
+  // CHECK: across dimensions = [1]
+  func.func @main(%x: tensor<16x16x64x128xbf16>, %w: tensor<16x64x128x64xbf16>) -> tensor<16x16x64xbf16> {
+    %0 = stablehlo.dot_general %x, %w, batching_dims = [0] x [0], contracting_dims = [2, 3] x [1, 2] : (tensor<16x16x64x128xbf16>, tensor<16x64x128x64xbf16>) -> tensor<16x16x64xbf16>
+    return %0 : tensor<16x16x64xbf16>
+  }
+}
+
+// -----
+
+/// Parts have whole multiples of 16 bytes: others are padded.
+
+// CHECK-LABEL: module @padded
+module @padded {
+  // CHECK: stablehlo.pad %arg0, %{{.*}}, low = [0, 0], high = [0, 24], interior = [0, 0] : {{.*}} -> tensor<300x1024xbf16>
+  // CHECK: -> tensor<300x8x128xbf16>
+  // CHECK: stablehlo.pad %arg1
+  // CHECK: -> tensor<8x128x50xbf16>
+  func.func @main(%x: tensor<300x1000xbf16>, %w: tensor<1000x50xbf16>) -> tensor<300x50xbf16> {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<300x1000xbf16>, tensor<1000x50xbf16>) -> tensor<300x50xbf16>
+    return %0 : tensor<300x50xbf16>
+  }
+}
+
+// -----
+
+/// Integers are added as such.
+
+// CHECK-LABEL: module @integers
+module @integers {
+  // CHECK: stablehlo.dot_general {{.*}} : (tensor<1024x2x4096xi8>, tensor<2x4096x1024xi8>) -> tensor<2x1024x1024xi32>
+  // CHECK: %[[S:.*]] = stablehlo.reduce
+  // CHECK-NOT: tensor<1024x1024xi8>
+  func.func @main(%x: tensor<1024x8192xi8>, %w: tensor<8192x1024xi8>) -> tensor<1024x1024xi32> {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<1024x8192xi8>, tensor<8192x1024xi8>) -> tensor<1024x1024xi32>
+    return %0 : tensor<1024x1024xi32>
+  }
+}
+
+// -----
+
+/// A product that fills the cores stays, and so does one of integers of 32 bits.
+
+// CHECK-LABEL: module @whole
+module @whole {
+  // CHECK-NOT: stablehlo.reduce
+  // CHECK: return
+  func.func @main(%x: tensor<4096x4096xbf16>, %w: tensor<4096x4096xbf16>, %i: tensor<1024x8192xi32>, %j: tensor<8192x1024xi32>) -> (tensor<4096x4096xbf16>, tensor<1024x1024xi32>) {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<4096x4096xbf16>, tensor<4096x4096xbf16>) -> tensor<4096x4096xbf16>
+    %1 = stablehlo.dot_general %i, %j, contracting_dims = [1] x [0] : (tensor<1024x8192xi32>, tensor<8192x1024xi32>) -> tensor<1024x1024xi32>
+    return %0, %1 : tensor<4096x4096xbf16>, tensor<1024x1024xi32>
+  }
+}
