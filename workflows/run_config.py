@@ -44,6 +44,7 @@ class Flag:
         separator: Joins the values of a text flag that may be repeated; "" for one that may not.
         is_output: Whether it names an output of one run, which the cells of a sweep do not have.
         parse_text: Parses the value; None if the type of the option does.
+        name: The name of the flag, if it is not that of the option.
         switches: Other flags without a value, each with the value that it sets.
     """
 
@@ -53,9 +54,12 @@ class Flag:
     separator: str = ""
     is_output: bool = False
     parse_text: Callable[[str], Any] | None = None
+    name: str = ""
     switches: Mapping[str, str] = field(default_factory=dict)
 
 
+Count = Annotated[int, Flag("N"), Field(ge=1)]
+OptionalCount = Annotated[int | None, Flag("N"), Field(ge=1)]
 NETWORK_MODEL_FLAG = Flag(switches={"--by-dimension": "flows", "--no-by-dimension": "astra"})
 """Of the network model, with the flags that older versions had in its place."""
 NETWORK_MODEL_HELP = (
@@ -96,6 +100,9 @@ def _format_cost_mapping(value: Any) -> Any:
     if isinstance(value, Mapping):
         return DeclaredCosts(dict(convert_cost_mapping(value, "kernel_cost"))).to_text()
     return value
+
+
+STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 class _StrictOptions(BaseModel):

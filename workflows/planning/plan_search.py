@@ -20,7 +20,10 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass as options_record
 
 from hespas import configs
 from hespas.configs.kernel_families import find_kernel_family
@@ -75,7 +78,7 @@ from hespas.workflows.planning.plan_result import (
     list_contenders,
     rank_rows,
 )
-from hespas.workflows.run_config import COMPILE_OPTIONS, RunOptions
+from hespas.workflows.run_config import COMPILE_OPTIONS, STRICT, Count, Flag, RunOptions
 from hespas.workflows.run_plan import select_network_settings
 from hespas.workflows.studies import program_forms, study_programs, study_runner
 from hespas.workflows.studies.study_definition import StudyWorkload
@@ -87,7 +90,6 @@ if TYPE_CHECKING:
 Note = Callable[[str], None]
 
 LEAST_COMPILED = 2  # so that the explanation of the winner compares compiled programs
-DEFAULT_COMPILE_MINUTES = 10.0
 REFUSED = "XLA does not compile it"
 MAX_FAILURES = 8  # layouts that XLA refuses, none compiled, after which no other is tried
 FIRST_BATCH = 4  # layouts of each worker that are estimated before the bounds are consulted again
@@ -121,7 +123,7 @@ MAXTEXT_PRODUCTS: Mapping[str, Sequence[str]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
+@options_record(frozen=True, config=STRICT)
 class PlanOptions(PoolOptions):
     """How a plan is made.
 
@@ -130,19 +132,26 @@ class PlanOptions(PoolOptions):
     Attributes:
         systems: System presets, patterns or folders to choose from; empty for the node's presets.
         run: The options of each estimate.
-        top: How many of the best layouts are found for certain, of fused programs.
-        compile_count: How many of the best layouts XLA compiles; None for as many as tell which
-            one wins, if it is installed.
-        compile_minutes: The minutes after which XLA compiles no other layout, without a count.
-        exhaustive: Whether every layout is estimated, whatever its bound.
     """
 
     systems: Sequence[str] = ()
     run: RunOptions = field(default_factory=RunOptions)
-    top: int = 3
-    compile_count: int | None = None
-    compile_minutes: float = DEFAULT_COMPILE_MINUTES
-    exhaustive: bool = False
+    top: Count = Field(
+        default=3,
+        description="how many of the best layouts to find for certain before XLA compiles",
+    )
+    compile_count: Annotated[int | None, Flag("N", name="compile")] = Field(
+        default=None,
+        ge=0,
+        description="how many of the best layouts XLA compiles for the node; default: until no "
+        "other could win, or 0 where its compiler is not installed",
+    )
+    compile_minutes: Annotated[float, Flag("M")] = Field(
+        default=10.0, ge=0, description="minutes after which XLA compiles no other layout"
+    )
+    exhaustive: bool = Field(
+        default=False, description="estimate every layout that fits, without bounds"
+    )
 
 
 def plan_layouts(
@@ -165,11 +174,7 @@ def plan_layouts(
     Raises:
         HespasError: An option is wrong, or JAX is not installed.
     """
-    if options.top < 1:
-        raise UsageError(f"the number of best layouts is {options.top}, less than 1")
     check_compile_options(options)
-    if options.compile_minutes < 0:
-        raise UsageError(f"the minutes for compiling are {options.compile_minutes:g}, less than 0")
     node = configs.load_node(request.node)
     system = program_forms.choose_system(request.node, request.devices, options.systems)
     program_forms.check_run_options(options.run, program_forms.SCHEDULED, request.node, system)
