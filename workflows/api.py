@@ -388,6 +388,5 @@ def compare(
     request = run_comparison.ComparisonRequest(
         [os.fspath(source) for source in sources], nodes, systems, options, work
     )
-    return run_comparison.compare_sources(
-        request, note=note, plan_builder=run_comparison.build_plan
-    )
+    with run_comparison.open_results(request, note=note) as results:
+        return run_comparison.compare_results(results, work)
