@@ -239,7 +239,7 @@ def test_several_programs_and_none(tmp_path, save):
     with pytest.raises(HespasError, match="no traces"):
         check_trace_folder(tmp_path, "none")
     with pytest.raises(HespasError, match="the folder does not exist"):
-        check_trace_folder(tmp_path / "none").problems
+        check_trace_folder(tmp_path / "none")
 
 
 def test_command_line(save, capsys):
