@@ -348,7 +348,7 @@ def plan(
     )
     run, others = take_run_options("hespas plan", others)
     values = {"run": run, **others}
-    plan_options = validate_config(plan_search.PlanOptions, values, "hespas plan", UsageError)
+    plan_options = validate_config(layout_space.PlanOptions, values, "hespas plan", UsageError)
     return plan_search.plan_layouts(request, plan_options, note, builder=builder)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -102,6 +103,7 @@ def _format_cost_mapping(value: Any) -> Any:
     return value
 
 
+TIMEOUT_S = 3600.0  # of a cell
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
@@ -275,6 +277,32 @@ class RunConfig(RunOptions, RunInputs):
     memory_limit: Annotated[float | None, Flag("GB", MEASURING_GROUP)] = Field(
         default=None, gt=0, description="memory of one worker in GB; by default no limit"
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolOptions:
+    """Where cells run, and what is kept of them; no option changes a result.
+
+    Attributes:
+        jobs: The number of worker processes on this machine.
+        dask: The address of a Dask cluster that runs the cells instead.
+        cache: The file that keeps finished cells; "" for the default one, "none" for none.
+        work_dir: The folder that keeps programs; "" for the default one.
+        timeout_s: The seconds that one cell may take.
+    """
+
+    jobs: int = 1
+    dask: str = ""
+    cache: str = ""
+    work_dir: str = ""
+    timeout_s: float = TIMEOUT_S
+
+    @property
+    def program_folder(self) -> Path:
+        """The folder that keeps programs, by default beside the file that keeps cells."""
+        from hespas.estimators.measure.measurement_cache import locate_default_file
+
+        return Path(self.work_dir or locate_default_file().parent / "programs")
 
 
 _ORDERED = "stages of a pipeline run their kernels in order, and so do all programs"

@@ -18,8 +18,7 @@ from hespas.tools.commands.shared_flags import (
 from hespas.tools.terminal import print_to_stderr
 
 if TYPE_CHECKING:
-    from hespas.workflows.planning.layout_space import LayoutRequest
-    from hespas.workflows.planning.plan_search import PlanOptions
+    from hespas.workflows.planning.layout_space import LayoutRequest, PlanOptions
 
 DESCRIPTION = """\
 Find the fastest layout of a program on a machine: the mesh, what the backward pass computes again,
@@ -39,7 +38,7 @@ OTHERS = (*POOL_OPTIONS, "systems", "run")  # the options of a plan with flags o
 
 def build_parser() -> CommandParser:
     from hespas.tools.model_flags import add_model_flags, add_run_option_flags
-    from hespas.workflows.planning.plan_search import PlanOptions
+    from hespas.workflows.planning.layout_space import PlanOptions
 
     parser = CommandParser(COMMAND, DESCRIPTION)
     add = parser.add_argument
@@ -139,7 +138,7 @@ def _read_request(command_line: Any) -> LayoutRequest:
 
 def _read_options(command_line: Any) -> PlanOptions:
     from hespas.tools.model_flags import read_model_flags, read_run_options
-    from hespas.workflows.planning.plan_search import PlanOptions
+    from hespas.workflows.planning.layout_space import PlanOptions
 
     return read_model_flags(
         PlanOptions,

@@ -20,10 +20,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated
-
-from pydantic import Field
-from pydantic.dataclasses import dataclass as options_record
+from typing import TYPE_CHECKING
 
 from hespas import configs
 from hespas.configs.kernel_families import find_kernel_family
@@ -38,7 +35,6 @@ from hespas.support.text_tables import (
     format_scaled,
     format_seconds,
 )
-from hespas.workflows.cells import PoolOptions
 from hespas.workflows.pipelines.pipeline_estimate import Figures
 from hespas.workflows.planning import layout_space, pipeline_layouts
 from hespas.workflows.planning.layout_bounds import (
@@ -65,6 +61,7 @@ from hespas.workflows.planning.layout_space import (
     LayoutCandidate,
     LayoutRequest,
     LayoutSpace,
+    PlanOptions,
     ProgramInterface,
 )
 from hespas.workflows.planning.pipeline_layouts import bound_layouts, is_pipeline, list_study_words
@@ -78,7 +75,7 @@ from hespas.workflows.planning.plan_result import (
     list_contenders,
     rank_rows,
 )
-from hespas.workflows.run_config import COMPILE_OPTIONS, STRICT, Count, Flag, RunOptions
+from hespas.workflows.run_config import COMPILE_OPTIONS
 from hespas.workflows.run_plan import select_network_settings
 from hespas.workflows.studies import program_forms, study_programs, study_runner
 from hespas.workflows.studies.study_definition import StudyWorkload
@@ -121,37 +118,6 @@ MAXTEXT_PRODUCTS: Mapping[str, Sequence[str]] = {
         "act_quantization_calibration_method=fixed,-224,224",
     ),
 }  # fmt: skip
-
-
-@options_record(frozen=True, config=STRICT)
-class PlanOptions(PoolOptions):
-    """How a plan is made.
-
-    Only ``run``, ``top``, ``compile_count`` and ``compile_minutes`` change its result.
-
-    Attributes:
-        systems: System presets, patterns or folders to choose from; empty for the node's presets.
-        run: The options of each estimate.
-    """
-
-    systems: Sequence[str] = ()
-    run: RunOptions = field(default_factory=RunOptions)
-    top: Count = Field(
-        default=3,
-        description="how many of the best layouts to find for certain before XLA compiles",
-    )
-    compile_count: Annotated[int | None, Flag("N", name="compile")] = Field(
-        default=None,
-        ge=0,
-        description="how many of the best layouts XLA compiles for the node; default: until no "
-        "other could win, or 0 where its compiler is not installed",
-    )
-    compile_minutes: Annotated[float, Flag("M")] = Field(
-        default=10.0, ge=0, description="minutes after which XLA compiles no other layout"
-    )
-    exhaustive: bool = Field(
-        default=False, description="estimate every layout that fits, without bounds"
-    )
 
 
 def plan_layouts(
