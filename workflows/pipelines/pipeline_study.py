@@ -635,7 +635,8 @@ def _plan_pipeline(request: PipelineRequest, system: str, row: PipelineRow) -> P
         else:
             options = make_stage_options(request)
             if request.global_batch is not None:
-                options["batch"] = str(divide_global_batch(request, row.microbatches))
+                batch = divide_global_batch(request.global_batch, request.mesh, row.microbatches)
+                options["batch"] = str(batch)
             row.batch = int(options.get("batch", "1"))
             model = place_on_rank(StudyWorkload("stage", options, request.mesh, {}))
             row.stage_layers = count_stage_layers(model, schedule, row.stage_layers)
@@ -655,14 +656,13 @@ def make_stage_options(request: PipelineRequest) -> dict[str, str]:
     return {"model": MODEL, "attention": attention, **request.options}
 
 
-def divide_global_batch(request: PipelineRequest, microbatches: int) -> int:
+def divide_global_batch(global_batch: int, mesh: Mapping[str, int], microbatches: int) -> int:
     """Return the sequences of a microbatch on each batch shard; raises UsageError."""
-    assert request.global_batch is not None
-    shards = math.prod(request.mesh.get(axis, 1) for axis in BATCH_AXES)
-    batch, rest = divmod(request.global_batch, shards * microbatches)
+    shards = math.prod(mesh.get(axis, 1) for axis in BATCH_AXES)
+    batch, rest = divmod(global_batch, shards * microbatches)
     if rest or not batch:
         raise UsageError(
-            f"{request.global_batch} sequences of a step are not {microbatches} microbatches on "
+            f"{global_batch} sequences of a step are not {microbatches} microbatches on "
             f"{shards} batch shards"
         )
     return batch
