@@ -104,7 +104,7 @@ def _format_cost_mapping(value: Any) -> Any:
 
 
 TIMEOUT_S = 3600.0  # of a cell
-STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
+STRICT = ConfigDict(extra="forbid", allow_inf_nan=False, coerce_numbers_to_str=True)
 
 
 class _StrictOptions(BaseModel):
