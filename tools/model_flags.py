@@ -6,7 +6,7 @@ import argparse
 import functools
 import re
 import types
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
@@ -127,7 +127,7 @@ def _describe_flag(
             spelling, text = f"--no-{spelling.removeprefix('--')}", flag.off_help
             return spelling, {"action": "store_false", "help": text}
         return spelling, {"action": "store_true", "help": text}
-    if get_origin(kind) in (dict, Mapping) and flag.parse_text is None:
+    if get_origin(kind) is dict:
         text += "; may be repeated"
         metavar = flag.metavar or "KEY=VALUE"
         return spelling, {"action": KeyValueAction, "metavar": metavar, "help": text}
