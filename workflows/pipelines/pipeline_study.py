@@ -237,7 +237,7 @@ def compare_pipelines(request: PipelineRequest, note: Callable[[str], None]) -> 
     }
     notes = [
         *_describe_basis(request),
-        *_collect_warnings(rows),
+        *dict.fromkeys(text for row in rows for text in row.figures.get("warnings", ())),
         f"{len(made)} programs; {len(cells)} pipelines, {computed} computed now; "
         f"{format_seconds(time.monotonic() - start)}",
     ]
@@ -271,10 +271,6 @@ def _describe_basis(request: PipelineRequest) -> list[str]:
             "once in a step"
         )
     return [form, *assumptions]
-
-
-def _collect_warnings(rows: Sequence[PipelineRow]) -> list[str]:
-    return list(dict.fromkeys(text for row in rows for text in row.figures.get("warnings", ())))
 
 
 def tabulate_pipelines(

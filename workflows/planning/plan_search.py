@@ -489,8 +489,9 @@ class LayoutSearch:
             if cell.error is not None:
                 self._record_failure(row, cell.error, form)
             else:
-                fits = cell.answer.get("memory.fits")
-                self._record_figures(row, _read_figures(cell, form), fits=fits)
+                figure_row = study_runner.make_figure_row(cell, form)
+                figures = LayoutFigures.from_row(form, figure_row, cell.path)
+                self._record_figures(row, figures, fits=cell.answer.get("memory.fits"))
 
     def _record_failure(self, row: LayoutRow, error: HespasError, form: str) -> None:
         row.status = "failed"
@@ -559,11 +560,6 @@ def _get_known_step_s(row: LayoutRow) -> float:
     if row.fused is not None:
         return row.fused.step_time_s
     return row.bound.step_time_s if row.bound else 0.0
-
-
-def _read_figures(cell: StudyCell, form: str) -> LayoutFigures:
-    """Read the figures of a cell that has run."""
-    return LayoutFigures.from_row(form, study_runner.make_figure_row(cell, form), cell.path)
 
 
 def _read_pipeline_figures(answer: Figures, form: str) -> LayoutFigures:

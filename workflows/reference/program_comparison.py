@@ -195,7 +195,10 @@ def _build_local_program(module: ir.Module) -> _LocalProgram:
     entry = find_entry_function(module)
     if has_only_free_ops(entry):
         raise HespasError("the program computes nothing", op=entry)
-    stand_ins = [(_build_stand_in_item(each.op), each.count) for each in count_collectives(entry)]
+    stand_ins = [
+        (_ProgramItem(each.op, str(build_stand_in_module(each.op))), each.count)
+        for each in count_collectives(entry)
+    ]
     return _LocalProgram(_ProgramItem(entry, _format_local_program(entry)), stand_ins)
 
 
@@ -261,10 +264,6 @@ def _format_local_program(function: ir.Operation) -> str:
     replace_collectives(module)
     lower_to_plain_stablehlo(module)
     return str(module)
-
-
-def _build_stand_in_item(collective: ir.Operation) -> _ProgramItem:
-    return _ProgramItem(collective, str(build_stand_in_module(collective)))
 
 
 def _get_answer(estimator: MeasuringEstimator, item: CostItem) -> Answer:
