@@ -92,15 +92,6 @@ class TraceCheckReport:
         return sum(p.count for p in self.problems if p.severity == ERROR)
 
 
-def find_trace_problems(folder: Path | str, prefix: str | None = None) -> list[TraceProblem]:
-    """Return the problems of the traces ``PREFIX.N.et`` in a folder.
-
-    Raises:
-        HespasError: The folder has no traces, or several prefixes and ``prefix`` is None.
-    """
-    return check_trace_folder(folder, prefix).problems
-
-
 def check_trace_folder(
     folder: Path | str, prefix: str | None = None, groups_file: str | os.PathLike[str] | None = None
 ) -> TraceCheckReport:

@@ -6,7 +6,7 @@ import json
 import math
 from typing import Annotated, Any, TypeVar, cast, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
 from hespas.configs.overlap_slowdown import (
@@ -17,7 +17,8 @@ from hespas.configs.overlap_slowdown import (
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.suggestions import suggest_nearest
 
-Model = TypeVar("Model", bound=BaseModel)
+Model = TypeVar("Model")  # a model, or a dataclass, of pydantic
+_UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")  # of models, of dataclasses
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -54,31 +55,37 @@ class StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", populate_by_name=True, allow_inf_nan=False)
 
 
-def validate_config(model: type[Model], values: dict[str, Any], where: str) -> Model:
+def validate_config(
+    model: type[Model],
+    values: dict[str, Any],
+    where: str,
+    error_class: type[HespasError] = HespasError,
+) -> Model:
     """Validate values against a model.
 
     Args:
         where: The file, or the option, that error messages name.
+        error_class: The class of the error.
 
     Raises:
         HespasError: A key or value is wrong; the message names the first one.
     """
     try:
-        return model.model_validate(values)
+        return TypeAdapter(model).validate_python(values)
     except ValidationError as error:
         problems = error.errors(include_url=False)
         # A misspelt key is also reported as missing, which is less helpful.
         first = next(
-            (problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0]
+            (problem for problem in problems if problem["type"] in _UNKNOWN_KEY), problems[0]
         )
         message, remedy = _describe_problem(first, model)
-        raise HespasError(message, where=where, remedy=remedy) from None
+        raise error_class(message, where=where, remedy=remedy) from None
 
 
-def _describe_problem(first: Any, model: type[BaseModel]) -> tuple[str, str]:
+def _describe_problem(first: Any, model: type) -> tuple[str, str]:
     place = [str(part) for part in first["loc"]]
     key = ".".join(place)
-    if first["type"] == "extra_forbidden":
+    if first["type"] in _UNKNOWN_KEY:
         return f"unknown key '{key}'", suggest_nearest(
             place[-1], _list_model_keys(model, place[:-1])
         )
@@ -91,13 +98,14 @@ def _describe_problem(first: Any, model: type[BaseModel]) -> tuple[str, str]:
     return f"'{key}' is {json.dumps(first['input'], default=str)}: {message}", ""
 
 
-def _list_model_keys(model: type[BaseModel], place: list[str]) -> list[str]:
+def _list_model_keys(model: Any, place: list[str]) -> list[str]:
     """Return the keys that the model permits at a place of the file."""
     for part in place:
-        field = next((f for n, f in model.model_fields.items() if part in (n, f.alias)), None)
+        fields = model.__pydantic_fields__
+        field = next((f for n, f in fields.items() if part in (n, f.alias)), None)
         inner = [field.annotation, *get_args(field.annotation)] if field else []
         models = [t for t in inner if isinstance(t, type) and issubclass(t, BaseModel)]
         if not models:
             return []
         model = models[0]
-    return [field.alias or name for name, field in model.model_fields.items()]
+    return [field.alias or name for name, field in model.__pydantic_fields__.items()]

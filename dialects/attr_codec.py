@@ -197,11 +197,6 @@ def require_branch_number(op: ir.Operation) -> int:
     return number
 
 
-def select_branch(op: ir.Operation) -> ir.Region:
-    """Return the branch that runs, see `require_branch_number`."""
-    return op.regions[require_branch_number(op)]
-
-
 def write_branch_number(op: ir.Operation, number: int) -> None:
     """Write the branch that runs; one that ``prepare`` found before and that holds is found."""
     is_found = read_stated_branch(op) is None

@@ -48,11 +48,13 @@ class ExecutionWalk:
         functions: The functions of the module by name.
         is_whole: Returns whether a function, or control flow with ``hespas.region``, is a leaf.
         choose_branch: Returns the number of the branch that runs.
+        enters_loops: Whether what is in a loop is part of the list, and not the loop alone.
     """
 
     functions: Mapping[str, ir.Operation]
     is_whole: Callable[[ir.Operation], bool] = lambda op: False
     choose_branch: Callable[[ir.Operation], int] = require_branch_number
+    enters_loops: bool = True
     _bodies: dict[str, list[Execution]] = field(default_factory=dict)
     _whole_functions: dict[str, bool] = field(default_factory=dict)
 
@@ -133,7 +135,7 @@ class ExecutionWalk:
         elif name not in CONTROL or (RegionAttr.NAME in op.attributes and self.is_whole(op)):
             executions.append(Execution(op, runs, LEAF))
         elif name in LOOPS:
-            trips = read_trip_count(op)
+            trips = read_trip_count(op) if self.enters_loops else 0
             if trips != 0:
                 self._add_regions(op.regions, runs * (trips or 1), executions)
             executions.append(Execution(op, runs, LOOP))

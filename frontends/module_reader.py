@@ -19,9 +19,8 @@ from hespas.dialects.mlir import (
 from hespas.dialects.mlir_diagnostics import capture_diagnostics, to_hespas_error
 from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
 from hespas.dialects.protobuf import extract_hlo_module
-from hespas.frontends import dead_functions, input_attributes, string_check
+from hespas.frontends import dead_functions, input_attributes, text_check
 from hespas.frontends.dump_folder import find_dumped_program
-from hespas.frontends.native_faults import check_native_faults
 from hespas.frontends.quantised_types import REMEDY as QUANTISED_REMEDY
 from hespas.frontends.quantised_types import has_quantised_types, replace_quantised_types
 from hespas.support.data_files import read_file_bytes
@@ -66,8 +65,7 @@ def read_module(
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
                 if has_quantised_types(text):
                     return parse_module(bytes(text), name, context)
-                check_native_faults(text, name)
-                string_check.prepare_for_text(text)
+                text_check.check_text(text, name)
                 live = None
                 if only_live and not attribute_prefix:
                     live = dead_functions.leave_out_dead_functions(bytes(text))
@@ -184,8 +182,7 @@ def _parse_mlir_text(data: bytes, name: str, context: ir.Context) -> ir.Module:
             where=f"{name}:{line}:{column}",
             remedy=f"hespas reads {FORMATS}",
         ) from None
-    check_native_faults(data, name)
-    string_check.prepare_for_text(data)
+    text_check.check_text(data, name)
     is_quantised = has_quantised_types(data)
     text = replace_quantised_types(data) if is_quantised else data
 
@@ -202,7 +199,7 @@ def _parse_mlir_text(data: bytes, name: str, context: ir.Context) -> ir.Module:
 
 
 def _parse_bytecode(data: bytes, name: str, context: ir.Context) -> ir.Module:
-    string_check.prepare_for_bytecode(data)
+    text_check.check_bytecode(data)
 
     def load_bytecode() -> ir.Module:
         with run_native_reader(name, len(data)):

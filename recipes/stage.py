@@ -19,7 +19,6 @@ from hespas.recipes.language_models import (
 from hespas.recipes.parallel import check_mesh_axes, check_positive_options
 from hespas.recipes.ring_products import RING_HELP
 from hespas.recipes.stage_programs import StageBuilder
-from hespas.recipes.stage_update import build_stage_update
 from hespas.support.errors import UsageError
 
 AXES = ("data", "context", "expert", "tensor")
@@ -82,7 +81,7 @@ def build(
     builder = StageBuilder(
         decoder, position in ("first", "only"), position in ("last", "only"), options, training
     )
-    return build_stage_update(builder) if part == "update" else builder.build_part(part)
+    return builder.build_part(part)
 
 
 def _choose_stage_model(

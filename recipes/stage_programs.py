@@ -29,6 +29,7 @@ from hespas.recipes.layer_weights import (
     make_layers,
     make_model_weights,
 )
+from hespas.recipes.optimisers import AdamW
 from hespas.recipes.parallel import (
     BATCH,
     DTYPES,
@@ -39,7 +40,6 @@ from hespas.recipes.parallel import (
     list_axis_names,
 )
 from hespas.recipes.split_gradients import GradientParts, split_gradients
-from hespas.recipes.stage_residuals import StageResiduals
 from hespas.recipes.transformer import Decoder
 
 # The FLOPs of the model in each kind of task, as multiples of those of the forward pass.
@@ -167,8 +167,38 @@ class StageBuilder:
         return result, balance, StageResiduals.collect(pull_back, arguments)
 
     def build_part(self, part: str) -> Exportable:
-        """Build the program of a kind of task."""
+        """Build the program of a kind of task, or the optimiser's update."""
+        if part == "update":
+            return self._build_update()
         return self._build_forward() if part == "forward" else self._build_gradients(part)
+
+    def _build_update(self) -> Exportable:
+        """Build the program ``(state, sums) -> state``, once for all microbatches of a step.
+
+        The sums of gradients are summed over the devices with other tokens. With ``zero1`` each of
+        them updates a part of the state, and gathers the weights. The norm of the gradients is that
+        of the stage.
+        """
+        p, weights, training = self.p, self.weights, self.training
+        optimiser = AdamW(clip=training.clip)
+        shards = training.make_shards(p)
+
+        def update_stage(state: Tree, sums: Tree) -> Tree:
+            if shards is not None:
+                sums = shards.check_gradients(sums, weights)
+            sum_over_devices = (shards or p).sum_gradient
+            grads = jax.tree.map(lambda x, w: sum_over_devices(x[0], w), sums, weights)
+            grads = jax.tree.map(lambda grad: grad / training.accumulate, grads)
+            if shards is None:
+                return optimiser.update_state(state, grads)
+            parts = shards.take_shards(state["params"], weights)
+            updated = optimiser.update_state({**state, "params": parts}, grads)
+            return {**updated, "params": shards.gather_weights(updated["params"], weights)}
+
+        state: Any = training.make_training_state(p, weights)
+        arguments = (state, self.list_gradient_sums())
+        outputs = p.make_partition_specs(state)
+        return self.make_exportable("update", update_stage, arguments, outputs, donated=(0,))
 
     def _build_forward(self) -> Exportable:
         saved = self.find_kept_values()
@@ -365,3 +395,42 @@ class StageBuilder:
 def add_gradients(sums: Tree, grads: Tree) -> Tree:
     """Add the gradients of a microbatch to their stacked sums."""
     return jax.tree.map(lambda total, grad: total + grad.astype(total.dtype)[None], sums, grads)
+
+
+@dataclass(frozen=True)
+class StageResiduals:
+    """What the gradients of a stage need.
+
+    Attributes:
+        leaves: The leaves of the function that ``jax.vjp`` returned.
+        tree: Their tree.
+        is_argument: Whether each leaf is an argument of the stage.
+    """
+
+    leaves: Sequence[Any]
+    tree: Any
+    is_argument: Sequence[bool]
+
+    @classmethod
+    def collect(cls, pull_back: Any, arguments: Sequence[Any]) -> StageResiduals:
+        """Collect the leaves of a function that ``jax.vjp`` returned."""
+        leaves, tree = jax.tree.flatten(pull_back)
+        known = {id(argument) for argument in arguments}
+        return cls(leaves, tree, [id(leaf) in known for leaf in leaves])
+
+    def list_kept(self) -> list[Any]:
+        """List the leaves that are no arguments, each once."""
+        return list({id(leaf): leaf for leaf in self._list_other_leaves()}.values())
+
+    def replace_kept(self, values: Sequence[Any]) -> Callable[..., Any]:
+        """Return the function with other values for ``list_kept``."""
+        order = {id(leaf): number for number, leaf in enumerate(self.list_kept())}
+        leaves = [
+            leaf if is_argument else values[order[id(leaf)]]
+            for leaf, is_argument in zip(self.leaves, self.is_argument, strict=True)
+        ]
+        return jax.tree.unflatten(self.tree, leaves)
+
+    def _list_other_leaves(self) -> list[Any]:
+        pairs = zip(self.leaves, self.is_argument, strict=True)
+        return [leaf for leaf, is_argument in pairs if not is_argument]

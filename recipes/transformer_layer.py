@@ -16,7 +16,6 @@ import jax
 import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
 
-from hespas.recipes.attention_checks import check_attention
 from hespas.recipes.attention_ops import (
     AttentionInputs,
     apply_rotation,
@@ -321,3 +320,40 @@ class TransformerLayer:
                 q, k, v, inputs, part, scale=scale, cap=self.m.score_cap
             )
         return compute_fused_attention(q, k, v, inputs, scale=scale)
+
+
+def check_attention(attention: str, m: DecoderModel, p: MeshParallelism) -> None:
+    """Check that a kernel of attention can compute that of a model; raises UsageError."""
+    if attention == "dot_product":
+        return
+    has_bias = m.positions == "alibi"
+    is_divided = bool(p.get_split_axes("context"))
+    is_cudnn, is_splash = attention == "cudnn", attention == "splash"
+    plain = "use attention=dot_product"
+    for is_wrong, reason, remedy in (
+        (
+            is_divided and not p.manual,
+            "needs explicit collectives over mesh axis 'context'",
+            "use partitioning=manual or attention=dot_product",
+        ),
+        (
+            is_cudnn and is_divided and (m.window or has_bias),
+            "has no window and no bias of scores where mesh axis 'context' divides sequences",
+            f"{plain} or a mesh without 'context'",
+        ),
+        (
+            is_splash and (has_bias or not p.manual),
+            "has no bias of scores, and XLA cannot divide its kernels",
+            f"{plain}, or partitioning=manual without ALiBi",
+        ),
+        (
+            m.positions == "relative",
+            "has no biases of relative positions, which the model has",
+            plain,
+        ),
+        (is_splash and not m.causal, "is causal, and the model is not", plain),
+        (is_cudnn and m.sinks, "has no sinks, which the model has", plain),
+        (is_cudnn and m.score_cap, "has no limit of scores, which the model has", plain),
+    ):
+        if is_wrong:
+            raise UsageError(f"attention '{attention}' {reason}", remedy=remedy)

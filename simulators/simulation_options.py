@@ -9,8 +9,7 @@ from hespas.configs.overlap_slowdown import SlowdownShares
 from hespas.configs.system_spec import SystemSpec
 
 SIMULATORS = ("auto", "embedded", "astra-sim", "both", "simgrid")
-BETWEEN_HOSTS = ("network", "nccl")
-FLOWS, ASTRA = NETWORK_MODELS = ("flows", "astra")
+FLOWS, ASTRA = "flows", "astra"
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,6 @@ def write_timeline(
     groups: Mapping[int, Sequence[int]],
     path: Path | str,
     *,
-    devices: Sequence[int] | None = None,
     loads: Sequence[NetworkLoad] = (),
 ) -> TimelineSummary:
     """Write the timeline of a simulation.
@@ -66,16 +65,13 @@ def write_timeline(
         nodes: Returns the trace nodes of a device by id.
         groups: The devices of each communicator.
         path: The file to write.
-        devices: The devices to draw. By default all devices if there are at most 64, else one of
-            each equivalence class.
         loads: Parts of the network, each of which gets a counter.
 
     Raises:
-        HespasError: The file cannot be written, a device does not exist, or the simulator recorded
-            no intervals.
+        HespasError: The file cannot be written, or the simulator recorded no intervals.
     """
     check_writable_file(str(path))
-    shown = _select_devices(result, devices)
+    shown = _select_devices(result)
     drawing = _TimelineDrawing(
         result, shown, {d: nodes(d) for d in shown}, _SliceArguments(groups, result)
     )
@@ -95,25 +91,19 @@ def count_sent_bytes(kind: str, operand_bytes: int, devices: int) -> float:
     return total_bytes * compute_bus_factor(kind, devices)
 
 
-def _select_devices(result: SimulationResult, devices: Sequence[int] | None) -> tuple[int, ...]:
+def _select_devices(result: SimulationResult) -> tuple[int, ...]:
+    """Select all devices if there are at most 64, else one of each equivalence class."""
     if not result.classes:
         raise HespasError(
             f"{result.simulator} recorded no times of single nodes: there is no timeline to draw"
         )
     device_count = len(result.devices)
-    if devices is None:
-        if device_count <= _MAX_DEVICES:
-            return tuple(range(device_count))
-        first: dict[int, int] = {}
-        for device, kind in enumerate(result.class_of):
-            first.setdefault(kind, device)
-        return tuple(sorted(first.values())[:_MAX_DEVICES])
-    selected = tuple(sorted(set(devices)))
-    wrong = [device for device in selected if not 0 <= device < device_count]
-    if wrong or not selected:
-        text = f"there is no device {wrong[0]}" if wrong else "no device is named"
-        raise HespasError(f"{text}: devices are 0 to {device_count - 1}")
-    return selected
+    if device_count <= _MAX_DEVICES:
+        return tuple(range(device_count))
+    first: dict[int, int] = {}
+    for device, kind in enumerate(result.class_of):
+        first.setdefault(kind, device)
+    return tuple(sorted(first.values())[:_MAX_DEVICES])
 
 
 @dataclass(slots=True)

@@ -74,17 +74,12 @@ def forget_temporary(path: str | os.PathLike[str]) -> None:
 
 
 @contextlib.contextmanager
-def open_temporary_folder(folder: str | os.PathLike[str] | None = None) -> Iterator[str]:
-    """Create a temporary folder, which is removed at the end, also if this process is killed.
-
-    Args:
-        folder: Where to create it; by default in the system's folder for temporary files.
-    """
+def open_temporary_folder() -> Iterator[str]:
+    """Create a temporary folder, which is removed at the end, also if this process is killed."""
     import shutil  # these imports slow down every start, and few commands come here
     import tempfile
 
-    parent = tempfile.gettempdir() if folder is None else os.fspath(folder)
-    path = os.path.join(parent, f"hespas-{os.getpid()}-{os.urandom(4).hex()}")
+    path = os.path.join(tempfile.gettempdir(), f"hespas-{os.getpid()}-{os.urandom(4).hex()}")
     record_temporary(path)
     try:
         os.mkdir(path, 0o700)

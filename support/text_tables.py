@@ -102,12 +102,12 @@ def wrap_command(command: str, width: int) -> list[str]:
     return [f"{part} \\" for part in parts[:-1]] + parts[-1:]
 
 
-def format_scaled(value: float, unit: str, *, step: float = 1000.0) -> str:
+def format_scaled(value: float, unit: str) -> str:
     """Return a number with an SI prefix and a unit, such as ``1.318 TB/s``."""
     prefixes = ["", "k", "M", "G", "T", "P", "E"]
     index = 0
-    while abs(value) >= step and index < len(prefixes) - 1:
-        value /= step
+    while abs(value) >= 1000.0 and index < len(prefixes) - 1:
+        value /= 1000.0
         index += 1
     text = f"{value:.0f}" if index == 0 and value == int(value) else f"{value:.3f}"
     return f"{text} {prefixes[index]}{unit}"

@@ -7,26 +7,27 @@ import functools
 import re
 import types
 from collections.abc import Collection, Sequence
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from hespas.configs.validation import Model, validate_config
-from hespas.support.errors import HespasError, UsageError
-from hespas.tools.commands.shared_flags import parse_key_values
-from hespas.workflows.run_config import EXCLUDED, Flag, RunOptions, get_flag, list_run_options
+from hespas.configs.validation import validate_config
+from hespas.support.errors import UsageError
+from hespas.tools.commands.shared_flags import KeyValueAction
+from hespas.workflows.run_config import EXCLUDED, Flag, RunOptions, get_flag
+
+Options = TypeVar("Options")
 
 
 def add_model_flags(
     parser: argparse.ArgumentParser,
-    model: type[BaseModel],
+    model: type,
     *,
     exclude: Collection[str] = (),
     title: str = "",
     overrides_record: bool = False,
 ) -> None:
-    """Add a flag for each field of a configuration model.
+    """Add a flag for each field of a configuration model, or of a dataclass of pydantic.
 
     A field ``block_limit`` becomes ``--block-limit``. A truth value that is True by default becomes
     ``--no-NAME``, and one without a default both forms. No flag has a default, so that flags that
@@ -41,18 +42,36 @@ def add_model_flags(
             both forms, and no help names a default.
     """
     groups: dict[str, Any] = {"": parser.add_argument_group(title) if title else parser}
-    for name, option in model.model_fields.items():
-        if name in exclude:
-            continue
+    for name, option in _list_fields(model, exclude).items():
         flag = get_flag(option)
         if flag.group not in groups:
             groups[flag.group] = parser.add_argument_group(flag.group)
         spelling, keywords = _describe_flag(name, option, flag, overrides_record=overrides_record)
-        groups[flag.group].add_argument(spelling, default=None, **keywords)
+        groups[flag.group].add_argument(spelling, dest=name, default=None, **keywords)
         for switch, value in flag.switches.items():
             groups[flag.group].add_argument(
                 switch, dest=name, action="store_const", const=value, help=argparse.SUPPRESS
             )
+
+
+def read_model_flags(
+    model: type[Options],
+    command_line: argparse.Namespace,
+    *,
+    exclude: Collection[str] = (),
+    **others: Any,
+) -> Options:
+    """Make a value of a model from its flags and, of those that are excluded, other values.
+
+    Raises:
+        UsageError: A flag is wrong.
+    """
+    flags = {name: getattr(command_line, name) for name in _list_fields(model, exclude)}
+    return validate_flags(model, {**collect_set_flags(flags), **others})
+
+
+def _list_fields(model: Any, exclude: Collection[str] = ()) -> dict[str, FieldInfo]:
+    return {n: field for n, field in model.__pydantic_fields__.items() if n not in exclude}
 
 
 def add_run_option_flags(parser: argparse.ArgumentParser, command: str) -> None:
@@ -64,34 +83,26 @@ def add_run_option_flags(parser: argparse.ArgumentParser, command: str) -> None:
 
 def read_run_options(command_line: argparse.Namespace, command: str) -> RunOptions:
     """Read the flags of ``add_run_option_flags``; raises UsageError."""
-    flags = {name: getattr(command_line, name) for name in list_run_options(command)}
-    return validate_flags(RunOptions, collect_set_flags(flags))
+    return read_model_flags(RunOptions, command_line, exclude=EXCLUDED[command])
 
 
-def validate_flags(model: type[Model], flags: dict[str, Any]) -> Model:
+def validate_flags(model: type[Options], flags: dict[str, Any]) -> Options:
     """Check the values of flags, so that a wrong one is a usage error that names the flag."""
+    fields = _list_fields(model)
+
+    def name_flag(key: re.Match[str]) -> str:
+        return _spell_name(key[1], get_flag(fields[key[1]]) if key[1] in fields else Flag())
+
     try:
-        return validate_config(model, flags, "")
-    except HespasError as error:
-        message = re.sub(
-            r"^'(\w+)'", lambda key: f"--{key[1].replace('_', '-')}", error.message
-        )  # the model names the key of a file
-        raise UsageError(message, remedy=error.remedy) from None
+        return validate_config(model, flags, "", UsageError)
+    except UsageError as error:  # the model names the key of a file
+        error.message = re.sub(r"^'(\w+)'", name_flag, error.message)
+        raise
 
 
 def collect_set_flags(values: dict[str, Any]) -> dict[str, Any]:
-    """Select the flags that are present, with ``KEY=VALUE`` lists as dictionaries.
-
-    Raises:
-        UsageError: An item of a list is not ``KEY=VALUE``.
-    """
-    return {
-        name: parse_key_values(value, f"--{name.replace('_', '-')}")
-        if isinstance(value, list)
-        else value
-        for name, value in values.items()
-        if value is not None
-    }
+    """Select the flags that are present."""
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def spell_flag(name: str, option: FieldInfo) -> str:
@@ -106,7 +117,7 @@ def _describe_flag(
     name: str, option: FieldInfo, flag: Flag, *, overrides_record: bool = False
 ) -> tuple[str, dict[str, Any]]:
     """Return the spelling of a flag and the other arguments of ``add_argument``."""
-    spelling = f"--{name.replace('_', '-')}"
+    spelling = _spell_name(name, flag)
     text = (option.description or "").replace("%", "%%")
     kind = _strip_optional(option.annotation)
     if kind is bool:
@@ -114,21 +125,29 @@ def _describe_flag(
             return spelling, {"action": argparse.BooleanOptionalAction, "help": text}
         if option.default:
             spelling, text = f"--no-{spelling.removeprefix('--')}", flag.off_help
-            return spelling, {"action": "store_false", "dest": name, "help": text}
+            return spelling, {"action": "store_false", "help": text}
         return spelling, {"action": "store_true", "help": text}
     if get_origin(kind) is dict:
         text += "; may be repeated"
-        return spelling, {"action": "append", "metavar": flag.metavar or "KEY=VALUE", "help": text}
-    if option.default is not None and not overrides_record:
-        text += f" (default {option.default})"
+        metavar = flag.metavar or "KEY=VALUE"
+        return spelling, {"action": KeyValueAction, "metavar": metavar, "help": text}
+    default = option.default
+    if isinstance(default, int | float | str) and default != "" and not overrides_record:
+        text += f" (default {default:g})" if isinstance(default, float) else f" (default {default})"
     if get_origin(kind) is Literal:  # the model checks the choice and suggests the nearest one
         metavar = f"{{{','.join(get_args(kind))}}}"
         return spelling, {"metavar": metavar, "help": text}
     keywords: dict[str, Any] = {"metavar": flag.metavar or name.upper(), "help": text}
+    if get_origin(kind) is Sequence and flag.parse_text is None:
+        return spelling, {**keywords, "nargs": "+", "action": "extend"}
     if flag.separator:
         keywords |= {"action": functools.partial(_JoinAction, flag.separator)}
         keywords["help"] += "; may be repeated"
     return spelling, keywords if kind is str else {**keywords, "type": flag.parse_text or kind}
+
+
+def _spell_name(name: str, flag: Flag) -> str:
+    return f"--{flag.name or name.replace('_', '-')}"
 
 
 class _JoinAction(argparse.Action):

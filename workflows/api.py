@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
+from hespas.configs.validation import validate_config
 from hespas.dialects.mlir import ir
 from hespas.support.errors import UsageError
 from hespas.support.supervised_process import open_temporary_folder
@@ -346,7 +347,8 @@ def plan(
         dcn=None if dcn is None else {n: list(_list_values(parts)) for n, parts in dcn.items()},
     )
     run, others = take_run_options("hespas plan", others)
-    plan_options = plan_search.PlanOptions(run=run, **others)
+    values = {"run": run, **others}
+    plan_options = validate_config(layout_space.PlanOptions, values, "hespas plan", UsageError)
     return plan_search.plan_layouts(request, plan_options, note, builder=builder)
 
 
@@ -386,6 +388,5 @@ def compare(
     request = run_comparison.ComparisonRequest(
         [os.fspath(source) for source in sources], nodes, systems, options, work
     )
-    return run_comparison.compare_sources(
-        request, note=note, plan_builder=run_comparison.build_plan
-    )
+    with run_comparison.open_results(request, note=note) as results:
+        return run_comparison.compare_results(results, work)

@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Self
 
 from hespas.estimators.base import Estimator
@@ -26,13 +25,13 @@ from hespas.estimators.measure.measurement_cache import (
     NO_FILE,
     MeasurementCache,
     compute_cache_key,
-    locate_default_file,
 )
 from hespas.estimators.measure.measurement_run import WorkerPool, open_worker_pool
 from hespas.estimators.measure.processes import WorkerSpec
 from hespas.estimators.measure.progress import ProgressCounter, open_progress_display
 from hespas.support.errors import HespasError, restore_error
 from hespas.workflows.cell_keys import collect_environment
+from hespas.workflows.run_config import PoolOptions
 
 # Cells that a worker receives at once: some seconds of work. Few cells are not divided further,
 # because each worker reads the program once.
@@ -40,7 +39,6 @@ CHUNK_CELLS, MAX_CHUNK_CELLS = 16, 64
 MAX_CHUNK_BYTES = 16_000_000  # size of program times cells: large programs are slow
 # A worker returns what it has finished after so many seconds, so that an interruption loses little.
 CHUNK_S = 15.0
-TIMEOUT_S = 3600.0
 WORKER, PROBE = (
     "hespas.workflows.cell_worker:run_cells",
     "hespas.workflows.cell_worker:probe_environment",
@@ -49,30 +47,6 @@ WORKER, PROBE = (
 Note = Callable[[str], None]
 Answer = dict[str, Any]
 """The answer of a worker to a cell, as JSON data."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PoolOptions:
-    """Where cells run, and what is kept of them; no option changes a result.
-
-    Attributes:
-        jobs: The number of worker processes on this machine.
-        dask: The address of a Dask cluster that runs the cells instead.
-        cache: The file that keeps finished cells; "" for the default one, "none" for none.
-        work_dir: The folder that keeps programs; "" for the default one.
-        timeout_s: The seconds that one cell may take.
-    """
-
-    jobs: int = 1
-    dask: str = ""
-    cache: str = ""
-    work_dir: str = ""
-    timeout_s: float = TIMEOUT_S
-
-    @property
-    def program_folder(self) -> Path:
-        """The folder that keeps programs, by default beside the file that keeps cells."""
-        return Path(self.work_dir or locate_default_file().parent / "programs")
 
 
 @dataclass(frozen=True)

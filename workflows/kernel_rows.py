@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from hespas.dialects.attrs import Cost, KernelAttr, RegionAttr, TargetAttr
-from hespas.dialects.executions import CALL, COLLECTIVE, LEAF, Execution, ExecutionWalk
+from hespas.dialects.executions import CALL, LEAF, ExecutionWalk
 from hespas.dialects.mlir import collect_functions, ir
 from hespas.dialects.op_kinds import (
     CALLEE,
@@ -178,12 +178,16 @@ def sum_time_by(
     table: Iterable[KernelRow], group_of: Callable[[KernelRow], str]
 ) -> list[tuple[str, float, int]]:
     """Sum (name, nanoseconds, executions) by the group of each row; longest first."""
+    return _sum_by_name((group_of(row), row.time_ns, row.count) for row in table)
+
+
+def _sum_by_name(parts: Iterable[tuple[str, float, int]]) -> list[tuple[str, float, int]]:
+    """Sum nanoseconds and executions by name; longest first."""
     time_ns: dict[str, float] = {}
     count: Counter[str] = Counter()
-    for row in table:
-        name = group_of(row)
-        time_ns[name] = time_ns.get(name, 0.0) + row.time_ns
-        count[name] += row.count
+    for name, part_ns, runs in parts:
+        time_ns[name] = time_ns.get(name, 0.0) + part_ns
+        count[name] += runs
     return [(name, ns, count[name]) for name, ns in sorted(time_ns.items(), key=lambda x: -x[1])]
 
 
@@ -193,8 +197,7 @@ def sum_time_by_line(module: ir.Module) -> list[tuple[str, float, int]]:
     Raises:
         HespasError: The module is not annotated.
     """
-    time_ns: dict[str, float] = {}
-    count: Counter[str] = Counter()
+    parts = []
     for op, sites in iterate_executed_ops(module):
         if Cost.NAME not in op.attributes:
             continue
@@ -202,9 +205,8 @@ def sum_time_by_line(module: ir.Module) -> list[tuple[str, float, int]]:
         runs = sum(sites.values())
         if runs and cost.time_ns:
             line = format_source_position(op.location).rpartition(":")[0] or "no source line"
-            time_ns[line] = time_ns.get(line, 0.0) + runs * cost.time_ns
-            count[line] += runs
-    return [(line, ns, count[line]) for line, ns in sorted(time_ns.items(), key=lambda x: -x[1])]
+            parts.append((line, runs * cost.time_ns, runs))
+    return _sum_by_name(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,25 +263,7 @@ def _split_last_fragment(text: str) -> str:
 
 
 def iterate_executed_ops(module: ir.Module) -> Iterator[tuple[ir.Operation, Counter[_RegionSite]]]:
-    """Yield the leaf ops of a step on one device, with the executions of each by region site."""
-    for body, sites in _iterate_executed_bodies(module):
-        for each in body:
-            if each.kind == LEAF:
-                yield each.op, Counter({site: each.runs * n for site, n in sites.items()})
-
-
-def iterate_executed_collectives(module: ir.Module) -> Iterator[tuple[ir.Operation, int]]:
-    """Yield the collectives of a step in a prepared module, with the executions of each."""
-    for body, sites in _iterate_executed_bodies(module):
-        for each in body:
-            if each.kind == COLLECTIVE:
-                yield each.op, each.runs * sites.total()
-
-
-def _iterate_executed_bodies(
-    module: ir.Module,
-) -> Iterator[tuple[list[Execution], Counter[_RegionSite]]]:
-    """Yield what the functions of a step run, with the executions of each by region site.
+    """Yield the leaf ops of a step on one device, with the executions of each by region site.
 
     A function, loop or branch that was estimated as a whole is a leaf itself.
     """
@@ -288,18 +272,19 @@ def _iterate_executed_bodies(
     first: dict[str, str] = {}
     entry = walk.read_regions(find_entry_function(module).regions)
     for name, body in walk.list_bodies(entry):
-        for call, runs, kind, callee in body:
+        for op, runs, kind, callee in body:
+            if kind == LEAF:
+                yield op, Counter({site: runs * n for site, n in sites[name].items()})
             if kind != CALL:
                 continue
             site_counts = sites.setdefault(callee, Counter())
-            is_region = RegionAttr.NAME in call.attributes
-            region = find_framework_name(call.location) if is_region else ""
+            is_region = RegionAttr.NAME in op.attributes
+            region = find_framework_name(op.location) if is_region else ""
             for site, times in sites[name].items():
                 if is_region:
                     here = site.translate_op_name(region)
                     site = _RegionSite(first.setdefault(callee, here), here)
                 site_counts[site] += runs * times
-        yield body, sites[name]
 
 
 def extract_layer(name: str, depth: int) -> str:

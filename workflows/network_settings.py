@@ -105,15 +105,13 @@ MODEL_OPTIONS = tuple(
 """The settings of the network model: those that are options of the simulation, by their names."""
 
 
-def read_recorded_settings(
-    traces: str | os.PathLike[str], prefix: str | None = None
-) -> NetworkSettings | None:
+def read_recorded_settings(traces: str | os.PathLike[str]) -> NetworkSettings | None:
     """Read the settings of the run that wrote a folder of traces; None for other traces.
 
     Raises:
         HespasError: The run.json of the folder is damaged, or names a program to execute.
     """
-    settings = _read_recorded_object(traces, prefix)
+    settings = _read_recorded_object(traces, None)
     if settings is None:
         return None
     return _replace_recorded_program(settings, None, os.path.join(traces, FIGURES))

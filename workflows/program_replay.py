@@ -27,10 +27,10 @@ from hespas.chakra.trace_steps import FS_PER_NS, ComputeContent, HostCopyContent
 from hespas.configs.node_overrides import OVERRIDE_NAMES, load_target_node
 from hespas.configs.node_spec import NodeSpec
 from hespas.configs.system_spec import SystemSpec
-from hespas.dialects.attr_codec import read_trip_count, select_branch
+from hespas.dialects.attr_codec import read_trip_count
 from hespas.dialects.attrs import Cost, RegionAttr, TargetAttr
-from hespas.dialects.mlir import collect_functions, get_attribute, ir
-from hespas.dialects.op_kinds import BRANCHES, CALLEE, LOOPS, is_marked_collective
+from hespas.dialects.executions import CALL, LEAF, LOOP, Execution, ExecutionWalk
+from hespas.dialects.mlir import collect_functions, ir
 from hespas.estimators import registry
 from hespas.estimators.base import FREE_COST, CostItem, Estimator
 from hespas.estimators.calibrated.calibrated_estimator import CalibratedEstimator
@@ -156,14 +156,16 @@ class KernelSums:
             module: An annotated module.
             number_kernel: Returns the number of the kernel that an op with a cost runs.
         """
-        self._functions, self._number_kernel = collect_functions(module), number_kernel
+        self._walk = ExecutionWalk(
+            collect_functions(module), is_estimated_whole, enters_loops=False
+        )
+        self._number_kernel = number_kernel
         self._sums: list[tuple[Sequence[int], int]] = []
         self._function_terms: dict[str, Sequence[int]] = {}
-        self._is_whole = functools.cache(lambda name: is_estimated_whole(self._functions[name]))
 
     def add_op(self, op: ir.Operation) -> int:
         """Add the sum of what an op runs, and return its number."""
-        return self._add_sum(self._list_terms(op), 1)
+        return self._add_sum(self._list_terms(self._walk.read_op(op)), 1)
 
     def add_compute_steps(self, traced: TraceProgram) -> list[int]:
         """Add the sums of the compute steps of a trace, and return their numbers in its order."""
@@ -186,41 +188,26 @@ class KernelSums:
         self._sums.append((terms, trips))
         return len(self._sums) - 1
 
-    def _list_terms(self, op: ir.Operation) -> Sequence[int]:
-        """Return the terms that an op adds to the time of what contains it."""
-        if is_marked_collective(op):
-            return ()
-        if op.name in CALLEE:
-            name = get_attribute(op, CALLEE[op.name]).value
-            if not self._is_whole(name):
-                return self._list_callee_terms(name)
-        elif not (RegionAttr.NAME in op.attributes and is_estimated_whole(op)):
-            if op.name in LOOPS:
-                terms = self._list_body_terms(op.regions)
-                return (~self._add_sum(terms, read_trip_count(op) or 0),)
-            if op.name in BRANCHES:
-                return self._list_body_terms([select_branch(op)])
-        if Cost.NAME not in op.attributes:  # a free op, or the end of a block
-            return ()
-        return (self._number_kernel(op),)
+    def _list_terms(self, executions: Iterable[Execution]) -> list[int]:
+        """Return the terms that ops add to the time of what contains them."""
+        terms: list[int] = []
+        for op, _, kind, callee in executions:
+            if kind == LOOP:
+                body = self._list_terms(self._walk.read_regions(op.regions))
+                terms.append(~self._add_sum(body, read_trip_count(op) or 0))
+            elif kind == CALL:
+                terms += self._list_callee_terms(callee)
+            elif kind == LEAF and Cost.NAME in op.attributes:  # others are free
+                terms.append(self._number_kernel(op))
+        return terms
 
     def _list_callee_terms(self, name: str) -> Sequence[int]:
         """Return the terms of a call: of a region those of its ops, else one sum."""
         if name not in self._function_terms:
-            function = self._functions[name]
-            terms = self._list_body_terms(function.regions)
-            is_region = RegionAttr.NAME in function.attributes
+            terms = self._list_terms(self._walk.read_function(name))
+            is_region = RegionAttr.NAME in self._walk.functions[name].attributes
             self._function_terms[name] = terms if is_region else (~self._add_sum(terms, 1),)
         return self._function_terms[name]
-
-    def _list_body_terms(self, regions: Sequence[ir.Region]) -> list[int]:
-        return [
-            term
-            for region in regions
-            for block in region.blocks
-            for view in block.operations
-            for term in self._list_terms(view.operation)
-        ]
 
 
 @dataclass

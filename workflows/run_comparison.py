@@ -124,23 +124,6 @@ def open_results(
         ]
 
 
-def compare_sources(
-    request: ComparisonRequest,
-    *,
-    note: TextFunction = ignore_text,
-    progress: TextFunction | None = None,
-    plan_builder: PlanBuilder = build_plan,
-) -> list[ComparedResult]:
-    """Load or run everything that a request names, and compare it with the first result.
-
-    Raises:
-        UsageError: The request names one result only, or its lists do not fit together.
-        HespasError: A source cannot be read or run.
-    """
-    with open_results(request, note=note, progress=progress, plan_builder=plan_builder) as results:
-        return compare_results(results, request.work)
-
-
 def _expand_request(request: ComparisonRequest) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each source with its options, nodes varying fastest; raises UsageError."""
     sources, nodes, systems = request.sources, request.nodes, request.systems

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -44,6 +45,7 @@ class Flag:
         separator: Joins the values of a text flag that may be repeated; "" for one that may not.
         is_output: Whether it names an output of one run, which the cells of a sweep do not have.
         parse_text: Parses the value; None if the type of the option does.
+        name: The name of the flag, if it is not that of the option.
         switches: Other flags without a value, each with the value that it sets.
     """
 
@@ -53,9 +55,12 @@ class Flag:
     separator: str = ""
     is_output: bool = False
     parse_text: Callable[[str], Any] | None = None
+    name: str = ""
     switches: Mapping[str, str] = field(default_factory=dict)
 
 
+Count = Annotated[int, Flag("N"), Field(ge=1)]
+OptionalCount = Annotated[int | None, Flag("N"), Field(ge=1)]
 NETWORK_MODEL_FLAG = Flag(switches={"--by-dimension": "flows", "--no-by-dimension": "astra"})
 """Of the network model, with the flags that older versions had in its place."""
 NETWORK_MODEL_HELP = (
@@ -96,6 +101,10 @@ def _format_cost_mapping(value: Any) -> Any:
     if isinstance(value, Mapping):
         return DeclaredCosts(dict(convert_cost_mapping(value, "kernel_cost"))).to_text()
     return value
+
+
+TIMEOUT_S = 3600.0  # of a cell
+STRICT = ConfigDict(extra="forbid", allow_inf_nan=False, coerce_numbers_to_str=True)
 
 
 class _StrictOptions(BaseModel):
@@ -268,6 +277,32 @@ class RunConfig(RunOptions, RunInputs):
     memory_limit: Annotated[float | None, Flag("GB", MEASURING_GROUP)] = Field(
         default=None, gt=0, description="memory of one worker in GB; by default no limit"
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolOptions:
+    """Where cells run, and what is kept of them; no option changes a result.
+
+    Attributes:
+        jobs: The number of worker processes on this machine.
+        dask: The address of a Dask cluster that runs the cells instead.
+        cache: The file that keeps finished cells; "" for the default one, "none" for none.
+        work_dir: The folder that keeps programs; "" for the default one.
+        timeout_s: The seconds that one cell may take.
+    """
+
+    jobs: int = 1
+    dask: str = ""
+    cache: str = ""
+    work_dir: str = ""
+    timeout_s: float = TIMEOUT_S
+
+    @property
+    def program_folder(self) -> Path:
+        """The folder that keeps programs, by default beside the file that keeps cells."""
+        from hespas.estimators.measure.measurement_cache import locate_default_file
+
+        return Path(self.work_dir or locate_default_file().parent / "programs")
 
 
 _ORDERED = "stages of a pipeline run their kernels in order, and so do all programs"

@@ -345,7 +345,7 @@ def build_summary_tables(summary: RunSummary, *, show_files: bool = True) -> lis
         _build_measurement_table(summary),
         *(_build_time_share_table(summary, by) for by in TABLES),
         _build_collective_totals_table(summary),
-        _build_step_table(summary),
+        TextTable(STEP, build_figure_rows(summary, STEP), left=2),
         *(summary.sensitivity.build_tables() if summary.sensitivity else ()),
         TextTable("Result", end, left=2),
     ]
@@ -432,11 +432,6 @@ def _format_memory_share(summary: RunSummary) -> str:
             )
         return fits
     return f"{share}: DOES NOT FIT, {format_scaled(peak - node_bytes, 'B')} too much"
-
-
-def _build_step_table(summary: RunSummary) -> TextTable:
-    """Tabulate utilisation, rates, energy and cost of a step."""
-    return TextTable(STEP, build_figure_rows(summary, STEP), left=2)
 
 
 def build_figure_rows(summary: RunSummary, table: str) -> list[TextRow]:

@@ -108,7 +108,7 @@ def _format_argument_help(action: argparse.Action) -> str:
     value = action.default
     if not action.option_strings or action.nargs == 0 or "default" in text:
         return text
-    if value in (None, "", argparse.SUPPRESS) or value == [] or f"({value})" in text:
+    if value in (None, "", argparse.SUPPRESS) or value in ([], {}) or f"({value})" in text:
         return text
     return (
         f"{text} (default {value:g})" if isinstance(value, float) else f"{text} (default {value})"

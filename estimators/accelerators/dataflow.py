@@ -37,7 +37,6 @@ from hespas.estimators.matrix_products import SUM_BITS
 Dataflow = Literal["ws", "os", "is"]
 Variant = Literal["pipelined", "scalesim", "cocossim"]
 DATAFLOWS: tuple[Dataflow, ...] = get_args(Dataflow)
-VARIANTS: tuple[Variant, ...] = get_args(Variant)
 
 COCOSSIM_ROW = 2  # its systolic_fpu_latency
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import signal
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from hespas.support.errors import HespasError
 
 FailureKind = Literal["unsupported", "error", "memory", "crash", "timeout"]
-FAILURE_KINDS: tuple[str, ...] = get_args(FailureKind)
 # These may be caused by the worker process and not by the region.
 RETRIED_KINDS: tuple[FailureKind, ...] = ("memory", "crash", "timeout")
 

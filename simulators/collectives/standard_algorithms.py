@@ -302,23 +302,22 @@ class CollectiveBuilder:
         count: int = 1,
         *,
         reduce: bool = False,
-        channel: int = 0,
     ) -> None:
         """Send ``count`` chunks from rank ``source`` to rank ``target``.
 
         The target stores them at ``to``, or reduces them into the chunks there with ``reduce``.
         """
-        self._append_step(source, ("send", target, channel), CollectiveStep("s", at, to, count))
+        self._append_step(source, ("send", target, 0), CollectiveStep("s", at, to, count))
         step = CollectiveStep("rrc" if reduce else "r", to if reduce else at, to, count)
-        self._append_step(target, ("recv", source, channel), step)
+        self._append_step(target, ("recv", source, 0), step)
 
     def add_local_copy(self, rank: int, at: ChunkRef, to: ChunkRef, count: int = 1) -> None:
         """Copy chunks within a rank."""
         self._append_step(rank, ("local", -1, 0), CollectiveStep("cpy", at, to, count))
 
-    def add_local_reduction(self, rank: int, at: ChunkRef, into: ChunkRef, count: int = 1) -> None:
-        """Reduce chunks into others of the same rank."""
-        self._append_step(rank, ("local", -1, 0), CollectiveStep("re", at, into, count))
+    def add_local_reduction(self, rank: int, at: ChunkRef, into: ChunkRef) -> None:
+        """Reduce a chunk into another one of the same rank."""
+        self._append_step(rank, ("local", -1, 0), CollectiveStep("re", at, into, 1))
 
     def build_program(self) -> CollectiveProgram:
         """Return the program."""

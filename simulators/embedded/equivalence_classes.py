@@ -37,17 +37,12 @@ class LinkForms(Protocol):
 
     def describe_groups(
         self, groups: Sequence[tuple[int, tuple[int, ...], tuple[bool, ...]]]
-    ) -> Sequence[Hashable]:
-        """Describe the links between the devices of communicators.
+    ) -> Sequence[tuple[Hashable, Hashable]]:
+        """Describe the links between the devices of communicators, and how they are planned.
 
         Each communicator is given by its id, its devices, and the dimensions that are spanned.
+        Those with equal second descriptions are planned together if they run at once.
         """
-        ...
-
-    def describe_plans(
-        self, groups: Sequence[tuple[int, tuple[int, ...], tuple[bool, ...]]]
-    ) -> Sequence[Hashable]:
-        """Describe communicators so that equal ones are planned together if they run at once."""
         ...
 
     def describe_messages(self, pairs: Sequence[tuple[int, int]]) -> Sequence[Hashable]:
@@ -225,8 +220,9 @@ class _ClassRefiner:
         groups = [(group, members, spanned) for group, spanned, members in (
             communicator.key for communicator in self.communicators
         )]  # fmt: skip
-        forms = _number_distinct(links.describe_groups(groups))
-        plans = _number_distinct(links.describe_plans(groups))
+        descriptions = links.describe_groups(groups)
+        forms = _number_distinct([form for form, _ in descriptions])
+        plans = _number_distinct([plan for _, plan in descriptions])
         for communicator, form, plan in zip(self.communicators, forms, plans, strict=True):
             communicator.links_form, communicator.plan_form = form, plan
         pairs = [(rank, peer) for rank, device in enumerate(self.devices) for peer in device.peers]

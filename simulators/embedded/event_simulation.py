@@ -75,18 +75,16 @@ class _AstraLinkForms:
 
     def describe_groups(
         self, groups: Sequence[tuple[int, tuple[int, ...], tuple[bool, ...]]]
-    ) -> list[Hashable]:
+    ) -> list[tuple[Hashable, Hashable]]:
         host = self.network.counts[0]
-        forms: list[Hashable] = []
+        forms: list[tuple[Hashable, Hashable]] = []
         for _, members, spanned in groups:
             form: tuple = (len(members), spanned)
             if len(members) < self.network.device_count and not spanned:
                 hosts = len({member // host for member in members})
                 form = (encode_link_form(self.network, members), hosts)
-            forms.append(form)
+            forms.append((form, form))  # collectives are not planned
         return forms
-
-    describe_plans = describe_groups  # collectives are not planned
 
     def describe_messages(self, pairs: Sequence[tuple[int, int]]) -> list[Hashable]:
         return [self.network.find_route(source, target) for source, target in pairs]

@@ -69,7 +69,7 @@ def _describe_wait(engine: SimulationEngine, runner: DeviceRunner, position: int
                 f"in {step.kind} of {step.size} bytes on communicator {communicator} for device "
                 f"{absent[0]}{others}, which {_describe_activity(engine.get_runner(absent[0]))}"
             )
-    return engine.describe_custom_wait(runner.rank) or f"in {step.kind} of {step.size} bytes"
+    return engine.customs.describe_wait(runner.rank) or f"in {step.kind} of {step.size} bytes"
 
 
 def _describe_activity(runner: DeviceRunner) -> str:

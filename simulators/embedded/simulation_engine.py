@@ -252,10 +252,6 @@ class SimulationEngine(ABC):
         start = lane.starts[position]
         self._append_record(name, step, (group, ranks), [start], self.queue.now, copies)
 
-    def describe_custom_wait(self, device: int) -> str:
-        """Describe what a device waits for in a custom collective; "" if it runs none."""
-        return self.customs.describe_wait(device)
-
     def record_collective(self, instance: CollectiveInstance, finish_ns: int) -> None:
         """Record a finished collective together with those on symmetric communicators."""
         symmetric = self.classes.list_symmetric_communicators(instance.communicator_class)

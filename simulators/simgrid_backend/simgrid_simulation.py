@@ -33,7 +33,6 @@ _CONFIGURATIONS = {
     ],
     DEFAULT_MODEL: ["network/model:LV08"],
 }  # fmt: skip
-_QUIET = "log:root.thres:error"
 
 
 def check_supported_options(options: SimulationOptions) -> None:

@@ -452,7 +452,7 @@ VALUES = (RunOptions(slowdown=0.5), RunOptions(overlap="none"))
 LACKING = {"run": RunOptions(), "options": RunOptions(), "slowdown": None, "overlap": None}
 MUTANTS = (
     ("tools.model_flags.validate_flags", "commands"),
-    ("tools.model_flags.list_run_options", "commands"),
+    ("tools.model_flags.collect_set_flags", "commands"),
     ("workflows.studies.program_forms.make_run_config", "hespas study"),
     ("workflows.studies.program_forms.format_compile_options", "hespas study"),
     ("workflows.studies.study_runner._make_sweep_cell", "hespas study"),
@@ -487,8 +487,9 @@ def forget_options(value: Any) -> Any:
         return type(value)(**forget_options(value.model_dump(exclude_unset=True)))
     if isinstance(value, PipelineCell):
         return replace(value, config=forget_options(value.config))
-    names = {f.name for f in fields(value)}
-    return replace(value, **{name: LACKING[name] for name in names & {*LACKING}})
+    names = {f.name for f in fields(value) if f.name in LACKING}
+    others = {n for n in names if isinstance(getattr(value, n), dict)}  # options of a recipe
+    return replace(value, **{name: LACKING[name] for name in names - others})
 
 
 @pytest.mark.parametrize(("place", "check"), MUTANTS)

@@ -309,7 +309,7 @@ MUTANTS: dict[str, tuple[Mutant, Callable[[LawCase], None]]] = {
         check_times,
     ),
     "sensitivities take another branch": (
-        take_last_branch(program_replay, "select_branch", lambda op: op.regions[find_last(op)]),
+        walk_last_branch(program_replay),
         check_times,
     ),
     "statistics take another branch": (

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from hespas.chakra import record_encoding, schema, trace_folder
-from hespas.chakra.check_traces import check_trace_folder, find_trace_problems
+from hespas.chakra.check_traces import check_trace_folder
 from hespas.support.errors import HespasError, UsageError
 from hespas.tools.commands import trace
 
@@ -65,14 +65,14 @@ def save(tmp_path):
 
 
 def find_rules(folder, severity="error"):
-    return {p.rule: p.text for p in find_trace_problems(folder) if p.severity == severity}
+    return {p.rule: p.text for p in check_trace_folder(folder).problems if p.severity == severity}
 
 
 GOOD = [comp(1), coll(2, [1]), comp(3, [2])]
 
 
 def test_a_good_trace_has_no_problems(save):
-    assert find_trace_problems(save(GOOD, GOOD)) == []
+    assert check_trace_folder(save(GOOD, GOOD)).problems == []
 
 
 def test_matching_transfers_in_a_ring_have_no_problems(save):
@@ -167,7 +167,7 @@ def test_read_only_trace(save):
     ],
 )
 def test_communicators(save, groups, text):
-    problems = find_trace_problems(save(GOOD, GOOD, groups=groups))
+    problems = check_trace_folder(save(GOOD, GOOD, groups=groups)).problems
     assert any(text in p.text for p in problems if p.rule == "groups")
 
 
@@ -185,7 +185,9 @@ def test_a_number_far_away_is_one_missing_rank_after_another(save, tmp_path):
     (tmp_path / "dev.20261121181354.et").write_bytes(
         record_encoding.encode_metadata_record() + b"".join(GOOD)
     )
-    missing = [p.text for p in find_trace_problems(tmp_path) if p.text.endswith("has no trace")]
+    missing = [
+        p.text for p in check_trace_folder(tmp_path).problems if p.text.endswith("has no trace")
+    ]
     assert missing == [f"rank {rank} has no trace" for rank in range(2, 12)]
 
 
@@ -207,7 +209,7 @@ def test_pairwise_groups_in_cyclic_order_deadlock(save):
         return [coll(1, pg_name=("string", first)), coll(2, [1], pg_name=("string", second))]
 
     ordered = (pair("1", "3"), pair("1", "2"), pair("2", "3"))
-    assert find_trace_problems(save(*ordered, groups=groups)) == []
+    assert check_trace_folder(save(*ordered, groups=groups)).problems == []
     cyclic = (pair("1", "3"), pair("2", "1"), pair("3", "2"))
     assert "3 of 3 ranks" in find_rules(save(*cyclic, groups=groups))["deadlock"]
 
@@ -232,12 +234,12 @@ def test_several_programs_and_none(tmp_path, save):
     save(GOOD, GOOD)
     (tmp_path / "other.0.et").write_bytes(record_encoding.encode_metadata_record() + b"".join(GOOD))
     with pytest.raises(HespasError, match="dev, other"):
-        find_trace_problems(tmp_path)
-    assert find_trace_problems(tmp_path, "dev") == []
+        check_trace_folder(tmp_path)
+    assert check_trace_folder(tmp_path, "dev").problems == []
     with pytest.raises(HespasError, match="no traces"):
-        find_trace_problems(tmp_path, "none")
+        check_trace_folder(tmp_path, "none")
     with pytest.raises(HespasError, match="the folder does not exist"):
-        find_trace_problems(tmp_path / "none")
+        check_trace_folder(tmp_path / "none")
 
 
 def test_command_line(save, capsys):

@@ -130,7 +130,9 @@ def test_the_command_writes_every_layout(plan, all_layouts, tmp_path, capsys, mo
         ({"options": {"modle": "tiny"}}, "has no option 'modle'"),
         ({"options": {"model": "9t"}}, "'model' takes"),
         ({"mesh": {"tensor": 3}}, "multiply to 8 devices"),
-        ({"top": 0}, "less than 1"),
+        ({"top": 0}, "'top' is 0"),
+        ({"compile_minutes": -1}, "'compile_minutes' is -1"),
+        ({"tops": 3}, "unknown key 'tops'; did you mean 'top'"),
         ({"devices": 7}, "has 7 devices"),
     ],
 )

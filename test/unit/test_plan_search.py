@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hespas import configs
-from hespas.support.errors import HespasError, UsageError
+from hespas.support.errors import HespasError
 from hespas.support.text_tables import format_plain_table, format_seconds
 from hespas.tools.report.plan_page import render_plan_page
 from hespas.workflows.planning import layout_space, plan_result, plan_search
@@ -318,11 +318,6 @@ def test_fused_attention_adds_the_policy_that_keeps_its_results() -> None:
     assert list_policies(options={"attention": ["cudnn"]}) == with_flash
     assert list_policies(attention="cudnn", options={"attention": ["dot_product"]}) == plain
     assert list_policies(attention="cudnn", options={"remat": ["full"]}) == ("full",)
-
-
-def test_minutes_below_none_are_an_error() -> None:
-    with pytest.raises(UsageError, match="less than 0"):
-        plan_search.plan_layouts(REQUEST, PlanOptions(compile_minutes=-1), lambda text: None)
 
 
 def test_the_keys_of_maxtext_name_attention_and_products() -> None:

@@ -23,7 +23,7 @@ from hespas.workflows.serving.request_loop import (
     read_request_trace,
     serve_requests,
 )
-from hespas.workflows.studies.serving import LatencyLimits, compute_load_figures
+from hespas.workflows.studies.serving import LoadOptions, compute_load_figures
 
 TIMES = StepTimes(
     {64: 0.01, 256: 0.04},
@@ -60,7 +60,7 @@ def test_requests_that_arrive_together_are_prefilled_in_turn_then_decoded_togeth
     steps_s = [TIMES.interpolate_decode_s(4, 4 * (64 + n)) for n in (1, 2, 3, 4)]
     assert [one.end_s for one in run.served] == pytest.approx([1.04 + sum(steps_s)] * 4)
     assert run.decode_steps == 4 and run.largest_batch == 4
-    figures = compute_load_figures([run], 2, 36.0, LatencyLimits(ttft_s=0.025))
+    figures = compute_load_figures([run], 2, 36.0, LoadOptions(ttft_limit_s=0.025))
     span_s = 0.04 + sum(steps_s)
     assert figures["output_tokens_per_s_per_device"] == pytest.approx(20 / span_s / 2)
     assert figures["usd_per_million_tokens"] == pytest.approx(0.02 * span_s / 20e-6)
@@ -189,7 +189,7 @@ def test_invariants(requests, slots, tokens, page, policy, chunk):
             math.fsum(TIMES.get_prefill_s(request.prompt_tokens) for request in requests)
         )
     if decoded:
-        figures = compute_load_figures([run], 1, None, LatencyLimits(tpot_s=0.0))
+        figures = compute_load_figures([run], 1, None, LoadOptions(tpot_limit_s=1e-9))
         assert figures["good_share"] == sum(r.output_tokens == 1 for r in requests) / len(requests)
         assert figures["tpot_p50_s"] <= figures["tpot_p90_s"] <= figures["tpot_p99_s"]
 

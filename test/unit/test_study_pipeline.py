@@ -139,6 +139,14 @@ def test_wrong_requests(stages: Path) -> None:
             request.choose_system()
     with pytest.raises(UsageError, match="no schedule is called '1f2b'"):
         plan_pipelines(PipelineRequest(schedules=["1f2b"]), "HGX_H100_8")
+    for options, message in (
+        ({"ranks": 0}, "'ranks' is 0"),
+        ({"straggler": -1.0}, "'straggler' is -1"),
+        ({"schedules": "1f1b"}, "'schedules' is"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            hespas.pipeline(**options)
+    assert PipelineRequest(options={"batch": 2}).options == {"batch": "2"}
 
 
 def test_microbatches_divide_the_global_batch() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 
 import pytest
@@ -12,7 +13,7 @@ from hespas.support.errors import HespasError, UsageError
 from hespas.tools import hespas
 from hespas.workflows.serving.request_loop import ServedRequest, StepTimes
 from hespas.workflows.studies import serving
-from hespas.workflows.studies.serving import LatencyLimits, LoadOptions, ServedModel
+from hespas.workflows.studies.serving import LoadOptions, ServedModel
 
 pytest.importorskip("jax")
 
@@ -45,7 +46,7 @@ def test_loads_are_shares_of_the_saturated_server():
 def test_replicas_share_a_load():
     load = LoadOptions(rates=(40.0,), requests=400, prompt_tokens=60, output_tokens=9)
     (alone,) = serve(load)
-    (shared,) = serve(LoadOptions(**{**vars(load), "replicas": 2, "rates": (80.0,)}))
+    (shared,) = serve(dataclasses.replace(load, replicas=2, rates=(80.0,)))
     assert shared["devices"] == 2
     name = "output_tokens_per_s_per_device"
     assert shared[name] == pytest.approx(alone[name], rel=0.1)
@@ -54,8 +55,8 @@ def test_replicas_share_a_load():
 def test_good_requests_meet_both_limits():
     load = LoadOptions(requests=300, prompt_tokens=60, output_tokens=9)
     (loose, *_), (tight, *_) = (
-        serve(LoadOptions(**{**vars(load), "limits": limits}))
-        for limits in (LatencyLimits(10.0, 10.0), LatencyLimits(10.0, 0.00201))
+        serve(dataclasses.replace(load, ttft_limit_s=10.0, tpot_limit_s=tpot_limit_s))
+        for tpot_limit_s in (10.0, 0.00201)
     )
     assert loose["good_share"] == 1 and 0 < tight["good_share"] < 1
     assert tight["goodput_per_s"] == pytest.approx(tight["good_share"] * tight["requests_per_s"])
@@ -121,9 +122,9 @@ def test_a_trace_and_what_is_refused(places, tmp_path, capsys):
     for flags, message in (
         (("--prompt-tokens", "33"), "33 tokens is longer than the largest bucket, 32"),
         (("--output-tokens", "100"), "130 tokens is longer than the largest bucket, 128"),
-        (("--memory-share", "0"), "not a share"),
+        (("--memory-share", "0"), "--memory-share is 0.0: input should be greater than 0"),
         (("--rates", "0"), "'0' is not a rate"),
-        (("--ttft-limit", "0"), "not a time above 0"),
+        (("--ttft-limit", "0"), "--ttft-limit is 0.0: input should be greater than 0"),
         (("--tensor", "3"), "no system of node H100_80GB has 3 devices"),
     ):
         with pytest.raises(HespasError, match=message):

@@ -209,15 +209,6 @@ def test_golden(pair, tmp_path):
     assert (tmp_path / "again.pftrace").read_bytes() == (tmp_path / "t.pftrace").read_bytes()
 
 
-def test_one_device_of_two(pair, tmp_path):
-    folder, simulated = pair
-    path = tmp_path / "t.pftrace"
-    drawn = write(simulated, folder, path, devices=[1, 1])
-    assert (drawn.devices, drawn.flows) == ((1,), 3)
-    assert not any("device 0" in line for line in dump(path))
-    assert "350 step / device 1 / receive end" in dump(path)  # the message has no visible origin
-
-
 def test_slices_of_a_track_never_overlap(tmp_path):
     """Receives that wait at once have separate lanes, which Perfetto shows as one track."""
     program = [(n, f"r{n}", RECV, (), transfer(RECV, 0)) for n in range(1, 5)]
@@ -251,8 +242,6 @@ def test_many_devices_are_drawn_once_a_class(tmp_path):
     assert write(simulated, folder, path).devices == (0, 69)
     assert "track step / device 0, like 68 others" in dump(path)
     assert "track step / device 69" in dump(path)
-    assert write(simulated, folder, path, devices=range(70)).slices == 70
-    assert "track step / device 0" in dump(path)
 
 
 @pytest.mark.parametrize(
@@ -274,8 +263,6 @@ def test_errors_leave_no_file(pair, tmp_path):
     path = tmp_path / "t.pftrace"
     with pytest.raises(HespasError, match="recorded no times of single nodes"):
         write(SimulationResult("x", simulated.devices), folder, path)
-    with pytest.raises(HespasError, match="there is no device 2: devices are 0 to 1"):
-        write(simulated, folder, path, devices=[0, 2])
     with pytest.raises(HespasError, match="its folder does not exist"):
         write(simulated, folder, tmp_path / "no" / "t.pftrace")
     with pytest.raises(HespasError, match="the traces have no node 9 on device 0"):

@@ -14,7 +14,7 @@ from hespas.support.errors import UsageError
 from hespas.support.suggestions import suggest_nearest
 from hespas.support.text_tables import TextTable, format_scaled, format_seconds, print_tables
 from hespas.tools.commands.command_parser import CommandParser, parse_count, parse_mesh
-from hespas.tools.commands.shared_flags import parse_key_values
+from hespas.tools.commands.shared_flags import add_key_value_flag
 
 if TYPE_CHECKING:
     from hespas.frontends.export.export_process import ExportedModule
@@ -61,13 +61,7 @@ def build_parser() -> CommandParser:
         "consecutive ids; default: the first axes lie there",
     )  # fmt: skip
     add("--model", "--config", metavar="NAME", help="short form of --set model=NAME")
-    add(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="option of the recipe; may be repeated",
-    )
+    add_key_value_flag(parser, "--set", "option of the recipe")
     add(
         "--arg", action="append", default=[], metavar="ARRAY",
         help="type and sharding of the next argument, such as bf16[1024,4096]@fsdp,tensor (-: "
@@ -82,10 +76,7 @@ def build_parser() -> CommandParser:
         "--out-sharding", action="append", default=[], metavar="@AXIS,...",
         help="sharding of the next result; may be repeated",
     )  # fmt: skip
-    add(
-        "--static", action="append", default=[], metavar="KEY=VALUE",
-        help="static keyword argument, as JSON or text; may be repeated",
-    )  # fmt: skip
+    add_key_value_flag(parser, "--static", "static keyword argument, as JSON or text")
     add(
         "--donate",
         default="",
@@ -175,9 +166,8 @@ def _select_compile_target(options: argparse.Namespace) -> str:
 def _build_export_request(options: argparse.Namespace, target: str) -> ExportRequest:
     from hespas.frontends.export.program_source import ExportRequest
 
-    recipe_options = parse_key_values(options.set, "--set")
-    if options.model is not None:
-        recipe_options.setdefault("model", options.model)
+    model = {} if options.model is None else {"model": options.model}
+    recipe_options = {**model, **options.set}
     spec = _build_export_spec(options)
     if spec is not None and recipe_options:
         raise UsageError("--set does not go with --arg and --spec", remedy="see --static")
@@ -223,8 +213,7 @@ def _collect_spec_flags(options: argparse.Namespace, static: dict[str, Any]) -> 
         shardings = options.out_sharding
         values["out_shardings"] = shardings[0] if len(shardings) == 1 else shardings
     if options.static:
-        texts = parse_key_values(options.static, "--static")
-        flags = {key: parse_json_or_text(text) for key, text in texts.items()}
+        flags = {key: parse_json_or_text(text) for key, text in options.static.items()}
         values["static"] = {**static, **flags}
     if options.donate:
         values["donate"] = [_parse_argument_number(part) for part in options.donate.split(",")]

@@ -26,8 +26,8 @@ from hespas.tools.commands.command_parser import CommandParser, parse_count, par
 from hespas.tools.commands.shared_flags import (
     add_cache_flag,
     add_json_flag,
+    add_key_value_flag,
     add_reading_flags,
-    parse_key_values,
 )
 
 if TYPE_CHECKING:
@@ -167,10 +167,7 @@ def _add_reference_command(parser: CommandParser) -> None:
         "--estimator", default="xla", metavar="NAME",
         help="measuring estimator: xla (default), iree, ...",
     )  # fmt: skip
-    add(
-        "--setting", action="append", default=[], metavar="KEY=VALUE",
-        help="setting of the estimator; may be repeated",
-    )  # fmt: skip
+    add_key_value_flag(command, "--setting", "setting of the estimator")
     add(
         "--rounds", type=parse_count, default=3, help="number of rounds of measurements (default 3)"
     )
@@ -199,7 +196,7 @@ def _measure_reference(options: argparse.Namespace) -> int:
     comparison = compare_with_regions(
         frontends.read_module(options.mlir, make_context()),
         options.estimator,
-        parse_key_values(options.setting, "--setting"),
+        options.setting,
         SPLITS[options.split],
         run,
         rounds=options.rounds,

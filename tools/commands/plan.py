@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Any
 from hespas.support.errors import UsageError
 from hespas.support.text_tables import print_tables
 from hespas.tools.commands.command_parser import CommandParser, parse_count
-from hespas.tools.commands.shared_flags import add_json_flag, add_pool_flags, read_pool_options
+from hespas.tools.commands.shared_flags import (
+    POOL_OPTIONS,
+    add_json_flag,
+    add_pool_flags,
+    read_pool_options,
+)
 from hespas.tools.terminal import print_to_stderr
 
 if TYPE_CHECKING:
-    from hespas.workflows.planning.layout_space import LayoutRequest
-    from hespas.workflows.planning.plan_search import PlanOptions
+    from hespas.workflows.planning.layout_space import LayoutRequest, PlanOptions
 
 DESCRIPTION = """\
 Find the fastest layout of a program on a machine: the mesh, what the backward pass computes again,
@@ -29,10 +33,12 @@ continues it.
 
 
 COMMAND = "hespas plan"
+OTHERS = (*POOL_OPTIONS, "systems", "run")  # the options of a plan with flags of other commands
 
 
 def build_parser() -> CommandParser:
-    from hespas.tools.model_flags import add_run_option_flags
+    from hespas.tools.model_flags import add_model_flags, add_run_option_flags
+    from hespas.workflows.planning.layout_space import PlanOptions
 
     parser = CommandParser(COMMAND, DESCRIPTION)
     add = parser.add_argument
@@ -72,20 +78,7 @@ def build_parser() -> CommandParser:
         help="values to try of an option of the program; default: five policies of remat, every "
         "split of the batch, layers in a loop, the node's fused attention",
     )  # fmt: skip
-    add(
-        "--top", type=parse_count, default=3, metavar="N",
-        help="how many of the best layouts to find for certain before XLA compiles; default: 3",
-    )  # fmt: skip
-    add(
-        "--compile", type=int, metavar="N",
-        help="how many of the best layouts XLA compiles for the node; default: until no other "
-        "could win, or 0 where its compiler is not installed",
-    )  # fmt: skip
-    add(
-        "--compile-minutes", type=float, metavar="M",
-        help="minutes after which XLA compiles no other layout; default: 10",
-    )  # fmt: skip
-    add("--exhaustive", action="store_true", help="estimate every layout that fits, without bounds")
+    add_model_flags(parser, PlanOptions, exclude=OTHERS)
     add_pool_flags(parser, "estimates", fails=False)
     add("--csv", metavar="FILE", help="write all layouts as a table")
     add("--page", metavar="FILE", help="write an HTML page: the front, the winner, all layouts")
@@ -97,10 +90,7 @@ def build_parser() -> CommandParser:
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns its exit code, raises HespasError."""
     command_line = build_parser().parse_args(argv)
-    for flag in ("compile", "compile_minutes"):
-        if (getattr(command_line, flag) or 0) < 0:
-            raise UsageError(f"--{flag.replace('_', '-')} is negative")
-    if None not in (command_line.compile, command_line.compile_minutes):
+    if None not in (command_line.compile_count, command_line.compile_minutes):
         raise UsageError("--compile-minutes does not go with --compile, which states the number")
     request, options = _read_request(command_line), _read_options(command_line)
 
@@ -147,17 +137,15 @@ def _read_request(command_line: Any) -> LayoutRequest:
 
 
 def _read_options(command_line: Any) -> PlanOptions:
-    from hespas.tools.model_flags import read_run_options
-    from hespas.workflows.planning.plan_search import DEFAULT_COMPILE_MINUTES, PlanOptions
+    from hespas.tools.model_flags import read_model_flags, read_run_options
+    from hespas.workflows.planning.layout_space import PlanOptions
 
-    minutes = command_line.compile_minutes
-    return PlanOptions(
+    return read_model_flags(
+        PlanOptions,
+        command_line,
+        exclude=OTHERS,
         systems=command_line.system or (),
         run=read_run_options(command_line, COMMAND),
-        top=command_line.top,
-        compile_count=command_line.compile,
-        compile_minutes=DEFAULT_COMPILE_MINUTES if minutes is None else minutes,
-        exhaustive=command_line.exhaustive,
         **read_pool_options(command_line),
     )
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from typing import Any
 
 from hespas.support import packed_data
 from hespas.support.errors import UsageError
 from hespas.tools.commands.command_parser import parse_count, parse_positive, parse_row_limit
 
+# The fields of PoolOptions, whose flags read_pool_options reads.
+POOL_OPTIONS = ("jobs", "dask", "cache", "timeout_s", "work_dir")
 FlagContainer = argparse.ArgumentParser | argparse._ArgumentGroup
 
 
@@ -76,19 +77,22 @@ def add_reading_flags(container: FlagContainer) -> None:
     )  # fmt: skip
 
 
-def parse_key_values(texts: Sequence[str], flag: str) -> dict[str, str]:
-    """Parse the values ``KEY=VALUE`` of a flag; the last value of a key wins.
+class KeyValueAction(argparse.Action):
+    """Collects the values ``KEY=VALUE`` of a flag that may be repeated; the last of a key wins."""
 
-    Raises:
-        UsageError: A text has another form.
-    """
-    values = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+        key, equals, value = values.partition("=")
         if not equals or not key:
-            raise UsageError(f"{flag}: '{text}' is not KEY=VALUE")
-        values[key] = value
-    return values
+            raise UsageError(f"{option_string}: '{values}' is not KEY=VALUE")
+        setattr(namespace, self.dest, {**(getattr(namespace, self.dest) or {}), key: value})
+
+
+def add_key_value_flag(container: FlagContainer, name: str, description: str) -> None:
+    """Add a flag ``KEY=VALUE`` that may be repeated."""
+    container.add_argument(
+        name, action=KeyValueAction, default={}, metavar="KEY=VALUE",
+        help=f"{description}; may be repeated",
+    )  # fmt: skip
 
 
 def add_json_flag(

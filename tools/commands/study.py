@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -21,17 +20,17 @@ from hespas.tools.commands.command_parser import (
     parse_positive,
 )
 from hespas.tools.commands.shared_flags import (
+    POOL_OPTIONS,
     add_cache_flag,
     add_json_flag,
+    add_key_value_flag,
     add_pool_flags,
-    parse_key_values,
     read_pool_options,
 )
 from hespas.tools.terminal import print_to_stderr
 
 if TYPE_CHECKING:
     from hespas.workflows.pipelines.pipeline_study import PipelineRequest
-    from hespas.workflows.studies.serving import LoadOptions
     from hespas.workflows.studies.study_definition import AxisValues, Study
     from hespas.workflows.studies.study_output import StudyOutput
     from hespas.workflows.studies.study_runner import StudyOptions
@@ -60,12 +59,8 @@ hespas study NAME --help lists the options of a study.
 
 
 PIPELINE_STUDY = "hespas study pipeline"
-EVEN = "even"  # the division of layers whose numbers are not stated
-# The fields of LoadOptions whose flags have the same values.
-NAMED_FIELDS = (
-    "trace", "requests", "prompt_tokens", "output_tokens", "seed", "replicas", "memory_share",
-    "policy", "chunk_tokens", "slots",
-)  # fmt: skip
+# The fields of PipelineRequest whose flags other studies have too, or that have none.
+PIPELINE_OTHERS = (*POOL_OPTIONS, "folder", "options", "mesh", "systems", "form", "run")
 _BANDS = "bands"
 
 
@@ -120,7 +115,11 @@ def build_study_parser(name: str) -> CommandParser:
         return parser
     parser = _build_program_parser(load_study(name))
     if name == "serving":
-        _add_load_flags(parser)
+        from hespas.tools.model_flags import add_model_flags
+        from hespas.workflows.studies.serving import LoadOptions
+
+        _add_page_flag(parser)
+        add_model_flags(parser, LoadOptions)
     return parser
 
 
@@ -168,33 +167,36 @@ def _run_operator_study(options: argparse.Namespace) -> StudyOutput:
 
 def _build_program_parser(study: Study) -> CommandParser:
     from hespas.tools.model_flags import add_run_option_flags
-    from hespas.workflows.studies.program_forms import FORMS
 
     parser = CommandParser(f"hespas study {study.name}", study.description)
-    add = parser.add_argument
     for axis in study.axes:
-        add(f"--{axis.name}", metavar="LIST", default=axis.default, help=axis.help)
-    add(
+        parser.add_argument(f"--{axis.name}", metavar="LIST", default=axis.default, help=axis.help)
+    parser.add_argument(
         "--node", nargs="+", action="extend",
         help=f"node presets; default: {' '.join(study.nodes)}",
     )  # fmt: skip
-    add(
-        "--system", nargs="+", action="extend",
-        help="system presets, patterns of them, or folders; each program uses one with its number "
-        "of devices; default: the node's presets",
-    )  # fmt: skip
-    add(
-        "--form", choices=FORMS, default="optimised",
-        help="; ".join(f"{name}: {text}" for name, text in FORMS.items()),
-    )  # fmt: skip
-    add(
-        "--set", action="append", default=[], metavar="KEY=VALUE",
-        help="another option of the recipe, as of hespas export; may be repeated",
-    )  # fmt: skip
+    _add_program_flags(parser, "optimised", "another option of the recipe, as of hespas export")
     _add_output_flags(parser)
     add_pool_flags(parser, "results of cells")
     add_run_option_flags(parser, COMMAND)
     return parser
+
+
+def _add_program_flags(parser: CommandParser, form: str, options: str) -> None:
+    """Add the flags of the programs that a study makes, and of their systems."""
+    from hespas.workflows.studies.program_forms import FORMS
+
+    parser.add_argument(
+        "--system", nargs="+", action="extend", default=[],
+        help="system presets, patterns of them, or folders; each program uses one with its number "
+        "of devices; default: the node's presets",
+    )  # fmt: skip
+    parser.add_argument(
+        "--form", choices=FORMS, default=form,
+        help=f"form of the programs, default: {form}; "
+        + "; ".join(f"{name}: {text}" for name, text in FORMS.items()),
+    )  # fmt: skip
+    add_key_value_flag(parser, "--set", options)
 
 
 def _run_program_study(study: Study, options: argparse.Namespace) -> StudyOutput:
@@ -205,9 +207,10 @@ def _run_program_study(study: Study, options: argparse.Namespace) -> StudyOutput
 
 
 def _run_serving_study(study: Study, options: argparse.Namespace) -> StudyOutput:
+    from hespas.tools.model_flags import read_model_flags
     from hespas.workflows.studies import serving
 
-    load = _parse_load_options(options)
+    load = read_model_flags(serving.LoadOptions, options)
     axis_values, study_options = _parse_program_options(study, options)
     return serving.run_serving_study(axis_values, study_options, load, print_to_stderr)
 
@@ -217,17 +220,16 @@ def _parse_program_options(
 ) -> tuple[AxisValues, StudyOptions]:
     """Parse the options of a study of programs, and check them and its files."""
     axis_values = {axis.name: axis.parse_values(getattr(options, axis.name)) for axis in study.axes}
-    changes = parse_key_values(options.set, "--set")
 
     from hespas.tools.model_flags import read_run_options
     from hespas.workflows.studies import study_runner
 
     study_options = study_runner.StudyOptions(
         nodes=list(dict.fromkeys(options.node or study.nodes)),
-        systems=options.system or (),
+        systems=options.system,
         form=options.form,
         run=read_run_options(options, COMMAND),
-        changes=changes,
+        changes=options.set,
         **read_pool_options(options),
     )
     study_runner.check_study_options(study_options)
@@ -256,67 +258,24 @@ def _write_output(output: StudyOutput, options: argparse.Namespace) -> None:
 
 def build_pipeline_parser() -> CommandParser:
     """Build the parser of the study of pipelines, without the flags of its output."""
-    from hespas.tools.model_flags import add_run_option_flags
-    from hespas.workflows.pipelines import pipeline_study, schedules
-    from hespas.workflows.studies.program_forms import FORMS
+    from hespas.tools.model_flags import add_model_flags, add_run_option_flags
+    from hespas.workflows.pipelines import pipeline_study
 
     defaults = pipeline_study.PipelineRequest()
     parser = CommandParser("hespas study pipeline", pipeline_study.DESCRIPTION)
-    add = parser.add_argument
-    add(
+    parser.add_argument(
         "folder", nargs="?", default="", metavar="FOLDER",
         help="programs of stages; default: those of the recipe stage",
     )  # fmt: skip
-    add(
-        "--ranks", type=parse_count, default=defaults.ranks, metavar="N",
-        help=f"ranks of the pipeline; default: {defaults.ranks}",
-    )  # fmt: skip
-    add(
-        "--schedules", metavar="LIST", default=",".join(schedules.SCHEDULES),
-        help=f"schedules; default: {','.join(schedules.SCHEDULES)}",
-    )  # fmt: skip
-    add(
-        "--microbatches", metavar="LIST", default="",
-        help="microbatches of a step; default: 1, 2 and 4 times the ranks",
-    )  # fmt: skip
-    add(
-        "--stages-per-rank", metavar="LIST", default=",".join(map(str, defaults.stages_per_rank)),
-        help="stages of each rank in the interleaved schedule; default: 2",
-    )  # fmt: skip
-    add(
-        "--stage-layers", nargs="+", action="extend", default=[], metavar="even|LIST",
-        help="divisions of the layers over the stages to compare, such as 9,8,8,7; default: even, "
-        "with what is left over in the middle, because the ends have the embedding and the logits",
-    )  # fmt: skip
-    add("--model", metavar="NAME", help=f"the model; default: {pipeline_study.MODEL}")
-    add(
-        "--set", action="append", default=[], metavar="KEY=VALUE",
-        help="another option of the recipe stage; may be repeated",
-    )  # fmt: skip
-    add(
+    parser.add_argument(
+        "--model", metavar="NAME", help=f"the model; default: {pipeline_study.MODEL}"
+    )
+    parser.add_argument(
         "--mesh", type=parse_mesh, default={}, metavar="AXIS=SIZE,...",
         help="the devices of each rank: data, fsdp, context, expert and tensor; default: one",
     )  # fmt: skip
-    add(
-        "--global-batch", type=parse_count, metavar="N",
-        help="sequences of a step, which the microbatches divide; default: each microbatch has the "
-        "sequences of the option batch",
-    )  # fmt: skip
-    add(
-        "--straggler", type=parse_positive, metavar="FACTOR",
-        help="also find the rank that delays the step most if its compute takes FACTOR times as "
-        "long",
-    )  # fmt: skip
-    add("--node", default=defaults.node, help=f"node preset or file; default: {defaults.node}")
-    add(
-        "--system", nargs="+", action="extend",
-        help="system presets, patterns of them, or folders; default: the node's presets",
-    )  # fmt: skip
-    add(
-        "--form", choices=FORMS, default=defaults.form,
-        help=f"form of the programs, default: {defaults.form}; "
-        + "; ".join(f"{name}: {text}" for name, text in FORMS.items()),
-    )  # fmt: skip
+    _add_program_flags(parser, defaults.form, "another option of the recipe stage")
+    add_model_flags(parser, pipeline_study.PipelineRequest, exclude=PIPELINE_OTHERS)
     add_pool_flags(parser, "results of pipelines")
     add_run_option_flags(parser, PIPELINE_STUDY)
     return parser
@@ -326,139 +285,26 @@ def run_pipeline_study(options: argparse.Namespace) -> StudyOutput:
     """Run the study; raises HespasError."""
     from hespas.workflows.pipelines.pipeline_study import compare_pipelines
 
-    return compare_pipelines(_parse_request(options), print_to_stderr).build_output()
+    return compare_pipelines(_read_pipeline_request(options), print_to_stderr).build_output()
 
 
-def _parse_request(options: argparse.Namespace) -> PipelineRequest:
-    from hespas.tools.model_flags import read_run_options
+def _read_pipeline_request(options: argparse.Namespace) -> PipelineRequest:
+    from hespas.tools.model_flags import read_model_flags, read_run_options
     from hespas.workflows.pipelines.pipeline_study import PipelineRequest
-    from hespas.workflows.studies.study_definition import parse_positive_count
-    from hespas.workflows.studies.study_output import parse_value_list
 
-    def parse_counts(text: str, flag: str) -> list[int]:
-        return parse_value_list(text, parse_positive_count, flag)
-
-    recipe_options = parse_key_values(options.set, "--set")
-    if options.model:
-        recipe_options["model"] = options.model
-    return PipelineRequest(
-        node=options.node,
-        ranks=options.ranks,
-        schedules=parse_value_list(options.schedules, str, "--schedules"),
-        microbatches=parse_counts(options.microbatches, "--microbatches")
-        if options.microbatches
-        else (),
-        stages_per_rank=parse_counts(options.stages_per_rank, "--stages-per-rank"),
-        stage_layers=[
-            () if text == EVEN else _parse_stage_layers(text) for text in options.stage_layers
-        ],
+    model = {"model": options.model} if options.model else {}
+    return read_model_flags(
+        PipelineRequest,
+        options,
+        exclude=PIPELINE_OTHERS,
         folder=options.folder,
-        options=recipe_options,
+        options={**options.set, **model},
         mesh=options.mesh,
-        global_batch=options.global_batch,
-        systems=options.system or (),
+        systems=options.system,
         form=options.form,
         run=read_run_options(options, PIPELINE_STUDY),
-        straggler=options.straggler,
         **read_pool_options(options),
     )
-
-
-def _parse_stage_layers(text: str) -> list[int]:
-    """Parse the layers of each stage, in which numbers may repeat."""
-    counts = text.split(",")
-    if not all(count.isdecimal() for count in counts):
-        raise UsageError(
-            f"--stage-layers: '{text}' is no list of layers",
-            remedy=f"write the layers of each stage, such as 9,8,8,7, or {EVEN}",
-        )
-    return [int(count) for count in counts]
-
-
-def _add_load_flags(parser: CommandParser) -> None:
-    """Add the flags of requests, servers and limits, and of the page."""
-    add = parser.add_argument
-    _add_page_flag(parser)
-    add(
-        "--trace", default="", metavar="FILE",
-        help="requests, as CSV with the columns arrival_s,prompt_tokens,output_tokens",
-    )  # fmt: skip
-    add(
-        "--rates", default="", metavar="LIST",
-        help="mean rates of arrivals in requests/s, without --trace; default: 25, 50, 75 and 90 %% "
-        "of what the servers reach if all requests arrive at once",
-    )  # fmt: skip
-    add(
-        "--clients", default="", metavar="LIST",
-        help="numbers of clients of each server, instead of rates; each sends its next request "
-        "when its last one has ended",
-    )  # fmt: skip
-    add("--requests", type=parse_count, default=500, metavar="N",
-        help="requests of each load; with --clients, of each server")  # fmt: skip
-    add("--prompt-tokens", type=parse_count, default=1024, metavar="N", help="of each request")
-    add("--output-tokens", type=parse_count, default=128, metavar="N", help="of each request")
-    add("--seed", type=int, default=0, metavar="N", help="selects the random arrivals")
-    add(
-        "--replicas", type=parse_count, default=1, metavar="N",
-        help="equal servers, to which requests are dealt in turn (data parallelism)",
-    )  # fmt: skip
-    add(
-        "--policy", choices=("alternate", "prefill-first"), default="alternate",
-        help="alternate: a decode step follows each prefill step, the work of a step of servers "
-        "that do both in one; prefill-first: waiting requests are prefilled before any decode step",
-    )  # fmt: skip
-    add(
-        "--chunk-tokens", type=parse_count, metavar="N",
-        help="most tokens of a prompt that one step prefills; default: whole prompts",
-    )  # fmt: skip
-    add(
-        "--slots", type=parse_count, metavar="N",
-        help="most requests that a server runs at once, as max_batch_size of TensorRT-LLM and "
-        "max_num_seqs of vLLM; default: the largest of --batches",
-    )  # fmt: skip
-    add(
-        "--memory-share", type=float, default=0.9, metavar="X",
-        help="share of a device's memory for weights, activations and cache; default: 0.9",
-    )  # fmt: skip
-    add("--ttft-limit", type=float, metavar="S", help="longest time to the first token of a good "
-        "request, in seconds")  # fmt: skip
-    add("--tpot-limit", type=float, metavar="S", help="longest time per output token after the "
-        "first one of a good request, in seconds")  # fmt: skip
-
-
-def _parse_load_options(options: argparse.Namespace) -> LoadOptions:
-    """Make the options of the load; raises HespasError."""
-    from hespas.workflows.studies.serving import LatencyLimits, LoadOptions
-    from hespas.workflows.studies.study_definition import parse_positive_count
-    from hespas.workflows.studies.study_output import parse_value_list
-
-    if sum(map(bool, (options.trace, options.rates, options.clients))) > 1:
-        raise UsageError("--trace, --rates and --clients exclude each other")
-    if not 0 < options.memory_share <= 1:
-        raise UsageError(f"--memory-share is {options.memory_share:g}, not a share above 0")
-    for flag in ("ttft_limit", "tpot_limit"):
-        limit_s = getattr(options, flag)
-        if limit_s is not None and not limit_s > 0:
-            raise UsageError(f"--{flag.replace('_', '-')} is {limit_s:g}, not a time above 0")
-    named = {name: getattr(options, name) for name in NAMED_FIELDS}
-    return LoadOptions(
-        rates=parse_value_list(options.rates, _parse_rate, "--rates") if options.rates else (),
-        clients=parse_value_list(options.clients, parse_positive_count, "--clients")
-        if options.clients
-        else (),
-        limits=LatencyLimits(options.ttft_limit, options.tpot_limit),
-        **named,
-    )
-
-
-def _parse_rate(text: str) -> float:
-    try:
-        rate = float(text)
-    except ValueError:
-        rate = math.nan
-    if not 0 < rate < math.inf:
-        raise UsageError(f"'{text}' is not a rate in requests/s")
-    return rate
 
 
 def _add_page_flag(parser: CommandParser) -> None:

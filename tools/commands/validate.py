@@ -20,9 +20,9 @@ from hespas.support.text_tables import (
 from hespas.tools.commands.command_parser import CommandParser, parse_non_negative
 from hespas.tools.commands.shared_flags import (
     add_json_flag,
+    add_key_value_flag,
     add_pool_flags,
     add_reading_flags,
-    parse_key_values,
     read_pool_options,
 )
 from hespas.tools.model_flags import add_run_option_flags, read_run_options
@@ -131,10 +131,7 @@ def _add_case_flags(parser: CommandParser) -> None:
         help="scheduled: as XLA compiles and schedules it (default); optimised: the same, with "
         "collectives one by one; fused: by hespas' own fusion, for any node and without XLA",
     )  # fmt: skip
-    add(
-        "--set", action="append", default=[], metavar="KEY=VALUE",
-        help="an option of the recipe for all rows, such as remat=full; may be repeated",
-    )  # fmt: skip
+    add_key_value_flag(group, "--set", "an option of the recipe for all rows, such as remat=full")
     add(
         "--all-layers", action="store_true",
         help="compile programs whose operators run one by one with all their layers, not two with "
@@ -220,7 +217,7 @@ def _validate_cases(options: argparse.Namespace) -> int:
     case_options = CaseOptions(
         form=options.form or FORMS[0],
         run=read_run_options(options, COMMAND),
-        changes=parse_key_values(options.set, "--set"),
+        changes=options.set,
         all_layers=options.all_layers,
         **read_pool_options(options),
     )

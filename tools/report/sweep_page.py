@@ -40,8 +40,10 @@ from hespas.workflows.sweep.sweep_analysis import (
 from hespas.workflows.sweep.sweep_expressions import LET
 from hespas.workflows.sweep.sweep_summary import (
     SweepQuestions,
+    choose_measure,
     find_varied_keys,
     make_answer_tables,
+    number_values,
 )
 from hespas.workflows.sweep.sweep_table import CELL, ORIGIN, SweepRow, read_split_results
 
@@ -546,10 +548,9 @@ def label_nodes(names: Iterable[str]) -> dict[str, str]:
         keys = dict.fromkeys(key for one in by_name.values() for key in one)
         parts: dict[tuple[int, ...], str] = {}  # the first key of each division of the nodes
         for key in keys:
-            texts = [one.get(key, "") for one in by_name.values()]
-            numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
-            if len(numbers) > 1:
-                parts.setdefault(tuple(numbers[text] for text in texts), key)
+            division = number_values([one.get(key, "") for one in by_name.values()])
+            if max(division):
+                parts.setdefault(division, key)
         for name, one in by_name.items():
             own = [(_shorten_key(key), _round_text(one.get(key, "-"))) for key in parts.values()]
             labels[name] = ", ".join([base, *(f"{key} {value}" for key, value in own)])
@@ -578,7 +579,6 @@ def read_sweep_results(path: str) -> SweepResults:
     """Read the table of a sweep; raises HespasError."""
     done, failed = read_split_results(path)
     rows = [*done, *failed]
-    measure = "step_time_s" if all("step_time_s" in row for row in done) else "compute_s"
     names = dict.fromkeys(name for row in rows for name in row if name.startswith(CELL))
     axes = [name for name in names if len({str(row.get(name)) for row in rows}) > 1]
-    return SweepResults(os.path.basename(path), done, failed, measure, axes)
+    return SweepResults(os.path.basename(path), done, failed, choose_measure(done), axes)

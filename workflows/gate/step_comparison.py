@@ -39,6 +39,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from hespas.dialects.attr_codec import read_communicators
 from hespas.dialects.attrs import CommAttr
+from hespas.dialects.executions import COLLECTIVE, iterate_op_executions
 from hespas.dialects.mlir import get_attribute, ir
 from hespas.dialects.op_kinds import find_entry_function
 from hespas.estimators.rules.base import to_buffer_size
@@ -49,7 +50,6 @@ from hespas.workflows.kernel_rows import (
     KernelRow,
     collect_kernel_rows,
     extract_layer,
-    iterate_executed_collectives,
 )
 from hespas.workflows.run_results import RunResult
 from hespas.workflows.sweep.sweep_table import is_table_file
@@ -599,8 +599,8 @@ def _profile_collectives(
     communicators = read_communicators(module)
     counts: Counter[tuple[str, str, int, int]] = Counter()
     places: dict[str, str] = {}
-    for op, count in iterate_executed_collectives(module):
-        comm = CommAttr.read_from_op(op)
+    for op, count, kind, _ in iterate_op_executions(find_entry_function(module)):
+        comm = CommAttr.read_from_op(op) if kind == COLLECTIVE else None
         if comm is None or not comm.sent_bytes:
             continue
         name = find_framework_name(op.location)

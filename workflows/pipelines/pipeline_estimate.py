@@ -10,8 +10,9 @@ of a message have one id, so that they have one tag.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -286,13 +287,7 @@ def _compute_band(
 
     Waiting for other stages errs as their compute does, collectives and messages as the network.
     """
-    tasks = schedule.tasks[slowest["rank"]]
-    runs: Counter[tuple[int, TaskKind]] = Counter((task.stage, task.kind) for task in tasks)
-    programs = [
-        (stages[stage].get_program(kind, stage), count) for (stage, kind), count in runs.items()
-    ]
-    updates = [stages[stage].programs.get(UPDATE) for stage in slowest["stages"]]
-    programs += [(update, 1) for update in updates if update is not None]
+    programs = _list_program_runs(schedule.tasks[slowest["rank"]], stages, slowest["stages"])
     compute_ns = sum(count * program.compute_ns for program, count in programs)
     bands = [(program.band_ns, count) for program, count in programs if program.band_ns is not None]
     if len(bands) < len(programs) or not compute_ns:
@@ -312,22 +307,19 @@ def _compute_margin(peak_bytes: int | None, node: NodeSpec) -> float | None:
 
 
 def _list_task_runs(
-    schedule: PipelineSchedule, stages: Sequence[StageEstimate]
+    tasks: Iterable[StageTask], stages: Sequence[StageEstimate]
 ) -> list[tuple[StageProgramEstimate, int]]:
-    """List the programs of the tasks of all ranks, and how many times a device runs each."""
-    counts: Counter[tuple[int, TaskKind]] = Counter(
-        (task.stage, task.kind) for tasks in schedule.tasks for task in tasks
-    )
+    """List the programs of tasks, and how many times a device runs each."""
+    counts: Counter[tuple[int, TaskKind]] = Counter((task.stage, task.kind) for task in tasks)
     return [(stages[stage].get_program(kind, stage), n) for (stage, kind), n in counts.items()]
 
 
 def _list_program_runs(
-    schedule: PipelineSchedule, stages: Sequence[StageEstimate]
+    tasks: Iterable[StageTask], stages: Sequence[StageEstimate], updated: Iterable[int]
 ) -> list[tuple[StageProgramEstimate, int]]:
-    """List the programs of all ranks, optimisers included, and how many times each runs."""
-    runs = _list_task_runs(schedule, stages)
-    updates = [stage.programs[UPDATE] for stage in stages if UPDATE in stage.programs]
-    return runs + [(update, 1) for update in updates]
+    """List the programs of tasks and the optimisers of stages, and how many times each runs."""
+    updates = [stages[n].programs[UPDATE] for n in updated if UPDATE in stages[n].programs]
+    return [*_list_task_runs(tasks, stages), *((update, 1) for update in updates)]
 
 
 def _collect_step_facts(
@@ -337,7 +329,8 @@ def _collect_step_facts(
     node: NodeSpec,
 ) -> StepFacts:
     """Collect what the figures of a step are computed from, for an average device."""
-    runs, ranks = _list_program_runs(schedule, stages), schedule.ranks
+    tasks, ranks = itertools.chain(*schedule.tasks), schedule.ranks
+    runs = _list_program_runs(tasks, stages, range(len(stages)))
     flops: Counter[str] = Counter()
     for program, count in runs:
         for dtype, number in program.dtype_flops.items():
@@ -361,7 +354,7 @@ def _sum_step_work(
     schedule: PipelineSchedule, stages: Sequence[StageEstimate], node: NodeSpec
 ) -> StepWork:
     """Sum the work of the model over all tasks; None for facts that a program does not state."""
-    runs = _list_task_runs(schedule, stages)
+    runs = _list_task_runs(itertools.chain(*schedule.tasks), stages)
     flops = [program.facts.get("flops_per_step") for program, _ in runs]
     known = [
         count * number for number, (_, count) in zip(flops, runs, strict=True) if number is not None

@@ -7,10 +7,14 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+from pydantic.dataclasses import dataclass as options_record
 
 from hespas import configs
 from hespas.configs.node_spec import NodeSpec
+from hespas.configs.validation import validate_config
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.html_tables import PrintedTables
 from hespas.support.suggestions import suggest_nearest
@@ -37,11 +41,25 @@ from hespas.workflows.pipelines.stage_workloads import (
     plan_stage_workloads,
 )
 from hespas.workflows.plot_files import COLOURS, MARKS
-from hespas.workflows.run_config import RunOptions, list_run_options, take_run_options
+from hespas.workflows.run_config import (
+    STRICT,
+    Count,
+    Flag,
+    OptionalCount,
+    RunOptions,
+    list_run_options,
+    take_run_options,
+)
 from hespas.workflows.run_flow import TextFunction, ignore_text
 from hespas.workflows.studies import program_forms, study_programs
 from hespas.workflows.studies import study_definition as base
-from hespas.workflows.studies.study_definition import StudyColumn, StudyWorkload, select_columns
+from hespas.workflows.studies.study_definition import (
+    StudyColumn,
+    StudyWorkload,
+    make_count_flag,
+    make_list_flag,
+    select_columns,
+)
 from hespas.workflows.studies.study_output import GanttBar, GanttChart, StudyOutput
 from hespas.workflows.studies.study_programs import StudyProgram
 
@@ -84,6 +102,7 @@ RANK_COLUMNS = (
 UPDATE_KIND = "update"
 BATCH_AXES = ("data", "fsdp", "expert")  # of the mesh, which divide the sequences of a microbatch
 MODEL = "8b"
+EVEN = "even"  # the division of layers whose numbers are not stated
 StagePrograms = Sequence[Mapping[StagePart, StudyProgram]]
 
 
@@ -218,7 +237,7 @@ def compare_pipelines(request: PipelineRequest, note: Callable[[str], None]) -> 
     }
     notes = [
         *_describe_basis(request),
-        *_collect_warnings(rows),
+        *dict.fromkeys(text for row in rows for text in row.figures.get("warnings", ())),
         f"{len(made)} programs; {len(cells)} pipelines, {computed} computed now; "
         f"{format_seconds(time.monotonic() - start)}",
     ]
@@ -252,10 +271,6 @@ def _describe_basis(request: PipelineRequest) -> list[str]:
             "once in a step"
         )
     return [form, *assumptions]
-
-
-def _collect_warnings(rows: Sequence[PipelineRow]) -> list[str]:
-    return list(dict.fromkeys(text for row in rows for text in row.figures.get("warnings", ())))
 
 
 def tabulate_pipelines(
@@ -439,47 +454,76 @@ def pipeline(
             raise UsageError(
                 f"a study of pipelines has no option '{name}'", remedy=suggest_nearest(name, known)
             )
-    request = PipelineRequest(folder=os.fspath(folder), run=run, **own)
+    values = {"folder": os.fspath(folder), "run": run, **own}
+    request = validate_config(PipelineRequest, values, "hespas study pipeline", UsageError)
     return compare_pipelines(request, note)
 
 
-@dataclass(frozen=True)
+def _parse_stage_layers(layers: Any) -> Any:
+    """Parse the layers of each stage, in which numbers may repeat; () for ``even``."""
+    if not isinstance(layers, str):
+        return layers
+    counts = () if layers == EVEN else layers.split(",")
+    if not all(count.isdecimal() for count in counts):
+        raise UsageError(
+            f"--stage-layers: '{layers}' is no list of layers",
+            remedy=f"write the layers of each stage, such as 9,8,8,7, or {EVEN}",
+        )
+    return tuple(map(int, counts))
+
+
+_StageLayers = Annotated[Sequence[int], BeforeValidator(_parse_stage_layers)]
+
+
+@options_record(frozen=True, config=STRICT)
 class PipelineRequest(PoolOptions):
     """What a study of pipelines compares.
 
     Attributes:
-        node: The type of device.
-        ranks: The number of ranks.
-        schedules: The names of the schedules.
-        microbatches: The numbers of microbatches; empty for 1, 2 and 4 times the ranks.
-        stages_per_rank: The stages of each rank in the interleaved schedule.
-        stage_layers: Divisions of the layers of the recipe's model over its stages, each with the
-            layers of every stage; an empty one is even. Empty for an even one only.
         folder: The folder of the programs of stages; "" for those of the recipe.
         options: The options of the recipe of stages.
         mesh: The mesh of the devices of each rank.
-        global_batch: The sequences of a step, which the microbatches divide; None if each
-            microbatch has the sequences of the option ``batch``.
         systems: System presets, patterns or folders to choose from; empty for the node's presets.
         form: One of ``program_forms.FORMS``.
         run: The options of each estimate.
-        straggler: How many times as long the compute of one slow rank takes; None for no slow rank.
     """
 
-    node: str = "H100_80GB"
-    ranks: int = 4
-    schedules: Sequence[str] = SCHEDULES
-    microbatches: Sequence[int] = ()
-    stages_per_rank: Sequence[int] = (2,)
-    stage_layers: Sequence[Sequence[int]] = ()
+    node: Annotated[str, Flag("NODE")] = Field(
+        default="H100_80GB", description="node preset or file"
+    )
+    ranks: Count = Field(default=4, description="ranks of the pipeline")
+    schedules: Annotated[Sequence[str], make_list_flag("schedules", str)] = Field(
+        default=SCHEDULES, description=f"schedules; default: {','.join(SCHEDULES)}"
+    )
+    microbatches: Annotated[Sequence[int], make_count_flag("microbatches")] = Field(
+        default=(), description="microbatches of a step; default: 1, 2 and 4 times the ranks"
+    )
+    stages_per_rank: Annotated[Sequence[int], make_count_flag("stages-per-rank")] = Field(
+        default=(2,), description="stages of each rank in the interleaved schedule; default: 2"
+    )
+    stage_layers: Annotated[Sequence[_StageLayers], Flag("even|LIST")] = Field(
+        default=(),
+        description="divisions of the layers over the stages to compare, such as 9,8,8,7; default: "
+        "even, with what is left over in the middle, because the ends have the embedding and the "
+        "logits",
+    )
     folder: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
     mesh: Mapping[str, int] = field(default_factory=dict)
-    global_batch: int | None = None
+    global_batch: OptionalCount = Field(
+        default=None,
+        description="sequences of a step, which the microbatches divide; default: each microbatch "
+        "has the sequences of the option batch",
+    )
     systems: Sequence[str] = ()
     form: str = "fused"
     run: RunOptions = field(default_factory=RunOptions)
-    straggler: float | None = None
+    straggler: Annotated[float | None, Flag("FACTOR")] = Field(
+        default=None,
+        gt=0,
+        description="also find the rank that delays the step most if its compute takes FACTOR "
+        "times as long",
+    )
 
     def list_microbatches(self) -> list[int]:
         """List the numbers of microbatches to try."""
@@ -587,7 +631,8 @@ def _plan_pipeline(request: PipelineRequest, system: str, row: PipelineRow) -> P
         else:
             options = make_stage_options(request)
             if request.global_batch is not None:
-                options["batch"] = str(divide_global_batch(request, row.microbatches))
+                batch = divide_global_batch(request.global_batch, request.mesh, row.microbatches)
+                options["batch"] = str(batch)
             row.batch = int(options.get("batch", "1"))
             model = place_on_rank(StudyWorkload("stage", options, request.mesh, {}))
             row.stage_layers = count_stage_layers(model, schedule, row.stage_layers)
@@ -607,14 +652,13 @@ def make_stage_options(request: PipelineRequest) -> dict[str, str]:
     return {"model": MODEL, "attention": attention, **request.options}
 
 
-def divide_global_batch(request: PipelineRequest, microbatches: int) -> int:
+def divide_global_batch(global_batch: int, mesh: Mapping[str, int], microbatches: int) -> int:
     """Return the sequences of a microbatch on each batch shard; raises UsageError."""
-    assert request.global_batch is not None
-    shards = math.prod(request.mesh.get(axis, 1) for axis in BATCH_AXES)
-    batch, rest = divmod(request.global_batch, shards * microbatches)
+    shards = math.prod(mesh.get(axis, 1) for axis in BATCH_AXES)
+    batch, rest = divmod(global_batch, shards * microbatches)
     if rest or not batch:
         raise UsageError(
-            f"{request.global_batch} sequences of a step are not {microbatches} microbatches on "
+            f"{global_batch} sequences of a step are not {microbatches} microbatches on "
             f"{shards} batch shards"
         )
     return batch

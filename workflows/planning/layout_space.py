@@ -10,12 +10,16 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass as options_record
 
 from hespas.frontends.export.slice_mesh import list_slice_divisions
 from hespas.support.errors import UsageError
 from hespas.support.suggestions import suggest_nearest
 from hespas.support.text_tables import format_count
+from hespas.workflows.run_config import STRICT, Count, Flag, PoolOptions, RunOptions
 
 BATCH, ACCUMULATE, SEQUENCE, ATTENTION = "batch", "accumulate", "sequence", "attention"
 LAYERS, REMAT, PRODUCTS = "layers", "remat", "products"
@@ -92,6 +96,37 @@ class LayoutRequest:
             reason = f"whole sequences of {sequence}" if sequence else "sequences of a known length"
             raise UsageError(f"{self.global_tokens} tokens of a step are not {reason}")
         return samples
+
+
+@options_record(frozen=True, config=STRICT)
+class PlanOptions(PoolOptions):
+    """How a plan is made.
+
+    Only ``run``, ``top``, ``compile_count`` and ``compile_minutes`` change its result.
+
+    Attributes:
+        systems: System presets, patterns or folders to choose from; empty for the node's presets.
+        run: The options of each estimate.
+    """
+
+    systems: Sequence[str] = ()
+    run: RunOptions = field(default_factory=RunOptions)
+    top: Count = Field(
+        default=3,
+        description="how many of the best layouts to find for certain before XLA compiles",
+    )
+    compile_count: Annotated[int | None, Flag("N", name="compile")] = Field(
+        default=None,
+        ge=0,
+        description="how many of the best layouts XLA compiles for the node; default: until no "
+        "other could win, or 0 where its compiler is not installed",
+    )
+    compile_minutes: Annotated[float, Flag("M")] = Field(
+        default=10.0, ge=0, description="minutes after which XLA compiles no other layout"
+    )
+    exhaustive: bool = Field(
+        default=False, description="estimate every layout that fits, without bounds"
+    )
 
 
 @dataclass(frozen=True)

@@ -167,10 +167,9 @@ def _list_schedules(
                 own[ACCUMULATE] = str(count)
                 if schedule == "zb-h1" and "scan" not in request.options:
                     own["scan"] = "false"  # the gradients of a loop cannot be divided
-                pipeline = PipelineRequest(request.node, ranks, mesh=mesh, global_batch=samples)
                 try:
                     build_schedule(schedule, ranks, count, int(stages))
-                    own[BATCH] = str(divide_global_batch(pipeline, count))
+                    own[BATCH] = str(divide_global_batch(samples, mesh, count))
                 except UsageError:
                     continue
                 if own[BATCH] in request.options.get(BATCH, (own[BATCH],)):

@@ -338,16 +338,16 @@ def _get_bound_s(row: LayoutRow) -> float:
     return row.bound.step_time_s if row.bound else 0.0
 
 
-def build_plan_tables(plan: LayoutPlan, shown: int = SHOWN_ROWS) -> list[TextTable]:
+def build_plan_tables(plan: LayoutPlan) -> list[TextTable]:
     """Build the tables of a plan; those without rows are left out."""
     by_time, best = "Layouts by step time", "Best in time, memory and cost"
     kind = COMPILED if any(row.compiled for row in plan.ranked) else FUSED_ONLY
     fused_front = [row for row in plan.fused_only if row.on_front]
     tables = [
-        tabulate_figures(plan, plan.ranked[:shown], by_time + kind),
+        tabulate_figures(plan, plan.ranked[:SHOWN_ROWS], by_time + kind),
         tabulate_figures(plan, plan.front, best + kind, FRONT_FIGURES),
-        tabulate_figures(plan, plan.fused_only[:shown], by_time + FUSED_ONLY),
-        tabulate_figures(plan, fused_front[:shown], best + FUSED_ONLY, FRONT_FIGURES),
+        tabulate_figures(plan, plan.fused_only[:SHOWN_ROWS], by_time + FUSED_ONLY),
+        tabulate_figures(plan, fused_front[:SHOWN_ROWS], best + FUSED_ONLY, FRONT_FIGURES),
         *list_explanation_tables(plan),
     ]
     return [table for table in tables if table.rows]

@@ -35,7 +35,6 @@ from hespas.support.text_tables import (
     format_scaled,
     format_seconds,
 )
-from hespas.workflows.cells import PoolOptions
 from hespas.workflows.pipelines.pipeline_estimate import Figures
 from hespas.workflows.planning import layout_space, pipeline_layouts
 from hespas.workflows.planning.layout_bounds import (
@@ -62,6 +61,7 @@ from hespas.workflows.planning.layout_space import (
     LayoutCandidate,
     LayoutRequest,
     LayoutSpace,
+    PlanOptions,
     ProgramInterface,
 )
 from hespas.workflows.planning.pipeline_layouts import bound_layouts, is_pipeline, list_study_words
@@ -75,7 +75,7 @@ from hespas.workflows.planning.plan_result import (
     list_contenders,
     rank_rows,
 )
-from hespas.workflows.run_config import COMPILE_OPTIONS, RunOptions
+from hespas.workflows.run_config import COMPILE_OPTIONS
 from hespas.workflows.run_plan import select_network_settings
 from hespas.workflows.studies import program_forms, study_programs, study_runner
 from hespas.workflows.studies.study_definition import StudyWorkload
@@ -87,7 +87,6 @@ if TYPE_CHECKING:
 Note = Callable[[str], None]
 
 LEAST_COMPILED = 2  # so that the explanation of the winner compares compiled programs
-DEFAULT_COMPILE_MINUTES = 10.0
 REFUSED = "XLA does not compile it"
 MAX_FAILURES = 8  # layouts that XLA refuses, none compiled, after which no other is tried
 FIRST_BATCH = 4  # layouts of each worker that are estimated before the bounds are consulted again
@@ -121,30 +120,6 @@ MAXTEXT_PRODUCTS: Mapping[str, Sequence[str]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class PlanOptions(PoolOptions):
-    """How a plan is made.
-
-    Only ``run``, ``top``, ``compile_count`` and ``compile_minutes`` change its result.
-
-    Attributes:
-        systems: System presets, patterns or folders to choose from; empty for the node's presets.
-        run: The options of each estimate.
-        top: How many of the best layouts are found for certain, of fused programs.
-        compile_count: How many of the best layouts XLA compiles; None for as many as tell which
-            one wins, if it is installed.
-        compile_minutes: The minutes after which XLA compiles no other layout, without a count.
-        exhaustive: Whether every layout is estimated, whatever its bound.
-    """
-
-    systems: Sequence[str] = ()
-    run: RunOptions = field(default_factory=RunOptions)
-    top: int = 3
-    compile_count: int | None = None
-    compile_minutes: float = DEFAULT_COMPILE_MINUTES
-    exhaustive: bool = False
-
-
 def plan_layouts(
     request: LayoutRequest,
     options: PlanOptions,
@@ -165,11 +140,7 @@ def plan_layouts(
     Raises:
         HespasError: An option is wrong, or JAX is not installed.
     """
-    if options.top < 1:
-        raise UsageError(f"the number of best layouts is {options.top}, less than 1")
     check_compile_options(options)
-    if options.compile_minutes < 0:
-        raise UsageError(f"the minutes for compiling are {options.compile_minutes:g}, less than 0")
     node = configs.load_node(request.node)
     system = program_forms.choose_system(request.node, request.devices, options.systems)
     program_forms.check_run_options(options.run, program_forms.SCHEDULED, request.node, system)
@@ -518,8 +489,9 @@ class LayoutSearch:
             if cell.error is not None:
                 self._record_failure(row, cell.error, form)
             else:
-                fits = cell.answer.get("memory.fits")
-                self._record_figures(row, _read_figures(cell, form), fits=fits)
+                figure_row = study_runner.make_figure_row(cell, form)
+                figures = LayoutFigures.from_row(form, figure_row, cell.path)
+                self._record_figures(row, figures, fits=cell.answer.get("memory.fits"))
 
     def _record_failure(self, row: LayoutRow, error: HespasError, form: str) -> None:
         row.status = "failed"
@@ -588,11 +560,6 @@ def _get_known_step_s(row: LayoutRow) -> float:
     if row.fused is not None:
         return row.fused.step_time_s
     return row.bound.step_time_s if row.bound else 0.0
-
-
-def _read_figures(cell: StudyCell, form: str) -> LayoutFigures:
-    """Read the figures of a cell that has run."""
-    return LayoutFigures.from_row(form, study_runner.make_figure_row(cell, form), cell.path)
 
 
 def _read_pipeline_figures(answer: Figures, form: str) -> LayoutFigures:

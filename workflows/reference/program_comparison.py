@@ -6,14 +6,22 @@ The program of many devices runs on one: collectives are replaced by local ops.
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hespas.dialects.attr_codec import read_trip_count
 from hespas.dialects.attrs import Cost
-from hespas.dialects.mlir import collect_functions, func, get_attribute, ir, stablehlo
-from hespas.dialects.op_kinds import LOOPS, find_entry_function, is_collective
+from hespas.dialects.executions import COLLECTIVE, iterate_op_executions
+from hespas.dialects.mlir import (
+    collect_functions,
+    func,
+    get_attribute,
+    ir,
+    stablehlo,
+    walk_operations,
+)
+from hespas.dialects.op_kinds import find_entry_function, is_collective
 from hespas.estimators import registry
 from hespas.estimators.base import CostItem
 from hespas.estimators.lower.plain_stablehlo import lower_to_plain_stablehlo
@@ -187,7 +195,10 @@ def _build_local_program(module: ir.Module) -> _LocalProgram:
     entry = find_entry_function(module)
     if has_only_free_ops(entry):
         raise HespasError("the program computes nothing", op=entry)
-    stand_ins = [(_build_stand_in_item(each.op), each.count) for each in count_collectives(entry)]
+    stand_ins = [
+        (_ProgramItem(each.op, str(build_stand_in_module(each.op))), each.count)
+        for each in count_collectives(entry)
+    ]
     return _LocalProgram(_ProgramItem(entry, _format_local_program(entry)), stand_ins)
 
 
@@ -255,10 +266,6 @@ def _format_local_program(function: ir.Operation) -> str:
     return str(module)
 
 
-def _build_stand_in_item(collective: ir.Operation) -> _ProgramItem:
-    return _ProgramItem(collective, str(build_stand_in_module(collective)))
-
-
 def _get_answer(estimator: MeasuringEstimator, item: CostItem) -> Answer:
     answer = estimator.answers[item.digest]
     if isinstance(answer, UnknownCost):
@@ -276,14 +283,13 @@ class _EqualCollectives:
 
 def count_collectives(function: ir.Operation) -> list[_EqualCollectives]:
     """Count the executions of collectives in a prepared function by signature."""
-    collective_runs: list[tuple[ir.Operation, int]] = []
-    _collect_collectives(function.regions[0], 1, collective_runs)
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     first: dict[str, ir.Operation] = {}
-    for op, times in collective_runs:
-        key = str(_get_collective_signature(op))
-        first.setdefault(key, op)
-        counts[key] = counts.get(key, 0) + times
+    for op, runs, kind, _ in iterate_op_executions(function):
+        if kind == COLLECTIVE:
+            key = str(_get_collective_signature(op))
+            first.setdefault(key, op)
+            counts[key] += runs
     return [_EqualCollectives(first[key], count) for key, count in counts.items()]
 
 
@@ -303,9 +309,9 @@ def replace_collectives(module: ir.Module) -> None:
     is selected by a new last argument of ``main``, an i32 that must be 0.
     """
     main = collect_functions(module)["main"]
-    collective_runs: list[tuple[ir.Operation, int]] = []
-    _collect_collectives(main.regions[0], 1, collective_runs)
-    if not collective_runs:
+    collectives: list[ir.Operation] = []
+    walk_operations(main, lambda op: collectives.append(op) if is_collective(op) else None)
+    if not collectives:
         return
     with main.context, ir.Location.unknown():
         block = main.regions[0].blocks[0]
@@ -314,7 +320,7 @@ def replace_collectives(module: ir.Module) -> None:
         old = get_attribute(main, "function_type").value
         new = ir.FunctionType.get([*old.inputs, kind], old.results)
         main.attributes["function_type"] = ir.TypeAttr.get(new)
-        for op, _ in collective_runs:
+        for op in collectives:
             _replace_collective(op, alternative)
 
 
@@ -330,22 +336,6 @@ def build_stand_in_module(op: ir.Operation) -> ir.Module:
         with ir.InsertionPoint(main.entry_block):
             func.ReturnOp(_build_case_op(alternative, values, results))
     return module
-
-
-def _collect_collectives(
-    region: ir.Region, times: int, collective_runs: list[tuple[ir.Operation, int]]
-) -> None:
-    for block in region.blocks:
-        for view in block.operations:
-            op = view.operation
-            if is_collective(op):
-                collective_runs.append((op, times))
-                continue
-            trips = read_trip_count(op) if op.name in LOOPS else None
-            for inner in op.regions:
-                _collect_collectives(
-                    inner, times * (1 if trips is None else trips), collective_runs
-                )
 
 
 def _replace_collective(op: ir.Operation, alternative: ir.Value) -> None:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field, model_validator
+from pydantic.dataclasses import dataclass as options_record
 
 from hespas import configs
 from hespas.configs.node_spec import NodeSpec
-from hespas.support.errors import HespasError
+from hespas.support.errors import HespasError, UsageError
 from hespas.support.text_tables import format_percent
+from hespas.workflows.run_config import STRICT, Count, Flag, OptionalCount
 from hespas.workflows.serving.request_loop import (
     BatchingPolicy,
     ServerLimits,
@@ -34,6 +37,9 @@ from hespas.workflows.studies.study_definition import (
     StudyColumn,
     StudyPanel,
     StudyWorkload,
+    make_count_flag,
+    make_list_flag,
+    parse_positive_count,
 )
 from hespas.workflows.studies.study_output import StudyOutput
 from hespas.workflows.studies.study_runner import StudyOptions
@@ -58,55 +64,88 @@ PERCENTILES = (50, 90, 99)
 S_PER_HOUR = 3600.0
 
 
-@dataclass(frozen=True)
-class LatencyLimits:
-    """The latencies that a request may have to count as good; None for any."""
-
-    ttft_s: float | None = None
-    tpot_s: float | None = None
-
-    def is_met(self, ttft_s: float, tpot_s: float) -> bool:
-        """Return whether the latencies of a request are within the limits."""
-        return (self.ttft_s is None or ttft_s <= self.ttft_s) and (
-            self.tpot_s is None or tpot_s <= self.tpot_s
-        )
+def _parse_rate(text: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = math.nan
+    if not 0 < rate < math.inf:
+        raise UsageError(f"'{text}' is not a rate in requests/s")
+    return rate
 
 
-@dataclass(frozen=True)
+@options_record(frozen=True, config=STRICT)
 class LoadOptions:
-    """The load of a serving study.
+    """The load of a serving study, and the latencies that a request may have to count as good."""
 
-    Attributes:
-        trace: A CSV file of requests; "" for requests that arrive at random.
-        rates: Mean arrival rates in requests/s; empty for shares of the saturated server's.
-        clients: Numbers of clients of each server, which send a request when their last one has
-            ended; empty for arrivals at a rate.
-        requests: The number of requests of each load; with clients, of each server.
-        prompt_tokens: The tokens of each prompt.
-        output_tokens: The tokens that each request asks for.
-        seed: Selects the arrivals.
-        replicas: The number of equal servers, to which requests are dealt in turn.
-        memory_share: The share of a device's memory that the server may use; 0.9 is vLLM's default
-            (``gpu_memory_utilization``).
-        limits: The latencies of a good request.
-        policy: When requests are admitted.
-        chunk_tokens: The most tokens of a prompt that one step prefills; None for whole prompts.
-        slots: The most requests that a server runs at once; None for the largest batch.
-    """
+    trace: Annotated[str, Flag("FILE")] = Field(
+        default="",
+        description="requests, as CSV with the columns arrival_s,prompt_tokens,output_tokens",
+    )
+    rates: Annotated[Sequence[float], make_list_flag("rates", _parse_rate)] = Field(
+        default=(),
+        description="mean rates of arrivals in requests/s, without --trace; default: 25, 50, 75 "
+        "and 90 % of what the servers reach if all requests arrive at once",
+    )
+    clients: Annotated[Sequence[int], make_count_flag("clients")] = Field(
+        default=(),
+        description="numbers of clients of each server, instead of rates; each sends its next "
+        "request when its last one has ended",
+    )
+    requests: Count = Field(
+        default=500, description="requests of each load; with --clients, of each server"
+    )
+    prompt_tokens: Count = Field(default=1024, description="of each request")
+    output_tokens: Count = Field(default=128, description="of each request")
+    seed: Annotated[int, Flag("N")] = Field(default=0, description="selects the random arrivals")
+    replicas: Count = Field(
+        default=1,
+        description="equal servers, to which requests are dealt in turn (data parallelism)",
+    )
+    policy: BatchingPolicy = Field(
+        default="alternate",
+        description="alternate: a decode step follows each prefill step, the work of a step of "
+        "servers that do both in one; prefill-first: waiting requests are prefilled before any "
+        "decode step",
+    )
+    chunk_tokens: OptionalCount = Field(
+        default=None,
+        description="most tokens of a prompt that one step prefills; default: whole prompts",
+    )
+    slots: OptionalCount = Field(
+        default=None,
+        description="most requests that a server runs at once, as max_batch_size of TensorRT-LLM "
+        "and max_num_seqs of vLLM; default: the largest of --batches",
+    )
+    memory_share: Annotated[float, Flag("X")] = Field(
+        default=0.9,  # vLLM's gpu_memory_utilization
+        gt=0,
+        le=1,
+        description="share of a device's memory for weights, activations and cache",
+    )
+    ttft_limit_s: Annotated[float | None, Flag("S", name="ttft-limit")] = Field(
+        default=None,
+        gt=0,
+        description="longest time to the first token of a good request, in seconds",
+    )
+    tpot_limit_s: Annotated[float | None, Flag("S", name="tpot-limit")] = Field(
+        default=None,
+        gt=0,
+        description="longest time per output token after the first one of a good request, in "
+        "seconds",
+    )
 
-    trace: str = ""
-    rates: Sequence[float] = ()
-    clients: Sequence[int] = ()
-    requests: int = 500
-    prompt_tokens: int = 1024
-    output_tokens: int = 128
-    seed: int = 0
-    replicas: int = 1
-    memory_share: float = 0.9
-    limits: LatencyLimits = field(default_factory=LatencyLimits)
-    policy: BatchingPolicy = "alternate"
-    chunk_tokens: int | None = None
-    slots: int | None = None
+    @model_validator(mode="after")
+    def _check_arrivals(self) -> LoadOptions:
+        if sum(map(bool, (self.trace, self.rates, self.clients))) > 1:
+            raise ValueError("--trace, --rates and --clients exclude each other")
+        return self
+
+    def are_met(self, ttft_s: float, tpot_s: float) -> bool:
+        """Return whether the latencies of a request are within the limits."""
+        return (self.ttft_limit_s is None or ttft_s <= self.ttft_limit_s) and (
+            self.tpot_limit_s is None or tpot_s <= self.tpot_limit_s
+        )
 
 
 def _format_milliseconds(time_s: float) -> str:
@@ -146,13 +185,13 @@ def make_study(attention: str, across: str = "rate_per_s") -> Study:
         axes=(
             StudyAxis("models", "8b", "models of the recipes prefill and decode"),
             StudyAxis("tensor", "1", "devices that divide each layer's matrices",
-                      base.parse_positive_count),
+                      parse_positive_count),
             StudyAxis("prompts", "128,512,1024,2048", "buckets of prompts, in tokens",
-                      base.parse_positive_count),
+                      parse_positive_count),
             StudyAxis("batches", "1,8,32,128", "buckets of sequences decoded together",
-                      base.parse_positive_count),
+                      parse_positive_count),
             StudyAxis("contexts", "512,4096", "buckets of the tokens of each sequence",
-                      base.parse_positive_count),
+                      parse_positive_count),
         ),
         workloads=functools.partial(_generate_workloads, attention),
         columns=(base.STEP, base.COMPUTE, base.EXPOSED, base.TOKENS, base.MEMORY, base.FITS),
@@ -381,7 +420,7 @@ def _make_load_row(
         "cache_tokens": model.cache_tokens,
         "rate_per_s": rate,
         "clients": clients,
-        **compute_load_figures(runs, devices, price, load.limits),
+        **compute_load_figures(runs, devices, price, load),
     }
 
 
@@ -407,7 +446,7 @@ def compute_load_figures(
     runs: Sequence[ServerRun],
     devices: int,
     price_per_hour: float | None,
-    limits: LatencyLimits,
+    load: LoadOptions,
 ) -> dict[str, float | int | None]:
     """Compute the figures of a load that replicas of a server have shared.
 
@@ -417,7 +456,7 @@ def compute_load_figures(
         runs: What each replica did.
         devices: The devices of all replicas together.
         price_per_hour: The price of a device in USD; None if it is not known.
-        limits: The limits of goodput.
+        load: The load, with the latencies of a good request.
 
     Returns:
         The percentiles and the mean of the time to the first token (``ttft_p50_s``,
@@ -428,7 +467,7 @@ def compute_load_figures(
     served = [request for run in runs for request in run.served]
     span_s = max(one.end_s for one in served) - min(one.request.arrival_s for one in served)
     output_tokens = sum(one.request.output_tokens for one in served)
-    good = sum(limits.is_met(one.ttft_s, one.tpot_s) for one in served)
+    good = sum(load.are_met(one.ttft_s, one.tpot_s) for one in served)
     steps = sum(run.decode_steps for run in runs)
     decoded = sum(one.request.output_tokens - 1 for one in served)
     cost_usd = None if price_per_hour is None else price_per_hour * devices * span_s / S_PER_HOUR

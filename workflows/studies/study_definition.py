@@ -13,6 +13,7 @@ from typing import Any
 from hespas.support.errors import UsageError
 from hespas.support.text_tables import TextTable, format_percent
 from hespas.workflows.figures import ROW_COLUMNS, ROW_FIGURES, name_peak
+from hespas.workflows.run_config import Flag
 from hespas.workflows.studies.study_output import parse_value_list
 
 AxisValues = Mapping[str, Sequence[Any]]
@@ -190,6 +191,16 @@ def parse_positive_count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise UsageError(f"'{text}' is not a whole number from 1")
     return int(text)
+
+
+def make_list_flag(name: str, read: Callable[[str], Any]) -> Flag:
+    """Make the flag of an option with distinct values, ``--name A,B,...``."""
+    return Flag("LIST", parse_text=lambda text: parse_value_list(text, read, f"--{name}"))
+
+
+def make_count_flag(name: str) -> Flag:
+    """Make the flag of an option with distinct whole numbers from 1."""
+    return make_list_flag(name, parse_positive_count)
 
 
 def make_choice_reader(*known: str) -> Callable[[str], str]:

@@ -48,7 +48,7 @@ def select_known_rows(rows: Sequence[SweepRow], columns: Sequence[str]) -> list[
         UsageError: No row has a number in one of them.
     """
     for column in columns:
-        if not any(is_number(row.get(column)) for row in rows):
+        if not _has_number(rows, column):
             known = [name for name in collect_columns(rows) if _has_number(rows, name)]
             raise UsageError(
                 f"no cell has a number in column '{column}'", remedy=suggest_nearest(column, known)

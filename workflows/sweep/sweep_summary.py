@@ -240,7 +240,7 @@ def find_varied_keys(rows: Sequence[SweepRow], excluded: Collection[str] = ("mli
     """Find the keys that differ between cells; of variables that change together, the first."""
     keys = dict.fromkeys(name for row in rows for name in row if name.startswith(CELL))
     names = [name for name in keys if name.removeprefix(CELL) not in excluded]
-    parts = {name: _number_values([_format_value(row.get(name)) for row in rows]) for name in names}
+    parts = {name: number_values([_format_value(row.get(name)) for row in rows]) for name in names}
     first_variables: dict[tuple[int, ...], str] = {}
     for name in names:
         if name.startswith(f"{CELL}{LET}"):
@@ -267,13 +267,13 @@ def _title_column(name: str) -> str:
     return TITLES.get(name, name.removeprefix(CELL))
 
 
-def _number_values(texts: Sequence[str]) -> tuple[int, ...]:
+def number_values(texts: Sequence[str]) -> tuple[int, ...]:
     """Number values in the order of their first appearance, so that equal divisions are equal."""
     numbers: dict[str, int] = {}
     return tuple(numbers.setdefault(text, len(numbers)) for text in texts)
 
 
-def _choose_measure(rows: Sequence[SweepRow]) -> str:
+def choose_measure(rows: Sequence[SweepRow]) -> str:
     """Return the column that cells are compared by."""
     return "step_time_s" if all(row.get("step_time_s") is not None for row in rows) else "compute_s"
 
@@ -291,7 +291,7 @@ def _tabulate_best_cells(
     varied += _find_network_models(allowed)
     labels, shown = label_programs(rows), []
     for cells in group_comparable(allowed).values():
-        measure = _choose_measure(cells)
+        measure = choose_measure(cells)
         ranked = sorted(cells, key=lambda row: row[measure])
         best, worst = ranked[0], ranked[-1]
         note = "compute only" if measure == "compute_s" else ""
@@ -345,7 +345,7 @@ def _tabulate_scaling(rows: Sequence[SweepRow], derived: Collection[str]) -> Tex
         families.setdefault(key, {}).setdefault(program, []).append(row)
     shown = []
     for key, programs in families.items():
-        measure = _choose_measure([row for cells in programs.values() for row in cells])
+        measure = choose_measure([row for cells in programs.values() for row in cells])
         best = [min(cells, key=lambda row: row[measure]) for cells in programs.values()]
         best.sort(key=lambda row: row["devices"])
         compared = run_comparison.compare_results(

@@ -35,11 +35,6 @@ if TYPE_CHECKING:
 
 REQUIRED = ("model", "hardware", "devices", "step_time_s")
 DIMENSIONS = ("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "vocab")
-OPTIONAL = (
-    "id", "source", *DIMENSIONS, "seq_len", "global_batch", "per_device_batch", "microbatch",
-    "grad_accum", "precision", "parallelism", "remat", "network", "xla_flags", "framework", "tier",
-    "uncertain", "notes",
-)  # fmt: skip
 # The axes of a mesh by the names of rows, which state whole sizes (``dp=2;fsdp=8``, ``TP8 DP2``),
 # or those between slices and within one under MaxText's names (``dcn_data_parallelism=2``,
 # ``ici_fsdp_parallelism=-1``), where -1 stands for the rest.

@@ -378,41 +378,25 @@ class FlowNetwork:
 
     def describe_groups(
         self, groups: Sequence[tuple[int, tuple[int, ...], tuple[bool, ...]]]
-    ) -> list[Hashable]:
-        """Describe communicators by the devices of each dimension, and by what was learnt."""
-        shapes = self._measure_shapes([members for _, members, _ in groups])
-        parts = self.division.groups
-        return [
-            (shape, spanned, parts.get((group, members), 0))
-            for (group, members, spanned), shape in zip(groups, shapes, strict=True)
-        ]
+    ) -> list[tuple[Hashable, Hashable]]:
+        """Describe communicators by the devices of each dimension, and by what was learnt.
 
-    def describe_plans(
-        self, groups: Sequence[tuple[int, tuple[int, ...], tuple[bool, ...]]]
-    ) -> list[Hashable]:
-        """Describe communicators by the form of their grid; those that are none are alike."""
-        shapes = self._measure_shapes([members for _, members, _ in groups])
-        return [
-            (shape if math.prod(shape[1:]) == shape[0] else shape[:1], spanned)
-            for (_, _, spanned), shape in zip(groups, shapes, strict=True)
-        ]
-
-    def _measure_shapes(self, groups: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-        """Return the number of devices of each group, and of coordinates in each dimension."""
-        shapes: dict[int, tuple[int, ...]] = {}
+        Their plan depends on the form of their grid; those that are no grids are planned alike.
+        """
         by_size: dict[int, list[int]] = {}
-        for number, members in enumerate(groups):
+        for number, (_, members, _) in enumerate(groups):
             by_size.setdefault(len(members), []).append(number)
+        parts = self.division.groups
+        forms: dict[int, tuple[Hashable, Hashable]] = {}
         for size, numbers in by_size.items():
-            places = self.places[np.array([groups[number] for number in numbers])]
-            columns, stride = [np.full(len(numbers), size)], 1
-            for count in self.graph.counts:
-                coordinates = np.sort(places // stride % count, axis=1)
-                columns.append(1 + (np.diff(coordinates, axis=1) > 0).sum(axis=1))
-                stride *= count
-            rows = zip(*(column.tolist() for column in columns), strict=True)
-            shapes |= dict(zip(numbers, rows, strict=True))
-        return [shapes[number] for number in range(len(groups))]
+            places = self.places[np.array([groups[number][1] for number in numbers])]
+            counts = GroupSet.from_members(places, self.graph.counts).count_coordinates()
+            for number, *shape in zip(numbers, *counts.tolist(), strict=True):
+                group, members, spanned = groups[number]
+                grid = tuple(shape) if math.prod(shape) == size else ()
+                form = (size, tuple(shape), spanned, parts.get((group, members), 0))
+                forms[number] = form, (size, grid, spanned)
+        return [forms[number] for number in range(len(groups))]
 
     def describe_messages(self, pairs: Sequence[tuple[int, int]]) -> list[Hashable]:
         """Describe messages by their latency, and by what was learnt."""

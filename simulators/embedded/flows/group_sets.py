@@ -52,6 +52,14 @@ class GroupSet:
         """The number of devices of a group."""
         return self.places.shape[1]
 
+    def count_coordinates(self) -> Array:
+        """Count the distinct coordinates of each group's devices, by dimension and group."""
+        counts = []
+        for dim in range(len(self.counts)):
+            coordinates = np.sort(self._split_places(self.places, dim)[0], axis=1)
+            counts.append(1 + (np.diff(coordinates, axis=1) > 0).sum(axis=1))
+        return np.array(counts)
+
     @functools.cached_property
     def grid_counts(self) -> tuple[int, ...]:
         """The devices of each group in a line of each dimension of the network.
@@ -59,14 +67,10 @@ class GroupSet:
         The result is () if the groups are no equal grids, that is all combinations of some
         coordinates in each dimension.
         """
-        counts = []
-        for dim in range(len(self.counts)):
-            coordinates = np.sort(self._split_places(self.places, dim)[0], axis=1)
-            distinct = 1 + (np.diff(coordinates, axis=1) > 0).sum(axis=1)
-            if (distinct != distinct[0]).any():
-                return ()
-            counts.append(int(distinct[0]))
-        return tuple(counts) if math.prod(counts) == self.size else ()
+        counts = self.count_coordinates()
+        first = tuple(counts[:, 0].tolist())
+        is_equal = (counts == counts[:, :1]).all()
+        return first if is_equal and math.prod(first) == self.size else ()
 
     @functools.cached_property
     def grid_dims(self) -> tuple[int, ...]:

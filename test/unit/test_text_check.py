@@ -14,7 +14,7 @@ from hespas.dialects.mlir import (
     make_context,
     stablehlo,
 )
-from hespas.frontends import read_module, string_check
+from hespas.frontends import read_module, text_check
 from hespas.support import errors
 from hespas.support.errors import HespasError, find_framework_name, format_source_position
 from hespas.tools import console_scripts, hespas_opt
@@ -97,25 +97,25 @@ def test_another_name_is_refused_without_a_traceback(capfd: pytest.CaptureFixtur
 
 
 def test_strings_of_bytecode() -> None:
-    assert b"caf\xe9.py" in (string_check._extract_strings(to_bytecode(TEXT)) or b"")
-    assert (string_check._extract_strings(to_bytecode(ASCII)) or b"").isascii()
+    assert b"caf\xe9.py" in (text_check._extract_strings(to_bytecode(TEXT)) or b"")
+    assert (text_check._extract_strings(to_bytecode(ASCII)) or b"").isascii()
     version = stablehlo.get_minimum_version()
     module = ir.Module.parse(ASCII, make_context())
     artifact = stablehlo.serialize_portable_artifact(module, version)
-    assert b"vhlo" in (string_check._extract_strings(artifact) or b"")
+    assert b"vhlo" in (text_check._extract_strings(artifact) or b"")
 
 
 def test_damaged_bytecode_is_left_to_mlir() -> None:
     data = to_bytecode(ASCII)
     for end in range(len(data)):
-        string_check.prepare_for_bytecode(data[:end])
+        text_check.check_bytecode(data[:end])
     for position in range(len(data)):
-        string_check.prepare_for_bytecode(data[:position] + b"\0" + data[position + 1 :])
+        text_check.check_bytecode(data[:position] + b"\0" + data[position + 1 :])
 
 
 def test_an_escape_between_two_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(string_check, "BLOCK_BYTES", 16)
+    monkeypatch.setattr(text_check, "BLOCK_BYTES", 16)
     for shift in range(20):
         monkeypatch.setattr(errors, "_locations_are_text", False)
-        string_check.prepare_for_text(b"x" * shift + b"\\FE" + b"y" * 20)
+        text_check.check_text(b"x" * shift + b"\\FE" + b"y" * 20, "x.mlir")
         assert errors._locations_are_text
