@@ -76,20 +76,19 @@ class CostWalk(ABC):
     digester: RegionDigester = field(init=False)
     function_costs: dict[str, FunctionCost] = field(default_factory=dict)
     call_stack: list[str] = field(default_factory=list)
-    # Whether a plain op is free, by its name.
-    _free_names: dict[str, bool] = field(default_factory=dict)
+    # Whether a plain op is free, by its name, and by its content if that is known.
+    _is_free: dict[str | OpContent, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.functions = collect_functions(self.module)
         self.digester = RegionDigester(self.functions, self.op_contents)
 
     @abstractmethod
-    def cost_leaf(self, op: ir.Operation, name: str, content: OpContent | None) -> Cost:
+    def cost_leaf(self, op: ir.Operation, content: OpContent | None) -> Cost:
         """Return the cost of an op that is neither call, loop nor branch, written on it.
 
         Args:
             op: The op.
-            name: Its name.
             content: Its content, if it is known.
         """
 
@@ -128,22 +127,23 @@ class CostWalk(ABC):
             contents: The contents of the ops, if they are known.
         """
         costs: list[Cost] = []
-        free_names = self._free_names
+        known, add_cost, cost_leaf = self._is_free, costs.append, self.cost_leaf
         for block in region.blocks:
             for view, content in itertools.zip_longest(block.operations, contents):
                 op = view.operation
-                name = op.name
-                is_free = free_names.get(name)
+                key = content or op.name
+                is_free = known.get(key)
                 if is_free is None:
+                    name = op.name
                     if self._cost_special_op(op, name, costs):
                         continue
                     is_free = is_free_op_name(name)
                     if name not in MAYBE_COLLECTIVE:
-                        free_names[name] = is_free
+                        known[key] = is_free
                 if is_free:
                     self.cost_free_op(op, costs)
                 else:
-                    costs.append(self.cost_leaf(op, name, content))
+                    add_cost(cost_leaf(op, content))
         return costs
 
     def _cost_special_op(self, op: ir.Operation, name: str, costs: list[Cost]) -> bool:

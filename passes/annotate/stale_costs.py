@@ -120,7 +120,7 @@ class CostReview(CostWalk):
         elif cost is not None:
             costs.append(cost)
 
-    def cost_leaf(self, op: ir.Operation, name: str, content: OpContent | None) -> Cost:
+    def cost_leaf(self, op: ir.Operation, content: OpContent | None) -> Cost:
         cost = self._read_cost(op)
         if cost is None:
             return self._record_stale(op)

@@ -7,7 +7,7 @@ estimated once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -33,13 +33,16 @@ if TYPE_CHECKING:
     from hespas.estimators.measure.measurement_run import MeasureStatistics
 
 
+_LeafCost = tuple[str, ir.Attribute]  # the name of an op, and its cost
+
+
 @record(frozen=True, slots=True)
 class _EstimatedOp:
     """The cost and the attributes of all ops with one content; ``leaf`` is their name and cost."""
 
     cost: Cost
     attr: ir.DictAttr
-    leaf: tuple[str, ir.Attribute]
+    leaf: _LeafCost
     kernel: ir.DictAttr | None = None
 
 
@@ -178,7 +181,8 @@ class Annotator(CostWalk):
     items: dict[str, CostItem] = field(default_factory=dict)
     gap_counts: Counter[str] = field(default_factory=Counter)
     first_gap_places: dict[str, str] = field(default_factory=dict)
-    _leaves: Counter[tuple[str, ir.Attribute]] = field(default_factory=Counter)  # of one function
+    _leaves: list[_LeafCost] = field(default_factory=list)  # of one function, mostly few objects
+    _free_leaves: dict[str, _LeafCost] = field(default_factory=dict)  # by name
     _composed: set[str] = field(default_factory=set)  # functions with calls or control flow
     _free_attr: ir.Attribute = field(init=False)
 
@@ -201,31 +205,33 @@ class Annotator(CostWalk):
         if Cost.NAME in op.attributes:
             del op.attributes[Cost.NAME]
         if self.call_stack:
-            self._leaves[op.name, self._free_attr] += 1
+            name = op.name
+            self._leaves.append(self._free_leaves.setdefault(name, (name, self._free_attr)))
 
-    def cost_leaf(self, op: ir.Operation, name: str, content: OpContent | None) -> Cost:
+    def cost_leaf(self, op: ir.Operation, content: OpContent | None) -> Cost:
         content = content or self.op_contents.find_content(op)
         estimated = self.estimated_ops.get(content.text)
         if estimated is None:
             estimated = self._estimate_item(
-                CostItem(op, content.text), name, self.digester.digest_op(content)
+                CostItem(op, content.text), op.name, self.digester.digest_op(content)
             )
             self.estimated_ops[content.text] = estimated
         attributes = op.attributes
         attributes[Cost.NAME] = estimated.attr
         if estimated.kernel is not None:
             attributes[KernelAttr.NAME] = estimated.kernel
-        if estimated.cost.gap is not None:
-            self._count_gap_op(op, estimated.cost.gap)
+        cost = estimated.cost
+        if cost.gap is not None:
+            self._count_gap_op(op, cost.gap)
         if self.call_stack:
-            self._leaves[estimated.leaf] += 1
-        return estimated.cost
+            self._leaves.append(estimated.leaf)
+        return cost
 
     def cost_function_body(self, function: ir.Operation, name: str) -> list[Cost]:
-        outer_leaves, self._leaves = self._leaves, Counter()
+        outer_leaves, self._leaves = self._leaves, []
         costs = CostWalk.cost_function_body(self, function, name)
         if name not in self._composed:
-            self.run.leaves[name] = self._leaves
+            self.run.leaves[name] = _count_leaves(self._leaves)
         self._leaves = outer_leaves
         return costs
 
@@ -295,6 +301,15 @@ class Annotator(CostWalk):
         self.gap_counts[reason] += 1
         if reason not in self.first_gap_places:
             self.first_gap_places[reason] = format_source_position(op.location) or op.name
+
+
+def _count_leaves(leaves: Sequence[_LeafCost]) -> Counter[_LeafCost]:
+    """Count equal leaves; equal objects are counted first, as hashing an attribute is slow."""
+    counts: Counter[_LeafCost] = Counter()
+    by_id = {id(leaf): leaf for leaf in leaves}
+    for number, count in Counter(map(id, leaves)).items():
+        counts[by_id[number]] += count
+    return counts
 
 
 def _clear_inner_costs(op: ir.Operation) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
@@ -66,7 +67,7 @@ class FunctionContents:
         return [op for name, op in self.ops if name in MAYBE_COLLECTIVE and is_collective(op)]
 
 
-@record(slots=True)
+@record()
 class ModuleCensus:
     """The functions of a module.
 
@@ -80,6 +81,12 @@ class ModuleCensus:
     functions: dict[str, FunctionContents]
     uncalled: dict[str, FunctionContents] = field(default_factory=dict)
     _sharded_ops: list[ir.Operation] | None = None
+
+    @functools.cached_property
+    def boundary_types(self) -> frozenset[ir.Type]:
+        """The types of the arguments and results of the entry function."""
+        kind = get_attribute(self.entry, "function_type").value
+        return frozenset((*kind.inputs, *kind.results))
 
     def select_ops_by_name(self, *names: str) -> list[ir.Operation]:
         return [
