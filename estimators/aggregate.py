@@ -19,7 +19,7 @@ from hespas.dialects.attrs import AMOUNTS, COUNTS, Cost
 _SHOWN_GAPS = 3
 
 
-def aggregate_costs(costs: Iterable[Cost], estimator: str = "") -> Cost:
+def aggregate_costs(costs: Sequence[Cost], estimator: str = "") -> Cost:
     """Return the cost of executing ``costs`` one after the other.
 
     Times are added exactly and rounded once. A sum has no bound and no type, which are those of
@@ -29,12 +29,24 @@ def aggregate_costs(costs: Iterable[Cost], estimator: str = "") -> Cost:
     Args:
         estimator: The name of the estimator, used if ``costs`` is empty.
     """
-    costs = list(costs)
-    # The costs of equal ops are mostly one object.
-    ids = list(map(id, costs))
-    by_id = dict(zip(ids, costs, strict=True))
-    distinct, counts = list(by_id.values()), Counter(ids)
-    executed = [(cost, counts[number]) for number, cost in by_id.items()]
+    return aggregate_counted_costs(count_costs(costs), estimator)
+
+
+def count_costs(costs: Sequence[Cost]) -> list[tuple[Cost, int]]:
+    """Return costs and how often each is there. Those of equal ops are mostly one object."""
+    by_id = {id(cost): cost for cost in costs}
+    return list(zip(by_id.values(), Counter(map(id, costs)).values(), strict=True))
+
+
+def aggregate_counted_costs(executed: Iterable[tuple[Cost, int]], estimator: str = "") -> Cost:
+    """Return the cost of executing costs as often as their counts say; see ``aggregate_costs``."""
+    by_id: dict[int, Cost] = {}
+    counts: dict[int, int] = {}
+    for cost, count in executed:
+        by_id[id(cost)] = cost
+        counts[id(cost)] = counts.get(id(cost), 0) + count
+    distinct = list(by_id.values())
+    executed = list(zip(distinct, counts.values(), strict=True))
     low_ns, high_ns = _sum_bands(executed)
     amounts = sum_amounts(executed, COUNTS)
     for name in AMOUNTS:

@@ -84,6 +84,8 @@ class PassRun:
         artefacts: What the passes returned, in order.
         contents: The contents of the ops of each region function, in order.
         entry_ops: What a split knows of the ops of the entry function that it has left.
+        entry_code: The bytecode of the entry function that ``prepare`` has left, if it has written
+            it; without the marks of ``prepare``. Valid until another pass may have changed ops.
         regions: What each ``hespas.region`` says that a split has written, or another pass read.
         leaves: The ops of each region function without calls and control flow: how many have a name
             and a cost. Valid while ``hespas.cost`` is current.
@@ -101,6 +103,7 @@ class PassRun:
     artefacts: list[object] = field(default_factory=list)
     contents: dict[str, list[OpContent]] = field(default_factory=dict)
     entry_ops: EntryOps | None = None
+    entry_code: bytes = b""
     regions: dict[ir.Attribute, RegionAttr] = field(default_factory=dict)
     leaves: dict[str, Counter[tuple[str, ir.Attribute]]] = field(default_factory=dict)
     current: set[str] = field(default_factory=set)
@@ -123,6 +126,7 @@ class PassRun:
             self.regions.clear()
         if RegionAttr.NAME not in self.current or not keeps_ops:
             self.entry_ops = None
+        entry_code = self.entry_code
         if Cost.NAME not in self.current:
             self.leaves.clear()
         self.trusted = names
@@ -130,6 +134,8 @@ class PassRun:
             yield
         finally:
             self.trusted = frozenset()
+            if self.entry_code is entry_code and not keeps_ops:
+                self.entry_code = b""
 
     def is_current(self, name: str) -> bool:
         """Return whether an attribute is known to describe the ops as they are."""
@@ -143,6 +149,7 @@ class PassRun:
         """Forget what is known of the ops, because they may have changed."""
         self.contents.clear()
         self.entry_ops = None
+        self.entry_code = b""
         self.regions.clear()
         self.leaves.clear()
         self.current.clear()

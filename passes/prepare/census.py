@@ -30,6 +30,7 @@ from hespas.dialects.op_kinds import (
     find_entry_function,
     is_collective,
 )
+from hespas.dialects.op_table import write_op_code
 from hespas.support.errors import HespasError
 from hespas.support.records import record
 
@@ -53,12 +54,19 @@ class FunctionContents:
     """The ops of one function that some step of ``prepare`` handles, in program order.
 
     ``ops`` holds them with their names, and ``callees`` the names of called functions with the
-    calling ops. Names are stored because reading ``op.name`` is slow.
+    calling ops. Names are stored because reading ``op.name`` is slow. ``code`` is the bytecode of
+    the function if it has been written.
     """
 
     function: ir.Operation
     ops: list[tuple[str, ir.Operation]] = field(default_factory=list)
     callees: list[tuple[str, ir.Operation]] = field(default_factory=list)
+    code: bytes = b""
+
+    def read_code(self) -> bytes:
+        """Return the bytecode of the function."""
+        self.code = self.code or write_op_code(self.function)
+        return self.code
 
     def select_ops_by_name(self, *names: str) -> list[ir.Operation]:
         return [op for name, op in self.ops if name in names]
@@ -122,8 +130,12 @@ class ModuleCensus:
                     misnamed.append(op)
                 return ir.WalkResult.ADVANCE
 
+            names = [name.encode() for name in (*SHARDING_ATTRS, MISNAMED_SHARDING)]
             for contents in self.functions.values():
-                contents.function.walk(collect_sharded_op)
+                # Writing the bytecode takes as long as the walk, and a split reads it later.
+                code = contents.read_code()
+                if any(name in code for name in names):
+                    contents.function.walk(collect_sharded_op)
             if misnamed:
                 raise HespasError(
                     f"Shardy knows no attribute {MISNAMED_SHARDING}",

@@ -12,7 +12,6 @@ from hespas.dialects.mlir import (
     capture_native_stderr,
     count_op_names,
     decode_string_attr,
-    get_attribute,
     ir,
     refine_dynamic_shapes,
     replace_module_body,
