@@ -47,6 +47,13 @@ class NumberRows(Sequence[Sequence[int]]):
         for row in rows:
             self.append(row)
 
+    @classmethod
+    def list_ranges(cls, ends: array[int]) -> NumberRows:
+        """Return rows that count from 0 on together; the first of ``ends`` is 0."""
+        rows = cls()
+        rows.numbers, rows.ends = array("i", range(ends[-1])), ends
+        return rows
+
     def append(self, row: Iterable[int]) -> None:
         self.numbers.extend(row)
         self.ends.append(len(self.numbers))

@@ -59,12 +59,14 @@ class EntryOps:
         contents: The content of each compute op; None for calls of regions and other ops.
         reads: For each op, the numbers of the values that it and its bodies read.
         makes: For each op, the numbers of its results.
+        regions: The region of each op that has one.
         value_count: The number of arguments and results, erased ones too.
     """
 
     contents: Sequence[OpContent | None]
     reads: Sequence[Sequence[int]]
     makes: Sequence[Sequence[int]]
+    regions: Sequence[RegionAttr | None]
     value_count: int
 
 
@@ -72,9 +74,9 @@ class EntryOps:
 class PassRun:
     """Where the passes of a pipeline report to, and what they returned.
 
-    No pass reads here what another pass found: that is on the IR. ``contents``, ``regions``,
-    ``leaves`` and ``current`` are only caches. They are trusted only inside a pass that declares
-    what it keeps (``Pass.keeps``), and the pipeline forgets the rest before the pass starts.
+    No pass reads here what another pass found: that is on the IR. ``contents``, ``leaves`` and
+    ``current`` are only caches. They are trusted only inside a pass that declares what it keeps
+    (``Pass.keeps``), and the pipeline forgets the rest before the pass starts.
 
     Attributes:
         input_name: The file name of the module in messages; "-" for standard input.
@@ -86,7 +88,6 @@ class PassRun:
         entry_ops: What a split knows of the ops of the entry function that it has left.
         entry_code: The bytecode of the entry function that ``prepare`` has left, if it has written
             it; without the marks of ``prepare``. Valid until another pass may have changed ops.
-        regions: What each ``hespas.region`` says that a split has written, or another pass read.
         leaves: The ops of each region function without calls and control flow: how many have a name
             and a cost. Valid while ``hespas.cost`` is current.
         current: Those of ``FACTS`` that are known to describe the ops as they are.
@@ -104,7 +105,6 @@ class PassRun:
     contents: dict[str, list[OpContent]] = field(default_factory=dict)
     entry_ops: EntryOps | None = None
     entry_code: bytes = b""
-    regions: dict[ir.Attribute, RegionAttr] = field(default_factory=dict)
     leaves: dict[str, Counter[tuple[str, ir.Attribute]]] = field(default_factory=dict)
     current: set[str] = field(default_factory=set)
     trusted: frozenset[str] = frozenset()
@@ -123,7 +123,6 @@ class PassRun:
         self.current &= names
         if RegionAttr.NAME not in self.current:
             self.contents.clear()
-            self.regions.clear()
         if RegionAttr.NAME not in self.current or not keeps_ops:
             self.entry_ops = None
         entry_code = self.entry_code
@@ -150,7 +149,6 @@ class PassRun:
         self.contents.clear()
         self.entry_ops = None
         self.entry_code = b""
-        self.regions.clear()
         self.leaves.clear()
         self.current.clear()
 

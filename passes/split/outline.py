@@ -65,13 +65,11 @@ class Outliner:
 
     Region ids count regions in the order in which they are outlined. ``region_contents`` receives
     the contents of the ops of each function, by function name, so that a later pass need not read
-    them again, and ``regions`` the regions by attribute. ``entry_ops`` are those of the latest
-    block, if it is the entry's.
+    them again. ``entry_ops`` are those of the latest block, if it is the entry's.
     """
 
     module: ir.Module
     region_contents: dict[str, list[OpContent]] = field(default_factory=dict)
-    regions: dict[ir.Attribute, RegionAttr] = field(default_factory=dict)
     op_contents: OpContentTable = field(default_factory=OpContentTable)
     entry_ops: EntryOps | None = field(default=None, init=False)
     _digester: RegionDigester = field(init=False)
@@ -112,6 +110,7 @@ class Outliner:
         calls: dict[int, tuple[list[int], list[int]]] = {}
         results: dict[int, ir.Value] = {}
         surplus: list[int] = []  # the ops of regions that equal an earlier one
+        regions: dict[int, RegionAttr] = {}  # by the last op of a unit
         for u, unit in enumerate(units):
             last = body.ops[unit[-1]]
             if len(unit) == 1:
@@ -121,9 +120,10 @@ class Outliner:
                     content = contents[body.kinds[unit[0]].number]
                     region = self._number_region(1, self._digester.digest_op(content))
                     self._write_region(last, region)
+                    regions[unit[0]] = region
                 continue
             shape = self._build_region_shape(body, unit, escaping)
-            call = self._create_region_call(
+            call, regions[unit[-1]] = self._create_region_call(
                 body, unit, shape, results, surplus, terminator if reorder else last
             )
             calls[u] = shape.inputs, shape.outputs  # a shape takes as much as the ops
@@ -141,13 +141,14 @@ class Outliner:
         last_ops = [unit[-1] for unit in units]
         order = [*others[:-1], *last_ops, others[-1]] if reorder else sorted([*others, *last_ops])
         rows = {units[u][-1]: call for u, call in calls.items()}
-        self.entry_ops = self._list_entry_ops(body, order, rows)
+        self.entry_ops = self._list_entry_ops(body, order, rows, regions)
 
     def _list_entry_ops(
         self,
         body: SplitBlock,
         order: list[int],
         calls: Mapping[int, tuple[list[int], list[int]]],
+        regions: Mapping[int, RegionAttr],
     ) -> EntryOps | None:
         """List what is known of the ops of the entry function; None if values are read elsewhere.
 
@@ -155,19 +156,23 @@ class Outliner:
             body: A block.
             order: The indices of its ops as they are now; for a call, that of its last op.
             calls: What calls read and define, by the index of the last op.
+            regions: The regions of ops, likewise.
         """
         if body.around is not None or body.has_inner_blocks:
             return None
-        table, kinds, first = self.op_contents.contents, body.kinds, body.first_results
+        table, kinds = self.op_contents.contents, body.kinds
         contents = [
             table[kinds[i].number] if i not in calls and kinds[i].number >= 0 else None
             for i in order
         ]
-        reads = NumberRows(calls[i][0] if i in calls else body.inputs[i] for i in order)
-        makes = NumberRows(
-            calls[i][1] if i in calls else range(first[i], first[i + 1]) for i in order
-        )
-        return EntryOps(contents, reads, makes, len(body.block.arguments) + len(body.producers))
+        reads, makes = body.inputs, NumberRows.list_ranges(body.first_results)
+        if calls or len(order) < len(body.ops):
+            reads, makes = (
+                NumberRows(calls[i][k] if i in calls else rows[i] for i in order)
+                for k, rows in enumerate((reads, makes))
+            )
+        values = len(body.block.arguments) + len(body.producers)
+        return EntryOps(contents, reads, makes, [regions.get(i) for i in order], values)
 
     def _number_region(self, ops: int, digest: str) -> RegionAttr:
         self._next_id += 1
@@ -188,8 +193,7 @@ class Outliner:
                 name: attr[name] for name in ("ops", "digest")
             }
         entries["id"] = ir.IntegerAttr.get(self._i64, region.id)
-        attr = op.attributes[RegionAttr.NAME] = ir.DictAttr.get(entries, context)
-        self.regions[attr] = region
+        op.attributes[RegionAttr.NAME] = ir.DictAttr.get(entries, context)
 
     def _build_region_shape(
         self, body: SplitBlock, unit: Sequence[int], escaping: Set[int]
@@ -246,7 +250,7 @@ class Outliner:
         results: Mapping[int, ir.Value],
         surplus: list[int],
         before: ir.Operation,
-    ) -> ir.Operation:
+    ) -> tuple[ir.Operation, RegionAttr]:
         """Create a call of the region's function, with the location of its first heavy op.
 
         The ops move to the function, or are added to ``surplus`` if it exists.
@@ -284,7 +288,7 @@ class Outliner:
             _move_unit_ops(body, unit, shape, function)
             for i in unit:
                 body.ops[i] = call  # an op that Python holds takes 0.2 kB
-        return call
+        return call, region
 
     def _create_region_function(
         self, body: SplitBlock, unit: Sequence[int], shape: RegionShape

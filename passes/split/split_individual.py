@@ -60,7 +60,7 @@ class SplitIndividualPass(Pass):
         split = SplitAttr("individual", self.merge, self.block_limit)
         if not begin_split(module, split, self.name):
             return
-        outliner = Outliner(module, run.contents, run.regions)
+        outliner = Outliner(module, run.contents)
         for body in list_split_blocks(module, outliner.op_contents, run):
             if self.merge:
                 outliner.outline_block_units(body, self._merge_units(body), reorder=True)

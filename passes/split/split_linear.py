@@ -56,7 +56,7 @@ class SplitLinearPass(Pass):
         )
         if not begin_split(module, split, self.name):
             return
-        outliner = Outliner(module, run.contents, run.regions)
+        outliner = Outliner(module, run.contents)
         for body in list_split_blocks(module, outliner.op_contents, run):
             outliner.outline_block_units(body, self._cut_into_units(body, cuts))
         split.write_to_op(module.operation)
