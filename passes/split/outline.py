@@ -46,7 +46,7 @@ class RegionShape:
     inputs: list[int]
     outputs: list[int]
     contents: list[int]
-    reads: dict[int, Sequence[int]]
+    reads: Mapping[int, Sequence[int]]
 
 
 @record(frozen=True, slots=True)
