@@ -152,7 +152,11 @@ class _BlockReader:
         for view, row in zip(block.operations, rows, strict=known is not None):
             op = view.operation
             name = op.name
-            if name in TERMINATORS:
+            region = row[2] if row else None
+            if region is not None:
+                task = self._record_task(self.maker.build_compute_task(op, name, region))
+                items.append(_BlockOp(row[0], row[1], task))
+            elif name in TERMINATORS:
                 results = row[0] if row else self._number_values(op.operands)
             elif name in MAYBE_COLLECTIVE and is_marked_collective(op):
                 task = self._record_task(self.maker.build_comm_task(op))
@@ -163,8 +167,7 @@ class _BlockReader:
                 assert known is None
                 items.append(self._read_loop_op(op) if name in LOOPS else self._read_branch_op(op))
             else:
-                region = row[2] if row else None
-                task = self._record_task(self.maker.build_compute_task(op, name, region))
+                task = self._record_task(self.maker.build_compute_task(op, name))
                 items.append(self._read_block_op(op, row, task, name))
         return _ProgramBlock(arguments, items, results)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import field
 from itertools import chain, islice, repeat
 
@@ -104,7 +104,8 @@ class Outliner:
         for u, unit in enumerate(units):
             for i in unit:
                 unit_of[i] = u
-        escaping = _find_escaping_values(body, unit_of)
+        has_calls = any(len(unit) > 1 for unit in units)
+        escaping = _find_escaping_values(body, unit_of) if has_calls else ()
         terminator = body.ops[-1]
         # The numbers of what the call of a unit reads and defines, and the results of all calls.
         calls: dict[int, tuple[list[int], list[int]]] = {}
@@ -196,7 +197,7 @@ class Outliner:
         op.attributes[RegionAttr.NAME] = ir.DictAttr.get(entries, context)
 
     def _build_region_shape(
-        self, body: SplitBlock, unit: Sequence[int], escaping: Set[int]
+        self, body: SplitBlock, unit: Sequence[int], escaping: Container[int]
     ) -> RegionShape:
         numbers, ends, producers = body.inputs.numbers, body.inputs.ends, body.producers
         rows = [numbers[ends[i] : ends[i + 1]] for i in unit]
