@@ -130,8 +130,9 @@ class Outliner:
             calls[u] = shape.inputs, shape.outputs  # a shape takes as much as the ops
             results.update(zip(shape.outputs, call.results, strict=True))
         if results:
-            for i, (u, reads) in enumerate(zip(unit_of, body.inputs, strict=True)):
-                if u not in calls and not results.keys().isdisjoint(reads):
+            for i in [i for i, u in enumerate(unit_of) if u not in calls]:
+                reads = body.inputs[i]
+                if not results.keys().isdisjoint(reads):
                     _replace_inputs(body.ops[i], reads, results)
         for i in sorted(surplus, reverse=True):
             body.ops[i].erase()
@@ -189,10 +190,9 @@ class Outliner:
         content = (region.ops, region.digest)
         entries = self._region_entries.get(content)
         if entries is None:
-            attr = region.to_dictionary_attr(context)
-            entries = self._region_entries[content] = {
-                name: attr[name] for name in ("ops", "digest")
-            }
+            attr = op.attributes[RegionAttr.NAME] = region.to_dictionary_attr(context)
+            self._region_entries[content] = {name: attr[name] for name in ("ops", "digest")}
+            return
         entries["id"] = ir.IntegerAttr.get(self._i64, region.id)
         op.attributes[RegionAttr.NAME] = ir.DictAttr.get(entries, context)
 
@@ -264,11 +264,11 @@ class Outliner:
             surplus: Receives indices of ops.
             before: The place of the call.
         """
-        function = None
+        block = None
         key_hash = shape.key.hash_content()  # all keys would take as much memory as the ops
         region_function = self._region_functions.get(key_hash)
         if region_function is None:
-            function, region_function = self._create_region_function(body, unit, shape)
+            block, region_function = self._create_region_function(body, unit, shape)
             self._region_functions[key_hash] = region_function
             region = region_function.region
         else:
@@ -285,8 +285,8 @@ class Outliner:
         self._write_region(call, region)
         if region_function.cost is not None:
             call.attributes[Cost.NAME] = region_function.cost
-        if function is not None:
-            _move_unit_ops(body, unit, shape, function)
+        if block is not None:
+            _move_unit_ops(body, unit, shape, block)
             for i in unit:
                 body.ops[i] = call  # an op that Python holds takes 0.2 kB
         return call, region
