@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
+from array import array
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import field
 from itertools import chain, islice, repeat
@@ -108,7 +109,7 @@ class Outliner:
         escaping = _find_escaping_values(body, unit_of) if has_calls else ()
         terminator = body.ops[-1]
         # The numbers of what the call of a unit reads and defines, and the results of all calls.
-        calls: dict[int, tuple[list[int], list[int]]] = {}
+        calls: dict[int, tuple[array[int], array[int]]] = {}
         results: dict[int, ir.Value] = {}
         surplus: list[int] = []  # the ops of regions that equal an earlier one
         regions: dict[int, RegionAttr] = {}  # by the last op of a unit
@@ -127,7 +128,7 @@ class Outliner:
             call, regions[unit[-1]] = self._create_region_call(
                 body, unit, shape, results, surplus, terminator if reorder else last
             )
-            calls[u] = shape.inputs, shape.outputs  # a shape takes as much as the ops
+            calls[u] = array("i", shape.inputs), array("i", shape.outputs)
             results.update(zip(shape.outputs, call.results, strict=True))
         if results:
             for i in [i for i, u in enumerate(unit_of) if u not in calls]:
@@ -149,7 +150,7 @@ class Outliner:
         self,
         body: SplitBlock,
         order: list[int],
-        calls: Mapping[int, tuple[list[int], list[int]]],
+        calls: Mapping[int, tuple[array[int], array[int]]],
         regions: Mapping[int, RegionAttr],
     ) -> EntryOps | None:
         """List what is known of the ops of the entry function; None if values are read elsewhere.
