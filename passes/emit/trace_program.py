@@ -152,9 +152,8 @@ class _BlockReader:
         for view, row in zip(block.operations, rows, strict=known is not None):
             op = view.operation
             name = op.name
-            region = row[2] if row else None
-            if region is not None:
-                task = self._record_task(self.maker.build_compute_task(op, name, region))
+            if row is not None and row[2] is not None:
+                task = self._record_task(self.maker.build_compute_task(op, name, row[2]))
                 items.append(_BlockOp(row[0], row[1], task))
             elif name in TERMINATORS:
                 results = row[0] if row else self._number_values(op.operands)
