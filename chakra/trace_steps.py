@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import field
+from typing import NamedTuple
 
 from hespas.support.records import record
 
@@ -158,8 +159,7 @@ class ProgramTrace:
         return tuple(sorted(last.values()))
 
 
-@record(frozen=True, slots=True)
-class NodeDuration:
+class NodeDuration(NamedTuple):
     """The time of one compute node, rounded to microseconds and to nanoseconds."""
 
     micros: int
@@ -193,7 +193,7 @@ def round_durations(latencies_fs: Iterable[int]) -> list[NodeDuration]:
         nanos_total_ns += nanos[-1]
     _shorten_latest_times(micros, (micros_total_ns - exact_ns) // 1000, least=1)
     _shorten_latest_times(nanos, nanos_total_ns - exact_ns, least=1)
-    return [NodeDuration(*pair) for pair in zip(micros, nanos, strict=True)]
+    return list(map(NodeDuration, micros, nanos))
 
 
 def _shorten_latest_times(times: list[int], excess: int, least: int) -> None:

@@ -47,6 +47,13 @@ class NumberRows(Sequence[Sequence[int]]):
         for row in rows:
             self.append(row)
 
+    @classmethod
+    def list_ranges(cls, ends: array[int]) -> NumberRows:
+        """Return rows that count from 0 on together; the first of ``ends`` is 0."""
+        rows = cls()
+        rows.numbers, rows.ends = array("i", range(ends[-1])), ends
+        return rows
+
     def append(self, row: Iterable[int]) -> None:
         self.numbers.extend(row)
         self.ends.append(len(self.numbers))
@@ -84,9 +91,9 @@ class TableBlock:
 
     first_result: int
     argument_count: int
-    kinds: array[int] = field(default_factory=lambda: array("q"))
+    kinds: array[int] = field(default_factory=lambda: array("i"))
     reads: NumberRows = field(default_factory=NumberRows)
-    result_counts: array[int] = field(default_factory=lambda: array("q"))
+    result_counts: array[int] = field(default_factory=lambda: array("i"))
     bodies: dict[int, list[TableBlock]] = field(default_factory=dict)
 
 
@@ -98,16 +105,24 @@ class OpTable:
     kind_names: list[str]
 
 
-def read_op_table(function: ir.Operation, with_bodies: Collection[str] = ()) -> OpTable:
+def write_op_code(function: ir.Operation) -> bytes:
+    """Return the bytecode of a function, from which ``read_op_table`` reads."""
+    buffer = io.BytesIO()
+    function.write_bytecode(buffer, desired_version=_VERSION)
+    return buffer.getvalue()
+
+
+def read_op_table(
+    function: ir.Operation, with_bodies: Collection[str] = (), data: bytes = b""
+) -> OpTable:
     """Read the ops of a function.
 
     Args:
         function: The function.
         with_bodies: The names of the ops of whose bodies the blocks are kept.
+        data: Its bytecode if it has been written.
     """
-    buffer = io.BytesIO()
-    function.write_bytecode(buffer, desired_version=_VERSION)
-    data = buffer.getvalue()
+    data = data or write_op_code(function)
     sections = {kind: (start, end) for kind, start, end in bytecode.list_sections(data)}
     strings = bytecode.read_strings(data, sections[bytecode.STRINGS][0])
     names = _read_op_names(data, *sections[bytecode.DIALECTS], strings)

@@ -6,6 +6,7 @@ split gives the same result.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -18,7 +19,7 @@ from hespas.dialects.attrs import AMOUNTS, COUNTS, Cost
 _SHOWN_GAPS = 3
 
 
-def aggregate_costs(costs: Iterable[Cost], estimator: str = "") -> Cost:
+def aggregate_costs(costs: Sequence[Cost], estimator: str = "") -> Cost:
     """Return the cost of executing ``costs`` one after the other.
 
     Times are added exactly and rounded once. A sum has no bound and no type, which are those of
@@ -28,15 +29,32 @@ def aggregate_costs(costs: Iterable[Cost], estimator: str = "") -> Cost:
     Args:
         estimator: The name of the estimator, used if ``costs`` is empty.
     """
-    costs = list(costs)
-    # The costs of equal ops are mostly one object.
-    executions = Counter(map(id, costs))
-    distinct = list({id(cost): cost for cost in costs}.values())
-    low_ns, high_ns = _sum_bands(costs, distinct)
-    amounts = sum_amounts([(cost, executions[id(cost)]) for cost in distinct], COUNTS)
+    return aggregate_counted_costs(count_costs(costs), estimator)
+
+
+def count_costs(costs: Sequence[Cost]) -> list[tuple[Cost, int]]:
+    """Return costs and how often each is there. Those of equal ops are mostly one object."""
+    by_id = {id(cost): cost for cost in costs}
+    return list(zip(by_id.values(), Counter(map(id, costs)).values(), strict=True))
+
+
+def aggregate_counted_costs(executed: Iterable[tuple[Cost, int]], estimator: str = "") -> Cost:
+    """Return the cost of executing costs as often as their counts say; see ``aggregate_costs``."""
+    by_id: dict[int, Cost] = {}
+    counts: dict[int, int] = {}
+    for cost, count in executed:
+        by_id[id(cost)] = cost
+        counts[id(cost)] = counts.get(id(cost), 0) + count
+    distinct = list(by_id.values())
+    executed = list(zip(distinct, counts.values(), strict=True))
+    low_ns, high_ns = _sum_bands(executed)
+    amounts = sum_amounts(executed, COUNTS)
     for name in AMOUNTS:
         if name not in COUNTS:
-            amounts[name] = _sum_exactly(name, costs, distinct)
+            read = attrgetter(name)
+            amounts[name] = _sum_exactly([(read(cost), count) for cost, count in executed])
+    if amounts["latency_ns"] is None:
+        amounts["latency_ns"] = 0.0
     return Cost(
         estimator="+".join(sorted({cost.estimator for cost in distinct})) or estimator,
         **amounts,
@@ -99,30 +117,27 @@ def sum_amounts(
     return sums
 
 
-def _sum_exactly(name: str, costs: Sequence[Cost], distinct: Sequence[Cost]) -> float | None:
-    """Return the sum of an amount, rounded once; None if no cost has it.
+def _sum_exactly(amounts: Iterable[tuple[float | None, int]]) -> float | None:
+    """Return the sum of amounts and their counts, rounded once; None if there is no amount.
 
-    A product of an amount and its number of executions would be rounded too.
+    A product of an amount and its count would be rounded too.
     """
-    read = attrgetter(name)
-    if all(read(cost) is None for cost in distinct):
-        return 0.0 if name == "latency_ns" else None
-    return math.fsum([amount for cost in costs if (amount := read(cost)) is not None])
+    parts = [itertools.repeat(amount, count) for amount, count in amounts if amount is not None]
+    return math.fsum(itertools.chain.from_iterable(parts)) if parts else None
 
 
-def _sum_bands(
-    costs: Sequence[Cost], distinct: Sequence[Cost]
-) -> tuple[float | None, float | None]:
+def _sum_bands(costs: Sequence[tuple[Cost, int]]) -> tuple[float | None, float | None]:
     """Return the sums of the low and of the high ends, or None if no cost has a band.
 
     A cost without a band counts as exact.
     """
-    if all(cost.low_ns is None or cost.high_ns is None for cost in distinct):
+    if all(cost.low_ns is None or cost.high_ns is None for cost, _ in costs):
         return None, None
-    return (
-        math.fsum(cost.time_ns if cost.low_ns is None else cost.low_ns for cost in costs),
-        math.fsum(cost.time_ns if cost.high_ns is None else cost.high_ns for cost in costs),
+    low, high = (
+        [(cost.time_ns if (end := read(cost)) is None else end, count) for cost, count in costs]
+        for read in (attrgetter("low_ns"), attrgetter("high_ns"))
     )
+    return _sum_exactly(low), _sum_exactly(high)
 
 
 def _join_gap_reasons(costs: Sequence[Cost]) -> str | None:

@@ -59,12 +59,14 @@ class EntryOps:
         contents: The content of each compute op; None for calls of regions and other ops.
         reads: For each op, the numbers of the values that it and its bodies read.
         makes: For each op, the numbers of its results.
+        regions: The region of each op that has one.
         value_count: The number of arguments and results, erased ones too.
     """
 
     contents: Sequence[OpContent | None]
     reads: Sequence[Sequence[int]]
     makes: Sequence[Sequence[int]]
+    regions: Sequence[RegionAttr | None]
     value_count: int
 
 
@@ -72,9 +74,9 @@ class EntryOps:
 class PassRun:
     """Where the passes of a pipeline report to, and what they returned.
 
-    No pass reads here what another pass found: that is on the IR. ``contents``, ``regions``,
-    ``leaves`` and ``current`` are only caches. They are trusted only inside a pass that declares
-    what it keeps (``Pass.keeps``), and the pipeline forgets the rest before the pass starts.
+    No pass reads here what another pass found: that is on the IR. ``contents``, ``leaves`` and
+    ``current`` are only caches. They are trusted only inside a pass that declares what it keeps
+    (``Pass.keeps``), and the pipeline forgets the rest before the pass starts.
 
     Attributes:
         input_name: The file name of the module in messages; "-" for standard input.
@@ -84,7 +86,8 @@ class PassRun:
         artefacts: What the passes returned, in order.
         contents: The contents of the ops of each region function, in order.
         entry_ops: What a split knows of the ops of the entry function that it has left.
-        regions: What each ``hespas.region`` says that a split has written, or another pass read.
+        entry_code: The bytecode of the entry function that ``prepare`` has left, if it has written
+            it; without the marks of ``prepare``. Valid until another pass may have changed ops.
         leaves: The ops of each region function without calls and control flow: how many have a name
             and a cost. Valid while ``hespas.cost`` is current.
         current: Those of ``FACTS`` that are known to describe the ops as they are.
@@ -101,7 +104,7 @@ class PassRun:
     artefacts: list[object] = field(default_factory=list)
     contents: dict[str, list[OpContent]] = field(default_factory=dict)
     entry_ops: EntryOps | None = None
-    regions: dict[ir.Attribute, RegionAttr] = field(default_factory=dict)
+    entry_code: bytes = b""
     leaves: dict[str, Counter[tuple[str, ir.Attribute]]] = field(default_factory=dict)
     current: set[str] = field(default_factory=set)
     trusted: frozenset[str] = frozenset()
@@ -120,9 +123,9 @@ class PassRun:
         self.current &= names
         if RegionAttr.NAME not in self.current:
             self.contents.clear()
-            self.regions.clear()
         if RegionAttr.NAME not in self.current or not keeps_ops:
             self.entry_ops = None
+        entry_code = self.entry_code
         if Cost.NAME not in self.current:
             self.leaves.clear()
         self.trusted = names
@@ -130,6 +133,8 @@ class PassRun:
             yield
         finally:
             self.trusted = frozenset()
+            if self.entry_code is entry_code and not keeps_ops:
+                self.entry_code = b""
 
     def is_current(self, name: str) -> bool:
         """Return whether an attribute is known to describe the ops as they are."""
@@ -143,7 +148,7 @@ class PassRun:
         """Forget what is known of the ops, because they may have changed."""
         self.contents.clear()
         self.entry_ops = None
-        self.regions.clear()
+        self.entry_code = b""
         self.leaves.clear()
         self.current.clear()
 

@@ -54,11 +54,14 @@ class PassList(Pass):
 
 def run_entries(
     entries: Sequence[ListEntry], module: ir.Module, run: PassRun, *, is_shown: bool = True
-) -> None:
+) -> Any:
     """Run the passes of a list. A view is collected again only if a pass has changed it.
 
     Args:
         is_shown: Whether the tool prints, times and verifies each pass, if it does so at all.
+
+    Returns:
+        The view, or None if it is no longer true.
     """
     view = None
     for step, _ in entries:
@@ -67,3 +70,4 @@ def run_entries(
         with run.observe(step) if is_shown and run.observe is not None else nullcontext():
             if step.rewrite(module, view, run):
                 view = None
+    return view

@@ -94,14 +94,22 @@ def format_source_position(location: Any) -> str:
     Names, call sites and fused locations are searched. A position on line 0 yields only the file:
     the parser created the op.
     """
-    for leaf in _iterate_leaf_locations(location):
-        if type(leaf).__name__ == "FileLineColLoc":
+    file, line, column = read_source_position(location)
+    return file if line == 0 else f"{file}:{line}:{column}"
+
+
+def read_source_position(location: Any) -> tuple[str, int, int]:
+    """Return the file, the line and the column of ``format_source_position``; "", 0 and 0."""
+    leaves = (location,) if type(location).__name__ == PLACE else _iterate_leaf_locations(location)
+    for leaf in leaves:
+        if type(leaf).__name__ == PLACE:
             name = _read_first_string(leaf) if _locations_are_text else leaf.filename
-            return name if leaf.start_line == 0 else f"{name}:{leaf.start_line}:{leaf.start_col}"
-    return ""
+            return name, leaf.start_line, leaf.start_col
+    return "", 0, 0
 
 
 NAMED_PLACES = 3
+PLACE = "FileLineColLoc"  # by far the most locations
 
 
 def format_op_place(op: OperationLike, file: str) -> str:
@@ -131,6 +139,8 @@ def fill_in_file_name(where: str, name: str) -> str:
 
 def find_framework_name(location: Any) -> str:
     """Return the outermost name in an ``ir.Location`` (``jit(f)/layer/dot_general``), or ""."""
+    if type(location).__name__ == PLACE:
+        return ""
     for leaf in _iterate_leaf_locations(location, names=True):
         if type(leaf).__name__ == "NameLoc":
             return _read_first_string(leaf) if _locations_are_text else leaf.name_str
@@ -195,7 +205,7 @@ def is_encoding_error(error: RuntimeError) -> bool:
 
 def _iterate_leaf_locations(location: Any, names: bool = False) -> Iterator[Any]:
     kind = type(location).__name__
-    if kind == "FileLineColLoc":  # by far the most
+    if kind == PLACE:
         yield location
         return
     if kind == "NameLoc":

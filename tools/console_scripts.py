@@ -25,8 +25,8 @@ SHOWN_AT_ONCE = {"-h", "--help", "--version"}
 # The message that ``Operation.walk`` raises if ^C interrupts the function that it calls.
 INTERRUPTED_WALK = r"(?sm)^Exception raised in callback:.*^KeyboardInterrupt"
 
-# Errors whose frames refer to modules, which are not freed before the process ends.
-_reported_errors: list[HespasError] = []
+# Errors whose frames refer to modules, and modules: they are not freed before the process ends.
+_kept_objects: list[object] = []
 _exits_at_once = False
 
 MainFunction = Callable[[Sequence[str]], int]
@@ -64,8 +64,7 @@ def _run_and_report(main: MainFunction, argv: list[str]) -> int:
         sys.stdout.flush()
         return code
     except HespasError as error:
-        if _exits_at_once:
-            _reported_errors.append(error)
+        keep_until_exit(error)
         print(error, file=sys.stderr)
         return EXIT_USAGE if isinstance(error, UsageError) else EXIT_ERROR
     except MemoryError:
@@ -93,6 +92,12 @@ def _run_and_report(main: MainFunction, argv: list[str]) -> int:
             file=sys.stderr,
         )
         return EXIT_ERROR
+
+
+def keep_until_exit(*objects: object) -> None:
+    """Keep objects until the process of a tool ends without freeing them; see ``script``."""
+    if _exits_at_once:
+        _kept_objects.extend(objects)
 
 
 def _find_raising_place(error: BaseException) -> str | None:

@@ -383,6 +383,7 @@ class _OptJob:
         steps = pipeline.resolve_native_passes(self.steps, context, flags)
         with self._capture_diagnostics(context):
             module = self._read_module(read_module, context, name)
+            console_scripts.keep_until_exit(module)
             timings.append(("read", time.perf_counter() - start))
             steps = pipeline.insert_prepare(module, steps)
             if options.dump_pass_pipeline:

@@ -27,7 +27,7 @@ from hespas.dialects.op_kinds import (
     is_collective,
     is_marked_collective,
 )
-from hespas.estimators.aggregate import aggregate_costs, repeat_cost
+from hespas.estimators.aggregate import aggregate_counted_costs, count_costs, repeat_cost
 from hespas.estimators.op_content import OpContent
 from hespas.estimators.work import is_free_op_name
 from hespas.passes.base import PassRun
@@ -43,13 +43,13 @@ class FunctionCost:
     """The cost of a function.
 
     Attributes:
-        costs: The costs that a call adds to its caller. For a region, these are the costs of its
-            ops, so that their sum is rounded once, as before splitting.
+        costs: The costs that a call adds to its caller, with their counts. For a region, these are
+            the costs of its ops, so that their sum is rounded once, as before splitting.
         attr: The cost of one call.
         gap: Why a region that is estimated as a whole has no full cost.
     """
 
-    costs: list[Cost]
+    costs: list[tuple[Cost, int]]
     attr: ir.Attribute
     gap: str | None = None
 
@@ -76,20 +76,19 @@ class CostWalk(ABC):
     digester: RegionDigester = field(init=False)
     function_costs: dict[str, FunctionCost] = field(default_factory=dict)
     call_stack: list[str] = field(default_factory=list)
-    # Whether a plain op is free, by its name.
-    _free_names: dict[str, bool] = field(default_factory=dict)
+    # Whether a plain op is free, by its name, and by its content if that is known.
+    _is_free: dict[str | OpContent, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.functions = collect_functions(self.module)
         self.digester = RegionDigester(self.functions, self.op_contents)
 
     @abstractmethod
-    def cost_leaf(self, op: ir.Operation, name: str, content: OpContent | None) -> Cost:
+    def cost_leaf(self, op: ir.Operation, content: OpContent | None) -> Cost:
         """Return the cost of an op that is neither call, loop nor branch, written on it.
 
         Args:
             op: The op.
-            name: Its name.
             content: Its content, if it is known.
         """
 
@@ -118,35 +117,39 @@ class CostWalk(ABC):
         function = find_entry_function(self.module)
         known = self.run.entry_ops
         costs = self.cost_body(function.regions[0], known.contents if known else ())
-        return aggregate_costs(costs, self.estimator_name)
+        return aggregate_counted_costs(costs, self.estimator_name)
 
-    def cost_body(self, region: ir.Region, contents: Sequence[OpContent | None] = ()) -> list[Cost]:
-        """Return the costs of the ops of a body.
+    def cost_body(
+        self, region: ir.Region, contents: Sequence[OpContent | None] = ()
+    ) -> list[tuple[Cost, int]]:
+        """Return the costs of the ops of a body with their counts.
 
         Args:
             region: A body, or the body of a function.
             contents: The contents of the ops, if they are known.
         """
         costs: list[Cost] = []
-        free_names = self._free_names
+        called: list[tuple[Cost, int]] = []
+        known, add_cost, cost_leaf = self._is_free, costs.append, self.cost_leaf
         for block in region.blocks:
             for view, content in itertools.zip_longest(block.operations, contents):
                 op = view.operation
-                name = op.name
-                is_free = free_names.get(name)
+                key = content or op.name
+                is_free = known.get(key)
                 if is_free is None:
-                    if self._cost_special_op(op, name, costs):
+                    name = op.name
+                    if self._cost_special_op(op, name, called):
                         continue
                     is_free = is_free_op_name(name)
                     if name not in MAYBE_COLLECTIVE:
-                        free_names[name] = is_free
+                        known[key] = is_free
                 if is_free:
                     self.cost_free_op(op, costs)
                 else:
-                    costs.append(self.cost_leaf(op, name, content))
-        return costs
+                    add_cost(cost_leaf(op, content))
+        return count_costs(costs) + called
 
-    def _cost_special_op(self, op: ir.Operation, name: str, costs: list[Cost]) -> bool:
+    def _cost_special_op(self, op: ir.Operation, name: str, costs: list[tuple[Cost, int]]) -> bool:
         """Add the costs of a call, loop or branch; return False for a plain op.
 
         Terminators and collectives have no cost.
@@ -165,13 +168,13 @@ class CostWalk(ABC):
             self.cost_call(op, callee)
             costs += callee.costs
         elif name in CONTROL:
-            costs.append(self.cost_control(op, name))
+            costs.append((self.cost_control(op, name), 1))
         else:
             return False
         return True
 
-    def cost_function_body(self, function: ir.Operation, name: str) -> list[Cost]:
-        """Return the costs of the ops of a function."""
+    def cost_function_body(self, function: ir.Operation, name: str) -> list[tuple[Cost, int]]:
+        """Return the costs of the ops of a function with their counts."""
         return self.cost_body(function.regions[0], self.contents.get(name, ()))
 
     def cost_control(self, op: ir.Operation, name: str) -> Cost:
@@ -188,11 +191,11 @@ class CostWalk(ABC):
         return cost
 
     def _sum_body(self, region: ir.Region) -> Cost:
-        return aggregate_costs(self.cost_body(region), self.estimator_name)
+        return aggregate_counted_costs(self.cost_body(region), self.estimator_name)
 
     def _cost_loop(self, op: ir.Operation) -> Cost:
         """Compute the cost of all trips. The last evaluation of the condition is not charged."""
-        once = aggregate_costs(
+        once = aggregate_counted_costs(
             [cost for region in op.regions for cost in self.cost_body(region)],
             self.estimator_name,
         )
@@ -222,10 +225,10 @@ class CostWalk(ABC):
         self.call_stack.append(name)
         costs = self.cost_function_body(function, name)
         self.call_stack.pop()
-        total = aggregate_costs(costs, self.estimator_name)
+        total = aggregate_counted_costs(costs, self.estimator_name)
         if is_region:
             return FunctionCost(costs, self.write_sum(function, total, name))
-        return FunctionCost([total], total.to_dictionary_attr(self.module.context))
+        return FunctionCost([(total, 1)], total.to_dictionary_attr(self.module.context))
 
 
 def digest_cost_source(target: TargetAttr | None) -> str:

@@ -120,7 +120,7 @@ class CostReview(CostWalk):
         elif cost is not None:
             costs.append(cost)
 
-    def cost_leaf(self, op: ir.Operation, name: str, content: OpContent | None) -> Cost:
+    def cost_leaf(self, op: ir.Operation, content: OpContent | None) -> Cost:
         cost = self._read_cost(op)
         if cost is None:
             return self._record_stale(op)
@@ -146,14 +146,14 @@ class CostReview(CostWalk):
             digest = self.digester.digest_function(function)
             if not self._is_digest_current(cost.digest, digest):
                 self._record_stale(function, name)
-        return FunctionCost([cost], function.attributes[Cost.NAME], cost.gap)
+        return FunctionCost([(cost, 1)], function.attributes[Cost.NAME], cost.gap)
 
     def cost_callee(self, call: ir.Operation, name: str) -> FunctionCost:
         function = self.functions.get(name)
         if function is not None and not _has_costs(function):
             cost = self._read_cost(call)
             if cost is not None and cost.digest is None:  # another tool annotates calls only
-                return FunctionCost([cost], call.attributes[Cost.NAME], cost.gap)
+                return FunctionCost([(cost, 1)], call.attributes[Cost.NAME], cost.gap)
         return CostWalk.cost_callee(self, call, name)
 
     def cost_control(self, op: ir.Operation, name: str) -> Cost:

@@ -112,9 +112,22 @@ def replace_costs(statistics: StatsRow, ops: Iterable[ExecutedOp], target: Targe
 def list_executed_ops(leaves: LeafCounter, program: TraceProgram) -> list[ExecutedOp]:
     """Return the distinct leaf ops that run, with their costs and executions."""
     counts: Counter[LeafCost] = Counter()
+    # Hashing an attribute calls the bindings, and the leaves of equal ops are one object.
+    runs: dict[int, int] = {}
+    by_id: dict[int, LeafCost] = {}
     for task in program.tasks:
-        if task.runs and task.cost is not None:
+        leaf = task.leaf
+        if not task.runs:
+            continue
+        if leaf is not None and leaf[0] not in COMPOSED:
+            if id(leaf) not in runs:
+                by_id[id(leaf)] = leaf
+                counts[leaf] += 0  # this is its place
+            runs[id(leaf)] = runs.get(id(leaf), 0) + task.runs
+        elif task.cost is not None:
             leaves.add_leaves(task.op, task.runs, counts)
+    for number, count in runs.items():
+        counts[by_id[number]] += count
     for loop in program.assumed:
         counts[leaves.make_gap_leaf(loop.op)] += loop.runs
     return [(name, leaves.read_cost_attr(attr), count) for (name, attr), count in counts.items()]

@@ -198,8 +198,11 @@ class DataFlowOrder(_TraceBuilder):
             return tuple(deps)
         newest = self.trace.drop_implied_deps(deps)
         levels = self._level
-        level = max((levels[d] for d in newest if d in levels), default=0)
-        return tuple(d for d in newest if d in levels or d > level)
+        compute = [levels[d] for d in newest if d in levels]
+        if len(compute) == len(newest):
+            return newest
+        level = max(compute, default=0)
+        return tuple([d for d in newest if d in levels or d > level])
 
     def wait_for_value(self, value: Value) -> Value:
         return value

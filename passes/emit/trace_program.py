@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
+from itertools import repeat
 
 from hespas.chakra.trace_steps import ComputeContent, ProgramTrace
 from hespas.dialects.attr_codec import (
@@ -16,7 +17,7 @@ from hespas.dialects.attr_codec import (
     read_trip_count,
     require_branch_number,
 )
-from hespas.dialects.attrs import WAIT, Cost, SplitAttr, TargetAttr
+from hespas.dialects.attrs import WAIT, Cost, RegionAttr, SplitAttr, TargetAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_bodies import has_body, list_read_values
 from hespas.dialects.op_kinds import (
@@ -104,7 +105,7 @@ def build_trace_program(module: ir.Module, run: PassRun) -> TraceProgram:
     groups = read_communicators(module)
     _check_communicators(groups, target.devices)
     function = find_entry_function(module)
-    tasks = TraceTaskBuilder(module, groups, run.regions, target.host_link_bytes_per_s)
+    tasks = TraceTaskBuilder(module, groups, target.host_link_bytes_per_s)
     reader = _BlockReader(tasks, run)
     known = run.entry_ops
     block = reader.read_block(function.regions[0].blocks[0], known)
@@ -147,22 +148,26 @@ class _BlockReader:
         arguments = self._number_values(block.arguments)
         items: list[_BlockOp] = []
         results: Sequence[int] = []
-        for k, view in enumerate(block.operations):
+        rows = zip(known.reads, known.makes, known.regions, strict=True) if known else repeat(None)
+        for view, row in zip(block.operations, rows, strict=known is not None):
             op = view.operation
             name = op.name
-            if name in TERMINATORS:
-                results = known.reads[k] if known else self._number_values(op.operands)
+            if row is not None and row[2] is not None:
+                task = self._record_task(self.maker.build_compute_task(op, name, row[2]))
+                items.append(_BlockOp(row[0], row[1], task))
+            elif name in TERMINATORS:
+                results = row[0] if row else self._number_values(op.operands)
             elif name in MAYBE_COLLECTIVE and is_marked_collective(op):
                 task = self._record_task(self.maker.build_comm_task(op))
-                items.append(self._read_block_op(op, k, known, task))
+                items.append(self._read_block_op(op, row, task))
             elif name == "stablehlo.optimization_barrier" and WAIT in op.attributes:
-                items.append(self._read_block_op(op, k, known))
+                items.append(self._read_block_op(op, row))
             elif name in CONTROL and has_marked_collective(op):
                 assert known is None
                 items.append(self._read_loop_op(op) if name in LOOPS else self._read_branch_op(op))
             else:
                 task = self._record_task(self.maker.build_compute_task(op, name))
-                items.append(self._read_block_op(op, k, known, task, name))
+                items.append(self._read_block_op(op, row, task, name))
         return _ProgramBlock(arguments, items, results)
 
     def _number_values(self, values: Sequence[ir.Value]) -> list[int]:
@@ -176,17 +181,14 @@ class _BlockReader:
     def _read_block_op(
         self,
         op: ir.Operation,
-        place: int,
-        known: EntryOps | None,
+        row: tuple[Sequence[int], Sequence[int], RegionAttr | None] | None,
         task: TraceTask | None = None,
         name: str = "",
     ) -> _BlockOp:
         is_compute = task is not None and task.comm is None
-        if known is not None:
-            reads = known.reads[place]
-            return _BlockOp(
-                reads if is_compute else reads[: len(op.operands)], known.makes[place], task
-            )
+        if row is not None:
+            reads, makes, _ = row
+            return _BlockOp(reads if is_compute else reads[: len(op.operands)], makes, task)
         inputs = list_read_values(op, name) if is_compute and has_body(op, name) else op.operands
         return _BlockOp(self._number_values(inputs), self._number_values(op.results), task)
 
@@ -198,7 +200,7 @@ class _BlockReader:
                 op=op,
                 remedy="run prepare, which determines it or uses a default",
             )
-        item = self._read_block_op(op, 0, None)
+        item = self._read_block_op(op, None)
         item.body = [self.read_block(region.blocks[0]) for region in op.regions]
         item.trips = trips
         if has_assumed_trips(op):

@@ -35,7 +35,7 @@ from hespas.support.errors import (
     fill_in_file_name,
     find_framework_name,
     find_source_file,
-    format_source_position,
+    read_source_position,
 )
 from hespas.support.records import record
 
@@ -66,6 +66,7 @@ class TraceTask:
     comm: CommAttr | None = None
     region: RegionAttr | None = None
     callee: str = ""
+    leaf: tuple[str, ir.Attribute] | None = None
     runs: int = 0
 
     @property
@@ -82,45 +83,55 @@ class TraceTaskBuilder:
     Attributes:
         module: A split module.
         groups: Its communicators.
-        regions: What each ``hespas.region`` says, as far as it is known; the rest is added.
         host_link_bytes_per_s: The bandwidth of a device to its host; None if it is not known.
         untimed_copies: Copies to or from the host that get no time for lack of a bandwidth.
     """
 
     module: ir.Module
     groups: dict[int, tuple[int, ...]]
-    regions: dict[ir.Attribute, RegionAttr]
     host_link_bytes_per_s: float | None = None
     untimed_copies: int = 0
     functions: dict[str, ir.Operation] = field(init=False)
     source_file: str = field(init=False)
     _source_name: str = field(init=False)  # without its folder
-    _costs: dict[ir.Attribute, tuple[Cost, int, bytes]] = field(default_factory=dict)
+    _costs: dict[ir.Attribute, tuple[tuple[str, ir.Attribute], Cost, int, bytes]] = field(
+        default_factory=dict
+    )
     _heroes: dict[str, str] = field(default_factory=dict)
+    _regions: dict[ir.Attribute, RegionAttr] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
+    _file_names: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.functions = collect_functions(self.module)
         self.source_file = find_source_file(self.module.operation.location)
         self._source_name = os.path.basename(self.source_file)
 
-    def build_compute_task(self, op: ir.Operation, name: str) -> TraceTask:
-        """Build the task of a region call, or of an op outside regions."""
+    def build_compute_task(
+        self, op: ir.Operation, name: str, region: RegionAttr | None = None
+    ) -> TraceTask:
+        """Build the task of a region call, or of an op outside regions.
+
+        Args:
+            op: The op.
+            name: Its name.
+            region: Its region if it is known.
+        """
         attributes = op.attributes
         cost_attr = attributes.get(Cost.NAME)
+        region = region or self._read_region(op)
         if cost_attr is None and is_free_op_name(name):
-            return TraceTask(op, (), FREE_COST, None, self._read_region(op))
+            return TraceTask(op, (), FREE_COST, None, region)
         if cost_attr is None:
             raise HespasError(
                 f"the op has no {Cost.NAME}",
                 op=op,
                 remedy="run an annotate pass first, e.g. roofline-annotate",
             )
-        cost, latency_fs, attrs = self._read_cost_attr(cost_attr, op)
-        region = self._read_region(op)
+        leaf, cost, latency_fs, attrs = self._read_cost_attr(cost_attr, op, name)
         callee = ir.FlatSymbolRefAttr(attributes["callee"]).value if name == "func.call" else ""
         if not latency_fs:
-            return TraceTask(op, (), cost, None, region, callee)
+            return TraceTask(op, (), cost, None, region, callee, leaf)
         location = op.location
         framework = find_framework_name(location)
         hero = framework or (self._find_naming_op(callee) if callee else _strip_dialect(name))
@@ -135,7 +146,7 @@ class TraceTaskBuilder:
         if place:
             attrs += encode_text_attr("location", place)
         return TraceTask(
-            op, (ComputeContent(label, latency_fs, attrs),), cost, None, region, callee
+            op, (ComputeContent(label, latency_fs, attrs),), cost, None, region, callee, leaf
         )
 
     def build_comm_task(self, op: ir.Operation) -> TraceTask:
@@ -224,32 +235,37 @@ class TraceTaskBuilder:
         attr = op.attributes.get(RegionAttr.NAME)
         if attr is None:
             return None
-        region = self.regions.get(attr)
+        region = self._regions.get(attr)
         if region is None:
-            region = self.regions[attr] = RegionAttr.from_dictionary_attr(attr, op)
+            region = self._regions[attr] = RegionAttr.from_dictionary_attr(attr, op)
         return region
 
-    def _read_cost_attr(self, attr: ir.Attribute, op: ir.Operation) -> tuple[Cost, int, bytes]:
+    def _read_cost_attr(
+        self, attr: ir.Attribute, op: ir.Operation, name: str
+    ) -> tuple[tuple[str, ir.Attribute], Cost, int, bytes]:
         cached = self._costs.get(attr)
-        if cached is None:
+        if cached is None or cached[0][0] != name:
             cost = Cost.from_dictionary_attr(attr, op)
             if not math.isfinite(cost.time_ns):
                 raise HespasError(f"{Cost.NAME}: the time is {cost.time_ns} ns", op=op)
             attrs = b"".join(
                 encode(getattr(cost, name)) for name, encode in _COUNTS
             ) + encode_text_attr("estimator", cost.estimator)
-            cached = self._costs[attr] = (cost, round(cost.time_ns * FS_PER_NS), attrs)
+            latency_fs = round(cost.time_ns * FS_PER_NS)
+            cached = self._costs[attr] = ((name, attr), cost, latency_fs, attrs)
         return cached
 
     def _format_location(self, location: ir.Location) -> str:
         """Format ``file:line:col``, without the folder of the input file, which may be moved."""
-        place = format_source_position(location)
-        if not place:
-            return place
-        file, colon, rest = fill_in_file_name(place, self.source_file).partition(":")
-        if colon and file == self.source_file:
-            file = self._source_name
-        return f"{file}{colon}{rest}"
+        file, line, column = read_source_position(location)
+        if not line:
+            return fill_in_file_name(file, self.source_file) if file else ""
+        name = self._file_names.get(file)
+        if name is None:
+            name, colon, rest = fill_in_file_name(file, self.source_file).partition(":")
+            name = self._source_name if name == self.source_file else name
+            name = self._file_names[file] = f"{name}{colon}{rest}"
+        return f"{name}:{line}:{column}"
 
     def _find_naming_op(self, callee: str) -> str:
         """Find the op that names a region: the first heavy op, or else the first op."""

@@ -107,7 +107,7 @@ def _find_updated_value(op: ir.Operation | None) -> ir.Value | None:
 def _has_only_elementwise_uses(argument: ir.Value) -> bool:
     """Return whether all ops of a fusion that depend on an argument are elementwise."""
     pending, seen = [argument], {argument}
-    elements = to_buffer_size(argument.type).elements
+    elements = _count_elements(argument.type)
     while pending:
         for use in pending.pop().uses:
             owner: Any = use.owner
@@ -118,11 +118,16 @@ def _has_only_elementwise_uses(argument: ir.Value) -> bool:
                 return False
             for value in owner.results:
                 if value not in seen:
-                    if to_buffer_size(value.type).elements != elements:
+                    if _count_elements(value.type) != elements:
                         return False
                     seen.add(value)
                     pending.append(value)
     return True
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _count_elements(type_: ir.Type) -> int:
+    return to_buffer_size(type_).elements
 
 
 @functools.cache

@@ -14,6 +14,7 @@ from hespas.dialects.mlir import get_attribute, get_call_target, get_defining_op
 from hespas.dialects.op_kinds import (
     BARRIERS,
     CUSTOM_CALLS,
+    FUSION,
     HOST_COPY_CALL_TARGETS,
     LOOPS,
     OFFLOAD_CALL_TARGET,
@@ -29,13 +30,16 @@ def find_host_values(module: ir.Module) -> set[ir.Value]:
     host_values = set(_list_host_arguments(module))
 
     def visit_op(op: ir.Operation) -> ir.WalkResult:
-        target = _get_copy_target(op)
-        if target:
+        name = op.name
+        if name == FUSION:  # it is one kernel, which copies nothing to the host
+            return ir.WalkResult.SKIP
+        target = get_call_target(op) if name in CUSTOM_CALLS else ""
+        if target in HOST_COPY_CALL_TARGETS:
             is_whole = target == OFFLOAD_CALL_TARGET and len(op.operands) == 1
             host_values.add(op.results[0] if is_whole else op.operands[0])
         return ir.WalkResult.ADVANCE
 
-    module.operation.walk(visit_op)
+    module.operation.walk(visit_op, ir.WalkOrder.PRE_ORDER)
     waiting = list(host_values)
     while waiting:
         for value in _list_continuations(waiting.pop()):

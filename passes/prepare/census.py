@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
@@ -29,6 +30,7 @@ from hespas.dialects.op_kinds import (
     find_entry_function,
     is_collective,
 )
+from hespas.dialects.op_table import write_op_code
 from hespas.support.errors import HespasError
 from hespas.support.records import record
 
@@ -52,12 +54,19 @@ class FunctionContents:
     """The ops of one function that some step of ``prepare`` handles, in program order.
 
     ``ops`` holds them with their names, and ``callees`` the names of called functions with the
-    calling ops. Names are stored because reading ``op.name`` is slow.
+    calling ops. Names are stored because reading ``op.name`` is slow. ``code`` is the bytecode of
+    the function if it has been written.
     """
 
     function: ir.Operation
     ops: list[tuple[str, ir.Operation]] = field(default_factory=list)
     callees: list[tuple[str, ir.Operation]] = field(default_factory=list)
+    code: bytes = b""
+
+    def read_code(self) -> bytes:
+        """Return the bytecode of the function."""
+        self.code = self.code or write_op_code(self.function)
+        return self.code
 
     def select_ops_by_name(self, *names: str) -> list[ir.Operation]:
         return [op for name, op in self.ops if name in names]
@@ -66,7 +75,7 @@ class FunctionContents:
         return [op for name, op in self.ops if name in MAYBE_COLLECTIVE and is_collective(op)]
 
 
-@record(slots=True)
+@record()
 class ModuleCensus:
     """The functions of a module.
 
@@ -80,6 +89,12 @@ class ModuleCensus:
     functions: dict[str, FunctionContents]
     uncalled: dict[str, FunctionContents] = field(default_factory=dict)
     _sharded_ops: list[ir.Operation] | None = None
+
+    @functools.cached_property
+    def boundary_types(self) -> frozenset[ir.Type]:
+        """The types of the arguments and results of the entry function."""
+        kind = get_attribute(self.entry, "function_type").value
+        return frozenset((*kind.inputs, *kind.results))
 
     def select_ops_by_name(self, *names: str) -> list[ir.Operation]:
         return [
@@ -115,8 +130,12 @@ class ModuleCensus:
                     misnamed.append(op)
                 return ir.WalkResult.ADVANCE
 
+            names = [name.encode() for name in (*SHARDING_ATTRS, MISNAMED_SHARDING)]
             for contents in self.functions.values():
-                contents.function.walk(collect_sharded_op)
+                # Writing the bytecode takes as long as the walk, and a split reads it later.
+                code = contents.read_code()
+                if any(name in code for name in names):
+                    contents.function.walk(collect_sharded_op)
             if misnamed:
                 raise HespasError(
                     f"Shardy knows no attribute {MISNAMED_SHARDING}",

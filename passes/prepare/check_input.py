@@ -11,6 +11,8 @@ from hespas.passes.prepare.inline_calls import warn_of_unfused_composites
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.support.errors import HespasError
 
+UNRANKED_TYPES = (ir.UnrankedTensorType, ir.UnrankedMemRefType)
+
 
 class CheckInputPass(PrepareStep):
     """Check that the module has a form that can be estimated, and warn of unfused attention."""
@@ -26,7 +28,7 @@ class CheckInputPass(PrepareStep):
 def check_input_form(census: ModuleCensus) -> None:
     """Raise HespasError for several meshes, unranked arguments, jumps, no body, and recursion."""
     _check_single_mesh_program(census)
-    check_ranked_boundary(census.entry)
+    check_ranked_boundary(census)
     _check_function_bodies(census)
     _check_recursion(census)
 
@@ -39,20 +41,20 @@ def _check_single_mesh_program(census: ModuleCensus) -> None:
         for name, op in contents.ops:
             if name.startswith("mpmd."):
                 raise HespasError(message, op=op, remedy=remedy)
-    kind = get_attribute(census.entry, "function_type").value
-    if any(str(type_).startswith("!mpmd.") for type_ in {*kind.inputs, *kind.results}):
+    if any(str(type_).startswith("!mpmd.") for type_ in census.boundary_types):
         raise HespasError(message, op=census.entry, remedy=remedy)
 
 
-def check_ranked_boundary(entry: ir.Operation) -> None:
+def check_ranked_boundary(census: ModuleCensus) -> None:
     """Raise HespasError for an argument or result of the entry function without a rank."""
-    kind = get_attribute(entry, "function_type").value
-    for noun, types in (("argument", kind.inputs), ("result", kind.results)):
+    kind = get_attribute(census.entry, "function_type").value
+    unranked = {type_ for type_ in census.boundary_types if isinstance(type_, UNRANKED_TYPES)}
+    for noun, types in (("argument", kind.inputs), ("result", kind.results)) if unranked else ():
         for number, type_ in enumerate(types):
-            if isinstance(type_, ir.UnrankedTensorType | ir.UnrankedMemRefType):
+            if type_ in unranked:
                 raise HespasError(
                     f"{noun} {number} of the entry function has the type {type_} without a rank",
-                    op=entry,
+                    op=census.entry,
                     remedy="export the program with shapes; single dimensions may be symbolic",
                 )
 

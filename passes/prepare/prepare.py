@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from hespas.dialects.attrs import BRANCH, TRIPS, CommAttr, TargetAttr
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import get_symbol_name, ir
 from hespas.passes.base import PassRun, option, repeat_option
 from hespas.passes.pass_list import ListEntry, PassList, run_entries
 from hespas.passes.prepare.annotate_collectives import AnnotateCollectivesPass
@@ -14,6 +14,7 @@ from hespas.passes.prepare.choose_branches import ChooseBranchesPass
 from hespas.passes.prepare.inline_calls import InlineCallsPass
 from hespas.passes.prepare.legalise import LegalisePass
 from hespas.passes.prepare.partition import PartitionPass
+from hespas.passes.prepare.preparation import Preparation
 from hespas.passes.prepare.remove_markers import RemoveMarkersPass
 from hespas.passes.prepare.remove_misplaced_facts import RemoveMisplacedFactsPass
 from hespas.passes.prepare.remove_uncalled_functions import RemoveUncalledFunctionsPass
@@ -50,7 +51,9 @@ class PreparePass(PassList):
         entries = self.list_entries()
         for step, _ in entries:
             step.check_options(self.name)
-        run_entries(entries, module, run)
+        view: Preparation | None = run_entries(entries, module, run)
+        if view is not None:
+            run.entry_code = view.census.functions[get_symbol_name(view.census.entry)].code
         run.mark_current(*FACTS_OF_PREPARE)
 
     def list_entries(self, *, inlines_single_calls: bool = True) -> list[ListEntry]:

@@ -12,7 +12,6 @@ from hespas.dialects.mlir import (
     capture_native_stderr,
     count_op_names,
     decode_string_attr,
-    get_attribute,
     ir,
     refine_dynamic_shapes,
     replace_module_body,
@@ -65,7 +64,7 @@ def set_dimension_sizes(module: ir.Module, census: ModuleCensus, dims: str, run:
     Raises:
         HespasError: ``dims`` is wrong, or the module does not allow these sizes.
     """
-    check_ranked_boundary(census.entry)
+    check_ranked_boundary(census)
     is_bounded = _apply_bounds(module, census, run)
     if is_bounded:
         census = collect_census(module)
@@ -82,15 +81,13 @@ def _format_remedy(run: PassRun) -> str:
 
 def _set_argument_sizes(module: ir.Module, census: ModuleCensus, dims: str, run: PassRun) -> bool:
     """Set static shapes of the entry's arguments, as ``set_dimension_sizes`` does."""
-    arguments = list(census.entry.regions[0].blocks[0].arguments)
-    kinds = [argument.type for argument in arguments]
-    dynamic = [i for i, kind in enumerate(kinds) if not _has_static_shape(kind)]
-    remedy = _format_remedy(run) if dynamic else COMPUTED_REMEDY
-    results = get_attribute(census.entry, "function_type").value.results
-    if not dynamic and all(map(_has_static_shape, set(results))):
+    if all(map(_has_static_shape, census.boundary_types)):
         if dims:
             raise HespasError(f"prepare: dims={dims}, but the module has no symbolic dimensions")
         return False
+    kinds = [argument.type for argument in census.entry.regions[0].blocks[0].arguments]
+    dynamic = [i for i, kind in enumerate(kinds) if not _has_static_shape(kind)]
+    remedy = _format_remedy(run) if dynamic else COMPUTED_REMEDY
     shapes, sizes = _parse_dims_option(dims, dynamic, remedy)
     names = _find_dimension_names(module, kinds, dynamic)
     assumed: dict[str, int] = {}

@@ -21,12 +21,41 @@ from hespas.dialects.op_kinds import (
     has_marked_collective,
     is_marked_collective,
 )
-from hespas.dialects.op_table import TableBlock, read_op_table
+from hespas.dialects.op_table import NumberRows, TableBlock, read_op_table
+from hespas.passes.base import PassRun
 from hespas.passes.split.region_digest import OpContentTable
 from hespas.support.errors import HespasError
 from hespas.support.records import record
 
-NO_COMPUTE_OPS = CONTROL | MAYBE_COLLECTIVE | BARRIERS | CONSTANTS | TERMINATORS  # or maybe not
+MARKED_OPS = CONTROL | MAYBE_COLLECTIVE | BARRIERS  # ``hespas`` attributes say what they are
+NO_COMPUTE_OPS = MARKED_OPS | CONSTANTS | TERMINATORS  # or maybe not
+
+
+class _Role(Enum):
+    """What an op is to a split."""
+
+    COMPUTE = auto()
+    CONSTANT = auto()
+    COMM = auto()
+    WAIT = auto()
+    TERMINATOR = auto()
+
+
+@record(frozen=True, slots=True)
+class OpKind:
+    """What the ops of a kind have in common.
+
+    Attributes:
+        name: Their name.
+        role: What they are to a split; None if that depends on the op.
+        number: The number of a compute op or small constant in the table of contents; -1 of others.
+        result_types: The types of their results.
+    """
+
+    name: str
+    role: _Role | None
+    number: int
+    result_types: list[ir.Type]
 
 
 @record(slots=True)
@@ -41,13 +70,12 @@ class SplitBlock:
         around: The block around it; None for that of the entry function.
         ops: All ops in program order, with the terminator last. A split puts the call of a region
             in the place of each op that has moved to its function.
-        names: The names of the ops.
+        kinds: The kinds of the ops.
         inputs: For each op, the numbers of the values that it and its nested regions read, once per
             occurrence.
         producers: For each result, the index of its op.
         first_results: For each op, the number of its first result, and last the number of results.
-        op_numbers: For each compute op and small constant, its number in the table of contents;
-            -1 for others.
+        several_results: The ops that have another number of results than one.
         first_result: The number of its result 0 among the values of the function.
         comms: Collectives, and control flow that contains collectives.
         waits: Waits for asynchronous collectives.
@@ -58,16 +86,21 @@ class SplitBlock:
     block: ir.Block
     around: SplitBlock | None
     ops: list[ir.Operation]
-    names: list[str]
-    inputs: Sequence[Sequence[int]]
+    kinds: list[OpKind]
+    inputs: NumberRows
     producers: array[int]
     first_results: array[int]
-    op_numbers: array[int]
+    several_results: set[int]
     first_result: int
     comms: list[int] = field(default_factory=list)
     waits: list[int] = field(default_factory=list)
     constants: set[int] = field(default_factory=set)
     has_inner_blocks: bool = False
+
+    def get_values(self, numbers: Sequence[int]) -> list[ir.Value]:
+        """Return the results of ops of the block with these numbers."""
+        producers, firsts, ops = self.producers, self.first_results, self.ops
+        return [ops[i := producers[number]].results[number - firsts[i]] for number in numbers]
 
     def get_value(self, number: int) -> ir.Value:
         """Return the value with a number."""
@@ -80,86 +113,100 @@ class SplitBlock:
         assert self.around is not None
         return self.around.get_value(self.first_result + number - self.around.first_result)
 
+    def get_types(self, numbers: Sequence[int]) -> list[ir.Type]:
+        """Return the types of the values with these numbers."""
+        producers, firsts, kinds = self.producers, self.first_results, self.kinds
+        return [
+            kinds[i := producers[number]].result_types[number - firsts[i]]
+            if number >= 0
+            else self.get_value(number).type
+            for number in numbers
+        ]
+
     @property
     def compute_op_indices(self) -> list[int]:
         """The indices of the ops that belong to regions, in program order."""
-        cuts = {*self.comms, *self.waits, len(self.ops) - 1}
-        return [i for i in range(len(self.ops)) if i not in cuts and i not in self.constants]
-
-
-class _Role(Enum):
-    """What an op is to a split."""
-
-    COMPUTE = auto()
-    CONSTANT = auto()
-    COMM = auto()
-    WAIT = auto()
-    TERMINATOR = auto()
+        others = {*self.comms, *self.waits, *self.constants}
+        return [i for i in range(len(self.ops) - 1) if i not in others]
 
 
 def list_split_blocks(
-    module: ir.Module, op_contents: OpContentTable | None = None
+    module: ir.Module, op_contents: OpContentTable | None = None, run: PassRun | None = None
 ) -> Iterator[SplitBlock]:
     """List the blocks to split: bodies that contain collectives first, the entry's block last.
 
     Args:
         module: The module.
         op_contents: Numbers the ops; by default a new table.
+        run: Has the bytecode of the entry function if it is known, which is then freed.
     """
     function = find_entry_function(module)
-    table = read_op_table(function, CONTROL)
+    table = read_op_table(function, CONTROL, run.entry_code if run else b"")
+    if run is not None:
+        run.entry_code = b""
     reader = _SplitBlockReader(table.kind_names, op_contents or OpContentTable())
     yield from reader.read_blocks(table.block, function.regions[0].blocks[0], None)
 
 
 @record(slots=True)
 class _SplitBlockReader:
-    """Makes blocks to split from the numbers in a table. Each kind of ops is looked at once."""
+    """Makes blocks to split from the numbers in a table. Most kinds of ops are looked at once."""
 
     kind_names: list[str]
     op_contents: OpContentTable
-    _roles: dict[int, tuple[_Role, int]] = field(default_factory=dict)
+    _kinds: dict[int, OpKind] = field(default_factory=dict)
 
     def read_blocks(
         self, table: TableBlock, block: ir.Block, around: SplitBlock | None
     ) -> Iterator[SplitBlock]:
         """Yield a block after those that are nested in it."""
         ops = [view.operation for view in block.operations]
-        roles = self._roles
+        kinds = self._kinds
         # The first op of each kind stands for all.
         for kind, op in dict(zip(reversed(table.kinds), reversed(ops), strict=True)).items():
-            if kind not in roles:
-                roles[kind] = self._choose_role(op, self.kind_names[kind])
-        comms, waits, constants = (
-            {kind for kind, (role, _) in roles.items() if role is wanted}
-            for wanted in (_Role.COMM, _Role.WAIT, _Role.CONSTANT)
-        )
+            if kind not in kinds:
+                name = self.kind_names[kind]
+                # ``prepare`` may have marked ops differently since the bytecode was written.
+                is_marked = name in MARKED_OPS
+                kinds[kind] = OpKind(name, None, -1, []) if is_marked else self._read_kind(op, name)
         body = SplitBlock(
             block,
             around,
             ops,
-            [self.kind_names[kind] for kind in table.kinds],
+            [kinds[kind] for kind in table.kinds],
             table.reads,
-            array("q", chain.from_iterable(map(repeat, range(len(ops)), table.result_counts))),
-            array("q", accumulate(table.result_counts, initial=0)),
-            array("q", [roles[kind][1] for kind in table.kinds]),
+            array("i", chain.from_iterable(map(repeat, range(len(ops)), table.result_counts))),
+            array("i", accumulate(table.result_counts, initial=0)),
+            {i for i, count in enumerate(table.result_counts) if count != 1},
             table.first_result,
-            [i for i, kind in enumerate(table.kinds) if kind in comms],
-            [i for i, kind in enumerate(table.kinds) if kind in waits],
-            {i for i, kind in enumerate(table.kinds) if kind in constants},
         )
+        for i in [i for i, kind in enumerate(body.kinds) if kind.role is not _Role.COMPUTE]:
+            kind = body.kinds[i]
+            if kind.role is None:
+                kind = body.kinds[i] = self._read_kind(ops[i], kind.name)
+            role = kind.role
+            if role is _Role.COMM:
+                body.comms.append(i)
+            elif role is _Role.WAIT:
+                body.waits.append(i)
+            elif role is _Role.CONSTANT:
+                body.constants.add(i)
         divided = [i for i in body.comms if i in table.bodies]
         if divided:
             body.has_inner_blocks = True
-            body.inputs = inputs = list(table.reads)
+            inputs = list(table.reads)
             for i in divided:
                 # What the bodies read may change when they are split.
                 values = {body.get_value(number): number for number in inputs[i]}
                 for region, inner in zip(ops[i].regions, table.bodies[i], strict=True):
                     yield from self.read_blocks(inner, region.blocks[0], body)
-                read_values = list_read_values(ops[i], body.names[i])
-                inputs[i] = [values[value] for value in read_values]
+                read_values = list_read_values(ops[i], body.kinds[i].name)
+                inputs[i] = array("i", [values[value] for value in read_values])
+            body.inputs = NumberRows(inputs)
         yield body
+
+    def _read_kind(self, op: ir.Operation, name: str) -> OpKind:
+        return OpKind(name, *self._choose_role(op, name), list(op.results.types))
 
     def _choose_role(self, op: ir.Operation, name: str) -> tuple[_Role, int]:
         """Return the role of an op, and its number in the table of contents, or -1."""

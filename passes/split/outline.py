@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import bisect
+import operator
 import re
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import field
+from itertools import chain, islice, repeat
 
 from hespas.dialects.attrs import Cost, RegionAttr
 from hespas.dialects.mlir import (
@@ -22,13 +24,14 @@ from hespas.passes.base import EntryOps
 from hespas.passes.split.blocks import SplitBlock
 from hespas.passes.split.region_digest import (
     CONSTANT_SOURCE,
-    FlowWriter,
     OpContentTable,
     RegionDigester,
     RegionKey,
+    format_flow,
 )
 from hespas.support.records import record
 
+OP_SOURCE = "('op', "  # starts a value of an op in the flow of a region; its number follows
 HEAVY_OP = re.compile(r"\.(dot|convolution|fusion|custom_call|reduce|sort|scatter|gather)")
 
 
@@ -37,14 +40,14 @@ class RegionShape:
     """The key of one region of a block, and the numbers of the values that it reads and defines.
 
     ``contents`` holds the numbers of its ops and of the constants that are cloned into it, each
-    before its first reader, and ``readers`` the indices of the ops that read inputs or constants.
+    before its first reader, and ``reads`` what the ops with inputs or constants read, by index.
     """
 
     key: RegionKey
     inputs: list[int]
     outputs: list[int]
     contents: list[int]
-    readers: set[int]
+    reads: Mapping[int, Sequence[int]]
 
 
 @record(frozen=True, slots=True)
@@ -53,44 +56,8 @@ class RegionFunction:
 
     name: str
     region: RegionAttr
-    kind: ir.FunctionType
+    result_types: list[ir.Type]
     cost: ir.DictAttr | None
-
-
-@record(slots=True)
-class _RegionCalls:
-    """The calls that replace the units of a block.
-
-    Invariant: a call's results are the outputs of its unit in the order of their numbers, so that
-    the result that replaces a value is found without a table of all values, which would hold 0.3 kB
-    for each.
-
-    Attributes:
-        body: The block.
-        unit_of: The unit of each op; -1 if it has none.
-        calls: The call of each unit that has one, and the numbers of what it reads and defines.
-    """
-
-    body: SplitBlock
-    unit_of: list[int]
-    calls: dict[int, tuple[ir.Operation, list[int], list[int]]] = field(default_factory=dict)
-
-    def find_result(self, number: int) -> ir.Value | None:
-        """Return the result of a call that replaces a value; None if none does yet."""
-        if number < 0:
-            return None
-        found = self.calls.get(self.unit_of[self.body.producers[number]])
-        if found is None:
-            return None
-        call, _, outputs = found
-        return call.results[bisect.bisect_left(outputs, number)]
-
-    def replace_inputs(self, i: int) -> None:
-        """Let the op with an index read the results of the calls."""
-        inputs = self.body.inputs[i]
-        values = {n: value for n in inputs if (value := self.find_result(n)) is not None}
-        if values:
-            _replace_inputs(self.body.ops[i], inputs, values)
 
 
 @record(slots=True)
@@ -99,18 +66,17 @@ class Outliner:
 
     Region ids count regions in the order in which they are outlined. ``region_contents`` receives
     the contents of the ops of each function, by function name, so that a later pass need not read
-    them again, and ``regions`` the regions by attribute. ``entry_ops`` are those of the latest
-    block, if it is the entry's.
+    them again. ``entry_ops`` are those of the latest block, if it is the entry's.
     """
 
     module: ir.Module
     region_contents: dict[str, list[OpContent]] = field(default_factory=dict)
-    regions: dict[ir.Attribute, RegionAttr] = field(default_factory=dict)
     op_contents: OpContentTable = field(default_factory=OpContentTable)
     entry_ops: EntryOps | None = field(default=None, init=False)
     _digester: RegionDigester = field(init=False)
     _region_functions: dict[bytes, RegionFunction] = field(default_factory=dict)  # by hash of key
     _region_entries: dict[tuple[int, str], dict[str, ir.Attribute]] = field(default_factory=dict)
+    _result_sources: list[str] = field(default_factory=list)  # by op, of its only result
     _i64: ir.Type = field(init=False)
     _used_names: set[str] = field(init=False)
     _next_id: int = 0
@@ -139,29 +105,36 @@ class Outliner:
         for u, unit in enumerate(units):
             for i in unit:
                 unit_of[i] = u
-        outputs = self._find_outputs(body, unit_of, len(units))
+        has_calls = any(len(unit) > 1 for unit in units)
+        escaping = _find_escaping_values(body, unit_of) if has_calls else ()
         terminator = body.ops[-1]
-        calls = _RegionCalls(body, unit_of)
+        # The numbers of what the call of a unit reads and defines, and the results of all calls.
+        calls: dict[int, tuple[array[int], array[int]]] = {}
+        results: dict[int, ir.Value] = {}
         surplus: list[int] = []  # the ops of regions that equal an earlier one
+        regions: dict[int, RegionAttr] = {}  # by the last op of a unit
         for u, unit in enumerate(units):
             last = body.ops[unit[-1]]
             if len(unit) == 1:
                 if reorder:
                     last.move_before(terminator)
                 if unit[0] not in cuts:
-                    content = contents[body.op_numbers[unit[0]]]
+                    content = contents[body.kinds[unit[0]].number]
                     region = self._number_region(1, self._digester.digest_op(content))
                     self._write_region(last, region)
+                    regions[unit[0]] = region
                 continue
-            shape = self._build_region_shape(body, unit, sorted(outputs[u]))
-            call = self._create_region_call(
-                body, unit, shape, calls, surplus, terminator if reorder else last
+            shape = self._build_region_shape(body, unit, escaping)
+            call, regions[unit[-1]] = self._create_region_call(
+                body, unit, shape, results, surplus, terminator if reorder else last
             )
-            calls.calls[u] = call, shape.inputs, shape.outputs  # shapes take as much as the ops
-        if calls.calls:
-            for i, u in enumerate(unit_of):
-                if u not in calls.calls:
-                    calls.replace_inputs(i)
+            calls[u] = array("i", shape.inputs), array("i", shape.outputs)
+            results.update(zip(shape.outputs, call.results, strict=True))
+        if results:
+            for i in [i for i, u in enumerate(unit_of) if u not in calls]:
+                reads = body.inputs[i]
+                if not results.keys().isdisjoint(reads):
+                    _replace_inputs(body.ops[i], reads, results)
         for i in sorted(surplus, reverse=True):
             body.ops[i].erase()
         unread = {i for i in body.constants if not any(True for _ in body.ops[i].results[0].uses)}
@@ -170,14 +143,15 @@ class Outliner:
         others = [i for i, u in enumerate(unit_of) if u == -1 and i not in unread]
         last_ops = [unit[-1] for unit in units]
         order = [*others[:-1], *last_ops, others[-1]] if reorder else sorted([*others, *last_ops])
-        rows = {units[u][-1]: (reads, makes) for u, (_, reads, makes) in calls.calls.items()}
-        self.entry_ops = self._list_entry_ops(body, order, rows)
+        rows = {units[u][-1]: call for u, call in calls.items()}
+        self.entry_ops = self._list_entry_ops(body, order, rows, regions)
 
     def _list_entry_ops(
         self,
         body: SplitBlock,
         order: list[int],
-        calls: Mapping[int, tuple[list[int], list[int]]],
+        calls: Mapping[int, tuple[array[int], array[int]]],
+        regions: Mapping[int, RegionAttr],
     ) -> EntryOps | None:
         """List what is known of the ops of the entry function; None if values are read elsewhere.
 
@@ -185,18 +159,23 @@ class Outliner:
             body: A block.
             order: The indices of its ops as they are now; for a call, that of its last op.
             calls: What calls read and define, by the index of the last op.
+            regions: The regions of ops, likewise.
         """
         if body.around is not None or body.has_inner_blocks:
             return None
-        table, op_numbers, first = self.op_contents.contents, body.op_numbers, body.first_results
+        table, kinds = self.op_contents.contents, body.kinds
         contents = [
-            table[op_numbers[i]] if i not in calls and op_numbers[i] >= 0 else None for i in order
+            table[kinds[i].number] if i not in calls and kinds[i].number >= 0 else None
+            for i in order
         ]
-        reads = NumberRows(calls[i][0] if i in calls else body.inputs[i] for i in order)
-        makes = NumberRows(
-            calls[i][1] if i in calls else range(first[i], first[i + 1]) for i in order
-        )
-        return EntryOps(contents, reads, makes, len(body.block.arguments) + len(body.producers))
+        reads, makes = body.inputs, NumberRows.list_ranges(body.first_results)
+        if calls or len(order) < len(body.ops):
+            reads, makes = (
+                NumberRows(calls[i][k] if i in calls else rows[i] for i in order)
+                for k, rows in enumerate((reads, makes))
+            )
+        values = len(body.block.arguments) + len(body.producers)
+        return EntryOps(contents, reads, makes, [regions.get(i) for i in order], values)
 
     def _number_region(self, ops: int, digest: str) -> RegionAttr:
         self._next_id += 1
@@ -212,113 +191,110 @@ class Outliner:
         content = (region.ops, region.digest)
         entries = self._region_entries.get(content)
         if entries is None:
-            attr = region.to_dictionary_attr(context)
-            entries = self._region_entries[content] = {
-                name: attr[name] for name in ("ops", "digest")
-            }
+            attr = op.attributes[RegionAttr.NAME] = region.to_dictionary_attr(context)
+            self._region_entries[content] = {name: attr[name] for name in ("ops", "digest")}
+            return
         entries["id"] = ir.IntegerAttr.get(self._i64, region.id)
-        attr = op.attributes[RegionAttr.NAME] = ir.DictAttr.get(entries, context)
-        self.regions[attr] = region
-
-    def _find_outputs(self, body: SplitBlock, unit_of: list[int], units: int) -> list[set[int]]:
-        """Find the numbers of the results of each unit that are read outside it.
-
-        Args:
-            body: The block.
-            unit_of: The unit of each op; -1 if it has none.
-            units: The number of units.
-        """
-        unit_outputs: list[set[int]] = [set() for _ in range(units)]
-        producers = body.producers
-        for reader, inputs in zip(unit_of, body.inputs, strict=True):
-            for number in inputs:
-                if number >= 0:
-                    producer = unit_of[producers[number]]
-                    if producer not in (reader, -1):
-                        unit_outputs[producer].add(number)
-        return unit_outputs
+        op.attributes[RegionAttr.NAME] = ir.DictAttr.get(entries, context)
 
     def _build_region_shape(
-        self, body: SplitBlock, unit: Sequence[int], outputs: list[int]
+        self, body: SplitBlock, unit: Sequence[int], escaping: Container[int]
     ) -> RegionShape:
-        producers, first_results = body.producers, body.first_results
-        op_numbers = [body.op_numbers[i] for i in unit]
-        local: dict[int, str] = {}  # how the flow names the values that the unit defines
-        outside: dict[int, str] = {}  # and those that it reads
-        constants: set[int] = set()
-        constant_numbers: list[int] = []
-        contents: list[int] = []
-        readers: set[int] = set()
-        flow = FlowWriter()
-        for k, i in enumerate(unit):
-            sources: list[str] = []
-            for value in body.inputs[i]:
-                source = local.get(value)
-                if source is None:
-                    readers.add(i)
-                    source = outside.get(value)
-                    producer = -1 if source or value < 0 else producers[value]
-                    if producer in body.constants:
-                        source = CONSTANT_SOURCE
-                        constant_numbers.append(body.op_numbers[producer])
-                        if producer not in constants:
-                            constants.add(producer)
-                            contents.append(body.op_numbers[producer])
-                    elif source is None:
-                        source = outside[value] = f"('in', {len(outside)}, 0)"
-                sources.append(source)
-            flow.write_op(sources)
-            contents.append(op_numbers[k])
-            first_result = first_results[i]
-            for result in range(first_results[i + 1] - first_result):
-                local[first_result + result] = f"('op', {k}, {result})"
-        local_indices = {i: k for k, i in enumerate(unit)}
-        places = [
-            (local_indices[producers[value]], value - first_results[producers[value]])
-            for value in outputs
-        ]
-        key = RegionKey(tuple(op_numbers), tuple(constant_numbers), flow.finish(places))
-        return RegionShape(key, list(outside), outputs, contents, readers)
+        numbers, ends, producers = body.inputs.numbers, body.inputs.ends, body.producers
+        rows = [numbers[ends[i] : ends[i + 1]] for i in unit]
+        reads = list(chain.from_iterable(rows))
+        contents = op_numbers = [body.kinds[i].number for i in unit]
+        sources = self._name_results(body, unit)
+        outputs = [value for value in sources if value in escaping]
+        places = [f"({sources[value].removeprefix(OP_SOURCE)}" for value in outputs]
+        inputs: list[int] = []
+        constants: dict[int, int] = {}  # numbers of contents, by value
+        outside = [value for value in dict.fromkeys(reads) if value not in sources]
+        for value in outside:
+            if value >= 0 and producers[value] in body.constants:
+                constants[value] = body.kinds[producers[value]].number
+                sources[value] = CONSTANT_SOURCE
+            else:
+                sources[value] = f"('in', {len(inputs)}, 0)"
+                inputs.append(value)
+        constant_numbers = [constants[value] for value in reads if value in constants]
+        flow = format_flow(map(len, rows), map(sources.__getitem__, reads), places)
+        key = RegionKey(tuple(op_numbers), tuple(constant_numbers), flow)
+        if constants:
+            contents = []
+            for row, op_number in zip(rows, op_numbers, strict=True):
+                contents += [constants.pop(value) for value in row if value in constants]
+                contents.append(op_number)
+        boundary = set(outside)
+        boundary_reads = {
+            i: row for i, row in zip(unit, rows, strict=True) if not boundary.isdisjoint(row)
+        }
+        return RegionShape(key, inputs, outputs, contents, boundary_reads)
+
+    def _name_results(self, body: SplitBlock, unit: Sequence[int]) -> dict[int, str]:
+        """Return the source of each value that a unit defines, by its number."""
+        firsts = body.first_results
+        known = self._result_sources
+        known += [f"{OP_SOURCE}{k}, 0)" for k in range(len(known), len(unit))]
+        if body.several_results.isdisjoint(unit):
+            return dict(zip([firsts[i] for i in unit], known, strict=False))
+        return {
+            value: f"{OP_SOURCE}{k}, {result})"
+            for k, i in enumerate(unit)
+            for result, value in enumerate(range(firsts[i], firsts[i + 1]))
+        }
 
     def _create_region_call(
         self,
         body: SplitBlock,
         unit: Sequence[int],
         shape: RegionShape,
-        calls: _RegionCalls,
+        results: Mapping[int, ir.Value],
         surplus: list[int],
         before: ir.Operation,
-    ) -> ir.Operation:
+    ) -> tuple[ir.Operation, RegionAttr]:
         """Create a call of the region's function, with the location of its first heavy op.
 
         The ops move to the function, or are added to ``surplus`` if it exists.
+
+        Args:
+            body: The block.
+            unit: The indices of the ops.
+            shape: The shape of the region.
+            results: The results of earlier calls, by the numbers of the values that they replace.
+            surplus: Receives indices of ops.
+            before: The place of the call.
         """
-        inputs = [calls.find_result(number) or body.get_value(number) for number in shape.inputs]
-        function = None
+        block = None
         key_hash = shape.key.hash_content()  # all keys would take as much memory as the ops
         region_function = self._region_functions.get(key_hash)
         if region_function is None:
-            function, region_function = self._create_region_function(body, unit, shape, inputs)
+            block, region_function = self._create_region_function(body, unit, shape)
             self._region_functions[key_hash] = region_function
             region = region_function.region
         else:
             surplus += unit
             region = self._number_region(len(unit), region_function.region.digest)
-        hero = next((i for i in unit if HEAVY_OP.search(body.names[i])), unit[0])
+        hero = next((i for i in unit if HEAVY_OP.search(body.kinds[i].name)), unit[0])
+        inputs = [results.get(number) or body.get_value(number) for number in shape.inputs]
         with ir.InsertionPoint(before), body.ops[hero].location:
-            call = func.CallOp(region_function.kind.results, region_function.name, inputs).operation
+            callee = ir.FlatSymbolRefAttr.get(region_function.name)
+            # The class of the op would look at each operand.
+            call = ir.Operation.create(
+                "func.call", region_function.result_types, inputs, {"callee": callee}
+            )
         self._write_region(call, region)
         if region_function.cost is not None:
             call.attributes[Cost.NAME] = region_function.cost
-        if function is not None:
-            _move_unit_ops(body, unit, shape, function.entry_block)
+        if block is not None:
+            _move_unit_ops(body, unit, shape, block)
             for i in unit:
                 body.ops[i] = call  # an op that Python holds takes 0.2 kB
-        return call
+        return call, region
 
     def _create_region_function(
-        self, body: SplitBlock, unit: Sequence[int], shape: RegionShape, inputs: list[ir.Value]
-    ) -> tuple[func.FuncOp, RegionFunction]:
+        self, body: SplitBlock, unit: Sequence[int], shape: RegionShape
+    ) -> tuple[ir.Block, RegionFunction]:
         """Create the function of a region, without its ops."""
         region = self._number_region(len(unit), self._digester.digest_region(shape.key))
         name = base = f"region_{region.id}"
@@ -326,17 +302,18 @@ class Outliner:
         while name in self._used_names:  # as MLIR's SymbolTable names clashes
             name, count = f"{base}_{count}", count + 1
         self._used_names.add(name)
-        outputs = [body.get_value(number) for number in shape.outputs]
+        outputs = body.get_values(shape.outputs)
         with ir.InsertionPoint(self.module.body), body.ops[unit[0]].location:
-            kind = ir.FunctionType.get([v.type for v in inputs], [v.type for v in outputs])
-            function = func.FuncOp(name, kind, visibility="private")
-            block = function.add_entry_block()
-        self._write_region(function.operation, region)
+            types, result_types = body.get_types(shape.inputs), body.get_types(shape.outputs)
+            kind = ir.FunctionType.get(types, result_types)
+            function = func.FuncOp(name, kind, visibility="private").operation
+            block = function.regions[0].blocks.append(*types)
+        self._write_region(function, region)
         with ir.InsertionPoint(block), body.ops[unit[0]].location:
             func.ReturnOp(outputs)
         self.region_contents[name] = self.op_contents.select_contents(shape.contents)
-        cost = self._write_cost_sum(body, unit, function.operation)
-        return function, RegionFunction(name, region, kind, cost)
+        cost = self._write_cost_sum(body, unit, function)
+        return block, RegionFunction(name, region, result_types, cost)
 
     def _write_cost_sum(
         self, body: SplitBlock, unit: Sequence[int], function: ir.Operation
@@ -347,7 +324,7 @@ class Outliner:
             cost = Cost.read_from_op(body.ops[i])
             if cost is not None:
                 costs.append(cost)
-            elif not is_free_op_name(body.names[i]):
+            elif not is_free_op_name(body.kinds[i].name):
                 return None
         if not costs:
             return None
@@ -365,15 +342,29 @@ def _move_unit_ops(
     values = dict(zip(shape.inputs, block.arguments, strict=True))
     for i in unit:
         op = body.ops[i]
-        if i in shape.readers:
-            for number in body.inputs[i]:
+        reads = shape.reads.get(i)
+        if reads is not None:
+            for number in reads:
                 if number not in values and number >= 0:
                     producer = body.producers[number]
                     if producer in body.constants:
                         clone = body.ops[producer].clone(point).operation
                         values[number] = clone.results[0]
-            _replace_inputs(op, body.inputs[i], values)
+            _replace_inputs(op, reads, values)
         op.move_before(terminator)
+
+
+def _find_escaping_values(body: SplitBlock, unit_of: Sequence[int]) -> set[int]:
+    """Find the numbers of the results that ops of another unit read, or ops of no unit."""
+    ends = body.inputs.ends
+    producing_units = [unit_of[producer] for producer in body.producers]
+    counts = map(operator.sub, islice(ends, 1, None), ends)
+    reading_units = chain.from_iterable(map(repeat, unit_of, counts))
+    return {
+        number
+        for number, unit in zip(body.inputs.numbers, reading_units, strict=True)
+        if number >= 0 and producing_units[number] != unit
+    }
 
 
 def _replace_inputs(
@@ -387,11 +378,12 @@ def _replace_inputs(
         values: The new values by number.
     """
     operands = op.operands
-    for k in range(len(operands)):
-        if inputs[k] in values:
-            operands[k] = values[inputs[k]]
-    if len(inputs) > len(operands):
+    count = len(operands)
+    for k, number in zip(range(count), inputs, strict=False):
+        if number in values:
+            operands[k] = values[number]
+    if len(inputs) > count:
         captured = list_captured_operands(op)
-        for (inner, k, _), number in zip(captured, inputs[len(operands) :], strict=True):
+        for (inner, k, _), number in zip(captured, inputs[count:], strict=True):
             if number in values:
                 inner.operands[k] = values[number]

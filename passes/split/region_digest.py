@@ -7,6 +7,7 @@ unless a loop may read them. The digest of a region is the same before and after
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from array import array
 from collections.abc import Iterable, Sequence
@@ -32,7 +33,7 @@ class RegionKey:
     Attributes:
         ops: The number of each op in the table of contents.
         constants: The number of each constant, once for each time that an op reads it.
-        flow: Where the ops and the outputs read their values from (``FlowWriter``).
+        flow: Where the ops and the outputs read their values from (``format_flow``).
     """
 
     ops: tuple[int, ...]
@@ -45,26 +46,25 @@ class RegionKey:
         return hashlib.sha256(numbers.tobytes() + self.flow.encode()).digest()
 
 
-@record(slots=True)
-class FlowWriter:
-    """Writes the flow of values in a region as text, which takes less memory than objects.
+def format_flow(read_counts: Iterable[int], sources: Iterable[str], outputs: Sequence[str]) -> str:
+    """Format the flow of values in a region as text, which takes less memory than objects.
 
-    The text is that of a list with one tuple of sources for each op, and of a tuple of outputs. A
-    source is ('in', number of the region's input, 0), ('op', index of an op in the region, result
-    number), or ('const', ''). An output is the index of an op and its result number; its source, if
-    that is not an op.
+    Args:
+        read_counts: How many values each op reads.
+        sources: The sources of these values, of all ops: ('in', number of the region's input, 0),
+            ('op', index of an op in the region, result number), or ('const', '').
+        outputs: For each output, the index of its op and its result number; its source, if that
+            is not an op.
     """
+    # Formatting the texts of all ops at once takes a third of the time of a text for each op.
+    ops = ", ".join(map(_make_tuple_format, read_counts)) % tuple(sources)
+    return f"([{ops}], {_make_tuple_format(len(outputs)) % tuple(outputs)})"
 
-    _ops: list[str] = field(default_factory=list)
 
-    def write_op(self, sources: Sequence[str]) -> None:
-        """Write the sources of the next op."""
-        comma = "," if len(sources) == 1 else ""
-        self._ops.append(f"({', '.join(sources)}{comma})")
-
-    def finish(self, outputs: Sequence[tuple[object, ...]]) -> str:
-        """Return the text of the flow with these outputs."""
-        return f"([{', '.join(self._ops)}], {tuple(outputs)!r})"
+@functools.cache
+def _make_tuple_format(count: int) -> str:
+    """Return the format of the text of a tuple."""
+    return f"({', '.join(['%s'] * count)}{',' if count == 1 else ''})"
 
 
 @record(slots=True)
@@ -128,16 +128,15 @@ class RegionDigester:
         def describe_function(name: str) -> str:
             return numbers.get(name, f"@{name}")
 
-        texts = {
-            content: content.text
+        encoded = {
+            content: content.text.encode() + b"\0"
             if len(content.parts) == 1
-            else content.render(describe_function, with_values=has_loop)
+            else content.render(describe_function, with_values=has_loop).encode() + b"\0"
             for content in distinct
         }
         hasher = hashlib.sha256()
         for content in contents:
-            hasher.update(texts[content].encode())
-            hasher.update(b"\0")
+            hasher.update(encoded[content])
         if key is not None:
             flow = self._render_flow_with_values(key) if has_loop else key.flow
             hasher.update(flow.encode())
@@ -185,16 +184,17 @@ def build_function_key(
     sources: dict[ir.Value, tuple[str, int, int]] = {
         argument: ("in", i, 0) for i, argument in enumerate(block.arguments)
     }
-    flow = FlowWriter()
+    read_counts: list[int] = []
+    read_sources: list[str] = []
     ops: list[int] = []
     constants: list[int] = []
-    outputs: list[tuple[object, ...]] = []
+    outputs: list[str] = []
     for view in block.operations:
         op = view.operation
         name = op.name
         if name in TERMINATORS:
             refs = [sources[value] for value in op.operands]
-            outputs = [ref[1:] if ref[0] == "op" else ref for ref in refs]
+            outputs = [repr(ref[1:] if ref[0] == "op" else ref) for ref in refs]
             break
         number = op_contents.number_op(op, name)
         if op_numbers is not None:
@@ -207,5 +207,7 @@ def build_function_key(
         ops.append(number)
         refs = [sources[value] for value in list_read_values(op, name)]
         constants += [ref[1] for ref in refs if ref[0] == "const"]
-        flow.write_op([CONSTANT_SOURCE if ref[0] == "const" else repr(ref) for ref in refs])
-    return RegionKey(tuple(ops), tuple(constants), flow.finish(outputs))
+        read_counts.append(len(refs))
+        read_sources += [CONSTANT_SOURCE if ref[0] == "const" else repr(ref) for ref in refs]
+    flow = format_flow(read_counts, read_sources, outputs)
+    return RegionKey(tuple(ops), tuple(constants), flow)

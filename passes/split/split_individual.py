@@ -60,8 +60,8 @@ class SplitIndividualPass(Pass):
         split = SplitAttr("individual", self.merge, self.block_limit)
         if not begin_split(module, split, self.name):
             return
-        outliner = Outliner(module, run.contents, run.regions)
-        for body in list_split_blocks(module, outliner.op_contents):
+        outliner = Outliner(module, run.contents)
+        for body in list_split_blocks(module, outliner.op_contents, run):
             if self.merge:
                 outliner.outline_block_units(body, self._merge_units(body), reorder=True)
             else:
@@ -73,24 +73,21 @@ class SplitIndividualPass(Pass):
     def _merge_units(self, body: SplitBlock) -> list[list[int]]:
         """Merge ops of equal levels, and sort the units by the collective that waits for them."""
         levels = _compute_levels(body)
-        collective_numbers = {i: k for k, i in enumerate(body.comms)}
-        waits = set(body.waits)
-        groups: dict[tuple[int, int, int, int], list[int]] = {}
-        ordered: list[tuple[tuple[float, ...], list[int]]] = []
-        for i in range(len(body.ops) - 1):
-            key = (levels.earliest_dependent[i], levels.latest_dependency[i], levels.waits[i])
-            if i in body.constants:
-                continue
-            if i in collective_numbers:
-                ordered.append(((collective_numbers[i], float("inf")), [i]))
-            elif i in waits:
+        ordered: list[tuple[tuple[float, ...], list[int]]] = [
+            ((number, float("inf")), [i]) for number, i in enumerate(body.comms)
+        ]
+        groups: dict[tuple[int, int, int], list[int]] = {}
+        keys = zip(levels.earliest_dependent, levels.latest_dependency, levels.waits, strict=True)
+        comms, waits = set(body.comms), set(body.waits)
+        for i, key in zip(range(len(body.ops) - 1), keys, strict=False):
+            if i in waits:
                 ordered.append(((*key, 0, i), [i]))
-            else:
-                groups.setdefault((*key, 1), []).append(i)
+            elif i not in comms and i not in body.constants:
+                groups.setdefault(key, []).append(i)
         for group_key, group in groups.items():
             step = self.block_limit or len(group)
             ordered += [
-                ((*group_key, start), group[start : start + step])
+                ((*group_key, 1, start), group[start : start + step])
                 for start in range(0, len(group), step)
             ]
         ordered.sort(key=lambda unit: unit[0])
@@ -100,7 +97,7 @@ class SplitIndividualPass(Pass):
 def _compute_levels(body: SplitBlock) -> _Levels:
     """Compute the level of each op of a block."""
     collective_numbers = {i: k for k, i in enumerate(body.comms)}
-    producers = body.producers
+    producers, numbers, ends = body.producers, body.inputs.numbers, body.inputs.ends
     latest: list[int] = []
     reached: list[int] = []  # the latest collective that is the op, or that it depends on
     for i, inputs in enumerate(body.inputs):
@@ -114,7 +111,7 @@ def _compute_levels(body: SplitBlock) -> _Levels:
     earliest = [len(body.comms)] * count
     for i in range(count - 1, -1, -1):
         level = collective_numbers.get(i, earliest[i])
-        for number in body.inputs[i]:
+        for number in numbers[ends[i] : ends[i + 1]]:
             if number >= 0 and level < earliest[producers[number]]:
                 earliest[producers[number]] = level
     levels = _Levels(latest, earliest, [0] * count)

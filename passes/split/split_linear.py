@@ -56,8 +56,8 @@ class SplitLinearPass(Pass):
         )
         if not begin_split(module, split, self.name):
             return
-        outliner = Outliner(module, run.contents, run.regions)
-        for body in list_split_blocks(module, outliner.op_contents):
+        outliner = Outliner(module, run.contents)
+        for body in list_split_blocks(module, outliner.op_contents, run):
             outliner.outline_block_units(body, self._cut_into_units(body, cuts))
         split.write_to_op(module.operation)
         run.entry_ops = outliner.entry_ops
@@ -75,11 +75,11 @@ class SplitLinearPass(Pass):
 
         breaks = {*body.comms, *body.waits}
         last = len(body.ops) - 1
-        for i, name in enumerate(body.names[:last]):
+        for i, kind in enumerate(body.kinds[:last]):
             if i in breaks:
                 close_current_unit()
             elif i not in body.constants:
-                separates = cuts(name)
+                separates = cuts(kind.name)
                 if separates and self.separator_policy != "end-block":
                     close_current_unit()
                 current.append(i)

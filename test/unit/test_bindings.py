@@ -5,6 +5,7 @@ from __future__ import annotations
 import pkgutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,7 @@ from hespas.dialects.mlir import (
     walk_operations,
 )
 from hespas.estimators.op_content import render_op_text
+from hespas.workflows.module_output import to_mlir_text
 
 TEXT = """
 module @m {
@@ -214,3 +216,12 @@ def test_classes_of_ops_are_imported_when_an_op_of_their_dialect_is_met():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "True", "ErfOp"]
+
+
+def test_modules_are_printed_to_a_file_by_its_path(tmp_path: Path):
+    """MLIR then writes the file itself, without a call of Python for each word."""
+    module = ir.Module.parse("module { func.func private @f() }", mlir.make_context())
+    path = tmp_path / "out.mlir"
+    module.operation.print(file=str(path), binary=True, assume_verified=True)
+    assert path.read_text() == module.operation.get_asm()
+    assert to_mlir_text(module) == path.read_bytes()

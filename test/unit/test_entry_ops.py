@@ -12,6 +12,7 @@ import pytest
 from hespas import frontends
 from hespas.chakra.trace_reader import TraceNode, read_trace_nodes
 from hespas.dialects import mlir
+from hespas.dialects.attrs import RegionAttr
 from hespas.dialects.mlir import collect_functions, count_op_names, ir, make_context
 from hespas.passes.base import FACTS, Pass, PassRun
 from hespas.passes.pipeline import PipelineStep, parse_pipeline, run_pipeline
@@ -117,6 +118,62 @@ def test_a_split_hands_on_one_entry_for_each_op(split: str):
     assert len(ops) == len(known.contents) == len(known.reads) == len(known.makes)
     assert [len(op.results) for op in ops] == [len(made) for made in known.makes]
     assert [len(op.operands) for op in ops] == [len(read) for read in known.reads]
+
+    regions = [RegionAttr.read_from_op(op) for op in ops]
+    assert regions == list(known.regions)
+
+
+def test_prepare_hands_on_the_bytecode_of_the_entry_to_the_next_pass():
+    module, run = read(PROGRAM), PassRun()
+    run_pipeline(module, "prepare", run)
+    assert run.entry_code
+    run_pipeline(module, "split-linear", run, is_continued=True)
+    assert not run.entry_code
+    run_pipeline(module, "unsplit,prepare", run, is_continued=True)
+    run_pipeline(module, "canonicalize", run, is_continued=True)
+    assert not run.entry_code
+
+
+LOOP = """
+    %loop{number} = stablehlo.while(%i = %start{number}) : tensor<i32> cond {{
+      %c = stablehlo.compare LT, %i, %ten : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    }} do {{
+      %next = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %next : tensor<i32>
+    }}"""
+# The loops are equal in all that their bytecode says of them, and run 8 and 3 times.
+LOOPS = f"""module attributes {{mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32}} {{
+  func.func public @main() -> (tensor<i32>, tensor<i32>) {{
+    %start0 = stablehlo.constant dense<2> : tensor<i32>
+    %start1 = stablehlo.constant dense<7> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %ten = stablehlo.constant dense<10> : tensor<i32>{LOOP.format(number=0)}{LOOP.format(number=1)}
+    return %loop0, %loop1 : tensor<i32>, tensor<i32>
+  }}
+}}"""
+
+
+@pytest.mark.parametrize("text", [PROGRAM, LOOPS], ids=["collectives", "loops"])
+@pytest.mark.parametrize("split", SPLITS)
+def test_a_split_after_prepare_is_that_of_a_module_that_is_read_again(split: str, text: str):
+    together, module = read(text), read(text)
+    run_pipeline(together, f"prepare,{split}", PassRun())
+    run_pipeline(module, "prepare", PassRun())
+    module = read(str(module))
+    run_pipeline(module, split, PassRun())
+    assert str(together) == str(module)
+
+
+@pytest.mark.parametrize("swap", [SwapPass(), MarkingSwapPass()], ids=lambda step: step.name)
+def test_other_passes_end_what_prepare_knows(swap: Pass):
+    prepare, split = parse_pipeline("prepare,split-individual")
+    together, module = read(PROGRAM), read(PROGRAM)
+    run_pipeline(together, [prepare, swap, split], PassRun())
+    run_pipeline(module, [prepare, swap], PassRun())
+    module = read(str(module))
+    run_pipeline(module, [split], PassRun())
+    assert str(together) == str(module)
 
 
 def test_ops_are_counted_natively():
