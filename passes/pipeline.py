@@ -25,6 +25,7 @@ from hespas.passes import registry
 from hespas.passes.base import Pass, PassRun, build_pass
 from hespas.passes.native_passes import MODULE, NAMES, add_native_pass
 from hespas.passes.pass_list import PassList
+from hespas.support.entry_points import report_raised_errors
 from hespas.support.errors import (
     HespasError,
     UsageError,
@@ -459,7 +460,11 @@ def _apply_python_pass(step: Pass, module: ir.Module, run: PassRun, *_of_mlir: o
     try:
         if step.prepares:
             refresh_facts(module, run)
-        artefact = step.apply(module, run)
+        with report_raised_errors(
+            f"pass '{step.name}'", type(step), where=run.input_name,
+            remedy=f"report it to the authors of '{step.name}'",
+        ):  # fmt: skip
+            artefact = step.apply(module, run)
         if artefact is not None:
             run.artefacts.append(artefact)
     except UsageError:

@@ -167,7 +167,7 @@ def _format_pass_help() -> str:
             value = declared.default
             value = str(value).lower() if value in (True, False) else value
             default = f" (default {value})" if value not in ("", None) else ""
-            lines.append(f"        {spelled}: {declared.metadata['help']}{default}")
+            lines.append(f"        {spelled}: {declared.metadata.get('help', '')}{default}")
     return "\n".join(lines)
 
 

@@ -141,3 +141,38 @@ class CountTanhPass(Pass):
         count = len(select_ops(module, "stablehlo.tanh"))
         run.note(f"{self.name}: {count}")
         return count
+
+
+@dataclass(frozen=True)
+class FailPass(Pass):
+    """Raise an exception of Python or of the bindings, on its own or inside Operation.walk."""
+
+    name: ClassVar[str] = "guest-fail"
+
+    how: str = option("key", "key, walk, lines, bindings or file")
+
+    def apply(self, module: ir.Module, run: PassRun) -> None:
+        if self.how == "walk":
+            module.operation.walk(self.visit_op)
+        elif self.how == "lines":
+            raise ValueError("first line\nsecond line")
+        elif self.how == "bindings":
+            ir.Type.parse("tensor<", module.context)
+        elif self.how == "file":
+            open("no/such/file")
+        self.visit_op(module.operation)
+
+    def visit_op(self, op: ir.Operation) -> ir.WalkResult:
+        prices: dict[str, int] = {}
+        return ir.WalkResult.ADVANCE if prices[op.name] else ir.WalkResult.SKIP
+
+
+class UndecoratedPass(Pass):
+    """Declare an option without the decorator that makes it one."""
+
+    name: ClassVar[str] = "guest-undecorated"
+
+    count: int = option(1, "number of ops")
+
+    def apply(self, module: ir.Module, run: PassRun) -> None:
+        run.note(f"{self.count}")
