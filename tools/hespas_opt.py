@@ -34,6 +34,9 @@ The options of a pass follow '=', separated by commas, or by spaces within quote
 """
 
 
+ALL, ONLY_EXPECTED = "all", "only-expected"  # what --verify-diagnostics checks
+
+
 def build_parser(with_passes: bool = False) -> argparse.ArgumentParser:
     """Build the parser of all options except the passes.
 
@@ -90,9 +93,10 @@ def _add_reading_flags(parser: argparse.ArgumentParser) -> None:
         help="process the parts between '// -----' separately",
     )  # fmt: skip
     add(
-        "--verify-diagnostics", action="store_true",
+        "--verify-diagnostics", nargs="?", const=ALL, choices=(ALL, ONLY_EXPECTED),
+        metavar="all|only-expected",
         help="check that errors, warnings, remarks and notes match the expected-error, "
-        "-warning, -remark and -note comments",
+        "-warning, -remark and -note comments; with only-expected, others are ignored",
     )  # fmt: skip
     add(
         "--run-reproducer", action="store_true",
@@ -201,7 +205,8 @@ def _parse_arguments(argv: Sequence[str]) -> tuple[argparse.Namespace, list[Pipe
         elif flag.startswith("--") and len(flag) > 2 and flag not in own:
             steps.append(_build_pass_step(flag[2:], value))
         else:
-            rest.append(item)
+            # Its value is optional: argparse would take the input file for it.
+            rest.append(f"{item}={ALL}" if item == "--verify-diagnostics" else item)
             if item in with_value:
                 rest += [value for value in [next(items, None)] if value is not None]
     try:
@@ -314,8 +319,8 @@ def _format_pass_list() -> str:
 def _process_parts(job: _OptJob) -> int:
     """Process each part of the input separately; returns the exit code.
 
-    Without ``--verify-diagnostics`` each part with an error is reported, and the others are
-    printed.
+    The parts without an error are printed; with ``--verify-diagnostics``, if all diagnostics are
+    as expected. Without it each part with an error is reported.
     """
     from hespas import frontends
     from hespas.tools import expected_diagnostics
@@ -343,10 +348,13 @@ def _process_parts(job: _OptJob) -> int:
                 problems.append(str(error))
             job.diagnostics += expected_diagnostics.list_error_diagnostics(error)
         if options.verify_diagnostics:
-            problems += expected_diagnostics.compare_diagnostics(part, line, name, job.diagnostics)
+            problems += expected_diagnostics.compare_diagnostics(
+                part, line, name, job.diagnostics,
+                only_expected=options.verify_diagnostics == ONLY_EXPECTED,
+            )  # fmt: skip
     if problems:
         print("\n".join(problems), file=sys.stderr)
-    if not options.verify_diagnostics:
+    if not (options.verify_diagnostics and problems):
         _write_module_output(options, b"// -----\n\n".join(outputs))
     return console_scripts.EXIT_ERROR if problems else 0
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 from hespas.plugin import HespasError, Pass, PassRun, ir, option, refresh_costs
@@ -159,7 +160,7 @@ class FailPass(Pass):
         elif self.how == "bindings":
             ir.Type.parse("tensor<", module.context)
         elif self.how == "file":
-            open("no/such/file")
+            Path("no/such/file").read_text()
         self.visit_op(module.operation)
 
     def visit_op(self, op: ir.Operation) -> ir.WalkResult:
