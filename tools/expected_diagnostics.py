@@ -9,7 +9,8 @@ from itertools import pairwise
 
 from hespas.support.errors import HespasError
 
-SEPARATOR = re.compile(rb"^// -----[^\n]*\n", re.MULTILINE)
+SEPARATOR = re.compile(rb"^[ \t]*// -----[^\n]*(?:\n|\Z)", re.MULTILINE)
+ONLY_COMMENTS = re.compile(rb"(?:[ \t\r\n]|//[^\n]*(?:\n|\Z))*")
 EXPECTED = re.compile(
     r"expected-(?P<kind>error|note|remark|warning)(?P<re>-re)?\s*"
     r"(?:@(?P<line>[+-]\d+|above|below|unknown))?\s*\{\{(?P<text>.*)\}\}"
@@ -74,14 +75,27 @@ def _find_line(text: str) -> int | None:
 
 
 def split_at_separators(data: bytes, name: str) -> list[tuple[int, bytes]]:
-    """Split at ``// -----`` lines into (number of lines before it, part); raises HespasError."""
+    """Split at ``// -----`` lines into (number of lines before it, part).
+
+    A part of comments alone, such as one with RUN lines, is left out, unless it expects a
+    diagnostic.
+
+    Raises:
+        HespasError: The input is bytecode, or has no other parts.
+    """
     if data[:4] == b"ML\xefR":
-        raise HespasError("bytecode cannot be split", where=name)
+        raise HespasError(
+            "bytecode cannot be split", where=name, remedy="leave out --split-input-file"
+        )
     parts, start = [], 0
     for match in [*SEPARATOR.finditer(data), None]:
         end = match.start() if match else len(data)
-        parts.append((data.count(b"\n", 0, start), data[start:end]))
+        part = data[start:end]
+        if b"expected-" in part or not ONLY_COMMENTS.fullmatch(part):
+            parts.append((data.count(b"\n", 0, start), part))
         start = match.end() if match else end
+    if not parts:
+        raise HespasError("the file has no part with ops", where=name)
     return parts
 
 

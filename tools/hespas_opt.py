@@ -90,7 +90,8 @@ def _add_reading_flags(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add(
         "--split-input-file", action="store_true",
-        help="process the parts between '// -----' separately",
+        help="process the parts between '// -----' separately, and print those without an error; "
+        "with -o, nothing is written if a part has one",
     )  # fmt: skip
     add(
         "--verify-diagnostics", nargs="?", const=ALL, choices=(ALL, ONLY_EXPECTED),
@@ -247,6 +248,11 @@ def main(argv: Sequence[str]) -> int:
     from hespas.passes import pipeline
 
     _check_options(options)
+    if options.run_reproducer and steps:
+        raise UsageError(
+            "--run-reproducer runs the passes of the file, and others are given",
+            remedy="leave out one of them",
+        )
     supervised_process.handle_interrupts_in_child()
     if options.print_pipeline:
         print(pipeline.format_pipeline(steps), file=sys.stderr)
@@ -283,6 +289,13 @@ def _discards_output(options: argparse.Namespace) -> bool:
 
 def _check_options(options: argparse.Namespace) -> None:
     """Raise UsageError for options that exclude each other."""
+    reproducer = options.mlir_pass_pipeline_crash_reproducer
+    for path in (options.input, options.output):
+        if reproducer and os.path.realpath(reproducer) == os.path.realpath(path):
+            raise UsageError(
+                f"--mlir-pass-pipeline-crash-reproducer would replace {path}",
+                remedy="choose another file for it",
+            )
     if options.emit_bytecode:
         for flag in ("split_input_file", "typed_attributes"):
             if getattr(options, flag):
@@ -319,8 +332,9 @@ def _format_pass_list() -> str:
 def _process_parts(job: _OptJob) -> int:
     """Process each part of the input separately; returns the exit code.
 
-    The parts without an error are printed; with ``--verify-diagnostics``, if all diagnostics are
-    as expected. Without it each part with an error is reported.
+    Each part with an error is reported, and the others are printed on stdout; a file is written if
+    there are no errors. With ``--verify-diagnostics`` errors are unmet expectations, and parts are
+    printed if there are none.
     """
     from hespas import frontends
     from hespas.tools import expected_diagnostics
@@ -354,7 +368,8 @@ def _process_parts(job: _OptJob) -> int:
             )  # fmt: skip
     if problems:
         print("\n".join(problems), file=sys.stderr)
-    if not (options.verify_diagnostics and problems):
+    # Good parts are shown, but a file with some of the parts would look complete.
+    if not problems or (options.output == "-" and not options.verify_diagnostics):
         _write_module_output(options, b"// -----\n\n".join(outputs))
     return console_scripts.EXIT_ERROR if problems else 0
 
@@ -406,7 +421,9 @@ class _OptJob:
                 run,
                 instrumentation=self._list_instrumentation(steps),
                 timings=timings,
-                verify_each=options.verify_each,
+                # The reproducer is the module before the pass that has made it invalid.
+                verify_each=options.verify_each
+                or bool(options.mlir_pass_pipeline_crash_reproducer),
             )
         before_print = time.perf_counter()
         with supervised_process.describe_activity(f"{name}: error: the printing of the module"):

@@ -8,12 +8,12 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hespas.passes.pipeline import PassInstrumentation
-from hespas.support import output_file
+from hespas.support import output_file, supervised_process
 from hespas.support.errors import HespasError, UsageError
+from hespas.support.temporary_paths import open_temporary_file
 
 if TYPE_CHECKING:
     from hespas.dialects.mlir import ir
@@ -139,34 +139,52 @@ def _digest_module(module: ir.Module) -> bytes:
     return hashlib.sha256(render_module(module, generic=True, debug_info=True)).digest()
 
 
-@dataclass
 class ReproducerWriting(PassInstrumentation):
-    """Writes a reproducer before each pass, and removes it when all passes have ended well.
+    """Writes a reproducer if a pass fails.
 
-    It is there before a pass starts because native code may end the process.
+    Native code may end the process. Therefore a temporary file beside the reproducer holds what it
+    will contain while a pass runs, and the supervisor of the process moves it to its place.
 
     Attributes:
-        path: The file.
+        path: The file. One that is there stays as it is if no pass fails.
         remaining: The passes that have not ended.
     """
 
-    path: str
-    remaining: list[PipelineStep]
+    def __init__(self, path: str, steps: Sequence[PipelineStep]) -> None:
+        """Check the path; raises HespasError if it cannot be written."""
+        output_file.check_writable_file(path)
+        self.path = path
+        self.remaining = list(steps)
+        self._content = b""
+        self._temporary = ""
 
     def run_before_pass(self, module: ir.Module, step: PipelineStep) -> None:
         from hespas.passes.pipeline import format_pipeline
 
         pipeline = format_pipeline(self.remaining).replace("\\", "\\\\").replace('"', '\\"')
         text = render_module(module, generic=True, debug_info=True)
-        output_file.write_atomically(self.path, text + RESOURCE.format(pipeline=pipeline).encode())
+        self._content = text + RESOURCE.format(pipeline=pipeline).encode()
+        target = os.path.realpath(self.path)
+        if os.path.isfile(target) or not os.path.exists(target):
+            temporary, descriptor = open_temporary_file(os.path.dirname(target))
+            self._temporary = os.fspath(temporary)
+            supervised_process.record_crash_file(temporary, target)
+            with open(descriptor, "wb") as file:
+                file.write(self._content)
 
     def run_after_pass(self, module: ir.Module, step: PipelineStep) -> None:
+        self._remove_temporary()
         self.remaining.pop(0)
-        if not self.remaining:
-            os.unlink(self.path)
 
     def run_after_pass_failed(self, module: ir.Module, step: PipelineStep) -> None:
-        """Leave the reproducer where it is."""
+        self._remove_temporary()
+        output_file.write_atomically(self.path, self._content)
+
+    def _remove_temporary(self) -> None:
+        if self._temporary:
+            os.unlink(self._temporary)
+            supervised_process.forget_temporary(self._temporary)
+            self._temporary = ""
 
 
 def read_pipeline(data: bytes, name: str) -> list[PipelineStep]:

@@ -45,12 +45,14 @@ class ProcessJournal(NamedTuple):
         limit_s: The limit of its processor time, or "" without one.
         temporaries: The temporary files and folders that exist.
         new_folders: The created folders that are removed if they are empty, innermost first.
+        crash_file: The temporary file that is kept after a crash, and the place that it takes.
     """
 
     activity: str
     limit_s: str
     temporaries: tuple[bytes, ...]
     new_folders: tuple[bytes, ...]
+    crash_file: tuple[bytes, ...]
 
 
 def can_supervise() -> bool:
@@ -89,7 +91,8 @@ def run_supervised(run_tool: Callable[[], NoReturn]) -> int:
     os.close(life_fd)
     status, ending_signal = _wait_for_child(child, watched)
     journal = _read_journal(journal_fd)
-    _remove_left_files(journal)
+    is_crash = os.WIFSIGNALED(status) and not _was_ended(os.WTERMSIG(status), ending_signal)
+    _remove_left_files(journal, is_crash)
     if os.WIFEXITED(status):
         return os.WEXITSTATUS(status)
     return _report_death(os.WTERMSIG(status), ending_signal, journal, _read_file(native_stderr_fd))
@@ -173,6 +176,7 @@ def _read_file(fd: int) -> bytes:
 def _read_journal(fd: int) -> ProcessJournal:
     activities: list[bytes] = []
     temporaries: dict[bytes, bytes] = {}
+    crash_file: tuple[bytes, ...] = ()
     for entry in _read_file(fd).split(b"\0"):
         kind, text = entry[:1], entry[1:]
         if kind == supervised_process.BEGIN:
@@ -181,6 +185,8 @@ def _read_journal(fd: int) -> ProcessJournal:
             activities.pop()
         elif kind == supervised_process.REMOVED:
             temporaries.pop(text, None)
+        elif kind == supervised_process.CRASH_FILE:
+            crash_file = tuple(text.split(b"\x1f"))
         elif kind:
             temporaries[text] = kind
     activity, _, limit_s = (activities[-1] if activities else b"").decode().partition("\x1f")
@@ -193,11 +199,20 @@ def _read_journal(fd: int) -> ProcessJournal:
         limit_s,
         list_kind(supervised_process.TEMPORARY),
         list_kind(supervised_process.NEW_FOLDER),
+        crash_file if crash_file and crash_file[0] in temporaries else (),
     )
 
 
-def _remove_left_files(journal: ProcessJournal) -> None:
-    """Remove the temporary files that the child has left."""
+def _was_ended(number: int, ending_signal: int) -> bool:
+    """Return whether the child died because somebody asked for it."""
+    return bool(ending_signal) or signal.Signals(number).name in ENDING
+
+
+def _remove_left_files(journal: ProcessJournal, is_crash: bool) -> None:
+    """Remove the temporary files that the child has left; after a crash one may be kept."""
+    if is_crash and journal.crash_file:
+        with contextlib.suppress(OSError):
+            os.replace(*journal.crash_file)
     for path in journal.temporaries:
         with contextlib.suppress(OSError):
             if os.path.isdir(path) and not os.path.islink(path):
@@ -213,7 +228,7 @@ def _remove_left_files(journal: ProcessJournal) -> None:
 
 def _report_death(number: int, ending_signal: int, journal: ProcessJournal, printed: bytes) -> int:
     """Report in one line why the child died, and return the exit code."""
-    if ending_signal or signal.Signals(number).name in ENDING:
+    if _was_ended(number, ending_signal):
         last_signal = signal.Signals(ending_signal or number)
         _print_error_line(supervised_process.INTERRUPTS.get(last_signal, last_signal.name))
         return EXIT_SIGNAL + last_signal

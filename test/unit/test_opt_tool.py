@@ -62,6 +62,22 @@ def test_a_reproducer_contains_the_pass_that_fails(capsys) -> None:
     assert run("r.mlir", "--disable-output") == 0, "it is a module"
 
 
+def test_a_reproducer_replaces_no_file_of_the_user(capsys) -> None:
+    flag = "--mlir-pass-pipeline-crash-reproducer"
+    Path("old.mlir").write_text("of yesterday")
+    assert run("m.mlir", f"{flag}=old.mlir", "--cse", "-o", "out.mlir") == 0
+    assert Path("old.mlir").read_text() == "of yesterday"
+    assert run("m.mlir", f"{flag}=./m.mlir", "--cse") == 2
+    assert run("m.mlir", f"{flag}=out.mlir", "--cse", "-o", "out.mlir") == 2
+    assert "would replace out.mlir; choose another file" in capsys.readouterr().err
+    assert Path("m.mlir").read_text() == TEXT
+    assert run("m.mlir", f"{flag}=r.mlir", "--emit-chakra=output=t") == 1
+    assert run("r.mlir", "--run-reproducer", "--cse") == 2
+    assert "runs the passes of the file, and others are given" in capsys.readouterr().err
+    names = {path.name for path in Path().iterdir()}
+    assert names == {"m.mlir", "guest.irdl", "old.mlir", "out.mlir", "r.mlir"}, "and no others"
+
+
 def test_a_reproducer_survives_a_native_crash() -> None:
     """view-op-graph writes to stdout, so that the pass itself is replaced by one that aborts."""
     Path("aborting.py").write_text(
@@ -86,6 +102,7 @@ def test_a_reproducer_survives_a_native_crash() -> None:
     assert done.returncode == 1 and "pass 'guest-abort'" in done.stderr
     assert "Traceback" not in done.stderr
     assert 'pipeline: "builtin.module(guest-abort)"' in Path("r.mlir").read_text()
+    assert not [*Path().glob(".hespas*")]
 
 
 @pytest.mark.parametrize(
