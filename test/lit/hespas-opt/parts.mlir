@@ -4,7 +4,7 @@
 
 /// A file with some of the parts would look complete, so that none is written. A part of comments
 /// alone is left out.
-// FILE: parts.mlir:[[# @LINE + 15]]:23: error: use of undeclared SSA value name
+// FILE: parts.mlir:[[# @LINE + 16]]:23: error: use of undeclared SSA value name
 // FILE-NOT: module
    // ----- An indented separator with text.
 
