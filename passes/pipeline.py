@@ -127,8 +127,10 @@ def run_pipeline(
         run.forget_facts()
     execution = _PipelineExecution(module, run, instrumentation, timings, verify_each)
     with forward_diagnostics(module, run), pause_garbage_collection():
-        for step in insert_prepare(module, steps):
-            execution.run_step(step)
+        for step in steps:
+            # A pass of somebody else may remove what prepare has written.
+            for one in insert_prepare(module, [step]):
+                execution.run_step(one)
         execution.verify_unverified()
     return run
 

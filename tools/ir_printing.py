@@ -174,7 +174,8 @@ class ReproducerWriting(PassInstrumentation):
 
     def run_after_pass(self, module: ir.Module, step: PipelineStep) -> None:
         self._remove_temporary()
-        self.remaining.pop(0)
+        if self.remaining[:1] == [step]:  # not a prepare that became necessary
+            self.remaining.pop(0)
 
     def run_after_pass_failed(self, module: ir.Module, step: PipelineStep) -> None:
         self._remove_temporary()

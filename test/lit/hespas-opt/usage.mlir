@@ -5,7 +5,7 @@
 // RUN: not hespas-opt %s -p "builtin.module(func.func(roofline-annotate))" 2>&1 | filecheck %s --check-prefix=NESTED
 // RUN: not hespas-opt %s -p "builtin.module(chlo-legalize-to-stablehlo)" 2>&1 | filecheck %s --check-prefix=EXPLICIT
 // RUN: hespas-opt %s -p "builtin.module(func.func(chlo-legalize-to-stablehlo,cse),split-linear)" | filecheck %s --check-prefix=MODULE
-// RUN: not hespas-opt %s --cse --run-reproducer 2>&1 | filecheck %s --check-prefix=REPRODUCER
+// RUN: not hespas-opt %s --run-reproducer 2>&1 | filecheck %s --check-prefix=REPRODUCER
 
 // OPTION: error: there is no option or pass --mlir-print-ir-befor; did you mean 'mlir-print-ir-before'
 // UNKNOWN: error: there is no option or pass --colour; hespas-opt --list-passes lists all passes
