@@ -216,9 +216,15 @@ class Pass:
             value = getattr(self, f.name)
             if value != f.default:
                 text = str(value).lower() if isinstance(value, bool) else str(value)
-                quoted = f'"{text}"' if any(c in text for c in ' ,{}"') else text
-                parts.append(spelled if value is True else f"{spelled}={quoted}")
+                parts.append(spelled if value is True else f"{spelled}={_quote_value(text)}")
         return f"{self.name}{{{' '.join(parts)}}}" if parts else self.name
+
+
+def _quote_value(text: str) -> str:
+    """Return the value of an option in the quotes that a textual pipeline needs, if any."""
+    if re.fullmatch(r"[^\s,(){}<>\[\]\"']*", text):
+        return text
+    return f"'{text}'" if '"' in text else f'"{text}"'
 
 
 def repeat_option(cls: type[Pass], name: str) -> Any:

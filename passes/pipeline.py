@@ -59,6 +59,11 @@ class NativePass:
         """The name, without options and nested passes."""
         return re.split(r"[({]", self.text, maxsplit=1)[0]
 
+    def list_names(self) -> list[str]:
+        """List the name, and the names of the nested passes: ``func.func``, ``cse``."""
+        without_options = re.sub(r"\{[^{}]*\}", "", self.text)
+        return [self.name, *re.findall(r"[\w.-]+(?![\w.(-])", without_options)]
+
     def to_pipeline_text(self) -> str:
         """Return the text as it was written."""
         return self.text
@@ -508,12 +513,15 @@ def format_pipeline(steps: Sequence[PipelineStep]) -> str:
 
 
 def parse_pipeline(text: str) -> list[PipelineStep]:
-    """Parse a textual pipeline. Raises UsageError for bad syntax and wrong options."""
-    text = text.strip()
-    outer = re.fullmatch(r"(?:builtin\.module|any)\((.*)\)", text, re.DOTALL)
-    return [
-        _parse_pipeline_step(item) for item in _split_pipeline_steps(outer[1] if outer else text)
-    ]
+    """Parse a textual pipeline. Raises UsageError for bad syntax and wrong options.
+
+    ``builtin.module(...)`` around the text, or around a part of it, is the module itself.
+    """
+    items: list[str] = []
+    for item in _split_pipeline_steps(text):
+        outer = re.fullmatch(r"(?:builtin\.module|any)\s*\((.*)\)", item, re.DOTALL)
+        items += _split_pipeline_steps(outer[1]) if outer else [item]
+    return [_parse_pipeline_step(item) for item in items]
 
 
 def _parse_pipeline_step(item: str) -> PipelineStep:
@@ -558,6 +566,8 @@ def _split_pipeline_steps(text: str) -> list[str]:
             depth += 1
         elif char in ")}>]":
             depth -= 1
+            if depth < 0:
+                break
         elif char == "," and depth == 0:
             items.append(text[start:i])
             start = i + 1

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import functools
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +31,8 @@ from a file or stdin, run passes in the order of their flags, and print the modu
   hespas-opt in.mlir -p "split-linear{block-limit=64},cse,roofline-annotate{node=H100_80GB}"
 
 Passes of MLIR, StableHLO, mhlo and Shardy are flags too: --canonicalize --cse --symbol-dce ...
-The options of a pass follow '=', separated by commas, or by spaces within quotes.
+The options of a pass follow '=', separated by commas, or by spaces within quotes; those of a native
+pass by spaces.
 """
 
 
@@ -205,6 +207,8 @@ def _parse_arguments(argv: Sequence[str]) -> tuple[argparse.Namespace, list[Pipe
             steps += pipeline.parse_pipeline(text)
         elif flag.startswith("--") and len(flag) > 2 and flag not in own:
             steps.append(_build_pass_step(flag[2:], value))
+        elif re.match("-[A-Za-z][A-Za-z-]+$", flag):  # argparse would read -pass-pipeline as -p
+            raise UsageError(f"there is no option {flag}", remedy=f"write it as -{flag}")
         else:
             # Its value is optional: argparse would take the input file for it.
             rest.append(f"{item}={ALL}" if item == "--verify-diagnostics" else item)

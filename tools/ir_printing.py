@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from hespas.passes.base import Pass
 from hespas.passes.pipeline import PassInstrumentation
 from hespas.support import output_file, supervised_process
 from hespas.support.errors import HespasError, UsageError
@@ -83,7 +84,7 @@ class IrPrinting(PassInstrumentation):
         self.only_changes: bool = options.mlir_print_ir_after_change
         self.after_all: bool = options.mlir_print_ir_after_all or self.only_changes
         self.before, self.after = (
-            self._read_names(when, {*_list_names(steps)}) for when in ("before", "after")
+            self._read_names(when, {*_list_all_names(steps)}) for when in ("before", "after")
         )
         self._digests: list[bytes] = []
 
@@ -96,14 +97,14 @@ class IrPrinting(PassInstrumentation):
         return names
 
     def run_before_pass(self, module: ir.Module, step: PipelineStep) -> None:
-        if self.options.mlir_print_ir_before_all or step.name in self.before:
+        if self.options.mlir_print_ir_before_all or not self.before.isdisjoint(_list_names(step)):
             self._print_module("Before", step, module)
         if self.only_changes:
             self._digests.append(_digest_module(module))
 
     def run_after_pass(self, module: ir.Module, step: PipelineStep) -> None:
         before = self._digests.pop() if self.only_changes else None
-        if self.after_all or step.name in self.after:
+        if self.after_all or not self.after.isdisjoint(_list_names(step)):
             if self.only_changes and _digest_module(module) == before:
                 return
             self._print_module("After", step, module)
@@ -113,7 +114,7 @@ class IrPrinting(PassInstrumentation):
 
     def run_after_pass_failed(self, module: ir.Module, step: PipelineStep) -> None:
         after_failure = self.options.mlir_print_ir_after_failure
-        if after_failure or self.after_all or step.name in self.after:
+        if after_failure or self.after_all or not self.after.isdisjoint(_list_names(step)):
             self._print_module("After", step, module, " Failed")
 
     def _print_module(
@@ -124,13 +125,18 @@ class IrPrinting(PassInstrumentation):
         print(title, text, sep="\n", file=sys.stderr)
 
 
-def _list_names(steps: Sequence[PipelineStep]) -> Iterator[str]:
+def _list_names(step: PipelineStep) -> list[str]:
+    """List the name of a pass, and of the native passes that are nested in it."""
+    return [step.name] if isinstance(step, Pass) else step.list_names()
+
+
+def _list_all_names(steps: Sequence[PipelineStep]) -> Iterator[str]:
     """List the names of passes, of prepare, and of the passes of lists."""
     from hespas.passes import registry
     from hespas.passes.pass_list import PassList
 
     for step in (registry.load_pass_class("prepare")(), *steps):
-        yield step.name
+        yield from _list_names(step)
         if isinstance(step, PassList):
             yield from (one.name for one, _ in step.list_entries())
 

@@ -1,4 +1,5 @@
 // RUN: not hespas-opt %s --mlir-print-ir-befor=cse 2>&1 | filecheck %s --check-prefix=OPTION
+// RUN: not hespas-opt %s -pass-pipeline=cse 2>&1 | filecheck %s --check-prefix=DASH
 // RUN: not hespas-opt %s --colour 2>&1 | filecheck %s --check-prefix=UNKNOWN
 // RUN: not hespas-opt %s --split-liner 2>&1 | filecheck %s --check-prefix=PASS
 // RUN: not hespas-opt %s --canonicalise 2>&1 | filecheck %s --check-prefix=NATIVE
@@ -8,6 +9,7 @@
 // RUN: not hespas-opt %s --run-reproducer 2>&1 | filecheck %s --check-prefix=REPRODUCER
 
 // OPTION: error: there is no option or pass --mlir-print-ir-befor; did you mean 'mlir-print-ir-before'
+// DASH: error: there is no option -pass-pipeline; write it as --pass-pipeline
 // UNKNOWN: error: there is no option or pass --colour; hespas-opt --list-passes lists all passes
 // PASS: error: there is no option or pass --split-liner; did you mean 'split-linear'?
 // NATIVE: error: there is no option or pass --canonicalise; did you mean 'canonicalize'?
