@@ -125,6 +125,7 @@ def run_pipeline(
     Raises:
         HespasError: A pass failed. For an unknown pass or wrong options it is a UsageError.
     """
+    module = _require_module(module)
     steps = parse_pipeline(pipeline) if isinstance(pipeline, str) else list(pipeline)
     run = run or PassRun(find_source_file(module.operation.location))
     steps = resolve_native_passes(steps, module.context)
@@ -138,6 +139,18 @@ def run_pipeline(
                 execution.run_step(one)
         execution.verify_unverified()
     return run
+
+
+def _require_module(module: Any) -> ir.Module:
+    """Return a module, also of its operation. Raises TypeError for anything else."""
+    op = getattr(module, "operation", None)
+    if not isinstance(op, ir.Operation) or op.name != MODULE:
+        found = op.name if isinstance(op, ir.Operation) else f"{type(module).__module__}"
+        raise TypeError(
+            f"a pipeline runs on an ir.Module of jaxlib's bindings, not on {found}; "
+            "hespas.read reads the bytecode of others"
+        )
+    return module if hasattr(module, "body") else op.opview
 
 
 @contextlib.contextmanager
@@ -457,7 +470,8 @@ def _make_pass_callback(step: Pass, run: PassRun) -> Callable[[ir.Operation, Any
                         _apply_python_pass(one, module, run)
         except HespasError as error:
             location: Any = _find_location(error.where, op)
-            location.emit_error(f"{step.name}: {error.reason}")
+            names_pass = error.reason.startswith(step.name) or f"'{step.name}'" in error.reason
+            location.emit_error(error.reason if names_pass else f"{step.name}: {error.reason}")
             external.signal_pass_failure()
 
     return apply_to_op
