@@ -145,5 +145,5 @@ def test_values_out_of_range_are_refused(parse):
 
 @pytest.mark.parametrize("wrong", ["module {}", None, 3])
 def test_what_is_no_module_is_named(wrong) -> None:
-    with pytest.raises(TypeError, match="runs on an ir.Module of jaxlib's bindings, not on"):
-        run_pipeline(wrong, "prepare")
+    with pytest.raises(TypeError, match=r"runs on an ir\.Module of jaxlib's bindings, not on"):
+        passes.run_pipeline(wrong, "prepare")
