@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_type_hints
 
 from hespas.dialects.attrs import BRANCH, TRIPS, CommAttr, Cost, MemoryAttr, RegionAttr
+from hespas.support.entry_points import is_own_code
 from hespas.support.errors import UsageError
 from hespas.support.records import record
 from hespas.support.settings import setting as option
@@ -176,7 +177,8 @@ class Pass:
         name: The flag of the pass, and its name in textual pipelines.
         prepares: Whether ``prepare`` runs before it, unless it has run.
         keeps: Those of ``FACTS`` that are as true after the pass as before it, or that it brings
-            up to date. What a pass does not declare is checked again before it is read.
+            up to date. What a pass does not declare is checked again before it is read. A class
+            of another package that derives from a pass of hespas declares it anew.
         only_marks: Whether the pass changes nothing but ``hespas.*`` attributes. MLIR need then not
             verify the ops again.
     """
@@ -189,7 +191,17 @@ class Pass:
     @property
     def is_builtin(self) -> bool:
         """Whether all code of the pass belongs to hespas. The pipeline verifies other passes."""
-        return type(self).__module__.partition(".")[0] == __name__.partition(".")[0]
+        return is_own_code(type(self))
+
+    def list_kept_facts(self) -> frozenset[str]:
+        """Return ``keeps``, unless a class of another package inherits it from one of hespas.
+
+        Its ``apply`` may change ops that the one of hespas does not.
+        """
+        declaring = next(cls for cls in type(self).__mro__ if "keeps" in vars(cls))
+        if is_own_code(declaring) and not is_own_code(type(self)):
+            return frozenset()
+        return self.keeps
 
     def apply(self, module: ir.Module, run: PassRun) -> object | None:
         """Transform ``module`` in place. Raises HespasError.

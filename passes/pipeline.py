@@ -216,7 +216,7 @@ class _PipelineExecution:
         """Report a failure of a step, also if native code ends the process; keep its facts."""
         activity = f"{self.run.input_name}: error: pass '{step.name}'"
         contain = describe_activity if isinstance(step, Pass) else run_native_code
-        keeps = step.keeps if isinstance(step, Pass) else frozenset()
+        keeps = step.list_kept_facts() if isinstance(step, Pass) else frozenset()
         self.run.observe = self.observe_listed_pass if isinstance(step, PassList) else None
         try:
             with contain(activity), self.run.keep_facts(keeps, _keeps_ops(step)):
@@ -466,7 +466,7 @@ def _make_pass_callback(step: Pass, run: PassRun) -> Callable[[ir.Operation, Any
             with forward_diagnostics(module, run):
                 for one in insert_prepare(module, [step]):
                     assert isinstance(one, Pass)
-                    with run.keep_facts(one.keeps, _keeps_ops(one)):
+                    with run.keep_facts(one.list_kept_facts(), _keeps_ops(one)):
                         _apply_python_pass(one, module, run)
         except HespasError as error:
             location: Any = _find_location(error.where, op)

@@ -284,6 +284,7 @@ def _generate_annotate_pass(name: str, cls: type[Estimator]) -> type[EstimatorPa
         bases=bases,
         frozen=True,
         namespace={
+            "__module__": __name__,
             "__doc__": inspect.cleandoc(cls.__doc__ or f"Write the costs of the estimator {name}."),
             "name": f"{name}-annotate",
             "estimator_name": name,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from hespas.passes.annotate.refresh_costs import RefreshCostsPass
 from hespas.plugin import HespasError, Pass, PassRun, ir, option, refresh_costs
 
 
@@ -166,6 +167,22 @@ class FailPass(Pass):
     def visit_op(self, op: ir.Operation) -> ir.WalkResult:
         prices: dict[str, int] = {}
         return ir.WalkResult.ADVANCE if prices[op.name] else ir.WalkResult.SKIP
+
+
+class DeriveRefreshPass(RefreshCostsPass):
+    """Square every tanh before the costs are brought up to date as hespas does it."""
+
+    name: ClassVar[str] = "guest-derive-refresh"
+
+    def apply(self, module: ir.Module, run: PassRun) -> None:
+        for op in select_ops(module, "stablehlo.tanh"):
+            with ir.InsertionPoint(op), op.location:
+                operands = [op.operands[0]] * 2
+                square = ir.Operation.create(
+                    "stablehlo.multiply", results=[op.results[0].type], operands=operands
+                )
+            op.operands[0] = square.results[0]
+        RefreshCostsPass.apply(self, module, run)
 
 
 class UndecoratedPass(Pass):

@@ -63,6 +63,7 @@ def emit(text: str, steps: list[str], folder, *, in_one_run: bool) -> tuple[byte
         (ENDLESS, ["split-linear", ANNOTATE, "guest-set-trips{again}"]),
         (CHAIN, [ANNOTATE, "split-individual", "guest-fuse-chain"]),
         (CHAIN, ["split-linear", ANNOTATE, "guest-mark"]),
+        (CHAIN, ["split-linear", ANNOTATE, "guest-derive-refresh"]),
     ],
 )
 def test_one_run_and_a_run_for_each_pass_write_the_same_trace(text, steps, tmp_path):
