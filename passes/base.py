@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_type_hints
 
-from hespas.dialects.attrs import BRANCH, TRIPS, CommAttr, Cost, MemoryAttr, RegionAttr
+from hespas.dialects.attrs import BRANCH, TRIPS, CommAttr, Cost, MemoryAttr, OnChipAttr, RegionAttr
 from hespas.support.entry_points import is_own_code
 from hespas.support.errors import UsageError
 from hespas.support.records import record
@@ -29,7 +29,11 @@ __all__ = [
 ]  # fmt: skip
 
 # The attributes that describe ops, so that a pass which changes ops can make them untrue.
-FACTS = frozenset((Cost.NAME, RegionAttr.NAME, CommAttr.NAME, TRIPS, BRANCH, MemoryAttr.NAME))
+FACTS = frozenset(
+    (
+        Cost.NAME, RegionAttr.NAME, CommAttr.NAME, TRIPS, BRANCH, MemoryAttr.NAME, OnChipAttr.NAME,
+    )
+)  # fmt: skip
 
 MAX_NUMBER = 2**63 - 1  # options end up in i64 attributes
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from hespas.dialects.attrs import MemoryAttr, TargetAttr
+from hespas.dialects.attrs import ON_CHIP_PROGRAM, MemoryAttr, TargetAttr
 from hespas.dialects.mlir import (
     PassManager,
     capture_native_stderr,
@@ -507,7 +507,7 @@ def _apply_python_pass(step: Pass, module: ir.Module, run: PassRun, *_of_mlir: o
 
 
 def refresh_facts(module: ir.Module, run: PassRun) -> None:
-    """Make what ``prepare`` and ``memory-annotate`` have written describe the ops as they are.
+    """Make what ``prepare`` and the passes of memory have written describe the ops as they are.
 
     Raises:
         HespasError: Another pass has left something that they refuse.
@@ -519,6 +519,10 @@ def refresh_facts(module: ir.Module, run: PassRun) -> None:
         from hespas.passes.memory.memory_annotate import refresh_memory  # few modules have it
 
         refresh_memory(module, run)
+    if ON_CHIP_PROGRAM in module.operation.attributes:
+        from hespas.passes.memory.on_chip_annotate import refresh_on_chip
+
+        refresh_on_chip(module, run)
 
 
 def format_pipeline(steps: Sequence[PipelineStep]) -> str:

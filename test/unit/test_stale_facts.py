@@ -414,6 +414,35 @@ def test_memory_is_that_of_the_program(split: str, is_kept: bool) -> None:
     assert "the program changed after memory-annotate: hespas.memory is " in notes[0]
 
 
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("split", SPLITS)
+def test_what_stays_on_the_chip_is_that_of_the_program(
+    number: int, split: str, tmp_path: Path
+) -> None:
+    def edit(module: ir.Module) -> None:
+        collective = find_op(module, "stablehlo.all_reduce", number)
+        collective.results[0].replace_all_uses_with(collective.operands[0])
+        collective.erase()
+
+    split_and_estimate = parse_pipeline(f"{split},systolic-annotate{{node=TPUv4}}")
+    fuse, keep = parse_pipeline("fuse,on-chip-annotate")
+    steps = [fuse, keep, EditPass(edit), *split_and_estimate]
+    edited, notes = emit(read(), steps, tmp_path / "edited")
+    steps = [fuse, EditPass(edit), keep, *split_and_estimate]
+    assert edited == emit(read(), steps, tmp_path / "fresh")[0]
+    assert any("hespas.on_chip is computed again" in note for note in notes)
+    module = read()
+    run_pipeline(module, [fuse, keep, *split_and_estimate], PassRun(note=len))
+    before = store(module)
+    notes.clear()
+    run_pipeline(module, "refresh-costs", PassRun("in.mlir", note=notes.append))
+    assert store(module) == before and notes == []
+    edit(module)
+    run_pipeline(module, "refresh-costs", PassRun("in.mlir", note=notes.append))
+    change = "removed; run on-chip-annotate again" if "merge" in split else "computed again"
+    assert any(f"hespas.on_chip is {change}" in note for note in notes)
+
+
 def test_the_order_of_values_that_a_loop_reads_is_no_change_of_the_memory() -> None:
     """A split that merges regions reorders ops, as in the workload ``sort_topk``."""
     values = [
