@@ -32,8 +32,21 @@ IRDL = """irdl.dialect @guest {
     irdl.results(y: %0)
   }
   irdl.attribute @mode { %0 = irdl.is i32 irdl.parameters(word: %0) }
+  irdl.type @tile {}
+  irdl.operation @load {
+    %mode = irdl.base @guest::@mode
+    %tile = irdl.base @guest::@tile
+    %value = irdl.base "!builtin.tensor"
+    irdl.operands(x: %value, more: variadic %value)
+    irdl.results(y: %tile)
+    irdl.attributes { "mode" = %mode }
+    %region = irdl.region
+    irdl.regions(body: %region)
+  }
 }
 """
+LOAD = f'"guest.load"(%x) ({{{{}}}}) {{}} : ({X}) -> {{}}'
+MODE = "{mode = #guest.mode<3 : i32>}"
 
 
 @pytest.fixture(autouse=True)
@@ -112,18 +125,32 @@ def test_a_reproducer_survives_a_native_crash() -> None:
         (f'"guest.scale"(%x, %x) : ({X}, {X}) -> {X}', "3:8: error: 'guest.scale': Expected 1"),
         (f'"guest.scale"(%x) : ({X}) -> tensor<4xf32>', "error: 'guest.scale': result 'y'"),
         (f'"guest.other"(%x) : ({X}) -> {X}', "error: 'guest.other': the op is of an unknown"),
+        (LOAD.format(MODE, "!guest.tile"), ""),
+        (f'"guest.load"(%x, %x) <{MODE}> ({{}}) : ({X}, {X}) -> !guest.tile', ""),
+        (LOAD.format("", "!guest.tile"), "attribute 'mode' expected"),
+        (LOAD.format(MODE.replace("mode<", "other<"), "!guest.tile"), "is no guest.mode"),
+        (LOAD.format(MODE, "!guest.other"), "result 'y' at position 0 does not verify"),
+        (f'"guest.load"(%x) {MODE} : ({X}) -> !guest.tile', "Expected 1 region, but got 0"),
     ],
 )
 def test_ops_of_an_irdl_file_are_accepted_and_verified(body, message, capsys) -> None:
     Path("g.mlir").write_text(f"func.func @main(%x: {X}) {{\n\n  %0 = {body}\n  return }}\n")
     assert run("g.mlir", "--irdl-file=guest.irdl", "--cse") == (1 if message else 0)
     shown = capsys.readouterr()
-    assert message in shown.err and ("guest.scale" in shown.out) == (not message)
+    assert message in shown.err and ("guest." in shown.out) == (not message)
 
 
 def test_an_irdl_file_that_is_none(capsys) -> None:
     Path("wrong.irdl").write_text("irdl.dialect @guest {\n  irdl.operation }\n")
-    for name, message in (("wrong.irdl", "not IRDL"), ("absent.irdl", "cannot read it")):
+    Path("predicate.irdl").write_text(
+        'irdl.dialect @g { irdl.operation @x { %0 = irdl.c_pred "p" irdl.operands(x: %0) } }'
+    )
+    assert run("m.mlir", "--irdl-file=guest.irdl", "--irdl-file=guest.irdl") == 1
+    assert "the dialect guest is defined twice" in capsys.readouterr().err
+    for name, message in (
+        ("wrong.irdl", "not IRDL"), ("absent.irdl", "cannot read it"),
+        ("predicate.irdl", "xDSL cannot interpret it: Could not find interpretation function"),
+    ):  # fmt: skip
         assert run("m.mlir", f"--irdl-file={name}") == 1
         assert f"{name}: error: {message}" in capsys.readouterr().err
 
