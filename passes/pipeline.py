@@ -150,7 +150,8 @@ def _require_module(module: Any) -> ir.Module:
             f"a pipeline runs on an ir.Module of jaxlib's bindings, not on {found}; "
             "hespas.read reads the bytecode of others"
         )
-    return module if hasattr(module, "body") else op.opview
+    view: Any = op.opview  # it has the properties of ir.Module
+    return module if hasattr(module, "body") else view
 
 
 @contextlib.contextmanager
