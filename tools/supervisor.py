@@ -46,6 +46,7 @@ class ProcessJournal(NamedTuple):
         temporaries: The temporary files and folders that exist.
         new_folders: The created folders that are removed if they are empty, innermost first.
         crash_file: The temporary file that is kept after a crash, and the place that it takes.
+        is_finished: Whether the tool has ended by itself.
     """
 
     activity: str
@@ -53,6 +54,7 @@ class ProcessJournal(NamedTuple):
     temporaries: tuple[bytes, ...]
     new_folders: tuple[bytes, ...]
     crash_file: tuple[bytes, ...]
+    is_finished: bool
 
 
 def can_supervise() -> bool:
@@ -91,10 +93,13 @@ def run_supervised(run_tool: Callable[[], NoReturn]) -> int:
     os.close(life_fd)
     status, ending_signal = _wait_for_child(child, watched)
     journal = _read_journal(journal_fd)
-    is_crash = os.WIFSIGNALED(status) and not _was_ended(os.WTERMSIG(status), ending_signal)
-    _remove_left_files(journal, is_crash)
-    if os.WIFEXITED(status):
+    has_exited = os.WIFEXITED(status)
+    was_ended = not has_exited and _was_ended(os.WTERMSIG(status), ending_signal)
+    _remove_left_files(journal, is_crash=not (journal.is_finished or was_ended))
+    if has_exited and journal.is_finished:
         return os.WEXITSTATUS(status)
+    if has_exited:
+        return _report_exit(os.WEXITSTATUS(status), journal, _read_file(native_stderr_fd))
     return _report_death(os.WTERMSIG(status), ending_signal, journal, _read_file(native_stderr_fd))
 
 
@@ -177,6 +182,7 @@ def _read_journal(fd: int) -> ProcessJournal:
     activities: list[bytes] = []
     temporaries: dict[bytes, bytes] = {}
     crash_file: tuple[bytes, ...] = ()
+    is_finished = False
     for entry in _read_file(fd).split(b"\0"):
         kind, text = entry[:1], entry[1:]
         if kind == supervised_process.BEGIN:
@@ -185,6 +191,8 @@ def _read_journal(fd: int) -> ProcessJournal:
             activities.pop()
         elif kind == supervised_process.REMOVED:
             temporaries.pop(text, None)
+        elif kind == supervised_process.FINISHED:
+            is_finished = True
         elif kind == supervised_process.CRASH_FILE:
             crash_file = tuple(text.split(b"\x1f"))
         elif kind:
@@ -200,6 +208,7 @@ def _read_journal(fd: int) -> ProcessJournal:
         list_kind(supervised_process.TEMPORARY),
         list_kind(supervised_process.NEW_FOLDER),
         crash_file if crash_file and crash_file[0] in temporaries else (),
+        is_finished,
     )
 
 
@@ -250,6 +259,16 @@ def _report_death(number: int, ending_signal: int, journal: ProcessJournal, prin
         else "please report it"
     )
     _print_error_line(f"{activity} failed ({_explain_signal(name, printed)}); {remedy}")
+    return EXIT_ERROR
+
+
+def _report_exit(code: int, journal: ProcessJournal, printed: bytes) -> int:
+    """Report in one line that native code, or code of a package, has ended the child."""
+    activity = journal.activity or "error: hespas"
+    _print_error_line(
+        f"{activity} ended hespas ({_explain_signal(f'exit code {code}', printed)}); "
+        "please report it"
+    )
     return EXIT_ERROR
 
 

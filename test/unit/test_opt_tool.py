@@ -91,7 +91,14 @@ def test_a_reproducer_replaces_no_file_of_the_user(capsys) -> None:
     assert names == {"m.mlir", "guest.irdl", "old.mlir", "out.mlir", "r.mlir"}, "and no others"
 
 
-def test_a_reproducer_survives_a_native_crash() -> None:
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("os.abort()", "pass 'guest-abort' failed (SIGABRT"),
+        ("os._exit(0)", "pass 'guest-abort' ended hespas (exit code 0)"),
+    ],
+)
+def test_a_reproducer_survives_a_native_crash(call, message) -> None:
     """view-op-graph writes to stdout, so that the pass itself is replaced by one that aborts."""
     Path("aborting.py").write_text(
         "import os\n"
@@ -99,7 +106,7 @@ def test_a_reproducer_survives_a_native_crash() -> None:
         "class AbortPass(Pass):\n"
         "    name = 'guest-abort'\n"
         "    def apply(self, module, run):\n"
-        "        os.abort()\n"
+        f"        {call}\n"
     )
     Path("aborting-1.0.dist-info").mkdir()
     Path("aborting-1.0.dist-info/METADATA").write_text("Name: aborting\nVersion: 1.0\n")
@@ -112,7 +119,7 @@ def test_a_reproducer_survives_a_native_crash() -> None:
          "--mlir-pass-pipeline-crash-reproducer=r.mlir"],
         capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.getcwd()},
     )  # fmt: skip
-    assert done.returncode == 1 and "pass 'guest-abort'" in done.stderr
+    assert done.returncode == 1 and message in done.stderr
     assert "Traceback" not in done.stderr
     assert 'pipeline: "builtin.module(guest-abort)"' in Path("r.mlir").read_text()
     assert not [*Path().glob(".hespas*")]

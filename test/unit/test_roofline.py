@@ -185,21 +185,17 @@ def test_registry(monkeypatch):
     assert (RooflineEstimator.granularity, RooflineEstimator.measures) == ("op", False)
 
 
-class MineEstimator(RooflineEstimator):
-    name = "mine"
-
-
 def test_plugins_and_clashes(monkeypatch):
     class Point:
         def __init__(self, name, value):
             self.name, self.value = name, value
 
-    entry_points = [Point("mine", f"{__name__}:MineEstimator")]
+    entry_points = [Point("mine", "hespas.estimators.roofline:RooflineEstimator")]
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: entry_points)
     registry.find_plugins.cache_clear()
     try:
         assert registry.list_estimator_names() == sorted([*registry.ESTIMATORS, "mine"])
-        assert registry.load_estimator_class("mine") is MineEstimator
+        assert registry.load_estimator_class("mine") is RooflineEstimator
         entry_points.append(Point("roofline", "other:Roofline"))
         registry.find_plugins.cache_clear()
         with pytest.raises(UsageError, match="a package defines the estimator 'roofline'"):
