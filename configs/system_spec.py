@@ -117,13 +117,16 @@ class SystemSpec:
         """The bandwidth of a device in dimension 0, over all its links, in 1e9 bytes per second."""
         return self.compute_device_gb_s(0)
 
-    def check_device_count(self, devices: int, subject: str, *, where: str) -> None:
+    def check_device_count(
+        self, devices: int, subject: str, *, where: str, alone: str = ""
+    ) -> None:
         """Raise HespasError if the system has another number of devices than a program or traces.
 
         Args:
             devices: The devices of the program or the traces.
             subject: How the message begins, such as "the program runs on".
             where: The file or folder of the program or the traces.
+            alone: The remedy for one device, if it is another one.
         """
         if self.device_count == devices:
             return
@@ -132,7 +135,8 @@ class SystemSpec:
             f"{subject} {format_count(devices, 'device')}, but system {self.name} has "
             f"{self.device_count}{f' ({sizes})' if len(self.npus_count) > 1 else ''}",
             where=where,
-            remedy="use a system of that size: hespas presets systems lists the presets, and "
+            remedy=(devices == 1 and alone)
+            or "use a system of that size: hespas presets systems lists the presets, and "
             "hespas presets new makes another",
         )
 

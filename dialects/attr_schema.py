@@ -9,8 +9,10 @@ unset. This module imports no MLIR bindings.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping
 from dataclasses import MISSING, field, fields
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from hespas.support.records import record
@@ -41,6 +43,8 @@ FIELD_KINDS = {  # by the annotation of the field
     "bool": FieldKind("bool", "a bool", "integer"),
     "tuple[int, ...]": FieldKind("ints", "an array<i64>", "dense_array"),
 }
+
+VALUE_TYPES: dict[str, type] = {"int": Integral, "float": Real, "str": str}
 
 
 @record(frozen=True)
@@ -146,17 +150,26 @@ class AttrRecord:
         values = {entry.name: getattr(self, entry.name) for entry in list_attr_fields(type(self))}
         return self.find_value_violation(values) or self.find_inconsistency()
 
+    def find_type_violation(self) -> str:
+        """Return the first field whose value is not of its type, or ""."""
+        for entry in list_attr_fields(type(self)):
+            value, kind = getattr(self, entry.name), VALUE_TYPES.get(entry.kind.name)
+            if kind and not isinstance(value, kind) and not (value is None is entry.default):
+                return f"{entry.name} is {value!r}, not {entry.kind.description}"
+        return ""
+
     @classmethod
     def find_value_violation(cls, values: Mapping[str, Any]) -> str:
         """Return the first rule on values that fields violate, some of which may be missing, or "".
 
-        Numbers are never negative, and words are among the permitted ones.
+        Numbers are finite and never negative, and words are among the permitted ones.
         """
         numbers, words = _list_checked_fields(cls)
         for name in numbers:
             value = values.get(name)
-            if value is not None and not value >= 0:
-                return f"{name} is {value}, less than 0"
+            if value is not None and not 0 <= value < math.inf:
+                problem = "less than 0" if value < 0 else "no finite number"
+                return f"{name} is {value}, {problem}"
         for name, choices in words:
             value = values.get(name)
             if value is not None and value not in choices:

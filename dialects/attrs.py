@@ -505,6 +505,7 @@ BRANCH = "hespas.branch"
 BRANCH_FOUND = "hespas.branch_found"
 WAIT = "hespas.wait"
 RECOMPUTED = "hespas.recomputed"
+ON_CHIP_PROGRAM = "hespas.on_chip_program"
 COMMUNICATORS = "hespas.communicators"
 FACTS = "hespas.facts"
 UNFUSED_ATTENTION = "unfused_attention"  # a fact: calls that a framework has kernels for
@@ -539,6 +540,11 @@ PLAIN: dict[str, PlainAttr] = {
         "any op that is a kernel",
         "name of the instruction whose result XLA computes again with this one, to need less "
         "memory, a string",
+    ),
+    ON_CHIP_PROGRAM: PlainAttr(
+        "module",
+        "digest of the sizes that ops read and define in any order, a string: those of the program "
+        "that `hespas.on_chip` of its kernels describes",
     ),
     COMMUNICATORS: PlainAttr(
         "module", "dictionary from communicator id, from 1, to its ascending device ids"

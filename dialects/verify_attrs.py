@@ -25,6 +25,7 @@ from hespas.dialects.attrs import (
     BY_NAME,
     COMMUNICATORS,
     FACTS,
+    ON_CHIP_PROGRAM,
     PLAIN,
     RECOMPUTED,
     TRIPS,
@@ -43,7 +44,14 @@ from hespas.dialects.op_kinds import BRANCHES, LOOPS, MAYBE_COLLECTIVE, is_colle
 from hespas.support.errors import HespasError
 from hespas.support.records import record
 
-MODULE_ATTRS = (TargetAttr.NAME, SplitAttr.NAME, MemoryAttr.NAME, COMMUNICATORS, FACTS)
+MODULE_ATTRS = (
+    TargetAttr.NAME,
+    SplitAttr.NAME,
+    MemoryAttr.NAME,
+    COMMUNICATORS,
+    FACTS,
+    ON_CHIP_PROGRAM,
+)
 MAX_RANKS_SHOWN = 8
 _HOLDERS = {
     **dict.fromkeys((TRIPS, TRIPS_FOUND, TRIPS_NOTE), LOOPS),
@@ -117,6 +125,10 @@ class _AttributeVerifier:
         SplitAttr.read_from_op(op)
         MemoryAttr.read_from_op(op)
         read_program_facts(self.module)
+        if ON_CHIP_PROGRAM in op.attributes:
+            program = op.attributes[ON_CHIP_PROGRAM]
+            if not isinstance(program, ir.StringAttr):
+                raise HespasError(f"{ON_CHIP_PROGRAM} must be a string, not {program}", op=op)
         self.ranks_by_communicator = read_communicators(self.module)
         id_by_ranks: dict[tuple[int, ...], int] = {}
         for number, ranks in self.ranks_by_communicator.items():

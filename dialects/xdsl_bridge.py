@@ -66,6 +66,11 @@ def to_xdsl_module(module: ir.Module, context: Context | None = None) -> x.Modul
     return copy
 
 
+def to_xdsl_attribute(attr: ir.Attribute, context: Context) -> Attribute:
+    """Return an attribute in xDSL's form if that is exact, or wrapped."""
+    return _ModuleImporter(context).import_attribute(attr)
+
+
 def to_native_module(
     module: x.ModuleOp, context: ir.Context | None = None, *, warn: Warn = warnings.warn
 ) -> ir.Module:

@@ -13,7 +13,8 @@ from typing import Any, ClassVar, Literal, TypeVar
 from hespas.dialects.attrs import Cost, RegionAttr
 from hespas.dialects.mlir import ir
 from hespas.estimators.op_content import render_op_text
-from hespas.estimators.work import OpWork, UnknownCost, WorkPart, compute_op_work
+from hespas.estimators.work import NotALeaf, OpWork, UnknownCost, WorkPart, compute_op_work
+from hespas.support.entry_points import CORRECTION, is_own_code, report_raised_errors
 from hespas.support.errors import HespasError
 from hespas.support.records import record
 from hespas.support.settings import list_settings, setting
@@ -190,6 +191,30 @@ class Estimator(ABC):
     def list_warnings(self) -> Sequence[str]:
         """List warnings about the estimates so far; reports repeat them."""
         return ()
+
+
+def estimate_item(estimator: Estimator, item: CostItem) -> Cost:
+    """Return ``estimator.estimate(item)``; that of an estimator of a package is verified.
+
+    Raises:
+        UnknownCost: The estimator has no cost for the item.
+        HespasError: The estimator of a package has raised another exception, or has returned no
+            cost, or one that violates the schema.
+    """
+    if is_own_code(type(estimator)):
+        return estimator.estimate(item)
+    subject = f"estimator '{estimator.name}'"
+    with report_raised_errors(subject, type(estimator), op=item.op, passes_on=(NotALeaf,)):
+        cost = estimator.estimate(item)
+    violation = (
+        cost.find_type_violation() or cost.find_schema_violation()
+        if isinstance(cost, Cost)
+        else f"{type(cost).__name__} is no hespas.plugin.Cost"
+    )
+    if violation:
+        message = f"{subject} returned an invalid cost: {violation}"
+        raise HespasError(message, op=item.op, remedy=CORRECTION)
+    return cost
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

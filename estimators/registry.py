@@ -11,7 +11,12 @@ from dataclasses import MISSING, is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 from hespas import configs
-from hespas.support.entry_points import collect_entry_points, load_subclass
+from hespas.support.entry_points import (
+    CORRECTION,
+    collect_entry_points,
+    load_subclass,
+    report_raised_errors,
+)
 from hespas.support.errors import UsageError
 from hespas.support.settings import Setting, list_settings
 from hespas.support.suggestions import suggest_nearest
@@ -32,6 +37,7 @@ ESTIMATORS = {
     "xla": "hespas.estimators.xla.xla_estimator:XlaEstimator",
     "zigzag": "hespas.estimators.accelerators.zigzag:ZigzagEstimator",
 }
+GRANULARITIES = ("op", "kernel", "region")
 JOB_DEVICES = "job_devices"
 """The setting of estimators that need the number of devices of the program."""
 
@@ -51,7 +57,23 @@ def load_estimator_class(name: str) -> type[Estimator]:
         )
     from hespas.estimators.base import Estimator  # the class derives from it, so it is loaded
 
-    return load_subclass(import_path, Estimator, "estimator")
+    cls = load_subclass(import_path, Estimator, "estimator")
+    problem = "" if name in ESTIMATORS else _find_declaration_problem(cls)
+    if problem:
+        raise UsageError(f"the estimator {import_path} {problem}", remedy=CORRECTION)
+    return cls
+
+
+def _find_declaration_problem(cls: type[Estimator]) -> str:
+    """Say what is missing or wrong in the class of an estimator of a package, or ""."""
+    if cls.__abstractmethods__:
+        return f"does not define {min(cls.__abstractmethods__)}"
+    for attribute, kind in (("name", str), ("version", str), ("Config", type)):
+        if not isinstance(getattr(cls, attribute, None), kind):
+            return f"defines no {attribute} that is a {kind.__name__}"
+    if cls.granularity not in GRANULARITIES:
+        return f"has the granularity '{cls.granularity}', not one of {', '.join(GRANULARITIES)}"
+    return ""
 
 
 def find_settings(name: str, keys: Iterable[str]) -> list[Setting]:
@@ -147,7 +169,9 @@ def build_estimator(
     name: str, node: NodeSpec | None, settings: Mapping[str, Any], devices: int = 1
 ) -> Estimator:
     """Build an estimator with the configuration of ``build_config``; raises UsageError."""
-    return load_estimator_class(name)(build_config(name, node, settings, devices))
+    cls = load_estimator_class(name)
+    with report_raised_errors(f"estimator '{name}'", cls):
+        return cls(build_config(name, node, settings, devices))
 
 
 def has_setting(name: str, setting_name: str) -> bool:

@@ -12,7 +12,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_type_hints
 
-from hespas.dialects.attrs import BRANCH, TRIPS, CommAttr, Cost, MemoryAttr, RegionAttr
+from hespas.dialects.attrs import BRANCH, TRIPS, CommAttr, Cost, MemoryAttr, OnChipAttr, RegionAttr
+from hespas.support.entry_points import is_own_code
 from hespas.support.errors import UsageError
 from hespas.support.records import record
 from hespas.support.settings import setting as option
@@ -28,7 +29,11 @@ __all__ = [
 ]  # fmt: skip
 
 # The attributes that describe ops, so that a pass which changes ops can make them untrue.
-FACTS = frozenset((Cost.NAME, RegionAttr.NAME, CommAttr.NAME, TRIPS, BRANCH, MemoryAttr.NAME))
+FACTS = frozenset(
+    (
+        Cost.NAME, RegionAttr.NAME, CommAttr.NAME, TRIPS, BRANCH, MemoryAttr.NAME, OnChipAttr.NAME,
+    )
+)  # fmt: skip
 
 MAX_NUMBER = 2**63 - 1  # options end up in i64 attributes
 
@@ -181,7 +186,8 @@ class Pass:
         name: The flag of the pass, and its name in textual pipelines.
         prepares: Whether ``prepare`` runs before it, unless it has run.
         keeps: Those of ``FACTS`` that are as true after the pass as before it, or that it brings
-            up to date. What a pass does not declare is checked again before it is read.
+            up to date. What a pass does not declare is checked again before it is read. A class
+            of another package that derives from a pass of hespas declares it anew.
         only_marks: Whether the pass changes nothing but ``hespas.*`` attributes. MLIR need then not
             verify the ops again.
     """
@@ -194,7 +200,17 @@ class Pass:
     @property
     def is_builtin(self) -> bool:
         """Whether all code of the pass belongs to hespas. The pipeline verifies other passes."""
-        return type(self).__module__.partition(".")[0] == __name__.partition(".")[0]
+        return is_own_code(type(self))
+
+    def list_kept_facts(self) -> frozenset[str]:
+        """Return ``keeps``, unless a class of another package inherits it from one of hespas.
+
+        Its ``apply`` may change ops that the one of hespas does not.
+        """
+        declaring = next(cls for cls in type(self).__mro__ if "keeps" in vars(cls))
+        if is_own_code(declaring) and not is_own_code(type(self)):
+            return frozenset()
+        return self.keeps
 
     def apply(self, module: ir.Module, run: PassRun) -> object | None:
         """Transform ``module`` in place. Raises HespasError.
@@ -221,9 +237,15 @@ class Pass:
             value = getattr(self, f.name)
             if value != f.default:
                 text = str(value).lower() if isinstance(value, bool) else str(value)
-                quoted = f'"{text}"' if any(c in text for c in ' ,{}"') else text
-                parts.append(spelled if value is True else f"{spelled}={quoted}")
+                parts.append(spelled if value is True else f"{spelled}={_quote_value(text)}")
         return f"{self.name}{{{' '.join(parts)}}}" if parts else self.name
+
+
+def _quote_value(text: str) -> str:
+    """Return the value of an option in the quotes that a textual pipeline needs, if any."""
+    if re.fullmatch(r"[^\s,(){}<>\[\]\"']*", text):
+        return text
+    return f"'{text}'" if '"' in text else f'"{text}"'
 
 
 def repeat_option(cls: type[Pass], name: str) -> Any:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from hespas.dialects.attrs import MemoryAttr, TargetAttr
+from hespas.dialects.attrs import ON_CHIP_PROGRAM, MemoryAttr, TargetAttr
 from hespas.dialects.mlir import (
     PassManager,
     capture_native_stderr,
@@ -25,6 +25,7 @@ from hespas.passes import registry
 from hespas.passes.base import Pass, PassRun, build_pass
 from hespas.passes.native_passes import MODULE, NAMES, add_native_pass
 from hespas.passes.pass_list import PassList
+from hespas.support.entry_points import report_raised_errors
 from hespas.support.errors import (
     HespasError,
     UsageError,
@@ -57,6 +58,11 @@ class NativePass:
     def name(self) -> str:
         """The name, without options and nested passes."""
         return re.split(r"[({]", self.text, maxsplit=1)[0]
+
+    def list_names(self) -> list[str]:
+        """List the name, and the names of the nested passes: ``func.func``, ``cse``."""
+        without_options = re.sub(r"\{[^{}]*\}", "", self.text)
+        return [self.name, *re.findall(r"[\w.-]+(?![\w.(-])", without_options)]
 
     def to_pipeline_text(self) -> str:
         """Return the text as it was written."""
@@ -119,6 +125,7 @@ def run_pipeline(
     Raises:
         HespasError: A pass failed. For an unknown pass or wrong options it is a UsageError.
     """
+    module = _require_module(module)
     steps = parse_pipeline(pipeline) if isinstance(pipeline, str) else list(pipeline)
     run = run or PassRun(find_source_file(module.operation.location))
     steps = resolve_native_passes(steps, module.context)
@@ -126,10 +133,25 @@ def run_pipeline(
         run.forget_facts()
     execution = _PipelineExecution(module, run, instrumentation, timings, verify_each)
     with forward_diagnostics(module, run), pause_garbage_collection():
-        for step in insert_prepare(module, steps):
-            execution.run_step(step)
+        for step in steps:
+            # A pass of somebody else may remove what prepare has written.
+            for one in insert_prepare(module, [step]):
+                execution.run_step(one)
         execution.verify_unverified()
     return run
+
+
+def _require_module(module: Any) -> ir.Module:
+    """Return a module, also of its operation. Raises TypeError for anything else."""
+    op = getattr(module, "operation", None)
+    if not isinstance(op, ir.Operation) or op.name != MODULE:
+        found = op.name if isinstance(op, ir.Operation) else f"{type(module).__module__}"
+        raise TypeError(
+            f"a pipeline runs on an ir.Module of jaxlib's bindings, not on {found}; "
+            "hespas.read reads the bytecode of others"
+        )
+    view: Any = op.opview  # it has the properties of ir.Module
+    return module if hasattr(module, "body") else view
 
 
 @contextlib.contextmanager
@@ -195,7 +217,7 @@ class _PipelineExecution:
         """Report a failure of a step, also if native code ends the process; keep its facts."""
         activity = f"{self.run.input_name}: error: pass '{step.name}'"
         contain = describe_activity if isinstance(step, Pass) else run_native_code
-        keeps = step.keeps if isinstance(step, Pass) else frozenset()
+        keeps = step.list_kept_facts() if isinstance(step, Pass) else frozenset()
         self.run.observe = self.observe_listed_pass if isinstance(step, PassList) else None
         try:
             with contain(activity), self.run.keep_facts(keeps, _keeps_ops(step)):
@@ -445,11 +467,12 @@ def _make_pass_callback(step: Pass, run: PassRun) -> Callable[[ir.Operation, Any
             with forward_diagnostics(module, run):
                 for one in insert_prepare(module, [step]):
                     assert isinstance(one, Pass)
-                    with run.keep_facts(one.keeps, _keeps_ops(one)):
+                    with run.keep_facts(one.list_kept_facts(), _keeps_ops(one)):
                         _apply_python_pass(one, module, run)
         except HespasError as error:
             location: Any = _find_location(error.where, op)
-            location.emit_error(f"{step.name}: {error.reason}")
+            names_pass = error.reason.startswith(step.name) or f"'{step.name}'" in error.reason
+            location.emit_error(error.reason if names_pass else f"{step.name}: {error.reason}")
             external.signal_pass_failure()
 
     return apply_to_op
@@ -459,7 +482,11 @@ def _apply_python_pass(step: Pass, module: ir.Module, run: PassRun, *_of_mlir: o
     try:
         if step.prepares:
             refresh_facts(module, run)
-        artefact = step.apply(module, run)
+        with report_raised_errors(
+            f"pass '{step.name}'", type(step), where=run.input_name,
+            remedy=f"report it to the authors of '{step.name}'",
+        ):  # fmt: skip
+            artefact = step.apply(module, run)
         if artefact is not None:
             run.artefacts.append(artefact)
     except UsageError:
@@ -481,7 +508,7 @@ def _apply_python_pass(step: Pass, module: ir.Module, run: PassRun, *_of_mlir: o
 
 
 def refresh_facts(module: ir.Module, run: PassRun) -> None:
-    """Make what ``prepare`` and ``memory-annotate`` have written describe the ops as they are.
+    """Make what ``prepare`` and the passes of memory have written describe the ops as they are.
 
     Raises:
         HespasError: Another pass has left something that they refuse.
@@ -493,6 +520,10 @@ def refresh_facts(module: ir.Module, run: PassRun) -> None:
         from hespas.passes.memory.memory_annotate import refresh_memory  # few modules have it
 
         refresh_memory(module, run)
+    if ON_CHIP_PROGRAM in module.operation.attributes:
+        from hespas.passes.memory.on_chip_annotate import refresh_on_chip
+
+        refresh_on_chip(module, run)
 
 
 def format_pipeline(steps: Sequence[PipelineStep]) -> str:
@@ -501,12 +532,15 @@ def format_pipeline(steps: Sequence[PipelineStep]) -> str:
 
 
 def parse_pipeline(text: str) -> list[PipelineStep]:
-    """Parse a textual pipeline. Raises UsageError for bad syntax and wrong options."""
-    text = text.strip()
-    outer = re.fullmatch(r"(?:builtin\.module|any)\((.*)\)", text, re.DOTALL)
-    return [
-        _parse_pipeline_step(item) for item in _split_pipeline_steps(outer[1] if outer else text)
-    ]
+    """Parse a textual pipeline. Raises UsageError for bad syntax and wrong options.
+
+    ``builtin.module(...)`` around the text, or around a part of it, is the module itself.
+    """
+    items: list[str] = []
+    for item in _split_pipeline_steps(text):
+        outer = re.fullmatch(r"(?:builtin\.module|any)\s*\((.*)\)", item, re.DOTALL)
+        items += _split_pipeline_steps(outer[1]) if outer else [item]
+    return [_parse_pipeline_step(item) for item in items]
 
 
 def _parse_pipeline_step(item: str) -> PipelineStep:
@@ -551,6 +585,8 @@ def _split_pipeline_steps(text: str) -> list[str]:
             depth += 1
         elif char in ")}>]":
             depth -= 1
+            if depth < 0:
+                break
         elif char == "," and depth == 0:
             items.append(text[start:i])
             start = i + 1

@@ -7,6 +7,7 @@ built in or of a package, has a generated pass ``NAME-annotate``.
 from __future__ import annotations
 
 import functools
+from dataclasses import MISSING, Field
 
 from hespas.estimators import registry as estimators
 from hespas.passes.base import Pass
@@ -81,11 +82,7 @@ def load_pass_class(name: str) -> type[Pass]:
         import_path = find_plugins().get(name)
     if import_path is not None:
         cls = load_subclass(import_path, Pass, "pass")
-        if cls.name != name:
-            raise UsageError(
-                f"the pass {import_path} is named '{cls.name}', but its entry point '{name}'",
-                remedy="give both the same name",
-            )
+        _check_declaration(cls, name, import_path)
         return cls
     estimator = _find_estimator(name)
     if not estimator:
@@ -95,6 +92,30 @@ def load_pass_class(name: str) -> type[Pass]:
     from hespas.passes.annotate.annotate import load_annotate_pass
 
     return load_annotate_pass(estimator)
+
+
+def _check_declaration(cls: type[Pass], name: str, import_path: str) -> None:
+    """Raise UsageError if the class of a pass lacks its name or its decorator."""
+    declared = getattr(cls, "name", None)
+    if not isinstance(declared, str):
+        raise UsageError(f"the pass {import_path} has no name", remedy=f'define name = "{name}"')
+    if declared != name:
+        raise UsageError(
+            f"the pass {import_path} is named '{declared}', but its entry point '{name}'",
+            remedy="give both the same name",
+        )
+    bare = [option for option, value in vars(cls).items() if isinstance(value, Field)]
+    if bare:
+        raise UsageError(
+            f"the pass {import_path} has the option '{bare[0]}', but is no dataclass",
+            remedy="decorate it with @dataclass(frozen=True)",
+        )
+    for spelled, declared_option in cls.list_spelled_options():
+        if declared_option.default is MISSING:
+            raise UsageError(
+                f"the pass {import_path} has no default for its option '{spelled}'",
+                remedy='declare it with option(DEFAULT, "HELP") of hespas.plugin',
+            )
 
 
 def _is_builtin(name: str) -> bool:

@@ -1,14 +1,27 @@
-"""What installed packages add to hespas: objects that their entry points name."""
+"""What packages and files of users add: the objects that entry points name, and their errors."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from hespas.support.errors import OUT_OF_FILES, UsageError, extract_first_line
+from hespas.support.errors import (
+    OUT_OF_FILES,
+    HespasError,
+    OperationLike,
+    UsageError,
+    extract_first_line,
+    find_walk_error,
+    format_source_position,
+    is_encoding_error,
+)
 
 _Base = TypeVar("_Base")
+OWN_PACKAGE = __name__.partition(".")[0]
+CORRECTION = "correct or uninstall its package"
 
 
 def collect_entry_points(group: str, kind: str, builtin: Mapping[str, str]) -> dict[str, str]:
@@ -60,7 +73,7 @@ def load_import_path(import_path: str, kind: str) -> Any:
             raise  # not a fault of the package
         reason = f"{type(error).__name__}: {extract_first_line(str(error))}"
         message = f"the {kind} {import_path} cannot be imported: {reason}"
-        raise UsageError(message, remedy="correct or uninstall its package") from error
+        raise UsageError(message, remedy=CORRECTION) from error
 
 
 def load_subclass(import_path: str, base: type[_Base], kind: str) -> type[_Base]:
@@ -74,6 +87,92 @@ def load_subclass(import_path: str, base: type[_Base], kind: str) -> type[_Base]
     if not (isinstance(cls, type) and issubclass(cls, base)):
         raise UsageError(
             f"the {kind} {import_path} does not derive from {base.__name__}",
-            remedy="correct or uninstall its package",
+            remedy=CORRECTION,
         )
     return cls
+
+
+def is_own_code(code: Callable[..., Any]) -> bool:
+    """Return whether a class or function belongs to hespas itself."""
+    return getattr(code, "__module__", "").partition(".")[0] == OWN_PACKAGE
+
+
+@contextmanager
+def report_raised_errors(
+    subject: str,
+    code: Callable[..., Any],
+    *,
+    op: OperationLike | None = None,
+    where: str = "",
+    remedy: str = CORRECTION,
+    passes_on: tuple[type[Exception], ...] = (),
+) -> Iterator[None]:
+    """Turn any exception of code that does not belong to hespas into a HespasError in one line.
+
+    The error names the line of the code, and its cause is the exception. A HespasError without an
+    op gets ``op``. What belongs to hespas is not changed, so that its faults have a traceback.
+
+    Args:
+        subject: What runs: ``pass 'acme-mark'``.
+        code: Its class or function.
+        op: The op that it handles.
+        where: The place if there is no op.
+        remedy: What the user can do.
+        passes_on: Exceptions that the caller handles.
+    """
+    if is_own_code(code):
+        yield
+        return
+    try:
+        yield
+    except HespasError as error:
+        if op is not None and not (error.op_name or error.where):
+            error.op_name, error.where = op.name, format_source_position(op.location)
+        raise
+    except Exception as error:
+        if isinstance(error, passes_on) or _is_reported_elsewhere(error):
+            raise
+        place = _find_raising_line(error, code)
+        reason = f"{subject} ({place}) raised {_describe_exception(error)}"
+        raise HespasError(reason, op=op, where=where, remedy=remedy) from error
+
+
+def _is_reported_elsewhere(error: Exception) -> bool:
+    """Return whether the exception is no fault of the code, or holds an error of ``walk``."""
+    if isinstance(error, OSError):
+        return isinstance(error, BrokenPipeError) or error.errno in OUT_OF_FILES
+    if isinstance(error, RuntimeError):
+        text = str(error)
+        is_interrupted = text.rstrip().endswith("\nKeyboardInterrupt")
+        return is_interrupted or is_encoding_error(error) or find_walk_error(text) is not None
+    return isinstance(error, MemoryError)
+
+
+def _find_raising_line(error: Exception, code: Callable[..., Any]) -> str:
+    """Return the last line of the file of ``code`` that ran; if none ran, where it is defined."""
+    import inspect
+    import traceback
+
+    lines = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    # The bindings turn an exception inside Operation.walk into the text of its traceback.
+    lines += re.findall(r'^  File "(.*)", line (\d+)', str(error), re.MULTILINE)
+    try:
+        file = inspect.getfile(code)
+    except (TypeError, OSError):  # it was defined in a session or by exec
+        file = getattr(getattr(code, "__code__", None), "co_filename", "")
+    line = next((line for line in reversed(lines) if line[0] == file), None)
+    if line is None:  # it was called in a wrong way, or lacks what is called
+        try:
+            line = file, inspect.getsourcelines(code)[1]
+        except (TypeError, OSError):
+            line = lines[-1]
+    return f"{line[0]}:{line[1]}"
+
+
+def _describe_exception(error: Exception) -> str:
+    text = str(error).strip()
+    if text.startswith("Exception raised in callback"):
+        return text.splitlines()[-1]
+    diagnostics = getattr(error, "error_diagnostics", ())
+    reason = extract_first_line(diagnostics[0].message if diagnostics else text) if text else ""
+    return f"{type(error).__name__}: {reason}".rstrip(": ")

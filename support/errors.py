@@ -172,10 +172,11 @@ def _read_first_string(location: Any) -> str:
     return unescaped.decode(errors="replace")
 
 
-# The last exception of a traceback, if it is a HespasError: class, place, op and message.
+# The last exception of a traceback, if it is a HespasError: class, place, op and message, whose
+# lines after the first one are not those of a traceback.
 RAISED_ERROR = (
     r"\n(?P<class>[\w.]+): (?:(?P<where>(?!error: )[^\n]*?): )?error: "
-    r"(?:'(?P<op>[\w.$-]+)': )?(?P<message>[^\n]*)\s*\Z"
+    r"(?:'(?P<op>[\w.$-]+)': )?(?P<message>(?:(?!\nTraceback ).)*?)\s*\Z"
 )
 
 
@@ -185,7 +186,7 @@ def find_walk_error(text: str) -> HespasError | None:
     ``walk`` raises a RuntimeError whose text is the traceback of the callback's exception.
     """
     is_raised = text.startswith("Exception raised in callback")
-    match = re.search(RAISED_ERROR, text) if is_raised else None
+    match = re.search(RAISED_ERROR, text, re.DOTALL) if is_raised else None
     if match is None:
         return None
     kind = UsageError if match["class"].endswith("UsageError") else HespasError

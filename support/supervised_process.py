@@ -30,6 +30,7 @@ INTERRUPTS = {
 
 # The kinds of journal entries. Each entry is a kind, a text, and a null byte.
 TEMPORARY, NEW_FOLDER, REMOVED, BEGIN, END = b"+", b"f", b"-", b"!", b"."
+CRASH_FILE, FINISHED = b"c", b"="
 
 _journal_fd = -1
 _native_stderr_fd = -1
@@ -66,6 +67,17 @@ def record_temporary(path: str | os.PathLike[str]) -> None:
 def record_new_folder(path: str | os.PathLike[str]) -> None:
     """Note a folder that is to be removed if this process dies and the folder is empty then."""
     _write_entry(NEW_FOLDER, os.path.abspath(os.fsencode(path)))
+
+
+def record_crash_file(temporary: str | os.PathLike[str], path: str) -> None:
+    """Note a temporary file that takes the place of ``path`` if native code ends this process."""
+    paths = [os.path.abspath(os.fsencode(one)) for one in (temporary, path)]
+    _write_entry(CRASH_FILE, b"\x1f".join(paths))
+
+
+def record_finished() -> None:
+    """Note that the tool has ended by itself, and not by an exit of the code that it runs."""
+    _write_entry(FINISHED)
 
 
 def forget_temporary(path: str | os.PathLike[str]) -> None:

@@ -165,6 +165,7 @@ def _run_tool_and_exit(main: MainFunction) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
+    supervised_process.record_finished()
     os._exit(code)
 
 

@@ -9,13 +9,13 @@ from itertools import pairwise
 
 from hespas.support.errors import HespasError
 
-SEPARATOR = re.compile(rb"^// -----[^\n]*\n", re.MULTILINE)
+SEPARATOR = re.compile(rb"^[ \t]*// -----[^\n]*(?:\n|\Z)", re.MULTILINE)
+ONLY_COMMENTS = re.compile(rb"(?:[ \t\r\n]|//[^\n]*(?:\n|\Z))*")
 EXPECTED = re.compile(
     r"expected-(?P<kind>error|note|remark|warning)(?P<re>-re)?\s*"
     r"(?:@(?P<line>[+-]\d+|above|below|unknown))?\s*\{\{(?P<text>.*)\}\}"
 )
 OP_NOTE = "see current operation: "  # of the op of an error: the tools of MLIR leave it out here
-OFFSETS = {"above": -1, "below": 1}
 PLACE = re.compile(r"(?P<file>[^\s()][^()]*?):(?P<line>\d+):\d+")
 
 
@@ -75,19 +75,37 @@ def _find_line(text: str) -> int | None:
 
 
 def split_at_separators(data: bytes, name: str) -> list[tuple[int, bytes]]:
-    """Split at ``// -----`` lines into (number of lines before it, part); raises HespasError."""
+    """Split at ``// -----`` lines into (number of lines before it, part).
+
+    A part of comments alone, such as one with RUN lines, is left out, unless it expects a
+    diagnostic.
+
+    Raises:
+        HespasError: The input is bytecode, or has no other parts.
+    """
     if data[:4] == b"ML\xefR":
-        raise HespasError("bytecode cannot be split", where=name)
+        raise HespasError(
+            "bytecode cannot be split", where=name, remedy="leave out --split-input-file"
+        )
     parts, start = [], 0
     for match in [*SEPARATOR.finditer(data), None]:
         end = match.start() if match else len(data)
-        parts.append((data.count(b"\n", 0, start), data[start:end]))
+        part = data[start:end]
+        if b"expected-" in part or not ONLY_COMMENTS.fullmatch(part):
+            parts.append((data.count(b"\n", 0, start), part))
         start = match.end() if match else end
+    if not parts:
+        raise HespasError("the file has no part with ops", where=name)
     return parts
 
 
 def compare_diagnostics(
-    chunk: bytes, first_line: int, name: str, diagnostics: Sequence[Diagnostic]
+    chunk: bytes,
+    first_line: int,
+    name: str,
+    diagnostics: Sequence[Diagnostic],
+    *,
+    only_expected: bool = False,
 ) -> list[str]:
     """Describe each missing and each unexpected diagnostic in one line.
 
@@ -96,6 +114,7 @@ def compare_diagnostics(
         first_line: The number of lines before it.
         name: The name of the input.
         diagnostics: What was reported.
+        only_expected: Whether unexpected diagnostics are ignored.
 
     Raises:
         HespasError: A regular expression of an expected diagnostic is wrong.
@@ -106,7 +125,7 @@ def compare_diagnostics(
         matching = next((one for one in expected if one.matches(diagnostic)), None)
         if matching is not None:
             expected.remove(matching)
-        elif not diagnostic.text.startswith(OP_NOTE):
+        elif not (only_expected or diagnostic.text.startswith(OP_NOTE)):
             kind = diagnostic.kinds[0]
             # The text of an error has its place.
             place = "" if kind == "error" else f"{name}:{diagnostic.line or '?'}: "
@@ -121,18 +140,41 @@ def compare_diagnostics(
 def _parse_expected_diagnostics(
     chunk: bytes, first_line: int, name: str
 ) -> Iterator[ExpectedDiagnostic]:
-    """Parse the comments of a part; lines are counted from 1 in the whole file."""
-    for number, line in enumerate(chunk.decode(errors="replace").splitlines(), first_line + 1):
-        # Braces are matched to the last ones before the next comment: a text may contain some.
-        starts = [match.start() for match in re.finditer("expected-", line)]
-        for start, end in pairwise([*starts, len(line)]):
-            match = EXPECTED.match(line[start:end])
-            if match is None:
-                continue
-            where = match["line"] or "+0"
-            at = None if where == "unknown" else number + (OFFSETS.get(where) or int(where))
+    """Parse the comments of a part; lines are counted from 1 in the whole file.
+
+    As in the tools of MLIR, ``@above`` and ``@below`` are the nearest line without such a comment,
+    so that several comments may stand before or after one op.
+    """
+    lines = chunk.decode(errors="replace").splitlines()
+    matches = [list(_match_comments(line)) for line in lines]
+    for index, line_matches in enumerate(matches):
+        for match in line_matches:
+            number = first_line + 1 + index
+            where, at = match["line"] or "+0", None
+            if where in ("above", "below"):
+                at = (
+                    first_line + 1 + _find_plain_line(matches, index, -1 if where == "above" else 1)
+                )
+            elif where != "unknown":
+                at = number + int(where)
             pattern = _compile_expected_text(match["text"], bool(match["re"]), f"{name}:{number}")
             yield ExpectedDiagnostic(match["kind"], at, match["text"], pattern)
+
+
+def _match_comments(line: str) -> Iterator[re.Match[str]]:
+    # Braces are matched to the last ones before the next comment: a text may contain some.
+    starts = [match.start() for match in re.finditer("expected-", line)]
+    for start, end in pairwise([*starts, len(line)]):
+        match = EXPECTED.match(line[start:end])
+        if match is not None:
+            yield match
+
+
+def _find_plain_line(matches: Sequence[Sequence[object]], index: int, step: int) -> int:
+    """Return the index of the nearest line without a comment of an expected diagnostic."""
+    while 0 <= index < len(matches) and matches[index]:
+        index += step
+    return index
 
 
 def _compile_expected_text(text: str, is_regex: bool, where: str) -> re.Pattern[str]:

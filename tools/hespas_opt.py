@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import functools
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -30,8 +31,12 @@ from a file or stdin, run passes in the order of their flags, and print the modu
   hespas-opt in.mlir -p "split-linear{block-limit=64},cse,roofline-annotate{node=H100_80GB}"
 
 Passes of MLIR, StableHLO, mhlo and Shardy are flags too: --canonicalize --cse --symbol-dce ...
-The options of a pass follow '=', separated by commas, or by spaces within quotes.
+The options of a pass follow '=', separated by commas, or by spaces within quotes; those of a native
+pass by spaces.
 """
+
+
+ALL, ONLY_EXPECTED = "all", "only-expected"  # what --verify-diagnostics checks
 
 
 def build_parser(with_passes: bool = False) -> argparse.ArgumentParser:
@@ -87,12 +92,14 @@ def _add_reading_flags(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add(
         "--split-input-file", action="store_true",
-        help="process the parts between '// -----' separately",
+        help="process the parts between '// -----' separately, and print those without an error; "
+        "with -o, nothing is written if a part has one",
     )  # fmt: skip
     add(
-        "--verify-diagnostics", action="store_true",
+        "--verify-diagnostics", nargs="?", const=ALL, choices=(ALL, ONLY_EXPECTED),
+        metavar="all|only-expected",
         help="check that errors, warnings, remarks and notes match the expected-error, "
-        "-warning, -remark and -note comments",
+        "-warning, -remark and -note comments; with only-expected, others are ignored",
     )  # fmt: skip
     add(
         "--run-reproducer", action="store_true",
@@ -167,7 +174,7 @@ def _format_pass_help() -> str:
             value = declared.default
             value = str(value).lower() if value in (True, False) else value
             default = f" (default {value})" if value not in ("", None) else ""
-            lines.append(f"        {spelled}: {declared.metadata['help']}{default}")
+            lines.append(f"        {spelled}: {declared.metadata.get('help', '')}{default}")
     return "\n".join(lines)
 
 
@@ -200,8 +207,11 @@ def _parse_arguments(argv: Sequence[str]) -> tuple[argparse.Namespace, list[Pipe
             steps += pipeline.parse_pipeline(text)
         elif flag.startswith("--") and len(flag) > 2 and flag not in own:
             steps.append(_build_pass_step(flag[2:], value))
+        elif re.match("-[A-Za-z][A-Za-z-]+$", flag):  # argparse would read -pass-pipeline as -p
+            raise UsageError(f"there is no option {flag}", remedy=f"write it as -{flag}")
         else:
-            rest.append(item)
+            # Its value is optional: argparse would take the input file for it.
+            rest.append(f"{item}={ALL}" if item == "--verify-diagnostics" else item)
             if item in with_value:
                 rest += [value for value in [next(items, None)] if value is not None]
     try:
@@ -242,6 +252,11 @@ def main(argv: Sequence[str]) -> int:
     from hespas.passes import pipeline
 
     _check_options(options)
+    if options.run_reproducer and steps:
+        raise UsageError(
+            "--run-reproducer runs the passes of the file, and others are given",
+            remedy="leave out one of them",
+        )
     supervised_process.handle_interrupts_in_child()
     if options.print_pipeline:
         print(pipeline.format_pipeline(steps), file=sys.stderr)
@@ -278,6 +293,13 @@ def _discards_output(options: argparse.Namespace) -> bool:
 
 def _check_options(options: argparse.Namespace) -> None:
     """Raise UsageError for options that exclude each other."""
+    reproducer = options.mlir_pass_pipeline_crash_reproducer
+    for path in (options.input, options.output):
+        if reproducer and os.path.realpath(reproducer) == os.path.realpath(path):
+            raise UsageError(
+                f"--mlir-pass-pipeline-crash-reproducer would replace {path}",
+                remedy="choose another file for it",
+            )
     if options.emit_bytecode:
         for flag in ("split_input_file", "typed_attributes"):
             if getattr(options, flag):
@@ -314,8 +336,9 @@ def _format_pass_list() -> str:
 def _process_parts(job: _OptJob) -> int:
     """Process each part of the input separately; returns the exit code.
 
-    Without ``--verify-diagnostics`` each part with an error is reported, and the others are
-    printed.
+    Each part with an error is reported, and the others are printed on stdout; a file is written if
+    there are no errors. With ``--verify-diagnostics`` errors are unmet expectations, and parts are
+    printed if there are none.
     """
     from hespas import frontends
     from hespas.tools import expected_diagnostics
@@ -343,10 +366,14 @@ def _process_parts(job: _OptJob) -> int:
                 problems.append(str(error))
             job.diagnostics += expected_diagnostics.list_error_diagnostics(error)
         if options.verify_diagnostics:
-            problems += expected_diagnostics.compare_diagnostics(part, line, name, job.diagnostics)
+            problems += expected_diagnostics.compare_diagnostics(
+                part, line, name, job.diagnostics,
+                only_expected=options.verify_diagnostics == ONLY_EXPECTED,
+            )  # fmt: skip
     if problems:
         print("\n".join(problems), file=sys.stderr)
-    if not options.verify_diagnostics:
+    # Good parts are shown, but a file with some of the parts would look complete.
+    if not problems or (options.output == "-" and not options.verify_diagnostics):
         _write_module_output(options, b"// -----\n\n".join(outputs))
     return console_scripts.EXIT_ERROR if problems else 0
 
@@ -399,7 +426,9 @@ class _OptJob:
                 run,
                 instrumentation=self._list_instrumentation(steps),
                 timings=timings,
-                verify_each=options.verify_each,
+                # The reproducer is the module before the pass that has made it invalid.
+                verify_each=options.verify_each
+                or bool(options.mlir_pass_pipeline_crash_reproducer),
             )
         before_print = time.perf_counter()
         with supervised_process.describe_activity(f"{name}: error: the printing of the module"):

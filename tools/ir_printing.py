@@ -8,12 +8,13 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hespas.passes.base import Pass
 from hespas.passes.pipeline import PassInstrumentation
-from hespas.support import output_file
+from hespas.support import output_file, supervised_process
 from hespas.support.errors import HespasError, UsageError
+from hespas.support.temporary_paths import open_temporary_file
 
 if TYPE_CHECKING:
     from hespas.dialects.mlir import ir
@@ -83,7 +84,7 @@ class IrPrinting(PassInstrumentation):
         self.only_changes: bool = options.mlir_print_ir_after_change
         self.after_all: bool = options.mlir_print_ir_after_all or self.only_changes
         self.before, self.after = (
-            self._read_names(when, {*_list_names(steps)}) for when in ("before", "after")
+            self._read_names(when, {*_list_all_names(steps)}) for when in ("before", "after")
         )
         self._digests: list[bytes] = []
 
@@ -96,14 +97,14 @@ class IrPrinting(PassInstrumentation):
         return names
 
     def run_before_pass(self, module: ir.Module, step: PipelineStep) -> None:
-        if self.options.mlir_print_ir_before_all or step.name in self.before:
+        if self.options.mlir_print_ir_before_all or not self.before.isdisjoint(_list_names(step)):
             self._print_module("Before", step, module)
         if self.only_changes:
             self._digests.append(_digest_module(module))
 
     def run_after_pass(self, module: ir.Module, step: PipelineStep) -> None:
         before = self._digests.pop() if self.only_changes else None
-        if self.after_all or step.name in self.after:
+        if self.after_all or not self.after.isdisjoint(_list_names(step)):
             if self.only_changes and _digest_module(module) == before:
                 return
             self._print_module("After", step, module)
@@ -113,7 +114,7 @@ class IrPrinting(PassInstrumentation):
 
     def run_after_pass_failed(self, module: ir.Module, step: PipelineStep) -> None:
         after_failure = self.options.mlir_print_ir_after_failure
-        if after_failure or self.after_all or step.name in self.after:
+        if after_failure or self.after_all or not self.after.isdisjoint(_list_names(step)):
             self._print_module("After", step, module, " Failed")
 
     def _print_module(
@@ -124,13 +125,18 @@ class IrPrinting(PassInstrumentation):
         print(title, text, sep="\n", file=sys.stderr)
 
 
-def _list_names(steps: Sequence[PipelineStep]) -> Iterator[str]:
+def _list_names(step: PipelineStep) -> list[str]:
+    """List the name of a pass, and of the native passes that are nested in it."""
+    return [step.name] if isinstance(step, Pass) else step.list_names()
+
+
+def _list_all_names(steps: Sequence[PipelineStep]) -> Iterator[str]:
     """List the names of passes, of prepare, and of the passes of lists."""
     from hespas.passes import registry
     from hespas.passes.pass_list import PassList
 
     for step in (registry.load_pass_class("prepare")(), *steps):
-        yield step.name
+        yield from _list_names(step)
         if isinstance(step, PassList):
             yield from (one.name for one, _ in step.list_entries())
 
@@ -139,34 +145,53 @@ def _digest_module(module: ir.Module) -> bytes:
     return hashlib.sha256(render_module(module, generic=True, debug_info=True)).digest()
 
 
-@dataclass
 class ReproducerWriting(PassInstrumentation):
-    """Writes a reproducer before each pass, and removes it when all passes have ended well.
+    """Writes a reproducer if a pass fails.
 
-    It is there before a pass starts because native code may end the process.
+    Native code may end the process. Therefore a temporary file beside the reproducer holds what it
+    will contain while a pass runs, and the supervisor of the process moves it to its place.
 
     Attributes:
-        path: The file.
+        path: The file. One that is there stays as it is if no pass fails.
         remaining: The passes that have not ended.
     """
 
-    path: str
-    remaining: list[PipelineStep]
+    def __init__(self, path: str, steps: Sequence[PipelineStep]) -> None:
+        """Check the path; raises HespasError if it cannot be written."""
+        output_file.check_writable_file(path)
+        self.path = path
+        self.remaining = list(steps)
+        self._content = b""
+        self._temporary = ""
 
     def run_before_pass(self, module: ir.Module, step: PipelineStep) -> None:
         from hespas.passes.pipeline import format_pipeline
 
         pipeline = format_pipeline(self.remaining).replace("\\", "\\\\").replace('"', '\\"')
         text = render_module(module, generic=True, debug_info=True)
-        output_file.write_atomically(self.path, text + RESOURCE.format(pipeline=pipeline).encode())
+        self._content = text + RESOURCE.format(pipeline=pipeline).encode()
+        target = os.path.realpath(self.path)
+        if os.path.isfile(target) or not os.path.exists(target):
+            temporary, descriptor = open_temporary_file(os.path.dirname(target))
+            self._temporary = os.fspath(temporary)
+            supervised_process.record_crash_file(temporary, target)
+            with open(descriptor, "wb") as file:
+                file.write(self._content)
 
     def run_after_pass(self, module: ir.Module, step: PipelineStep) -> None:
-        self.remaining.pop(0)
-        if not self.remaining:
-            os.unlink(self.path)
+        self._remove_temporary()
+        if self.remaining[:1] == [step]:  # not a prepare that became necessary
+            self.remaining.pop(0)
 
     def run_after_pass_failed(self, module: ir.Module, step: PipelineStep) -> None:
-        """Leave the reproducer where it is."""
+        self._remove_temporary()
+        output_file.write_atomically(self.path, self._content)
+
+    def _remove_temporary(self) -> None:
+        if self._temporary:
+            os.unlink(self._temporary)
+            supervised_process.forget_temporary(self._temporary)
+            self._temporary = ""
 
 
 def read_pipeline(data: bytes, name: str) -> list[PipelineStep]:

@@ -45,12 +45,16 @@ class ProcessJournal(NamedTuple):
         limit_s: The limit of its processor time, or "" without one.
         temporaries: The temporary files and folders that exist.
         new_folders: The created folders that are removed if they are empty, innermost first.
+        crash_file: The temporary file that is kept after a crash, and the place that it takes.
+        is_finished: Whether the tool has ended by itself.
     """
 
     activity: str
     limit_s: str
     temporaries: tuple[bytes, ...]
     new_folders: tuple[bytes, ...]
+    crash_file: tuple[bytes, ...]
+    is_finished: bool
 
 
 def can_supervise() -> bool:
@@ -89,9 +93,13 @@ def run_supervised(run_tool: Callable[[], NoReturn]) -> int:
     os.close(life_fd)
     status, ending_signal = _wait_for_child(child, watched)
     journal = _read_journal(journal_fd)
-    _remove_left_files(journal)
-    if os.WIFEXITED(status):
+    has_exited = os.WIFEXITED(status)
+    was_ended = not has_exited and _was_ended(os.WTERMSIG(status), ending_signal)
+    _remove_left_files(journal, is_crash=not (journal.is_finished or was_ended))
+    if has_exited and journal.is_finished:
         return os.WEXITSTATUS(status)
+    if has_exited:
+        return _report_exit(os.WEXITSTATUS(status), journal, _read_file(native_stderr_fd))
     return _report_death(os.WTERMSIG(status), ending_signal, journal, _read_file(native_stderr_fd))
 
 
@@ -173,6 +181,8 @@ def _read_file(fd: int) -> bytes:
 def _read_journal(fd: int) -> ProcessJournal:
     activities: list[bytes] = []
     temporaries: dict[bytes, bytes] = {}
+    crash_file: tuple[bytes, ...] = ()
+    is_finished = False
     for entry in _read_file(fd).split(b"\0"):
         kind, text = entry[:1], entry[1:]
         if kind == supervised_process.BEGIN:
@@ -181,6 +191,10 @@ def _read_journal(fd: int) -> ProcessJournal:
             activities.pop()
         elif kind == supervised_process.REMOVED:
             temporaries.pop(text, None)
+        elif kind == supervised_process.FINISHED:
+            is_finished = True
+        elif kind == supervised_process.CRASH_FILE:
+            crash_file = tuple(text.split(b"\x1f"))
         elif kind:
             temporaries[text] = kind
     activity, _, limit_s = (activities[-1] if activities else b"").decode().partition("\x1f")
@@ -193,11 +207,21 @@ def _read_journal(fd: int) -> ProcessJournal:
         limit_s,
         list_kind(supervised_process.TEMPORARY),
         list_kind(supervised_process.NEW_FOLDER),
+        crash_file if crash_file and crash_file[0] in temporaries else (),
+        is_finished,
     )
 
 
-def _remove_left_files(journal: ProcessJournal) -> None:
-    """Remove the temporary files that the child has left."""
+def _was_ended(number: int, ending_signal: int) -> bool:
+    """Return whether the child died because somebody asked for it."""
+    return bool(ending_signal) or signal.Signals(number).name in ENDING
+
+
+def _remove_left_files(journal: ProcessJournal, is_crash: bool) -> None:
+    """Remove the temporary files that the child has left; after a crash one may be kept."""
+    if is_crash and journal.crash_file:
+        with contextlib.suppress(OSError):
+            os.replace(*journal.crash_file)
     for path in journal.temporaries:
         with contextlib.suppress(OSError):
             if os.path.isdir(path) and not os.path.islink(path):
@@ -213,7 +237,7 @@ def _remove_left_files(journal: ProcessJournal) -> None:
 
 def _report_death(number: int, ending_signal: int, journal: ProcessJournal, printed: bytes) -> int:
     """Report in one line why the child died, and return the exit code."""
-    if ending_signal or signal.Signals(number).name in ENDING:
+    if _was_ended(number, ending_signal):
         last_signal = signal.Signals(ending_signal or number)
         _print_error_line(supervised_process.INTERRUPTS.get(last_signal, last_signal.name))
         return EXIT_SIGNAL + last_signal
@@ -235,6 +259,16 @@ def _report_death(number: int, ending_signal: int, journal: ProcessJournal, prin
         else "please report it"
     )
     _print_error_line(f"{activity} failed ({_explain_signal(name, printed)}); {remedy}")
+    return EXIT_ERROR
+
+
+def _report_exit(code: int, journal: ProcessJournal, printed: bytes) -> int:
+    """Report in one line that native code, or code of a package, has ended the child."""
+    activity = journal.activity or "error: hespas"
+    _print_error_line(
+        f"{activity} ended hespas ({_explain_signal(f'exit code {code}', printed)}); "
+        "please report it"
+    )
     return EXIT_ERROR
 
 

@@ -32,7 +32,7 @@ from hespas.dialects.attrs import Cost, RegionAttr, TargetAttr
 from hespas.dialects.executions import CALL, LEAF, LOOP, Execution, ExecutionWalk
 from hespas.dialects.mlir import collect_functions, ir
 from hespas.estimators import registry
-from hespas.estimators.base import FREE_COST, CostItem, Estimator
+from hespas.estimators.base import FREE_COST, CostItem, Estimator, estimate_item
 from hespas.estimators.calibrated.calibrated_estimator import CalibratedEstimator
 from hespas.estimators.work import UnknownCost
 from hespas.passes.annotate.cost_walk import is_estimated_whole
@@ -102,7 +102,7 @@ class ProgramReplay:
     def estimate_costs(self, estimator: Estimator) -> ReplayedCosts | None:
         """Estimate all kernels; None if the trace or the gaps of the program would change."""
         try:
-            costs = [estimator.estimate(item) for item in self.items]
+            costs = [estimate_item(estimator, item) for item in self.items]
         except UnknownCost:
             return None
         times_ns = self._sums.compute_sums([cost.time_ns for cost in costs])

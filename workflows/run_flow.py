@@ -394,7 +394,8 @@ def check_device_count(devices: int, plan: RunPlan) -> None:
             remedy="leave num_npus out, or use the program partitioned for that many",
         )
     if plan.system is not None:
-        plan.system.check_device_count(devices, subject, where=plan.mlir)
+        alone = "leave the system out, or shard the program over its devices"
+        plan.system.check_device_count(devices, subject, where=plan.mlir, alone=alone)
 
 
 @dataclass(frozen=True)

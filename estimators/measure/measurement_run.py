@@ -24,6 +24,7 @@ from hespas.estimators.measure.processes import LocalWorkerPool, WorkerOutcome, 
 from hespas.estimators.measure.progress import ProgressCounter, open_progress_display
 from hespas.estimators.measure.standalone_region import has_only_free_ops
 from hespas.estimators.work import UnknownCost
+from hespas.support.entry_points import report_raised_errors
 
 
 @dataclass
@@ -158,7 +159,8 @@ def _collect_distinct_entries(
         if digest in refused:
             continue
         try:
-            entries[digest] = _MeasurementEntry([item], estimator.build_measurement_job(item))
+            with report_raised_errors(f"estimator '{estimator.name}'", type(estimator), op=item.op):
+                entries[digest] = _MeasurementEntry([item], estimator.build_measurement_job(item))
         except UnknownCost as error:
             if not keep_going:
                 raise

@@ -28,7 +28,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
+from numbers import Integral
 
 from hespas.dialects.attrs import KernelCostAttr
 from hespas.dialects.mlir import ir
@@ -36,14 +37,16 @@ from hespas.estimators.rules.base import (
     REFINE,
     CostRule,
     DynamicShape,
+    NotALeaf,
     OpWork,
     UnknownCost,
+    WorkPart,
     build_matrix_parts,
     count_written_bytes,
     explain_declaration,
     to_buffer_size,
 )
-from hespas.support.entry_points import load_import_path
+from hespas.support.entry_points import CORRECTION, load_import_path, report_raised_errors
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.records import record
 
@@ -193,7 +196,67 @@ def load_package_rules() -> PackageRules:
 
 def _load_entry_point(value: str) -> list[CostRule]:
     loaded = load_import_path(value, "list of cost rules")
-    rules = [loaded] if isinstance(loaded, CostRule) else loaded
-    if not isinstance(rules, (list, tuple)) or not all(isinstance(r, CostRule) for r in rules):
-        raise UsageError(f"{value} is not a CostRule or a list of them")
-    return list(rules)
+    try:
+        rules = check_rules(loaded)
+    except ValueError as error:
+        raise UsageError(f"{value}: {error}", remedy=CORRECTION) from None
+    if rules is None:
+        raise UsageError(f"{value} is not a CostRule or a list of them", remedy=CORRECTION)
+    return rules
+
+
+def check_rules(rules: object) -> list[CostRule] | None:
+    """Return the rules of a package or file, with their work verified; None if they are not rules.
+
+    Raises:
+        ValueError: A field of a rule has the wrong type, or it is for no ops.
+    """
+    listed = [rules] if isinstance(rules, CostRule) else rules
+    if not isinstance(listed, (list, tuple)):
+        return None
+    checked = []
+    for rule in listed:
+        if not isinstance(rule, CostRule):
+            return None
+        for name in ("ops", "call_targets", "discardable_attributes"):
+            names = getattr(rule, name)
+            if isinstance(names, str) or not all(isinstance(one, str) for one in names):
+                raise ValueError(f"{name} of a CostRule is {names!r}, not a tuple of names")
+        if not (rule.ops or rule.call_targets):
+            raise ValueError("a CostRule has neither ops nor call_targets")
+        if not callable(rule.work):
+            raise ValueError(f"work of a CostRule is {rule.work!r}, not a function")
+        checked.append(replace(rule, work=functools.partial(_compute_verified_work, rule)))
+    return checked
+
+
+def _compute_verified_work(rule: CostRule, op: ir.Operation) -> OpWork:
+    """Compute the work of an op by a rule of a package or file. Raises HespasError."""
+    remedy = "correct the rule"
+    with report_raised_errors(
+        "its cost rule", rule.work, op=op, remedy=remedy, passes_on=(DynamicShape, NotALeaf)
+    ):
+        work = rule.work(op)
+    violation = _find_work_violation(work)
+    if violation:
+        raise HespasError(f"its cost rule returned {violation}", op=op, remedy=remedy)
+    return work
+
+
+def _find_work_violation(work: object) -> str:
+    """Say what is wrong with what a rule returned, or ""."""
+    if not isinstance(work, OpWork):
+        return f"{type(work).__name__}, not OpWork"
+    counts = {
+        name: getattr(work, name) for name in ("read_bytes", "write_bytes", "transcendentals")
+    }
+    if not isinstance(work.parts, tuple) or not all(isinstance(p, WorkPart) for p in work.parts):
+        return f"parts={work.parts!r}, not a tuple of WorkPart"
+    for part in work.parts:
+        if part.unit not in ("matrix", "vector"):
+            return f"a part on the unit '{part.unit}', not on matrix or vector"
+        counts[f"flops of the {part.unit} unit"] = part.flops
+    for name, count in counts.items():
+        if not isinstance(count, Integral) or count < 0:
+            return f"{count!r} as {name}, not a whole number of at least 0"
+    return ""

@@ -6,8 +6,7 @@ import hashlib
 from pathlib import Path
 from types import ModuleType
 
-from hespas.estimators.rules.base import CostRule
-from hespas.estimators.rules.registry import replace_file_rules
+from hespas.estimators.rules.registry import check_rules, replace_file_rules
 from hespas.support.errors import HespasError, extract_first_line
 
 
@@ -30,12 +29,14 @@ def load_rule_file(path: str) -> None:
     except Exception as error:
         reason = f"{type(error).__name__}: {extract_first_line(str(error))}"
         raise HespasError(f"the cost rules cannot be imported: {reason}", where=path) from error
-    rules = getattr(module, "RULES", None)
-    listed = [rules] if isinstance(rules, CostRule) else rules
-    if not isinstance(listed, (list, tuple)) or not all(isinstance(r, CostRule) for r in listed):
+    try:
+        rules = check_rules(getattr(module, "RULES", None))
+    except ValueError as error:
+        raise HespasError(str(error), where=path, remedy="correct the rule") from None
+    if rules is None:
         raise HespasError(
             "the file defines no RULES, a CostRule or a list of them",
             where=path,
             remedy="write RULES = [CostRule(compute_work, ops=(...,))]",
         )
-    replace_file_rules(path, listed)
+    replace_file_rules(path, rules)

@@ -20,6 +20,7 @@ from hespas.configs.node_spec import describe_node_name
 from hespas.estimators import registry
 from hespas.estimators.measure.measure_options import MeasureOptions
 from hespas.passes.base import FACTS, Pass, PassRun, option
+from hespas.support.entry_points import report_raised_errors
 from hespas.support.errors import UsageError
 from hespas.support.records import record
 from hespas.support.settings import list_settings
@@ -110,10 +111,12 @@ class EstimatorPass(Pass):
         node = load_overridden_node(node_name, inherited) if node_name else None
         if node is not None and (text := describe_node_name(node)):
             run.note(f"{self.name}: {text}")
-        config = registry.build_config(name, node, values, target.devices)
+        with report_raised_errors(f"estimator '{name}'", cls, where=run.input_name):
+            config = registry.build_config(name, node, values, target.devices)
+            estimator = cls(config)
         overrides = inherited.merge(getattr(config, "node_overrides", NodeOverrides()))
         pipeline = self._format_repeatable_pass(name, values)
-        return EstimatorChoice(cls(config), node_name, overrides, pipeline)
+        return EstimatorChoice(estimator, node_name, overrides, pipeline)
 
     def select_estimator(self) -> tuple[str, Mapping[str, Any]]:
         """Return the name of the estimator, and its settings."""
@@ -121,9 +124,11 @@ class EstimatorPass(Pass):
 
     def report_estimates(self, estimator: Estimator, run: PassRun) -> None:
         """Print the warnings and the notes of an estimator."""
-        for warning in estimator.list_warnings():
+        with report_raised_errors(f"estimator '{estimator.name}'", type(estimator)):
+            warnings, notes = list(estimator.list_warnings()), list(estimator.list_notes())
+        for warning in warnings:
             run.warn(warning)
-        for note in estimator.list_notes():
+        for note in notes:
             run.note(f"{self.name}: {note}")
 
     def _parse_kernel_costs(self) -> DeclaredCosts:
@@ -279,6 +284,7 @@ def _generate_annotate_pass(name: str, cls: type[Estimator]) -> type[EstimatorPa
         bases=bases,
         frozen=True,
         namespace={
+            "__module__": __name__,
             "__doc__": inspect.cleandoc(cls.__doc__ or f"Write the costs of the estimator {name}."),
             "name": f"{name}-annotate",
             "estimator_name": name,

@@ -15,7 +15,7 @@ from hespas.configs.node_overrides import load_target_node
 from hespas.dialects.attrs import Cost, KernelAttr, RegionAttr, TargetAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import FUSION
-from hespas.estimators.base import FREE_COST, CostItem, Estimator
+from hespas.estimators.base import FREE_COST, CostItem, Estimator, estimate_item
 from hespas.estimators.op_content import OpContent
 from hespas.estimators.registry import JOB_DEVICES
 from hespas.estimators.work import NotALeaf, UnknownCost
@@ -23,6 +23,7 @@ from hespas.passes.annotate.cost_walk import CostWalk, FunctionCost, digest_cost
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.prepare import refresh_preparation
 from hespas.passes.split.region_refresh import refresh_regions
+from hespas.support.entry_points import report_raised_errors
 from hespas.support.errors import HespasError, format_source_position
 from hespas.support.records import record
 from hespas.support.settings import list_settings
@@ -132,10 +133,15 @@ def describe_estimates(
     pipeline: str | None,
 ) -> TargetAttr:
     """Return the target with what an estimator has used; see ``annotate_module``."""
+    with report_raised_errors(f"estimator '{estimator.name}'", type(estimator)):
+        constants = estimator.describe_provenance() or None
+        chip = estimator.describe_chip().to_target_fields()
+        if not isinstance(constants, str | None):
+            raise TypeError(f"describe_provenance returned {type(constants).__name__}, not str")
     target = replace(
         _name_estimator(target, estimator, node=node, overrides=overrides, pipeline=pipeline),
-        constants=estimator.describe_provenance() or None,
-        **estimator.describe_chip().to_target_fields(),
+        constants=constants,
+        **chip,
     )
     spec = load_target_node(target)
     return replace(target, host_link_bytes_per_s=spec.host_link_bytes_per_s if spec else None)
@@ -310,7 +316,7 @@ class Annotator(CostWalk):
         kernel = None
         self.items[digest] = item
         try:
-            cost = self.estimator.estimate(item)
+            cost = estimate_item(self.estimator, item)
             if name == FUSION:
                 kernel = KernelAttr(item.work.kind).to_dictionary_attr(context)
         except NotALeaf as error:

@@ -13,7 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hespas.configs.tpu_targets import TpuTopology
-from hespas.dialects.mlir import PassManager, get_attribute, ir, register_passes
+from hespas.dialects.mlir import (
+    PassManager,
+    get_attribute,
+    ir,
+    list_dictionary_entries,
+    register_passes,
+)
 from hespas.dialects.mlir_diagnostics import ADVICE
 from hespas.dialects.xla import (
     TPU_ENVIRONMENT,
@@ -166,9 +172,14 @@ def _encode_module(module: ir.Module) -> bytes:
     """Encode a module in the form that XLA's compilers of programs read.
 
     Named computations become calls, because XLA finds no mesh for their shardings, and empty lists
-    of tilings, which XLA of jax 0.12 writes, are removed: StableHLO 1.16 has none.
+    of tilings, which XLA of jax 0.12 writes, are removed: StableHLO 1.16 has none. So are
+    discardable attributes of dialects that are not registered, which XLA cannot read.
     """
     bytecode = _write_bytecode(module)
+    if module.context.allow_unregistered_dialects:
+        stripped = ir.Module.parse(bytecode, module.context)
+        stripped.operation.walk(_drop_opaque_attributes)
+        module, bytecode = stripped, _write_bytecode(stripped)
     has_names, has_calls = (word in bytecode for word in (b"named_computation", b"custom_call"))
     if not has_names and not (has_calls and _list_calls_with_empty_tilings(module)):
         return bytecode
@@ -179,6 +190,30 @@ def _encode_module(module: ir.Module) -> bytes:
         register_passes()
         PassManager.parse(_EXPORT_NAMED, module.context).run(copied.operation)
     return _write_bytecode(copied)
+
+
+def _drop_opaque_attributes(op: ir.Operation) -> ir.WalkResult:
+    """Drop the attributes of an op, and of arguments and results, that only their dialect reads."""
+    attributes = op.attributes
+    for name in list(attributes):
+        value = attributes[name]
+        if "." in name and isinstance(value, ir.OpaqueAttr):
+            del attributes[name]
+        elif name in ("arg_attrs", "res_attrs") and isinstance(value, ir.ArrayAttr):
+            rows = [
+                ir.DictAttr.get(
+                    {
+                        key: attr
+                        for key, attr in list_dictionary_entries(entries)
+                        if attr is not None and not isinstance(attr, ir.OpaqueAttr)
+                    },
+                    op.context,
+                )
+                for entries in value
+                if isinstance(entries, ir.DictAttr)
+            ]
+            attributes[name] = ir.ArrayAttr.get(rows, op.context)
+    return ir.WalkResult.ADVANCE
 
 
 def _write_bytecode(module: ir.Module) -> bytes:

@@ -88,13 +88,12 @@ def build_trace_program(module: ir.Module, run: PassRun) -> TraceProgram:
         HespasError: A pass is missing, or a stale cost cannot be estimated again.
     """
     split = SplitAttr.read_from_op(module.operation)
-    target = TargetAttr.read_from_op(module.operation)
     if split is None:
         raise HespasError(
             "emit-chakra: the module is not split",
             remedy="run split-linear or split-individual first",
         )
-    if target is None:
+    if TargetAttr.NAME not in module.operation.attributes:
         raise HespasError(
             f"emit-chakra: the module has no {TargetAttr.NAME}", remedy="run prepare first"
         )
@@ -102,6 +101,8 @@ def build_trace_program(module: ir.Module, run: PassRun) -> TraceProgram:
         from hespas.passes.annotate.stale_costs import refresh_costs  # slow to import
 
         refresh_costs(module, run)
+    target = TargetAttr.read_from_op(module.operation)  # now, as its devices may have changed
+    assert target is not None
     groups = read_communicators(module)
     _check_communicators(groups, target.devices)
     function = find_entry_function(module)

@@ -122,7 +122,7 @@ def compute_memory_use(
     function = find_entry_function(module)
     reader = LivenessProgramReader(module)
     arguments, body = reader.read_program(function)
-    digest = _digest_sizes(body, reader.sizes)
+    digest = digest_sizes(body, reader.sizes)
     if model_fusion or (model_fusion is None and not reader.has_fusions):
         fuse_kernels(body, reader.sizes)
     result_by_argument = find_replaced_arguments(module, function, len(body.results))
@@ -169,14 +169,14 @@ def compute_memory_use(
     )
 
 
-def _digest_sizes(body: LivenessBody, sizes: Sequence[int]) -> str:
+def digest_sizes(body: LivenessBody, sizes: Sequence[int]) -> str:
     """Return a hash of the sizes that the ops of a body read and define, in any order.
 
     Neither does the order count in which the bodies of an op first read the values around it.
     """
     lines = [
         repr((_list_read_sizes(item, sizes), [sizes[value] for value in item.results]))
-        + "".join(_digest_sizes(inner, sizes) for inner in item.bodies)
+        + "".join(digest_sizes(inner, sizes) for inner in item.bodies)
         for item in body.items
     ]
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16]

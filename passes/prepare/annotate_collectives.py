@@ -90,6 +90,9 @@ class AnnotateCollectivesPass(PrepareStep):
         target = _change_devices(old, grid)
         if target != old:
             target.write_to_op(module.operation)
+        if old is not None and old.devices != grid.devices and not (self.devices or self.replicas):
+            change = f"{old.devices} to {grid.devices} devices"
+            run.note(f"{TargetAttr.NAME} is brought up to date: {change}")
         return False
 
     def check_options(self, owner: str) -> None:

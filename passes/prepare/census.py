@@ -160,6 +160,8 @@ def collect_census(module: ir.Module) -> ModuleCensus:
     table = collect_functions(module)
     main = find_entry_function(module, table)
     reached = _collect_reached_functions(table, [get_symbol_name(main)])
+    if len(reached) < len(table):  # the bodies of fusions are searched only then, which takes long
+        reached |= _collect_reached_functions(table, _list_calls_in_fusions(reached))
     others = [name for name in table.keys() - reached.keys() if not has_private_symbol(table[name])]
     used_by_others = _collect_reached_functions(table, others)
     uncalled: dict[str, FunctionContents] = {}
@@ -171,6 +173,22 @@ def collect_census(module: ir.Module) -> ModuleCensus:
         else:
             function.erase()
     return ModuleCensus(main, reached, uncalled)
+
+
+def _list_calls_in_fusions(functions: Mapping[str, FunctionContents]) -> list[str]:
+    """List the functions that bodies of fusions call, as another pass may have left them."""
+    callees: list[str] = []
+
+    def collect_callees(op: ir.Operation) -> ir.WalkResult:
+        name = op.name
+        if name in CALLEE:
+            callees.extend(_find_callees(name, op))
+        return ir.WalkResult.ADVANCE
+
+    for contents in functions.values():
+        for op in contents.select_ops_by_name(FUSION):
+            op.walk(collect_callees)
+    return callees
 
 
 def _collect_reached_functions(

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
+from hespas.passes.annotate.refresh_costs import RefreshCostsPass
 from hespas.plugin import HespasError, Pass, PassRun, ir, option, refresh_costs
 
 
@@ -141,3 +143,54 @@ class CountTanhPass(Pass):
         count = len(select_ops(module, "stablehlo.tanh"))
         run.note(f"{self.name}: {count}")
         return count
+
+
+@dataclass(frozen=True)
+class FailPass(Pass):
+    """Raise an exception of Python or of the bindings, on its own or inside Operation.walk."""
+
+    name: ClassVar[str] = "guest-fail"
+
+    how: str = option("key", "key, walk, lines, bindings or file")
+
+    def apply(self, module: ir.Module, run: PassRun) -> None:
+        if self.how == "walk":
+            module.operation.walk(self.visit_op)
+        elif self.how == "lines":
+            raise ValueError("first line\nsecond line")
+        elif self.how == "bindings":
+            ir.Type.parse("tensor<", module.context)
+        elif self.how == "file":
+            Path("no/such/file").read_text()
+        self.visit_op(module.operation)
+
+    def visit_op(self, op: ir.Operation) -> ir.WalkResult:
+        prices: dict[str, int] = {}
+        return ir.WalkResult.ADVANCE if prices[op.name] else ir.WalkResult.SKIP
+
+
+class DeriveRefreshPass(RefreshCostsPass):
+    """Square every tanh before the costs are brought up to date as hespas does it."""
+
+    name: ClassVar[str] = "guest-derive-refresh"
+
+    def apply(self, module: ir.Module, run: PassRun) -> None:
+        for op in select_ops(module, "stablehlo.tanh"):
+            with ir.InsertionPoint(op), op.location:
+                operands = [op.operands[0]] * 2
+                square = ir.Operation.create(
+                    "stablehlo.multiply", results=[op.results[0].type], operands=operands
+                )
+            op.operands[0] = square.results[0]
+        RefreshCostsPass.apply(self, module, run)
+
+
+class UndecoratedPass(Pass):
+    """Declare an option without the decorator that makes it one."""
+
+    name: ClassVar[str] = "guest-undecorated"
+
+    count: int = option(1, "number of ops")
+
+    def apply(self, module: ir.Module, run: PassRun) -> None:
+        run.note(f"{self.count}")

@@ -20,7 +20,7 @@ from hespas.estimators.work import (
     find_cost_rule,
     is_free_op,
 )
-from hespas.support.errors import UsageError
+from hespas.support.errors import HespasError, UsageError
 
 PROGRAM = """
 func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
@@ -74,7 +74,8 @@ def ops(parse: Callable[[str], ir.Module]) -> Iterator[list[ir.Operation]]:
 def test_packages_add_ops_and_custom_calls(ops, installed: Installed) -> None:
     searches = installed([KERNEL, EXP])
     assert [compute_op_work(op) for op in ops[:3]] == [WORK] * 3  # before the declared estimate
-    assert find_cost_rule("math.exp") is EXP
+    rule = find_cost_rule("math.exp")
+    assert rule is not None and (rule.kind, rule.ops) == (EXP.kind, EXP.ops)
     assert not is_free_op(ops[1])
     assert searches == ["hespas.cost_rules"]
 
@@ -108,6 +109,14 @@ def test_known_ops_search_no_packages(ops, installed: Installed) -> None:
             "package_0:RULES defines the cost of stablehlo.add, which hespas defines",
         ),
         ((["EXP"],), "package_0:RULES is not a CostRule or a list of them"),
+        (
+            (CostRule(lambda _: WORK, call_targets="my_kernel"),),  # type: ignore[arg-type]
+            "package_0:RULES: call_targets of a CostRule is 'my_kernel', not a tuple of names",
+        ),
+        (
+            (CostRule(lambda _: WORK),),
+            "package_0:RULES: a CostRule has neither ops nor call_targets",
+        ),
     ],
 )
 def test_wrong_packages_are_one_clear_error(ops, installed: Installed, values, message) -> None:
@@ -124,3 +133,42 @@ def test_a_package_that_cannot_be_imported(ops, installed: Installed, monkeypatc
         UsageError, match="the list of cost rules package_0:RULES cannot be imported: Mod"
     ):
         compute_op_work(ops[0])
+
+
+def raise_key_error(op: ir.Operation) -> OpWork:
+    raise KeyError("tile")
+
+
+def raise_unknown_cost(op: ir.Operation) -> OpWork:
+    raise UnknownCost("the tiles do not fit")
+
+
+PARTS = (WorkPart("matrix", "bf16", 1),)
+
+
+@pytest.mark.parametrize(
+    ("work", "message"),
+    [
+        (raise_key_error, rf"its cost rule \({__file__}:\d+\) raised KeyError: 'tile'"),
+        (raise_unknown_cost, "the tiles do not fit"),
+        (lambda _: None, "its cost rule returned NoneType, not OpWork"),
+        (lambda _: OpWork("custom", 1.5, 2, PARTS), "its cost rule returned 1.5 as read_bytes"),
+        (lambda _: OpWork("custom", 1, -2, PARTS), "its cost rule returned -2 as write_bytes"),
+        (lambda _: OpWork("custom", 1, 2, None), "its cost rule returned parts=None"),
+        (
+            lambda _: OpWork("custom", 1, 2, (WorkPart("matrix", "bf16", float("nan")),)),
+            "its cost rule returned nan as flops of the matrix unit",
+        ),
+        (
+            lambda _: OpWork("custom", 1, 2, (WorkPart("tensor", "bf16", 1),)),
+            "its cost rule returned a part on the unit 'tensor', not on matrix or vector",
+        ),
+    ],
+)
+def test_what_a_rule_raises_or_returns_is_an_error_of_the_op(
+    ops, installed: Installed, work, message
+) -> None:
+    installed(CostRule(work, call_targets=("my_kernel",)))
+    with pytest.raises(HespasError, match=message) as caught:
+        compute_op_work(ops[0])
+    assert caught.value.op_name == "stablehlo.custom_call" and ":3:8" in caught.value.where

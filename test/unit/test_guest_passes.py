@@ -7,7 +7,7 @@ from support.annotated_programs import X, program
 from support.paths import ROOT
 
 from hespas import frontends
-from hespas.dialects.attrs import Cost, MemoryAttr
+from hespas.dialects.attrs import Cost, MemoryAttr, OnChipAttr
 from hespas.dialects.mlir import make_context
 from hespas.passes import registry
 from hespas.passes.annotate.stale_costs import refresh_costs
@@ -63,6 +63,7 @@ def emit(text: str, steps: list[str], folder, *, in_one_run: bool) -> tuple[byte
         (ENDLESS, ["split-linear", ANNOTATE, "guest-set-trips{again}"]),
         (CHAIN, [ANNOTATE, "split-individual", "guest-fuse-chain"]),
         (CHAIN, ["split-linear", ANNOTATE, "guest-mark"]),
+        (CHAIN, ["split-linear", ANNOTATE, "guest-derive-refresh"]),
     ],
 )
 def test_one_run_and_a_run_for_each_pass_write_the_same_trace(text, steps, tmp_path):
@@ -81,7 +82,9 @@ def test_a_pass_that_reads_costs_twice_gets_those_of_its_own_changes():
 def test_nothing_is_trusted_outside_a_pass():
     module, run = read(ENDLESS), PassRun(note=lambda text: None)
     run_pipeline(module, f"split-linear,{ANNOTATE}", run)
-    assert run.current == FACTS - {MemoryAttr.NAME} and not any(map(run.is_current, FACTS))
+    assert run.current == FACTS - {MemoryAttr.NAME, OnChipAttr.NAME} and not any(
+        map(run.is_current, FACTS)
+    )
     run_pipeline(module, "guest-set-trips", PassRun(note=lambda text: None))
     refresh_costs(module, run)
     cost = Cost.read_from_op(module.body.operations[0].regions[0].blocks[0].operations[0])

@@ -32,8 +32,21 @@ IRDL = """irdl.dialect @guest {
     irdl.results(y: %0)
   }
   irdl.attribute @mode { %0 = irdl.is i32 irdl.parameters(word: %0) }
+  irdl.type @tile {}
+  irdl.operation @load {
+    %mode = irdl.base @guest::@mode
+    %tile = irdl.base @guest::@tile
+    %value = irdl.base "!builtin.tensor"
+    irdl.operands(x: %value, more: variadic %value)
+    irdl.results(y: %tile)
+    irdl.attributes { "mode" = %mode }
+    %region = irdl.region
+    irdl.regions(body: %region)
+  }
 }
 """
+LOAD = f'"guest.load"(%x) ({{{{}}}}) {{}} : ({X}) -> {{}}'
+MODE = "{mode = #guest.mode<3 : i32>}"
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +75,30 @@ def test_a_reproducer_contains_the_pass_that_fails(capsys) -> None:
     assert run("r.mlir", "--disable-output") == 0, "it is a module"
 
 
-def test_a_reproducer_survives_a_native_crash() -> None:
+def test_a_reproducer_replaces_no_file_of_the_user(capsys) -> None:
+    flag = "--mlir-pass-pipeline-crash-reproducer"
+    Path("old.mlir").write_text("of yesterday")
+    assert run("m.mlir", f"{flag}=old.mlir", "--cse", "-o", "out.mlir") == 0
+    assert Path("old.mlir").read_text() == "of yesterday"
+    assert run("m.mlir", f"{flag}=./m.mlir", "--cse") == 2
+    assert run("m.mlir", f"{flag}=out.mlir", "--cse", "-o", "out.mlir") == 2
+    assert "would replace out.mlir; choose another file" in capsys.readouterr().err
+    assert Path("m.mlir").read_text() == TEXT
+    assert run("m.mlir", f"{flag}=r.mlir", "--emit-chakra=output=t") == 1
+    assert run("r.mlir", "--run-reproducer", "--cse") == 2
+    assert "runs the passes of the file, and others are given" in capsys.readouterr().err
+    names = {path.name for path in Path().iterdir()}
+    assert names == {"m.mlir", "guest.irdl", "old.mlir", "out.mlir", "r.mlir"}, "and no others"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("os.abort()", "pass 'guest-abort' failed (SIGABRT"),
+        ("os._exit(0)", "pass 'guest-abort' ended hespas (exit code 0)"),
+    ],
+)
+def test_a_reproducer_survives_a_native_crash(call, message) -> None:
     """view-op-graph writes to stdout, so that the pass itself is replaced by one that aborts."""
     Path("aborting.py").write_text(
         "import os\n"
@@ -70,7 +106,7 @@ def test_a_reproducer_survives_a_native_crash() -> None:
         "class AbortPass(Pass):\n"
         "    name = 'guest-abort'\n"
         "    def apply(self, module, run):\n"
-        "        os.abort()\n"
+        f"        {call}\n"
     )
     Path("aborting-1.0.dist-info").mkdir()
     Path("aborting-1.0.dist-info/METADATA").write_text("Name: aborting\nVersion: 1.0\n")
@@ -83,9 +119,10 @@ def test_a_reproducer_survives_a_native_crash() -> None:
          "--mlir-pass-pipeline-crash-reproducer=r.mlir"],
         capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.getcwd()},
     )  # fmt: skip
-    assert done.returncode == 1 and "pass 'guest-abort'" in done.stderr
+    assert done.returncode == 1 and message in done.stderr
     assert "Traceback" not in done.stderr
     assert 'pipeline: "builtin.module(guest-abort)"' in Path("r.mlir").read_text()
+    assert not [*Path().glob(".hespas*")]
 
 
 @pytest.mark.parametrize(
@@ -95,18 +132,32 @@ def test_a_reproducer_survives_a_native_crash() -> None:
         (f'"guest.scale"(%x, %x) : ({X}, {X}) -> {X}', "3:8: error: 'guest.scale': Expected 1"),
         (f'"guest.scale"(%x) : ({X}) -> tensor<4xf32>', "error: 'guest.scale': result 'y'"),
         (f'"guest.other"(%x) : ({X}) -> {X}', "error: 'guest.other': the op is of an unknown"),
+        (LOAD.format(MODE, "!guest.tile"), ""),
+        (f'"guest.load"(%x, %x) <{MODE}> ({{}}) : ({X}, {X}) -> !guest.tile', ""),
+        (LOAD.format("", "!guest.tile"), "attribute 'mode' expected"),
+        (LOAD.format(MODE.replace("mode<", "other<"), "!guest.tile"), "is no guest.mode"),
+        (LOAD.format(MODE, "!guest.other"), "result 'y' at position 0 does not verify"),
+        (f'"guest.load"(%x) {MODE} : ({X}) -> !guest.tile', "Expected 1 region, but got 0"),
     ],
 )
 def test_ops_of_an_irdl_file_are_accepted_and_verified(body, message, capsys) -> None:
     Path("g.mlir").write_text(f"func.func @main(%x: {X}) {{\n\n  %0 = {body}\n  return }}\n")
     assert run("g.mlir", "--irdl-file=guest.irdl", "--cse") == (1 if message else 0)
     shown = capsys.readouterr()
-    assert message in shown.err and ("guest.scale" in shown.out) == (not message)
+    assert message in shown.err and ("guest." in shown.out) == (not message)
 
 
 def test_an_irdl_file_that_is_none(capsys) -> None:
     Path("wrong.irdl").write_text("irdl.dialect @guest {\n  irdl.operation }\n")
-    for name, message in (("wrong.irdl", "not IRDL"), ("absent.irdl", "cannot read it")):
+    Path("predicate.irdl").write_text(
+        'irdl.dialect @g { irdl.operation @x { %0 = irdl.c_pred "p" irdl.operands(x: %0) } }'
+    )
+    assert run("m.mlir", "--irdl-file=guest.irdl", "--irdl-file=guest.irdl") == 1
+    assert "the dialect guest is defined twice" in capsys.readouterr().err
+    for name, message in (
+        ("wrong.irdl", "not IRDL"), ("absent.irdl", "cannot read it"),
+        ("predicate.irdl", "xDSL cannot interpret it: Could not find interpretation function"),
+    ):  # fmt: skip
         assert run("m.mlir", f"--irdl-file={name}") == 1
         assert f"{name}: error: {message}" in capsys.readouterr().err
 

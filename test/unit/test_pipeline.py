@@ -141,3 +141,9 @@ def test_warnings_are_kept_once():
 def test_values_out_of_range_are_refused(parse):
     with pytest.raises(HespasError, match="less than 0"):
         build_pass(SplitLinearPass, {"block-limit": "-1"}).apply(parse(IDENTITY), PassRun())
+
+
+@pytest.mark.parametrize("wrong", ["module {}", None, 3])
+def test_what_is_no_module_is_named(wrong) -> None:
+    with pytest.raises(TypeError, match=r"runs on an ir\.Module of jaxlib's bindings, not on"):
+        passes.run_pipeline(wrong, "prepare")

@@ -209,6 +209,66 @@ def test_a_collective_between_other_devices_has_their_communicator(tmp_path: Pat
     assert '"1":[0,2]' in (tmp_path / "one" / "comm_group.json").read_text()
 
 
+@pytest.mark.parametrize("groups", ["", "[[0, 1, 2, 3, 4, 5, 6, 7]]"])
+def test_a_program_for_more_devices_has_their_traces(groups: str, tmp_path: Path) -> None:
+    def edit(module: ir.Module) -> None:
+        count = ir.IntegerAttr.get(ir.IntegerType.get_signless(32, module.context), 8)
+        module.operation.attributes["mhlo.num_partitions"] = count
+        if groups:
+            set_groups(find_op(module, "stablehlo.all_reduce"), groups)
+
+    _, notes = check_edit(edit, "split-linear", tmp_path)
+    for mode in ("one", "several", "fresh", "again"):
+        assert len([*(tmp_path / mode).glob("dev.*.et")]) == 8
+    assert "hespas.target is brought up to date: 4 to 8 devices" in notes
+
+
+def test_a_module_that_a_pass_has_stripped_is_prepared_again(tmp_path: Path) -> None:
+    def strip(module: ir.Module) -> None:
+        del module.operation.attributes[TargetAttr.NAME]
+
+    steps = parse_pipeline(f"prepare,split-linear,{ANNOTATE}")
+    expected, _ = emit(read(), steps, tmp_path / "expected")
+    stripped, _ = emit(read(), [*steps[:2], EditPass(strip), steps[2]], tmp_path / "stripped")
+    assert stripped == expected
+
+
+@pytest.mark.parametrize("start", ["", "prepare,fuse,"])
+def test_a_function_that_only_a_fusion_calls_is_kept(start: str, tmp_path: Path) -> None:
+    def outline(module: ir.Module) -> None:
+        sine = find_op(module, "stablehlo.sine")
+        text = f"func.func private @sine(%x: {X}) -> {X} {{ return %x : {X} }}"
+        function = ir.Operation.parse(text, context=module.context).operation
+        module.body.append(function)
+        block = function.regions[0].blocks[0]
+        with ir.InsertionPoint(block.operations[0]):
+            inner = sine.clone().operation
+        inner.operands[0] = block.arguments[0]
+        block.operations[1].operands[0] = inner.results[0]
+        with ir.InsertionPoint(sine), sine.location:
+            callee = ir.FlatSymbolRefAttr.get("sine", module.context)
+            call = ir.Operation.create(
+                "func.call", results=[sine.results[0].type], operands=list(sine.operands),
+                attributes={"callee": callee},
+            )  # fmt: skip
+        sine.results[0].replace_all_uses_with(call.results[0])
+        sine.erase()
+
+    fused = "%a = stablehlo.sine %y : " + X
+    text = PROGRAM.replace(
+        fused,
+        f"""%a = "mhlo.fusion"(%y) <{{fusion_kind = #mhlo<fusion_kind kLoop>}}> ({{
+        ^bb0(%f: {X}):
+          %g = stablehlo.sine %f : {X}
+          mhlo.return %g : {X}
+        }}) : ({X}) -> {X}""",
+    )
+    steps = parse_pipeline(f"{start}split-linear,{ANNOTATE}")
+    plain, _ = emit(read(text), steps, tmp_path / "plain")
+    outlined, _ = emit(read(text), [EditPass(outline), *steps], tmp_path / "outlined")
+    assert outlined == plain
+
+
 def test_a_loop_with_another_bound_has_its_trips(tmp_path: Path) -> None:
     trace, notes = check_edit(lambda module: set_bound(module, 5), "split-linear", tmp_path)
     assert len(list_comm_sizes(trace)) == 2 + 5
@@ -352,6 +412,35 @@ def test_memory_is_that_of_the_program(split: str, is_kept: bool) -> None:
     after = MemoryAttr.read_from_op(module.operation)
     assert (after is not None) == is_kept and after != before
     assert "the program changed after memory-annotate: hespas.memory is " in notes[0]
+
+
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("split", SPLITS)
+def test_what_stays_on_the_chip_is_that_of_the_program(
+    number: int, split: str, tmp_path: Path
+) -> None:
+    def edit(module: ir.Module) -> None:
+        collective = find_op(module, "stablehlo.all_reduce", number)
+        collective.results[0].replace_all_uses_with(collective.operands[0])
+        collective.erase()
+
+    split_and_estimate = parse_pipeline(f"{split},systolic-annotate{{node=TPUv4}}")
+    fuse, keep = parse_pipeline("fuse,on-chip-annotate")
+    steps = [fuse, keep, EditPass(edit), *split_and_estimate]
+    edited, notes = emit(read(), steps, tmp_path / "edited")
+    steps = [fuse, EditPass(edit), keep, *split_and_estimate]
+    assert edited == emit(read(), steps, tmp_path / "fresh")[0]
+    assert any("hespas.on_chip is computed again" in note for note in notes)
+    module = read()
+    run_pipeline(module, [fuse, keep, *split_and_estimate], PassRun(note=len))
+    before = store(module)
+    notes.clear()
+    run_pipeline(module, "refresh-costs", PassRun("in.mlir", note=notes.append))
+    assert store(module) == before and notes == []
+    edit(module)
+    run_pipeline(module, "refresh-costs", PassRun("in.mlir", note=notes.append))
+    change = "removed; run on-chip-annotate again" if "merge" in split else "computed again"
+    assert any(f"hespas.on_chip is {change}" in note for note in notes)
 
 
 def test_the_order_of_values_that_a_loop_reads_is_no_change_of_the_memory() -> None:

@@ -299,3 +299,13 @@ def test_the_network_may_be_json(tmp_path, name):
 def test_a_folder_without_a_network_names_its_files(tmp_path):
     with pytest.raises(HespasError, match=r"there is no network.yml or network.yaml or network.js"):
         configs.load_system(str(tmp_path))
+
+
+def test_a_program_of_one_device_needs_no_system():
+    system = configs.load_system("HGX_H100_8")
+    for alone, remedy in (("leave it out", "leave it out"), ("", "use a system of that size: ")):
+        with pytest.raises(
+            HespasError, match=r"runs on 1 device, but system HGX_H100_8 has 8"
+        ) as e:
+            system.check_device_count(1, "it runs on", where="m.mlir", alone=alone)
+        assert e.value.remedy.startswith(remedy)

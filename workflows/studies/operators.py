@@ -118,6 +118,7 @@ def _estimate_products(
     options: MeasureOptions,
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of one estimator; raises HespasError if it cannot be used at all."""
+    from hespas.estimators.base import estimate_item
     from hespas.estimators.measure.base import MeasuringEstimator
     from hespas.estimators.measure.measurement_run import measure_items
     from hespas.estimators.work import UnknownCost
@@ -129,7 +130,7 @@ def _estimate_products(
         flops = item.work.flops
         row = {"estimator": spelled, "m": m, "k": k, "n": n, "dtype": dtype, "flops": flops}
         try:
-            cost = estimator.estimate(item)
+            cost = estimate_item(estimator, item)
         except UnknownCost as error:
             unknown = dict.fromkeys(("time_s", "flops_per_s", "bound"))
             yield {**row, **unknown, "reason": error.message}

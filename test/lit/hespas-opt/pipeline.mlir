@@ -1,5 +1,8 @@
 // RUN: hespas-opt %s --cse --split-linear=block-limit=2 --print-pipeline --disable-output 2>&1 | filecheck %s --check-prefix=ORDER
 // RUN: hespas-opt %s -p "builtin.module(cse, split-linear{block-limit=2})" --print-pipeline --disable-output 2>&1 | filecheck %s --check-prefix=ORDER
+// RUN: hespas-opt %s -p "builtin.module(cse), builtin.module(split-linear{block-limit=2})" --print-pipeline --disable-output 2>&1 | filecheck %s --check-prefix=ORDER
+// RUN: not hespas-opt %s -p "cse),func.func(cse" 2>&1 | filecheck %s --check-prefix=SYNTAX
+// RUN: not hespas-opt %s.missing -p "op-stats{output='a (1) \"b\".json'}" --print-pipeline 2>&1 | filecheck %s --check-prefix=QUOTES
 // RUN: hespas-opt %s --cse --mlir-print-ir-after=cse --disable-output 2>&1 | filecheck %s --check-prefix=AFTER
 // RUN: hespas-opt %s --prepare --mlir-print-ir-after=annotate-collectives --disable-output 2>&1 | filecheck %s --check-prefix=LISTED
 // RUN: hespas-opt %s --split-linear --timing --disable-output 2>&1 | filecheck %s --check-prefix=TIME
@@ -15,6 +18,8 @@
 // RUN: hespas-opt --version | filecheck %s --check-prefix=VERSION
 
 // ORDER: cse,split-linear{block-limit=2}
+/// A value is printed in quotes that it does not contain, so that it can be read back.
+// QUOTES: op-stats{output='a (1) "b".json'}
 // AFTER: IR Dump After cse
 // AFTER: stablehlo.add
 // LISTED: IR Dump After annotate-collectives

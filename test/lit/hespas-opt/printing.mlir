@@ -1,4 +1,6 @@
 // RUN: hespas-opt %s --mlir-print-ir-before=cse --cse --disable-output 2>&1 | filecheck %s --check-prefix=BEFORE
+// RUN: hespas-opt %s -p "func.func(canonicalize{max-iterations=2},cse)" --mlir-print-ir-before=cse --disable-output 2>&1 | filecheck %s --check-prefix=NESTED
+// RUN: hespas-opt %s --chlo-legalize-to-stablehlo --mlir-print-ir-after=chlo-legalize-to-stablehlo --disable-output 2>&1 | filecheck %s --check-prefix=IMPLICIT
 // RUN: hespas-opt %s --canonicalize --cse --mlir-print-ir-before-all --disable-output 2>&1 | filecheck %s --check-prefix=BEFOREALL
 // RUN: hespas-opt %s --canonicalize --cse --mlir-print-ir-after-change --disable-output 2>&1 | filecheck %s --check-prefix=CHANGE
 // RUN: not hespas-opt %s --guest-drop-shape --cse --mlir-print-ir-after-failure 2>&1 | filecheck %s --check-prefix=FAILURE
@@ -15,6 +17,10 @@
 // BEFORE: IR Dump Before cse
 // BEFORE: stablehlo.add
 // BEFORE-NOT: IR Dump
+
+/// A nested pass is found by its name; what is printed is before or after the whole nest.
+// NESTED: IR Dump Before func.func(canonicalize{max-iterations=2},cse)
+// IMPLICIT: IR Dump After func.func(chlo-legalize-to-stablehlo)
 
 // BEFOREALL: IR Dump Before canonicalize
 // BEFOREALL: IR Dump Before cse

@@ -41,3 +41,18 @@ func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
 func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
   return %x : tensor<8xf32>
 }
+
+// -----
+
+/// The line of @above and @below is the nearest one without such a comment.
+func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // CHECK-NEXT: unmet-diagnostics.mlir:[[# @LINE + 4]]: expected error "below" was not produced
+  // CHECK-NEXT: unmet-diagnostics.mlir:[[# @LINE + 3]]: expected note "above" was not produced
+  // expected-error @below {{below}}
+  // expected-note @+1 {{above}}
+  return %x : tensor<8xf32>
+  // expected-remark @above {{after}}
+  // expected-warning @above {{after}}
+  // CHECK-NEXT: unmet-diagnostics.mlir:[[# @LINE - 3]]: expected remark "after" was not produced
+  // CHECK-NEXT: unmet-diagnostics.mlir:[[# @LINE - 4]]: expected warning "after" was not produced
+}

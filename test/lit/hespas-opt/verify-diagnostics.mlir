@@ -1,4 +1,14 @@
 // RUN: hespas-opt %s --split-input-file --verify-diagnostics --prepare --split-linear --roofline-annotate=node=A100_SXM_40GB
+// RUN: not hespas-opt %s --split-input-file --verify-diagnostics --prepare --split-linear 2>&1 | filecheck %s --check-prefix=UNMET
+// RUN: hespas-opt --verify-diagnostics=only-expected %s --split-input-file --prepare --split-linear --roofline-annotate=node=A100_SXM_40GB | filecheck %s --check-prefix=OUTPUT
+
+/// The parts without an error are printed, if all diagnostics are as expected.
+// UNMET-NOT: module
+// UNMET: has no cost rule {{.*}} was not produced
+// UNMET-NOT: module
+// OUTPUT: stablehlo.while
+// OUTPUT: // -----
+// OUTPUT: hespas.trips_found = 3
 
 /// The diagnostics of hespas and of MLIR: errors, warnings and notes, with regular expressions.
 func.func @main(%p: tensor<i1>, %a: tensor<8xf32>) -> tensor<8xf32> {
@@ -17,6 +27,18 @@ func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
   // expected-error-re @below {{custom call {{.*}} has no cost rule {{.*}} declare {{(its|the)}} work}}
   %0 = stablehlo.custom_call @scaled_product(%a) : (tensor<8xf32>) -> tensor<8xf32>
   return %0 : tensor<8xf32>
+}
+
+// -----
+
+/// Several comments may stand before or after one op.
+func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-note @below {{prior use here}}
+  // expected-error @+3 {{expects different type than prior uses}}
+  %0 = stablehlo.add %x, %x : tensor<8xf32>
+  // A line without a comment of an expected diagnostic.
+  %1 = stablehlo.tanh %0 : tensor<7xf32>
+  return %1 : tensor<8xf32>
 }
 
 // -----

@@ -3,7 +3,7 @@
 /// A single op, an empty program and a value without users keep nothing.
 
 // CHECK-LABEL: module @one
-// CHECK-NOT: hespas.on_chip
+// CHECK-NOT: hespas.on_chip =
 module @one {
   func.func @main(%x: tensor<1024xf32>) -> tensor<1024xf32> {
     %0 = stablehlo.tanh %x : tensor<1024xf32>
@@ -14,7 +14,7 @@ module @one {
 // -----
 
 // CHECK-LABEL: module @empty
-// CHECK-NOT: hespas.on_chip
+// CHECK-NOT: hespas.on_chip =
 module @empty {
   func.func @main(%x: tensor<1024xf32>) -> tensor<1024xf32> {
     return %x : tensor<1024xf32>

@@ -25,7 +25,7 @@ module attributes {mhlo.num_replicas = 2 : i32} {
 // CHECK: tanh %{{[a-z0-9]*}} :
 // CHECK: slice {{.*}}hespas.on_chip = {read_bytes = array<i64: 0>, sram_bytes = array<i64: 2048>, write_bytes = array<i64: 2048>}
 // CHECK: negate {{.*}}hespas.on_chip = {read_bytes = array<i64: 2048>, sram_bytes = array<i64: 2048>, write_bytes = array<i64: 0>}
-// CHECK-NOT: hespas.on_chip
+// CHECK-NOT: hespas.on_chip =
 module {
   func.func @parts(%x: tensor<32x32xf32>, %i: tensor<i32>) -> (tensor<16x32xf32>, tensor<32x32xf32>) {
     %0 = stablehlo.tanh %x : tensor<32x32xf32>
@@ -43,7 +43,7 @@ module {
 // CHECK: tanh %{{[a-z0-9]*}} :
 // CHECK: sine {{.*}}hespas.on_chip = {read_bytes = array<i64: 0>, sram_bytes = array<i64: 4096>, write_bytes = array<i64: 4096>}
 // CHECK: cosine {{.*}}hespas.on_chip = {read_bytes = array<i64: 4096>, sram_bytes = array<i64: 4096>, write_bytes = array<i64: 0>}
-// CHECK-NOT: hespas.on_chip
+// CHECK-NOT: hespas.on_chip =
 module {
   func.func @branch(%x: tensor<32x32xf32>, %i: tensor<i1>) -> tensor<32x32xf32> {
     %0 = stablehlo.tanh %x : tensor<32x32xf32>

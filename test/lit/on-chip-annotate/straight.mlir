@@ -20,7 +20,7 @@ module {
 
 /// Without another use nothing stays.
 // CHECK: @once
-// CHECK-NOT: hespas.on_chip
+// CHECK-NOT: hespas.on_chip =
 module {
   func.func @once(%x: tensor<32x32xf32>) -> tensor<32x32xf32> {
     %0 = stablehlo.tanh %x : tensor<32x32xf32>

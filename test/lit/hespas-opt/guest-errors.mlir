@@ -1,0 +1,39 @@
+// RUN: not hespas-opt %s --guest-fail 2>&1 | filecheck %s --check-prefix=KEY
+// RUN: not hespas-opt %s --guest-fail=how=walk 2>&1 | filecheck %s --check-prefix=KEY
+// RUN: not hespas-opt %s --guest-fail=how=lines 2>&1 | filecheck %s --check-prefix=LINES
+// RUN: not hespas-opt %s --guest-fail=how=bindings 2>&1 | filecheck %s --check-prefix=BINDINGS
+// RUN: not hespas-opt %s --guest-fail=how=file 2>&1 | filecheck %s --check-prefix=FILE
+// RUN: not hespas-opt %s --guest-undecorated 2>&1 | filecheck %s --check-prefix=UNDECORATED
+// RUN: hespas-opt %s --guest-flat-annotate | filecheck %s --check-prefix=FLAT
+// RUN: not hespas-opt %s --guest-flat-annotate=result=unknown 2>&1 | filecheck %s --check-prefix=RAISED
+// RUN: not hespas-opt %s --guest-flat-annotate=result=endless 2>&1 | filecheck %s --check-prefix=ENDLESS
+// RUN: not hespas-opt %s --guest-flat-annotate=result=negative 2>&1 | filecheck %s --check-prefix=NEGATIVE
+// RUN: not hespas-opt %s --guest-flat-annotate=result=text 2>&1 | filecheck %s --check-prefix=TEXT
+// RUN: not hespas-opt %s --guest-flat-annotate=result=nothing 2>&1 | filecheck %s --check-prefix=NOTHING
+// RUN: not hespas-opt %s --guest-grainy-annotate 2>&1 | filecheck %s --check-prefix=GRAINY
+// RUN: hespas-opt --list-passes | filecheck %s --check-prefix=LISTED
+
+/// Whatever a pass of a package raises is one line, with the line of its code.
+// KEY-NOT: Traceback
+// KEY: guest-errors.mlir: error: pass 'guest-fail' ({{.*}}guest_passes.py:{{[0-9]+}}) raised KeyError: '{{builtin.module|stablehlo.tanh}}'; report it to the authors of 'guest-fail'
+// LINES: guest-errors.mlir: error: pass 'guest-fail' ({{.*}}guest_passes.py:{{[0-9]+}}) raised ValueError: first line; report
+// BINDINGS: guest-errors.mlir: error: pass 'guest-fail' ({{.*}}guest_passes.py:{{[0-9]+}}) raised MLIRError: {{.+}}; report
+// FILE: raised FileNotFoundError: [Errno 2] No such file or directory: 'no/such/file'; report
+
+/// A class that would run without its options is refused; the list of passes says why.
+// UNDECORATED: error: the pass guest_passes:UndecoratedPass has the option 'count', but is no dataclass; decorate it with @dataclass(frozen=True)
+// GRAINY: error: the estimator guest_estimators:GrainyEstimator has the granularity 'grain', not one of op, kernel, region; correct or uninstall its package
+// LISTED: --guest-undecorated (the pass guest_passes:UndecoratedPass has the option 'count', but is no dataclass)
+
+/// What an estimator of a package raises or returns is an error of the op that it was asked about.
+// FLAT: hespas.cost = {digest = {{.*}}latency_ns = 4.000000e+00
+// RAISED: guest-errors.mlir:[[# @LINE + 7]]:8: error: 'stablehlo.tanh': estimator 'guest-flat' ({{.*}}guest_estimators.py:{{[0-9]+}}) raised KeyError: 'unknown'; correct or uninstall its package
+// ENDLESS: guest-errors.mlir:[[# @LINE + 6]]:8: error: 'stablehlo.tanh': estimator 'guest-flat' returned an invalid cost: latency_ns is inf, no finite number; correct
+// NEGATIVE: guest-errors.mlir:[[# @LINE + 5]]:8: error: 'stablehlo.tanh': {{.*}} invalid cost: flops is -1, less than 0
+// TEXT: guest-errors.mlir:[[# @LINE + 4]]:8: error: 'stablehlo.tanh': {{.*}} invalid cost: flops is 'many', not an i64
+// NOTHING: guest-errors.mlir:[[# @LINE + 3]]:8: error: 'stablehlo.tanh': {{.*}} invalid cost: NoneType is no hespas.plugin.Cost
+
+func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = stablehlo.tanh %x : tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
