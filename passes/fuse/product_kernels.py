@@ -133,7 +133,13 @@ def _collect_operand_ops(value: ir.Value, conversions: str) -> list[ir.Operation
         return [*(inner or _collect_rearrangements(op.operands[0])), op]
     if op.name == SLICE:
         return [op] if _alone_reads_argument(op) else []
-    if op.name == VIEW or (op.name in APPLIED and len(op.operands) == 1 and _is_float(value)):
+    if op.name == VIEW:
+        inner = _collect_operand_ops(op.operands[0], conversions)
+        roles = _group_viewed_dims(get_static_shape(op.operands[0]), get_static_shape(value))
+        # A scale of each group of rows repeats along a part of what the view merges.
+        is_grouped = any(_repeats_part(read, roles) for other in inner for read in other.operands)
+        return [] if is_grouped else [*inner, op]
+    if op.name in APPLIED and len(op.operands) == 1 and _is_float(value):
         return [*_collect_operand_ops(op.operands[0], conversions), op]
     if op.name in OF_ONE_SIZE:
         inner = _collect_operand_ops(op.operands[0], conversions)
@@ -314,6 +320,20 @@ def _find_roles(shape: Sequence[int], sizes: Sequence[int]) -> list[int]:
         left //= extent
         roles.append(role)
     return roles
+
+
+def _group_viewed_dims(before: Sequence[int], after: Sequence[int]) -> list[int]:
+    """Number the dimensions before a reshape by the smallest groups that it keeps apart."""
+    groups = []
+    number, elements, elements_after = 0, 1, 1
+    pending = iter(after)
+    for size in before:
+        groups.append(number if size > 1 else NO_ROLE)
+        elements *= size
+        while elements_after < elements:
+            elements_after *= next(pending)
+        number += elements_after == elements
+    return groups
 
 
 def _find_role_order(transpose: ir.Operation, sizes: Sequence[int]) -> list[int]:

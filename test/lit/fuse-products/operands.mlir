@@ -316,7 +316,68 @@ module @scaled_computed {
 
 // -----
 
-/// another whole operand, or what something else reads.
+/// or one for each group of rows,
+
+// CHECK-LABEL: module @scaled_groups
+module @scaled_groups {
+  // CHECK: stablehlo.multiply
+  // CHECK: stablehlo.reshape
+  // CHECK: stablehlo.dot_general
+  // CHECK-NOT: stablehlo.multiply
+  // CHECK: return
+  func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<8x128x256xi8>, %s: tensor<8x256xbf16>) -> (tensor<16x256xbf16>) {
+    %c8 = stablehlo.convert %w : (tensor<8x128x256xi8>) -> tensor<8x128x256xbf16>
+    %b = stablehlo.broadcast_in_dim %s, dims = [0, 2] : (tensor<8x256xbf16>) -> tensor<8x128x256xbf16>
+    %c = stablehlo.multiply %c8, %b : tensor<8x128x256xbf16>
+    %r = stablehlo.reshape %c : (tensor<8x128x256xbf16>) -> tensor<1024x256xbf16>
+    %d = stablehlo.dot_general %x, %r, contracting_dims = [1] x [0] : (tensor<16x1024xbf16>, tensor<1024x256xbf16>) -> tensor<16x256xbf16>
+    return %d : tensor<16x256xbf16>
+  }
+}
+
+// -----
+
+/// also where the product is divided into other parts of them,
+
+// CHECK-LABEL: module @scaled_other_groups
+module @scaled_other_groups {
+  // CHECK: stablehlo.multiply
+  // CHECK: stablehlo.reshape
+  // CHECK: stablehlo.dot_general
+  // CHECK-NOT: stablehlo.multiply
+  // CHECK: return
+  func.func @main(%x: tensor<4x16x256xbf16>, %w: tensor<8x128x256xi8>, %s: tensor<8x256xbf16>) -> (tensor<4x16x256xbf16>) {
+    %c8 = stablehlo.convert %w : (tensor<8x128x256xi8>) -> tensor<8x128x256xbf16>
+    %b = stablehlo.broadcast_in_dim %s, dims = [0, 2] : (tensor<8x256xbf16>) -> tensor<8x128x256xbf16>
+    %c = stablehlo.multiply %c8, %b : tensor<8x128x256xbf16>
+    %r = stablehlo.reshape %c : (tensor<8x128x256xbf16>) -> tensor<4x256x256xbf16>
+    %d = stablehlo.dot_general %x, %r, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<4x16x256xbf16>, tensor<4x256x256xbf16>) -> tensor<4x16x256xbf16>
+    return %d : tensor<4x16x256xbf16>
+  }
+}
+
+// -----
+
+/// but one for all groups is part of it;
+
+// CHECK-LABEL: module @scaled_columns
+module @scaled_columns {
+  // CHECK: "mhlo.fusion"(%arg1, %arg2, %arg0)
+  // CHECK: stablehlo.multiply
+  // CHECK: stablehlo.dot_general
+  func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<8x128x256xi8>, %s: tensor<256xbf16>) -> (tensor<16x256xbf16>) {
+    %c8 = stablehlo.convert %w : (tensor<8x128x256xi8>) -> tensor<8x128x256xbf16>
+    %b = stablehlo.broadcast_in_dim %s, dims = [2] : (tensor<256xbf16>) -> tensor<8x128x256xbf16>
+    %c = stablehlo.multiply %c8, %b : tensor<8x128x256xbf16>
+    %r = stablehlo.reshape %c : (tensor<8x128x256xbf16>) -> tensor<1024x256xbf16>
+    %d = stablehlo.dot_general %x, %r, contracting_dims = [1] x [0] : (tensor<16x1024xbf16>, tensor<1024x256xbf16>) -> tensor<16x256xbf16>
+    return %d : tensor<16x256xbf16>
+  }
+}
+
+// -----
+
+/// nor another whole operand, or what something else reads.
 
 // CHECK-LABEL: module @scaled_whole
 module @scaled_whole {
