@@ -1,7 +1,7 @@
 """Associative scans as windows that see all elements before each one, as in XLA:GPU.
 
-JAX 0.12 writes running sums and products for GPUs as ``chlo.scan``, for which XLA has no kernel: its
-AssociativeScanRewriter makes them ``reduce_window`` ops, which are split like others.
+JAX 0.12 writes running sums and products for GPUs as ``chlo.scan``, for which XLA has no kernel:
+its AssociativeScanRewriter makes them ``reduce_window`` ops, which are split like others.
 """
 
 from __future__ import annotations

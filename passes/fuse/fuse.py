@@ -96,7 +96,11 @@ class FusePass(PassList):
             ),
             (is_xla, ScatterReductionsPass(), "slices by rank must not be fused before"),
             (is_xla, FoldTransposesPass(), "transposes must not hide a shared operand"),
-            (has_libraries, SinkTransposesPass(), "the transposes that are left are not in products"),
+            (
+                has_libraries,
+                SinkTransposesPass(),
+                "the transposes that are left are not in products",
+            ),
             (has_libraries, FoldTransposesPass(), "products may read what the pass before moved"),
             (is_xla, ExpandVectorProductsPass(), "vectors of products are no operands to merge"),
             (is_xla, MergeProductsPass(self.conversions), "products are merged without transposes"),

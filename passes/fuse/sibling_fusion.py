@@ -185,7 +185,9 @@ class SiblingFusion:
         for value, reads in absorbed.reads.items():
             elementwise, other = survivor.reads.get(value, (0.0, 0.0))
             # XLA counts the reads of each result.
-            survivor.reads[value] = (elementwise, other + sum(reads)) if elementwise + other else reads
+            survivor.reads[value] = (
+                (elementwise, other + sum(reads)) if elementwise + other else reads
+            )
             self.fused.users[value].discard(absorbed.index)
             self.fused.users[value].add(survivor.index)
         survivor.cycles += absorbed.cycles

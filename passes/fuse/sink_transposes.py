@@ -27,7 +27,11 @@ from hespas.passes.fuse.op_builder import (
 from hespas.passes.fuse.product_kernels import APPLIED
 from hespas.passes.fuse.simplify import LAYOUT, read_uniform_constant
 
-TRANSPOSE, BROADCAST, REDUCE = "stablehlo.transpose", "stablehlo.broadcast_in_dim", "stablehlo.reduce"
+TRANSPOSE, BROADCAST, REDUCE = (
+    "stablehlo.transpose",
+    "stablehlo.broadcast_in_dim",
+    "stablehlo.reduce",
+)
 IOTA = "stablehlo.iota"
 READERS = APPLIED | {BROADCAST, REDUCE}
 LONGEST_CHAIN = 8  # of elementwise ops between a product and an op that reads another order
@@ -108,7 +112,9 @@ def _move_behind_broadcast(op: ir.Operation, order: Sequence[int]) -> ir.Value |
     shape, result = get_static_shape(source), get_static_shape(op.results[0])
     places = dict(zip(order, dims, strict=True))  # of the dimensions of the source
     if math.prod(shape) != math.prod(result):
-        new = _create_broadcast(builder, source, [places[d] for d in sorted(places)], op.results[0].type)
+        new = _create_broadcast(
+            builder, source, [places[d] for d in sorted(places)], op.results[0].type
+        )
         op.results[0].replace_all_uses_with(new)
         op.erase()
         return None
@@ -226,7 +232,9 @@ def _create_broadcast(
     return builder.create_op(BROADCAST, [value], [kind], attributes).results[0]
 
 
-def _replace_by_transpose(op: ir.Operation, value: ir.Value, order: Sequence[int]) -> ir.Value | None:
+def _replace_by_transpose(
+    op: ir.Operation, value: ir.Value, order: Sequence[int]
+) -> ir.Value | None:
     """Replace the result of an op by a transposed value, which is returned if it is another one."""
     is_sorted = list(order) == sorted(order)
     new = value if is_sorted else OpBuilder(op).create_transpose(value, order)

@@ -45,9 +45,9 @@ def normalise(x: Any, scale: Any) -> Any:
 
 def normalise_rms(x: Any, scale: Any) -> Any:
     wide = x.astype(F32)
-    return (
-        wide * jax.lax.rsqrt((wide * wide).mean(-1, keepdims=True) + 1e-6) * scale
-    ).astype(x.dtype)
+    return (wide * jax.lax.rsqrt((wide * wide).mean(-1, keepdims=True) + 1e-6) * scale).astype(
+        x.dtype
+    )
 
 
 def normalise_groups(x: Any, scale: Any, bias: Any) -> Any:
