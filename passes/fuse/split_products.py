@@ -112,7 +112,8 @@ class SplitProductsPass(BlockPass):
             size = _measure_product(op)
             if size is None or _is_part(op):
                 continue
-            parts = min(PARTS, key=lambda n: size.estimate_cost(n, device.cores, weights))
+            costs = [size.estimate_cost(parts, device.cores, weights) for parts in PARTS]
+            parts = PARTS[costs.index(min(costs))]
             if parts > 1:
                 _split_product(op, size, parts)
 
@@ -160,11 +161,9 @@ def _is_part(op: ir.Operation) -> bool:
     """Return whether only a reduction of a batch dimension reads a product."""
     users = [use.owner.operation for use in op.results[0].uses]
     batch = len(DotGeneral.from_op(op).sides[0].batch)
-    return (
-        len(users) == 1
-        and users[0].name == "stablehlo.reduce"
-        and (max(read_integer_list(users[0], "dimensions", (batch,))) < batch)
-    )
+    if len(users) != 1 or users[0].name != "stablehlo.reduce":
+        return False
+    return max(read_integer_list(users[0], "dimensions", (batch,))) < batch
 
 
 def _split_product(op: ir.Operation, size: ProductSize, parts: int) -> None:
@@ -176,63 +175,91 @@ def _split_product(op: ir.Operation, size: ProductSize, parts: int) -> None:
 
 
 def _format_parts(op: ir.Operation, size: ProductSize, parts: int) -> str:
-    """Format a function that multiplies the parts of the inner dimension and adds the products.
-
-    The inner dimension is padded to parts of whole multiples of 16 bytes.
-    """
-    sides = DotGeneral.from_op(op).sides
-    places = _find_contracted_places(*sides)
+    """Format a function that multiplies the parts of the inner dimension and adds the products."""
+    lhs, rhs = DotGeneral.from_op(op).sides
+    places = _find_contracted_places(lhs, rhs)
     assert places is not None
     step = parts * ALIGNED_BITS // min(ALIGNED_BITS, size.lhs_bits, size.rhs_bits)
-    padded = -(-size.k // step) * step
-    types = [str(value.type) for value in op.operands]
-    out, kind = str(op.results[0].type), str(get_element_type(op.results[0]))
-    lines = [f"func.func @split(%x: {types[0]}, %w: {types[1]}) -> {out} {{"]
-    batches, contracting, part_types = [], [], []
-    for name, value, side, place in zip("xw", op.operands, sides, places, strict=True):
-        element, count = str(get_element_type(value)), len(side.contracting)
-        shape = [*side.shape[:place], size.k, *side.shape[place + count :]]
-        read, made = f"%{name}", str(value.type)
-
-        def add_line(text: str, result: str, operands: str, name: str = name) -> None:
-            lines.append(f"%{name}_{len(lines)} = {text} : ({operands}) -> {result}")
-
-        if count > 1:
-            merged = format_tensor_type(shape, element)
-            add_line(f"stablehlo.reshape {read}", merged, made)
-            read, made = f"%{name}_{len(lines) - 1}", merged
-        if padded != size.k:
-            high = [padded - size.k if dim == place else 0 for dim in range(len(shape))]
-            zeros = [0] * len(shape)
-            shape[place] = padded
-            wide, zero = format_tensor_type(shape, element), "0" if element[0] in "iu" else "0.0"
-            lines.append(f"%{name}_zero = stablehlo.constant dense<{zero}> : tensor<{element}>")
-            add_line(
-                f"stablehlo.pad {read}, %{name}_zero, low = {zeros}, high = {high}, "
-                f"interior = {zeros}",
-                wide,
-                f"{made}, tensor<{element}>",
-            )
-            read, made = f"%{name}_{len(lines) - 1}", wide
-        shape[place : place + 1] = [parts, padded // parts]
-        divided = format_tensor_type(shape, element)
-        add_line(f"stablehlo.reshape {read}", divided, made)
-        moved = [dim if dim < place else dim - count + 2 for dim in side.batch]
-        batches.append([*moved, place])
-        contracting.append([place + 1])
-        part_types.append((f"%{name}_{len(lines) - 1}", divided))
-    batch = len(sides[0].batch)
-    shape = list(to_buffer_size(op.results[0].type).shape)
+    k = -(-size.k // step) * step
+    x = _OperandParts("x", op.operands[0], lhs, places[0], parts, k)
+    w = _OperandParts("w", op.operands[1], rhs, places[1], parts, k)
+    out, batch = op.results[0].type, len(lhs.batch)
+    shape, kind = to_buffer_size(out).shape, str(get_element_type(op.results[0]))
     sum_kind = _SUM_TYPES.get(kind, "f32" if _NARROW_FLOAT.match(kind) else kind)
     summed, scalar = format_tensor_type(shape, sum_kind), f"tensor<{sum_kind}>"
     products = format_tensor_type([*shape[:batch], parts, *shape[batch:]], sum_kind)
-    (x, x_type), (w, w_type) = part_types
-    zero = "0" if sum_kind[0] in "iu" else "0.0"
-    lines += [
-        format_product(x, x_type, w, w_type, products, batches, contracting),
-        f"%zero = stablehlo.constant dense<{zero}> : {scalar}",
+    contracting = [[x.place + 1], [w.place + 1]]
+    lines = [
+        f"func.func @split(%x: {x.value.type}, %w: {w.value.type}) -> {out} {{",
+        *x.format_lines(),
+        *w.format_lines(),
+        format_product("%x_parts", x.type, "%w_parts", w.type, products, [x.batch, w.batch],
+                       contracting),
+        f"%zero = stablehlo.constant dense<{_format_zero(sum_kind)}> : {scalar}",
         "%sum = stablehlo.reduce(%product init: %zero) applies stablehlo.add across dimensions = "
         f"[{batch}] : ({products}, {scalar}) -> {summed}",
         f"%result = stablehlo.convert %sum : ({summed}) -> {out}",
-    ]
-    return "\n".join((*lines, f"return %result : {out}", "}"))
+        f"return %result : {out}",
+    ]  # fmt: skip
+    return "\n".join((*lines, "}"))
+
+
+@dataclass(frozen=True, slots=True)
+class _OperandParts:
+    """An operand whose contracted dimensions become two: the parts, and the elements of each.
+
+    Attributes:
+        name: Its name in the function.
+        place: The first of the contracted dimensions.
+        k: Their elements, padded to parts of whole multiples of 16 bytes.
+    """
+
+    name: str
+    value: ir.Value
+    side: DotOperand
+    place: int
+    parts: int
+    k: int
+
+    @property
+    def type(self) -> str:
+        """The type of the parts."""
+        return self._format_type(self.parts, self.k // self.parts)
+
+    @property
+    def batch(self) -> list[int]:
+        """The batch of the parts, of which they are the last."""
+        added = 2 - len(self.side.contracting)
+        moved = [dim if dim < self.place else dim + added for dim in self.side.batch]
+        return [*moved, self.place]
+
+    def format_lines(self) -> list[str]:
+        """Format the ops that merge, pad and divide the contracted dimensions."""
+        name, whole = self.name, math.prod(self.side.shape[dim] for dim in self.side.contracting)
+        merged, padded = self._format_type(whole), self._format_type(self.k)
+        kind = str(get_element_type(self.value))
+        rank = len(self.side.shape) - len(self.side.contracting) + 1
+        zeros, high = [0] * rank, [0] * rank
+        high[self.place] = self.k - whole
+        lines, read = [], f"%{name}"
+        if len(self.side.contracting) > 1:
+            read = f"%{name}_merged"
+            lines = [f"{read} = stablehlo.reshape %{name} : ({self.value.type}) -> {merged}"]
+        if merged != padded:
+            lines += [
+                f"%{name}_zero = stablehlo.constant dense<{_format_zero(kind)}> : tensor<{kind}>",
+                f"%{name}_padded = stablehlo.pad {read}, %{name}_zero, low = {zeros}, "
+                f"high = {high}, interior = {zeros} : ({merged}, tensor<{kind}>) -> {padded}",
+            ]
+            read = f"%{name}_padded"
+        return [*lines, f"%{name}_parts = stablehlo.reshape {read} : ({padded}) -> {self.type}"]
+
+    def _format_type(self, *sizes: int) -> str:
+        """Format its type with these dimensions for the contracted ones."""
+        shape, end = self.side.shape, self.place + len(self.side.contracting)
+        kind = str(get_element_type(self.value))
+        return format_tensor_type([*shape[: self.place], *sizes, *shape[end:]], kind)
+
+
+def _format_zero(kind: str) -> str:
+    return "0" if kind[0] in "iu" else "0.0"

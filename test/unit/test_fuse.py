@@ -377,7 +377,8 @@ def test_scores_in_the_order_of_their_product_compute_the_same():
 @pytest.mark.parametrize("k", [2048, 2000])
 def test_products_in_parts_compute_the_same(k):
     program = f"""
-    func.func public @main(%x: tensor<2x128x{k}xf32>, %w: tensor<2x{k}x96xf32>) -> tensor<2x128x96xf32> {{
+    func.func public @main(%x: tensor<2x128x{k}xf32>, %w: tensor<2x{k}x96xf32>)
+        -> tensor<2x128x96xf32> {{
       %0 = stablehlo.dot_general %x, %w, batching_dims = [0] x [0], contracting_dims = [2] x [1]
         : (tensor<2x128x{k}xf32>, tensor<2x{k}x96xf32>) -> tensor<2x128x96xf32>
       return %0 : tensor<2x128x96xf32>
