@@ -138,7 +138,9 @@ class PassRun:
             yield
         finally:
             self.trusted = frozenset()
-            if self.entry_code is entry_code and not keeps_ops:
+            # Marks on ops may be part of their contents, which the fact of regions stands for.
+            keeps_contents = keeps_ops and RegionAttr.NAME in names
+            if self.entry_code is entry_code and not keeps_contents:
                 self.entry_code = b""
 
     def is_current(self, name: str) -> bool:

@@ -178,7 +178,7 @@ SPACE = {
     "head_dim": "128", "kv_heads": "8", "sequence": "512", "remat": "none", "accumulate": "1",
 }  # fmt: skip
 REQUEST = LayoutRequest(
-    "llama", "H100_80GB", 8, 16, {"tensor": [1, 2, 4], "data": [1, 2, 4]},
+    "llama", "H100_80GB", 8, 8, {"tensor": [1, 2, 4], "data": [1, 2, 4]},
     {name: [value] for name, value in SPACE.items()},
 )  # fmt: skip
 SYSTEM = BASE["system"]  # of two hosts

@@ -8,7 +8,7 @@ import pytest
 from support.output_files import read_output_files
 
 from hespas.chakra import trace_writer
-from hespas.chakra.check_traces import find_trace_problems
+from hespas.chakra.check_traces import check_trace_folder
 from hespas.chakra.trace_reader import read_trace_nodes
 from hespas.passes import pipeline
 from hespas.passes.base import PassRun
@@ -91,7 +91,7 @@ def emit(parse, tmp_path):
         out = tmp_path / "out"
         state = PassRun(note=lambda text: None)
         pipeline.run_pipeline(parse(text), f"emit-chakra{{output={out} {options}}}", state)
-        assert find_trace_problems(out) == []
+        assert check_trace_folder(out).problems == []
         assert warned is None or any(warned in text for text in state.warnings)
         run.state = state
         devices = state.get_artefact(EmittedTraces).trace.devices
@@ -395,7 +395,7 @@ def test_whole_flow_statistics(parse, tmp_path):
         out = tmp_path / "out"
         run = PassRun(note=lambda text: None)
         pipeline.run_pipeline(parse(PROGRAM), FLOW.format(split=split, out=out), run)
-        assert find_trace_problems(out) == []
+        assert check_trace_folder(out).problems == []
         data = json.loads((out / "module_stats.json").read_text())
         assert data["schema"] == "hespas.module_stats/1"
         kinds, total = data["kinds"], data["totals"]
@@ -532,7 +532,7 @@ def test_a_thousand_devices_differ_by_communicator(parse, tmp_path):
     out = tmp_path / "out"
     text = module(*lines, devices=1024, groups=groups)
     pipeline.run_pipeline(parse(text), f"emit-chakra{{output={out} stats=false}}", PassRun())
-    assert find_trace_problems(out) == []
+    assert check_trace_folder(out).problems == []
     sizes = {(out / f"dev.{d}.et").stat().st_size for d in (0, 79, 800)}
     assert len(sizes) == 3  # ids of one, two and three digits
     assert list(read_trace_nodes(out / "dev.1023.et"))[1].get_attr_value("pg_name") == "128"
@@ -566,4 +566,4 @@ def test_workloads_give_sound_traces(workload, context, tmp_path, name):
         out = tmp_path / "out"
         run = PassRun(note=lambda text: None)
         pipeline.run_pipeline(module_read, FLOW.format(split=split, out=out), run)
-        assert find_trace_problems(out) == []
+        assert check_trace_folder(out).problems == []

@@ -21,7 +21,7 @@ from support.output_files import read_output_files
 
 from hespas import configs, passes
 from hespas.chakra import trace_reader
-from hespas.chakra.check_traces import find_trace_problems
+from hespas.chakra.check_traces import check_trace_folder
 from hespas.chakra.schema import CollectiveCommType, NodeType
 from hespas.chakra.trace_reader import TraceNode
 from hespas.dialects.attrs import Cost, RegionAttr, TargetAttr
@@ -96,7 +96,7 @@ def trace(parse: Callable[[str], ir.Module], tmp_path: Path) -> Trace:
         passes.run_pipeline(module, f"prepare{{{prepare}}},{split},{annotate},{emit}", run)
         assert module.operation.verify()
         assert [
-            problem for problem in find_trace_problems(place) if problem.severity == "error"
+            problem for problem in check_trace_folder(place).problems if problem.severity == "error"
         ] == []
         return Traced(module, run, place)
 

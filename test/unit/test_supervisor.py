@@ -17,7 +17,7 @@ from support.processes import start_process
 from hespas.tools import console_scripts, supervisor
 
 PREAMBLE = """
-import os, signal, sys, time
+import os, signal, sys, tempfile, time
 from hespas.support.supervised_process import *
 from hespas.tools import console_scripts
 
@@ -32,7 +32,8 @@ console_scripts.script(main)
 """
 WAIT = "time.sleep(60)"
 READ = "with run_native_reader('in', 0):\n        "
-CLEANING = """with open_temporary_folder('.') as folder:
+CLEANING = """tempfile.tempdir = '.'
+    with open_temporary_folder() as folder:
         print(os.listdir('.') and 'made', flush=True)
         time.sleep(60)"""
 

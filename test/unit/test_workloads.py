@@ -17,7 +17,7 @@ from support.paths import find_workloads
 
 from hespas import frontends, passes
 from hespas.chakra import trace_reader
-from hespas.chakra.check_traces import find_trace_problems
+from hespas.chakra.check_traces import check_trace_folder
 from hespas.chakra.schema import NodeType
 from hespas.dialects.attrs import Cost
 from hespas.dialects.mlir import clone_module, ir, make_context
@@ -99,7 +99,9 @@ def faults(module: ir.Module, run: PassRun, folder: Path) -> Iterator[str]:
         yield "the module is not valid"
     yield from map(str, collect_attribute_problems(module))
     yield from (
-        str(problem) for problem in find_trace_problems(folder) if problem.severity == "error"
+        str(problem)
+        for problem in check_trace_folder(folder).problems
+        if problem.severity == "error"
     )
     cost: Cost = run.get_artefact(Annotation).total
     count, time_ns = computed_ns(folder / "dev.0.et")
