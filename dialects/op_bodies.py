@@ -92,3 +92,29 @@ def splice_block_before(
     for op in ops:
         op.move_before(place)
     return ops, values
+
+
+def replace_op_by_function(op: ir.Operation, text: str) -> list[ir.Operation]:
+    """Replace an op by the ops of a function of its operands, which have its location.
+
+    Args:
+        op: The op, which is erased.
+        text: The function in textual form.
+
+    Returns:
+        The ops of the function except its terminator.
+    """
+    module = ir.Module.parse(text, op.context)
+    body = module.body.operations[0].operation.regions[0].blocks[0]
+    ops, values = splice_block_before(op, op.operands, body)
+    for new in ops:
+        new.location = op.location
+    for result, value in zip(op.results, values, strict=True):
+        result.replace_all_uses_with(value)
+    op.erase()
+    return ops
+
+
+def format_tensor_type(shape: Sequence[int], kind: str) -> str:
+    """Format the type of a tensor of a shape and an element type."""
+    return f"tensor<{''.join(f'{size}x' for size in shape)}{kind}>"

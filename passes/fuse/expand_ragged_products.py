@@ -9,15 +9,14 @@ from __future__ import annotations
 from typing import ClassVar
 
 from hespas.dialects.mlir import find_attribute, ir
+from hespas.dialects.op_bodies import format_tensor_type, replace_op_by_function
 from hespas.estimators.rules.base import parse_number_fields
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.dots import format_product
 from hespas.passes.fuse.op_builder import (
     find_named_ops,
-    format_tensor_type,
     get_element_type,
     get_static_shape,
-    replace_op_by_function,
 )
 
 RAGGED_DOT = "mhlo.ragged_dot"  # prepare converts chlo.ragged_dot to it

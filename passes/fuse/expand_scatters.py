@@ -11,14 +11,13 @@ import math
 from typing import ClassVar
 
 from hespas.dialects.mlir import get_attribute, get_defining_op, ir
+from hespas.dialects.op_bodies import format_tensor_type, replace_op_by_function
 from hespas.estimators.rules.base import parse_number_fields
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.op_builder import (
     find_named_ops,
-    format_tensor_type,
     get_element_type,
     get_static_shape,
-    replace_op_by_function,
 )
 from hespas.passes.fuse.simplify import read_uniform_constant
 

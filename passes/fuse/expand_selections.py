@@ -9,13 +9,12 @@ from __future__ import annotations
 from typing import ClassVar
 
 from hespas.dialects.mlir import ir
+from hespas.dialects.op_bodies import format_tensor_type, replace_op_by_function
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.op_builder import (
     find_named_ops,
-    format_tensor_type,
     get_element_type,
     get_static_shape,
-    replace_op_by_function,
 )
 from hespas.passes.prepare.scalars import get_op_kind
 

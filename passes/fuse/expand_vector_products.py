@@ -11,14 +11,13 @@ import math
 from typing import ClassVar
 
 from hespas.dialects.mlir import ir
+from hespas.dialects.op_bodies import format_tensor_type, replace_op_by_function
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.dots import DOT, DotGeneral, DotOperand
 from hespas.passes.fuse.op_builder import (
     find_named_ops,
-    format_tensor_type,
     get_element_type,
     get_static_shape,
-    replace_op_by_function,
 )
 
 _WIDER = {"bf16": "f32", "f16": "f32"}  # in which XLA adds numbers of a type

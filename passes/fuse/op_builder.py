@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from hespas.dialects.attrs import KernelAttr
 from hespas.dialects.mlir import collect_functions, find_ops, get_defining_op, ir, to_i64_attr
-from hespas.dialects.op_bodies import is_small_constant, splice_block_before
+from hespas.dialects.op_bodies import is_small_constant
 from hespas.dialects.op_kinds import CONTROL, FUSION
 from hespas.estimators.rules.base import to_buffer_size
 
@@ -48,11 +48,6 @@ def has_static_values(op: ir.Operation) -> bool:
             if not has_static_shape(value.type):
                 return False
     return True
-
-
-def format_tensor_type(shape: Sequence[int], kind: str) -> str:
-    """Format the type of a tensor of a shape and an element type."""
-    return f"tensor<{''.join(f'{size}x' for size in shape)}{kind}>"
 
 
 def find_named_ops(block: ir.Block, names: Collection[str]) -> list[ir.Operation]:
@@ -287,24 +282,3 @@ def fuse_ops(
         old.replace_all_uses_with(result)
     for op in reversed(ops):
         op.erase()
-
-
-def replace_op_by_function(op: ir.Operation, text: str) -> list[ir.Operation]:
-    """Replace an op by the ops of a function of its operands, which have its location.
-
-    Args:
-        op: The op, which is erased.
-        text: The function in textual form.
-
-    Returns:
-        The ops of the function except its terminator.
-    """
-    module = ir.Module.parse(text, op.context)
-    body = module.body.operations[0].operation.regions[0].blocks[0]
-    ops, values = splice_block_before(op, op.operands, body)
-    for new in ops:
-        new.location = op.location
-    for result, value in zip(op.results, values, strict=True):
-        result.replace_all_uses_with(value)
-    op.erase()
-    return ops

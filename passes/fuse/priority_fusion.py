@@ -15,6 +15,10 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, field
 
+from hespas.dialects.attrs import KernelAttr
+from hespas.dialects.mlir import ir
+from hespas.dialects.op_kinds import FUSION
+from hespas.passes.fuse.dots import DOT
 from hespas.passes.fuse.fusion_graph import COPIED_KINDS, FusionGraph
 from hespas.passes.fuse.kernel_cost_model import (
     LAUNCH_S,
@@ -199,7 +203,11 @@ class PriorityFusion:
             consumer.unary or consumer.emitter == "concatenate" or shares_rows
         ):
             return False
-        if producer.emitter == "row" and consumer.reads[value][1] and not shares_rows:
+        if (
+            producer.emitter == "row"
+            and consumer.reads[value][1]
+            and not (shares_rows or self._transposes_for_product(consumer))
+        ):
             return False  # A row is not read in another order.
         if consumer.updated == value:
             return False
@@ -212,6 +220,17 @@ class PriorityFusion:
             return True
         distinct_reads = len(producer.reads.keys() | consumer.reads.keys()) - 1
         return distinct_reads + len(consumer.outputs) <= self.limits.buffers
+
+    def _transposes_for_product(self, kernel: FusionKernel) -> bool:
+        """Return whether a kernel is the transpose of a product's operand.
+
+        The kernel of a row normalisation writes its rows as the product reads them.
+        """
+        op = self.graph.ops[kernel.index].op
+        if kernel.emitter != "transpose" or len(kernel.members) > 1:
+            return False
+        readers = [use.owner.operation for use in op.results[0].uses]
+        return bool(readers) and all(_is_product(reader) for reader in readers)
 
     def _reads_updated_slice(self, producer: FusionKernel, consumer: FusionKernel) -> bool:
         """Return whether a producer reads of an updated buffer only the slice that is updated."""
@@ -263,3 +282,8 @@ class PriorityFusion:
             self._enqueue_producer(maker)
         for user in changed:
             self._rate_producer(user)
+
+
+def _is_product(op: ir.Operation) -> bool:
+    kernel = KernelAttr.read_from_op(op) if op.name == FUSION else None
+    return op.name == DOT or (kernel is not None and kernel.kind == "gemm")

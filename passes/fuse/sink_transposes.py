@@ -5,7 +5,8 @@ op that needs another one (xla/service/layout_assignment.cc). Here an order in m
 dimensions. So the ops after a transpose are computed without it, and what needs the old order is
 transposed.
 
-A product keeps the order of the dimensions of its operands too, and so does what follows it.
+A product reads its operands in the order of its dimensions, unless a transpose of its result would
+undo that; then its result has the order of its operands.
 Reshapes that split or merge dimensions, as those of grouped heads, are computed in the parts, and
 dimensions of size 1 are left out.
 """
@@ -143,7 +144,8 @@ class _OrderAnalysis:
     def _find_result_order(self, op: ir.Operation) -> _Order | None:
         """Return the order of the result of an op that is computed in the order of its operands."""
         if op.name == DOT:
-            return _order_product(op, [self._get_order(value) for value in op.operands])
+            order = _order_product(op, [self._get_order(value) for value in op.operands])
+            return order if order is not None and _is_undone(op, order) else None
         if op.name == TRANSPOSE:
             return self._find_transposed_order(op)
         if op.name in KEEPS_ORDER or op.name == BROADCAST:
@@ -158,12 +160,8 @@ class _OrderAnalysis:
         return self._find_elementwise_order(op)
 
     def _find_transposed_order(self, op: ir.Operation) -> _Order | None:
-        permutation, shape = read_plain_permutation(op), get_static_shape(op.operands[0])
-        if permutation is None:
-            return None
-        order = self._get_order(op.operands[0]) or _make_plain_order(shape)
-        parts = order.divide_dims(shape)
-        return order.select_parts([part for dim in permutation for part in parts[dim]])
+        order = self._get_order(op.operands[0])
+        return _transpose_order(op, order or _make_plain_order(get_static_shape(op.operands[0])))
 
     def _find_elementwise_order(self, op: ir.Operation) -> _Order | None:
         """Return the order of the first product of the operands, if the others can have it too."""
@@ -232,6 +230,39 @@ def _find_iota_part(iota: ir.Operation, order: _Order) -> int | None:
     dim = read_integer(iota, "iota_dimension", 0)
     parts = order.divide_dims(get_static_shape(iota.results[0]))
     return parts[dim][0] if parts and len(parts[dim]) == 1 else None
+
+
+def _transpose_order(op: ir.Operation, order: _Order) -> _Order | None:
+    """Return the order of the result of a transpose; None if it is one of layouts only."""
+    permutation = read_plain_permutation(op)
+    if permutation is None:
+        return None
+    parts = order.divide_dims(get_static_shape(op.operands[0]))
+    return order.select_parts([part for dim in permutation for part in parts[dim]])
+
+
+def _is_undone(product: ir.Operation, order: _Order) -> bool:
+    """Return whether a transpose is all that reads a product, and gives it its plain order.
+
+    Otherwise the product reads its operand in the order of its dimensions, as XLA's do.
+    """
+    reader = product
+    while reader == product or reader.name == RESHAPE:
+        readers = [use.owner.operation for use in reader.results[0].uses]
+        if len(readers) != 1 or not order.divide_dims(get_static_shape(reader.results[0])):
+            return False
+        reader = readers[0]
+    after = _transpose_order(reader, order) if reader.name == TRANSPOSE else None
+    if after is None:
+        return False
+    batch, free = (
+        sum(1 for dim in dims if side.shape[dim] != 1)
+        for side in DotGeneral.from_op(product).sides[:1]
+        for dims in (side.batch, side.free)
+    )
+    every = tuple(range(len(after.places)))
+    swapped = (*every[:batch], *every[batch + free :], *every[batch : batch + free])
+    return after.is_plain or after.places == swapped  # by a product of swapped sides
 
 
 def _order_reduction(op: ir.Operation, order: _Order) -> _Order:

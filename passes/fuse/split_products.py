@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import find_attribute, get_defining_op, ir
+from hespas.dialects.op_bodies import format_tensor_type, replace_op_by_function
 from hespas.estimators.rules.base import read_integer_list, to_buffer_size
 from hespas.passes.base import option
 from hespas.passes.fuse.block_pass import BlockPass
@@ -28,9 +29,7 @@ from hespas.passes.fuse.form_kernels import FormKernelsPass
 from hespas.passes.fuse.kernel_cost_model import FusionDevice
 from hespas.passes.fuse.op_builder import (
     find_named_ops,
-    format_tensor_type,
     get_element_type,
-    replace_op_by_function,
 )
 from hespas.passes.fuse.product_kernels import APPLIED
 

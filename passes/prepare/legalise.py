@@ -14,11 +14,13 @@ from hespas.dialects.mlir import (
     register_passes,
     replace_op,
 )
+from hespas.dialects.op_bodies import format_tensor_type, replace_op_by_function
 from hespas.dialects.op_kinds import COMPOSITES
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import ModuleCensus, collect_census
 from hespas.passes.prepare.device_grid import get_channel_id
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
+from hespas.passes.prepare.scalars import CONSTANTS, read_splat_constant
 from hespas.support.errors import HespasError, extract_first_diagnostic
 
 # The first pass converts ops such as chlo.erf and chlo.top_k to the one HLO op that XLA compiles.
@@ -38,7 +40,8 @@ RAGGED_FIELDS = (  # in the order of the composite
     "lhs_ragged_dimensions",
     "rhs_group_dimensions",
 )
-SCANS = ("chlo.scan", "mhlo.scan")
+SCANS, SCAN_FLAGS = ("chlo.scan", "mhlo.scan"), ("dimension", "is_associative", "is_reverse")
+NEUTRAL = {"stablehlo.add": 0, "stablehlo.multiply": 1}
 VARIADIC = ("stablehlo.all_reduce", "stablehlo.all_to_all")
 CHANNEL = "channel_handle"
 
@@ -72,87 +75,73 @@ def _recompose_ops(census: ModuleCensus) -> bool:
 
 
 def _replace_scan(scan: ir.Operation) -> bool:
-    """Replace a running sum, or another such reduction, by the window that XLA makes of it.
+    """Replace a running sum or product by a window, as XLA's AssociativeScanRewriter does.
 
     Returns:
-        Whether it is one: associative, of one value, with one op and an initial number. The others
-        are loops, as their decompositions are.
+        Whether it is one: associative, of one value, with a neutral start. Others are loops, as
+        their decompositions are.
     """
     stated = find_attribute(scan, "composite_attributes")
-    attributes = stated if isinstance(stated, ir.DictAttr) else scan.attributes
-    body = scan.regions[0].blocks[0] if len(scan.regions) else None
-    init = get_defining_op(scan.operands[1]) if len(scan.operands) == 2 else None
-    if body is None or init is None or init.name != "stablehlo.broadcast_in_dim":
+    written: dict[str, Any] = (
+        dict(list_dictionary_entries(stated))
+        if isinstance(stated, ir.DictAttr)
+        else {name: scan.attributes[name] for name in scan.attributes}
+    )
+    flags = {name: written[name].value for name in SCAN_FLAGS if name in written}
+    kind = scan.operands[0].type
+    is_known = isinstance(kind, ir.RankedTensorType) and kind.has_static_shape
+    if not is_known or len(scan.operands) != 2 or not flags.get("is_associative"):
         return False
-    step, *others = (view.operation for view in body.operations)
-    is_plain = len(others) == 1 and set(others[0].operands) == set(step.results)
-    if not is_plain or set(step.operands) != set(body.arguments) or len(step.attributes):
+    applied = _find_applied_op(scan)
+    if applied is None or _read_start(scan.operands[1]) != NEUTRAL[applied]:
         return False
-    number, kind = init.operands[0], scan.operands[0].type
-    assert isinstance(kind, ir.RankedTensorType)
-    if ir.RankedTensorType(number.type).rank or "is_associative" not in attributes:
-        return False
-    if not ir.BoolAttr(attributes["is_associative"]).value or not kind.has_static_shape:
-        return False
-    dim = ir.IntegerAttr(attributes["dimension"]).value
-    is_reverse = "is_reverse" in attributes and ir.BoolAttr(attributes["is_reverse"]).value
-    _create_window(scan, step, number, dim, is_reverse=is_reverse)
+    text = _format_window(scan, applied, flags["dimension"], bool(flags.get("is_reverse")))
+    replace_op_by_function(scan, text)
     return True
 
 
-def _create_window(
-    scan: ir.Operation, step: ir.Operation, number: ir.Value, dim: int, *, is_reverse: bool
-) -> None:
-    source, context = scan.operands[0], scan.context
-    shape = list(ir.RankedTensorType(source.type).shape)
+def _find_applied_op(scan: ir.Operation) -> str | None:
+    """Return the only op of a scan's body, of the input and the carry, if it has a window."""
+    if not len(scan.regions):
+        return None
+    step, *others = (view.operation for view in scan.regions[0].blocks[0].operations)
+    is_plain = len(others) == 1 and set(others[0].operands) == set(step.results)
+    return step.name if is_plain and step.name in NEUTRAL else None
+
+
+def _read_start(carry: ir.Value) -> float | None:
+    """Read the number that a scan starts from for all rows, or None."""
+    op = get_defining_op(carry)
+    if op is not None and op.name == "stablehlo.broadcast_in_dim":
+        op = get_defining_op(op.operands[0])
+    return read_splat_constant(op) if op is not None and op.name in CONSTANTS else None
+
+
+def _format_window(scan: ir.Operation, applied: str, dim: int, is_reverse: bool) -> str:
+    """Format a function with the window of a scan, and its last element."""
+    kind = ir.RankedTensorType(scan.operands[0].type)
+    shape, element = list(kind.shape), str(kind.element_type)
+    scalar, carry = f"tensor<{element}>", scan.operands[1].type
     window, edges = [1] * len(shape), [[0, 0] for _ in shape]
-    window[dim] = shape[dim]
-    edges[dim][is_reverse] = shape[dim] - 1
-    op = ir.Operation.create(
-        "stablehlo.reduce_window",
-        [source.type],
-        [source, number],
-        {
-            "window_dimensions": ir.DenseI64ArrayAttr.get(window, context),
-            "padding": ir.Attribute.parse(f"dense<{edges}> : tensor<{len(shape)}x2xi64>", context),
-        },
-        regions=1,
-        loc=scan.location,
-        ip=ir.InsertionPoint(scan),
-    )
-    place = scan.location
-    block = op.regions[0].blocks.append(number.type, number.type, arg_locs=[place, place])
-    point = ir.InsertionPoint(block)
-    both = ir.Operation.create(step.name, [number.type], block.arguments, loc=place, ip=point)
-    ir.Operation.create("stablehlo.return", [], both.results, loc=place, ip=point)
-    scan.results[0].replace_all_uses_with(op.results[0])
-    if any(True for _ in scan.results[1].uses):
-        _replace_last(scan, op.results[0], dim, 0 if is_reverse else shape[dim] - 1)
-    scan.erase()
-
-
-def _replace_last(scan: ir.Operation, sums: ir.Value, dim: int, place: int) -> None:
-    """Replace the final value of a scan by its last element."""
-    start = [0] * len(ir.RankedTensorType(sums.type).shape)
-    limit = list(ir.RankedTensorType(sums.type).shape)
-    start[dim], limit[dim] = place, place + 1
-    sizes = [end - begin for begin, end in zip(start, limit, strict=True)]
-    element = ir.RankedTensorType(sums.type).element_type
-    numbers = {"start_indices": start, "limit_indices": limit, "strides": [1] * len(start)}
-    point = ir.InsertionPoint(scan)
-    part = ir.Operation.create(
-        "stablehlo.slice",
-        [ir.RankedTensorType.get(sizes, element, loc=scan.location)],
-        [sums],
-        {name: ir.DenseI64ArrayAttr.get(values, scan.context) for name, values in numbers.items()},
-        loc=scan.location,
-        ip=point,
-    )
-    kinds = [scan.results[1].type]
-    last = ir.Operation.create(
-        "stablehlo.reshape", kinds, part.results, loc=scan.location, ip=point
-    )
-    scan.results[1].replace_all_uses_with(last.results[0])
+    window[dim], edges[dim][is_reverse] = shape[dim], shape[dim] - 1
+    last = 0 if is_reverse else shape[dim] - 1
+    ends = [(last, last + 1) if d == dim else (0, size) for d, size in enumerate(shape)]
+    limits = ", ".join(f"{start}:{end}" for start, end in ends)
+    part = format_tensor_type([end - start for start, end in ends], element)
+    number = NEUTRAL[applied] if element[0] in "iu" else float(NEUTRAL[applied])
+    return f"""func.func @window(%x: {kind}, %start: {carry}) -> ({kind}, {carry}) {{
+      %neutral = stablehlo.constant dense<{number}> : {scalar}
+      %all = "stablehlo.reduce_window"(%x, %neutral) <{{
+        padding = dense<{edges}> : tensor<{len(shape)}x2xi64>,
+        window_dimensions = array<i64: {", ".join(map(str, window))}>}}> ({{
+      ^bb0(%a: {scalar}, %b: {scalar}):
+        %both = {applied} %a, %b : {scalar}
+        stablehlo.return %both : {scalar}
+      }}) : ({kind}, {scalar}) -> {kind}
+      %part = stablehlo.slice %all [{limits}] : ({kind}) -> {part}
+      %last = stablehlo.reshape %part : ({part}) -> {carry}
+      return %all, %last : {kind}, {carry}
+    }}"""
 
 
 def _read_chlo_attributes(composite: ir.Operation) -> dict[str, ir.Attribute] | None:

@@ -314,3 +314,47 @@ module @reshaped {
     return %4 : tensor<1x64x1024xf32>
   }
 }
+
+// -----
+
+/// The kernel of rows writes them as a product reads them, which alone does,
+
+// CHECK-LABEL: module @transposed_for_product
+module @transposed_for_product {
+  // CHECK: "mhlo.fusion"(%arg0) <{fusion_kind = #mhlo<fusion_kind kCustom>}>
+  // CHECK: stablehlo.subtract
+  // CHECK: stablehlo.transpose
+  // CHECK: mhlo.return
+  // CHECK: stablehlo.dot_general
+  func.func @main(%x: tensor<8x64x1024xf32>, %w: tensor<8x1024x16xf32>) -> tensor<64x8x16xf32> {
+    %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %low) applies stablehlo.maximum across dimensions = [2] : (tensor<8x64x1024xf32>, tensor<f32>) -> tensor<8x64xf32>
+    %1 = stablehlo.broadcast_in_dim %0, dims = [0, 1] : (tensor<8x64xf32>) -> tensor<8x64x1024xf32>
+    %2 = stablehlo.subtract %x, %1 : tensor<8x64x1024xf32>
+    %3 = stablehlo.transpose %2, dims = [1, 0, 2] : (tensor<8x64x1024xf32>) -> tensor<64x8x1024xf32>
+    %4 = stablehlo.dot_general %3, %w, contracting_dims = [2] x [1] : (tensor<64x8x1024xf32>, tensor<8x1024x16xf32>) -> tensor<64x8x8x16xf32>
+    %5 = stablehlo.slice %4 [0:64, 0:8, 0:1, 0:16] : (tensor<64x8x8x16xf32>) -> tensor<64x8x1x16xf32>
+    %6 = stablehlo.reshape %5 : (tensor<64x8x1x16xf32>) -> tensor<64x8x16xf32>
+    return %6 : tensor<64x8x16xf32>
+  }
+}
+
+// -----
+
+/// but not as the program returns them.
+
+// CHECK-LABEL: module @transposed_and_returned
+module @transposed_and_returned {
+  // CHECK: "mhlo.fusion"(%arg0) <{fusion_kind = #mhlo<fusion_kind kCustom>}>
+  // CHECK: mhlo.return
+  // CHECK: stablehlo.transpose
+  // CHECK: return
+  func.func @main(%x: tensor<8x64x1024xf32>) -> tensor<64x8x1024xf32> {
+    %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %low) applies stablehlo.maximum across dimensions = [2] : (tensor<8x64x1024xf32>, tensor<f32>) -> tensor<8x64xf32>
+    %1 = stablehlo.broadcast_in_dim %0, dims = [0, 1] : (tensor<8x64xf32>) -> tensor<8x64x1024xf32>
+    %2 = stablehlo.subtract %x, %1 : tensor<8x64x1024xf32>
+    %3 = stablehlo.transpose %2, dims = [1, 0, 2] : (tensor<8x64x1024xf32>) -> tensor<64x8x1024xf32>
+    return %3 : tensor<64x8x1024xf32>
+  }
+}

@@ -10,7 +10,7 @@ module @sums {
   // CHECK: stablehlo.slice %[[W]] [0:4, 6:7] : (tensor<4x7xf32>) -> tensor<4x1xf32>
   // CHECK: %[[L:.*]] = stablehlo.reshape
   // CHECK: %[[R:.*]] = "stablehlo.reduce_window"(%arg0, %{{.*}}) <{padding = dense<{{\[\[}}0, 0], [0, 6]]>
-  // CHECK: stablehlo.maximum
+  // CHECK: stablehlo.multiply
   // CHECK: return %[[W]], %[[L]], %[[R]]
   func.func @main(%x: tensor<4x7xf32>) -> (tensor<4x7xf32>, tensor<4xf32>, tensor<4x7xf32>) {
     %zero = stablehlo.constant dense<0.0> : tensor<f32>
@@ -20,9 +20,10 @@ module @sums {
       %2 = stablehlo.add %a, %b : tensor<4xf32>
       stablehlo.return %2, %2 : tensor<4xf32>, tensor<4xf32>
     }) : (tensor<4x7xf32>, tensor<4xf32>) -> (tensor<4x7xf32>, tensor<4xf32>)
-    %3:2 = "stablehlo.composite"(%x, %0) <{composite_attributes = {dimension = 1 : i64, is_associative = true, is_reverse = true}, decomposition = @loop, name = "chlo.scan", version = 1 : i32}> ({
+    %one = stablehlo.constant dense<1.0> : tensor<4xf32>
+    %3:2 = "stablehlo.composite"(%x, %one) <{composite_attributes = {dimension = 1 : i64, is_associative = true, is_reverse = true}, decomposition = @loop, name = "chlo.scan", version = 1 : i32}> ({
     ^bb0(%a: tensor<4xf32>, %b: tensor<4xf32>):
-      %4 = stablehlo.maximum %a, %b : tensor<4xf32>
+      %4 = stablehlo.multiply %a, %b : tensor<4xf32>
       stablehlo.return %4, %4 : tensor<4xf32>, tensor<4xf32>
     }) : (tensor<4x7xf32>, tensor<4xf32>) -> (tensor<4x7xf32>, tensor<4xf32>)
     return %1#0, %1#1, %3#0 : tensor<4x7xf32>, tensor<4xf32>, tensor<4x7xf32>
@@ -34,7 +35,7 @@ module @sums {
 
 // -----
 
-/// Those stay that are not associative, start from several numbers, or have another body.
+/// Those stay that are not associative, start from several numbers or another one, or have another body.
 
 // CHECK-LABEL: module @loops
 module @loops {

@@ -1,7 +1,7 @@
 // RUN: hespas-opt %s --sink-transposes --split-input-file | filecheck %s
 // RUN: hespas-opt %s --sink-transposes --sink-transposes --split-input-file | filecheck %s
 
-/// A softmax between products is computed in the order of the first; only the small result is transposed.
+/// A softmax between products is computed in the order of the first; a transpose of the last result undoes it.
 
 // CHECK-LABEL: module @softmax
 module @softmax {
@@ -13,9 +13,9 @@ module @softmax {
   // CHECK-NOT: stablehlo.transpose
   // CHECK: stablehlo.dot_general{{.*}} batching_dims = [0, 1] x [0, 2], contracting_dims = [4] x [1]
   // CHECK-SAME: -> tensor<2x4x16x3x8xf32>
-  // CHECK: stablehlo.transpose{{.*}} -> tensor<2x4x3x16x8xf32>
+  // CHECK-NOT: stablehlo.transpose
   // CHECK: return
-  func.func @main(%q: tensor<2x16x4x3x8xf32>, %k: tensor<2x32x4x8xf32>, %v: tensor<2x32x4x8xf32>) -> tensor<2x4x3x16x8xf32> {
+  func.func @main(%q: tensor<2x16x4x3x8xf32>, %k: tensor<2x32x4x8xf32>, %v: tensor<2x32x4x8xf32>) -> tensor<2x4x16x3x8xf32> {
     %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
     %0 = stablehlo.dot_general %q, %k, batching_dims = [0, 2] x [0, 2], contracting_dims = [4] x [3] : (tensor<2x16x4x3x8xf32>, tensor<2x32x4x8xf32>) -> tensor<2x4x16x3x32xf32>
     %1 = stablehlo.transpose %0, dims = [0, 1, 3, 2, 4] : (tensor<2x4x16x3x32xf32>) -> tensor<2x4x3x16x32xf32>
@@ -23,7 +23,51 @@ module @softmax {
     %3 = stablehlo.broadcast_in_dim %2, dims = [0, 1, 2, 3] : (tensor<2x4x3x16xf32>) -> tensor<2x4x3x16x32xf32>
     %4 = stablehlo.subtract %1, %3 : tensor<2x4x3x16x32xf32>
     %5 = stablehlo.dot_general %4, %v, batching_dims = [0, 1] x [0, 2], contracting_dims = [4] x [1] : (tensor<2x4x3x16x32xf32>, tensor<2x32x4x8xf32>) -> tensor<2x4x3x16x8xf32>
-    return %5 : tensor<2x4x3x16x8xf32>
+    %6 = stablehlo.transpose %5, dims = [0, 1, 3, 2, 4] : (tensor<2x4x3x16x8xf32>) -> tensor<2x4x16x3x8xf32>
+    return %6 : tensor<2x4x16x3x8xf32>
+  }
+}
+
+// -----
+
+/// So does one that swaps the sides of the product; dimensions of size 1 may be dropped between.
+
+// CHECK-LABEL: module @swapped
+module @swapped {
+  // CHECK: stablehlo.dot_general
+  // CHECK-NOT: stablehlo.transpose
+  // CHECK: stablehlo.dot_general{{.*}} -> tensor<2x8x16x3xf32>
+  // CHECK: stablehlo.transpose {{.*}} dims = [0, 2, 3, 1]
+  // CHECK: return
+  func.func @main(%q: tensor<2x16x3x8xf32>, %k: tensor<2x32x8xf32>, %v: tensor<2x32x8xf32>) -> tensor<2x16x3x8xf32> {
+    %0 = stablehlo.dot_general %q, %k, batching_dims = [0] x [0], contracting_dims = [3] x [2] : (tensor<2x16x3x8xf32>, tensor<2x32x8xf32>) -> tensor<2x16x3x32xf32>
+    %1 = stablehlo.transpose %0, dims = [0, 2, 1, 3] : (tensor<2x16x3x32xf32>) -> tensor<2x3x16x32xf32>
+    %2 = stablehlo.tanh %1 : tensor<2x3x16x32xf32>
+    %3 = stablehlo.reshape %2 : (tensor<2x3x16x32xf32>) -> tensor<2x1x3x16x32xf32>
+    %4 = stablehlo.dot_general %v, %3, batching_dims = [0] x [0], contracting_dims = [1] x [4] : (tensor<2x32x8xf32>, tensor<2x1x3x16x32xf32>) -> tensor<2x8x1x3x16xf32>
+    %5 = stablehlo.reshape %4 : (tensor<2x8x1x3x16xf32>) -> tensor<2x8x3x16xf32>
+    %6 = stablehlo.transpose %5, dims = [0, 3, 2, 1] : (tensor<2x8x3x16xf32>) -> tensor<2x16x3x8xf32>
+    return %6 : tensor<2x16x3x8xf32>
+  }
+}
+
+// -----
+
+/// Otherwise the product reads its own order.
+
+// CHECK-LABEL: module @read
+module @read {
+  // CHECK: stablehlo.dot_general
+  // CHECK-NEXT: stablehlo.tanh %{{.*}} : tensor<2x16x3x32xf32>
+  // CHECK-NEXT: %[[T:.*]] = stablehlo.transpose %{{.*}}, dims = [0, 2, 1, 3]
+  // CHECK: stablehlo.dot_general %[[T]], %arg2
+  // CHECK-NEXT: return
+  func.func @main(%q: tensor<2x16x3x8xf32>, %k: tensor<2x32x8xf32>, %v: tensor<2x32x8xf32>) -> tensor<2x3x16x8xf32> {
+    %0 = stablehlo.dot_general %q, %k, batching_dims = [0] x [0], contracting_dims = [3] x [2] : (tensor<2x16x3x8xf32>, tensor<2x32x8xf32>) -> tensor<2x16x3x32xf32>
+    %1 = stablehlo.transpose %0, dims = [0, 2, 1, 3] : (tensor<2x16x3x32xf32>) -> tensor<2x3x16x32xf32>
+    %2 = stablehlo.tanh %1 : tensor<2x3x16x32xf32>
+    %3 = stablehlo.dot_general %2, %v, batching_dims = [0] x [0], contracting_dims = [3] x [1] : (tensor<2x3x16x32xf32>, tensor<2x32x8xf32>) -> tensor<2x3x16x8xf32>
+    return %3 : tensor<2x3x16x8xf32>
   }
 }
 

@@ -1,16 +1,16 @@
 // RUN: hespas-opt %s --sink-transposes --split-input-file | filecheck %s
 // RUN: hespas-opt %s --sink-transposes --sink-transposes --split-input-file | filecheck %s
 
-/// A sum of two transposed results, and a product of two: neither is transposed.
+/// A sum of two transposed results is computed in their order, and a product of two in its own.
 
 // CHECK-LABEL: module @both
 module @both {
   // CHECK: stablehlo.dot_general %arg0, %arg1
   // CHECK: stablehlo.dot_general %arg0, %arg2
-  // CHECK-NOT: stablehlo.transpose
+  // CHECK: stablehlo.transpose
   // CHECK: stablehlo.add %{{.*}} : tensor<6x16x3xf32>
-  // CHECK: stablehlo.dot_general %{{.*}}, batching_dims = [2] x [2], contracting_dims = [1] x [1] : (tensor<6x16x3xf32>, tensor<6x16x3xf32>) -> tensor<3x6x6xf32>
-  // CHECK-NOT: stablehlo.transpose
+  // CHECK-NEXT: stablehlo.transpose
+  // CHECK: stablehlo.dot_general {{.*}} batching_dims = [0] x [0], contracting_dims = [2] x [2]
   // CHECK: return
   func.func @main(%x: tensor<6x8xf32>, %w: tensor<8x16x3xf32>, %v: tensor<8x16x3xf32>) -> tensor<3x6x6xf32> {
     %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<6x8xf32>, tensor<8x16x3xf32>) -> tensor<6x16x3xf32>
@@ -45,25 +45,24 @@ module @bytes {
 
 // -----
 
-/// Merged dimensions are contracted part by part, also with an operand in its plain order, which is divided too.
+/// Merged dimensions are contracted part by part, with an operand in its plain order, which is divided too.
 
 // CHECK-LABEL: module @merged
 module @merged {
   // CHECK: stablehlo.dot_general %arg0, %arg1
-  // CHECK-NOT: stablehlo.transpose
+  // CHECK: stablehlo.tanh %{{.*}} : tensor<6x4x16x3xf32>
   // CHECK: stablehlo.reshape %arg2 : (tensor<5x48xf32>) -> tensor<5x3x16xf32>
-  // CHECK: stablehlo.dot_general %{{.*}}, contracting_dims = [1, 2] x [2, 1] : (tensor<5x3x16xf32>, tensor<6x16x3xf32>) -> tensor<5x6xf32>
-  // CHECK: stablehlo.reshape %arg2 : (tensor<5x48xf32>) -> tensor<5x3x16xf32>
-  // CHECK: stablehlo.dot_general %{{.*}}, contracting_dims = [2, 1] x [1, 2] : (tensor<6x16x3xf32>, tensor<5x3x16xf32>) -> tensor<6x5xf32>
+  // CHECK: stablehlo.dot_general %{{.*}}, contracting_dims = [3, 2] x [1, 2] : (tensor<6x4x16x3xf32>, tensor<5x3x16xf32>) -> tensor<6x4x5xf32>
   // CHECK-NOT: stablehlo.transpose
   // CHECK: return
-  func.func @main(%x: tensor<6x8xf32>, %w: tensor<8x16x3xf32>, %u: tensor<5x48xf32>) -> (tensor<5x6xf32>, tensor<6x5xf32>) {
-    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<6x8xf32>, tensor<8x16x3xf32>) -> tensor<6x16x3xf32>
-    %1 = stablehlo.transpose %0, dims = [0, 2, 1] : (tensor<6x16x3xf32>) -> tensor<6x3x16xf32>
-    %2 = stablehlo.reshape %1 : (tensor<6x3x16xf32>) -> tensor<6x48xf32>
-    %3 = stablehlo.dot_general %u, %2, contracting_dims = [1] x [1] : (tensor<5x48xf32>, tensor<6x48xf32>) -> tensor<5x6xf32>
-    %4 = stablehlo.dot_general %2, %u, contracting_dims = [1] x [1] : (tensor<6x48xf32>, tensor<5x48xf32>) -> tensor<6x5xf32>
-    return %3, %4 : tensor<5x6xf32>, tensor<6x5xf32>
+  func.func @main(%x: tensor<6x8xf32>, %w: tensor<8x4x16x3xf32>, %u: tensor<5x48xf32>) -> tensor<6x4x5xf32> {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<6x8xf32>, tensor<8x4x16x3xf32>) -> tensor<6x4x16x3xf32>
+    %1 = stablehlo.transpose %0, dims = [1, 0, 3, 2] : (tensor<6x4x16x3xf32>) -> tensor<4x6x3x16xf32>
+    %2 = stablehlo.tanh %1 : tensor<4x6x3x16xf32>
+    %3 = stablehlo.reshape %2 : (tensor<4x6x3x16xf32>) -> tensor<4x6x48xf32>
+    %4 = stablehlo.dot_general %3, %u, contracting_dims = [2] x [1] : (tensor<4x6x48xf32>, tensor<5x48xf32>) -> tensor<4x6x5xf32>
+    %5 = stablehlo.transpose %4, dims = [1, 0, 2] : (tensor<4x6x5xf32>) -> tensor<6x4x5xf32>
+    return %5 : tensor<6x4x5xf32>
   }
 }
 
