@@ -12,7 +12,7 @@ of one end, to ranks next to the merged unit.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -62,6 +62,34 @@ class DependencyOrder:
     def has_path_between(self, a: int, b: int) -> bool:
         """Return whether one of two units depends on the other."""
         return self.depends_on(a, b) or self.depends_on(b, a)
+
+    def find_related_units(self, units: Sequence[int]) -> dict[int, int]:
+        """Find in one search which of some units have a path between them.
+
+        Returns:
+            For each unit the sum of ``1 << number`` over the numbers in ``units`` of those that it
+            depends on, or that depend on it. Merges may add paths, and remove none.
+        """
+        last = max(self.rank[unit] for unit in units)
+        found, pending = set(units), list(units)
+        while pending:
+            for unit in self.after[pending.pop()]:
+                if unit not in found and self.rank[unit] <= last:
+                    found.add(unit)
+                    pending.append(unit)
+        ordered = sorted(found, key=self.rank.__getitem__)
+        bits = {unit: 1 << number for number, unit in enumerate(units)}
+        related = dict.fromkeys(units, 0)
+        for order, edges in ((ordered, self.before), (ordered[::-1], self.after)):
+            masks: dict[int, int] = {}
+            for unit in order:
+                mask = 0
+                for other in edges[unit]:
+                    mask |= masks.get(other, 0) | bits.get(other, 0)
+                masks[unit] = mask
+            for unit in units:
+                related[unit] |= masks[unit]
+        return related
 
     def merge_units(self, survivor: int, absorbed: int) -> None:
         """Merge ``absorbed`` into ``survivor``; no path through a third unit may connect them."""

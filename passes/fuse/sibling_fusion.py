@@ -21,6 +21,7 @@ from hespas.passes.fuse.kernel_cost_model import LAUNCH_S, FusionKernel
 from hespas.passes.fuse.priority_fusion import KernelLimits, PriorityFusion
 
 MAX_REDUCTIONS = 8  # in one kernel
+MANY = 8  # readers of a value from which the paths between them are searched together
 SINGLE_RESULT_EMITTERS = frozenset(("concatenate", "in_place", "row"))
 MAX_SHARED_BYTES = 48 << 10  # of shared memory in a thread block
 
@@ -74,11 +75,20 @@ class SiblingFusion:
             for reader in self.fused.users.get(value, ())
             if self._can_have_several_results(kernels[reader])
         )
+        indices = [reader.index for reader in readers]
+        # A mask is read by all layers: most pairs of its readers depend on each other.
+        related = self.dependencies.find_related_units(indices) if len(readers) > MANY else {}
+        numbers = {index: number for number, index in enumerate(indices)}
         while len(readers) > 1:
             first, *others = readers
+            if not self._is_fusion(first):
+                readers = others
+                continue
             readers = []
+            known = related.get(first.index, 0)
             for other in others:
-                if self._is_fusion(first) and self._can_join_readers(first, other, value):
+                is_related = known >> numbers[other.index] & 1
+                if not is_related and self._can_join_readers(first, other, value):
                     self._join_kernels(first, other)
                 else:
                     readers.append(other)

@@ -656,6 +656,10 @@ def test_reach_and_order_of_random_graphs(max_rank_length, data):
     for unit in needs:
         dependencies = all_needs(needs, unit)
         assert dependencies == {other for other in needs if reach.depends_on(unit, other)}
+    some = data.draw(st.lists(st.sampled_from(sorted(needs)), min_size=1, unique=True))
+    for unit, related in reach.find_related_units(some).items():
+        found = {other for number, other in enumerate(some) if related >> number & 1}
+        assert found == {other for other in some if reach.has_path_between(unit, other)}
     order = order_topologically(
         needs, {unit: unit for unit in needs}
     )  # raises where there is a circle

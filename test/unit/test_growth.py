@@ -96,6 +96,18 @@ def build_layers(n: int) -> list[str]:
     return [*lines, unary("end", "negate", f"h{n // 2}")]
 
 
+def build_masked(n: int) -> list[str]:
+    """As the mask of attention: a value that a kernel of each layer reads."""
+    lines = [unary("mask", "sine", "x"), unary("h0", "tanh", "x")]
+    for k in range(n):
+        lines += [
+            dot(f"d{k}", f"h{k}", f"w{k % 2}"),
+            binary(f"m{k}", "multiply", f"d{k}", "mask"),
+            unary(f"h{k + 1}", "tanh", f"m{k}"),
+        ]
+    return [*lines, binary("end", "add", f"h{n}", "mask")]
+
+
 def build_chain(n: int) -> list[str]:
     """Elementwise ops, each of which reads the one before."""
     lines = [unary("h0", "tanh", "x")]
@@ -223,8 +235,8 @@ def build_optimiser(n: int) -> list[str]:
 
 
 BUILDERS: list[Callable[[int], list[str]]] = [
-    build_recurrence, build_two_recurrences, build_projections, build_layers, build_chain,
-    build_fan, build_functions, build_carried, build_sampler, build_optimiser,
+    build_recurrence, build_two_recurrences, build_projections, build_layers, build_masked,
+    build_chain, build_fan, build_functions, build_carried, build_sampler, build_optimiser,
 ]  # fmt: skip
 PIPELINES = [
     "fuse,split-individual{merge},roofline-annotate{node=A100_SXM_40GB},emit-chakra{output=OUT}",
