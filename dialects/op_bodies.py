@@ -38,6 +38,11 @@ def is_small_constant(constant: ir.Operation) -> bool:
     return isinstance(value, ir.DenseElementsAttr) and value.is_splat
 
 
+def get_terminator(block: ir.Block) -> ir.Operation:
+    """Return the last op of a block."""
+    return block.operations[len(block.operations) - 1].operation
+
+
 def list_captured_operands(op: ir.Operation) -> list[tuple[ir.Operation, int, ir.Value]]:
     """List the uses in the regions of ``op`` of values that are defined outside it.
 

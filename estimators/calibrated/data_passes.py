@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from hespas.dialects.mlir import get_call_target, get_defining_op, ir
+from hespas.dialects.op_bodies import get_terminator
 from hespas.dialects.op_kinds import CUSTOM_CALLS, FUSION, RADIX_SORT_CALL
 from hespas.estimators.calibrated.linalg_steps import estimate_steps_s
 from hespas.estimators.rules.base import (
@@ -226,7 +227,7 @@ def _find_compared_operands(sort: ir.Operation) -> tuple[int | None, int | None]
     """
     block = sort.regions[0].blocks[0]
     arguments = list(block.arguments)
-    root = get_defining_op(block.operations[len(block.operations) - 1].operands[0])
+    root = get_defining_op(get_terminator(block).operands[0])
     position = None
     if root is not None and root.name.partition(".")[2] == "select":
         position = _find_argument_pair(get_defining_op(root.operands[1]), arguments)

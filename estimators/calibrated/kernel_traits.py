@@ -21,6 +21,7 @@ import re
 from dataclasses import dataclass, field
 
 from hespas.dialects.mlir import get_call_target, get_defining_op, ir
+from hespas.dialects.op_bodies import get_terminator
 from hespas.dialects.op_kinds import CUSTOM_CALLS, FUSION, NORM_CALL_TARGET
 from hespas.estimators.calibrated.row_lookups import (
     RowLookup,
@@ -139,7 +140,7 @@ def _count_visited_elements(op: ir.Operation, work: OpWork) -> list[int]:
     if op.name != FUSION:
         return [_count_updated_elements(op, size.elements) for size in sizes]
     block = op.regions[0].blocks[0]
-    returned = block.operations[len(block.operations) - 1].operands
+    returned = get_terminator(block).operands
     return [
         _count_updated_elements(_find_producer(value), size.elements)
         for value, size in zip(returned, sizes, strict=True)

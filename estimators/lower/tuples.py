@@ -9,6 +9,7 @@ from hespas.dialects.mlir import (
     stablehlo,
     walk_operations,
 )
+from hespas.dialects.op_bodies import get_terminator
 from hespas.dialects.op_kinds import TUPLE_ELEMENTS, TUPLES
 from hespas.estimators.rules.base import list_tuple_members
 
@@ -16,7 +17,7 @@ from hespas.estimators.rules.base import list_tuple_members
 def flatten_boundary_tuples(function: ir.Operation) -> None:
     """Replace tuples among the arguments and results of a function by their members."""
     block = function.regions[0].blocks[0]
-    terminator = block.operations[len(block.operations) - 1].operation
+    terminator = get_terminator(block)
     with function.context, function.location:
         for argument in list(block.arguments):
             if isinstance(argument.type, ir.TupleType):

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
 from hespas.dialects.mlir import get_defining_op, ir
+from hespas.dialects.op_bodies import get_terminator
 from hespas.dialects.op_kinds import FUSION, find_entry_function
 from hespas.estimators.rules.base import to_buffer_size
 from hespas.passes.base import PassRun
@@ -44,7 +45,7 @@ class CopyKeptValuesPass(BlockPass):
     def rewrite(self, module: ir.Module, view: list[ir.Block], run: PassRun) -> bool:
         entry = find_entry_function(module)
         block = entry.regions[0].blocks[0]
-        results = len(block.operations[len(block.operations) - 1].operands)
+        results = len(get_terminator(block).operands)
         donated = find_replaced_arguments(module, entry, results)
         kept = {argument for n, argument in enumerate(block.arguments) if n not in donated}
         for block in view:
@@ -145,7 +146,7 @@ def _list_written_operands(op: ir.Operation) -> Iterator[int]:
         yield from range((len(op.operands) - 1) // 2)
     elif op.name == _WHILE:
         body = op.regions[1].blocks[0]
-        returned = body.operations[len(body.operations) - 1].operands
+        returned = get_terminator(body).operands
         pairs = zip(body.arguments, returned, strict=True)
         yield from (k for k, (argument, result) in enumerate(pairs) if argument != result)
     elif op.name == FUSION:
@@ -155,7 +156,7 @@ def _list_written_operands(op: ir.Operation) -> Iterator[int]:
 def _list_updated_operands(fusion: ir.Operation) -> Iterator[int]:
     """Iterate over the numbers of the operands that the last ops of a fusion update."""
     body = fusion.regions[0].blocks[0]
-    for value in body.operations[len(body.operations) - 1].operands:
+    for value in get_terminator(body).operands:
         update = _skip_views(value)
         producer = get_defining_op(update)
         if producer is not None and producer.name != FUSION:

@@ -19,9 +19,8 @@ from hespas.passes.fuse.op_builder import (
     get_element_type,
     get_static_shape,
 )
-from hespas.passes.fuse.simplify import read_uniform_constant
+from hespas.passes.fuse.simplify import SCATTER, read_uniform_constant
 
-SCATTER = "stablehlo.scatter"
 FORWARDED = frozenset(("stablehlo.convert", "stablehlo.reshape"))
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from hespas.dialects.attrs import KernelAttr
 from hespas.dialects.buffer_sizes import EMPTY_SIZE
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_bodies import is_small_constant, list_captured_operands
@@ -26,6 +27,7 @@ from hespas.estimators.rules.base import (
 from hespas.estimators.rules.body_tally import uses_first_arguments
 from hespas.estimators.rules.movement import is_unit_broadcast
 from hespas.estimators.work import find_cost_rule, is_free_op
+from hespas.passes.fuse.dots import DOT
 from hespas.passes.fuse.op_builder import has_static_shape
 
 VIEWS = frozenset(("reshape", "bitcast", "bitcast_convert"))
@@ -59,6 +61,19 @@ CYCLES = {
     "remainder": 60, "concatenate": 6,
 }  # fmt: skip
 USUAL_CYCLES = 3
+
+
+def is_loop_op(name: str) -> bool:
+    """Return whether the kernel of an op is a loop over the elements of its result."""
+    rule = find_cost_rule(name)
+    is_loop = rule is not None and rule.group == "leaf" and rule.kind == "loop"
+    return is_loop and name.partition(".")[2] not in NOT_ELEMENTWISE
+
+
+def is_product_kernel(op: ir.Operation) -> bool:
+    """Return whether an op is a product, or the kernel of one with ops before and after it."""
+    kernel = KernelAttr.read_from_op(op)
+    return op.name == DOT or (kernel is not None and kernel.kind == "gemm")
 
 
 class OperandUse(NamedTuple):
@@ -234,9 +249,8 @@ class FusionGraph:
         rule = find_cost_rule(name)
         if rule is None or rule.group != "leaf":
             return "opaque"
-        is_elementwise = rule.kind == "loop" and short not in NOT_ELEMENTWISE
         is_structural = short in STRUCTURAL
-        if not (is_elementwise or (is_structural and not self.elementwise_only)):
+        if not (is_loop_op(name) or (is_structural and not self.elementwise_only)):
             return "opaque"
         return short if is_structural else "elementwise"
 

@@ -15,11 +15,7 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, field
 
-from hespas.dialects.attrs import KernelAttr
-from hespas.dialects.mlir import ir
-from hespas.dialects.op_kinds import FUSION
-from hespas.passes.fuse.dots import DOT
-from hespas.passes.fuse.fusion_graph import COPIED_KINDS, FusionGraph
+from hespas.passes.fuse.fusion_graph import COPIED_KINDS, FusionGraph, is_product_kernel
 from hespas.passes.fuse.kernel_cost_model import (
     LAUNCH_S,
     FusionDevice,
@@ -230,7 +226,7 @@ class PriorityFusion:
         if kernel.emitter != "transpose" or len(kernel.members) > 1:
             return False
         readers = [use.owner.operation for use in op.results[0].uses]
-        return bool(readers) and all(_is_product(reader) for reader in readers)
+        return bool(readers) and all(is_product_kernel(reader) for reader in readers)
 
     def _reads_updated_slice(self, producer: FusionKernel, consumer: FusionKernel) -> bool:
         """Return whether a producer reads of an updated buffer only the slice that is updated."""
@@ -282,8 +278,3 @@ class PriorityFusion:
             self._enqueue_producer(maker)
         for user in changed:
             self._rate_producer(user)
-
-
-def _is_product(op: ir.Operation) -> bool:
-    kernel = KernelAttr.read_from_op(op) if op.name == FUSION else None
-    return op.name == DOT or (kernel is not None and kernel.kind == "gemm")

@@ -13,10 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from hespas.dialects.attrs import KernelAttr
 from hespas.passes.fuse.dependency_order import DependencyOrder
-from hespas.passes.fuse.dots import DOT
-from hespas.passes.fuse.fusion_graph import FusionGraph, FusionOp
+from hespas.passes.fuse.fusion_graph import FusionGraph, is_product_kernel
 from hespas.passes.fuse.kernel_cost_model import LAUNCH_S, FusionKernel
 from hespas.passes.fuse.priority_fusion import KernelLimits, PriorityFusion
 
@@ -49,21 +47,14 @@ class SiblingFusion:
         outside = {v for v in self.fused.users if self.graph.values[v].producer < 0}
         for index in range(len(self.graph.ops) - 1, -1, -1):
             op = self.graph.ops[index]
-            if self._is_product(op):
-                continue
+            if op.kind == "opaque" and is_product_kernel(op.op):
+                continue  # XLA leaves the readers of its custom kernels alone.
             for value in op.results:
                 self._join_readers(value)
             if index in kernels:
                 self._join_producer(kernels[index])
         for value in sorted(outside):
             self._join_readers(value)
-
-    def _is_product(self, op: FusionOp) -> bool:
-        """Return whether an op is a product: XLA leaves the readers of its custom kernels alone."""
-        if op.kind != "opaque":
-            return False
-        kernel = KernelAttr.read_from_op(op.op)
-        return op.op.name == DOT or (kernel is not None and kernel.kind == "gemm")
 
     def _join_readers(self, value: int) -> None:
         """Join the kernels that read a value."""

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from hespas.dialects.mlir import PassManager, find_ops, get_defining_op, ir, register_passes
+from hespas.dialects.op_bodies import get_terminator
 from hespas.estimators.rules.base import (
     parse_number_fields,
     read_integer,
@@ -135,7 +136,7 @@ class _Simplifier:
 def _merge_counters(loop: ir.Operation) -> None:
     """Let the values of a loop that start and grow alike be one, as the counters of a fori_loop."""
     condition, body = (region.blocks[0] for region in loop.regions)
-    end = body.operations[len(body.operations) - 1].operation
+    end = get_terminator(body)
     numbers: dict[tuple[ir.Value | Number, Number], int] = {}
     for number, start in enumerate(loop.operands):
         step_op, argument = get_defining_op(end.operands[number]), body.arguments[number]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from hespas.dialects.mlir import func, get_defining_op, ir
+from hespas.dialects.op_bodies import get_terminator
 from hespas.passes.base import PassRun
 from hespas.passes.fuse.block_pass import BlockPass
 
@@ -56,7 +57,7 @@ def _list_invariant_arguments(block: ir.Block) -> list[tuple[ir.Value, ir.Value]
     if loop.name != _WHILE:
         return []
     body = loop.regions[1].blocks[0]
-    results = body.operations[len(body.operations) - 1].operation.operands
+    results = get_terminator(body).operands
     pairs = zip(body.arguments, results, block.arguments, loop.operands, strict=True)
     return [(read, initial) for argument, result, read, initial in pairs if argument == result]
 

@@ -13,7 +13,6 @@ dimensions of size 1 are left out.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,11 +21,10 @@ from typing import ClassVar, NamedTuple
 from hespas.dialects.mlir import get_defining_op, ir, to_i64_attr
 from hespas.estimators.rules.base import read_integer, read_integer_list
 from hespas.estimators.rules.movement import is_unit_broadcast
-from hespas.estimators.work import find_cost_rule
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.dots import DOT, Dims, DotGeneral, DotOperand
 from hespas.passes.fuse.fold_transposes import create_product, read_plain_permutation
-from hespas.passes.fuse.fusion_graph import NOT_ELEMENTWISE, STRUCTURAL
+from hespas.passes.fuse.fusion_graph import STRUCTURAL, is_loop_op
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
     copy_attributes,
@@ -34,10 +32,10 @@ from hespas.passes.fuse.op_builder import (
     has_static_values,
     make_i64_array,
 )
-from hespas.passes.fuse.simplify import read_uniform_constant
+from hespas.passes.fuse.simplify import BROADCAST, read_uniform_constant
 
 TRANSPOSE, RESHAPE = "stablehlo.transpose", "stablehlo.reshape"
-BROADCAST, REDUCE, SLICE = "stablehlo.broadcast_in_dim", "stablehlo.reduce", "stablehlo.slice"
+REDUCE, SLICE = "stablehlo.reduce", "stablehlo.slice"
 IOTA = "stablehlo.iota"
 KEEPS_ORDER = frozenset((TRANSPOSE, RESHAPE, REDUCE, SLICE))
 
@@ -117,12 +115,13 @@ class _OrderAnalysis:
     orders: dict[ir.Value, _Order] = field(default_factory=dict)
     ops: list[ir.Operation] = field(default_factory=list)
     computed: dict[ir.Value, int] = field(default_factory=dict)
+    _elementwise_names: dict[str, bool] = field(default_factory=dict)
 
     def add_op(self, op: ir.Operation) -> None:
         name = op.name
         if name == DOT:
             self.computed[op.results[0]] = len(self.computed)
-        elif name in KEEPS_ORDER or _is_elementwise(name) or _is_view(op, name):
+        elif name in KEEPS_ORDER or self._is_elementwise(name) or _is_view(op, name):
             numbers = [self.computed[value] for value in op.operands if value in self.computed]
             if not numbers:
                 return
@@ -135,6 +134,13 @@ class _OrderAnalysis:
             if order is not None:
                 self.orders[op.results[0]] = order
                 self.ops.append(op)
+
+    def _is_elementwise(self, name: str) -> bool:
+        known = self._elementwise_names.get(name)
+        if known is None:  # A rule of a package may be registered between two passes.
+            known = is_loop_op(name) and name.partition(".")[2] not in STRUCTURAL
+            self._elementwise_names[name] = known
+        return known
 
     def _get_order(self, value: ir.Value) -> _Order | None:
         """Return the order of a value if it is not that of its dimensions."""
@@ -155,7 +161,7 @@ class _OrderAnalysis:
             if op.name in (RESHAPE, BROADCAST):
                 return order if order.divide_dims(get_static_shape(op.results[0])) else None
             return _order_reduction(op, order) if op.name == REDUCE else _order_slice(op, order)
-        if not _is_elementwise(op.name):
+        if not self._is_elementwise(op.name):
             return None
         return self._find_elementwise_order(op)
 
@@ -188,20 +194,13 @@ class _OrderAnalysis:
             return bool(_find_broadcast_parts(op, order, self.orders))
         if op.name == IOTA:
             return _find_iota_part(op, order) is not None
-        is_applied = len(op.results) == 1 and _is_elementwise(op.name)
+        is_applied = len(op.results) == 1 and self._is_elementwise(op.name)
         return is_applied and all(self._has_any_order(operand, order) for operand in op.operands)
 
 
 def _is_view(op: ir.Operation, name: str) -> bool:
     """Return whether an op is a broadcast that only adds dimensions of size 1."""
     return name == BROADCAST and has_static_values(op) and is_unit_broadcast(op)
-
-
-@functools.cache
-def _is_elementwise(name: str) -> bool:
-    rule = find_cost_rule(name)
-    is_loop = rule is not None and rule.group == "leaf" and rule.kind == "loop"
-    return is_loop and name.partition(".")[2] not in STRUCTURAL | NOT_ELEMENTWISE
 
 
 def _find_broadcast_parts(

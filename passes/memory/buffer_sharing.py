@@ -7,6 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 from hespas.dialects.mlir import get_attribute, get_defining_op, ir, stablehlo
+from hespas.dialects.op_bodies import get_terminator
 from hespas.dialects.op_kinds import (
     BARRIERS,
     CUSTOM_CALLS,
@@ -77,7 +78,7 @@ def _find_fusion_results_over(fusion: ir.Operation, operand: int) -> Collection[
     if operand >= len(arguments):
         return ()
     argument = arguments[operand]
-    results_inside = block.operations[len(block.operations) - 1].operands
+    results_inside = get_terminator(block).operands
     makers = [get_defining_op(value) for value in results_inside]
     # The walk over all uses is avoided if the op of the only result is not elementwise.
     only_maker = makers[0] if len(makers) == 1 else None

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hespas.dialects.mlir import get_attribute, get_call_target, get_defining_op, ir
+from hespas.dialects.op_bodies import get_terminator
 from hespas.dialects.op_kinds import (
     BARRIERS,
     CUSTOM_CALLS,
@@ -53,7 +54,7 @@ def _list_host_arguments(module: ir.Module) -> Iterator[ir.Value]:
     """Yield the arguments and results of the entry function in the memory of the host."""
     entry = find_entry_function(module)
     block = entry.regions[0].blocks[0]
-    returned = block.operations[len(block.operations) - 1].operation.operands
+    returned = get_terminator(block).operands
     for name, values in (("arg_attrs", block.arguments), ("res_attrs", returned)):
         attrs = list(get_attribute(entry, name)) if name in entry.attributes else []
         for attr, value in zip(attrs, values, strict=False):
@@ -111,4 +112,4 @@ def _list_carried_values(loop: ir.Operation, number: int) -> Iterator[ir.Value]:
     for region in loop.regions:
         yield region.blocks[0].arguments[number]
     body = list(loop.regions)[-1].blocks[0]
-    yield body.operations[len(body.operations) - 1].operands[number]
+    yield get_terminator(body).operands[number]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from hespas.dialects import op_kinds
 from hespas.dialects.attrs import WAIT, CommAttr
 from hespas.dialects.mlir import collect_functions, get_attribute, get_defining_op, ir
-from hespas.dialects.op_bodies import is_small_constant
+from hespas.dialects.op_bodies import get_terminator, is_small_constant
 from hespas.dialects.op_kinds import BRANCHES, CALLEE, FUSION, LOOPS, MAYBE_COLLECTIVE, TERMINATORS
 from hespas.estimators.op_content import render_op_text
 from hespas.estimators.rules.base import REFINE, DynamicShape, list_tuple_members, to_buffer_size
@@ -217,7 +217,7 @@ class LivenessProgramReader:
     ) -> None:
         """Read a loop. A value that its body forwards unchanged keeps its number."""
         condition, step = (region.blocks[0] for region in op.regions)
-        terminator = step.operations[len(step.operations) - 1].operation
+        terminator = get_terminator(step)
         carries = []
         for number, before in enumerate(operands):
             inner, yielded = step.arguments[number], terminator.operands[number]

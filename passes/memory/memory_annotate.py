@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from hespas.dialects.attrs import MemoryAttr, SplitAttr
 from hespas.dialects.mlir import ir
+from hespas.dialects.op_bodies import get_terminator
 from hespas.dialects.op_kinds import find_entry_function
 from hespas.passes.base import FACTS, Pass, PassRun, option
 from hespas.passes.memory.buffer_assignment import compute_allocated_bytes
@@ -139,7 +140,10 @@ def compute_memory_use(
             roles[replaced[value]] = role
     permanent_arguments = reader.flatten_tuples(v for v in arguments if v not in replaced)
     program = LivenessAnalysis(reader.sizes, results_over).analyse_program(
-        [*constants, *permanent_arguments], replaced, body, _get_terminator(function)
+        [*constants, *permanent_arguments],
+        replaced,
+        body,
+        get_terminator(function.regions[0].blocks[0]),
     )
     bytes_by_point = program.compute_bytes_over_time(reader.sizes)[::2]
     peak_point = max(range(len(bytes_by_point)), key=bytes_by_point.__getitem__)
@@ -211,8 +215,3 @@ def _choose_timeline_points(bytes_by_point: Sequence[int]) -> tuple[int, ...]:
         max(range(start, min(start + step, len(bytes_by_point))), key=bytes_by_point.__getitem__)
         for start in range(0, len(bytes_by_point), step)
     )
-
-
-def _get_terminator(function: ir.Operation) -> ir.Operation:
-    block = function.regions[0].blocks[0]
-    return block.operations[len(block.operations) - 1].operation

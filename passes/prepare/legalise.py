@@ -81,12 +81,7 @@ def _replace_scan(scan: ir.Operation) -> bool:
         Whether it is one: associative, of one value, with a neutral start. Others are loops, as
         their decompositions are.
     """
-    stated = find_attribute(scan, "composite_attributes")
-    written: dict[str, Any] = (
-        dict(list_dictionary_entries(stated))
-        if isinstance(stated, ir.DictAttr)
-        else {name: scan.attributes[name] for name in scan.attributes}
-    )
+    written = _read_written_attributes(scan)
     flags = {name: written[name].value for name in SCAN_FLAGS if name in written}
     kind = scan.operands[0].type
     is_known = isinstance(kind, ir.RankedTensorType) and kind.has_static_shape
@@ -144,15 +139,20 @@ def _format_window(scan: ir.Operation, applied: str, dim: int, is_reverse: bool)
     }}"""
 
 
+def _read_written_attributes(op: ir.Operation) -> dict[str, Any]:
+    """Read the attributes of a chlo op, or of the composite that stands for one."""
+    if op.name not in COMPOSITES:
+        return {name: op.attributes[name] for name in op.attributes}
+    stated = find_attribute(op, "composite_attributes")
+    return dict(list_dictionary_entries(stated)) if isinstance(stated, ir.DictAttr) else {}
+
+
 def _read_chlo_attributes(composite: ir.Operation) -> dict[str, ir.Attribute] | None:
     """Return the attributes of the chlo op that a composite stands for; None if it is another."""
     name, context = get_attribute(composite, "name").value, composite.context
     if name in RECOMPOSED_FUNCTIONS:
         return {}
-    stated = find_attribute(composite, "composite_attributes")
-    written: dict[str, Any] = {}
-    if isinstance(stated, ir.DictAttr):
-        written.update(list_dictionary_entries(stated))
+    written = _read_written_attributes(composite)
     if name == "chlo.top_k" and "k" in written:
         return {"k": written["k"]}
     if name == "chlo.ragged_dot" and DIMENSIONS in written:

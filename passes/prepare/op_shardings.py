@@ -19,6 +19,7 @@ from hespas.dialects.mlir import (
     list_dictionary_entries,
     sdy,
 )
+from hespas.dialects.op_bodies import get_terminator
 from hespas.dialects.op_kinds import (
     BRANCHES,
     CUSTOM_CALLS,
@@ -29,7 +30,6 @@ from hespas.dialects.op_kinds import (
     SHARDY_CALL_PREFIX,
 )
 from hespas.passes.prepare.census import ModuleCensus
-from hespas.passes.prepare.scalars import get_terminator
 from hespas.passes.prepare.single_partition import drop_op_shardings
 from hespas.support.errors import HespasError
 

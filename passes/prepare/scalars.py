@@ -9,6 +9,7 @@ from dataclasses import field
 from typing import Any
 
 from hespas.dialects.mlir import get_attribute, get_defining_op, get_symbol_name, ir
+from hespas.dialects.op_bodies import get_terminator
 from hespas.dialects.op_kinds import (
     BARRIERS,
     CALLEE,
@@ -222,11 +223,6 @@ def get_body(op: ir.Operation, functions: Mapping[str, ir.Operation]) -> ir.Bloc
 def get_op_kind(op: ir.Operation) -> str:
     """Return the name of an op without its dialect."""
     return op.name.partition(".")[2]
-
-
-def get_terminator(block: ir.Block) -> ir.Operation:
-    """Return the last op of a block."""
-    return block.operations[len(block.operations) - 1].operation
 
 
 def forwards_unchanged(loop: ir.Operation, number: int) -> bool:

@@ -9,6 +9,7 @@ from typing import ClassVar
 from hespas.dialects.attr_codec import read_trip_count
 from hespas.dialects.attrs import ASSUMED, TRIPS, TRIPS_FOUND, TRIPS_NOTE
 from hespas.dialects.mlir import decode_string_attr, get_defining_op, ir, to_i64_attr
+from hespas.dialects.op_bodies import get_terminator
 from hespas.dialects.op_kinds import BARRIERS, LOOPS
 from hespas.passes.base import PassRun, option
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
@@ -18,7 +19,6 @@ from hespas.passes.prepare.scalars import (
     forwards_unchanged,
     get_body,
     get_op_kind,
-    get_terminator,
 )
 from hespas.support.errors import (
     HespasError,

@@ -23,6 +23,7 @@ from hespas.chakra.trace_steps import ProgramTrace
 from hespas.dialects.attr_codec import read_program_facts
 from hespas.dialects.attrs import MemoryAttr
 from hespas.dialects.mlir import ir
+from hespas.dialects.op_bodies import get_terminator
 from hespas.dialects.op_kinds import find_entry_function
 from hespas.estimators.registry import JOB_DEVICES, convert_settings, has_setting
 from hespas.estimators.rules.base import to_buffer_size
@@ -193,7 +194,7 @@ def _read_signature(module: ir.Module) -> tuple[list[int], list[int], frozenset[
     """Read the bytes of arguments and results, and the results that replace arguments."""
     entry = find_entry_function(module)
     block = entry.regions[0].blocks[0]
-    terminator = block.operations[len(block.operations) - 1].operation
+    terminator = get_terminator(block)
     arguments = [to_buffer_size(value.type).bytes for value in block.arguments]
     results = [to_buffer_size(value.type).bytes for value in terminator.operands]
     replaced = find_replaced_arguments(module, entry, len(results))

@@ -14,6 +14,7 @@ from typing import Any
 from hespas.dialects.attr_codec import read_communicators
 from hespas.dialects.attrs import TRIPS, CommAttr
 from hespas.dialects.mlir import collect_functions, ir
+from hespas.dialects.op_bodies import get_terminator
 from hespas.dialects.op_kinds import find_entry_function
 from hespas.estimators.calibrated.attention_shape import read_attention_shape
 from hespas.estimators.product_shapes import PRODUCT_OPS, derive_matrix_product
@@ -68,7 +69,7 @@ def collect_sketch(module: ir.Module, mesh: Mapping[str, int]) -> list[SketchOp]
     """
     entry = find_entry_function(module)
     block = entry.regions[0].blocks[0]
-    results = block.operations[len(block.operations) - 1].operation.operands
+    results = get_terminator(block).operands
     ends = [
         *(SketchOp(ARGUMENT, "", (), "", (to_buffer_size(v.type).bytes,)) for v in block.arguments),
         *(SketchOp(RESULT, "", (), "", (to_buffer_size(v.type).bytes,)) for v in results),
@@ -112,7 +113,7 @@ class _SketchWalker:
         path, self._loops = f"{loop}/{self._loops}", self._loops + 1
         trips = ir.IntegerAttr(op.attributes[TRIPS]).value if TRIPS in op.attributes else 1
         body = op.regions[1].blocks[0]
-        carried = body.operations[len(body.operations) - 1].operation.operands
+        carried = get_terminator(body).operands
         for before, after, result in zip(body.arguments, carried, op.results, strict=True):
             if before != after and any(True for _ in result.uses):
                 size = to_buffer_size(result.type).bytes
