@@ -302,13 +302,11 @@ def measure_peak_bytes(command: list[str]) -> int:
 
 @pytest.mark.slow
 def test_memory_of_the_main_job_is_small_beside_that_of_the_parse(tmp_path: Path) -> None:
-    """0.25 kB for each op of large programs; blocks of the allocators make it uneven for small."""
-    few, many = 20_000, 50_000
-    added_bytes: dict[int, int] = {}
-    for ops in (few, many):
-        path = write_random_module(tmp_path, ops, seed=0)
-        flags = [*MAIN_JOB, f"--emit-chakra=output={tmp_path / 'out'}", "-o", "/dev/null"]
-        job = build_tool_command("hespas-opt", str(path), *flags)
-        parse = build_python_command(BARE_PARSE, str(path))
-        added_bytes[ops] = measure_peak_bytes(job) - measure_peak_bytes(parse)
-    assert (added_bytes[many] - added_bytes[few]) / (many - few) < 350
+    """0.27 kB for each op. Allocators take blocks of megabytes: small programs show those only."""
+    ops = 100_000
+    path = write_random_module(tmp_path, ops, seed=0)
+    flags = [*MAIN_JOB, f"--emit-chakra=output={tmp_path / 'out'}", "-o", "/dev/null"]
+    job = build_tool_command("hespas-opt", str(path), *flags)
+    parse = build_python_command(BARE_PARSE, str(path))
+    added_bytes = measure_peak_bytes(job) - measure_peak_bytes(parse)
+    assert added_bytes / ops < 350

@@ -157,7 +157,7 @@ def test_a_compiler_that_is_ended_after_the_wanted_dump_does_not_matter(
         codes.append(run_worker(folder, request))
         if len(codes) == 1:
             for name in ("out", "hlo"):
-                (folder / name).unlink()
+                (folder / name).unlink(missing_ok=True)  # XLA may have ended this one itself
             return -signal.SIGABRT
         return codes[-1]
 
@@ -170,7 +170,8 @@ def test_a_compiler_that_is_ended_after_the_wanted_dump_does_not_matter(
         context,
     )
     prepare(module)
-    assert codes == [0, 0] and "stablehlo.tanh %arg0 : tensor<2xf32>" in str(module)
+    assert len(codes) == 2 and codes[1] == 0
+    assert "stablehlo.tanh %arg0 : tensor<2xf32>" in str(module)
 
 
 @pytest.mark.parametrize(
