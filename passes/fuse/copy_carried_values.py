@@ -127,7 +127,9 @@ class _LoopBody:
     def _is_first_of_cycle(self, number: int) -> bool:
         """Return whether arguments exchange their places, and this is the first of them."""
         source = self.sources[number]
-        while source is not None and number < source != self.sources[source]:
+        for _ in self.sources:  # The chain may lead into a cycle of others.
+            if source is None or source <= number:
+                break
             source = self.sources[source]
         return source == number
 

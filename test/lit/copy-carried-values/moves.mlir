@@ -280,3 +280,27 @@ module @rotated {
     return %0#1, %0#2, %0#3 : tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
   }
 }
+
+// -----
+
+/// A value that takes one of two that exchange their places takes no part in that.
+
+// CHECK-LABEL: module @into_a_cycle
+// CHECK-COUNT-4: mhlo.copy
+// CHECK-NOT: mhlo.copy
+module @into_a_cycle {
+  func.func @main(%x0: tensor<8x8xf32>, %x1: tensor<8x8xf32>, %x2: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %0:4 = stablehlo.while(%i = %zero, %a = %x0, %b = %x1, %d = %x2) : tensor<i32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
+    cond {
+      %bound = stablehlo.constant dense<10> : tensor<i32>
+      %c = stablehlo.compare LT, %i, %bound : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %next = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %next, %b, %d, %b : tensor<i32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
+    }
+    return %0#1, %0#2, %0#3 : tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
+  }
+}
