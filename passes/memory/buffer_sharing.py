@@ -109,8 +109,9 @@ def _find_updated_value(op: ir.Operation | None) -> ir.Value | None:
 def _has_only_elementwise_uses(argument: ir.Value, *, has_reduction: bool) -> bool:
     """Return whether all ops of a fusion that depend on an argument are elementwise.
 
-    A reduction beside other results reads its elements as those are written.
+    XLA's kernel of a reduction beside other results reduces before it writes those.
     """
+    reductions: list[ir.Operation] = []
     pending, seen = [argument], {argument}
     elements = _count_elements(argument.type)
     while pending:
@@ -118,9 +119,11 @@ def _has_only_elementwise_uses(argument: ir.Value, *, has_reduction: bool) -> bo
             owner: Any = use.owner
             name = owner.name
             if not _is_elementwise_or_view(name):
-                if name in TERMINATORS or (has_reduction and name == REDUCE):
-                    continue
-                return False
+                if name == REDUCE and has_reduction and reductions in ([], [owner]):
+                    reductions = [owner]
+                elif name not in TERMINATORS:
+                    return False
+                continue
             for value in owner.results:
                 if value not in seen:
                     if _count_elements(value.type) != elements:

@@ -401,3 +401,35 @@ module @second {
     return %0#1, %0#2 : tensor<8x8xf32>, tensor<8x8xf32>
   }
 }
+
+// -----
+
+/// Of two reductions, only the first is made before the new value is written.
+
+// CHECK-LABEL: module @reduced_twice
+// CHECK: %[[N:.*]]:3 = "mhlo.fusion"
+// CHECK: mhlo.copy %[[N]]#0
+module @reduced_twice {
+  func.func @main(%x0: tensor<8x8xf32>) -> (tensor<8x8xf32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %0:2 = stablehlo.while(%i = %zero, %a = %x0) : tensor<i32>, tensor<8x8xf32>
+    cond {
+      %bound = stablehlo.constant dense<10> : tensor<i32>
+      %c = stablehlo.compare LT, %i, %bound : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %next = stablehlo.add %i, %one : tensor<i32>
+      %n:3 = "mhlo.fusion"(%a) <{fusion_kind = #mhlo<fusion_kind kInput>}> ({
+      ^bb0(%f: tensor<8x8xf32>):
+        %init = stablehlo.constant dense<0.0> : tensor<f32>
+        %e = stablehlo.exponential %f : tensor<8x8xf32>
+        %r = stablehlo.reduce(%f init: %init) applies stablehlo.add across dimensions = [1] : (tensor<8x8xf32>, tensor<f32>) -> tensor<8xf32>
+        %q = stablehlo.reduce(%f init: %init) applies stablehlo.maximum across dimensions = [0] : (tensor<8x8xf32>, tensor<f32>) -> tensor<8xf32>
+        mhlo.return %e, %r, %q : tensor<8x8xf32>, tensor<8xf32>, tensor<8xf32>
+      }) : (tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8xf32>, tensor<8xf32>)
+      stablehlo.return %next, %n#0 : tensor<i32>, tensor<8x8xf32>
+    }
+    return %0#1 : tensor<8x8xf32>
+  }
+}
