@@ -45,7 +45,11 @@ from hespas.passes.prepare.census import ModuleCensus, collect_census
 from hespas.passes.prepare.device_grid import read_stated_count
 from hespas.passes.prepare.partition import has_global_shapes, spell_out_shardings
 from hespas.passes.prepare.scalars import ScalarEvaluator
-from hespas.passes.prepare.write_trip_counts import find_trip_count
+from hespas.passes.prepare.write_trip_counts import (
+    ASSUMED_TRIPS,
+    find_maximum_trips,
+    find_trip_count,
+)
 from hespas.support.errors import HespasError, find_framework_name
 
 MODEL_FLOPS = "flops_per_step"
@@ -146,7 +150,11 @@ class _ModelOperationCounter:
             trips = find_trip_count(op, self.scalars)
             if trips is None:
                 trips = read_trip_count(op)
-            return (1 if trips is None else trips) * self._count_region_flops(op.regions[1])
+            if trips is None:
+                trips = find_maximum_trips(op, self.scalars)
+            return (ASSUMED_TRIPS if trips is None else trips) * self._count_region_flops(
+                op.regions[1]
+            )
         if name in BRANCHES:
             return max(map(self._count_region_flops, op.regions))
         if name == MANUAL_COMPUTATION:

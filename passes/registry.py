@@ -24,7 +24,7 @@ FOLDERS = {
         "emit-chakra", "op-stats",
     ),
     "fuse": (
-        "combine-collectives", "copy-kept-values", "expand-ragged-products",
+        "combine-collectives", "copy-carried-values", "copy-kept-values", "expand-ragged-products",
         "expand-scatters", "expand-selections", "expand-vector-products", "fold-transposes",
         "form-kernels", "fuse", "fuse-epilogues", "fuse-products", "inline-all-calls",
         "merge-products", "pad-convolutions", "scatter-reductions", "simplify",

@@ -21,12 +21,12 @@ from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.op_builder import has_static_shape
 from hespas.passes.memory.value_roles import find_replaced_arguments
 
-_COPY, _WHILE = "mhlo.copy", "stablehlo.while"
-_VIEWS = frozenset(("stablehlo.reshape", "mhlo.bitcast", "stablehlo.bitcast_convert"))
+COPY, WHILE = "mhlo.copy", "stablehlo.while"
+VIEWS = frozenset(("stablehlo.reshape", "mhlo.bitcast", "stablehlo.bitcast_convert"))
 _REMADE = frozenset(("stablehlo.broadcast_in_dim", "stablehlo.constant"))
 _WRITERS = frozenset(
     (
-        "stablehlo.dynamic_update_slice", "stablehlo.scatter", "stablehlo.all_reduce", _WHILE,
+        "stablehlo.dynamic_update_slice", "stablehlo.scatter", "stablehlo.all_reduce", WHILE,
         FUSION,
     )
 )  # fmt: skip
@@ -71,10 +71,10 @@ def _collect_writes(block: ir.Block) -> dict[ir.Value, list[_Write]]:
     for view in block.operations:
         op = view.operation
         if op.name in _WRITERS:
-            for number in _list_written_operands(op):
+            for number, _ in list_writes_in_place(op):
                 value = op.operands[number]
-                if has_static_shape(value.type) and to_buffer_size(value.type).elements > 1:
-                    writes.setdefault(_skip_views(value), []).append(_Write(op, number))
+                if is_larger_than_number(value):
+                    writes.setdefault(skip_views(value), []).append(_Write(op, number))
     return writes
 
 
@@ -87,7 +87,7 @@ def _find_write_in_place(value: ir.Value, writes: Sequence[_Write]) -> _Write | 
     """Return the write that nothing needs the value after, or None."""
     *_, last = writes
     readers = [reader for reader in _list_readers(value) if reader != last.op]
-    is_needed = any(_is_terminator(reader) or _depends_on(reader, last.op) for reader in readers)
+    is_needed = any(_is_terminator(reader) or depends_on(reader, last.op) for reader in readers)
     return None if is_needed else last
 
 
@@ -95,7 +95,7 @@ def _list_readers(value: ir.Value) -> Iterator[ir.Operation]:
     """Iterate over the ops that read a value or a view of it."""
     for use in value.uses:
         op = use.owner.operation
-        if op.name in _VIEWS:
+        if op.name in VIEWS:
             yield from _list_readers(op.results[0])
         else:
             yield op
@@ -106,7 +106,7 @@ def _is_terminator(op: ir.Operation) -> bool:
     return operations[len(operations) - 1].operation == op
 
 
-def _depends_on(reader: ir.Operation, writer: ir.Operation) -> bool:
+def depends_on(reader: ir.Operation, writer: ir.Operation) -> bool:
     """Return whether an op of a block needs a result of another one, directly or not."""
     pending, seen = [reader], {reader}
     while pending:
@@ -130,44 +130,48 @@ def _copy_before_write(write: _Write) -> None:
         copy = maker.clone(point).operation
     else:
         copy = ir.Operation.create(
-            _COPY, results=[value.type], operands=[value], loc=write.op.location, ip=point
+            COPY, results=[value.type], operands=[value], loc=write.op.location, ip=point
         )
     write.op.operands[write.operand] = copy.results[0]
 
 
-def _list_written_operands(op: ir.Operation) -> Iterator[int]:
-    """Iterate over the numbers of the operands whose buffers an op writes to."""
+def is_larger_than_number(value: ir.Value) -> bool:
+    """Return whether a value has more than one element; single numbers are not copied."""
+    return has_static_shape(value.type) and to_buffer_size(value.type).elements > 1
+
+
+def list_writes_in_place(op: ir.Operation) -> Iterator[tuple[int, int]]:
+    """Iterate over the operands whose buffers an op writes to, each with its result in there."""
     name = op.name.partition(".")[2]
     if name == "dynamic_update_slice":
-        yield 0
-    elif name == "all_reduce":
-        yield from range(len(op.operands))
-    elif name == "scatter":
-        yield from range((len(op.operands) - 1) // 2)
-    elif op.name == _WHILE:
+        yield 0, 0
+    elif name in ("all_reduce", "scatter"):
+        yield from ((k, k) for k in range(len(op.results)))
+    elif op.name == WHILE:
         body = op.regions[1].blocks[0]
         returned = get_terminator(body).operands
         pairs = zip(body.arguments, returned, strict=True)
-        yield from (k for k, (argument, result) in enumerate(pairs) if argument != result)
+        yield from ((k, k) for k, (argument, result) in enumerate(pairs) if argument != result)
     elif op.name == FUSION:
-        yield from _list_updated_operands(op)
+        yield from _list_updates_of_fusion(op)
 
 
-def _list_updated_operands(fusion: ir.Operation) -> Iterator[int]:
-    """Iterate over the numbers of the operands that the last ops of a fusion update."""
+def _list_updates_of_fusion(fusion: ir.Operation) -> Iterator[tuple[int, int]]:
+    """Iterate over the operands that the last ops of a fusion update, each with its result."""
     body = fusion.regions[0].blocks[0]
-    for value in get_terminator(body).operands:
-        update = _skip_views(value)
+    for result, value in enumerate(get_terminator(body).operands):
+        update = skip_views(value)
         producer = get_defining_op(update)
         if producer is not None and producer.name != FUSION:
-            for number in _list_written_operands(producer):
-                source = _skip_views(producer.operands[number])
-                yield from (k for k, argument in enumerate(body.arguments) if argument == source)
+            for number, _ in list_writes_in_place(producer):
+                source = skip_views(producer.operands[number])
+                arguments = enumerate(body.arguments)
+                yield from ((k, result) for k, argument in arguments if argument == source)
 
 
-def _skip_views(value: ir.Value) -> ir.Value:
+def skip_views(value: ir.Value) -> ir.Value:
     op = get_defining_op(value)
-    while op is not None and op.name in _VIEWS:
+    while op is not None and op.name in VIEWS:
         value = op.operands[0]
         op = get_defining_op(value)
     return value

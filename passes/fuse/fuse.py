@@ -10,6 +10,7 @@ from hespas.dialects.op_kinds import has_fusions
 from hespas.passes.base import PassRun, check_choice, check_minimum, option, repeat_option
 from hespas.passes.fuse import KernelFusion
 from hespas.passes.fuse.combine_collectives import CombineCollectivesPass
+from hespas.passes.fuse.copy_carried_values import CopyCarriedValuesPass
 from hespas.passes.fuse.copy_kept_values import CopyKeptValuesPass
 from hespas.passes.fuse.expand_ragged_products import EXPANSIONS, ExpandRaggedProductsPass
 from hespas.passes.fuse.expand_scatters import ExpandScattersPass
@@ -143,6 +144,11 @@ class FusePass(PassList):
                 self.model != "none",
                 CopyKeptValuesPass(),
                 "what writes to its operands is known now",
+            ),
+            (
+                self.model != "none",
+                CopyCarriedValuesPass(),
+                "the copies of the pass before are written to buffers of their own",
             ),
         ]
         return [ListEntry(step, reason) for is_run, step, reason in entries if is_run]

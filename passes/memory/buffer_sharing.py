@@ -27,6 +27,7 @@ PAIRWISE = frozenset(  # result i may be written over operand i
     qualify_op_names("stablehlo", "scatter sort all_reduce collective_broadcast")
 )
 _SCATTER = "stablehlo.scatter"
+REDUCE = "stablehlo.reduce"
 _TRIANGULAR_SOLVE = "stablehlo.triangular_solve"
 _INSIDE_VIEWS = VIEWS | BARRIERS | TUPLES
 
@@ -83,7 +84,7 @@ def _find_fusion_results_over(fusion: ir.Operation, operand: int) -> Collection[
     # The walk over all uses is avoided if the op of the only result is not elementwise.
     only_maker = makers[0] if len(makers) == 1 else None
     may_be_elementwise = only_maker is None or _is_elementwise_or_view(only_maker.name)
-    if may_be_elementwise and _has_only_elementwise_uses(argument):
+    if may_be_elementwise and _has_only_elementwise_uses(argument, has_reduction=len(makers) > 1):
         return range(len(makers))
     results = _find_declared_aliases(fusion, operand)
     for result, maker in enumerate(makers):
@@ -105,8 +106,12 @@ def _find_updated_value(op: ir.Operation | None) -> ir.Value | None:
     return value
 
 
-def _has_only_elementwise_uses(argument: ir.Value) -> bool:
-    """Return whether all ops of a fusion that depend on an argument are elementwise."""
+def _has_only_elementwise_uses(argument: ir.Value, *, has_reduction: bool) -> bool:
+    """Return whether all ops of a fusion that depend on an argument are elementwise.
+
+    XLA's kernel of a reduction beside other results reduces before it writes those.
+    """
+    reductions: list[ir.Operation] = []
     pending, seen = [argument], {argument}
     elements = _count_elements(argument.type)
     while pending:
@@ -114,9 +119,11 @@ def _has_only_elementwise_uses(argument: ir.Value) -> bool:
             owner: Any = use.owner
             name = owner.name
             if not _is_elementwise_or_view(name):
-                if name in TERMINATORS:
-                    continue
-                return False
+                if name == REDUCE and has_reduction and reductions in ([], [owner]):
+                    reductions = [owner]
+                elif name not in TERMINATORS:
+                    return False
+                continue
             for value in owner.results:
                 if value not in seen:
                     if _count_elements(value.type) != elements:

@@ -78,6 +78,11 @@ ARITHMETIC: dict[str, Callable[..., Any]] = {
     "xor": lambda a, b: a ^ b if isinstance(a, int) and isinstance(b, int) else None,
 }
 
+# The truth value of one operand that decides the result, whatever the other one is.
+DECIDED_BY = {"and": False, "or": True}
+
+IDEMPOTENT = ("and", "maximum", "minimum", "or")
+
 # A generator that evaluates one value: it yields the values that it needs, and returns the result.
 ScalarSteps = Generator[ir.Value, Number | None, Number | None]
 
@@ -161,19 +166,36 @@ class ScalarEvaluator:
             return None if condition is None else (yield op.operands[1 if condition else 2])
         if kind == "get_dimension_size":
             return _find_dimension_size(op)
+        if kind == "reduce":
+            return (yield from self._evaluate_reduction(op))
         if kind != "compare" and kind not in ARITHMETIC:
             return None
         values: list[Number] = []
         for operand in op.operands:
             operand_value = yield operand
-            if operand_value is None:
+            if operand_value is None and kind not in DECIDED_BY:
                 return None
-            values.append(operand_value)
+            if operand_value is not None:
+                values.append(operand_value)
+        if len(values) < len(op.operands):
+            deciding = DECIDED_BY[kind]
+            return deciding if any(value is deciding for value in values) else None
         if kind == "compare":
             direction = str(op.attributes["comparison_direction"]).rsplit(" ", 1)[-1].rstrip(">")
             return COMPARE[direction](*values)
         result = ARITHMETIC[kind](*values)
         return result if result is None else _cast_number(op.results[0].type, result)
+
+    def _evaluate_reduction(self, op: ir.Operation) -> ScalarSteps:
+        """Evaluate a reduction of equal elements that leaves them as they are, such as ``all``."""
+        step = op.regions[0].blocks[0].operations[0].operation
+        kind = get_op_kind(step)
+        if len(op.operands) != 2 or len(op.regions[0].blocks[0].operations) != 2:
+            return None
+        if kind not in IDEMPOTENT or 0 in ir.RankedTensorType(op.operands[0].type).shape:
+            return None
+        element, start = (yield op.operands[0]), (yield op.operands[1])
+        return None if element is None or start is None else ARITHMETIC[kind](element, start)
 
     def _evaluate_body(self, op: ir.Operation, number: int) -> ScalarSteps:
         """Evaluate a result of the body of a fusion or of a called function."""

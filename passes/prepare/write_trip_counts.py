@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from hespas.dialects.attr_codec import read_trip_count
@@ -31,9 +32,10 @@ from hespas.support.errors import (
 from hespas.support.records import record
 
 MAX_LOOP_STEPS = 100_000  # iterations to evaluate of a loop that is not a simple counted loop
-ASSUMED_TRIPS = 1  # of a loop that depends on data
+ASSUMED_TRIPS = 1  # of a loop that depends on data, if its condition has no maximum either
 STATED_NOTE = "trip count from the module"
 MAX_CARRIED_VALUES = 16  # values that the condition of such a loop may depend on
+MAX_ASSUMED_TRIPS = 10_000  # a larger maximum is there to end a loop at all, and no estimate
 
 
 @record(frozen=True)
@@ -48,7 +50,9 @@ class WriteTripCountsPass(PrepareStep):
     name: ClassVar[str] = "write-trip-counts"
 
     trip_count: str = option(
-        "", "trip count of loops that depend on data, or 'error'; default: 1 with a warning"
+        "",
+        "trip count of loops that depend on data, or 'error'; default: the maximum that their "
+        "conditions state, else 1, with a warning",
     )
 
     def check_options(self, owner: str) -> None:
@@ -67,9 +71,7 @@ class WriteTripCountsPass(PrepareStep):
         changed: list[str] = []
         for loop in view.census.select_ops_by_name(*LOOPS):
             known = read_trip_count(loop)
-            count = _determine_count(
-                loop, find_trip_count(loop, scalars), run, self.trip_count, view.was_prepared
-            )
+            count = _determine_count(loop, scalars, run, self.trip_count, view.was_prepared)
             if view.was_prepared and count.trips != known:
                 change = f"{known} to {count.trips}" if known is not None else f"{count.trips}"
                 changed.append(f"{format_op_place(loop, run.input_name)}: {change}")
@@ -96,9 +98,10 @@ class _TripCount:
 
 
 def _determine_count(
-    loop: ir.Operation, determined: int | None, run: PassRun, unknown: str, is_prepared: bool
+    loop: ir.Operation, scalars: ScalarEvaluator, run: PassRun, unknown: str, is_prepared: bool
 ) -> _TripCount:
-    """Return the trip count of a loop; ``determined`` is that of its ops, None if data decides."""
+    """Return the trip count of a loop; ``unknown`` is the option for those where data decides."""
+    determined = find_trip_count(loop, scalars)
     stated = _find_stated_count(loop, is_unmarked_found=is_prepared and determined is not None)
     if determined is not None:
         if stated is None or stated.trips == determined:
@@ -116,11 +119,16 @@ def _determine_count(
         )
     if unknown:
         return _TripCount(int(unknown), f"trip count {unknown} set by option: it depends on data")
-    assumed = _TripCount(ASSUMED_TRIPS, f"trip count {ASSUMED_TRIPS} {ASSUMED}: it depends on data")
+    most = find_maximum_trips(loop, scalars)
+    if most is None:
+        trips, kind, what = ASSUMED_TRIPS, "", ""
+    else:
+        trips, kind, what = most, "maximum ", "its maximum of "
+    assumed = _TripCount(trips, f"{kind}trip count {trips} {ASSUMED}: it depends on data")
     if _read_note(loop) != assumed.note:
         run.warn(
             f"{_format_place(loop)}the trip count of the loop depends on data: "
-            f"{ASSUMED_TRIPS} is assumed; set it with --prepare=trip-count=N"
+            f"{what}{trips} is assumed; set it with --prepare=trip-count=N"
         )
     return assumed
 
@@ -138,7 +146,7 @@ def _find_stated_count(loop: ir.Operation, *, is_unmarked_found: bool) -> _TripC
         return None
     if not note and TRIPS_FOUND not in loop.attributes:
         return None if is_unmarked_found else _TripCount(trips, STATED_NOTE)
-    noted = re.match(r"trip count (\d+)", note)
+    noted = re.match(r"(?:maximum )?trip count (\d+)", note)
     if noted and int(noted[1]) != trips:
         return _TripCount(trips, STATED_NOTE)  # the count has changed since the note
     return None if ASSUMED in note else _TripCount(trips, note or STATED_NOTE)
@@ -161,7 +169,6 @@ def find_trip_count(loop: ir.Operation, scalars: ScalarEvaluator) -> int | None:
     A loop that counts in constant steps is solved directly. Any other loop is run on the values
     that its condition depends on, up to ``MAX_LOOP_STEPS`` iterations.
     """
-    cond, body = (region.blocks[0] for region in loop.regions)
     carried = _find_condition_inputs(loop, scalars.functions)
     if carried is None:
         return None
@@ -171,29 +178,79 @@ def find_trip_count(loop: ir.Operation, scalars: ScalarEvaluator) -> int | None:
         if start is None:
             return None
         state[number] = start
-    test, steps = get_terminator(cond).operands[0], get_terminator(body).operands
     solved_count = _solve_counted_loop(loop, scalars, state)
     if solved_count is not None:
         return solved_count
-    for count in range(MAX_LOOP_STEPS + 1):
-        continues = scalars.evaluate_with_bindings(
-            test, {cond.arguments[i]: v for i, v in state.items()}
-        )
-        if continues is None:
+    for count, continues, known in _run_loop(loop, scalars, carried, state):
+        if continues is None or len(known) < len(state) or count > MAX_LOOP_STEPS:
             return None
         if not continues:
             return count
-        bindings = {body.arguments[i]: v for i, v in state.items()}
-        next_state: dict[int, Number] = {}
-        for number in carried:
-            new = scalars.evaluate_with_bindings(steps[number], bindings)
-            if new is None:
-                return None
-            next_state[number] = new
-        if next_state == state:
-            return None  # it never ends
-        state = next_state
     return None
+
+
+def find_maximum_trips(loop: ir.Operation, scalars: ScalarEvaluator) -> int | None:
+    """Find how often the body of a loop runs at most; None if the IR does not determine it.
+
+    A condition such as ``i < 50 and error > tolerance`` ends the loop as soon as one of its parts
+    is known not to hold, whatever the others are. The loop is run on its numbers that are known.
+    """
+    starts = {n: scalars.find_scalar_value(value) for n, value in enumerate(loop.operands)}
+    state = {number: start for number, start in starts.items() if start is not None}
+    states: list[Mapping[int, Number]] = []
+    for count, continues, known in _run_loop(loop, scalars, tuple(state), state):
+        if continues is not None and not continues:
+            return count
+        states.append(known)
+        if count == MAX_ASSUMED_TRIPS or (count == 8 and _is_endless(loop, scalars, states)):
+            break
+    return None
+
+
+def _is_endless(
+    loop: ir.Operation, scalars: ScalarEvaluator, states: Sequence[Mapping[int, Number]]
+) -> bool:
+    """Return whether a loop that counted evenly in its last three states goes on too long."""
+    first, second, third = states[-3:]
+    if not first.keys() == second.keys() == third.keys():
+        return False
+    steps = {n: second[n] - first[n] for n in first}
+    if steps != {n: third[n] - second[n] for n in first}:
+        return False
+    late = {n: third[n] + steps[n] * MAX_ASSUMED_TRIPS if steps[n] else third[n] for n in first}
+    # The condition may read what the body computes from its counter.
+    runs = itertools.islice(_run_loop(loop, scalars, tuple(states[0]), late), 2)
+    return all(continues is None or continues for _, continues, _ in runs)
+
+
+def _run_loop(
+    loop: ir.Operation,
+    scalars: ScalarEvaluator,
+    numbers: Collection[int],
+    state: Mapping[int, Number],
+) -> Iterator[tuple[int, Number | None, Mapping[int, Number]]]:
+    """Run a loop on some of its carried values until none of them changes.
+
+    Args:
+        loop: The loop.
+        scalars: Evaluates the values.
+        numbers: The numbers of these values.
+        state: Those of them that are known at the start.
+
+    Yields:
+        (iterations before, condition, None if it is not known, carried values that are known).
+    """
+    cond, body = (region.blocks[0] for region in loop.regions)
+    test, steps = get_terminator(cond).operands[0], get_terminator(body).operands
+    for count in itertools.count():
+        bindings = {cond.arguments[i]: v for i, v in state.items()}
+        yield count, scalars.evaluate_with_bindings(test, bindings), state
+        bindings = {body.arguments[i]: v for i, v in state.items()}
+        new = {i: scalars.evaluate_with_bindings(steps[i], bindings) for i in numbers}
+        known = {i: v for i, v in new.items() if v is not None}
+        if known == state:
+            return
+        state = known
 
 
 def _find_condition_inputs(

@@ -2,7 +2,9 @@
 // RUN: hespas-opt %s --write-trip-counts --write-trip-counts --split-input-file | filecheck %s
 // RUN: hespas-opt %s --write-trip-counts --split-input-file --disable-output 2>&1 | filecheck %s --check-prefix=WARNING
 
-// WARNING-COUNT-10: the trip count of the loop depends on data: 1 is assumed; set it with --prepare=trip-count=N
+// WARNING-COUNT-4: the trip count of the loop depends on data: 1 is assumed; set it with --prepare=trip-count=N
+// WARNING: the trip count of the loop depends on data: its maximum of 16 is assumed
+// WARNING-COUNT-5: the trip count of the loop depends on data: 1 is assumed; set it with --prepare=trip-count=N
 // WARNING-NOT: warning
 
 /// A bound that is an argument of the program.
@@ -97,7 +99,7 @@ module @endless {
 /// A condition that depends on more than 16 values.
 
 // CHECK-LABEL: module @many
-// CHECK: hespas.trips = 1 : i64, hespas.trips_note = "trip count 1 assumed: it depends on data"}
+// CHECK: hespas.trips = 16 : i64, hespas.trips_note = "maximum trip count 16 assumed: it depends on data"}
 module @many {
   func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
     %s = stablehlo.constant dense<0> : tensor<i32>
