@@ -66,6 +66,16 @@ VIEWS = _name_in_both("reshape dynamic_reshape bitcast_convert set_dimension_siz
     "sdy.sharding_constraint",
     "sdy.propagation_barrier",
 }
+# Ops of Shardy that compute nothing of their own and move nothing.
+SHARDY_MARKERS = (
+    "sdy.constant",
+    "sdy.data_flow_edge",
+    "sdy.func_data_flow_edge",
+    "sdy.named_computation",
+    "sdy.propagation_barrier",
+    "sdy.sharding_constraint",
+    "sdy.sharding_group",
+)
 # Results are tokens or scalars in registers.
 NO_MEMORY_OPS = (
     DEVICE_IDS | _name_in_both("after_all create_token get_dimension_size") | {"mhlo.trace"}

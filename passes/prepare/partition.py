@@ -64,6 +64,7 @@ SHARDY_CONSTRAINTS = ("sdy.sharding_constraint", "sdy.reshard")
 CPU_DUMPS = ("spmd-partitioning|control-dep-rewriter", "after_spmd-partitioning")
 GPU_DUMPS = ("ragged_dot_rewriter", r"after_spmd_partitioner\.")
 HLO_IMPORT = "mhlo.is_dynamic"  # XLA's importer writes it on modules from XLA's pipeline
+EXPORT_SHARDY = "run sdy-export-pipeline first, which removes what Shardy's own passes add"
 EXPORT = "export the module after SPMD partitioning (XLA's dump after_spmd-partitioning)"
 
 
@@ -511,7 +512,7 @@ def _to_partition_error(module: ir.Module, why: str) -> HespasError:
     return HespasError(
         f"shapes are global and XLA could not partition the module: {why}",
         op=module.operation,
-        remedy=EXPORT,
+        remedy=EXPORT_SHARDY if "'sdy." in why and "unsupported op for export" in why else EXPORT,
     )
 
 
