@@ -171,7 +171,8 @@ class ReproducerWriting(PassInstrumentation):
         text = render_module(module, generic=True, debug_info=True)
         self._content = text + RESOURCE.format(pipeline=pipeline).encode()
         target = os.path.realpath(self.path)
-        if os.path.isfile(target) or not os.path.exists(target):
+        is_plain = os.path.isfile(target) or not os.path.exists(target)
+        if is_plain and not output_file.is_open_file(self.path):
             temporary, descriptor = open_temporary_file(os.path.dirname(target))
             self._temporary = os.fspath(temporary)
             supervised_process.record_crash_file(temporary, target)
