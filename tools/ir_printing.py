@@ -43,7 +43,9 @@ def render_module(
     generic: bool = False,
     debug_info: bool = False,
     local_scope: bool = False,
+    names_as_prefix: bool = False,
     elide_elements_if_larger: int | None = None,
+    elide_resources_if_larger: int | None = None,
     typed: bool = False,
 ) -> bytes:
     """Return the text of a module with a final line feed; the module need not be valid.
@@ -59,7 +61,9 @@ def render_module(
         locations=debug_info,
         print_generic_op_form=generic,
         use_local_scope=local_scope,
+        use_name_loc_as_prefix=names_as_prefix,
         large_elements_limit=elide_elements_if_larger,
+        large_resource_limit=elide_resources_if_larger,
     )
 
 
@@ -70,7 +74,9 @@ def render_as_asked(module: ir.Module, options: argparse.Namespace) -> bytes:
         generic=options.mlir_print_op_generic,
         debug_info=options.mlir_print_debuginfo,
         local_scope=options.mlir_print_local_scope,
+        names_as_prefix=options.mlir_use_nameloc_as_prefix,
         elide_elements_if_larger=options.mlir_elide_elementsattrs_if_larger,
+        elide_resources_if_larger=options.mlir_elide_resource_strings_if_larger,
         typed=options.typed_attributes,
     )
 
