@@ -244,5 +244,5 @@ def test_a_program_on_one_line_is_no_name_of_a_file(tmp_path, monkeypatch) -> No
     monkeypatch.chdir(tmp_path)
     Path("{a}.mlir").write_text(TEXT)
     assert str(hespas.read("{a}.mlir")) == str(hespas.read(TEXT))
-    with pytest.raises(HespasError, match="cannot read it: No such file"):
+    with pytest.raises(hespas.HespasError, match="cannot read it: No such file"):
         hespas.read("a.mlir")
