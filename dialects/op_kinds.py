@@ -214,11 +214,22 @@ def find_entry_function(
     if entry_function is None:
         problem = "several public functions and none is 'main'" if public else "no public function"
         raise HespasError(
-            f"the module has {problem}", op=module.operation, remedy="name one 'main'"
+            f"the module has {problem}", op=module.operation, remedy=_find_entry_remedy(module)
         )
     if not len(entry_function.regions[0].blocks):
         raise HespasError("the entry function has no body", op=entry_function)
     return entry_function
+
+
+def _find_entry_remedy(module: ir.Module) -> str:
+    """Return what to do about a module without an entry function."""
+    for view in module.body.operations:
+        name = view.operation.name
+        if name.startswith("vhlo."):
+            return f"convert {name} with vhlo-legalize-to-stablehlo"
+        if name == "builtin.module" and len(view.operation.regions[0].blocks[0].operations):
+            return "take the functions out of the nested module"
+    return "name one 'main'"
 
 
 def get_collective_name(op: ir.Operation) -> str:

@@ -137,11 +137,13 @@ def _list_names(step: PipelineStep) -> list[str]:
 
 
 def _list_all_names(steps: Sequence[PipelineStep]) -> Iterator[str]:
-    """List the names of passes, of prepare, and of the passes of lists."""
+    """List the names of passes, of a prepare that may run before them, and of passes of lists."""
     from hespas.passes import registry
     from hespas.passes.pass_list import PassList
 
-    for step in (registry.load_pass_class("prepare")(), *steps):
+    may_prepare = any(isinstance(step, Pass) and step.prepares for step in steps)
+    prepare = [registry.load_pass_class("prepare")()] if may_prepare else []
+    for step in (*prepare, *steps):
         yield from _list_names(step)
         if isinstance(step, PassList):
             yield from (one.name for one, _ in step.list_entries())
