@@ -169,7 +169,9 @@ def _check_steps(steps: Any) -> list[PipelineStep]:
 def _name_class(value: object) -> str:
     """Return the name of the class of a value, with its module unless it is built in."""
     cls = type(value)
-    return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+    return (
+        cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+    )
 
 
 @contextlib.contextmanager
