@@ -1,8 +1,8 @@
 """Attributes of ops that HLO lacks, while XLA holds a program.
 
-JAX writes the name of a Pallas kernel in the attribute ``kernel_name`` of its call, and somebody may
-have stated the work of a call, the trip count of a loop or the branch that runs. XLA keeps frontend
-attributes, so that each of these attributes has a carrier among them.
+JAX writes the name of a Pallas kernel in the attribute ``kernel_name`` of its call, and somebody
+may have stated the work of a call, the trip count of a loop or the branch that runs. XLA keeps
+frontend attributes, so that each of these attributes has a carrier among them.
 """
 
 from __future__ import annotations

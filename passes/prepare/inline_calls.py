@@ -28,7 +28,7 @@ from hespas.dialects.op_kinds import (
     is_collective,
 )
 from hespas.passes.base import PassRun, option
-from hespas.passes.prepare.census import ModuleCensus
+from hespas.passes.prepare.census import ModuleCensus, collect_census
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.passes.prepare.scalars import ScalarEvaluator, build_scalar_evaluator
 from hespas.passes.prepare.write_trip_counts import find_trip_count
@@ -55,7 +55,24 @@ class InlineCallsPass(PrepareStep):
     )
 
     def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
-        changed, census = False, view.census
+        changed, grown = self._inline_calls(view.census)
+        while grown:  # a function may vary now by the loop that was inlined into it
+            _, grown = self._inline_calls(collect_census(module))
+        return changed
+
+    def _inline_calls(self, census: ModuleCensus) -> tuple[bool, bool]:
+        """Inline calls in all functions once.
+
+        Returns:
+            Whether anything changed, and whether a loop or branch is now in a function that is
+            called several times.
+        """
+        changed = grown = False
+        has_control = {
+            name
+            for name, contents in census.functions.items()
+            if contents.select_ops_by_name(*LOOPS, *BRANCHES)
+        }
         uses = _count_calls(census)
         left = dict(uses)
         communicates: set[str] = set()
@@ -85,12 +102,15 @@ class InlineCallsPass(PrepareStep):
                 left[callee] -= 1
                 inline_call(call, body.function, last=not left[callee])
                 changed = True
+                if callee in has_control:
+                    has_control.add(name)
+                    grown |= uses.get(name, 0) > 1
             for start in contents.select_ops_by_name("stablehlo.async_start"):
                 _replace_with_block(start, start.regions[0].blocks[0])
                 changed = True
             if is_communicating:
                 communicates.add(name)
-        return changed
+        return changed, grown
 
 
 def warn_of_unfused_composites(census: ModuleCensus, run: PassRun) -> None:

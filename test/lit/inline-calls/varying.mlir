@@ -33,6 +33,40 @@ module @bounds {
 
 // -----
 
+/// The loop may be in a function that it calls.
+
+// CHECK-LABEL: module @nested
+// CHECK: hespas.trips = 3 : i64
+// CHECK: hespas.trips = 7 : i64
+module @nested {
+  func.func @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
+    %three = stablehlo.constant dense<3> : tensor<i32>
+    %seven = stablehlo.constant dense<7> : tensor<i32>
+    %0 = call @outer(%x, %three) : (tensor<64x64xf32>, tensor<i32>) -> tensor<64x64xf32>
+    %1 = call @outer(%0, %seven) : (tensor<64x64xf32>, tensor<i32>) -> tensor<64x64xf32>
+    return %1 : tensor<64x64xf32>
+  }
+  func.func private @outer(%x: tensor<64x64xf32>, %n: tensor<i32>) -> tensor<64x64xf32> {
+    %0 = call @repeat(%x, %n) : (tensor<64x64xf32>, tensor<i32>) -> tensor<64x64xf32>
+    return %0 : tensor<64x64xf32>
+  }
+  func.func private @repeat(%x: tensor<64x64xf32>, %n: tensor<i32>) -> tensor<64x64xf32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %0:2 = stablehlo.while(%i = %zero, %y = %x) : tensor<i32>, tensor<64x64xf32> cond {
+      %1 = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %1 : tensor<i1>
+    } do {
+      %1 = stablehlo.cosine %y : tensor<64x64xf32>
+      %next = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %next, %1 : tensor<i32>, tensor<64x64xf32>
+    }
+    return %0#1 : tensor<64x64xf32>
+  }
+}
+
+// -----
+
 /// So is one whose branch a call selects; one that all calls run alike stays.
 
 // CHECK-LABEL: module @branches
