@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, cast
 
-from hespas.dialects.attrs import BRANCH, TRIPS, KernelCostAttr
+from hespas.dialects.attrs import BRANCH, BRANCH_FOUND, TRIPS, TRIPS_FOUND, KernelCostAttr
 from hespas.dialects.mlir import (
     ir,
     read_frontend_items,
@@ -20,20 +20,30 @@ from hespas.dialects.op_kinds import BRANCHES, CUSTOM_CALLS, LOOPS
 
 
 class _CarriedAttribute(NamedTuple):
-    """An attribute, the kinds of its ops, and the frontend attribute that carries it."""
+    """An attribute, the kinds of its ops, and the frontend attribute that carries it.
+
+    What ``prepare`` has found is no statement: the attribute ``found`` has the same value then.
+    """
 
     name: str
     holders: frozenset[str]
     carrier: str
+    found: str = ""
     is_text: bool = False
+
+    def is_stated(self, attributes: ir.OpAttributeMap) -> bool:
+        """Return whether an op with these attributes has the attribute by a statement."""
+        return self.name in attributes and not (
+            self.found in attributes and attributes[self.found] == attributes[self.name]
+        )
 
 
 KERNEL_NAME_CARRIER = "hespas_kernel"
 CARRIED_ATTRIBUTES = (
     _CarriedAttribute("kernel_name", CUSTOM_CALLS, KERNEL_NAME_CARRIER, is_text=True),
     _CarriedAttribute(KernelCostAttr.NAME, CUSTOM_CALLS, "hespas_kernel_cost"),
-    _CarriedAttribute(TRIPS, LOOPS, "hespas_trips"),
-    _CarriedAttribute(BRANCH, BRANCHES, "hespas_branch"),
+    _CarriedAttribute(TRIPS, LOOPS, "hespas_trips", TRIPS_FOUND),
+    _CarriedAttribute(BRANCH, BRANCHES, "hespas_branch", BRANCH_FOUND),
 )
 _HOLDERS = CUSTOM_CALLS | LOOPS | BRANCHES
 
@@ -49,7 +59,7 @@ def store_carried_attributes(module: ir.Module) -> None:
                 if one.is_text
                 else ir.StringAttr.get(str(attributes[one.name]), op.context)
                 for one in CARRIED_ATTRIBUTES
-                if op.name in one.holders and one.name in attributes
+                if op.name in one.holders and one.is_stated(attributes)
             }
             if carried:
                 write_frontend_items(op, {**read_frontend_items(op), **carried})

@@ -8,7 +8,14 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
-from hespas.dialects.attrs import TargetAttr
+from hespas.dialects.attrs import (
+    BRANCH,
+    BRANCH_FOUND,
+    TRIPS,
+    TRIPS_FOUND,
+    TRIPS_NOTE,
+    TargetAttr,
+)
 from hespas.dialects.axis_groups import read_mesh_shape
 from hespas.dialects.mlir import (
     PassManager,
@@ -55,6 +62,8 @@ if TYPE_CHECKING:
 ENTRY_NAME = "main"
 # The dialects whose attributes are for XLA, or follow from it.
 XLA_DIALECTS = frozenset(("chlo", "func", "jax", "mhlo", "sdy", "stablehlo", "tf", "xla"))
+# What is carried through XLA if it was stated, and otherwise found again.
+FOUND_AGAIN = frozenset((TRIPS, TRIPS_FOUND, TRIPS_NOTE, BRANCH, BRANCH_FOUND))
 Partitioner = Callable[[ir.Module, "CompilationSettings"], ir.Module]
 LAYOUT_ATTRS = ("xla_shape", "result_layout")
 BOUNDARY = ("arg_attrs", "res_attrs")
@@ -153,7 +162,7 @@ def _count_foreign_attributes(module: ir.Module) -> Counter[str]:
     def count_op(op: ir.Operation) -> ir.WalkResult:
         for name in op.attributes:
             dialect, dot, _ = name.partition(".")
-            if dot and dialect not in XLA_DIALECTS:
+            if dot and dialect not in XLA_DIALECTS and name not in FOUND_AGAIN:
                 counts[name] += 1
         return ir.WalkResult.ADVANCE
 
