@@ -525,7 +525,7 @@ PLAIN: dict[str, PlainAttr] = {
     BRANCH: PlainAttr(
         "stablehlo.case, stablehlo.if",
         "number of the branch that every estimate and trace assumes to run, an i64: the one that "
-        "sends most bytes, then the one with most work",
+        "sends most bytes, then the one with most work, unless the IR determines the branch",
     ),
     BRANCH_FOUND: PlainAttr(
         "stablehlo.case, stablehlo.if",

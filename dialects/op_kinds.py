@@ -66,6 +66,16 @@ VIEWS = _name_in_both("reshape dynamic_reshape bitcast_convert set_dimension_siz
     "sdy.sharding_constraint",
     "sdy.propagation_barrier",
 }
+# Ops of Shardy that compute nothing of their own and move nothing.
+SHARDY_MARKERS = (
+    "sdy.constant",
+    "sdy.data_flow_edge",
+    "sdy.func_data_flow_edge",
+    "sdy.named_computation",
+    "sdy.propagation_barrier",
+    "sdy.sharding_constraint",
+    "sdy.sharding_group",
+)
 # Results are tokens or scalars in registers.
 NO_MEMORY_OPS = (
     DEVICE_IDS | _name_in_both("after_all create_token get_dimension_size") | {"mhlo.trace"}
@@ -204,11 +214,22 @@ def find_entry_function(
     if entry_function is None:
         problem = "several public functions and none is 'main'" if public else "no public function"
         raise HespasError(
-            f"the module has {problem}", op=module.operation, remedy="name one 'main'"
+            f"the module has {problem}", op=module.operation, remedy=_find_entry_remedy(module)
         )
     if not len(entry_function.regions[0].blocks):
         raise HespasError("the entry function has no body", op=entry_function)
     return entry_function
+
+
+def _find_entry_remedy(module: ir.Module) -> str:
+    """Return what to do about a module without an entry function."""
+    for view in module.body.operations:
+        name = view.operation.name
+        if name.startswith("vhlo."):
+            return f"convert {name} with vhlo-legalize-to-stablehlo"
+        if name == "builtin.module" and len(view.operation.regions[0].blocks[0].operations):
+            return "take the functions out of the nested module"
+    return "name one 'main'"
 
 
 def get_collective_name(op: ir.Operation) -> str:

@@ -126,7 +126,7 @@ def run_pipeline(
         HespasError: A pass failed. For an unknown pass or wrong options it is a UsageError.
     """
     module = _require_module(module)
-    steps = parse_pipeline(pipeline) if isinstance(pipeline, str) else list(pipeline)
+    steps = parse_pipeline(pipeline) if isinstance(pipeline, str) else _check_steps(pipeline)
     run = run or PassRun(find_source_file(module.operation.location))
     steps = resolve_native_passes(steps, module.context)
     if not is_continued:
@@ -145,13 +145,33 @@ def _require_module(module: Any) -> ir.Module:
     """Return a module, also of its operation. Raises TypeError for anything else."""
     op = getattr(module, "operation", None)
     if not isinstance(op, ir.Operation) or op.name != MODULE:
-        found = op.name if isinstance(op, ir.Operation) else f"{type(module).__module__}"
+        found = op.name if isinstance(op, ir.Operation) else _name_class(module)
         raise TypeError(
             f"a pipeline runs on an ir.Module of jaxlib's bindings, not on {found}; "
             "hespas.read reads the bytecode of others"
         )
     view: Any = op.opview  # it has the properties of ir.Module
     return module if hasattr(module, "body") else view
+
+
+def _check_steps(steps: Any) -> list[PipelineStep]:
+    """Return passes as a list. Raises TypeError for anything else."""
+    listed = list(steps)
+    for step in listed:
+        if not isinstance(step, PipelineStep):
+            raise TypeError(
+                f"a pipeline is a text, such as 'split-linear,cse', or a list of passes, not of "
+                f"{_name_class(step)}"
+            )
+    return listed
+
+
+def _name_class(value: object) -> str:
+    """Return the name of the class of a value, with its module unless it is built in."""
+    cls = type(value)
+    return (
+        cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+    )
 
 
 @contextlib.contextmanager

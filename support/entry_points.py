@@ -15,7 +15,6 @@ from hespas.support.errors import (
     UsageError,
     extract_first_line,
     find_walk_error,
-    format_source_position,
     is_encoding_error,
 )
 
@@ -127,7 +126,7 @@ def report_raised_errors(
         yield
     except HespasError as error:
         if op is not None and not (error.op_name or error.where):
-            error.op_name, error.where = op.name, format_source_position(op.location)
+            error.name_op(op)
         raise
     except Exception as error:
         if isinstance(error, passes_on) or _is_reported_elsewhere(error):

@@ -42,11 +42,20 @@ class HespasError(Exception):
     ) -> None:
         op = getattr(op, "operation", op)  # the name of an OpView of a function is its symbol
         self.message = message.rstrip(" \n;:,")  # of other tools, which go on in what was cut off
-        self.op_name = op.name if op is not None else ""
-        self.where = where or (format_source_position(op.location) if op is not None else "")
+        self.op_name, self.where = "", where
+        if op is not None:
+            self.name_op(op)
         self.remedy = remedy
         self.notes: list[tuple[str, str, str]] = []
         super().__init__(message)
+
+    def name_op(self, op: OperationLike) -> None:
+        """Name an op, with its location unless there is a place already."""
+        try:
+            self.op_name, place = op.name, format_source_position(op.location)
+        except RuntimeError:  # the bindings know that it was erased
+            return
+        self.where = self.where or place
 
     @property
     def reason(self) -> str:

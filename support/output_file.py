@@ -9,6 +9,9 @@ from hespas.support.errors import HespasError
 from hespas.support.supervised_process import forget_temporary
 from hespas.support.temporary_paths import open_temporary_file
 
+# Links to what is open already: another command may write there too, and it may have no name.
+OPEN_FILES = ("/dev/std", "/dev/fd/", "/proc/")
+
 
 def check_file_name(path: str) -> None:
     """Check that a path is valid.
@@ -31,7 +34,7 @@ def check_writable_file(path: str) -> None:
         HespasError: It cannot.
     """
     check_file_name(path)
-    target = os.path.realpath(path)
+    target = _resolve_path(path)
     folder = os.path.dirname(target)
     problem = ""
     if os.path.isdir(target):
@@ -46,6 +49,16 @@ def check_writable_file(path: str) -> None:
         raise HespasError(f"cannot write it: {problem}", where=path)
 
 
+def _resolve_path(path: str) -> str:
+    """Follow the links in a path, but not those to open files."""
+    return path if is_open_file(path) else os.path.realpath(path)
+
+
+def is_open_file(path: str) -> bool:
+    """Return whether a path leads to what a shell or the system has opened already."""
+    return path.startswith(OPEN_FILES) and os.path.exists(path)
+
+
 def write_atomically(path: str, data: bytes) -> None:
     """Write a file completely or not at all; write directly to devices and pipes.
 
@@ -53,11 +66,11 @@ def write_atomically(path: str, data: bytes) -> None:
         HespasError: The file cannot be written.
     """
     check_writable_file(path)
-    target = os.path.realpath(path)
+    target = _resolve_path(path)
     temporary = None
     try:
-        if os.path.exists(target) and not os.path.isfile(target):
-            with open(target, "wb") as file:
+        if os.path.exists(target) and (is_open_file(path) or not os.path.isfile(target)):
+            with open(target, "ab") as file:
                 file.write(data)
             return
         temporary, descriptor = open_temporary_file(os.path.dirname(target))

@@ -74,8 +74,16 @@ def _add_form_flags(parser: argparse.ArgumentParser) -> None:
         help="print attributes and locations in place, without aliases",
     )  # fmt: skip
     add(
+        "--mlir-use-nameloc-as-prefix", action="store_true",
+        help="name values after the names in their locations",
+    )  # fmt: skip
+    add(
         "--mlir-elide-elementsattrs-if-larger", type=int, metavar="N",
         help="elide the values of constants with more than N elements",
+    )  # fmt: skip
+    add(
+        "--mlir-elide-resource-strings-if-larger", type=int, metavar="N",
+        help="elide resources whose text has more than N characters",
     )  # fmt: skip
     add(
         "--typed-attributes", action="store_true",
@@ -147,6 +155,14 @@ def _add_pipeline_flags(parser: argparse.ArgumentParser) -> None:
     add(
         "--mlir-print-ir-after-failure", action="store_true",
         help="print the module on stderr after a pass that failed",
+    )  # fmt: skip
+    add(
+        "--mlir-print-ir-module-scope", action="store_true",
+        help="print the whole module around passes that are nested on functions: always so",
+    )  # fmt: skip
+    add(
+        "--mlir-disable-threading", action="store_true",
+        help="run native passes in one thread",
     )  # fmt: skip
     add(
         "--mlir-pass-pipeline-crash-reproducer", metavar="FILE",
@@ -352,6 +368,8 @@ def _process_parts(job: _OptJob) -> int:
     parts = [(0, data)]
     if options.split_input_file:
         parts = expected_diagnostics.split_at_separators(data, name)
+        if len(parts) > 1 and not options.verify_diagnostics:
+            _refuse_shared_outputs(job.steps)
     outputs, problems = [], []
     for line, part in parts:
         # Blank lines replace the parts before, so that source positions are right.
@@ -376,6 +394,21 @@ def _process_parts(job: _OptJob) -> int:
     if not problems or (options.output == "-" and not options.verify_diagnostics):
         _write_module_output(options, b"// -----\n\n".join(outputs))
     return console_scripts.EXIT_ERROR if problems else 0
+
+
+def _refuse_shared_outputs(steps: Sequence[PipelineStep]) -> None:
+    """Raise UsageError for a pass that would write what one part gives over that of another."""
+    for step in steps:
+        paths = [getattr(step, name, "") for name in ("output", "keep_hlo")]
+        is_shared = any(
+            path and path != "-" and not output_file.is_open_file(path) for path in paths
+        )
+        if is_shared or step.name == "emit-chakra":  # its folder is named after the input
+            raise UsageError(
+                f"--split-input-file: {step.name} would replace the files of each part by those of "
+                "the next",
+                remedy="run the parts one by one",
+            )
 
 
 @record()
@@ -404,6 +437,8 @@ class _OptJob:
         start = time.perf_counter()
         timings: list[tuple[str, float]] = []
         context = make_context(allow_unregistered=bool(options.irdl_file))
+        if options.mlir_disable_threading:
+            context.enable_multithreading(False)
         flags: list[str] = []
         if any(isinstance(step, pipeline.NativePass) for step in self.steps):
             flags = [flag[2:] for flag in list_flags(build_parser())]

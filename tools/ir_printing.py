@@ -43,7 +43,9 @@ def render_module(
     generic: bool = False,
     debug_info: bool = False,
     local_scope: bool = False,
+    names_as_prefix: bool = False,
     elide_elements_if_larger: int | None = None,
+    elide_resources_if_larger: int | None = None,
     typed: bool = False,
 ) -> bytes:
     """Return the text of a module with a final line feed; the module need not be valid.
@@ -59,7 +61,9 @@ def render_module(
         locations=debug_info,
         print_generic_op_form=generic,
         use_local_scope=local_scope,
+        use_name_loc_as_prefix=names_as_prefix,
         large_elements_limit=elide_elements_if_larger,
+        large_resource_limit=elide_resources_if_larger,
     )
 
 
@@ -70,7 +74,9 @@ def render_as_asked(module: ir.Module, options: argparse.Namespace) -> bytes:
         generic=options.mlir_print_op_generic,
         debug_info=options.mlir_print_debuginfo,
         local_scope=options.mlir_print_local_scope,
+        names_as_prefix=options.mlir_use_nameloc_as_prefix,
         elide_elements_if_larger=options.mlir_elide_elementsattrs_if_larger,
+        elide_resources_if_larger=options.mlir_elide_resource_strings_if_larger,
         typed=options.typed_attributes,
     )
 
@@ -131,11 +137,13 @@ def _list_names(step: PipelineStep) -> list[str]:
 
 
 def _list_all_names(steps: Sequence[PipelineStep]) -> Iterator[str]:
-    """List the names of passes, of prepare, and of the passes of lists."""
+    """List the names of passes, of a prepare that may run before them, and of passes of lists."""
     from hespas.passes import registry
     from hespas.passes.pass_list import PassList
 
-    for step in (registry.load_pass_class("prepare")(), *steps):
+    may_prepare = any(isinstance(step, Pass) and step.prepares for step in steps)
+    prepare = [registry.load_pass_class("prepare")()] if may_prepare else []
+    for step in (*prepare, *steps):
         yield from _list_names(step)
         if isinstance(step, PassList):
             yield from (one.name for one, _ in step.list_entries())
@@ -171,7 +179,8 @@ class ReproducerWriting(PassInstrumentation):
         text = render_module(module, generic=True, debug_info=True)
         self._content = text + RESOURCE.format(pipeline=pipeline).encode()
         target = os.path.realpath(self.path)
-        if os.path.isfile(target) or not os.path.exists(target):
+        is_plain = os.path.isfile(target) or not os.path.exists(target)
+        if is_plain and not output_file.is_open_file(self.path):
             temporary, descriptor = open_temporary_file(os.path.dirname(target))
             self._temporary = os.fspath(temporary)
             supervised_process.record_crash_file(temporary, target)

@@ -53,7 +53,10 @@ def load_program_source(program: Any, args: tuple[Any, ...], device: str) -> Pro
 
 def is_program_text(program: Any) -> bool:
     """Return whether a program is the contents of a file, rather than its name."""
-    return isinstance(program, bytes) or (isinstance(program, str) and "\n" in program)
+    if not isinstance(program, str):
+        return isinstance(program, bytes)
+    # A program on one line has a brace, which the name of a file may have too.
+    return "\n" in program or ("{" in program and not os.path.exists(program))
 
 
 def read_program(program: Any, *, allow_unregistered: bool = False) -> ir.Module:

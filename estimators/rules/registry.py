@@ -31,7 +31,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from numbers import Integral
 
-from hespas.dialects.attrs import KernelCostAttr
+from hespas.dialects.attrs import KERNEL_KINDS, KernelCostAttr
 from hespas.dialects.mlir import ir
 from hespas.estimators.rules.base import (
     REFINE,
@@ -237,18 +237,32 @@ def _compute_verified_work(rule: CostRule, op: ir.Operation) -> OpWork:
         "its cost rule", rule.work, op=op, remedy=remedy, passes_on=(DynamicShape, NotALeaf)
     ):
         work = rule.work(op)
+    if _is_erased(op):
+        raise HespasError("its cost rule has erased the op", remedy=remedy)
     violation = _find_work_violation(work)
     if violation:
         raise HespasError(f"its cost rule returned {violation}", op=op, remedy=remedy)
     return work
 
 
+def _is_erased(op: ir.Operation) -> bool:
+    try:
+        return not op.name
+    except RuntimeError:  # the bindings know
+        return True
+
+
 def _find_work_violation(work: object) -> str:
     """Say what is wrong with what a rule returned, or ""."""
     if not isinstance(work, OpWork):
         return f"{type(work).__name__}, not OpWork"
+    if work.kind not in KERNEL_KINDS:
+        return f"the kind {work.kind!r}, not one of {', '.join(KERNEL_KINDS)}"
+    if not (work.gap is None or isinstance(work.gap, str)):
+        return f"gap={work.gap!r}, not a text or None"
     counts = {
-        name: getattr(work, name) for name in ("read_bytes", "write_bytes", "transcendentals")
+        name: getattr(work, name)
+        for name in ("read_bytes", "write_bytes", "transcendentals", "trips")
     }
     if not isinstance(work.parts, tuple) or not all(isinstance(p, WorkPart) for p in work.parts):
         return f"parts={work.parts!r}, not a tuple of WorkPart"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from hespas.dialects.attrs import CompilerEstimateAttr
 from hespas.dialects.mlir import FRONTEND, ir, read_frontend_items, write_frontend_items
-from hespas.passes.compile.kernel_names import restore_kernel_names
+from hespas.passes.compile.carried_attributes import restore_carried_attributes
 from hespas.passes.compile.tpu_hlo import CYCLES
 from hespas.passes.compile.tpu_windows import REFETCHED_BYTES
 
@@ -22,7 +22,7 @@ def attach_compiler_estimates(module: ir.Module, clock_ghz: float | None) -> int
     Returns:
         The number of ops with an estimate.
     """
-    restore_kernel_names(module)
+    restore_carried_attributes(module)
     holders: list[ir.Operation] = []
 
     def collect_holder(op: ir.Operation) -> ir.WalkResult:

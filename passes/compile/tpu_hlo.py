@@ -28,8 +28,8 @@ from collections.abc import Collection
 from typing import Any
 
 from hespas.dialects.op_kinds import ZERO_PADDING_TARGET
-from hespas.passes.compile import kernel_names
 from hespas.passes.compile.async_pairs import PairMarker
+from hespas.passes.compile.carried_attributes import KERNEL_NAME_CARRIER
 from hespas.passes.compile.hlo_program import (
     HloComputation,
     HloInstruction,
@@ -128,7 +128,7 @@ def _keep_kernel_names(computation: HloComputation) -> None:
     for one in computation.instructions:
         if one.custom_call_target == _KERNEL_CALL:
             name = re.sub(r"(\.\d+|\.clone)+$", "", one.name)
-            write_frontend_value(one, kernel_names.CARRIER, name)
+            write_frontend_value(one, KERNEL_NAME_CARRIER, name)
         for item in one.frontend_attributes.map:
             if item.key == _KERNEL_METADATA and (fields := _METADATA_FIELD.findall(item.value)):
                 item.value = " ".join(f"{key}={value}" for key, value in fields)

@@ -45,6 +45,7 @@ COMM_TYPES = {
     "reduce_scatter": CollectiveCommType.REDUCE_SCATTER,
     "all_to_all": CollectiveCommType.ALL_TO_ALL,
 }
+MAX_NODE_NS = 9e15  # num_ops holds 1000 times the nanoseconds in 63 bits
 _REGION = IntAttrEncoder("region", "int64")
 _COUNTS = [(name, IntAttrEncoder(name, "int64")) for name in COUNTS]
 
@@ -246,8 +247,9 @@ class TraceTaskBuilder:
         cached = self._costs.get(attr)
         if cached is None or cached[0][0] != name:
             cost = Cost.from_dictionary_attr(attr, op)
-            if not math.isfinite(cost.time_ns):
-                raise HespasError(f"{Cost.NAME}: the time is {cost.time_ns} ns", op=op)
+            if not cost.time_ns <= MAX_NODE_NS:
+                limit = f"a node of a trace can hold at most {MAX_NODE_NS:.0e} ns (104 days)"
+                raise HespasError(f"{Cost.NAME}: the time is {cost.time_ns:g} ns; {limit}", op=op)
             attrs = b"".join(
                 encode(getattr(cost, name)) for name, encode in _COUNTS
             ) + encode_text_attr("estimator", cost.estimator)

@@ -8,6 +8,7 @@ from hespas.dialects.mlir import PassManager, ir, register_passes
 from hespas.dialects.op_kinds import ASYNC_STARTS, FUSION, SHARDING_ATTRS
 from hespas.dialects.xla import CompilationSettings
 from hespas.passes.base import PassRun
+from hespas.passes.compile.carried_attributes import store_carried_attributes
 from hespas.passes.compile.hlo_origin import SCHEDULED_BY
 from hespas.passes.prepare.census import ModuleCensus, collect_census
 from hespas.passes.prepare.check_input import check_input_form
@@ -84,6 +85,7 @@ def prepare_for_compiler(
     if split_variadic_collectives(census):
         census = collect_census(module)
     name_entry_main(module, census.entry)
+    store_carried_attributes(module)
     return census, compilation
 
 

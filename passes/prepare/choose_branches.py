@@ -1,8 +1,8 @@
 """Which branch of an ``if`` or ``case`` a program runs, as a fact on the IR.
 
-A selector is known at run time only. Every estimate, trace and table has to assume the same branch:
-the one that sends most bytes to other devices, and of equal ones the one with most work. Neither
-needs an estimator, so that the choice is the same for all of them.
+A selector that the IR does not determine is known at run time only. Every estimate, trace and table
+has to assume the same branch: the one that sends most bytes to other devices, and of equal ones the
+one with most work. Neither needs an estimator, so that the choice is the same for all of them.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import BRANCHES
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
+from hespas.passes.prepare.scalars import ScalarEvaluator, build_scalar_evaluator
 from hespas.support.errors import format_op_place, format_some_places
 
 # Operations for each byte of memory traffic that take as long as the byte. Accelerators have 40 to
@@ -32,8 +33,9 @@ FLOPS_PER_BYTE = 100
 class ChooseBranchesPass(PrepareStep):
     """Write hespas.branch on every if and case.
 
-    The number is the one that somebody has stated, else that of the heaviest branch. A number is a
-    statement if it differs from the one that ``prepare`` found before.
+    The number is the one that somebody has stated, else the one that the IR determines, else that
+    of the heaviest branch. A number is a statement if it differs from the one that ``prepare``
+    found before.
     """
 
     name: ClassVar[str] = "choose-branches"
@@ -43,7 +45,9 @@ class ChooseBranchesPass(PrepareStep):
         if not ops:
             return False
         chooser = _BranchChooser(
-            {name: contents.function for name, contents in view.census.functions.items()}
+            {name: contents.function for name, contents in view.census.functions.items()},
+            build_scalar_evaluator(view.census),
+            run,
         )
         changed: list[str] = []
         for op in ops:
@@ -60,18 +64,38 @@ class ChooseBranchesPass(PrepareStep):
 class _BranchChooser:
     """Chooses each branch once; that of a nested op first."""
 
-    def __init__(self, functions: Mapping[str, ir.Operation]) -> None:
+    def __init__(
+        self, functions: Mapping[str, ir.Operation], scalars: ScalarEvaluator, run: PassRun
+    ) -> None:
         self._walk = ExecutionWalk(functions, choose_branch=self.choose_branch)
+        self._scalars, self._run = scalars, run
         self._numbers: dict[ir.Operation, int] = {}
         self._weigh_work = functools.cache(_weigh_work)
 
     def choose_branch(self, op: ir.Operation) -> int:
-        """Return the number of the branch that somebody has stated, else of the heaviest one."""
+        """Return the number of the branch that is stated, else determined, else the heaviest."""
         if op not in self._numbers:
-            weights, stated = [*map(self._weigh_branch, op.regions)], read_stated_branch(op)
+            stated, determined = read_stated_branch(op), self._find_determined_branch(op)
+            if stated is not None and determined not in (None, stated):
+                self._run.warn(
+                    f"{format_op_place(op, self._run.input_name)} runs branch {determined}, and "
+                    f"{BRANCH} states {stated}, which is used"
+                )
+            weights = [*map(self._weigh_branch, op.regions)]
             heaviest = max(range(len(weights)), key=weights.__getitem__)
-            self._numbers[op] = heaviest if stated is None else stated
+            numbers = (stated, determined, heaviest)
+            self._numbers[op] = next(number for number in numbers if number is not None)
         return self._numbers[op]
+
+    def _find_determined_branch(self, op: ir.Operation) -> int | None:
+        """Return the branch that the IR selects, or None. A case out of range runs the last one."""
+        selector = self._scalars.find_scalar_value(op.operands[0])
+        if selector is None:
+            return None
+        if op.name.endswith(".if"):
+            return 0 if selector else 1
+        last = len(op.regions) - 1
+        return int(selector) if 0 <= selector <= last else last
 
     def _weigh_branch(self, region: ir.Region) -> tuple[int, float]:
         """Return the bytes that a branch sends, and its other work as bytes."""

@@ -1,4 +1,4 @@
-"""Inlining of calls that communicate or occur once, of composites, and of async computations."""
+"""Inlining of calls that communicate, occur once or differ, of composites and async functions."""
 
 from __future__ import annotations
 
@@ -21,13 +21,17 @@ from hespas.dialects.op_kinds import (
     ASYNC_DONES,
     ASYNC_STARTS,
     ASYNC_UPDATES,
+    BRANCHES,
     CALLEE,
     COMPOSITES,
+    LOOPS,
     is_collective,
 )
 from hespas.passes.base import PassRun, option
-from hespas.passes.prepare.census import ModuleCensus
+from hespas.passes.prepare.census import ModuleCensus, collect_census
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
+from hespas.passes.prepare.scalars import ScalarEvaluator, build_scalar_evaluator
+from hespas.passes.prepare.write_trip_counts import find_trip_count
 from hespas.support.errors import HespasError
 from hespas.support.records import record
 
@@ -36,8 +40,9 @@ ATTENTION_NAME = re.compile(r"attention|attn|sdpa|mha|flash", re.I)
 
 @record(frozen=True)
 class InlineCallsPass(PrepareStep):
-    """Inline calls of functions that communicate or are called once.
+    """Inline calls of functions that communicate, are called once, or run differently by the call.
 
+    A function runs differently if its calls pass other bounds of a loop, or selectors of a branch.
     The other functions remain: each is a part of the program that repeats. Callees are processed
     before their callers, so that one traversal of the call graph is enough. Composites and the
     computations of asynchronous ops are inlined, too.
@@ -50,10 +55,28 @@ class InlineCallsPass(PrepareStep):
     )
 
     def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
-        changed, census = False, view.census
+        changed, grown = self._inline_calls(view.census)
+        while grown:  # a function may vary now by the loop that was inlined into it
+            _, grown = self._inline_calls(collect_census(module))
+        return changed
+
+    def _inline_calls(self, census: ModuleCensus) -> tuple[bool, bool]:
+        """Inline calls in all functions once.
+
+        Returns:
+            Whether anything changed, and whether a loop or branch is now in a function that is
+            called several times.
+        """
+        changed = grown = False
+        has_control = {
+            name
+            for name, contents in census.functions.items()
+            if contents.select_ops_by_name(*LOOPS, *BRANCHES)
+        }
         uses = _count_calls(census)
         left = dict(uses)
         communicates: set[str] = set()
+        varying = _find_varying_functions(census)
         for name in _order_callees_first(census):
             contents = census.functions[name]
             is_communicating = bool(contents.list_collectives())
@@ -67,7 +90,9 @@ class InlineCallsPass(PrepareStep):
                 if RegionAttr.NAME in body.function.attributes:
                     continue  # A region function of a module that is already split.
                 is_single = uses[callee] == 1 and self.single
-                should_inline = callee_communicates or is_single or kind != "func.call"
+                should_inline = (
+                    callee_communicates or is_single or kind != "func.call" or callee in varying
+                )
                 if (
                     kind not in CALLEE
                     or not should_inline
@@ -77,12 +102,15 @@ class InlineCallsPass(PrepareStep):
                 left[callee] -= 1
                 inline_call(call, body.function, last=not left[callee])
                 changed = True
+                if callee in has_control:
+                    has_control.add(name)
+                    grown |= uses.get(name, 0) > 1
             for start in contents.select_ops_by_name("stablehlo.async_start"):
                 _replace_with_block(start, start.regions[0].blocks[0])
                 changed = True
             if is_communicating:
                 communicates.add(name)
-        return changed
+        return changed, grown
 
 
 def warn_of_unfused_composites(census: ModuleCensus, run: PassRun) -> None:
@@ -174,6 +202,37 @@ def _replace_async_ends(
                 remedy="compile without collective pipelining (--xla_gpu_enable_pipelined_*=false)",
             )
         op.erase()
+
+
+def _find_varying_functions(census: ModuleCensus) -> set[str]:
+    """Find functions with a trip count or branch that each call determines, but not all alike."""
+    calls: dict[str, list[ir.Operation]] = {}
+    for contents in census.functions.values():
+        for callee, call in contents.callees:
+            calls.setdefault(callee, []).append(call)
+    repeated = [name for name in census.functions if len(calls.get(name, ())) > 1]
+    if not repeated:
+        return set()
+    scalars = build_scalar_evaluator(census)
+    return {
+        name
+        for name in repeated
+        for op in census.functions[name].select_ops_by_name(*LOOPS, *BRANCHES)
+        if not _is_determined(op, scalars)
+        and all(
+            _is_determined(
+                op, ScalarEvaluator(scalars.functions, {**scalars.callers, name: [call]})
+            )
+            for call in calls[name]
+        )
+    }
+
+
+def _is_determined(op: ir.Operation, scalars: ScalarEvaluator) -> bool:
+    """Return whether the IR determines the trip count of a loop, or the branch that runs."""
+    if op.name in LOOPS:
+        return find_trip_count(op, scalars) is not None
+    return scalars.find_scalar_value(op.operands[0]) is not None
 
 
 def _count_calls(census: ModuleCensus) -> dict[str, int]:

@@ -8,7 +8,14 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
-from hespas.dialects.attrs import TargetAttr
+from hespas.dialects.attrs import (
+    BRANCH,
+    BRANCH_FOUND,
+    TRIPS,
+    TRIPS_FOUND,
+    TRIPS_NOTE,
+    TargetAttr,
+)
 from hespas.dialects.axis_groups import read_mesh_shape
 from hespas.dialects.mlir import (
     PassManager,
@@ -54,7 +61,9 @@ if TYPE_CHECKING:
 
 ENTRY_NAME = "main"
 # The dialects whose attributes are for XLA, or follow from it.
-XLA_DIALECTS = frozenset(("chlo", "func", "hespas", "jax", "mhlo", "sdy", "stablehlo", "tf", "xla"))
+XLA_DIALECTS = frozenset(("chlo", "func", "jax", "mhlo", "sdy", "stablehlo", "tf", "xla"))
+# What is carried through XLA if it was stated, and otherwise found again.
+FOUND_AGAIN = frozenset((TRIPS, TRIPS_FOUND, TRIPS_NOTE, BRANCH, BRANCH_FOUND))
 Partitioner = Callable[[ir.Module, "CompilationSettings"], ir.Module]
 LAYOUT_ATTRS = ("xla_shape", "result_layout")
 BOUNDARY = ("arg_attrs", "res_attrs")
@@ -64,6 +73,7 @@ SHARDY_CONSTRAINTS = ("sdy.sharding_constraint", "sdy.reshard")
 CPU_DUMPS = ("spmd-partitioning|control-dep-rewriter", "after_spmd-partitioning")
 GPU_DUMPS = ("ragged_dot_rewriter", r"after_spmd_partitioner\.")
 HLO_IMPORT = "mhlo.is_dynamic"  # XLA's importer writes it on modules from XLA's pipeline
+EXPORT_SHARDY = "run sdy-export-pipeline first, which removes what Shardy's own passes add"
 EXPORT = "export the module after SPMD partitioning (XLA's dump after_spmd-partitioning)"
 
 
@@ -112,7 +122,7 @@ def partition_module(
             )
         return False
     # Few modules need these imports, which would slow every start-up.
-    from hespas.passes.compile.kernel_names import restore_kernel_names, store_kernel_names
+    from hespas.passes.compile.carried_attributes import store_carried_attributes
     from hespas.passes.prepare.manual_computation import inline_manual_computation
     from hespas.passes.prepare.single_partition import remove_shardings
 
@@ -127,7 +137,7 @@ def partition_module(
     constrain_sharded_values(census, uses_shardy=compilation.shardy)
     name_entry_main(module, census.entry)
     foreign = _count_foreign_attributes(module)
-    store_kernel_names(module)
+    store_carried_attributes(module)
     use_internal_placements(census)
     if partitioner is None:
         _refuse_custom_partitioning(census)
@@ -136,7 +146,6 @@ def partition_module(
         new = partitioner(module, compilation)
     check_arguments_divided(module, census.entry, find_entry_function(new))
     replace_program(module, new, compilation)
-    restore_kernel_names(module)
     module.operation.walk(remove_sharding_copy)
     module.operation.walk(drop_layouts)
     dropped = foreign.keys() - _count_foreign_attributes(module).keys()
@@ -153,7 +162,7 @@ def _count_foreign_attributes(module: ir.Module) -> Counter[str]:
     def count_op(op: ir.Operation) -> ir.WalkResult:
         for name in op.attributes:
             dialect, dot, _ = name.partition(".")
-            if dot and dialect not in XLA_DIALECTS:
+            if dot and dialect not in XLA_DIALECTS and name not in FOUND_AGAIN:
                 counts[name] += 1
         return ir.WalkResult.ADVANCE
 
@@ -198,8 +207,10 @@ def replace_program(module: ir.Module, new: ir.Module, compilation: CompilationS
     """Replace a program by the one that XLA compiled it to, with the shapes of one device.
 
     Keeps the attributes that JAX writes on arguments and results (names, donation), which HLO does
-    not represent, and removes the copies of fusion bodies that XLA's importer makes.
+    not represent, moves those that frontend attributes carry back, and removes the copies of fusion
+    bodies that XLA's importer makes.
     """
+    from hespas.passes.compile.carried_attributes import restore_carried_attributes
     from hespas.passes.prepare.single_partition import drop_op_shardings
 
     main = find_entry_function(module)
@@ -209,6 +220,7 @@ def replace_program(module: ir.Module, new: ir.Module, compilation: CompilationS
     for name, attrs in boundary.items():
         _restore_boundary_attrs(main, name, attrs)
     drop_boundary_attrs(main, SHARDING_ATTRS)
+    restore_carried_attributes(module)
     module.operation.walk(drop_op_shardings)  # XLA leaves some although shapes are now local
     write_stated_count(module, NUM_PARTITIONS, compilation.partitions)
     write_stated_count(module, NUM_REPLICAS, compilation.replicas)
@@ -509,7 +521,7 @@ def _to_partition_error(module: ir.Module, why: str) -> HespasError:
     return HespasError(
         f"shapes are global and XLA could not partition the module: {why}",
         op=module.operation,
-        remedy=EXPORT,
+        remedy=EXPORT_SHARDY if "'sdy." in why and "unsupported op for export" in why else EXPORT,
     )
 
 

@@ -1,4 +1,4 @@
-"""Removal of custom calls that only mark something for the compiler."""
+"""Removal of custom calls and ops of Shardy that only mark something for the compiler."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from hespas.dialects.op_kinds import (
     CHECK_CALL_TARGETS,
     CUSTOM_CALLS,
     FORWARDING_CALL_TARGETS,
+    SHARDY_MARKERS,
 )
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
+from hespas.passes.prepare.single_partition import remove_shardy_op
 
 
 class RemoveMarkersPass(PrepareStep):
-    """Remove custom calls that only mark something for the compiler.
+    """Remove custom calls and ops of Shardy that only mark something for the compiler.
 
-    A marker that changes a type remains, and a later pass reports it as an unknown custom call.
+    A call that changes a type remains, and a later pass reports it as an unknown custom call.
+    Shardy's markers are here only if a pass has put them into a module of local shapes.
     """
 
     name: ClassVar[str] = "remove-markers"
@@ -35,6 +38,10 @@ class RemoveMarkersPass(PrepareStep):
             else:
                 continue
             removed = True
+        for name in SHARDY_MARKERS:
+            for op in view.census.select_ops_by_name(name):
+                remove_shardy_op(name, op)
+                removed = True
         return removed
 
 

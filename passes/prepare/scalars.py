@@ -19,6 +19,7 @@ from hespas.dialects.op_kinds import (
     TUPLE_ELEMENTS,
     TUPLES,
 )
+from hespas.passes.prepare.census import ModuleCensus
 from hespas.support.records import record
 
 Number = int | float | bool
@@ -85,6 +86,16 @@ IDEMPOTENT = ("and", "maximum", "minimum", "or")
 
 # A generator that evaluates one value: it yields the values that it needs, and returns the result.
 ScalarSteps = Generator[ir.Value, Number | None, Number | None]
+
+
+def build_scalar_evaluator(census: ModuleCensus) -> ScalarEvaluator:
+    """Build the evaluator of the scalars of a module."""
+    callers: dict[str, list[ir.Operation]] = {}
+    for contents in census.functions.values():
+        for callee, op in contents.callees:
+            callers.setdefault(callee, []).append(op)
+    table = {name: contents.function for name, contents in census.functions.items()}
+    return ScalarEvaluator(table, callers)
 
 
 @record()

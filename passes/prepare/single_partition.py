@@ -25,7 +25,7 @@ def remove_shardings(module: ir.Module, census: ModuleCensus) -> None:
         contents.function.walk(drop_op_shardings)
         for name, op in contents.ops:
             if name.startswith("sdy.") and name != "sdy.return":
-                _remove_shardy_op(name, op)
+                remove_shardy_op(name, op)
 
 
 def drop_op_shardings(op: ir.Operation) -> ir.WalkResult:
@@ -36,7 +36,8 @@ def drop_op_shardings(op: ir.Operation) -> ir.WalkResult:
     return ir.WalkResult.ADVANCE
 
 
-def _remove_shardy_op(name: str, op: ir.Operation) -> None:
+def remove_shardy_op(name: str, op: ir.Operation) -> None:
+    """Replace an op of Shardy by what it is on one device. Raises HespasError if a type changes."""
     values = list(op.operands)
     if name == "sdy.constant":
         constant = ir.Operation.create(

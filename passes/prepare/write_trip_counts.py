@@ -17,6 +17,7 @@ from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.passes.prepare.scalars import (
     Number,
     ScalarEvaluator,
+    build_scalar_evaluator,
     forwards_unchanged,
     get_body,
     get_op_kind,
@@ -62,12 +63,7 @@ class WriteTripCountsPass(PrepareStep):
             raise UsageError(f"{owner}: option 'trip-count' {message}")
 
     def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
-        callers: dict[str, list[ir.Operation]] = {}
-        for contents in view.census.functions.values():
-            for callee, op in contents.callees:
-                callers.setdefault(callee, []).append(op)
-        table = {name: contents.function for name, contents in view.census.functions.items()}
-        scalars = ScalarEvaluator(table, callers)
+        scalars = build_scalar_evaluator(view.census)
         changed: list[str] = []
         for loop in view.census.select_ops_by_name(*LOOPS):
             known = read_trip_count(loop)

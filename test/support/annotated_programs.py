@@ -19,8 +19,9 @@ REDUCE = f"""%{{0}} = "stablehlo.all_reduce"(%{{1}}) <{{{{replica_groups = dense
 
 
 def program(body: str, result: str, more: str = "") -> str:
+    """A program of two arrays %x and %y, and a %which that is known at run time only."""
     return f"""module attributes {{mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32}} {{
-  func.func public @main(%x: {X}, %y: {X}) -> {X} {{
+  func.func public @main(%x: {X}, %y: {X}, %which: tensor<i1>) -> {X} {{
     {body}
     return %{result} : {X}
   }}

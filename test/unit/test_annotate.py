@@ -99,8 +99,7 @@ def test_nested_loops_multiply(parse):
 
 def test_dearest_branch(parse):
     text = program(
-        f"""%p = stablehlo.constant dense<true> : tensor<i1>
-    %0 = "stablehlo.if"(%p) ({{
+        f"""%0 = "stablehlo.if"(%which) ({{
       %1 = stablehlo.tanh %x : {X}
       stablehlo.return %1 : {X}
     }}, {{
@@ -117,8 +116,7 @@ def test_dearest_branch(parse):
 
 def test_a_branch_costs_what_its_trace_runs(parse):
     text = program(
-        f"""%which = stablehlo.constant dense<true> : tensor<i1>
-    %0 = "stablehlo.if"(%which) ({{
+        f"""%0 = "stablehlo.if"(%which) ({{
       %1 = {ADD}
       %2 = stablehlo.tanh %1 : {X}
       stablehlo.return %2 : {X}

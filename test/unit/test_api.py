@@ -235,3 +235,14 @@ def test_a_context_can_be_shared():
     context = make_context()
     module = frontends.parse_module(TEXT.encode(), "<text>", context)
     assert hespas.estimate(module, node=NODE).module.context is context
+
+
+def test_a_program_on_one_line_is_no_name_of_a_file(tmp_path, monkeypatch) -> None:
+    text = " ".join(TEXT.split())
+    assert "\n" not in text
+    assert str(hespas.read(text)) == str(hespas.read(TEXT))
+    monkeypatch.chdir(tmp_path)
+    Path("{a}.mlir").write_text(TEXT)
+    assert str(hespas.read("{a}.mlir")) == str(hespas.read(TEXT))
+    with pytest.raises(hespas.HespasError, match="cannot read it: No such file"):
+        hespas.read("a.mlir")

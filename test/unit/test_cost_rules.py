@@ -163,6 +163,12 @@ PARTS = (WorkPart("matrix", "bf16", 1),)
             lambda _: OpWork("custom", 1, 2, (WorkPart("tensor", "bf16", 1),)),
             "its cost rule returned a part on the unit 'tensor', not on matrix or vector",
         ),
+        (
+            lambda _: OpWork("product", 1, 2, PARTS),
+            "its cost rule returned the kind 'product', not one of loop, ",
+        ),
+        (lambda _: OpWork("custom", 1, 2, PARTS, gap=3), "its cost rule returned gap=3"),
+        (lambda _: OpWork("custom", 1, 2, PARTS, trips=-1), "returned -1 as trips"),
     ],
 )
 def test_what_a_rule_raises_or_returns_is_an_error_of_the_op(
@@ -172,3 +178,20 @@ def test_what_a_rule_raises_or_returns_is_an_error_of_the_op(
     with pytest.raises(HespasError, match=message) as caught:
         compute_op_work(ops[0])
     assert caught.value.op_name == "stablehlo.custom_call" and ":3:8" in caught.value.where
+
+
+def test_a_rule_that_erases_its_op_is_one_error(ops, installed: Installed) -> None:
+    def erase_op(op: ir.Operation) -> OpWork:
+        op.results[0].replace_all_uses_with(op.operands[0])
+        op.erase()
+        return OpWork("custom", 1, 2, PARTS)
+
+    installed(CostRule(erase_op, call_targets=("my_kernel",)))
+    with pytest.raises(HespasError, match="its cost rule has erased the op"):
+        compute_op_work(ops[0])
+
+
+def test_an_error_may_name_an_op_that_is_gone(ops) -> None:
+    ops[0].results[0].replace_all_uses_with(ops[0].operands[0])
+    ops[0].erase()
+    assert str(HespasError("the op went", op=ops[0])) == "error: the op went"

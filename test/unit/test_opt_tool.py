@@ -91,6 +91,29 @@ def test_a_reproducer_replaces_no_file_of_the_user(capsys) -> None:
     assert names == {"m.mlir", "guest.irdl", "old.mlir", "out.mlir", "r.mlir"}, "and no others"
 
 
+@pytest.mark.parametrize("kind", ["pipe", "file"])
+def test_what_a_shell_has_opened_is_written_to(kind: str) -> None:
+    """``-o /dev/stdout`` in a pipe, ``-o >(gzip)``, and a file that others write to as well."""
+    if kind == "pipe":
+        reader, writer = os.pipe()
+    else:
+        reader = writer = os.open("shared", os.O_RDWR | os.O_CREAT)
+    try:
+        os.write(writer, b"before\n")
+        assert run("m.mlir", "--cse", "-o", f"/dev/fd/{writer}") == 0
+        reproducer = f"--mlir-pass-pipeline-crash-reproducer=/proc/self/fd/{writer}"
+        assert run("m.mlir", reproducer, "--emit-chakra=output=t") == 1
+        if kind == "file":
+            os.lseek(reader, 0, os.SEEK_SET)
+        text = os.read(reader, 1 << 16).decode()
+    finally:
+        for descriptor in {reader, writer}:
+            os.close(descriptor)
+    parts = ("before\n", "module {", '"builtin.module"()', "mlir_reproducer")
+    places = [text.find(part) for part in parts]
+    assert places[0] == 0 and places == sorted(places)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

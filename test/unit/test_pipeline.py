@@ -147,3 +147,9 @@ def test_values_out_of_range_are_refused(parse):
 def test_what_is_no_module_is_named(wrong) -> None:
     with pytest.raises(TypeError, match=r"runs on an ir\.Module of jaxlib's bindings, not on"):
         passes.run_pipeline(wrong, "prepare")
+
+
+@pytest.mark.parametrize("wrong", [["prepare"], [None], ("cse", "prepare")])
+def test_a_list_of_what_is_no_pass_is_named(parse, wrong) -> None:
+    with pytest.raises(TypeError, match="a text, such as 'split-linear,cse', or a list of passes"):
+        passes.run_pipeline(parse(IDENTITY), wrong)

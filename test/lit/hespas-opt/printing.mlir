@@ -9,10 +9,14 @@
 // RUN: hespas-opt %s --split-individual --roofline-annotate=node=A100_SXM_40GB --typed-attributes --mlir-print-op-generic | filecheck %s --check-prefix=TYPEDGENERIC
 // RUN: hespas-opt %s --split-individual --typed-attributes --mlir-print-debuginfo | filecheck %s --check-prefix=TYPEDLOC
 // RUN: hespas-opt %s --split-individual --typed-attributes --mlir-print-ir-after=split-individual --disable-output 2>&1 | filecheck %s --check-prefix=TYPEDDUMP
+// RUN: not hespas-opt %s --mlir-print-ir-after=prepare --cse 2>&1 | filecheck %s --check-prefix=UNPREPARED
 // RUN: not hespas-opt %s --typed-attributes --emit-bytecode 2>&1 | filecheck %s --check-prefix=TYPEDBYTES
 // RUN: not hespas-opt %s --split-input-file --emit-bytecode 2>&1 | filecheck %s --check-prefix=PARTBYTES
 // RUN: hespas-opt %s --chlo-legalize-to-stablehlo --split-linear --dump-pass-pipeline --disable-output 2>&1 | filecheck %s --check-prefix=DUMP
 // RUN: hespas-opt --list-passes | filecheck %s --check-prefix=LIST
+
+/// A pass that cannot run is none that can be printed after.
+// UNPREPARED: error: --mlir-print-ir-after: 'prepare' is not in the pipeline
 
 // BEFORE: IR Dump Before cse
 // BEFORE: stablehlo.add

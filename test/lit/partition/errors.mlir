@@ -91,3 +91,16 @@ module @part attributes {mhlo.num_partitions = 4 : i32} {
     return %0 : tensor<8x8xf32>
   }
 }
+
+// -----
+
+/// What Shardy's own passes add, XLA cannot read.
+
+// expected-error @+1 {{'sdy.data_flow_edge' op unsupported op for export to XLA; run sdy-export-pipeline first}}
+module @edges attributes {mhlo.num_partitions = 2 : i32} {
+  sdy.mesh @mesh = <["x"=2]>
+  func.func @main(%x: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<8xf32> {
+    %0 = sdy.data_flow_edge %x : tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+}

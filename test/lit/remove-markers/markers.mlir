@@ -88,3 +88,30 @@ module @effect {
     return %x : tensor<8xf32>
   }
 }
+
+// -----
+
+/// In a module of local shapes Shardy's constants are constants, and its markers and named computations are their bodies.
+
+// CHECK-LABEL: module @shardy
+// CHECK: func.func public @main(%[[X:.*]]: tensor<8xf32>)
+// CHECK-NEXT: %[[C:.*]] = stablehlo.constant dense<1.000000e+00> : tensor<8xf32>
+// CHECK-NEXT: %[[A:.*]] = stablehlo.add %[[X]], %[[C]]
+// CHECK-NEXT: %[[T:.*]] = stablehlo.tanh %[[A]]
+// CHECK-NEXT: return %[[T]]
+module @shardy {
+  sdy.mesh @mesh = <["x"=2]>
+  func.func public @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %c = sdy.constant dense<1.0> : tensor<8xf32>
+    %0 = stablehlo.add %x, %c : tensor<8xf32>
+    %1 = sdy.data_flow_edge %0 sharding=<@mesh, [{}]> : tensor<8xf32>
+    %2 = sdy.named_computation<"f">(%1) (%a: tensor<8xf32>) {
+      %4 = stablehlo.tanh %a : tensor<8xf32>
+      %5 = sdy.propagation_barrier %4 allowed_direction=NONE : tensor<8xf32>
+      sdy.return %5 : tensor<8xf32>
+    } : (tensor<8xf32>) -> tensor<8xf32>
+    sdy.sharding_group %2 group_id=0 : tensor<8xf32>
+    %3 = sdy.sharding_constraint %2 <@mesh, [{}]> : tensor<8xf32>
+    return %3 : tensor<8xf32>
+  }
+}

@@ -21,3 +21,16 @@ module {
 func.func private @main()
 func.func @a() { return }
 func.func @b() { return }
+
+// -----
+
+/// Functions of a nested module.
+
+// expected-error @+1 {{the module has no public function; take the functions out of the nested module}}
+module @outer {
+  module @inner {
+    func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+      return %x : tensor<8xf32>
+    }
+  }
+}
