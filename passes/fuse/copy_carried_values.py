@@ -4,7 +4,8 @@
 value from it and leaves the new one there. The op that makes the new value writes to that buffer
 itself if nothing reads the old value afterwards, and if the op, where it reads it, needs of each
 element only the one that it replaces. Otherwise, as in a stencil or a convolution, it writes
-elsewhere, and a copy follows. What a step moves from one carried value to another is copied too.
+elsewhere, and a copy follows. A collective that kernels run beside reads a copy instead. What a
+step moves from one carried value to another is copied too.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import ClassVar
 
 from hespas.dialects.mlir import get_defining_op, ir
 from hespas.dialects.op_bodies import get_terminator
+from hespas.dialects.op_kinds import is_collective
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.copy_kept_values import (
     COPY,
@@ -49,7 +51,6 @@ class _LoopBody:
         origins: The value that was first in the buffer of each result: views, and ops that write
             to the buffer of an operand, are followed to it.
         makers: The op of each of these values; None if it is an argument of a block.
-        writers: These ops.
         ops: The ops of the body; ``positions`` has their places.
         sources: The number of the argument that each result is, if it is one.
     """
@@ -59,7 +60,6 @@ class _LoopBody:
         self.terminator = get_terminator(block)
         self.origins = [_find_origin(value) for value in self.terminator.operands]
         self.makers = [get_defining_op(value) for value in self.origins]
-        self.writers = {op for op in self.makers if op is not None}
         numbers: dict[ir.Value, int] = {value: n for n, value in enumerate(block.arguments)}
         self.sources = [numbers.get(value) for value in self.origins]
         self.ops = [op.operation for op in block.operations]
@@ -69,7 +69,8 @@ class _LoopBody:
         operands = enumerate(self.terminator.operands)
         copied = [n for n, value in operands if is_larger_than_number(value) and self._is_copied(n)]
         for number in copied:
-            self._copy_result(number)
+            if not self._copy_for_collective(number):
+                self._copy_result(number)
         for number in filter(self._is_first_of_cycle, copied):  # The others needed its place.
             self._copy_result(number)
 
@@ -116,7 +117,16 @@ class _LoopBody:
             return operand is None or not self._is_moved_before(operand, maker)
         if self.positions[user] < self.positions[maker]:
             return False
-        return user in self.writers or depends_on(user, maker)
+        return depends_on(user, maker) or self._exchanges(user, maker)
+
+    def _exchanges(self, user: ir.Operation, maker: ir.Operation) -> bool:
+        """Return whether the maker, in turn, needs an old value that the user writes over."""
+        return any(
+            reader == maker or depends_on(reader, maker)
+            for number, other in enumerate(self.makers)
+            if other is not None and other == user
+            for reader, _ in self._list_uses(self.block.arguments[number])
+        )
 
     def _is_moved_before(self, number: int, maker: ir.Operation) -> bool:
         """Return whether the buffer of an argument is free before an op writes."""
@@ -136,14 +146,29 @@ class _LoopBody:
     def _copy_result(self, number: int) -> None:
         value = self.terminator.operands[number]
         place = self.terminator if self.sources[number] is None else self._find_place(number, value)
+        self.terminator.operands[number] = self._create_copy(value, place)
+
+    def _copy_for_collective(self, number: int) -> bool:
+        """Copy what a collective reads if kernels beside it read that too; else return False."""
+        maker, argument = self.makers[number], self.block.arguments[number]
+        if maker is None or not is_collective(maker):
+            return False
+        operands = [k for user, k in self._list_uses(argument) if user == maker and k is not None]
+        others = [user for user, _ in self._list_uses(argument) if user != maker]
+        if not operands or all(depends_on(maker, user) for user in others):
+            return False
+        place = self.positions.pop(maker)  # by a hash of what it reads
+        for operand in operands:
+            maker.operands[operand] = self._create_copy(maker.operands[operand], maker)
+        self.positions[maker] = place
+        return True
+
+    def _create_copy(self, value: ir.Value, place: ir.Operation) -> ir.Value:
+        location, point = self.terminator.location, ir.InsertionPoint(place)
         copy = ir.Operation.create(
-            COPY,
-            results=[value.type],
-            operands=[value],
-            loc=self.terminator.location,
-            ip=ir.InsertionPoint(place),
+            COPY, results=[value.type], operands=[value], loc=location, ip=point
         )
-        self.terminator.operands[number] = copy.results[0]
+        return copy.results[0]
 
     def _find_place(self, number: int, value: ir.Value) -> ir.Operation:
         """Find the op before which a value can be moved to the place of an argument."""

@@ -433,3 +433,57 @@ module @reduced_twice {
     return %0#1 : tensor<8x8xf32>
   }
 }
+
+// -----
+
+/// A collective reads a copy of what kernels beside it read.
+
+// CHECK-LABEL: module @beside
+// CHECK: %[[C:.*]] = mhlo.copy %iterArg_0 :
+// CHECK-NEXT: %[[N:.*]] = "stablehlo.collective_permute"(%[[C]])
+// CHECK-NOT: mhlo.copy
+// CHECK: stablehlo.return %{{.*}}, %[[N]], %{{.*}} :
+module @beside attributes {mhlo.num_partitions = 2 : i32} {
+  func.func @main(%x0: tensor<8x8xf32>, %x1: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %0:3 = stablehlo.while(%i = %zero, %a = %x0, %b = %x1) : tensor<i32>, tensor<8x8xf32>, tensor<8x8xf32>
+    cond {
+      %bound = stablehlo.constant dense<10> : tensor<i32>
+      %c = stablehlo.compare LT, %i, %bound : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %next = stablehlo.add %i, %one : tensor<i32>
+      %n = "stablehlo.collective_permute"(%a) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, source_target_pairs = dense<[[0, 1], [1, 0]]> : tensor<2x2xi64>}> : (tensor<8x8xf32>) -> tensor<8x8xf32>
+      %s = stablehlo.add %a, %b : tensor<8x8xf32>
+      stablehlo.return %next, %n, %s : tensor<i32>, tensor<8x8xf32>, tensor<8x8xf32>
+    }
+    return %0#1, %0#2 : tensor<8x8xf32>, tensor<8x8xf32>
+  }
+}
+
+// -----
+
+/// If none do, its result is copied.
+
+// CHECK-LABEL: module @alone
+// CHECK: %[[N:.*]] = "stablehlo.collective_permute"(%iterArg_0)
+// CHECK: mhlo.copy %[[N]]
+module @alone attributes {mhlo.num_partitions = 2 : i32} {
+  func.func @main(%x0: tensor<8x8xf32>, %x1: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %0:3 = stablehlo.while(%i = %zero, %a = %x0, %b = %x1) : tensor<i32>, tensor<8x8xf32>, tensor<8x8xf32>
+    cond {
+      %bound = stablehlo.constant dense<10> : tensor<i32>
+      %c = stablehlo.compare LT, %i, %bound : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %next = stablehlo.add %i, %one : tensor<i32>
+      %n = "stablehlo.collective_permute"(%a) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, source_target_pairs = dense<[[0, 1], [1, 0]]> : tensor<2x2xi64>}> : (tensor<8x8xf32>) -> tensor<8x8xf32>
+      %s = stablehlo.add %n, %b : tensor<8x8xf32>
+      stablehlo.return %next, %n, %s : tensor<i32>, tensor<8x8xf32>, tensor<8x8xf32>
+    }
+    return %0#1, %0#2 : tensor<8x8xf32>, tensor<8x8xf32>
+  }
+}
