@@ -322,10 +322,11 @@ class KernelCostModel:
 
         A kernel that keeps rows on the chip computes a result of a row once for all that read it.
         """
-        value = producer.outputs[0]
-        if _share_rows(producer, consumer) or self._has_result_of_row(producer, consumer):
+        if "row" in (producer.emitter, consumer.emitter) and (
+            _share_rows(producer, consumer) or self._has_result_of_row(producer, consumer)
+        ):
             return 1.0, 0.0
-        return consumer.reads[value]
+        return consumer.reads[producer.outputs[0]]
 
     def _has_result_of_row(self, producer: FusionKernel, consumer: FusionKernel) -> bool:
         """Return whether a producer computes one element for each row of a consumer."""
@@ -462,7 +463,8 @@ def _share_rows(producer: FusionKernel, consumer: FusionKernel) -> bool:
 
 
 def _overlap_times_s(compute_s: float, memory_s: float) -> float:
-    return compute_s + memory_s - OVERLAP * min(compute_s, memory_s)
+    hidden_s = compute_s if compute_s < memory_s else memory_s
+    return compute_s + memory_s - OVERLAP * hidden_s
 
 
 def _compose_reads(reads: ReadAmounts, elementwise: float, other: float) -> ReadAmounts:
