@@ -13,6 +13,7 @@ dimensions of size 1 are left out.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -72,7 +73,8 @@ class _Order(NamedTuple):
         """The sizes in the order of memory."""
         return [self.sizes[self.places.index(place)] for place in range(len(self.sizes))]
 
-    def divide_dims(self, shape: Sequence[int]) -> list[list[int]]:
+    @functools.lru_cache(maxsize=4096)  # noqa: B019
+    def divide_dims(self, shape: Dims) -> list[list[int]]:
         """Return the numbers of the parts of each dimension; an empty list if they do not fit."""
         divided: list[list[int]] = []
         part = 0
