@@ -71,11 +71,11 @@ def list_read_values(op: ir.Operation, name: str = "") -> list[ir.Value]:
 
     Args:
         op: The op.
-        name: Its name, if it is known; each ``op.name`` costs as much as the rest.
+        name: Its name, if it is known.
     """
     values = list(op.operands)
-    name = name or op.name
-    if name not in _SEALED and has_body(op, name):
+    has_regions = has_body(op, name) if name else len(op.regions) > 0
+    if has_regions and (name or op.name) not in _SEALED:
         values += [value for _, _, value in list_captured_operands(op)]
     return values
 

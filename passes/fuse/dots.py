@@ -44,6 +44,7 @@ class DotOperand:
     free: Dims
 
     @property
+    @functools.lru_cache(maxsize=4096)
     def flat_operand(self) -> DotOperand | None:
         """This operand with its free dimensions as one; None if they are not adjacent."""
         if not self.free or self.free != tuple(range(self.free[0], self.free[-1] + 1)):
