@@ -73,11 +73,15 @@ def list_read_values(op: ir.Operation, name: str = "") -> list[ir.Value]:
         op: The op.
         name: Its name, if it is known.
     """
-    values = list(op.operands)
+    return [*op.operands, *list_captured_values(op, name)]
+
+
+def list_captured_values(op: ir.Operation, name: str = "") -> list[ir.Value]:
+    """List the values from outside that the regions of an op read, once per occurrence."""
     has_regions = has_body(op, name) if name else len(op.regions) > 0
-    if has_regions and (name or op.name) not in _SEALED:
-        values += [value for _, _, value in list_captured_operands(op)]
-    return values
+    if not has_regions or (name or op.name) in _SEALED:
+        return []
+    return [value for _, _, value in list_captured_operands(op)]
 
 
 def splice_block_before(
