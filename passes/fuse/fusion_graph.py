@@ -188,7 +188,7 @@ class FusionGraph:
         operands += self._number_values(captured)
         if kind == "opaque":
             made = FusionOp(op, kind, operands, self._mark_opaque_uses(op, name, operands), results)
-            if has_side_effect(op):
+            if has_side_effect(op, name):
                 made.previous_effect, self._last_effect = self._last_effect, index
             return made
         if kind == "constant":
@@ -334,10 +334,9 @@ def _has_combining_body(scatter: ir.Operation) -> bool:
     return uses_first_arguments(scatter.regions[0].blocks[0], len(scatter.results))
 
 
-def has_side_effect(op: ir.Operation) -> bool:
-    """Return whether an op must keep its order relative to other ops with side effects."""
-    name = op.name.partition(".")[2]
-    if name in ("send", "recv", "infeed", "outfeed", "rng"):
+def has_side_effect(op: ir.Operation, name: str) -> bool:
+    """Return whether an op of a name must keep its order relative to others with side effects."""
+    if name.partition(".")[2] in ("send", "recv", "infeed", "outfeed", "rng"):
         return True
     attributes = op.attributes
     return "has_side_effect" in attributes and bool(get_attribute(op, "has_side_effect").value)
