@@ -214,14 +214,19 @@ class _PipelineExecution:
 
     @contextlib.contextmanager
     def _report_failure(self, step: PipelineStep, context: ir.Context) -> Iterator[None]:
-        """Report a failure of a step, also if native code ends the process; keep its facts."""
+        """Report a failure of a step, also if native code ends the process.
+
+        What is known of the ops ends with a native step; a pass of Python says what it keeps.
+        """
         activity = f"{self.run.input_name}: error: pass '{step.name}'"
-        contain = describe_activity if isinstance(step, Pass) else run_native_code
-        facts = contextlib.nullcontext() if isinstance(step, Pass) else self.run.keep_facts(frozenset(), False)
         self.run.observe = self.observe_listed_pass if isinstance(step, PassList) else None
         try:
-            with contain(activity), facts:
-                yield
+            if isinstance(step, Pass):
+                with describe_activity(activity):
+                    yield
+            else:
+                with run_native_code(activity), self.run.keep_facts(frozenset(), keeps_ops=False):
+                    yield
         except Exception as error:
             for one in self.instrumentation:
                 one.run_after_pass_failed(self.module, step)

@@ -44,28 +44,30 @@ class DotOperand:
     free: Dims
 
     @property
-    @functools.lru_cache(maxsize=4096)
     def flat_operand(self) -> DotOperand | None:
         """This operand with its free dimensions as one; None if they are not adjacent."""
-        if not self.free or self.free != tuple(range(self.free[0], self.free[-1] + 1)):
-            return None
-        less = len(self.free) - 1
-
-        def shift_dims(dims: Dims) -> Dims:
-            return tuple(d - less if d > self.free[0] else d for d in dims)
-
-        shape = (
-            *self.shape[: self.free[0]],
-            math.prod(self.free_sizes),
-            *self.shape[self.free[-1] + 1 :],
-        )
-        return DotOperand(
-            shape, shift_dims(self.batch), shift_dims(self.contracting), self.free[:1]
-        )
+        return _flatten_free_dims(self)
 
     @property
     def free_sizes(self) -> Dims:
         return tuple(self.shape[d] for d in self.free)
+
+
+@functools.lru_cache(maxsize=4096)
+def _flatten_free_dims(side: DotOperand) -> DotOperand | None:
+    if not side.free or side.free != tuple(range(side.free[0], side.free[-1] + 1)):
+        return None
+    less = len(side.free) - 1
+
+    def shift_dims(dims: Dims) -> Dims:
+        return tuple(d - less if d > side.free[0] else d for d in dims)
+
+    shape = (
+        *side.shape[: side.free[0]],
+        math.prod(side.free_sizes),
+        *side.shape[side.free[-1] + 1 :],
+    )
+    return DotOperand(shape, shift_dims(side.batch), shift_dims(side.contracting), side.free[:1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -326,9 +326,11 @@ class KernelCostModel:
 
         A kernel that keeps rows on the chip computes a result of a row once for all that read it.
         """
-        if producer.emitter == "row" or consumer.emitter == "row":
-            if _share_rows(producer, consumer) or self._has_result_of_row(producer, consumer):
-                return READ_ONCE
+        has_rows = producer.emitter == "row" or consumer.emitter == "row"
+        if has_rows and (
+            _share_rows(producer, consumer) or self._has_result_of_row(producer, consumer)
+        ):
+            return READ_ONCE
         return consumer.reads[producer.outputs[0]]
 
     def _has_result_of_row(self, producer: FusionKernel, consumer: FusionKernel) -> bool:

@@ -1,4 +1,4 @@
-"""The census of a module, collected natively where MLIR can search for ops by name, so that steps without work are skipped."""
+"""The census of a module, so that steps of ``prepare`` without work are skipped."""
 
 from __future__ import annotations
 
@@ -223,8 +223,9 @@ class _RelevantOpSearch:
     @classmethod
     def from_module(cls, module: ir.Module) -> _RelevantOpSearch:
         counts = count_op_names(module)
-        is_searchable = counts is not None and FUSION not in counts
-        return cls([name for name in counts if _is_relevant(name)] if is_searchable else None)
+        if counts is None or FUSION in counts:
+            return cls(None)
+        return cls([name for name in counts if _is_relevant(name)])
 
     def collect_contents(self, function: ir.Operation) -> FunctionContents:
         """Collect the contents of a function."""
