@@ -159,11 +159,12 @@ def test_the_census_of_a_search_is_that_of_a_walk(
     is_nested: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """MLIR finds what is in a loop before the loop; the census has it after the loop."""
-    body = """%r = "stablehlo.all_reduce"(%x) <{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> ({
+    groups = "replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>"
+    body = f"""%r = "stablehlo.all_reduce"(%x) <{{{groups}}}> ({{
       ^bb0(%p: tensor<f32>, %q: tensor<f32>):
         %s = stablehlo.add %p, %q : tensor<f32>
         stablehlo.return %s : tensor<f32>
-      }) : (tensor<f32>) -> tensor<f32>
+      }}) : (tensor<f32>) -> tensor<f32>
       %o = "acme.scale"(%r) : (tensor<f32>) -> tensor<f32>"""
     loop = f"""%o = stablehlo.while(%x = %a) : tensor<f32> cond {{
         %lt = stablehlo.compare LT, %x, %x : (tensor<f32>, tensor<f32>) -> tensor<i1>
