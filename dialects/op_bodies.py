@@ -71,13 +71,17 @@ def list_read_values(op: ir.Operation, name: str = "") -> list[ir.Value]:
 
     Args:
         op: The op.
-        name: Its name, if it is known; each ``op.name`` costs as much as the rest.
+        name: Its name, if it is known.
     """
-    values = list(op.operands)
-    name = name or op.name
-    if name not in _SEALED and has_body(op, name):
-        values += [value for _, _, value in list_captured_operands(op)]
-    return values
+    return [*op.operands, *list_captured_values(op, name)]
+
+
+def list_captured_values(op: ir.Operation, name: str = "") -> list[ir.Value]:
+    """List the values from outside that the regions of an op read, once per occurrence."""
+    has_regions = has_body(op, name) if name else len(op.regions) > 0
+    if not has_regions or (name or op.name) in _SEALED:
+        return []
+    return [value for _, _, value in list_captured_operands(op)]
 
 
 def splice_block_before(

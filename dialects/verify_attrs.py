@@ -152,11 +152,9 @@ class _AttributeVerifier:
                 raise HespasError(f"{label} names device {rank}{total}", op=op)
 
     def visit_op(self, op: ir.Operation) -> ir.WalkResult:
-        names = [name for name in op.attributes if name.startswith("hespas.")]
-        name = op.name
-        for attribute in names:
+        for attribute in [name for name in op.attributes if name.startswith("hespas.")]:
             self.collect_error(
-                lambda attribute=attribute: self.check_attribute(op, name, attribute)
+                lambda attribute=attribute: self.check_attribute(op, op.name, attribute)
             )
         return ir.WalkResult.ADVANCE
 

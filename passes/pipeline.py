@@ -22,7 +22,7 @@ from hespas.dialects.mlir import (
 from hespas.dialects.mlir_diagnostics import find_error_position, list_attached_diagnostics
 from hespas.dialects.verify_attrs import verify_attributes
 from hespas.passes import registry
-from hespas.passes.base import Pass, PassRun, build_pass
+from hespas.passes.base import FACTS, Pass, PassRun, build_pass
 from hespas.passes.native_passes import MODULE, NAMES, add_native_pass
 from hespas.passes.pass_list import PassList
 from hespas.support.entry_points import report_raised_errors
@@ -234,14 +234,19 @@ class _PipelineExecution:
 
     @contextlib.contextmanager
     def _report_failure(self, step: PipelineStep, context: ir.Context) -> Iterator[None]:
-        """Report a failure of a step, also if native code ends the process; keep its facts."""
+        """Report a failure of a step, also if native code ends the process.
+
+        What is known of the ops ends with a native step; a pass of Python says what it keeps.
+        """
         activity = f"{self.run.input_name}: error: pass '{step.name}'"
-        contain = describe_activity if isinstance(step, Pass) else run_native_code
-        keeps = step.list_kept_facts() if isinstance(step, Pass) else frozenset()
         self.run.observe = self.observe_listed_pass if isinstance(step, PassList) else None
         try:
-            with contain(activity), self.run.keep_facts(keeps, _keeps_ops(step)):
-                yield
+            if isinstance(step, Pass):
+                with describe_activity(activity):
+                    yield
+            else:
+                with run_native_code(activity), self.run.keep_facts(frozenset(), keeps_ops=False):
+                    yield
         except Exception as error:
             for one in self.instrumentation:
                 one.run_after_pass_failed(self.module, step)
@@ -487,8 +492,7 @@ def _make_pass_callback(step: Pass, run: PassRun) -> Callable[[ir.Operation, Any
             with forward_diagnostics(module, run):
                 for one in insert_prepare(module, [step]):
                     assert isinstance(one, Pass)
-                    with run.keep_facts(one.list_kept_facts(), _keeps_ops(one)):
-                        _apply_python_pass(one, module, run)
+                    _apply_python_pass(one, module, run)
         except HespasError as error:
             location: Any = _find_location(error.where, op)
             names_pass = error.reason.startswith(step.name) or f"'{step.name}'" in error.reason
@@ -501,8 +505,10 @@ def _make_pass_callback(step: Pass, run: PassRun) -> Callable[[ir.Operation, Any
 def _apply_python_pass(step: Pass, module: ir.Module, run: PassRun, *_of_mlir: object) -> None:
     try:
         if step.prepares:
-            refresh_facts(module, run)
-        with report_raised_errors(
+            with run.keep_facts(FACTS):  # what is current needs no refresh for any pass
+                refresh_facts(module, run)
+        keeps = run.keep_facts(step.list_kept_facts(), _keeps_ops(step))
+        with keeps, report_raised_errors(
             f"pass '{step.name}'", type(step), where=run.input_name,
             remedy=f"report it to the authors of '{step.name}'",
         ):  # fmt: skip

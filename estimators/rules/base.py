@@ -213,7 +213,14 @@ def get_attribute(op: ir.Operation, name: str) -> Any:
 
 def read_integer_list(op: ir.Operation, name: str, default: Iterable[int]) -> tuple[int, ...]:
     """Return an array or dense attribute of integers, or the default if the op lacks it."""
-    return tuple(get_attribute(op, name) if name in op.attributes else default)
+    attributes = op.attributes
+    return _read_integers(attributes[name]) if name in attributes else tuple(default)
+
+
+@functools.lru_cache(maxsize=4096)
+def _read_integers(attr: Any) -> tuple[int, ...]:
+    """Read the integers of an array or dense attribute, each of which the bindings wrap."""
+    return tuple(attr)
 
 
 def read_flag(op: ir.Operation, name: str) -> bool:

@@ -56,10 +56,12 @@ class CollectiveCombiner:
     block: ir.Block
     limit_bytes: int
     ops: list[ir.Operation] = field(init=False)
+    names: list[str] = field(init=False)
     dependencies: dict[int, set[int]] = field(init=False)
 
     def __post_init__(self) -> None:
         self.ops = [view.operation for view in self.block.operations]
+        self.names = [op.name for op in self.ops]
 
     def combine_collectives(self) -> None:
         """Combine the collectives."""
@@ -79,8 +81,8 @@ class CollectiveCombiner:
     def _collect_combinable(self) -> list[list[int]]:
         """Collect the lists of collectives that may be combined, all-gathers first."""
         members_by_key: dict[object, list[int]] = {}
-        for index, op in enumerate(self.ops):
-            comm = CommAttr.read_from_op(op) if op.name in COMBINED else None
+        for index, (op, name) in enumerate(zip(self.ops, self.names, strict=True)):
+            comm = CommAttr.read_from_op(op) if name in COMBINED else None
             if comm is not None and not comm.is_async and len(op.results) == 1:
                 members_by_key.setdefault(_make_combination_key(op, comm), []).append(index)
         several = [(key, group) for key, group in members_by_key.items() if len(group) > 1]
@@ -91,12 +93,12 @@ class CollectiveCombiner:
         producers: dict[ir.Value, int] = {}
         dependencies: dict[int, set[int]] = {}
         last_effect = -1
-        for index, op in enumerate(self.ops):
+        for index, (op, name) in enumerate(zip(self.ops, self.names, strict=True)):
             dependencies[index] = {
-                producers[value] for value in list_read_values(op) if value in producers
+                producers[value] for value in list_read_values(op, name) if value in producers
             }
             producers.update(dict.fromkeys(op.results, index))
-            if has_side_effect(op):
+            if has_side_effect(op, name):
                 if last_effect >= 0:
                     dependencies[index].add(last_effect)
                 last_effect = index
@@ -132,11 +134,11 @@ class CollectiveCombiner:
         for index, before in self.dependencies.items():
             unit_dependencies = dependencies.setdefault(leader.get(index, index), set())
             unit_dependencies.update(leader.get(other, other) for other in before)
-        end = self.ops[-1]
+        last = len(self.ops) - 1
         for unit in order_topologically(dependencies, {unit: unit for unit in dependencies}):
             for index in members.get(unit, (unit,)):
-                if self.ops[index] != end:
-                    self.ops[index].move_before(end)
+                if index != last:
+                    self.ops[index].move_before(self.ops[last])
 
     def _combine_group(self, group: list[ir.Operation]) -> None:
         """Replace adjacent collectives by one."""

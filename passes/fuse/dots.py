@@ -7,6 +7,7 @@ and results become part of the product.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,25 +46,28 @@ class DotOperand:
     @property
     def flat_operand(self) -> DotOperand | None:
         """This operand with its free dimensions as one; None if they are not adjacent."""
-        if not self.free or self.free != tuple(range(self.free[0], self.free[-1] + 1)):
-            return None
-        less = len(self.free) - 1
-
-        def shift_dims(dims: Dims) -> Dims:
-            return tuple(d - less if d > self.free[0] else d for d in dims)
-
-        shape = (
-            *self.shape[: self.free[0]],
-            math.prod(self.free_sizes),
-            *self.shape[self.free[-1] + 1 :],
-        )
-        return DotOperand(
-            shape, shift_dims(self.batch), shift_dims(self.contracting), self.free[:1]
-        )
+        return _flatten_free_dims(self)
 
     @property
     def free_sizes(self) -> Dims:
         return tuple(self.shape[d] for d in self.free)
+
+
+@functools.lru_cache(maxsize=4096)
+def _flatten_free_dims(side: DotOperand) -> DotOperand | None:
+    if not side.free or side.free != tuple(range(side.free[0], side.free[-1] + 1)):
+        return None
+    less = len(side.free) - 1
+
+    def shift_dims(dims: Dims) -> Dims:
+        return tuple(d - less if d > side.free[0] else d for d in dims)
+
+    shape = (
+        *side.shape[: side.free[0]],
+        math.prod(side.free_sizes),
+        *side.shape[side.free[-1] + 1 :],
+    )
+    return DotOperand(shape, shift_dims(side.batch), shift_dims(side.contracting), side.free[:1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +79,8 @@ class DotGeneral:
 
     @classmethod
     def from_op(cls, op: ir.Operation) -> DotGeneral:
-        fields = parse_number_fields(op.attributes[DIMENSIONS])
-        sides = []
-        for name, value in zip(SIDES, op.operands, strict=True):
-            batch = fields.get(f"{name}_batching_dimensions", ())
-            contracting = fields.get(f"{name}_contracting_dimensions", ())
-            shape = to_buffer_size(value.type).shape
-            free = tuple(d for d in range(len(shape)) if d not in batch and d not in contracting)
-            sides.append(DotOperand(shape, batch, contracting, free))
-        return cls(op, (sides[0], sides[1]))
+        lhs, rhs = op.operands
+        return cls(op, _divide_dims_by_role(op.attributes[DIMENSIONS], lhs.type, rhs.type))
 
     @property
     def total_bytes(self) -> int:
@@ -115,6 +112,22 @@ class DotGeneral:
         flat = self.sides[side].flat_operand
         assert flat is not None
         return builder.create_reshape(self.op.operands[side], flat.shape)
+
+
+@functools.lru_cache(maxsize=4096)
+def _divide_dims_by_role(
+    numbers: ir.Attribute, lhs: ir.Type, rhs: ir.Type
+) -> tuple[DotOperand, DotOperand]:
+    """Divide the dimensions of the operands of a product by its dimension numbers."""
+    fields = parse_number_fields(numbers)
+    sides = []
+    for name, kind in zip(SIDES, (lhs, rhs), strict=True):
+        batch = fields.get(f"{name}_batching_dimensions", ())
+        contracting = fields.get(f"{name}_contracting_dimensions", ())
+        shape = to_buffer_size(kind).shape
+        free = tuple(d for d in range(len(shape)) if d not in batch and d not in contracting)
+        sides.append(DotOperand(shape, batch, contracting, free))
+    return sides[0], sides[1]
 
 
 def make_dimension_numbers(

@@ -120,7 +120,7 @@ class FusionBuilder:
             if is_shared or not outputs.isdisjoint(graph.ops[member].results):
                 self._copy_op(member, values, inner)
             else:
-                self._move_op(member, values, inner)
+                self._move_op(member, values, block, inner)
         ir.Operation.create(
             "mhlo.return",
             operands=[values[value] for value in kernel.outputs],
@@ -168,8 +168,12 @@ class FusionBuilder:
             if operand not in values:
                 self._copy_op(self.graph.values[operand].producer, values, point)
         clone = op.op.clone(point).operation
-        self._set_operands(op, clone, values)
-        values.update(zip(op.results, clone.results, strict=True))
+        if op.operands:
+            self._set_operands(op, clone, values)
+        if len(op.results) == 1:
+            values[op.results[0]] = clone.results[0]
+        else:
+            values.update(zip(op.results, clone.results, strict=True))
 
     def _set_operands(
         self, op: FusionOp, target: ir.Operation, values: dict[int, ir.Value]
@@ -187,15 +191,16 @@ class FusionBuilder:
             ):
                 inner.operands[position] = values[operand]
 
-    def _move_op(self, index: int, values: dict[int, ir.Value], point: ir.InsertionPoint) -> None:
-        """Move an op, after copies of the views and constants that it reads."""
+    def _move_op(
+        self, index: int, values: dict[int, ir.Value], block: ir.Block, point: ir.InsertionPoint
+    ) -> None:
+        """Move an op to the end of a block, after copies of the views and constants it reads."""
         op = self.graph.ops[index]
         self.moved.add(index)
         for operand in op.operands:
             if operand not in values:
                 self._copy_op(self.graph.values[operand].producer, values, point)
-        op.op.detach_from_parent()
-        point.insert(op.op)
+        block.append(op.op)
         self._set_operands(op, op.op, values)
         for result in op.results:
             values[result] = self.current[result]
@@ -206,7 +211,7 @@ class FusionBuilder:
             op = self.graph.ops[index]
             if op.kind == "opaque" or index in self.moved:
                 continue
-            if not any(True for r in op.op.results for _ in r.uses):
+            if all(next(iter(result.uses), None) is None for result in op.op.results):
                 op.op.erase()
 
 

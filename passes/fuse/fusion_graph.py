@@ -15,7 +15,7 @@ from typing import NamedTuple
 from hespas.dialects.attrs import KernelAttr
 from hespas.dialects.buffer_sizes import EMPTY_SIZE
 from hespas.dialects.mlir import ir
-from hespas.dialects.op_bodies import is_small_constant, list_captured_operands
+from hespas.dialects.op_bodies import is_small_constant, list_captured_values
 from hespas.estimators.rules.base import (
     BufferSize,
     DynamicShape,
@@ -178,7 +178,7 @@ class FusionGraph:
         name = op.name
         operands = self._number_values(op.operands)
         results = [self._add_value(value, index) for value in op.results]
-        captured = _collect_captured_values(op)
+        captured = list_captured_values(op, name)
         kind = self._classify_op(op, name, operands, results, captured)
         if kind == "view":
             viewed, result = self.values[operands[0]], self.values[results[0]]
@@ -188,7 +188,7 @@ class FusionGraph:
         operands += self._number_values(captured)
         if kind == "opaque":
             made = FusionOp(op, kind, operands, self._mark_opaque_uses(op, name, operands), results)
-            if has_side_effect(op):
+            if has_side_effect(op, name):
                 made.previous_effect, self._last_effect = self._last_effect, index
             return made
         if kind == "constant":
@@ -230,12 +230,11 @@ class FusionGraph:
         kind = self._kinds.get(name)
         if kind is None:
             kind = self._kinds[name] = self._find_fusible_kind(name, short)
-        if (
-            kind == "opaque"
-            or not all(values[number].is_static for number in (*operands, *results))
-            or not all(map(self._is_known_constant, captured))
-        ):
+        if kind == "opaque" or not all(map(self._is_known_constant, captured)):
             return "opaque"
+        for number in (*operands, *results):
+            if not values[number].is_static:
+                return "opaque"
         if (
             short == "broadcast_in_dim"
             and values[operands[0]].size.elements == values[results[0]].size.elements
@@ -267,21 +266,20 @@ class FusionGraph:
         constant_bytes = 0
         for position, operand in enumerate(operands):
             value = values[operand]
+            source, size = value.source, value.size.elements
             if is_elementwise and value.is_permuted:
                 for result in results:
                     values[result].is_permuted = True
-            if values[value.source].is_constant and (position or kind not in IN_PLACE):
+            if values[source].is_constant and (position or kind not in IN_PLACE):
                 if is_elementwise:
                     constant_bytes += out * value.size.bits // 8
-                continue
-            size = value.size.elements
-            if not size:
-                amount = 0.0
+            elif not size:
+                uses.append(OperandUse(source, 0.0, False))
             elif is_elementwise:
-                amount = out / size
+                uses.append(OperandUse(source, out / size, size == out))
             else:
-                amount = self._count_read_elements(op, kind, position, operands, out) / size
-            uses.append(OperandUse(value.source, amount, is_elementwise and amount == 1.0))
+                read = self._count_read_elements(op, kind, position, operands, out)
+                uses.append(OperandUse(source, read / size, False))
         cycles = self._count_cycles(op, name, kind, operands, out)
         return FusionOp(op, kind, operands, uses, results, cycles, constant_bytes)
 
@@ -328,11 +326,6 @@ def _measure_type(type_: ir.Type) -> tuple[BufferSize, bool]:
         return EMPTY_SIZE, False
 
 
-def _collect_captured_values(op: ir.Operation) -> list[ir.Value]:
-    """Collect the values that the regions of an op capture."""
-    return [value for _, _, value in list_captured_operands(op)] if len(op.regions) else []
-
-
 def _count_window_elements(op: ir.Operation) -> int:
     return math.prod(read_integer_list(op, "window_dimensions", ()))
 
@@ -341,10 +334,9 @@ def _has_combining_body(scatter: ir.Operation) -> bool:
     return uses_first_arguments(scatter.regions[0].blocks[0], len(scatter.results))
 
 
-def has_side_effect(op: ir.Operation) -> bool:
-    """Return whether an op must keep its order relative to other ops with side effects."""
-    name = op.name.partition(".")[2]
-    if name in ("send", "recv", "infeed", "outfeed", "rng"):
+def has_side_effect(op: ir.Operation, name: str) -> bool:
+    """Return whether an op of a name must keep its order relative to others with side effects."""
+    if name.partition(".")[2] in ("send", "recv", "infeed", "outfeed", "rng"):
         return True
     attributes = op.attributes
     return "has_side_effect" in attributes and bool(get_attribute(op, "has_side_effect").value)

@@ -35,6 +35,7 @@ SIGNIFICANT_REDUCTION = 16  # elements per result from which XLA does not fuse r
 DimensionGroups = Sequence[tuple[bool, int]]
 # How often each element of a value is read on average: by elementwise reads, and by other reads.
 ReadAmounts = tuple[float, float]
+READ_ONCE: ReadAmounts = (1.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +159,7 @@ class KernelCostModel:
     values: list[FusionValue] = field(init=False)
     sizes_bytes: list[int] = field(init=False)
     cached_bytes_per_s: list[float] = field(init=False)  # of repeated reads of each value
+    first_read_s: list[float] = field(init=False)  # the time of one read of each value
 
     def __post_init__(self) -> None:
         self.values = self.graph.values
@@ -165,6 +167,8 @@ class KernelCostModel:
         self.cached_bytes_per_s = [
             self.device.find_cached_bytes_per_s(size) for size in self.sizes_bytes
         ]
+        bandwidth = self.device.bandwidth_bytes_per_s
+        self.first_read_s = [size / bandwidth for size in self.sizes_bytes]
 
     def make_kernel(self, index: int, op: FusionOp) -> FusionKernel:
         """Make the kernel of a single op."""
@@ -308,24 +312,26 @@ class KernelCostModel:
 
     def _estimate_read_s(self, value: int, reads: ReadAmounts) -> float:
         """Estimate the time of reading a value: once from memory, then from the caches."""
+        amount = reads[0] + reads[1]
+        if amount == 1.0:  # as nearly all
+            return self.first_read_s[value]
         size = self.sizes_bytes[value]
-        total = size * (reads[0] + reads[1])
+        total = size * amount
         if total <= size:
             return total / self.device.bandwidth_bytes_per_s
-        return (
-            size / self.device.bandwidth_bytes_per_s
-            + (total - size) / self.cached_bytes_per_s[value]
-        )
+        return self.first_read_s[value] + (total - size) / self.cached_bytes_per_s[value]
 
     def _count_reads(self, producer: FusionKernel, consumer: FusionKernel) -> ReadAmounts:
         """Count how often a consumer would compute each element of a producer's result.
 
         A kernel that keeps rows on the chip computes a result of a row once for all that read it.
         """
-        value = producer.outputs[0]
-        if _share_rows(producer, consumer) or self._has_result_of_row(producer, consumer):
-            return 1.0, 0.0
-        return consumer.reads[value]
+        has_rows = producer.emitter == "row" or consumer.emitter == "row"
+        if has_rows and (
+            _share_rows(producer, consumer) or self._has_result_of_row(producer, consumer)
+        ):
+            return READ_ONCE
+        return consumer.reads[producer.outputs[0]]
 
     def _has_result_of_row(self, producer: FusionKernel, consumer: FusionKernel) -> bool:
         """Return whether a producer computes one element for each row of a consumer."""
@@ -357,7 +363,7 @@ class KernelCostModel:
             written_s: The time of further writes.
         """
         value, consumer_reads = producer.outputs[0], consumer.reads
-        elementwise, other = self._count_reads(producer, consumer)
+        elementwise, other = amounts = self._count_reads(producer, consumer)
         estimate_read_s = self._estimate_read_s
         rows = producer if producer.rows else consumer
         read_s = consumer.read_s - estimate_read_s(value, consumer_reads[value])
@@ -369,7 +375,7 @@ class KernelCostModel:
             }
             read_s = sum([estimate_read_s(*read) for read in consumer_reads.items()])
         for source, reads in producer.reads.items():
-            through = _compose_reads(reads, elementwise, other)
+            through = reads if amounts == READ_ONCE else _compose_reads(reads, elementwise, other)
             if rows.rows:
                 through = self._limit_row_reads(source, through, rows)
             old = consumer_reads.get(source)
@@ -415,10 +421,11 @@ class KernelCostModel:
         self, producer: FusionKernel, consumer: FusionKernel
     ) -> dict[int, ReadAmounts]:
         """Return the reads of the consumer if it also computes what it reads of the producer."""
-        elementwise, other = self._count_reads(producer, consumer)
-        reads = {v: amounts for v, amounts in consumer.reads.items() if v != producer.outputs[0]}
+        elementwise, other = read = self._count_reads(producer, consumer)
+        reads = consumer.reads.copy()
+        del reads[producer.outputs[0]]
         for source, amounts in producer.reads.items():
-            through = _compose_reads(amounts, elementwise, other)
+            through = amounts if read == READ_ONCE else _compose_reads(amounts, elementwise, other)
             old = reads.get(source)
             reads[source] = through if old is None else _merge_reads(old, through)
         rows = producer if producer.rows else consumer
@@ -462,7 +469,8 @@ def _share_rows(producer: FusionKernel, consumer: FusionKernel) -> bool:
 
 
 def _overlap_times_s(compute_s: float, memory_s: float) -> float:
-    return compute_s + memory_s - OVERLAP * min(compute_s, memory_s)
+    hidden_s = compute_s if compute_s < memory_s else memory_s
+    return compute_s + memory_s - OVERLAP * hidden_s
 
 
 def _compose_reads(reads: ReadAmounts, elementwise: float, other: float) -> ReadAmounts:

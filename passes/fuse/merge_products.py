@@ -60,10 +60,9 @@ class MergeProductsPass(BlockPass):
                     classes.setdefault(key, []).append(dot)
             candidates = [dots for dots in classes.values() if len(dots) > 1]
             if candidates:
-                ops = [view.operation for view in block.operations]
-                results = [list(op.results) for op in ops]
-                positions = _BlockPositions.from_results(results)
-                for ordered in _order_by_dependence(ops, results, candidates):
+                products = {dot.op.results[0] for dots in candidates for dot in dots}
+                ops, positions = _read_until_last_product(block, products)
+                for ordered in _order_by_dependence(ops, positions, candidates):
                     _merge_class(ordered, shared, positions)
 
 
@@ -72,24 +71,27 @@ class _BlockPositions:
     """The positions of the results of a block, kept up to date while products are merged.
 
     MLIR knows the order of the ops too, but numbers the whole block again after each change.
+
+    Attributes:
+        makers: The number of the op of each result, before any merge.
+        ranks: The positions of the results of ops that are new or have moved.
     """
 
+    makers: dict[ir.Value, int]
     ranks: dict[ir.Value, Rank] = field(default_factory=dict)
     _serials: Iterator[int] = field(default_factory=lambda: count(1))
 
-    @classmethod
-    def from_results(cls, results: Sequence[Sequence[ir.Value]]) -> _BlockPositions:
-        """Make the positions from the results of each op of a block."""
-        return cls(
-            {
-                result: (position, END)
-                for position, values in enumerate(results)
-                for result in values
-            }
-        )
+    def find_rank(self, value: ir.Value) -> Rank | None:
+        """Return the position of a value; None if the block makes none, or makes it too late."""
+        rank = self.ranks.get(value)
+        if rank is None and (maker := self.makers.get(value)) is not None:
+            rank = (maker, END)
+        return rank
 
     def get_rank(self, op: ir.Operation) -> Rank:
-        return self.ranks[op.results[0]]
+        rank = self.find_rank(op.results[0])
+        assert rank is not None
+        return rank
 
     def record_before(self, op: ir.Operation, place: ir.Operation) -> None:
         """Record that an op is now directly before another one."""
@@ -99,8 +101,29 @@ class _BlockPositions:
     def erase_op(self, op: ir.Operation) -> None:
         """Erase an op of the block."""
         for result in op.results:
-            del self.ranks[result]
+            self.ranks.pop(result, None)
+            self.makers.pop(result, None)
         op.erase()
+
+
+def _read_until_last_product(
+    block: ir.Block, products: Collection[ir.Value]
+) -> tuple[list[ir.Operation], _BlockPositions]:
+    """Read the ops of a block up to the last of some products, and where their results are.
+
+    Nothing that is merged depends on the ops after them, which are half of a training step.
+    """
+    ops: list[ir.Operation] = []
+    makers: dict[ir.Value, int] = {}
+    left = len(products)
+    for number, view in enumerate(block.operations):
+        ops.append(view.operation)
+        for result in view.operation.results:
+            makers[result] = number
+            left -= result in products
+        if not left:
+            break
+    return ops, _BlockPositions(makers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,26 +161,26 @@ class _OrderedDot:
 
 
 def _order_by_dependence(
-    ops: Sequence[ir.Operation],
-    results: Sequence[Sequence[ir.Value]],
-    classes: Sequence[Sequence[DotGeneral]],
+    ops: Sequence[ir.Operation], positions: _BlockPositions, classes: Sequence[Sequence[DotGeneral]]
 ) -> list[list[_OrderedDot]]:
     """Find the dependences between the products of each class, in one walk over a block.
 
     Args:
-        ops: The ops of the block.
-        results: The results of each op.
+        ops: The ops of the block up to the last product.
+        positions: The positions of their results, before any merge.
         classes: The products of each class.
     """
     # The products have consecutive bits class by class, so that those of a class can be cut out.
+    makers = positions.makers
     bits = {
-        dot.op.results[0]: bit for bit, dot in enumerate(dot for dots in classes for dot in dots)
+        makers[dot.op.results[0]]: bit
+        for bit, dot in enumerate(dot for dots in classes for dot in dots)
     }
-    masks = _collect_ancestor_masks(ops, results, bits)
+    masks = _collect_ancestor_masks(ops, makers, bits)
     ordered, offset = [], 0
     for dots in classes:
         all_bits = (1 << len(dots)) - 1
-        ancestors = [(masks[dot.op.results[0]] >> offset) & all_bits for dot in dots]
+        ancestors = [(masks[makers[dot.op.results[0]]] >> offset) & all_bits for dot in dots]
         last_independent = list(range(len(dots)))
         common = all_bits  # the products that all later ones depend on
         for number in reversed(range(len(dots))):
@@ -178,39 +201,34 @@ def _order_by_dependence(
 
 
 def _collect_ancestor_masks(
-    ops: Sequence[ir.Operation],
-    results: Sequence[Sequence[ir.Value]],
-    bits: Mapping[ir.Value, int],
-) -> dict[ir.Value, int]:
-    """Return the mask of the products that each product depends on, by its result.
+    ops: Sequence[ir.Operation], makers: Mapping[ir.Value, int], bits: Mapping[int, int]
+) -> dict[int, int]:
+    """Return the mask of the products that each product depends on, by its number.
 
     Args:
         ops: The ops of a block.
-        results: The results of each op.
-        bits: The number of the bit of each product, by its result.
+        makers: The number of the op of each result.
+        bits: The number of the bit of each product, by the number of its op.
     """
-    reads = [list_read_values(op) for op in ops]
-    last_read: list[list[ir.Value]] = [[] for _ in ops]  # values that no later op reads
-    seen: set[ir.Value] = set()
-    for values, last in zip(reversed(reads), reversed(last_read), strict=True):
-        for value in values:
-            if value not in seen:
-                seen.add(value)
-                last.append(value)
-    products: dict[ir.Value, int] = {}
-    masks: dict[ir.Value, int] = {}  # of the values that a later op reads: masks can be long
-    for made, values, last in zip(results, reads, last_read, strict=True):
+    reads = [{makers[v] for v in list_read_values(op) if v in makers} for op in ops]
+    last_read: list[list[int]] = [[] for _ in ops]  # ops whose results no later op reads
+    seen: set[int] = set()
+    for read_from, last in zip(reversed(reads), reversed(last_read), strict=True):
+        last += read_from - seen
+        seen |= read_from
+    products: dict[int, int] = {}
+    masks: dict[int, int] = {}  # of the ops that a later op reads from: masks can be long
+    for number, (read_from, last) in enumerate(zip(reads, last_read, strict=True)):
         mask = 0
-        for value in values:
-            mask |= masks.get(value, 0)
-        for value in last:
-            masks.pop(value, None)
-        for result in made:
-            if result in bits:
-                products[result] = mask
-                masks[result] = mask | 1 << bits[result]
-            elif mask and result in seen:
-                masks[result] = mask
+        for other in read_from:
+            mask |= masks.get(other, 0)
+        for other in last:
+            masks.pop(other, None)
+        if number in bits:
+            products[number] = mask
+            masks[number] = mask | 1 << bits[number]
+        elif mask and number in seen:
+            masks[number] = mask
     return products
 
 
@@ -295,7 +313,7 @@ def _collect_ops_between(
             continue
         if value in results:
             return None
-        rank = positions.ranks.get(value)
+        rank = positions.find_rank(value)
         source_op = get_defining_op(value)
         if rank is None or source_op is None or rank < first_rank:
             continue

@@ -16,7 +16,8 @@ from hespas.estimators.rules.base import to_buffer_size
 
 def copy_attributes(op: ir.Operation) -> dict[str, ir.Attribute]:
     """Return the attributes of an op, for another one to be created from."""
-    return {name: op.attributes[name] for name in op.attributes}
+    attributes = op.attributes
+    return {name: attributes[name] for name in attributes}
 
 
 def get_element_type(value: ir.Value) -> ir.Type:
@@ -89,6 +90,14 @@ def _is_control_flow_of(function: ir.Operation, op: ir.Operation) -> bool:
     return True
 
 
+@functools.lru_cache(maxsize=4096)
+def _make_tensor_type(shape: tuple[int, ...], like: ir.Type) -> ir.Type:
+    """Make a tensor type of this shape with the element type of another one."""
+    assert isinstance(like, ir.ShapedType)
+    location = ir.Location.unknown(like.context)
+    return ir.RankedTensorType.get(list(shape), like.element_type, loc=location)
+
+
 @dataclass(frozen=True, slots=True)
 class OpBuilder:
     """Creates ops before ``place``, with its location."""
@@ -97,7 +106,7 @@ class OpBuilder:
 
     def make_tensor_type(self, shape: Sequence[int], like: ir.Value) -> ir.Type:
         """Make a tensor type of this shape with the element type of ``like``."""
-        return ir.RankedTensorType.get(list(shape), get_element_type(like), loc=self.place.location)
+        return _make_tensor_type(tuple(shape), like.type)
 
     def create_op(
         self,

@@ -191,8 +191,8 @@ class PriorityFusion:
 
     def _can_fuse(self, producer: FusionKernel, consumer: FusionKernel) -> bool:
         value = producer.outputs[0]
-        emitters = (producer.emitter, consumer.emitter)
-        shares_rows = "row" in emitters and consumer.hero == producer.hero
+        has_rows = producer.emitter == "row" or consumer.emitter == "row"
+        shares_rows = has_rows and consumer.hero == producer.hero
         if producer.reduces and consumer.reduces and not shares_rows:
             return False
         if producer.emitter == "reduction" and not (
@@ -265,13 +265,14 @@ class PriorityFusion:
     def _rate_neighbours(self, changed: list[int]) -> None:
         """Compute the gains of changed kernels and of the producers that they read from."""
         changed_users: dict[int, list[int]] = {}
+        maker_of, candidates = self.maker_of, self._candidates
         for user in changed:
             for value in self.kernels[user].reads:
-                maker = self.maker_of.get(value)
-                if maker in self._candidates:
+                maker = maker_of.get(value)
+                if maker in candidates:
                     changed_users.setdefault(maker, []).append(user)
         for maker, users in changed_users.items():
-            kernel, candidate = self.model.to_producer(self.kernels[maker]), self._candidates[maker]
+            kernel, candidate = self.model.to_producer(self.kernels[maker]), candidates[maker]
             for user in users:
                 candidate.remove_user(user)
                 candidate.add_user(user, self._compute_gain_s(kernel, self.kernels[user]))

@@ -58,13 +58,12 @@ class SiblingFusion:
 
     def _join_readers(self, value: int) -> None:
         """Join the kernels that read a value."""
-        if self.graph.values[value].size.elements <= 1:
+        users = self.fused.users.get(value, ())
+        if len(users) < 2 or self.graph.values[value].size.elements <= 1:
             return
         kernels = self.fused.kernels
         readers = self._sort_by_preference(
-            kernels[reader]
-            for reader in self.fused.users.get(value, ())
-            if self._can_have_several_results(kernels[reader])
+            kernels[reader] for reader in users if self._can_have_several_results(kernels[reader])
         )
         indices = [reader.index for reader in readers]
         # A mask is read by all layers: most pairs of its readers depend on each other.
@@ -95,10 +94,13 @@ class SiblingFusion:
         if len(producer.outputs) > 1 or producer.emitter != "loop":
             return
         value = producer.outputs[0]
+        users = self.fused.users.get(value)
+        if not users:
+            return
         stored = self.graph.values[value]
         is_read_outside = stored.is_read_by_opaque or stored.is_viewed_by_opaque
-        has_only_reader = not is_read_outside and len(self.fused.users.get(value, ())) == 1
-        consumers = [self.fused.kernels[reader] for reader in self.fused.users.get(value, ())]
+        has_only_reader = not is_read_outside and len(users) == 1
+        consumers = [self.fused.kernels[reader] for reader in users]
         for consumer in self._sort_by_preference(consumers):
             if has_only_reader and len(consumer.outputs) == 1:
                 continue

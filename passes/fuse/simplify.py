@@ -38,6 +38,7 @@ from hespas.passes.fuse.op_builder import (
     make_i64_array,
 )
 
+ADD = "stablehlo.add"
 CONSTANT = "stablehlo.constant"
 BROADCAST = "stablehlo.broadcast_in_dim"
 SCATTER = "stablehlo.scatter"
@@ -71,6 +72,7 @@ class SimplifyPass(BlockPass):
         register_passes()
         # By itself, cse removes of a chain of unused ops only the last.
         merge = PassManager.parse("builtin.module(trivial-dce,cse)", module.context)
+        merge.enable_verifier(False)  # the pipeline verifies what its own passes leave, once
         merge.run(module.operation)
         if _swap_commuted_operands(module):
             merge.run(module.operation)
@@ -79,15 +81,16 @@ class SimplifyPass(BlockPass):
 
 def _swap_commuted_operands(module: ir.Module) -> bool:
     """Swap the operands of ops that are equal to an earlier one except for the order of these."""
-    seen: set[tuple[str, ir.Value, ir.Value]] = set()
+    seen: dict[str, set[tuple[ir.Value, ir.Value]]] = {name: set() for name in COMMUTATIVE}
     swapped = False
     for op in find_ops(module.operation, COMMUTATIVE):
-        name, (a, b) = op.name, op.operands
-        if a != b and (name, b, a) in seen and (name, a, b) not in seen:
-            op.operands[0], op.operands[1] = b, a
+        operands, known = op.operands, seen[op.name]
+        a, b = pair = operands[0], operands[1]
+        if a != b and (b, a) in known and pair not in known:
+            operands[0], operands[1] = b, a
             swapped = True
         else:
-            seen.add((name, a, b))
+            known.add(pair)
     return swapped
 
 
@@ -97,40 +100,47 @@ class _Simplifier:
 
     Attributes:
         numbers: The values whose elements are all equal to a constant number.
+        scatters: The results of scatters: an addition that reads none is not looked at.
     """
 
     numbers: dict[ir.Value, Number] = field(default_factory=dict)
+    scatters: set[ir.Value] = field(default_factory=set)
 
     def simplify_op(self, op: ir.Operation | None) -> None:
         """Replace an op by what its rewrite returns, whose op is rewritten too."""
         while op is not None and (name := op.name) in NAMES:
-            self._record_number(op, name)
+            self._record_result(op, name)
             new = self._find_simpler_value(op, name)
             if new is None:
                 return
             op.results[0].replace_all_uses_with(new)
             op = get_defining_op(new)
 
-    def _record_number(self, op: ir.Operation, name: str) -> None:
-        """Record the number that all elements of the result of a constant or broadcast have."""
+    def _record_result(self, op: ir.Operation, name: str) -> None:
+        """Record the number that all elements of a constant or broadcast have, or a scatter."""
         if name == CONSTANT:
             number = _read_splat_value(op)
         elif name == BROADCAST:
             number = self.numbers.get(op.operands[0])
         else:
+            if name == SCATTER:
+                self.scatters.update(op.results)
             return
         if number is not None:
             self.numbers[op.results[0]] = number
 
     def _find_simpler_value(self, op: ir.Operation, name: str) -> ir.Value | None:
-        new = None
+        rewrite = REWRITES.get(name)
         if name in NUMBER_REWRITES:
-            numbers = [self.numbers.get(operand) for operand in op.operands]
-            if any(number is not None for number in numbers) and has_static_values(op):
+            operands = list(op.operands)
+            numbers = [self.numbers.get(operand) for operand in operands]
+            if numbers.count(None) < len(numbers) and has_static_values(op):
                 new = NUMBER_REWRITES[name](op, numbers)
-        if new is None and name in REWRITES and has_static_values(op):
-            new = REWRITES[name](op)
-        return new
+                if new is not None:
+                    return new
+            if name == ADD and self.scatters.isdisjoint(operands):
+                return None
+        return rewrite(op) if rewrite is not None and has_static_values(op) else None
 
 
 def _merge_counters(loop: ir.Operation) -> None:
@@ -485,7 +495,7 @@ def _generalise_dot(op: ir.Operation) -> ir.Value | None:
 
 REWRITES: dict[str, Rewrite] = {
     "mhlo.copy": _forward_operand,
-    "stablehlo.add": _add_before_scatter,
+    ADD: _add_before_scatter,
     BROADCAST: _simplify_broadcast,
     "stablehlo.concatenate": _forward_single_operand,
     "stablehlo.convert": _simplify_convert,
@@ -499,7 +509,7 @@ REWRITES: dict[str, Rewrite] = {
     "stablehlo.transpose": _simplify_transpose,
 }
 NUMBER_REWRITES: dict[str, NumberRewrite] = {
-    "stablehlo.add": _simplify_add,
+    ADD: _simplify_add,
     "stablehlo.compare": _simplify_compare,
     "stablehlo.convert": _convert_constant,
     "stablehlo.divide": _simplify_divide,
@@ -509,4 +519,4 @@ NUMBER_REWRITES: dict[str, NumberRewrite] = {
     "stablehlo.select": _simplify_select,
     "stablehlo.subtract": _simplify_subtract,
 }
-NAMES = frozenset((CONSTANT, *REWRITES, *NUMBER_REWRITES))
+NAMES = frozenset((CONSTANT, SCATTER, *REWRITES, *NUMBER_REWRITES))

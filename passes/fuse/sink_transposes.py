@@ -13,6 +13,7 @@ dimensions of size 1 are left out.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -72,18 +73,9 @@ class _Order(NamedTuple):
         """The sizes in the order of memory."""
         return [self.sizes[self.places.index(place)] for place in range(len(self.sizes))]
 
-    def divide_dims(self, shape: Sequence[int]) -> list[list[int]]:
-        """Return the numbers of the parts of each dimension; an empty list if they do not fit."""
-        divided: list[list[int]] = []
-        part = 0
-        for size in shape:
-            parts: list[int] = []
-            while math.prod(self.sizes[p] for p in parts) < size and part < len(self.sizes):
-                parts.append(part)
-                part += 1
-            divided.append(parts)
-        products = [math.prod(self.sizes[part] for part in parts) for parts in divided]
-        return divided if products == list(shape) and part == len(self.sizes) else []
+    def divide_dims(self, shape: Dims) -> tuple[Dims, ...]:
+        """Return the numbers of the parts of each dimension; an empty tuple if they do not fit."""
+        return _divide_dims(self.sizes, shape)
 
     def select_parts(self, parts: Sequence[int]) -> _Order:
         """Return the order of what has only these parts, in this order."""
@@ -93,6 +85,20 @@ class _Order(NamedTuple):
             tuple(self.sizes[part] for part in parts),
             tuple(ranked.index(place) for place in places),
         )
+
+
+@functools.lru_cache(maxsize=4096)
+def _divide_dims(sizes: Dims, shape: Dims) -> tuple[Dims, ...]:
+    divided: list[Dims] = []
+    part = 0
+    for size in shape:
+        parts: list[int] = []
+        while math.prod(sizes[p] for p in parts) < size and part < len(sizes):
+            parts.append(part)
+            part += 1
+        divided.append(tuple(parts))
+    products = tuple(math.prod(sizes[part] for part in parts) for parts in divided)
+    return tuple(divided) if products == shape and part == len(sizes) else ()
 
 
 def _make_plain_order(shape: Sequence[int]) -> _Order:
@@ -205,7 +211,7 @@ def _is_view(op: ir.Operation, name: str) -> bool:
 
 def _find_broadcast_parts(
     broadcast: ir.Operation, order: _Order, orders: Mapping[ir.Value, _Order]
-) -> list[list[int]]:
+) -> list[Dims]:
     """Find the parts of a broadcast's result, whose order is given, that each source dim makes.
 
     Returns:
@@ -216,11 +222,11 @@ def _find_broadcast_parts(
     shape = get_static_shape(source)
     divided = order.divide_dims(get_static_shape(broadcast.results[0]))
     dims = read_integer_list(broadcast, "broadcast_dimensions", ())
-    parts = [divided[dim] if size != 1 else [] for dim, size in zip(dims, shape, strict=True)]
+    parts = [divided[dim] if size != 1 else () for dim, size in zip(dims, shape, strict=True)]
     known = orders.get(source)
     sizes = tuple(order.sizes[part] for dim_parts in parts for part in dim_parts)
     if not dims or (known is not None and known.sizes != sizes):
-        return [] if dims else [[]]
+        return [] if dims else [()]
     return parts
 
 

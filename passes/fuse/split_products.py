@@ -8,6 +8,7 @@ two with the lowest cost in XLA's model, whose weights depend on the generation 
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from dataclasses import dataclass
@@ -111,10 +112,15 @@ class SplitProductsPass(BlockPass):
             size = _measure_product(op)
             if size is None or _is_part(op):
                 continue
-            costs = [size.estimate_cost(parts, device.cores, weights) for parts in PARTS]
-            parts = PARTS[costs.index(min(costs))]
+            parts = _choose_part_count(size, device.cores, weights)
             if parts > 1:
                 _split_product(op, size, parts)
+
+
+@functools.lru_cache(maxsize=4096)
+def _choose_part_count(size: ProductSize, cores: int, weights: SplitWeights) -> int:
+    """Choose the number of parts with the lowest cost, the lowest number if there are several."""
+    return min(PARTS, key=lambda parts: size.estimate_cost(parts, cores, weights))
 
 
 def _measure_product(op: ir.Operation) -> ProductSize | None:

@@ -1,4 +1,4 @@
-"""The census of a module, collected in one native walk, so that steps without work are skipped."""
+"""The census of a module, so that steps of ``prepare`` without work are skipped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from dataclasses import field
 from hespas.dialects.attrs import CommAttr
 from hespas.dialects.mlir import (
     collect_functions,
+    count_op_names,
     find_attribute,
+    find_ops,
     get_attribute,
     get_symbol_name,
     has_private_symbol,
@@ -151,7 +153,7 @@ class ModuleCensus:
 
 
 def collect_census(module: ir.Module) -> ModuleCensus:
-    """Walk the functions that the entry function reaches, and erase other private functions.
+    """Search the functions that the entry function reaches, and erase other private functions.
 
     XLA-optimised modules contain a copy of each fusion and reducer body as a private function:
     three quarters of the text of these modules is dead. MLIR's symbol-dce refuses modules with an
@@ -159,11 +161,12 @@ def collect_census(module: ir.Module) -> ModuleCensus:
     """
     table = collect_functions(module)
     main = find_entry_function(module, table)
-    reached = _collect_reached_functions(table, [get_symbol_name(main)])
+    search = _RelevantOpSearch.from_module(module)
+    reached = _collect_reached_functions(table, [get_symbol_name(main)], search)
     if len(reached) < len(table):  # the bodies of fusions are searched only then, which takes long
-        reached |= _collect_reached_functions(table, _list_calls_in_fusions(reached))
+        reached |= _collect_reached_functions(table, _list_calls_in_fusions(reached), search)
     others = [name for name in table.keys() - reached.keys() if not has_private_symbol(table[name])]
-    used_by_others = _collect_reached_functions(table, others)
+    used_by_others = _collect_reached_functions(table, others, search)
     uncalled: dict[str, FunctionContents] = {}
     for name, function in table.items():
         if name in reached:
@@ -192,7 +195,7 @@ def _list_calls_in_fusions(functions: Mapping[str, FunctionContents]) -> list[st
 
 
 def _collect_reached_functions(
-    table: Mapping[str, ir.Operation], names: Sequence[str]
+    table: Mapping[str, ir.Operation], names: Sequence[str], search: _RelevantOpSearch
 ) -> dict[str, FunctionContents]:
     """Collect the contents of functions and of all those that they refer to."""
     reached: dict[str, FunctionContents] = {}
@@ -201,12 +204,47 @@ def _collect_reached_functions(
         name = pending.pop()
         if name in reached or name not in table:
             continue
-        reached[name] = contents = _collect_contents(table[name])
+        reached[name] = contents = search.collect_contents(table[name])
         pending += [callee for callee, _ in contents.callees]
     return reached
 
 
-def _collect_contents(function: ir.Operation) -> FunctionContents:
+@record(slots=True)
+class _RelevantOpSearch:
+    """Searches functions for the ops that some step of ``prepare`` handles.
+
+    Attributes:
+        names: The names of the relevant ops of the module, if MLIR can find them: it has counted
+            the ops by name, and none is a fusion, in which no op is relevant.
+    """
+
+    names: list[str] | None
+
+    @classmethod
+    def from_module(cls, module: ir.Module) -> _RelevantOpSearch:
+        counts = count_op_names(module)
+        if counts is None or FUSION in counts:
+            return cls(None)
+        return cls([name for name in counts if _is_relevant(name)])
+
+    def collect_contents(self, function: ir.Operation) -> FunctionContents:
+        """Collect the contents of a function."""
+        ops = None if self.names is None else find_ops(function, self.names)
+        if ops is None or any(op.parent != function for op in ops):
+            contents = _walk_contents(function)
+        else:
+            contents = FunctionContents(function, [(op.name, op) for op in ops if op != function])
+        for name, op in contents.ops:
+            contents.callees += [(callee, op) for callee in _find_callees(name, op)]
+        return contents
+
+
+def _is_relevant(name: str) -> bool:
+    return name in RELEVANT_OPS or not name.startswith(PLAIN_DIALECTS)
+
+
+def _walk_contents(function: ir.Operation) -> FunctionContents:
+    """Collect the relevant ops of a function, those in the regions of an op after it."""
     contents = FunctionContents(function)
     ops, is_relevant = contents.ops, dict.fromkeys(RELEVANT_OPS, True)
 
@@ -214,15 +252,13 @@ def _collect_contents(function: ir.Operation) -> FunctionContents:
         name = op.name
         keep = is_relevant.get(name)
         if keep is None:
-            keep = is_relevant[name] = not name.startswith(PLAIN_DIALECTS)
+            keep = is_relevant[name] = _is_relevant(name)
         if keep:
             ops.append((name, op))
         # A fusion is one kernel: it contains neither collectives nor loops around them.
         return ir.WalkResult.SKIP if name == FUSION else ir.WalkResult.ADVANCE
 
     function.walk(collect_relevant_op, ir.WalkOrder.PRE_ORDER)
-    for name, op in ops:
-        contents.callees += [(callee, op) for callee in _find_callees(name, op)]
     return contents
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hespas.dialects.mlir import (
     collect_meshes,
     decode_string_attr,
+    find_ops,
     get_attribute,
     ir,
 )
@@ -72,6 +73,8 @@ def spell_out_axes(module: ir.Module, ops: list[ir.Operation]) -> None:
                 _verify_spelled_groups(op)
     if named:
         module.operation.walk(_drop_sdy_sharding)
+        for function in find_ops(module.operation, ("func.func",)):
+            drop_boundary_attrs(function, ("sdy.sharding",))
         for mesh in named.values():
             mesh.erase()
 
@@ -89,8 +92,6 @@ def _drop_sdy_sharding(op: ir.Operation) -> ir.WalkResult:
     attributes = op.attributes
     if "sdy.sharding" in attributes:
         del attributes["sdy.sharding"]
-    if op.name == "func.func":
-        drop_boundary_attrs(op, ("sdy.sharding",))
     return ir.WalkResult.ADVANCE
 
 

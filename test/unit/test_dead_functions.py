@@ -9,6 +9,7 @@ import pytest
 from hespas import frontends
 from hespas.dialects.mlir import ir, make_context
 from hespas.frontends.dead_functions import leave_out_dead_functions
+from hespas.passes.prepare import census
 from hespas.passes.prepare.census import collect_census
 from hespas.tools import hespas_opt
 
@@ -151,3 +152,41 @@ def test_an_annotated_module_keeps_all_functions(tmp_path: Path) -> None:
     path.write_text(in_module(MAIN, LIVE, DEAD).replace('"x"', '"hespas.x"'))
     module = frontends.read_module(str(path), make_context(), only_live=True)
     assert "@dead" in str(module)
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_the_census_of_a_search_is_that_of_a_walk(
+    is_nested: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MLIR finds what is in a loop before the loop; the census has it after the loop."""
+    groups = "replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>"
+    body = f"""%r = "stablehlo.all_reduce"(%x) <{{{groups}}}> ({{
+      ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+        %s = stablehlo.add %p, %q : tensor<f32>
+        stablehlo.return %s : tensor<f32>
+      }}) : (tensor<f32>) -> tensor<f32>
+      %o = "acme.scale"(%r) : (tensor<f32>) -> tensor<f32>"""
+    loop = f"""%o = stablehlo.while(%x = %a) : tensor<f32> cond {{
+        %lt = stablehlo.compare LT, %x, %x : (tensor<f32>, tensor<f32>) -> tensor<i1>
+        stablehlo.return %lt : tensor<i1>
+      }} do {{
+        {body}
+        stablehlo.return %o : tensor<f32>
+      }}"""
+    text = f"""module {{ func.func @main(%a: tensor<f32>) -> tensor<f32> {{
+      {loop if is_nested else body.replace("%x", "%a")}
+      %c = func.call @f(%o) : (tensor<f32>) -> tensor<f32>
+      return %c : tensor<f32>
+    }}
+    func.func private @f(%b: tensor<f32>) -> tensor<f32> {{ return %b : tensor<f32> }} }}"""
+
+    def list_contents() -> dict[str, list[str]]:
+        module = ir.Module.parse(text, make_context(allow_unregistered=True))
+        functions = collect_census(module).functions
+        return {name: [op for op, _ in contents.ops] for name, contents in functions.items()}
+
+    found = list_contents()
+    monkeypatch.setattr(census, "count_op_names", lambda module: None)  # as without stderr
+    assert list_contents() == found
+    expected = ["stablehlo.all_reduce", "acme.scale", "func.call"]
+    assert found == {"main": ["stablehlo.while"] * is_nested + expected, "f": []}

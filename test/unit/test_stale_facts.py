@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -19,6 +19,7 @@ from hespas.dialects.mlir import collect_functions, ir, make_context, to_i64_att
 from hespas.passes.base import Pass, PassRun
 from hespas.passes.memory.memory_annotate import compute_memory_use
 from hespas.passes.pipeline import PipelineStep, parse_pipeline, run_pipeline
+from hespas.passes.prepare.annotate_collectives import AnnotateCollectivesPass
 
 ANNOTATE = "roofline-annotate{node=A100_SXM_40GB}"
 X = "tensor<64x64xf32>"
@@ -221,6 +222,22 @@ def test_a_program_for_more_devices_has_their_traces(groups: str, tmp_path: Path
     for mode in ("one", "several", "fresh", "again"):
         assert len([*(tmp_path / mode).glob("dev.*.et")]) == 8
     assert "hespas.target is brought up to date: 4 to 8 devices" in notes
+
+
+@pytest.mark.parametrize(("pipeline", "prepared"), [("fuse", 1), ("prepare,cse,fuse", 2)])
+def test_a_module_is_prepared_again_only_if_a_pass_may_have_changed_it(
+    pipeline: str, prepared: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs: list[str] = []
+    rewrite = AnnotateCollectivesPass.rewrite
+
+    def count_run(step: AnnotateCollectivesPass, *arguments: Any) -> bool:
+        runs.append(step.name)
+        return rewrite(step, *arguments)
+
+    monkeypatch.setattr(AnnotateCollectivesPass, "rewrite", count_run)
+    run_pipeline(ir.Module.parse(PROGRAM, make_context()), pipeline)
+    assert len(runs) == prepared
 
 
 def test_a_module_that_a_pass_has_stripped_is_prepared_again(tmp_path: Path) -> None:
