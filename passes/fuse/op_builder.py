@@ -230,10 +230,11 @@ def fuse_ops(
     kernel: str,
     main: ir.Operation,
     read: Collection[ir.Value] = (),
-) -> None:
-    """Replace ops by a fusion. Only the results of the last op may be read by other ops.
+) -> ir.Operation:
+    """Replace ops by a fusion, and return it.
 
-    Small constants and broadcasts that the ops read are copied into the fusion.
+    Only the results of the last op may be read by other ops. Small constants and broadcasts that
+    the ops read are copied into the fusion.
 
     Args:
         main: The one of the ops that has the location, and so the layer, of the fusion.
@@ -282,3 +283,4 @@ def fuse_ops(
         old.replace_all_uses_with(result)
     for op in reversed(ops):
         op.erase()
+    return new

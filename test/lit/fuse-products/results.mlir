@@ -74,6 +74,7 @@ module @wider {
   // CHECK: "mhlo.fusion"({{.*}}) <{fusion_kind = #mhlo<fusion_kind kCustom>}>
   // CHECK: stablehlo.convert
   // CHECK: stablehlo.dot_general
+  // CHECK-NEXT: stablehlo.transpose
   // CHECK-NEXT: mhlo.return
   // CHECK: stablehlo.convert
   // CHECK: stablehlo.sine
@@ -93,6 +94,7 @@ module @view {
   // CHECK: "mhlo.fusion"({{.*}}) <{fusion_kind = #mhlo<fusion_kind kCustom>}>
   // CHECK: stablehlo.convert
   // CHECK: stablehlo.dot_general
+  // CHECK-NEXT: stablehlo.transpose
   // CHECK-NEXT: mhlo.return
   // CHECK: stablehlo.reshape
   func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xi8>) -> (tensor<4096xbf16>) {
@@ -112,6 +114,7 @@ module @two {
   // CHECK: "mhlo.fusion"({{.*}}) <{fusion_kind = #mhlo<fusion_kind kCustom>}>
   // CHECK: stablehlo.convert
   // CHECK: stablehlo.dot_general
+  // CHECK-NEXT: stablehlo.transpose
   // CHECK-NEXT: mhlo.return
   // CHECK: stablehlo.tanh
   // CHECK: stablehlo.abs
@@ -131,6 +134,7 @@ module @branch {
   // CHECK: "mhlo.fusion"({{.*}}) <{fusion_kind = #mhlo<fusion_kind kCustom>}>
   // CHECK: stablehlo.convert
   // CHECK: stablehlo.dot_general
+  // CHECK-NEXT: stablehlo.transpose
   // CHECK-NEXT: mhlo.return
   // CHECK: stablehlo.tanh
   func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xi8>, %p: tensor<i1>) -> (tensor<16x256xbf16>) {
