@@ -171,13 +171,22 @@ def _create_unary_op(
     return OpBuilder(op).create_op(name, [operand], [op.results[0].type], attributes).results[0]
 
 
+def _broadcast_scalar(op: ir.Operation) -> ir.Value | None:
+    """Broadcast a scalar to the type of an op that only rearranges such a broadcast."""
+    inner = _find_operand_source(op, BROADCAST)
+    if inner is None or get_static_shape(inner.operands[0]):
+        return None
+    no_dims = make_i64_array([], op.context)
+    return _create_unary_op(op, BROADCAST, inner.operands[0], broadcast_dimensions=no_dims)
+
+
 def _simplify_reshape(op: ir.Operation) -> ir.Value | None:
     source = op.operands[0]
     inner = _find_operand_source(op, "stablehlo.reshape")
     if source.type == op.results[0].type:
         return source
     if inner is None:
-        return None
+        return _broadcast_scalar(op)
     return _create_unary_op(op, "stablehlo.reshape", inner.operands[0])
 
 
@@ -197,7 +206,7 @@ def _simplify_transpose(op: ir.Operation) -> ir.Value | None:
     wide = [d for d in order if shape[d] > 1]
     if wide == sorted(wide):
         return _create_unary_op(op, "stablehlo.reshape", op.operands[0])
-    return None
+    return _broadcast_scalar(op)
 
 
 def _simplify_broadcast(op: ir.Operation) -> ir.Value | None:
