@@ -4,8 +4,9 @@
 xla/service/gpu/triton_tiling_propagation.cc.)
 
 The kernel grows from the product to the only user of its result, and on to the only user of that
-one: over elementwise ops whose other operands are arguments, or broadcasts of one or of a scalar,
-and over transposes that keep the batch, the rows and the columns of the product each in one piece.
+one: over elementwise ops whose other operands are arguments, or results of kernels and of ops that
+no such kernel computes, or broadcasts of one or of a scalar; and over transposes that keep the
+batch, the rows and the columns of the product each in one piece.
 
 It grows from the product to what makes an operand, over ops that read no more bytes than they make:
 elementwise ones of one operand, and of another that is a broadcast; slices and conversions to a
@@ -21,13 +22,14 @@ from itertools import groupby
 
 from hespas.dialects.mlir import get_attribute, get_defining_op, ir
 from hespas.estimators.rules.base import read_integer_list, to_buffer_size
-from hespas.passes.fuse.dots import DotGeneral
+from hespas.passes.fuse.dots import DOT, DotGeneral
 from hespas.passes.fuse.op_builder import get_element_type, get_static_shape
 from hespas.passes.fuse.simplify import read_uniform_constant
 
 VIEW = "stablehlo.reshape"
 TRANSPOSE = "stablehlo.transpose"
 BROADCAST = "stablehlo.broadcast_in_dim"
+CONVERT, SLICE, CONCATENATE = "stablehlo.convert", "stablehlo.slice", "stablehlo.concatenate"
 # The elementwise ops that Triton has, and those that XLA expands into a chain of them.
 APPLIED = frozenset(
     f"stablehlo.{name}"
@@ -38,9 +40,12 @@ APPLIED = frozenset(
         "rsqrt", "select", "sine", "sqrt", "subtract", "tan", "tanh", "xor",
     )
 ) | {"mhlo.erf"}  # fmt: skip
+# The ops that a kernel of a product may compute, so that XLA does not make them before.
+COMPUTED = APPLIED | {
+    DOT, TRANSPOSE, BROADCAST, SLICE, CONCATENATE, "stablehlo.constant", "stablehlo.iota",
+}  # fmt: skip
 TYPES = ("bf16", "f16", "f32")  # of the results of libraries with epilogues
 PRODUCT_TYPES = (*TYPES, "i32")
-CONVERT, SLICE, CONCATENATE = "stablehlo.convert", "stablehlo.slice", "stablehlo.concatenate"
 OF_ONE_SIZE = frozenset(("stablehlo.negate", "stablehlo.transpose"))
 CONVERSIONS = {
     "none": "no type, and products have no other op in their kernels",
@@ -273,16 +278,20 @@ def _can_apply(op: ir.Operation, source: ir.Operation) -> bool:
 
 
 def _is_available(value: ir.Value) -> bool:
-    """Return whether a value is an argument, or a broadcast of one or of a scalar."""
+    """Return whether a value is in memory before XLA fuses, or is a broadcast of one or of a scalar.
+
+    These are arguments, and the results of ops that no kernel of a product computes, and of such
+    kernels that come before.
+    """
     op = get_defining_op(value)
     if op is not None and op.name == BROADCAST:
         value = op.operands[0]
         op = get_defining_op(value)
         if not get_static_shape(value):
             return True
-    while op is not None and op.name == VIEW:
+    while op is not None and op.name in (VIEW, "stablehlo.bitcast_convert"):
         op = get_defining_op(op.operands[0])
-    return op is None or read_uniform_constant(value) is not None
+    return op is None or op.name not in COMPUTED or read_uniform_constant(value) is not None
 
 
 def _is_returned(op: ir.Operation) -> bool:

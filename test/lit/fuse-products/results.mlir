@@ -150,3 +150,47 @@ module @branch {
     return %0 : tensor<16x256xbf16>
   }
 }
+
+// -----
+
+/// A kernel reads what no kernel of a product computes, and what an earlier one has,
+
+// CHECK-LABEL: module @materialised
+module @materialised {
+  // CHECK: %[[F:.*]] = "mhlo.fusion"
+  // CHECK: %[[A:.*]] = "mhlo.fusion"(%[[F]]
+  // CHECK: %[[R:.*]] = stablehlo.reverse
+  // CHECK: "mhlo.fusion"(%[[F]], %arg2, %[[A]], %[[R]])
+  // CHECK: stablehlo.dot_general
+  // CHECK-NEXT: stablehlo.add
+  // CHECK-NEXT: stablehlo.multiply
+  // CHECK-NEXT: mhlo.return
+  // CHECK: return
+  func.func @main(%x: tensor<64x128xf32>, %w: tensor<128x256xf32>, %v: tensor<256x128xf32>, %u: tensor<64x128xf32>) -> tensor<64x128xf32> {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<64x128xf32>, tensor<128x256xf32>) -> tensor<64x256xf32>
+    %a = stablehlo.dot_general %0, %v, contracting_dims = [1] x [0] : (tensor<64x256xf32>, tensor<256x128xf32>) -> tensor<64x128xf32>
+    %b = stablehlo.dot_general %0, %v, contracting_dims = [1] x [0] : (tensor<64x256xf32>, tensor<256x128xf32>) -> tensor<64x128xf32>
+    %1 = stablehlo.add %a, %b : tensor<64x128xf32>
+    %r = stablehlo.reverse %u, dims = [0] : tensor<64x128xf32>
+    %2 = stablehlo.multiply %1, %r : tensor<64x128xf32>
+    return %2 : tensor<64x128xf32>
+  }
+}
+
+// -----
+
+/// but nothing that such kernels may compute.
+
+// CHECK-LABEL: module @sliced
+module @sliced {
+  // CHECK: "mhlo.fusion"
+  // CHECK: stablehlo.dot_general
+  // CHECK-NEXT: mhlo.return
+  // CHECK: stablehlo.add
+  func.func @main(%x: tensor<64x128xf32>, %w: tensor<128x256xf32>, %v: tensor<65x256xf32>) -> tensor<64x256xf32> {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<64x128xf32>, tensor<128x256xf32>) -> tensor<64x256xf32>
+    %s = stablehlo.slice %v [1:65, 0:256] : (tensor<65x256xf32>) -> tensor<64x256xf32>
+    %1 = stablehlo.add %0, %s : tensor<64x256xf32>
+    return %1 : tensor<64x256xf32>
+  }
+}
