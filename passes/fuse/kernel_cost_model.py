@@ -116,7 +116,7 @@ class FusionKernel:
             keeps rows on the chip reads them once for all.
         unary: Whether it is elementwise and reads one value.
         reduces: Whether it contains a reduction of many elements to one.
-        updated: The buffer that it writes in place; -1 if there is none.
+        updated: The buffer that it writes in place; -1 if there is none, or if it computes it.
         elements: The number of elements that it loops over.
         reductions: The number of reductions in it.
         rows: The number of rows that it keeps on the chip; 0 if it keeps none.
@@ -206,9 +206,11 @@ class KernelCostModel:
         """
         if kernel.emitter != "in_place":
             return kernel
-        reads = {**kernel.reads, kernel.updated: (1.0, 0.0)}
-        if self.values[kernel.updated].is_constant:
-            del reads[kernel.updated]
+        reads = dict(kernel.reads)
+        if kernel.updated >= 0:
+            reads[kernel.updated] = (1.0, 0.0)
+            if self.values[kernel.updated].is_constant:
+                del reads[kernel.updated]
         hero = ("loop", kernel.elements)
         return replace(kernel, reads=reads, emitter="loop", hero=hero, updated=-1, unary=False)
 
@@ -438,6 +440,8 @@ class KernelCostModel:
                 extra_repeats = repeats - (known_repeats or 0.0)
                 consumer.cycles += self.graph.ops[member].cycles * extra_repeats
                 consumer.members[member] = repeats
+        if consumer.updated == producer.outputs[0]:
+            consumer.updated = -1
         keeps_loop = _keeps_loop(producer, consumer, other)
         consumer.strided_s += self._estimate_strided_s(
             producer, consumer, amount, keeps_loop=keeps_loop

@@ -205,7 +205,7 @@ class PriorityFusion:
             and not (shares_rows or self._transposes_for_product(consumer))
         ):
             return False  # A row is not read in another order.
-        if consumer.updated == value:
+        if consumer.updated == value and not self._can_compute_buffer(producer, consumer):
             return False
         if consumer.updated in producer.reads and not self._reads_updated_slice(producer, consumer):
             return False
@@ -216,6 +216,19 @@ class PriorityFusion:
             return True
         distinct_reads = len(producer.reads.keys() | consumer.reads.keys()) - 1
         return distinct_reads + len(consumer.outputs) <= self.limits.buffers
+
+    def _can_compute_buffer(self, producer: FusionKernel, consumer: FusionKernel) -> bool:
+        """Return whether an update of a slice may compute the buffer, and write all of it.
+
+        XLA allows it for elementwise ops (InstructionFusion::ShouldFuseInPlaceOp); the broadcast of
+        a constant is none. Its model counts what is outside of the slice as not read.
+        """
+        ops = [self.graph.ops[member] for member in producer.members]
+        return (
+            self.graph.ops[consumer.index].kind == "dynamic_update_slice"
+            and not any(consumer.reads[consumer.updated])
+            and all(op.kind == "elementwise" and not op.constant_bytes for op in ops)
+        )
 
     def _transposes_for_product(self, kernel: FusionKernel) -> bool:
         """Return whether a kernel is the transpose of a product's operand.
