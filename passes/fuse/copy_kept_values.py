@@ -95,7 +95,9 @@ def _find_write_in_place(value: ir.Value, writes: Sequence[_Write]) -> _Write | 
         others = [r for r in readers if r not in writers and r.name != _COPY]
         is_needed = any(not _depends_on(last.op, reader) for reader in others)
     else:
-        is_needed = any(_is_terminator(reader) or _depends_on(reader, last.op) for reader in readers)
+        is_needed = any(
+            _is_terminator(reader) or _depends_on(reader, last.op) for reader in readers
+        )
     return None if is_needed else last
 
 

@@ -64,10 +64,10 @@ class FuseProductsPass(BlockPass):
                 new for number in (0, 1) for new in _copy_operand_ops(op, number, self.conversions)
             ]
             output = collect_output_ops(op)
-            if self.own or inner or output.ops:
+            if self.own or inner or output:
                 is_custom = self.own or any(map(is_widening, inner))
                 kind = "kCustom" if is_custom else "kOutput"
-                fusion = fuse_ops([*inner, op, *output.ops], kind, "gemm", op, output.written)
+                fusion = fuse_ops([*inner, op, *output], kind, "gemm", op)
                 if is_custom:
                     _orient_product(fusion.regions[0].blocks[0])
 

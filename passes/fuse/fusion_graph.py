@@ -28,7 +28,7 @@ from hespas.estimators.rules.body_tally import uses_first_arguments
 from hespas.estimators.rules.movement import is_unit_broadcast
 from hespas.estimators.work import find_cost_rule, is_free_op
 from hespas.passes.fuse.dots import DOT
-from hespas.passes.fuse.op_builder import has_static_shape
+from hespas.passes.fuse.op_builder import find_named_ops, has_static_shape
 
 VIEWS = frozenset(("reshape", "bitcast", "bitcast_convert"))
 SLICES = frozenset(("slice", "dynamic_slice"))
@@ -200,10 +200,10 @@ class FusionGraph:
     def _mark_opaque_uses(
         self, op: ir.Operation, name: str, operands: list[int]
     ) -> list[OperandUse]:
-        is_reshaped = name.endswith(".dot_general") and _is_reshaped_to_matrices(op)
+        reshaped = _find_reshaped_operands(op) if is_product_kernel(op) else ()
         sources = [self.values[value].source for value in operands]
-        for value, source in zip(operands, sources, strict=True):
-            if is_reshaped or source != value:
+        for number, (value, source) in enumerate(zip(operands, sources, strict=True)):
+            if number in reshaped or source != value:
                 self.values[source].is_viewed_by_opaque = True
             else:
                 self.values[source].is_read_by_opaque = True
@@ -350,8 +350,33 @@ def has_side_effect(op: ir.Operation) -> bool:
     return "has_side_effect" in attributes and bool(get_attribute(op, "has_side_effect").value)
 
 
-def _is_reshaped_to_matrices(dot: ir.Operation) -> bool:
-    """Return whether XLA reshapes the operands of a product to matrices for the library."""
+def _find_reshaped_operands(kernel: ir.Operation) -> set[int]:
+    """Find the operands of a product, or of its kernel, that XLA reshapes to a batch of matrices.
+
+    That is a view: several dimensions of a batch, of rows or of columns are one (DotDecomposer,
+    DotDimensionMerger).
+    """
+    if kernel.name == DOT:
+        return {number for number in (0, 1) if _is_reshaped_to_matrices(kernel, number)}
+    body = kernel.regions[0].blocks[0]
+    (product,) = find_named_ops(body, (DOT,))
+    pending = [product.operands[n] for n in (0, 1) if _is_reshaped_to_matrices(product, n)]
+    reshaped: set[ir.Value] = set()
+    while pending:  # What the kernel computes of an operand, it computes of the view.
+        value = pending.pop()
+        reshaped.add(value)
+        if not isinstance(value.owner, ir.Block):
+            pending += [
+                v for v in value.owner.operands if v not in reshaped and _have_same_shape(v, value)
+            ]
+    return {number for number, value in enumerate(body.arguments) if value in reshaped}
+
+
+def _have_same_shape(value: ir.Value, other: ir.Value) -> bool:
+    return to_buffer_size(value.type).shape == to_buffer_size(other.type).shape
+
+
+def _is_reshaped_to_matrices(dot: ir.Operation, number: int) -> bool:
     fields = parse_number_fields(dot.attributes["dot_dimension_numbers"])
-    rank = len(fields.get("lhs_batching_dimensions", ())) + 2
-    return any(len(to_buffer_size(value.type).shape) != rank for value in dot.operands)
+    batch = len(fields.get("lhs_batching_dimensions", ()))
+    return batch > 1 or len(to_buffer_size(dot.operands[number].type).shape) != batch + 2

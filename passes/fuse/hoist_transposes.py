@@ -159,7 +159,9 @@ def _transpose_update(update: ir.Operation, order: Sequence[int]) -> ir.Operatio
     attributes[DIMENSIONS] = ir.Attribute.parse(
         f"#stablehlo.scatter<{text}index_vector_dim = {axis}>", update.context
     )
-    part = builder.create_transpose(update.operands[2], moved)
+    part = update.operands[2]
+    if moved != sorted(moved):
+        part = builder.create_transpose(part, moved)
     operands = [base, update.operands[1], part]
     return builder.create_op(SCATTER, operands, [base.type], attributes, body=update)
 

@@ -229,7 +229,6 @@ def fuse_ops(
     kind: str,
     kernel: str,
     main: ir.Operation,
-    read: Collection[ir.Value] = (),
 ) -> ir.Operation:
     """Replace ops by a fusion, and return it.
 
@@ -238,7 +237,6 @@ def fuse_ops(
 
     Args:
         main: The one of the ops that has the location, and so the layer, of the fusion.
-        read: The broadcasts that the fusion reads instead.
     """
     inside = {result for op in ops for result in op.results}
     copied: dict[ir.Value, ir.Operation] = {}
@@ -247,9 +245,6 @@ def fuse_ops(
     def add_input(value: ir.Value) -> None:
         source_op = get_defining_op(value)
         if value in inside or value in copied:
-            return
-        if value in read:
-            inputs[value] = None
             return
         if source_op is not None and source_op.name == "stablehlo.broadcast_in_dim":
             add_input(source_op.operands[0])

@@ -16,8 +16,8 @@ narrower type only of arguments that nothing else reads, and concatenations of w
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
 
 from hespas.dialects.mlir import get_attribute, get_defining_op, ir
@@ -57,44 +57,32 @@ none for integers without a sign."""
 TILE = 64  # the rows or columns of each operand of a concatenation are a multiple
 GROWTH_BYTES = 1024  # by which the result of an applied op may exceed what it reads
 NO_ROLE = -1  # of a dimension of size 1
+BATCH = 0  # the role of the batch of a product, before those of rows and columns
 
 
-@dataclass(slots=True)
-class ProductOutput:
-    """The ops that a kernel applies to a product.
-
-    Attributes:
-        ops: The ops in order; the kernel writes the result of the last one.
-        written: Broadcasts that another kernel writes and this one reads, because they repeat a
-            value along a part of the batch, of the rows or of the columns.
-    """
-
-    ops: list[ir.Operation] = field(default_factory=list)
-    written: set[ir.Value] = field(default_factory=set)
-
-
-def collect_output_ops(product: ir.Operation) -> ProductOutput:
-    """Collect the ops that the kernel of a ``dot_general`` applies to its result."""
-    output = ProductOutput()
-    sizes = _list_role_sizes(product)
+def collect_output_ops(product: ir.Operation) -> list[ir.Operation]:
+    """Collect the ops that the kernel of a ``dot_general`` applies to its result, in order."""
+    ops: list[ir.Operation] = []
+    sizes, batch = _list_role_sizes(product), BATCH
     views: list[ir.Operation] = []
     last = product
     while (user := _find_only_user(last)) is not None:
         if user.name == VIEW:
             views.append(user)
         elif user.name == TRANSPOSE and (order := _find_role_order(user, sizes)):
-            sizes = [sizes[role] for role in order]
-            output.ops += [*views, user]
+            sizes, batch = [sizes[role] for role in order], order.index(batch)
+            ops += [*views, user]
             views = []
         elif user.name in APPLIED and _can_apply(user, last):
             roles = _find_roles(get_static_shape(user.results[0]), sizes)
-            output.written.update(v for v in user.operands if _repeats_part(v, roles))
-            output.ops += [*views, user]
+            if not all(_is_broadcast_of_matrices(value, roles, batch) for value in user.operands):
+                break
+            ops += [*views, user]
             views = []
         else:
             break
         last = user
-    return output
+    return ops
 
 
 def collect_operand_ops(product: ir.Operation, number: int, conversions: str) -> list[ir.Operation]:
@@ -357,6 +345,31 @@ def _find_role_order(transpose: ir.Operation, sizes: Sequence[int]) -> list[int]
         for dims in ([d for d in permutation if roles[d] == role] for role in order)
     )
     return [*order, *(r for r in range(len(sizes)) if r not in order)] if is_whole else []
+
+
+def _is_broadcast_of_matrices(value: ir.Value, roles: Sequence[int], batch: int) -> bool:
+    """Return whether a broadcast is one to the shape of the product in matrices; True of others.
+
+    XLA computes a batch of matrices, and views its result in the dimensions of the program. It
+    moves the view behind an elementwise op (ReshapeMover) if broadcasts are of dimensions that the
+    view leaves as they are, but not that of several dimensions of the batch, which it merges later.
+
+    Args:
+        roles: The role of each dimension of the result; empty if they are not known.
+        batch: The role of the dimensions of the batch.
+    """
+    op = get_defining_op(value)
+    if op is None or op.name not in (BROADCAST, "stablehlo.constant"):
+        return True
+    counts = Counter(roles)
+    if counts[batch] > 1:
+        return False
+    if op.name != BROADCAST:
+        return True
+    source = get_static_shape(op.operands[0])
+    dims = read_integer_list(op, "broadcast_dimensions", ())
+    present = [d for d, extent in zip(dims, source, strict=True) if extent > 1]
+    return not present or (bool(roles) and all(counts[roles[d]] == 1 for d in present))
 
 
 def _repeats_part(value: ir.Value, roles: Sequence[int]) -> bool:
