@@ -31,6 +31,11 @@ WARP = 32
 TILE_ELEMENTS = 1 << 14
 SIGNIFICANT_REDUCTION = 16  # elements per result from which XLA does not fuse reductions together
 
+# Ops that XLA's tile analysis or its compiler of Triton do not know (jaxlib 0.12).
+UNTILED = IN_PLACE | frozenset(
+    ("concatenate", "dynamic_slice", "gather", "pad", "reduce_window", "reverse")
+)
+
 # The runs of neighbouring dimensions that are all reduced or all kept, as (is reduced, size).
 DimensionGroups = Sequence[tuple[bool, int]]
 # How often each element of a value is read on average: by elementwise reads, and by other reads.
@@ -116,6 +121,7 @@ class FusionKernel:
             keeps rows on the chip reads them once for all.
         unary: Whether it is elementwise and reads one value.
         reduces: Whether it contains a reduction of many elements to one.
+        is_tiled: Whether all of its ops have tiles in Triton, which computes the kernels of rows.
         updated: The buffer that it writes in place; -1 if there is none, or if it computes it.
         elements: The number of elements that it loops over.
         reductions: The number of reductions in it.
@@ -139,6 +145,7 @@ class FusionKernel:
     constant_s: float = 0.0
     unary: bool = False
     reduces: bool = False
+    is_tiled: bool = True
     updated: int = -1
     elements: int = 0
     reductions: int = 0
@@ -195,6 +202,7 @@ class KernelCostModel:
             self.values[op.operands[0]].size.elements
             >= SIGNIFICANT_REDUCTION * self.values[op.results[0]].size.elements
         )
+        kernel.is_tiled = op.kind not in UNTILED
         self._set_tile_sizes(kernel, op)
         self.update_time(kernel)
         return kernel
@@ -455,6 +463,7 @@ class KernelCostModel:
             consumer.rows, consumer.columns = producer.rows, producer.columns
         consumer.unary = consumer.unary and producer.unary
         consumer.reduces = consumer.reduces or producer.reduces
+        consumer.is_tiled = consumer.is_tiled and producer.is_tiled
         consumer.reductions += producer.reductions
         consumer.shared_bytes += producer.shared_bytes
         self.update_time(consumer)

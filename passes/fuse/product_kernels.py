@@ -266,7 +266,7 @@ def _can_apply(op: ir.Operation, source: ir.Operation) -> bool:
 
 
 def _is_available(value: ir.Value) -> bool:
-    """Return whether a value is in memory before XLA fuses, or is a broadcast of one or of a scalar.
+    """Return whether a value is in memory before XLA fuses, or a broadcast of one or of a scalar.
 
     These are arguments, and the results of ops that no kernel of a product computes, and of such
     kernels that come before.

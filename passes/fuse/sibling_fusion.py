@@ -154,7 +154,7 @@ class SiblingFusion:
         return self.graph.ops[member].kind == "elementwise"
 
     def _updates_slice(self, kernel: FusionKernel) -> bool:
-        """Return whether a kernel updates a slice. One that also computes its buffer writes both."""
+        """Return whether a kernel updates a slice; it may compute the buffer, and write both."""
         return self.graph.ops[kernel.index].kind == "dynamic_update_slice"
 
     def _can_join_readers(self, a: FusionKernel, b: FusionKernel, value: int) -> bool:
