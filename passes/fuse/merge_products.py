@@ -52,11 +52,12 @@ class MergeProductsPass(BlockPass):
     def rewrite_block(self, block: ir.Block) -> None:
         for shared in (0, 1):
             classes: dict[object, list[DotGeneral]] = {}
+            widened: dict[ir.Value, bool] = {}
             for dot in map(DotGeneral.from_op, find_named_ops(block, (DOT,))):
                 key = dot.make_merge_key(shared)
                 other = dot.op.operands[1 - shared]
                 # A product reads a value that is widened by itself, without a concatenation.
-                if key is not None and not is_widened(other, self.conversions):
+                if key is not None and not is_widened(other, self.conversions, widened):
                     classes.setdefault(key, []).append(dot)
             candidates = [dots for dots in classes.values() if len(dots) > 1]
             if candidates:

@@ -98,9 +98,20 @@ def collect_operand_ops(product: ir.Operation, number: int, conversions: str) ->
     return ops[first:]
 
 
-def is_widened(value: ir.Value, conversions: str) -> bool:
-    """Return whether a product can read a value before it is converted to a wider type."""
-    return any(map(is_widening, _collect_operand_ops(value, conversions)))
+def is_widened(value: ir.Value, conversions: str, known: dict[ir.Value, bool]) -> bool:
+    """Return whether a product can read a value before it is converted to a wider type.
+
+    Args:
+        known: Answers for values, to which those on the way are added.
+    """
+    applied = []
+    while value not in known and (source := _find_applied_source(value)) is not None:
+        applied.append(value)
+        value = source
+    if value not in known:
+        known[value] = any(map(is_widening, _collect_moved_ops(value, conversions)))
+    known.update(dict.fromkeys(applied, known[value]))
+    return known[value]
 
 
 def is_widening(op: ir.Operation) -> bool:
@@ -112,6 +123,31 @@ def is_widening(op: ir.Operation) -> bool:
 
 
 def _collect_operand_ops(value: ir.Value, conversions: str) -> list[ir.Operation]:
+    applied: list[ir.Operation] = []
+    while (op := get_defining_op(value)) is not None:
+        source = _find_applied_source(value)
+        if source is None:
+            break
+        applied.append(op)
+        value = source
+    return [*_collect_moved_ops(value, conversions), *reversed(applied)]
+
+
+def _find_applied_source(value: ir.Value) -> ir.Value | None:
+    """Return what an elementwise op reads besides broadcasts, if a kernel applies it, or None."""
+    op = get_defining_op(value)
+    if op is None or op.name not in APPLIED or op.name == CONVERT:
+        return None
+    if len(op.operands) == 1:
+        return op.operands[0] if _is_float(value) else None
+    wholes = [operand for operand in op.operands if not _is_broadcast(operand)]
+    if len(op.operands) != 2 or len(wholes) != 1:
+        return None
+    others = [operand for operand in op.operands if operand not in wholes]
+    return wholes[0] if all(map(_is_broadcast_argument, others)) else None
+
+
+def _collect_moved_ops(value: ir.Value, conversions: str) -> list[ir.Operation]:
     op = get_defining_op(value)
     if op is None:
         return []
@@ -132,20 +168,11 @@ def _collect_operand_ops(value: ir.Value, conversions: str) -> list[ir.Operation
         # A scale of each group of rows repeats along a part of what the view merges.
         is_grouped = any(_repeats_part(read, roles) for other in inner for read in other.operands)
         return [] if is_grouped else [*inner, op]
-    if op.name in APPLIED and len(op.operands) == 1 and _is_float(value):
-        return [*_collect_operand_ops(op.operands[0], conversions), op]
     if op.name in OF_ONE_SIZE:
         inner = _collect_operand_ops(op.operands[0], conversions)
         is_read_once = sum(1 for _ in op.results[0].uses) == 1
         return [*inner, op] if is_read_once and any(map(is_widening, inner)) else []
-    if op.name not in APPLIED or len(op.operands) != 2:
-        return []
-    wholes = [operand for operand in op.operands if not _is_broadcast(operand)]
-    if len(wholes) != 1 or not all(
-        _is_broadcast_argument(v) for v in op.operands if v not in wholes
-    ):
-        return []
-    return [*_collect_operand_ops(wholes[0], conversions), op]
+    return []
 
 
 def _can_widen(value: ir.Value, conversions: str) -> bool:
