@@ -211,14 +211,13 @@ def _contracts_last_dimension(op: ir.Operation) -> bool:
 
 
 def _match_softmax_rows(fusion: ir.Operation) -> tuple[str, int, int] | None:
-    """Return the rows of a fused softmax, which reduces rows and returns as many, or None."""
+    """Return the rows of a fused softmax, which reduces rows and returns their shape, or None."""
     out = to_buffer_size(fusion.results[0].type)
     for view in fusion.regions[0].blocks[0].operations:
         op = view.operation
         if op.name.endswith(".reduce"):
             size = to_buffer_size(op.operands[0].type)
-            has_rows = size.elements and size.shape[-1:] == out.shape[-1:]
-            if has_rows and size.elements == out.elements and _is_row_reduction(op, size):
+            if size.shape == out.shape and size.elements and _is_row_reduction(op, size):
                 return "softmax", size.shape[-1], size.elements // size.shape[-1]
     return None
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import get_defining_op, ir
+from hespas.dialects.op_bodies import list_read_values
 from hespas.estimators.rules.base import to_buffer_size
 from hespas.passes.base import check_choice, option
 from hespas.passes.fuse.block_pass import BlockPass
@@ -57,7 +58,7 @@ class FuseProductsPass(BlockPass):
     def rewrite_block(self, block: ir.Block) -> None:
         if self.conversions == "none":
             return
-        for op in find_named_ops(block, (DOT,)):
+        for op in _sort_in_post_order(block):
             if to_buffer_size(op.results[0].type).key not in PRODUCT_TYPES:
                 continue
             inner = [
@@ -70,6 +71,29 @@ class FuseProductsPass(BlockPass):
                 fusion = fuse_ops([*inner, op, *output], kind, "gemm", op)
                 if is_custom:
                     _orient_product(fusion.regions[0].blocks[0])
+
+
+def _sort_in_post_order(block: ir.Block) -> list[ir.Operation]:
+    """Sort the products of a block as XLA visits them, from the operands of its end to this.
+
+    XLA visits the last operand of an op first (HloComputation::MakeInstructionPostOrder), so that
+    the sum of two products is part of the kernel of the left one.
+    """
+    products: list[ir.Operation] = []
+    visited: set[ir.Operation] = set()
+    roots = [view.operation for view in block.operations]
+    stack = [(op, False) for op in roots]  # the end is the last one
+    while stack:
+        op, is_done = stack.pop()
+        if is_done:
+            products.append(op)
+        elif op not in visited:
+            visited.add(op)
+            if op.name == DOT:
+                stack.append((op, True))
+            makers = [get_defining_op(value) for value in list_read_values(op)]
+            stack += [(each, False) for each in makers if each is not None and each.block == block]
+    return products
 
 
 def _orient_product(kernel: ir.Block) -> None:

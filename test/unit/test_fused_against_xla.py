@@ -102,6 +102,76 @@ def biased_scores(query: Any, key: Any, bias: Any) -> Any:
     return jnp.exp(jnp.einsum("bnqh,bnkh->bnqk", query, key) * 0.1 + bias)
 
 
+def decode_step(query: Any, key: Any, value: Any, new_key: Any, new_value: Any, step: Any) -> Any:
+    """One token with grouped queries, over a cache that it updates and returns."""
+    position = step.shape[0]
+    keys = jax.lax.dynamic_update_slice(key, new_key, (0, position, 0, 0))
+    values = jax.lax.dynamic_update_slice(value, new_value, (0, position, 0, 0))
+    return decode(query, keys, values), keys, values
+
+
+def decode_quantised(query: Any, key: Any, new_key: Any, scale: Any) -> Any:
+    """Scores of one token over a cache of bytes at places of its own for each sequence."""
+    rows = jnp.arange(key.shape[0])
+    keys = key.astype(jnp.int8).at[rows, rows].set(new_key.astype(jnp.int8))
+    return jnp.einsum("bkgh,bskh->bkgs", query, keys.astype(BF16) * scale), keys
+
+
+def decode_steps(query: Any, key: Any, value: Any) -> Any:
+    """Eight tokens in a loop that carries the cache."""
+
+    def step(number: Any, carried: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+        query, *cache = carried
+        place = (0, number, 0, 0)
+        key, value = (
+            jax.lax.dynamic_update_slice(rows, query[:, None, :, n], place)
+            for n, rows in enumerate(cache)
+        )
+        return decode(query, key, value), key, value
+
+    return jax.lax.fori_loop(0, 8, step, (query, key, value))
+
+
+def biased_attention(query: Any, key: Any, value: Any, bias: Any) -> Any:
+    """Attention with a scale and a bias for each head, and grouped queries."""
+    scores = jnp.einsum("btkgh,bskh->bkgts", query, key) * 0.125 + bias
+    return jnp.einsum("bkgts,bskh->btkgh", softmax(scores), value)
+
+
+def update_and_read(x: Any, weight: Any) -> Any:
+    """Updates of what other ops read too."""
+    product, computed = x @ weight, jnp.tanh(x)
+    rows = weight[:16]
+    return (
+        jax.lax.dynamic_update_slice(product, rows, (3, 0)),
+        product.sum(0),
+        jax.lax.dynamic_update_slice(computed, rows, (5, 0)),
+        computed.sum(),
+    )
+
+
+def residual_layers(x: Any, up: Any, down: Any) -> Any:
+    """Two layers with residual sums."""
+    for _ in range(2):
+        x = x + jax.nn.gelu(x @ up) @ down
+    return x
+
+
+def embed(table: Any, positions: Any, scale: Any) -> Any:
+    """The first norm of a model, of rows of a table."""
+    rows = table[(jnp.abs(positions[:, 0]) * 7).astype(jnp.int32)]
+    return normalise(rows + positions, scale)
+
+
+def normalise_to_heads(x: Any, scale: Any) -> Any:
+    """Rows of a norm at other places."""
+    return jnp.transpose(normalise_rms(x, scale), (1, 0, 2)).reshape(x.shape[1], -1)
+
+
+def low_rank_layer(x: Any, weight: Any, down: Any, up: Any) -> Any:
+    return x @ weight + x @ down @ up
+
+
 def ragged_experts(x: Any, weights: Any) -> Any:
     sizes = jnp.full(weights.shape[0], x.shape[0] // weights.shape[0], jnp.int32)
     return jax.lax.ragged_dot(x, weights, sizes)
@@ -116,6 +186,32 @@ CASES: dict[str, Case] = {
     "decode, one head": (
         decode, ((32, 1, 8, 128), (32, 4096, 1, 128), (32, 4096, 1, 128)), BF16, 0.04,
     ),
+    "decoding step": (
+        decode_step,
+        ((16, 8, 4, 128),) + ((16, 2048, 8, 128),) * 2 + ((16, 1, 8, 128),) * 2 + ((9,),),
+        BF16, 0.01,
+    ),
+    "decoding step with bytes": (
+        decode_quantised, ((16, 8, 4, 128), (16, 2048, 8, 128), (16, 8, 128), ()), BF16, 0.03,
+    ),
+    "decoding steps": (
+        decode_steps, ((16, 8, 4, 128),) + ((16, 2048, 8, 128),) * 2, BF16, 0.04,
+    ),
+    "attention with bias": (
+        biased_attention,
+        ((2, 1024, 4, 4, 64),) + ((2, 1024, 4, 64),) * 2 + ((4, 4, 1024, 1024),), BF16, 0.02,
+    ),
+    "product of few rows": (lambda x, w: x @ w, ((8, 4096), (4096, 14336)), BF16, 0.01),
+    "residual layers": (
+        residual_layers, ((4096, 1024), (1024, 4096), (4096, 1024)), BF16, 0.02,
+    ),
+    "low-rank layer, gradient": (
+        differentiate(low_rank_layer),
+        ((4096, 2048), (2048, 2048), (2048, 16), (16, 2048)), BF16, 0.02,
+    ),
+    "updates": (update_and_read, ((4096, 4096),) * 2, F32, 0.01),
+    "rows of a table": (embed, ((50000, 1024), (4096, 1024), (1024,)), F32, 0.05),
+    "rows at other places": (normalise_to_heads, ((8, 512, 1024), (1024,)), BF16, 0.01),
     "layer norm, gradient": (differentiate(normalise), ((16384, 4096), (4096,)), BF16, 0.01),
     "layer norm in f32, gradient": (differentiate(normalise), ((8, 512, 1024), (1024,)), F32, 0.01),
     "RMS norm, gradient": (differentiate(normalise_rms), ((8192, 4096), (4096,)), BF16, 0.01),

@@ -194,3 +194,21 @@ module @sliced {
     return %1 : tensor<64x256xf32>
   }
 }
+
+// -----
+
+/// The sum of two products is part of the kernel of the left one, which XLA visits last.
+
+// CHECK-LABEL: module @sum
+module @sum {
+  // CHECK: %[[F:.*]] = "mhlo.fusion"(%arg2, %arg3)
+  // CHECK: "mhlo.fusion"(%arg0, %arg1, %[[F]])
+  // CHECK: stablehlo.dot_general
+  // CHECK-NEXT: stablehlo.add
+  func.func @main(%x: tensor<64x128xf32>, %w: tensor<128x256xf32>, %y: tensor<64x512xf32>, %v: tensor<512x256xf32>) -> tensor<64x256xf32> {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<64x128xf32>, tensor<128x256xf32>) -> tensor<64x256xf32>
+    %1 = stablehlo.dot_general %y, %v, contracting_dims = [1] x [0] : (tensor<64x512xf32>, tensor<512x256xf32>) -> tensor<64x256xf32>
+    %2 = stablehlo.add %0, %1 : tensor<64x256xf32>
+    return %2 : tensor<64x256xf32>
+  }
+}
