@@ -64,7 +64,7 @@ class FuseProductsPass(BlockPass):
             inner = [
                 new for number in (0, 1) for new in _copy_operand_ops(op, number, self.conversions)
             ]
-            output = collect_output_ops(op)
+            output = collect_output_ops(op, in_matrices=self.own)
             if self.own or inner or output:
                 is_custom = self.own or any(map(is_widening, inner))
                 kind = "kCustom" if is_custom else "kOutput"

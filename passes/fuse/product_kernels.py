@@ -60,8 +60,13 @@ NO_ROLE = -1  # of a dimension of size 1
 BATCH = 0  # the role of the batch of a product, before those of rows and columns
 
 
-def collect_output_ops(product: ir.Operation) -> list[ir.Operation]:
-    """Collect the ops that the kernel of a ``dot_general`` applies to its result, in order."""
+def collect_output_ops(product: ir.Operation, *, in_matrices: bool) -> list[ir.Operation]:
+    """Collect the ops that the kernel of a ``dot_general`` applies to its result, in order.
+
+    Args:
+        in_matrices: Whether the kernel computes a batch of matrices, as on GPUs, and so no
+            broadcasts to other dimensions.
+    """
     ops: list[ir.Operation] = []
     sizes, batch = _list_role_sizes(product), BATCH
     views: list[ir.Operation] = []
@@ -75,7 +80,9 @@ def collect_output_ops(product: ir.Operation) -> list[ir.Operation]:
             views = []
         elif user.name in APPLIED and _can_apply(user, last):
             roles = _find_roles(get_static_shape(user.results[0]), sizes)
-            if not all(_is_broadcast_of_matrices(value, roles, batch) for value in user.operands):
+            if in_matrices and not all(
+                _is_broadcast_of_matrices(value, roles, batch) for value in user.operands
+            ):
                 break
             ops += [*views, user]
             views = []
