@@ -133,9 +133,13 @@ def decode_steps(query: Any, key: Any, value: Any) -> Any:
 
 
 def biased_attention(query: Any, key: Any, value: Any, bias: Any) -> Any:
-    """Attention with a scale and a bias for each head, and grouped queries."""
-    scores = jnp.einsum("btkgh,bskh->bkgts", query, key) * 0.125 + bias
-    return jnp.einsum("bkgts,bskh->btkgh", softmax(scores), value)
+    """Attention with a scale, and a bias for each head."""
+    scores = jnp.einsum("btnh,bsnh->bnts", query, key) * 0.125 + bias
+    return jnp.einsum("bnts,bsnh->btnh", softmax(scores), value)
+
+
+def grouped_attention_with_bias(query: Any, key: Any, value: Any, bias: Any) -> Any:
+    return jax.nn.dot_product_attention(query, key, value, bias=bias)
 
 
 def update_and_read(x: Any, weight: Any) -> Any:
@@ -180,11 +184,11 @@ def ragged_experts(x: Any, weights: Any) -> Any:
 HEADS = ((8, 1024, 16, 128),) * 3
 IMAGE, KERNEL = (64, 56, 56, 128), (3, 3, 128, 128)
 CASES: dict[str, Case] = {
-    "attention": (attention, HEADS, BF16, 0.1),
-    "attention, gradient": (differentiate(attention), HEADS, BF16, 0.1),
-    "decode": (decode, ((32, 8, 4, 128), (32, 4096, 8, 128), (32, 4096, 8, 128)), BF16, 0.12),
+    "attention": (attention, HEADS, BF16, 0.01),
+    "attention, gradient": (differentiate(attention), HEADS, BF16, 0.01),
+    "decode": (decode, ((32, 8, 4, 128), (32, 4096, 8, 128), (32, 4096, 8, 128)), BF16, 0.01),
     "decode, one head": (
-        decode, ((32, 1, 8, 128), (32, 4096, 1, 128), (32, 4096, 1, 128)), BF16, 0.04,
+        decode, ((32, 1, 8, 128), (32, 4096, 1, 128), (32, 4096, 1, 128)), BF16, 0.01,
     ),
     "decoding step": (
         decode_step,
@@ -198,8 +202,11 @@ CASES: dict[str, Case] = {
         decode_steps, ((16, 8, 4, 128),) + ((16, 2048, 8, 128),) * 2, BF16, 0.04,
     ),
     "attention with bias": (
-        biased_attention,
-        ((2, 1024, 4, 4, 64),) + ((2, 1024, 4, 64),) * 2 + ((4, 4, 1024, 1024),), BF16, 0.02,
+        biased_attention, ((4, 1024, 16, 64),) * 3 + ((16, 1024, 1024),), BF16, 0.01,
+    ),
+    "grouped queries with bias": (
+        grouped_attention_with_bias,
+        ((4, 1024, 32, 128),) + ((4, 1024, 8, 128),) * 2 + ((1, 32, 1024, 1024),), BF16, 0.01,
     ),
     "product of few rows": (lambda x, w: x @ w, ((8, 4096), (4096, 14336)), BF16, 0.01),
     "residual layers": (
@@ -243,7 +250,7 @@ CASES: dict[str, Case] = {
         ((4096, 4096),) * 2, F32, 0.01,
     ),
     "scalar products": (
-        lambda x, y: jnp.einsum("bk,bk->b", x, y), ((4096, 4096),) * 2, BF16, 0.05,
+        lambda x, y: jnp.einsum("bk,bk->b", x, y), ((4096, 4096),) * 2, BF16, 0.01,
     ),
     "experts": (experts, ((4096, 1024), (1024, 8), (8, 1024, 4096), (8, 4096, 1024)), BF16, 0.1),
     "unequal padding": (lambda x, k: convolve(x, k, 2, "SAME"), (IMAGE, KERNEL), BF16, 0.1),
@@ -257,31 +264,39 @@ CASES: dict[str, Case] = {
         differentiate(transpose_convolution), ((32, 64, 64, 256), (4, 4, 256, 128)), BF16, 0.1,
     ),
     "gelu after a product": (
-        lambda x, w: jax.nn.gelu(x @ w), ((4096, 1024), (1024, 4096)), BF16, 0.12,
+        lambda x, w: jax.nn.gelu(x @ w), ((4096, 1024), (1024, 4096)), BF16, 0.01,
     ),
     "functions around a product": (
         lambda x, w, s: jnp.tanh(jax.nn.relu(x) @ w * s), ((4096, 1024), (1024, 4096), (4096,)),
-        BF16, 0.12,
+        BF16, 0.01,
     ),
     "bias of heads": (
-        biased_scores, ((8, 16, 512, 64), (8, 16, 512, 64), (16, 512, 512)), BF16, 0.05,
+        biased_scores, ((8, 16, 512, 64), (8, 16, 512, 64), (16, 512, 512)), BF16, 0.01,
     ),
     "heads to features": (
         lambda p, v, w: jnp.einsum("bnqh,nhd->bqd", jnp.einsum("bnqk,bknh->bnqh", p, v), w),
-        ((8, 16, 512, 512), (8, 512, 16, 64), (16, 64, 1024)), BF16, 0.1,
+        ((8, 16, 512, 512), (8, 512, 16, 64), (16, 64, 1024)), BF16, 0.01,
     ),
-    "running sum": (lambda x: jnp.cumsum(x, 1), ((4096, 2048),), F32, 0.05),
-    "running maximum, rows": (lambda x: jax.lax.cummax(x, 0), ((4096, 2048),), F32, 0.05),
+    "running sum": (lambda x: jnp.cumsum(x, 1), ((4096, 2048),), F32, 0.01),
+    "running maximum, rows": (lambda x: jax.lax.cummax(x, 0), ((4096, 2048),), F32, 0.01),
     "ragged experts": (ragged_experts, ((4096, 1024), (8, 1024, 2048)), BF16, 0.1),
     "weights side by side": (
-        lambda x, q, k: (x @ q, x @ k), ((4096, 1024), (1024, 1024), (1024, 512)), BF16, 0.05,
+        lambda x, q, k: (x @ q, x @ k), ((4096, 1024), (1024, 1024), (1024, 512)), BF16, 0.01,
     ),
 }  # fmt: skip
+
+
+# XLA of jaxlib 0.10 multiplies and updates in other kernels.
+OF_JAXLIB_012 = frozenset(
+    ("attention with bias", "residual layers", "low-rank layer, gradient", "updates")
+)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_fused_program_takes_as_long_as_the_compiled_one(name: str) -> None:
+    if name in OF_JAXLIB_012 and jax.__version_info__ < (0, 12):
+        pytest.skip("--fuse makes the kernels of jaxlib 0.12")
     function, shapes, dtype, tolerance = CASES[name]
     arguments = [jax.ShapeDtypeStruct(shape, dtype) for shape in shapes]
     fused, compiled = (
