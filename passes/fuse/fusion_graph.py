@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from hespas.dialects.attrs import KernelAttr
 from hespas.dialects.buffer_sizes import EMPTY_SIZE
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import get_defining_op, ir
 from hespas.dialects.op_bodies import is_small_constant, list_captured_operands
 from hespas.estimators.rules.base import (
     BufferSize,
@@ -350,25 +350,26 @@ def has_side_effect(op: ir.Operation) -> bool:
     return "has_side_effect" in attributes and bool(get_attribute(op, "has_side_effect").value)
 
 
-def _find_reshaped_operands(kernel: ir.Operation) -> set[int]:
+def _find_reshaped_operands(kernel: ir.Operation) -> Collection[int]:
     """Find the operands of a product, or of its kernel, that XLA reshapes to a batch of matrices.
 
     That is a view: several dimensions of a batch, of rows or of columns are one (DotDecomposer,
-    DotDimensionMerger).
+    and for kernels of its own DotDimensionMerger).
     """
     if kernel.name == DOT:
-        return {number for number in (0, 1) if _is_reshaped_to_matrices(kernel, number)}
+        return (0, 1) if any(_has_groups(kernel, number, 0) for number in (0, 1)) else ()
+    if "kCustom" not in str(get_attribute(kernel, "fusion_kind")):
+        return ()
     body = kernel.regions[0].blocks[0]
     (product,) = find_named_ops(body, (DOT,))
-    pending = [product.operands[n] for n in (0, 1) if _is_reshaped_to_matrices(product, n)]
+    pending = [product.operands[n] for n in (0, 1) if _has_groups(product, n, 1)]
     reshaped: set[ir.Value] = set()
     while pending:  # What the kernel computes of an operand, it computes of the view.
         value = pending.pop()
         reshaped.add(value)
-        if not isinstance(value.owner, ir.Block):
-            pending += [
-                v for v in value.owner.operands if v not in reshaped and _have_same_shape(v, value)
-            ]
+        op = get_defining_op(value)
+        if op is not None:
+            pending += [v for v in op.operands if v not in reshaped and _have_same_shape(v, value)]
     return {number for number, value in enumerate(body.arguments) if value in reshaped}
 
 
@@ -376,7 +377,13 @@ def _have_same_shape(value: ir.Value, other: ir.Value) -> bool:
     return to_buffer_size(value.type).shape == to_buffer_size(other.type).shape
 
 
-def _is_reshaped_to_matrices(dot: ir.Operation, number: int) -> bool:
+def _has_groups(dot: ir.Operation, number: int, most_batch: int) -> bool:
+    """Return whether several dimensions of an operand are its rows or columns, or its batch.
+
+    Args:
+        most_batch: The dimensions that the batch may have; 0 if it may have any number.
+    """
     fields = parse_number_fields(dot.attributes["dot_dimension_numbers"])
     batch = len(fields.get("lhs_batching_dimensions", ()))
-    return batch > 1 or len(to_buffer_size(dot.operands[number].type).shape) != batch + 2
+    is_wide = bool(most_batch) and batch > most_batch
+    return is_wide or len(to_buffer_size(dot.operands[number].type).shape) != batch + 2

@@ -191,6 +191,8 @@ def _move_out_of_loop(loop: ir.Operation, number: int) -> None:
     readers = [(use.owner.operation, use.operand_number) for use in result.uses]
     if readers:
         whole = OpBuilder(loop).create_transpose(result, _invert(order))
-        whole.owner.move_after(loop)
+        back = get_defining_op(whole)
+        assert back is not None
+        back.move_after(loop)
         for reader, operand in readers:
             reader.operands[operand] = whole
