@@ -361,8 +361,8 @@ def _find_reshaped_operands(kernel: ir.Operation) -> Collection[int]:
     if "kCustom" not in str(get_attribute(kernel, "fusion_kind")):
         return ()
     body = kernel.regions[0].blocks[0]
-    (product,) = find_named_ops(body, (DOT,))
-    pending = [product.operands[n] for n in (0, 1) if _has_groups(product, n, 1)]
+    products = find_named_ops(body, (DOT,))
+    pending = [op.operands[n] for op in products for n in (0, 1) if _has_groups(op, n, 1)]
     reshaped: set[ir.Value] = set()
     while pending:  # What the kernel computes of an operand, it computes of the view.
         value = pending.pop()
