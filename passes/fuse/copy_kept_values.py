@@ -3,8 +3,11 @@
 (xla/service/copy_insertion.cc.) An update of a slice or of rows is written in place, and so are
 all-reduces and the values that a loop changes. The buffer of an argument that is not donated must
 not be written, so it is copied as a whole before: an update of one token of a cache takes as long
-as the cache. Other values are copied if they are returned, or if several ops write to them; what
-only reads a value runs before the last of these, unless it needs its result.
+as the cache. Other values are copied if they are returned, or if several ops write to them, or if
+an op that also reads them may run after. XLA inserts copies before it orders the kernels: what a
+slice update or a loop does not depend on may run after it. What reads an argument runs before, as
+do the readers of what a scatter writes to (as jaxlib 0.12 compiles them), unless they need its
+result.
 """
 
 from __future__ import annotations
@@ -21,13 +24,12 @@ from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.op_builder import has_static_shape
 from hespas.passes.memory.value_roles import find_replaced_arguments
 
-COPY, WHILE = "mhlo.copy", "stablehlo.while"
+COPY, WHILE, _UPDATE = "mhlo.copy", "stablehlo.while", "stablehlo.dynamic_update_slice"
 VIEWS = frozenset(("stablehlo.reshape", "mhlo.bitcast", "stablehlo.bitcast_convert"))
 _REMADE = frozenset(("stablehlo.broadcast_in_dim", "stablehlo.constant"))
 _WRITERS = frozenset(
     (
-        "stablehlo.dynamic_update_slice", "stablehlo.scatter", "stablehlo.all_reduce", WHILE,
-        FUSION,
+        _UPDATE, "stablehlo.scatter", "stablehlo.all_reduce", WHILE, FUSION,
     )
 )  # fmt: skip
 
@@ -87,8 +89,23 @@ def _find_write_in_place(value: ir.Value, writes: Sequence[_Write]) -> _Write | 
     """Return the write that nothing needs the value after, or None."""
     *_, last = writes
     readers = [reader for reader in _list_readers(value) if reader != last.op]
-    is_needed = any(_is_terminator(reader) or depends_on(reader, last.op) for reader in readers)
+    is_argument = isinstance(value.owner, ir.Block)
+    if last.op.name == WHILE or (not is_argument and not _writes_rows(last.op)):
+        writers = {write.op for write in writes}  # which write to a copy, or to this one
+        others = [r for r in readers if r not in writers and r.name != COPY]
+        is_needed = any(not depends_on(last.op, reader) for reader in others)
+    else:
+        is_needed = any(_is_terminator(reader) or depends_on(reader, last.op) for reader in readers)
     return None if is_needed else last
+
+
+def _writes_rows(op: ir.Operation) -> bool:
+    """Return whether a scatter, or a kernel that ends with one, or a collective writes a value."""
+    if op.name != FUSION:
+        return op.name != _UPDATE
+    results = get_terminator(op.regions[0].blocks[0]).operands
+    makers = [get_defining_op(skip_views(value)) for value in results]
+    return not any(maker is not None and maker.name == _UPDATE for maker in makers)
 
 
 def _list_readers(value: ir.Value) -> Iterator[ir.Operation]:

@@ -97,11 +97,8 @@ def _fold_result_transposes(op: ir.Operation) -> None:
     shape = get_static_shape(op.results[0])
     if drop_unit_dims(order, shape) != drop_unit_dims(swapped, shape):
         return
-    product = create_product(op, [op.operands[1], op.operands[0]], (rhs, lhs))
+    product = create_swapped_product(op)
     _replace_result(users[0], product)
-    if PRECISION in op.attributes:  # It has one entry for each operand.
-        precisions = list(get_attribute(op, PRECISION))
-        product.attributes[PRECISION] = ir.ArrayAttr.get(precisions[::-1], op.context)
     users[0].erase()
     op.erase()
     _fold_result_transposes(product)
@@ -123,6 +120,16 @@ def create_product(
     return builder.create_op(
         DOT, operands, [builder.make_tensor_type(shape, op.results[0])], attributes
     )
+
+
+def create_swapped_product(op: ir.Operation) -> ir.Operation:
+    """Create the product of the right operand of ``op`` and its left one, before it."""
+    lhs, rhs = DotGeneral.from_op(op).sides
+    product = create_product(op, [op.operands[1], op.operands[0]], (rhs, lhs))
+    if PRECISION in op.attributes:  # It has one entry for each operand.
+        precisions = list(get_attribute(op, PRECISION))
+        product.attributes[PRECISION] = ir.ArrayAttr.get(precisions[::-1], op.context)
+    return product
 
 
 def _replace_result(op: ir.Operation, product: ir.Operation) -> None:

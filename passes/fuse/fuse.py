@@ -20,6 +20,7 @@ from hespas.passes.fuse.fold_transposes import FoldTransposesPass
 from hespas.passes.fuse.form_kernels import KERNEL_MODELS, FormKernelsPass
 from hespas.passes.fuse.fuse_epilogues import FuseEpiloguesPass
 from hespas.passes.fuse.fuse_products import FuseProductsPass
+from hespas.passes.fuse.hoist_transposes import HoistTransposesPass
 from hespas.passes.fuse.inline_all_calls import InlineAllCallsPass
 from hespas.passes.fuse.merge_products import MergeProductsPass
 from hespas.passes.fuse.pad_convolutions import PadConvolutionsPass
@@ -113,6 +114,11 @@ class FusePass(PassList):
                 has_libraries,
                 TransposeOperandsPass(has_kernels),
                 "what makes an operand may transpose it",
+            ),
+            (
+                has_libraries,
+                HoistTransposesPass(),
+                "updates have the order in which products read their results",
             ),
             (
                 has_libraries and has_kernels,

@@ -1,27 +1,39 @@
 """Products with the ops before and after them that XLA's kernels compute.
 
 Which ops these are is in :mod:`hespas.passes.fuse.product_kernels`. A weight in four or eight bits
-is read as it is stored: its conversion becomes part of the kernel.
+is read as it is stored: its conversion becomes part of the kernel. The kernel may compute the
+transposed product, and write it as the program has it.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import get_defining_op, ir
+from hespas.dialects.op_bodies import list_read_values
 from hespas.estimators.rules.base import to_buffer_size
 from hespas.passes.base import check_choice, option
 from hespas.passes.fuse.block_pass import BlockPass
-from hespas.passes.fuse.dots import DOT
-from hespas.passes.fuse.op_builder import find_named_ops, fuse_ops
+from hespas.passes.fuse.dots import DOT, DotGeneral
+from hespas.passes.fuse.fold_transposes import create_swapped_product
+from hespas.passes.fuse.op_builder import OpBuilder, find_named_ops, fuse_ops
 from hespas.passes.fuse.product_kernels import (
+    BROADCAST,
     CONVERSIONS,
     PRODUCT_TYPES,
+    TRANSPOSE,
+    VIEW,
     collect_operand_ops,
     collect_output_ops,
     is_widening,
 )
+
+# The rows of an instruction of Hopper's tensor cores (wgmma): fewer are columns of the transposed
+# product. XLA counts so for every GPU.
+_INSTRUCTION_ROWS = 64
+_REARRANGED = frozenset((VIEW, BROADCAST, TRANSPOSE, "stablehlo.constant"))
 
 
 @dataclass(frozen=True)
@@ -46,17 +58,72 @@ class FuseProductsPass(BlockPass):
     def rewrite_block(self, block: ir.Block) -> None:
         if self.conversions == "none":
             return
-        for op in find_named_ops(block, (DOT,)):
+        for op in _sort_in_post_order(block):
             if to_buffer_size(op.results[0].type).key not in PRODUCT_TYPES:
                 continue
             inner = [
                 new for number in (0, 1) for new in _copy_operand_ops(op, number, self.conversions)
             ]
-            output = collect_output_ops(op)
-            if self.own or inner or output.ops:
+            output = collect_output_ops(op, in_matrices=self.own)
+            if self.own or inner or output:
                 is_custom = self.own or any(map(is_widening, inner))
                 kind = "kCustom" if is_custom else "kOutput"
-                fuse_ops([*inner, op, *output.ops], kind, "gemm", op, output.written)
+                fusion = fuse_ops([*inner, op, *output], kind, "gemm", op)
+                if is_custom:
+                    _orient_product(fusion.regions[0].blocks[0])
+
+
+def _sort_in_post_order(block: ir.Block) -> list[ir.Operation]:
+    """Sort the products of a block as XLA visits them, from the operands of its end to this.
+
+    XLA visits the last operand of an op first (HloComputation::MakeInstructionPostOrder), so that
+    the sum of two products is part of the kernel of the left one.
+    """
+    products: list[ir.Operation] = []
+    visited: set[ir.Operation] = set()
+    roots = [view.operation for view in block.operations]
+    stack = [(op, False) for op in roots]  # the end is the last one
+    while stack:
+        op, is_done = stack.pop()
+        if is_done:
+            products.append(op)
+        elif op not in visited:
+            visited.add(op)
+            if op.name == DOT:
+                stack.append((op, True))
+            makers = [get_defining_op(value) for value in list_read_values(op)]
+            stack += [(each, False) for each in makers if each is not None and each.block == block]
+    return products
+
+
+def _orient_product(kernel: ir.Block) -> None:
+    """Let a kernel of XLA multiply its right operand by the left one, where XLA does.
+
+    (xla/backends/gpu/transforms/gemm_fusion_swap_operands.cc.) Tensor cores can read only the left
+    operand from registers, where those elements are that the kernel computes.
+    """
+    (product,) = find_named_ops(kernel, (DOT,))
+    lhs, rhs = DotGeneral.from_op(product).sides
+    rows, columns = math.prod(lhs.free_sizes), math.prod(rhs.free_sizes)
+    if columns < _INSTRUCTION_ROWS:
+        return
+    is_computed = [_is_computed(operand) for operand in product.operands]
+    if rows < _INSTRUCTION_ROWS or is_computed == [False, True]:
+        swapped = create_swapped_product(product)
+        batch, left, right = len(lhs.batch), len(lhs.free), len(rhs.free)
+        rank = batch + left + right
+        order = [*range(batch), *range(batch + right, rank), *range(batch, batch + right)]
+        result = OpBuilder(product).create_transpose(swapped.results[0], order)
+        product.results[0].replace_all_uses_with(result)
+        product.erase()
+
+
+def _is_computed(value: ir.Value) -> bool:
+    """Return whether a kernel computes a value from what it reads, and does not only move it."""
+    op = get_defining_op(value)
+    while op is not None and op.name in _REARRANGED and len(op.operands):
+        op = get_defining_op(op.operands[0])
+    return op is not None and op.name not in _REARRANGED
 
 
 def _copy_operand_ops(product: ir.Operation, number: int, conversions: str) -> list[ir.Operation]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from hespas.dialects.attrs import KernelAttr
 from hespas.dialects.buffer_sizes import EMPTY_SIZE
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import get_defining_op, ir
 from hespas.dialects.op_bodies import is_small_constant, list_captured_values
 from hespas.estimators.rules.base import (
     BufferSize,
@@ -28,7 +28,7 @@ from hespas.estimators.rules.body_tally import uses_first_arguments
 from hespas.estimators.rules.movement import is_unit_broadcast
 from hespas.estimators.work import find_cost_rule, is_free_op
 from hespas.passes.fuse.dots import DOT
-from hespas.passes.fuse.op_builder import has_static_shape
+from hespas.passes.fuse.op_builder import find_named_ops, has_static_shape
 
 VIEWS = frozenset(("reshape", "bitcast", "bitcast_convert"))
 SLICES = frozenset(("slice", "dynamic_slice"))
@@ -200,10 +200,10 @@ class FusionGraph:
     def _mark_opaque_uses(
         self, op: ir.Operation, name: str, operands: list[int]
     ) -> list[OperandUse]:
-        is_reshaped = name.endswith(".dot_general") and _is_reshaped_to_matrices(op)
+        reshaped = _find_reshaped_operands(op) if is_product_kernel(op) else ()
         sources = [self.values[value].source for value in operands]
-        for value, source in zip(operands, sources, strict=True):
-            if is_reshaped or source != value:
+        for number, (value, source) in enumerate(zip(operands, sources, strict=True)):
+            if number in reshaped or source != value:
                 self.values[source].is_viewed_by_opaque = True
             else:
                 self.values[source].is_read_by_opaque = True
@@ -342,8 +342,40 @@ def has_side_effect(op: ir.Operation, name: str) -> bool:
     return "has_side_effect" in attributes and bool(get_attribute(op, "has_side_effect").value)
 
 
-def _is_reshaped_to_matrices(dot: ir.Operation) -> bool:
-    """Return whether XLA reshapes the operands of a product to matrices for the library."""
+def _find_reshaped_operands(kernel: ir.Operation) -> Collection[int]:
+    """Find the operands of a product, or of its kernel, that XLA reshapes to a batch of matrices.
+
+    That is a view: several dimensions of a batch, of rows or of columns are one (DotDecomposer,
+    and for kernels of its own DotDimensionMerger).
+    """
+    if kernel.name == DOT:
+        return (0, 1) if any(_has_groups(kernel, number, 0) for number in (0, 1)) else ()
+    if "kCustom" not in str(get_attribute(kernel, "fusion_kind")):
+        return ()
+    body = kernel.regions[0].blocks[0]
+    products = find_named_ops(body, (DOT,))
+    pending = [op.operands[n] for op in products for n in (0, 1) if _has_groups(op, n, 1)]
+    reshaped: set[ir.Value] = set()
+    while pending:  # What the kernel computes of an operand, it computes of the view.
+        value = pending.pop()
+        reshaped.add(value)
+        op = get_defining_op(value)
+        if op is not None:
+            pending += [v for v in op.operands if v not in reshaped and _have_same_shape(v, value)]
+    return {number for number, value in enumerate(body.arguments) if value in reshaped}
+
+
+def _have_same_shape(value: ir.Value, other: ir.Value) -> bool:
+    return to_buffer_size(value.type).shape == to_buffer_size(other.type).shape
+
+
+def _has_groups(dot: ir.Operation, number: int, most_batch: int) -> bool:
+    """Return whether several dimensions of an operand are its rows or columns, or its batch.
+
+    Args:
+        most_batch: The dimensions that the batch may have; 0 if it may have any number.
+    """
     fields = parse_number_fields(dot.attributes["dot_dimension_numbers"])
-    rank = len(fields.get("lhs_batching_dimensions", ())) + 2
-    return any(len(to_buffer_size(value.type).shape) != rank for value in dot.operands)
+    batch = len(fields.get("lhs_batching_dimensions", ()))
+    is_wide = bool(most_batch) and batch > most_batch
+    return is_wide or len(to_buffer_size(dot.operands[number].type).shape) != batch + 2

@@ -31,6 +31,11 @@ WARP = 32
 TILE_ELEMENTS = 1 << 14
 SIGNIFICANT_REDUCTION = 16  # elements per result from which XLA does not fuse reductions together
 
+# Ops that XLA's tile analysis or its compiler of Triton do not know (jaxlib 0.12).
+UNTILED = IN_PLACE | frozenset(
+    ("concatenate", "dynamic_slice", "gather", "pad", "reduce_window", "reverse")
+)
+
 # The runs of neighbouring dimensions that are all reduced or all kept, as (is reduced, size).
 DimensionGroups = Sequence[tuple[bool, int]]
 # How often each element of a value is read on average: by elementwise reads, and by other reads.
@@ -117,7 +122,8 @@ class FusionKernel:
             keeps rows on the chip reads them once for all.
         unary: Whether it is elementwise and reads one value.
         reduces: Whether it contains a reduction of many elements to one.
-        updated: The buffer that it writes in place; -1 if there is none.
+        is_tiled: Whether all of its ops have tiles in Triton, which computes the kernels of rows.
+        updated: The buffer that it writes in place; -1 if there is none, or if it computes it.
         elements: The number of elements that it loops over.
         reductions: The number of reductions in it.
         rows: The number of rows that it keeps on the chip; 0 if it keeps none.
@@ -140,6 +146,7 @@ class FusionKernel:
     constant_s: float = 0.0
     unary: bool = False
     reduces: bool = False
+    is_tiled: bool = True
     updated: int = -1
     elements: int = 0
     reductions: int = 0
@@ -199,6 +206,7 @@ class KernelCostModel:
             self.values[op.operands[0]].size.elements
             >= SIGNIFICANT_REDUCTION * self.values[op.results[0]].size.elements
         )
+        kernel.is_tiled = op.kind not in UNTILED
         self._set_tile_sizes(kernel, op)
         self.update_time(kernel)
         return kernel
@@ -210,9 +218,11 @@ class KernelCostModel:
         """
         if kernel.emitter != "in_place":
             return kernel
-        reads = {**kernel.reads, kernel.updated: (1.0, 0.0)}
-        if self.values[kernel.updated].is_constant:
-            del reads[kernel.updated]
+        reads = dict(kernel.reads)
+        if kernel.updated >= 0:
+            reads[kernel.updated] = (1.0, 0.0)
+            if self.values[kernel.updated].is_constant:
+                del reads[kernel.updated]
         hero = ("loop", kernel.elements)
         return replace(kernel, reads=reads, emitter="loop", hero=hero, updated=-1, unary=False)
 
@@ -445,6 +455,8 @@ class KernelCostModel:
                 extra_repeats = repeats - (known_repeats or 0.0)
                 consumer.cycles += self.graph.ops[member].cycles * extra_repeats
                 consumer.members[member] = repeats
+        if consumer.updated == producer.outputs[0]:
+            consumer.updated = -1
         keeps_loop = _keeps_loop(producer, consumer, other)
         consumer.strided_s += self._estimate_strided_s(
             producer, consumer, amount, keeps_loop=keeps_loop
@@ -458,6 +470,7 @@ class KernelCostModel:
             consumer.rows, consumer.columns = producer.rows, producer.columns
         consumer.unary = consumer.unary and producer.unary
         consumer.reduces = consumer.reduces or producer.reduces
+        consumer.is_tiled = consumer.is_tiled and producer.is_tiled
         consumer.reductions += producer.reductions
         consumer.shared_bytes += producer.shared_bytes
         self.update_time(consumer)

@@ -238,15 +238,14 @@ def fuse_ops(
     kind: str,
     kernel: str,
     main: ir.Operation,
-    read: Collection[ir.Value] = (),
-) -> None:
-    """Replace ops by a fusion. Only the results of the last op may be read by other ops.
+) -> ir.Operation:
+    """Replace ops by a fusion, and return it.
 
-    Small constants and broadcasts that the ops read are copied into the fusion.
+    Only the results of the last op may be read by other ops. Small constants and broadcasts that
+    the ops read are copied into the fusion.
 
     Args:
         main: The one of the ops that has the location, and so the layer, of the fusion.
-        read: The broadcasts that the fusion reads instead.
     """
     inside = {result for op in ops for result in op.results}
     copied: dict[ir.Value, ir.Operation] = {}
@@ -255,9 +254,6 @@ def fuse_ops(
     def add_input(value: ir.Value) -> None:
         source_op = get_defining_op(value)
         if value in inside or value in copied:
-            return
-        if value in read:
-            inputs[value] = None
             return
         if source_op is not None and source_op.name == "stablehlo.broadcast_in_dim":
             add_input(source_op.operands[0])
@@ -291,3 +287,4 @@ def fuse_ops(
         old.replace_all_uses_with(result)
     for op in reversed(ops):
         op.erase()
+    return new

@@ -15,6 +15,7 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, field
 
+from hespas.estimators.rules.base import read_integer_list
 from hespas.passes.fuse.fusion_graph import COPIED_KINDS, FusionGraph, is_product_kernel
 from hespas.passes.fuse.kernel_cost_model import (
     LAUNCH_S,
@@ -192,6 +193,8 @@ class PriorityFusion:
     def _can_fuse(self, producer: FusionKernel, consumer: FusionKernel) -> bool:
         value = producer.outputs[0]
         has_rows = producer.emitter == "row" or consumer.emitter == "row"
+        if has_rows and not (producer.is_tiled and consumer.is_tiled):
+            return False
         shares_rows = has_rows and consumer.hero == producer.hero
         if producer.reduces and consumer.reduces and not shares_rows:
             return False
@@ -202,10 +205,14 @@ class PriorityFusion:
         if (
             producer.emitter == "row"
             and consumer.reads[value][1]
-            and not (shares_rows or self._transposes_for_product(consumer))
+            and not (
+                shares_rows
+                or self._keeps_rows(consumer, producer)
+                or self._transposes_for_product(consumer)
+            )
         ):
             return False  # A row is not read in another order.
-        if consumer.updated == value:
+        if consumer.updated == value and not self._can_compute_buffer(producer, consumer):
             return False
         if consumer.updated in producer.reads and not self._reads_updated_slice(producer, consumer):
             return False
@@ -216,6 +223,34 @@ class PriorityFusion:
             return True
         distinct_reads = len(producer.reads.keys() | consumer.reads.keys()) - 1
         return distinct_reads + len(consumer.outputs) <= self.limits.buffers
+
+    def _can_compute_buffer(self, producer: FusionKernel, consumer: FusionKernel) -> bool:
+        """Return whether an update of a slice may compute the buffer, and write all of it.
+
+        XLA allows it for elementwise ops (InstructionFusion::ShouldFuseInPlaceOp); the broadcast of
+        a constant is none. Its model counts what is outside of the slice as not read.
+        """
+        ops = [self.graph.ops[member] for member in producer.members]
+        return (
+            self.graph.ops[consumer.index].kind == "dynamic_update_slice"
+            and not any(consumer.reads[consumer.updated])
+            and all(op.kind == "elementwise" and not op.constant_bytes for op in ops)
+        )
+
+    def _keeps_rows(self, kernel: FusionKernel, rows: FusionKernel) -> bool:
+        """Return whether a kernel only writes whole rows at other places, and in another type."""
+        for member in kernel.members:
+            op = self.graph.ops[member]
+            if op.kind == "transpose":
+                shape = self.graph.values[op.results[0]].size.shape
+                order = read_integer_list(op.op, "permutation", ())
+                wide = [dim for dim, size in zip(order, shape, strict=True) if size > 1]
+                last = wide[-1] if wide else -1
+                if last != max(wide, default=-1) or shape[order.index(last)] != rows.columns:
+                    return False
+            elif op.kind != "elementwise":
+                return False
+        return True
 
     def _transposes_for_product(self, kernel: FusionKernel) -> bool:
         """Return whether a kernel is the transpose of a product's operand.

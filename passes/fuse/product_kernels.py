@@ -4,8 +4,9 @@
 xla/service/gpu/triton_tiling_propagation.cc.)
 
 The kernel grows from the product to the only user of its result, and on to the only user of that
-one: over elementwise ops whose other operands are arguments, or broadcasts of one or of a scalar,
-and over transposes that keep the batch, the rows and the columns of the product each in one piece.
+one: over elementwise ops whose other operands are arguments, or results of kernels and of ops that
+no such kernel computes, or broadcasts of one or of a scalar; and over transposes that keep the
+batch, the rows and the columns of the product each in one piece.
 
 It grows from the product to what makes an operand, over ops that read no more bytes than they make:
 elementwise ones of one operand, and of another that is a broadcast; slices and conversions to a
@@ -15,19 +16,20 @@ narrower type only of arguments that nothing else reads, and concatenations of w
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
 
 from hespas.dialects.mlir import get_attribute, get_defining_op, ir
 from hespas.estimators.rules.base import read_integer_list, to_buffer_size
-from hespas.passes.fuse.dots import DotGeneral
+from hespas.passes.fuse.dots import DOT, DotGeneral
 from hespas.passes.fuse.op_builder import get_element_type, get_static_shape
 from hespas.passes.fuse.simplify import read_uniform_constant
 
 VIEW = "stablehlo.reshape"
 TRANSPOSE = "stablehlo.transpose"
 BROADCAST = "stablehlo.broadcast_in_dim"
+CONVERT, SLICE, CONCATENATE = "stablehlo.convert", "stablehlo.slice", "stablehlo.concatenate"
 # The elementwise ops that Triton has, and those that XLA expands into a chain of them.
 APPLIED = frozenset(
     f"stablehlo.{name}"
@@ -38,9 +40,12 @@ APPLIED = frozenset(
         "rsqrt", "select", "sine", "sqrt", "subtract", "tan", "tanh", "xor",
     )
 ) | {"mhlo.erf"}  # fmt: skip
+# The ops that a kernel of a product may compute, so that XLA does not make them before.
+COMPUTED = APPLIED | {
+    DOT, TRANSPOSE, BROADCAST, SLICE, CONCATENATE, "stablehlo.constant", "stablehlo.iota",
+}  # fmt: skip
 TYPES = ("bf16", "f16", "f32")  # of the results of libraries with epilogues
 PRODUCT_TYPES = (*TYPES, "i32")
-CONVERT, SLICE, CONCATENATE = "stablehlo.convert", "stablehlo.slice", "stablehlo.concatenate"
 OF_ONE_SIZE = frozenset(("stablehlo.negate", "stablehlo.transpose"))
 CONVERSIONS = {
     "none": "no type, and products have no other op in their kernels",
@@ -52,44 +57,39 @@ none for integers without a sign."""
 TILE = 64  # the rows or columns of each operand of a concatenation are a multiple
 GROWTH_BYTES = 1024  # by which the result of an applied op may exceed what it reads
 NO_ROLE = -1  # of a dimension of size 1
+BATCH = 0  # the role of the batch of a product, before those of rows and columns
 
 
-@dataclass(slots=True)
-class ProductOutput:
-    """The ops that a kernel applies to a product.
+def collect_output_ops(product: ir.Operation, *, in_matrices: bool) -> list[ir.Operation]:
+    """Collect the ops that the kernel of a ``dot_general`` applies to its result, in order.
 
-    Attributes:
-        ops: The ops in order; the kernel writes the result of the last one.
-        written: Broadcasts that another kernel writes and this one reads, because they repeat a
-            value along a part of the batch, of the rows or of the columns.
+    Args:
+        in_matrices: Whether the kernel computes a batch of matrices, as on GPUs, and so no
+            broadcasts to other dimensions.
     """
-
-    ops: list[ir.Operation] = field(default_factory=list)
-    written: set[ir.Value] = field(default_factory=set)
-
-
-def collect_output_ops(product: ir.Operation) -> ProductOutput:
-    """Collect the ops that the kernel of a ``dot_general`` applies to its result."""
-    output = ProductOutput()
-    sizes = _list_role_sizes(product)
+    ops: list[ir.Operation] = []
+    sizes, batch = _list_role_sizes(product), BATCH
     views: list[ir.Operation] = []
     last = product
     while (user := _find_only_user(last)) is not None:
         if user.name == VIEW:
             views.append(user)
         elif user.name == TRANSPOSE and (order := _find_role_order(user, sizes)):
-            sizes = [sizes[role] for role in order]
-            output.ops += [*views, user]
+            sizes, batch = [sizes[role] for role in order], order.index(batch)
+            ops += [*views, user]
             views = []
         elif user.name in APPLIED and _can_apply(user, last):
             roles = _find_roles(get_static_shape(user.results[0]), sizes)
-            output.written.update(v for v in user.operands if _repeats_part(v, roles))
-            output.ops += [*views, user]
+            if in_matrices and not all(
+                _is_broadcast_of_matrices(value, roles, batch) for value in user.operands
+            ):
+                break
+            ops += [*views, user]
             views = []
         else:
             break
         last = user
-    return output
+    return ops
 
 
 def collect_operand_ops(product: ir.Operation, number: int, conversions: str) -> list[ir.Operation]:
@@ -105,9 +105,20 @@ def collect_operand_ops(product: ir.Operation, number: int, conversions: str) ->
     return ops[first:]
 
 
-def is_widened(value: ir.Value, conversions: str) -> bool:
-    """Return whether a product can read a value before it is converted to a wider type."""
-    return any(map(is_widening, _collect_operand_ops(value, conversions)))
+def is_widened(value: ir.Value, conversions: str, known: dict[ir.Value, bool]) -> bool:
+    """Return whether a product can read a value before it is converted to a wider type.
+
+    Args:
+        known: Answers for values, to which those on the way are added.
+    """
+    applied = []
+    while value not in known and (source := _find_applied_source(value)) is not None:
+        applied.append(value)
+        value = source
+    if value not in known:
+        known[value] = any(map(is_widening, _collect_moved_ops(value, conversions)))
+    known.update(dict.fromkeys(applied, known[value]))
+    return known[value]
 
 
 def is_widening(op: ir.Operation) -> bool:
@@ -119,6 +130,31 @@ def is_widening(op: ir.Operation) -> bool:
 
 
 def _collect_operand_ops(value: ir.Value, conversions: str) -> list[ir.Operation]:
+    applied: list[ir.Operation] = []
+    while (op := get_defining_op(value)) is not None:
+        source = _find_applied_source(value)
+        if source is None:
+            break
+        applied.append(op)
+        value = source
+    return [*_collect_moved_ops(value, conversions), *reversed(applied)]
+
+
+def _find_applied_source(value: ir.Value) -> ir.Value | None:
+    """Return what an elementwise op reads besides broadcasts, if a kernel applies it, or None."""
+    op = get_defining_op(value)
+    if op is None or op.name not in APPLIED or op.name == CONVERT:
+        return None
+    if len(op.operands) == 1:
+        return op.operands[0] if _is_float(value) else None
+    wholes = [operand for operand in op.operands if not _is_broadcast(operand)]
+    if len(op.operands) != 2 or len(wholes) != 1:
+        return None
+    others = [operand for operand in op.operands if operand not in wholes]
+    return wholes[0] if all(map(_is_broadcast_argument, others)) else None
+
+
+def _collect_moved_ops(value: ir.Value, conversions: str) -> list[ir.Operation]:
     op = get_defining_op(value)
     if op is None:
         return []
@@ -139,20 +175,11 @@ def _collect_operand_ops(value: ir.Value, conversions: str) -> list[ir.Operation
         # A scale of each group of rows repeats along a part of what the view merges.
         is_grouped = any(_repeats_part(read, roles) for other in inner for read in other.operands)
         return [] if is_grouped else [*inner, op]
-    if op.name in APPLIED and len(op.operands) == 1 and _is_float(value):
-        return [*_collect_operand_ops(op.operands[0], conversions), op]
     if op.name in OF_ONE_SIZE:
         inner = _collect_operand_ops(op.operands[0], conversions)
         is_read_once = sum(1 for _ in op.results[0].uses) == 1
         return [*inner, op] if is_read_once and any(map(is_widening, inner)) else []
-    if op.name not in APPLIED or len(op.operands) != 2:
-        return []
-    wholes = [operand for operand in op.operands if not _is_broadcast(operand)]
-    if len(wholes) != 1 or not all(
-        _is_broadcast_argument(v) for v in op.operands if v not in wholes
-    ):
-        return []
-    return [*_collect_operand_ops(wholes[0], conversions), op]
+    return []
 
 
 def _can_widen(value: ir.Value, conversions: str) -> bool:
@@ -273,16 +300,20 @@ def _can_apply(op: ir.Operation, source: ir.Operation) -> bool:
 
 
 def _is_available(value: ir.Value) -> bool:
-    """Return whether a value is an argument, or a broadcast of one or of a scalar."""
+    """Return whether a value is in memory before XLA fuses, or a broadcast of one or of a scalar.
+
+    These are arguments, and the results of ops that no kernel of a product computes, and of such
+    kernels that come before.
+    """
     op = get_defining_op(value)
     if op is not None and op.name == BROADCAST:
         value = op.operands[0]
         op = get_defining_op(value)
         if not get_static_shape(value):
             return True
-    while op is not None and op.name == VIEW:
+    while op is not None and op.name in (VIEW, "stablehlo.bitcast_convert"):
         op = get_defining_op(op.operands[0])
-    return op is None or read_uniform_constant(value) is not None
+    return op is None or op.name not in COMPUTED or read_uniform_constant(value) is not None
 
 
 def _is_returned(op: ir.Operation) -> bool:
@@ -348,6 +379,31 @@ def _find_role_order(transpose: ir.Operation, sizes: Sequence[int]) -> list[int]
         for dims in ([d for d in permutation if roles[d] == role] for role in order)
     )
     return [*order, *(r for r in range(len(sizes)) if r not in order)] if is_whole else []
+
+
+def _is_broadcast_of_matrices(value: ir.Value, roles: Sequence[int], batch: int) -> bool:
+    """Return whether a broadcast is one to the shape of the product in matrices; True of others.
+
+    XLA computes a batch of matrices, and views its result in the dimensions of the program. It
+    moves the view behind an elementwise op (ReshapeMover) if broadcasts are of dimensions that the
+    view leaves as they are, but not that of several dimensions of the batch, which it merges later.
+
+    Args:
+        roles: The role of each dimension of the result; empty if they are not known.
+        batch: The role of the dimensions of the batch.
+    """
+    op = get_defining_op(value)
+    if op is None or op.name not in (BROADCAST, "stablehlo.constant"):
+        return True
+    counts = Counter(roles)
+    if counts[batch] > 1:
+        return False
+    if op.name != BROADCAST:
+        return True
+    source = get_static_shape(op.operands[0])
+    dims = read_integer_list(op, "broadcast_dimensions", ())
+    present = [d for d, extent in zip(dims, source, strict=True) if extent > 1]
+    return not present or (bool(roles) and all(counts[roles[d]] == 1 for d in present))
 
 
 def _repeats_part(value: ir.Value, roles: Sequence[int]) -> bool:

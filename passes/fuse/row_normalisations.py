@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hespas.estimators.rules.base import read_integer_list
-from hespas.passes.fuse.fusion_graph import FusionGraph, FusionOp
+from hespas.passes.fuse.fusion_graph import FusionGraph, FusionOp, is_loop_op
 from hespas.passes.fuse.kernel_cost_model import group_reduced_dims
 
 MAX_ROW_ELEMENTS = 1 << 14  # elements of a row that fit into one thread block
@@ -48,7 +48,27 @@ class DiamondFinder:
                         group = len(groups)
                         groups.append(members)
                     group_of_result[result] = group
-        return groups
+        return [group for group in groups if not self._is_computed_transposed(group)]
+
+    def _is_computed_transposed(self, group: set[int]) -> bool:
+        """Return whether XLA transposes the value before the last op of a diamond, not its result.
+
+        So its layouts are where a transpose is returned, or is read by elementwise ops: then the
+        reduction and the last op read different values. A chain of diamonds stays together, as do
+        those before products, and before reshapes that merge dimensions (jaxlib 0.12).
+        """
+        if sum(1 for member in group if self.graph.ops[member].kind == "reduce") > 1:
+            return False
+        index: int | None = max(group)
+        while index is not None:
+            index = self._find_only_user(self.graph.ops[index].results[0])
+            op = self.graph.ops[index] if index is not None else None
+            if op is not None and op.kind == "transpose":
+                readers = {use.owner.operation.name for use in op.op.results[0].uses}
+                return all(name.endswith(".return") or is_loop_op(name) for name in readers)
+            if op is None or op.kind != "elementwise":
+                return False
+        return False
 
     def _is_row_reduction(self, op: FusionOp) -> bool:
         value = self.graph.values[op.operands[0]]

@@ -104,9 +104,10 @@ class SiblingFusion:
         for consumer in self._sort_by_preference(consumers):
             if has_only_reader and len(consumer.outputs) == 1:
                 continue
-            if not self._can_have_several_results(consumer) or not self._can_share_loop(
-                producer, consumer
-            ):
+            is_update = consumer.updated == value and self._updates_slice(consumer)
+            if not (is_update or self._can_have_several_results(consumer)):
+                continue
+            if not self._can_share_loop(producer, consumer):
                 continue
             if self._has_indirect_path(producer, consumer):
                 continue
@@ -153,6 +154,10 @@ class SiblingFusion:
             return True
         (member,) = kernel.members
         return self.graph.ops[member].kind == "elementwise"
+
+    def _updates_slice(self, kernel: FusionKernel) -> bool:
+        """Return whether a kernel updates a slice; it may compute the buffer, and write both."""
+        return self.graph.ops[kernel.index].kind == "dynamic_update_slice"
 
     def _can_join_readers(self, a: FusionKernel, b: FusionKernel, value: int) -> bool:
         elementwise, other = (x + y for x, y in zip(a.reads[value], b.reads[value], strict=True))

@@ -181,13 +181,22 @@ def _create_unary_op(
     return OpBuilder(op).create_op(name, [operand], [op.results[0].type], attributes).results[0]
 
 
+def _broadcast_scalar(op: ir.Operation) -> ir.Value | None:
+    """Broadcast a scalar to the type of an op that only rearranges such a broadcast."""
+    inner = _find_operand_source(op, BROADCAST)
+    if inner is None or get_static_shape(inner.operands[0]):
+        return None
+    no_dims = make_i64_array([], op.context)
+    return _create_unary_op(op, BROADCAST, inner.operands[0], broadcast_dimensions=no_dims)
+
+
 def _simplify_reshape(op: ir.Operation) -> ir.Value | None:
     source = op.operands[0]
     inner = _find_operand_source(op, "stablehlo.reshape")
     if source.type == op.results[0].type:
         return source
     if inner is None:
-        return None
+        return _broadcast_scalar(op)
     return _create_unary_op(op, "stablehlo.reshape", inner.operands[0])
 
 
@@ -207,7 +216,7 @@ def _simplify_transpose(op: ir.Operation) -> ir.Value | None:
     wide = [d for d in order if shape[d] > 1]
     if wide == sorted(wide):
         return _create_unary_op(op, "stablehlo.reshape", op.operands[0])
-    return None
+    return _broadcast_scalar(op)
 
 
 def _simplify_broadcast(op: ir.Operation) -> ir.Value | None:
@@ -216,7 +225,7 @@ def _simplify_broadcast(op: ir.Operation) -> ir.Value | None:
     is_nested = inner is not None and inner.name == BROADCAST
     has_same_type = source.type == op.results[0].type
     if not (is_nested or has_same_type):
-        return None
+        return _broadcast_before_transpose(op)
     dims = read_integer_list(op, "broadcast_dimensions", ())
     if has_same_type and list(dims) == sorted(dims):
         return source
@@ -225,6 +234,27 @@ def _simplify_broadcast(op: ir.Operation) -> ir.Value | None:
     before = read_integer_list(inner, "broadcast_dimensions", ())
     joined = make_i64_array([dims[d] for d in before], op.context)
     return _create_unary_op(op, BROADCAST, inner.operands[0], broadcast_dimensions=joined)
+
+
+def _broadcast_before_transpose(op: ir.Operation) -> ir.Value | None:
+    """Broadcast what is transposed before; dimensions of size 1 may be added or dropped between."""
+    source = op.operands[0]
+    view = _find_operand_source(op, "stablehlo.reshape")
+    transpose = _find_operand_source(view or op, "stablehlo.transpose")
+    if transpose is None or LAYOUT in transpose.attributes:
+        return None
+    shape, viewed = get_static_shape(transpose.results[0]), get_static_shape(source)
+    if [size for size in shape if size != 1] != [size for size in viewed if size != 1]:
+        return None
+    pairs = zip(read_integer_list(op, "broadcast_dimensions", ()), viewed, strict=True)
+    dims = iter([dim for dim, size in pairs if size != 1])
+    order = read_integer_list(transpose, "permutation", ())
+    places = {old: next(dims) for old, size in zip(order, shape, strict=True) if size != 1}
+    wide = sorted(places)
+    before = get_static_shape(transpose.operands[0])
+    value = OpBuilder(op).create_reshape(transpose.operands[0], [before[dim] for dim in wide])
+    joined = make_i64_array([places[dim] for dim in wide], op.context)
+    return _create_unary_op(op, BROADCAST, value, broadcast_dimensions=joined)
 
 
 FLOATS = {"f64": (11, 52), "f32": (8, 23), "bf16": (8, 7), "f16": (5, 10)}  # exponent, mantissa

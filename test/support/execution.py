@@ -10,7 +10,7 @@ import re
 import numpy as np
 from jaxlib import xla_client
 
-from hespas.dialects.mlir import ir, make_context
+from hespas.dialects.mlir import ir, make_context, stablehlo
 
 DEVICES = 8
 SCALES = {"f": 0.125, "b": 0.125, "c": "(0.125, 0.0)"}  # by first letter of the element type
@@ -51,7 +51,22 @@ def runnable(module: ir.Module) -> ir.Module:
         if function.operation.attributes["sym_name"].value == "main":
             function.operation.clone(point)
     copy.operation.walk(_strip_hespas_attributes)
+    copy.operation.walk(_widen_product)
     return copy
+
+
+def _widen_product(op: ir.Operation) -> ir.WalkResult:
+    """Convert what a product reads to the type of its result, which XLA:CPU does not always do."""
+    if op.name != "stablehlo.dot_general" or "algorithm" in op.attributes:
+        return ir.WalkResult.ADVANCE
+    kind = ir.RankedTensorType(op.results[0].type).element_type
+    for number, operand in enumerate(op.operands):
+        read = ir.RankedTensorType(operand.type)
+        if read.element_type != kind:
+            with ir.InsertionPoint(op), op.location:
+                wide = ir.RankedTensorType.get(read.shape, kind)
+                op.operands[number] = stablehlo.ConvertOp(wide, operand).result
+    return ir.WalkResult.ADVANCE
 
 
 def _strip_hespas_attributes(op: ir.Operation) -> ir.WalkResult:

@@ -102,6 +102,80 @@ def biased_scores(query: Any, key: Any, bias: Any) -> Any:
     return jnp.exp(jnp.einsum("bnqh,bnkh->bnqk", query, key) * 0.1 + bias)
 
 
+def decode_step(query: Any, key: Any, value: Any, new_key: Any, new_value: Any, step: Any) -> Any:
+    """One token with grouped queries, over a cache that it updates and returns."""
+    position = step.shape[0]
+    keys = jax.lax.dynamic_update_slice(key, new_key, (0, position, 0, 0))
+    values = jax.lax.dynamic_update_slice(value, new_value, (0, position, 0, 0))
+    return decode(query, keys, values), keys, values
+
+
+def decode_quantised(query: Any, key: Any, new_key: Any, scale: Any) -> Any:
+    """Scores of one token over a cache of bytes at places of its own for each sequence."""
+    rows = jnp.arange(key.shape[0])
+    keys = key.astype(jnp.int8).at[rows, rows].set(new_key.astype(jnp.int8))
+    return jnp.einsum("bkgh,bskh->bkgs", query, keys.astype(BF16) * scale), keys
+
+
+def decode_steps(query: Any, key: Any, value: Any) -> Any:
+    """Eight tokens in a loop that carries the cache."""
+
+    def step(number: Any, carried: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+        query, *cache = carried
+        place = (0, number, 0, 0)
+        key, value = (
+            jax.lax.dynamic_update_slice(rows, query[:, None, :, n], place)
+            for n, rows in enumerate(cache)
+        )
+        return decode(query, key, value), key, value
+
+    return jax.lax.fori_loop(0, 8, step, (query, key, value))
+
+
+def biased_attention(query: Any, key: Any, value: Any, bias: Any) -> Any:
+    """Attention with a scale, and a bias for each head."""
+    scores = jnp.einsum("btnh,bsnh->bnts", query, key) * 0.125 + bias
+    return jnp.einsum("bnts,bsnh->btnh", softmax(scores), value)
+
+
+def grouped_attention_with_bias(query: Any, key: Any, value: Any, bias: Any) -> Any:
+    return jax.nn.dot_product_attention(query, key, value, bias=bias)
+
+
+def update_and_read(x: Any, weight: Any) -> Any:
+    """Updates of what other ops read too."""
+    product, computed = x @ weight, jnp.tanh(x)
+    rows = weight[:16]
+    return (
+        jax.lax.dynamic_update_slice(product, rows, (3, 0)),
+        product.sum(0),
+        jax.lax.dynamic_update_slice(computed, rows, (5, 0)),
+        computed.sum(),
+    )
+
+
+def residual_layers(x: Any, up: Any, down: Any) -> Any:
+    """Two layers with residual sums."""
+    for _ in range(2):
+        x = x + jax.nn.gelu(x @ up) @ down
+    return x
+
+
+def embed(table: Any, positions: Any, scale: Any) -> Any:
+    """The first norm of a model, of rows of a table."""
+    rows = table[(jnp.abs(positions[:, 0]) * 7).astype(jnp.int32)]
+    return normalise(rows + positions, scale)
+
+
+def normalise_to_heads(x: Any, scale: Any) -> Any:
+    """Rows of a norm at other places."""
+    return jnp.transpose(normalise_rms(x, scale), (1, 0, 2)).reshape(x.shape[1], -1)
+
+
+def low_rank_layer(x: Any, weight: Any, down: Any, up: Any) -> Any:
+    return x @ weight + x @ down @ up
+
+
 def ragged_experts(x: Any, weights: Any) -> Any:
     sizes = jnp.full(weights.shape[0], x.shape[0] // weights.shape[0], jnp.int32)
     return jax.lax.ragged_dot(x, weights, sizes)
@@ -110,12 +184,41 @@ def ragged_experts(x: Any, weights: Any) -> Any:
 HEADS = ((8, 1024, 16, 128),) * 3
 IMAGE, KERNEL = (64, 56, 56, 128), (3, 3, 128, 128)
 CASES: dict[str, Case] = {
-    "attention": (attention, HEADS, BF16, 0.1),
-    "attention, gradient": (differentiate(attention), HEADS, BF16, 0.1),
-    "decode": (decode, ((32, 8, 4, 128), (32, 4096, 8, 128), (32, 4096, 8, 128)), BF16, 0.12),
+    "attention": (attention, HEADS, BF16, 0.01),
+    "attention, gradient": (differentiate(attention), HEADS, BF16, 0.01),
+    "decode": (decode, ((32, 8, 4, 128), (32, 4096, 8, 128), (32, 4096, 8, 128)), BF16, 0.01),
     "decode, one head": (
-        decode, ((32, 1, 8, 128), (32, 4096, 1, 128), (32, 4096, 1, 128)), BF16, 0.04,
+        decode, ((32, 1, 8, 128), (32, 4096, 1, 128), (32, 4096, 1, 128)), BF16, 0.01,
     ),
+    "decoding step": (
+        decode_step,
+        ((16, 8, 4, 128),) + ((16, 2048, 8, 128),) * 2 + ((16, 1, 8, 128),) * 2 + ((9,),),
+        BF16, 0.01,
+    ),
+    "decoding step with bytes": (
+        decode_quantised, ((16, 8, 4, 128), (16, 2048, 8, 128), (16, 8, 128), ()), BF16, 0.03,
+    ),
+    "decoding steps": (
+        decode_steps, ((16, 8, 4, 128),) + ((16, 2048, 8, 128),) * 2, BF16, 0.04,
+    ),
+    "attention with bias": (
+        biased_attention, ((4, 1024, 16, 64),) * 3 + ((16, 1024, 1024),), BF16, 0.01,
+    ),
+    "grouped queries with bias": (
+        grouped_attention_with_bias,
+        ((4, 1024, 32, 128),) + ((4, 1024, 8, 128),) * 2 + ((1, 32, 1024, 1024),), BF16, 0.01,
+    ),
+    "product of few rows": (lambda x, w: x @ w, ((8, 4096), (4096, 14336)), BF16, 0.01),
+    "residual layers": (
+        residual_layers, ((4096, 1024), (1024, 4096), (4096, 1024)), BF16, 0.02,
+    ),
+    "low-rank layer, gradient": (
+        differentiate(low_rank_layer),
+        ((4096, 2048), (2048, 2048), (2048, 16), (16, 2048)), BF16, 0.02,
+    ),
+    "updates": (update_and_read, ((4096, 4096),) * 2, F32, 0.01),
+    "rows of a table": (embed, ((50000, 1024), (4096, 1024), (1024,)), F32, 0.05),
+    "rows at other places": (normalise_to_heads, ((8, 512, 1024), (1024,)), BF16, 0.01),
     "layer norm, gradient": (differentiate(normalise), ((16384, 4096), (4096,)), BF16, 0.01),
     "layer norm in f32, gradient": (differentiate(normalise), ((8, 512, 1024), (1024,)), F32, 0.01),
     "RMS norm, gradient": (differentiate(normalise_rms), ((8192, 4096), (4096,)), BF16, 0.01),
@@ -147,7 +250,7 @@ CASES: dict[str, Case] = {
         ((4096, 4096),) * 2, F32, 0.01,
     ),
     "scalar products": (
-        lambda x, y: jnp.einsum("bk,bk->b", x, y), ((4096, 4096),) * 2, BF16, 0.05,
+        lambda x, y: jnp.einsum("bk,bk->b", x, y), ((4096, 4096),) * 2, BF16, 0.01,
     ),
     "experts": (experts, ((4096, 1024), (1024, 8), (8, 1024, 4096), (8, 4096, 1024)), BF16, 0.1),
     "unequal padding": (lambda x, k: convolve(x, k, 2, "SAME"), (IMAGE, KERNEL), BF16, 0.1),
@@ -161,31 +264,39 @@ CASES: dict[str, Case] = {
         differentiate(transpose_convolution), ((32, 64, 64, 256), (4, 4, 256, 128)), BF16, 0.1,
     ),
     "gelu after a product": (
-        lambda x, w: jax.nn.gelu(x @ w), ((4096, 1024), (1024, 4096)), BF16, 0.12,
+        lambda x, w: jax.nn.gelu(x @ w), ((4096, 1024), (1024, 4096)), BF16, 0.01,
     ),
     "functions around a product": (
         lambda x, w, s: jnp.tanh(jax.nn.relu(x) @ w * s), ((4096, 1024), (1024, 4096), (4096,)),
-        BF16, 0.12,
+        BF16, 0.01,
     ),
     "bias of heads": (
-        biased_scores, ((8, 16, 512, 64), (8, 16, 512, 64), (16, 512, 512)), BF16, 0.05,
+        biased_scores, ((8, 16, 512, 64), (8, 16, 512, 64), (16, 512, 512)), BF16, 0.01,
     ),
     "heads to features": (
         lambda p, v, w: jnp.einsum("bnqh,nhd->bqd", jnp.einsum("bnqk,bknh->bnqh", p, v), w),
-        ((8, 16, 512, 512), (8, 512, 16, 64), (16, 64, 1024)), BF16, 0.1,
+        ((8, 16, 512, 512), (8, 512, 16, 64), (16, 64, 1024)), BF16, 0.01,
     ),
-    "running sum": (lambda x: jnp.cumsum(x, 1), ((4096, 2048),), F32, 0.05),
-    "running maximum, rows": (lambda x: jax.lax.cummax(x, 0), ((4096, 2048),), F32, 0.05),
+    "running sum": (lambda x: jnp.cumsum(x, 1), ((4096, 2048),), F32, 0.01),
+    "running maximum, rows": (lambda x: jax.lax.cummax(x, 0), ((4096, 2048),), F32, 0.01),
     "ragged experts": (ragged_experts, ((4096, 1024), (8, 1024, 2048)), BF16, 0.1),
     "weights side by side": (
-        lambda x, q, k: (x @ q, x @ k), ((4096, 1024), (1024, 1024), (1024, 512)), BF16, 0.05,
+        lambda x, q, k: (x @ q, x @ k), ((4096, 1024), (1024, 1024), (1024, 512)), BF16, 0.01,
     ),
 }  # fmt: skip
+
+
+# XLA of jaxlib 0.10 multiplies and updates in other kernels.
+OF_JAXLIB_012 = frozenset(
+    ("attention with bias", "residual layers", "low-rank layer, gradient", "updates")
+)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_fused_program_takes_as_long_as_the_compiled_one(name: str) -> None:
+    if name in OF_JAXLIB_012 and jax.__version_info__ < (0, 12):
+        pytest.skip("--fuse makes the kernels of jaxlib 0.12")
     function, shapes, dtype, tolerance = CASES[name]
     arguments = [jax.ShapeDtypeStruct(shape, dtype) for shape in shapes]
     fused, compiled = (

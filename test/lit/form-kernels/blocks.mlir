@@ -40,14 +40,14 @@ module @loop {
 
 // -----
 
-/// The buffer of an update in place is not computed in the kernel that updates it.
+/// The buffer of an update in place is not computed in the kernel that updates it, unless elementwise ops do it.
 
 // CHECK-LABEL: module @in_place
 module @in_place {
-  // CHECK: %[[N:.*]] = stablehlo.negate %arg0
+  // CHECK: %[[N:.*]] = stablehlo.reverse %arg0
   // CHECK-NEXT: stablehlo.dynamic_update_slice %[[N]]
   func.func @main(%w: tensor<10x64xf32>, %r: tensor<1x64xf32>, %i: tensor<i32>) -> tensor<10x64xf32> {
-    %n = stablehlo.negate %w : tensor<10x64xf32>
+    %n = stablehlo.reverse %w, dims = [0] : tensor<10x64xf32>
     %y = stablehlo.dynamic_update_slice %n, %r, %i, %i : (tensor<10x64xf32>, tensor<1x64xf32>, tensor<i32>, tensor<i32>) -> tensor<10x64xf32>
     return %y : tensor<10x64xf32>
   }

@@ -341,14 +341,15 @@ module @transposed_for_product {
 
 // -----
 
-/// but not as the program returns them.
+/// A program that returns the transpose of one diamond reads its value in both orders, and keeps no rows.
 
 // CHECK-LABEL: module @transposed_and_returned
 module @transposed_and_returned {
-  // CHECK: "mhlo.fusion"(%arg0) <{fusion_kind = #mhlo<fusion_kind kCustom>}>
-  // CHECK: mhlo.return
+  // CHECK: %[[R:.*]] = stablehlo.reduce
+  // CHECK: "mhlo.fusion"({{.*}}%[[R]]{{.*}}) <{fusion_kind = #mhlo<fusion_kind kInput>}>
+  // CHECK: stablehlo.subtract
   // CHECK: stablehlo.transpose
-  // CHECK: return
+  // CHECK-NEXT: mhlo.return
   func.func @main(%x: tensor<8x64x1024xf32>) -> tensor<64x8x1024xf32> {
     %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
     %0 = stablehlo.reduce(%x init: %low) applies stablehlo.maximum across dimensions = [2] : (tensor<8x64x1024xf32>, tensor<f32>) -> tensor<8x64xf32>

@@ -111,38 +111,6 @@ module @widened_result {
 
 // -----
 
-/// It repeats a bias along the whole batch; one along a part of it, such as that of attention with one matrix for each
-/// head, is written for all first.
-
-// CHECK-LABEL: module @whole_batch
-module @whole_batch {
-  // CHECK: "mhlo.fusion"(%{{.*}}, %{{.*}}, %{{.*}}) <{fusion_kind
-  // CHECK: stablehlo.broadcast_in_dim
-  // CHECK: stablehlo.add
-  func.func @main(%q: tensor<8x4x32x16xbf16>, %k: tensor<8x4x32x16xbf16>, %bias: tensor<32x32xbf16>) -> tensor<8x4x32x32xbf16> {
-    %b = stablehlo.broadcast_in_dim %bias, dims = [2, 3] : (tensor<32x32xbf16>) -> tensor<8x4x32x32xbf16>
-    %0 = stablehlo.dot_general %q, %k, batching_dims = [0, 1] x [0, 1], contracting_dims = [3] x [3] : (tensor<8x4x32x16xbf16>, tensor<8x4x32x16xbf16>) -> tensor<8x4x32x32xbf16>
-    %1 = stablehlo.add %0, %b : tensor<8x4x32x32xbf16>
-    return %1 : tensor<8x4x32x32xbf16>
-  }
-}
-
-// -----
-
-// CHECK-LABEL: module @part_of_batch
-module @part_of_batch {
-  // CHECK: %[[B:.*]] = stablehlo.broadcast_in_dim
-  // CHECK: "mhlo.fusion"(%{{.*}}, %{{.*}}, %[[B]]) <{fusion_kind
-  // CHECK-NOT: stablehlo.broadcast_in_dim
-  // CHECK: stablehlo.add
-  func.func @main(%q: tensor<8x4x32x16xbf16>, %k: tensor<8x4x32x16xbf16>, %bias: tensor<4x32x32xbf16>) -> tensor<8x4x32x32xbf16> {
-    %b = stablehlo.broadcast_in_dim %bias, dims = [1, 2, 3] : (tensor<4x32x32xbf16>) -> tensor<8x4x32x32xbf16>
-    %0 = stablehlo.dot_general %q, %k, batching_dims = [0, 1] x [0, 1], contracting_dims = [3] x [3] : (tensor<8x4x32x16xbf16>, tensor<8x4x32x16xbf16>) -> tensor<8x4x32x32xbf16>
-    %1 = stablehlo.add %0, %b : tensor<8x4x32x32xbf16>
-    return %1 : tensor<8x4x32x32xbf16>
-  }
-}
-
 // -----
 
 /// Transposes keep batch, rows and columns each in one piece.

@@ -9,6 +9,7 @@ module @plain {
   // CHECK-NEXT: ^bb0
   // CHECK-NEXT: stablehlo.convert
   // CHECK-NEXT: stablehlo.dot_general
+  // CHECK-NEXT: stablehlo.transpose
   // CHECK-NEXT: mhlo.return
   // CHECK-NEXT: {hespas.kernel = {kind = "gemm"}}
   // CHECK-NEXT: return
@@ -46,6 +47,7 @@ module @both {
   // CHECK: stablehlo.convert
   // CHECK: stablehlo.convert
   // CHECK: stablehlo.dot_general
+  // CHECK-NEXT: stablehlo.transpose
   // CHECK-NEXT: mhlo.return
   func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xi8>, %y: tensor<16x1024xi8>) -> (tensor<16x256xbf16>) {
     %y8 = stablehlo.convert %y : (tensor<16x1024xi8>) -> tensor<16x1024xbf16>
@@ -82,6 +84,7 @@ module @further {
   // CHECK: stablehlo.convert
   // CHECK: stablehlo.convert
   // CHECK: stablehlo.dot_general
+  // CHECK-NEXT: stablehlo.transpose
   // CHECK-NEXT: mhlo.return
   func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xi8>) -> (tensor<16x256xbf16>) {
     %c8 = stablehlo.convert %w : (tensor<1024x256xi8>) -> tensor<1024x256xf16>
@@ -157,6 +160,7 @@ module @turned {
   // CHECK: stablehlo.transpose
   // CHECK: stablehlo.negate
   // CHECK: stablehlo.dot_general
+  // CHECK-NEXT: stablehlo.transpose
   // CHECK-NEXT: mhlo.return
   func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<256x1024xi8>) -> (tensor<16x256xbf16>) {
     %n = stablehlo.negate %w : tensor<256x1024xi8>
@@ -190,6 +194,7 @@ module @function_after {
   // CHECK: stablehlo.convert
   // CHECK: stablehlo.tanh
   // CHECK: stablehlo.dot_general
+  // CHECK-NEXT: stablehlo.transpose
   // CHECK-NEXT: mhlo.return
   func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xi8>) -> (tensor<16x256xbf16>) {
     %c8 = stablehlo.convert %w : (tensor<1024x256xi8>) -> tensor<1024x256xbf16>
@@ -210,6 +215,7 @@ module @scaled_add {
   // CHECK: stablehlo.convert
   // CHECK: stablehlo.add
   // CHECK: stablehlo.dot_general
+  // CHECK-NEXT: stablehlo.transpose
   // CHECK-NEXT: mhlo.return
   func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xi8>, %s: tensor<256xbf16>) -> (tensor<16x256xbf16>) {
     %c8 = stablehlo.convert %w : (tensor<1024x256xi8>) -> tensor<1024x256xbf16>
@@ -229,6 +235,7 @@ module @scaled_divide {
   // CHECK: stablehlo.convert
   // CHECK: stablehlo.divide
   // CHECK: stablehlo.dot_general
+  // CHECK-NEXT: stablehlo.transpose
   // CHECK-NEXT: mhlo.return
   func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xi8>, %s: tensor<256xbf16>) -> (tensor<16x256xbf16>) {
     %c8 = stablehlo.convert %w : (tensor<1024x256xi8>) -> tensor<1024x256xbf16>
@@ -248,6 +255,7 @@ module @scaled_multiply {
   // CHECK: stablehlo.convert
   // CHECK: stablehlo.multiply
   // CHECK: stablehlo.dot_general
+  // CHECK-NEXT: stablehlo.transpose
   // CHECK-NEXT: mhlo.return
   func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xi8>, %s: tensor<256xbf16>) -> (tensor<16x256xbf16>) {
     %c8 = stablehlo.convert %w : (tensor<1024x256xi8>) -> tensor<1024x256xbf16>
@@ -267,6 +275,7 @@ module @scaled_subtract {
   // CHECK: stablehlo.convert
   // CHECK: stablehlo.subtract
   // CHECK: stablehlo.dot_general
+  // CHECK-NEXT: stablehlo.transpose
   // CHECK-NEXT: mhlo.return
   func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xi8>, %s: tensor<256xbf16>) -> (tensor<16x256xbf16>) {
     %c8 = stablehlo.convert %w : (tensor<1024x256xi8>) -> tensor<1024x256xbf16>
@@ -286,6 +295,7 @@ module @scaled_constant {
   // CHECK: stablehlo.convert
   // CHECK: stablehlo.multiply
   // CHECK: stablehlo.dot_general
+  // CHECK-NEXT: stablehlo.transpose
   // CHECK-NEXT: mhlo.return
   func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xi8>) -> (tensor<16x256xbf16>) {
     %c8 = stablehlo.convert %w : (tensor<1024x256xi8>) -> tensor<1024x256xbf16>

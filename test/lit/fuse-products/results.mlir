@@ -74,6 +74,7 @@ module @wider {
   // CHECK: "mhlo.fusion"({{.*}}) <{fusion_kind = #mhlo<fusion_kind kCustom>}>
   // CHECK: stablehlo.convert
   // CHECK: stablehlo.dot_general
+  // CHECK-NEXT: stablehlo.transpose
   // CHECK-NEXT: mhlo.return
   // CHECK: stablehlo.convert
   // CHECK: stablehlo.sine
@@ -93,6 +94,7 @@ module @view {
   // CHECK: "mhlo.fusion"({{.*}}) <{fusion_kind = #mhlo<fusion_kind kCustom>}>
   // CHECK: stablehlo.convert
   // CHECK: stablehlo.dot_general
+  // CHECK-NEXT: stablehlo.transpose
   // CHECK-NEXT: mhlo.return
   // CHECK: stablehlo.reshape
   func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xi8>) -> (tensor<4096xbf16>) {
@@ -112,6 +114,7 @@ module @two {
   // CHECK: "mhlo.fusion"({{.*}}) <{fusion_kind = #mhlo<fusion_kind kCustom>}>
   // CHECK: stablehlo.convert
   // CHECK: stablehlo.dot_general
+  // CHECK-NEXT: stablehlo.transpose
   // CHECK-NEXT: mhlo.return
   // CHECK: stablehlo.tanh
   // CHECK: stablehlo.abs
@@ -131,6 +134,7 @@ module @branch {
   // CHECK: "mhlo.fusion"({{.*}}) <{fusion_kind = #mhlo<fusion_kind kCustom>}>
   // CHECK: stablehlo.convert
   // CHECK: stablehlo.dot_general
+  // CHECK-NEXT: stablehlo.transpose
   // CHECK-NEXT: mhlo.return
   // CHECK: stablehlo.tanh
   func.func @main(%x: tensor<16x1024xbf16>, %w: tensor<1024x256xi8>, %p: tensor<i1>) -> (tensor<16x256xbf16>) {
@@ -144,5 +148,67 @@ module @branch {
       stablehlo.return %1 : tensor<16x256xbf16>
     }) : (tensor<i1>) -> tensor<16x256xbf16>
     return %0 : tensor<16x256xbf16>
+  }
+}
+
+// -----
+
+/// A kernel reads what no kernel of a product computes, and what an earlier one has,
+
+// CHECK-LABEL: module @materialised
+module @materialised {
+  // CHECK: %[[F:.*]] = "mhlo.fusion"
+  // CHECK: %[[A:.*]] = "mhlo.fusion"(%[[F]]
+  // CHECK: %[[R:.*]] = stablehlo.reverse
+  // CHECK: "mhlo.fusion"(%[[F]], %arg2, %[[A]], %[[R]])
+  // CHECK: stablehlo.dot_general
+  // CHECK-NEXT: stablehlo.add
+  // CHECK-NEXT: stablehlo.multiply
+  // CHECK-NEXT: mhlo.return
+  // CHECK: return
+  func.func @main(%x: tensor<64x128xf32>, %w: tensor<128x256xf32>, %v: tensor<256x128xf32>, %u: tensor<64x128xf32>) -> tensor<64x128xf32> {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<64x128xf32>, tensor<128x256xf32>) -> tensor<64x256xf32>
+    %a = stablehlo.dot_general %0, %v, contracting_dims = [1] x [0] : (tensor<64x256xf32>, tensor<256x128xf32>) -> tensor<64x128xf32>
+    %b = stablehlo.dot_general %0, %v, contracting_dims = [1] x [0] : (tensor<64x256xf32>, tensor<256x128xf32>) -> tensor<64x128xf32>
+    %1 = stablehlo.add %a, %b : tensor<64x128xf32>
+    %r = stablehlo.reverse %u, dims = [0] : tensor<64x128xf32>
+    %2 = stablehlo.multiply %1, %r : tensor<64x128xf32>
+    return %2 : tensor<64x128xf32>
+  }
+}
+
+// -----
+
+/// but nothing that such kernels may compute.
+
+// CHECK-LABEL: module @sliced
+module @sliced {
+  // CHECK: "mhlo.fusion"
+  // CHECK: stablehlo.dot_general
+  // CHECK-NEXT: mhlo.return
+  // CHECK: stablehlo.add
+  func.func @main(%x: tensor<64x128xf32>, %w: tensor<128x256xf32>, %v: tensor<65x256xf32>) -> tensor<64x256xf32> {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<64x128xf32>, tensor<128x256xf32>) -> tensor<64x256xf32>
+    %s = stablehlo.slice %v [1:65, 0:256] : (tensor<65x256xf32>) -> tensor<64x256xf32>
+    %1 = stablehlo.add %0, %s : tensor<64x256xf32>
+    return %1 : tensor<64x256xf32>
+  }
+}
+
+// -----
+
+/// The sum of two products is part of the kernel of the left one, which XLA visits last.
+
+// CHECK-LABEL: module @sum
+module @sum {
+  // CHECK: %[[F:.*]] = "mhlo.fusion"(%arg2, %arg3)
+  // CHECK: "mhlo.fusion"(%arg0, %arg1, %[[F]])
+  // CHECK: stablehlo.dot_general
+  // CHECK-NEXT: stablehlo.add
+  func.func @main(%x: tensor<64x128xf32>, %w: tensor<128x256xf32>, %y: tensor<64x512xf32>, %v: tensor<512x256xf32>) -> tensor<64x256xf32> {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<64x128xf32>, tensor<128x256xf32>) -> tensor<64x256xf32>
+    %1 = stablehlo.dot_general %y, %v, contracting_dims = [1] x [0] : (tensor<64x512xf32>, tensor<512x256xf32>) -> tensor<64x256xf32>
+    %2 = stablehlo.add %0, %1 : tensor<64x256xf32>
+    return %2 : tensor<64x256xf32>
   }
 }

@@ -28,7 +28,8 @@ module @qkv {
   // CHECK: %[[V:.*]] = stablehlo.convert
   // CHECK: %[[D:.*]] = "mhlo.fusion"(%{{.*}}, %{{.*}}, %[[V]], %arg0)
   // CHECK: stablehlo.concatenate
-  // CHECK: stablehlo.dot_general {{.*}} -> tensor<4096x3456xbf16>
+  // CHECK: stablehlo.dot_general {{.*}} -> tensor<3456x4096xbf16>
+  // CHECK-NEXT: stablehlo.transpose
   // CHECK: mhlo.return
   // CHECK-COUNT-3: stablehlo.slice %[[D]]
   // CHECK: stablehlo.dot_general

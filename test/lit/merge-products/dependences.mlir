@@ -62,26 +62,26 @@ module @by_way_of_merged {
 // CHECK-LABEL: module @moved_before
 module @moved_before {
   // CHECK: %[[A:.*]] = stablehlo.dot_general %arg0, %arg2, contracting_dims = [1] x [0]
-  // CHECK: %[[B:.*]] = stablehlo.slice %[[A]] [0:16, 0:4096]
+  // CHECK: %[[B:.*]] = stablehlo.slice %[[A]] [0:512, 0:4096]
   // CHECK: %[[C:.*]] = stablehlo.transpose %[[B]]
   // CHECK: %[[D:.*]] = stablehlo.concatenate %arg1, %[[C]], dim = 1
   // CHECK: %[[E:.*]] = stablehlo.dot_general %arg0, %[[D]], contracting_dims = [1] x [0]
-  // CHECK: %[[F:.*]] = stablehlo.slice %[[E]] [0:16, 0:8192]
-  // CHECK: %[[G:.*]] = stablehlo.slice %[[E]] [0:16, 8192:8208]
-  // CHECK: %[[H:.*]] = stablehlo.slice %[[F]] [0:16, 0:4096]
+  // CHECK: %[[F:.*]] = stablehlo.slice %[[E]] [0:512, 0:8192]
+  // CHECK: %[[G:.*]] = stablehlo.slice %[[E]] [0:512, 8192:8704]
+  // CHECK: %[[H:.*]] = stablehlo.slice %[[F]] [0:512, 0:4096]
   // CHECK: %[[I:.*]] = stablehlo.transpose %[[H]]
   // CHECK: %[[J:.*]] = stablehlo.dot_general %arg0, %[[I]], contracting_dims = [1] x [0]
   // CHECK: return %[[J]], %[[G]], %[[A]]
-  func.func @main(%x: tensor<16x4096xf32>, %a: tensor<4096x8192xf32>, %b: tensor<4096x8192xf32>, %v: tensor<4096x16xf32>) -> (tensor<16x16xf32>, tensor<16x16xf32>, tensor<16x8192xf32>) {
-    %0 = stablehlo.dot_general %x, %a, contracting_dims = [1] x [0] : (tensor<16x4096xf32>, tensor<4096x8192xf32>) -> tensor<16x8192xf32>
-    %s = stablehlo.slice %0 [0:16, 0:4096] : (tensor<16x8192xf32>) -> tensor<16x4096xf32>
-    %c = stablehlo.transpose %s, dims = [1, 0] : (tensor<16x4096xf32>) -> tensor<4096x16xf32>
-    %1 = stablehlo.dot_general %x, %c, contracting_dims = [1] x [0] : (tensor<16x4096xf32>, tensor<4096x16xf32>) -> tensor<16x16xf32>
-    %2 = stablehlo.dot_general %x, %b, contracting_dims = [1] x [0] : (tensor<16x4096xf32>, tensor<4096x8192xf32>) -> tensor<16x8192xf32>
-    %u = stablehlo.slice %2 [0:16, 0:4096] : (tensor<16x8192xf32>) -> tensor<16x4096xf32>
-    %d = stablehlo.transpose %u, dims = [1, 0] : (tensor<16x4096xf32>) -> tensor<4096x16xf32>
-    %3 = stablehlo.dot_general %x, %d, contracting_dims = [1] x [0] : (tensor<16x4096xf32>, tensor<4096x16xf32>) -> tensor<16x16xf32>
-    return %1, %3, %2 : tensor<16x16xf32>, tensor<16x16xf32>, tensor<16x8192xf32>
+  func.func @main(%x: tensor<512x4096xf32>, %a: tensor<4096x8192xf32>, %b: tensor<4096x8192xf32>, %v: tensor<4096x512xf32>) -> (tensor<512x512xf32>, tensor<512x512xf32>, tensor<512x8192xf32>) {
+    %0 = stablehlo.dot_general %x, %a, contracting_dims = [1] x [0] : (tensor<512x4096xf32>, tensor<4096x8192xf32>) -> tensor<512x8192xf32>
+    %s = stablehlo.slice %0 [0:512, 0:4096] : (tensor<512x8192xf32>) -> tensor<512x4096xf32>
+    %c = stablehlo.transpose %s, dims = [1, 0] : (tensor<512x4096xf32>) -> tensor<4096x512xf32>
+    %1 = stablehlo.dot_general %x, %c, contracting_dims = [1] x [0] : (tensor<512x4096xf32>, tensor<4096x512xf32>) -> tensor<512x512xf32>
+    %2 = stablehlo.dot_general %x, %b, contracting_dims = [1] x [0] : (tensor<512x4096xf32>, tensor<4096x8192xf32>) -> tensor<512x8192xf32>
+    %u = stablehlo.slice %2 [0:512, 0:4096] : (tensor<512x8192xf32>) -> tensor<512x4096xf32>
+    %d = stablehlo.transpose %u, dims = [1, 0] : (tensor<512x4096xf32>) -> tensor<4096x512xf32>
+    %3 = stablehlo.dot_general %x, %d, contracting_dims = [1] x [0] : (tensor<512x4096xf32>, tensor<4096x512xf32>) -> tensor<512x512xf32>
+    return %1, %3, %2 : tensor<512x512xf32>, tensor<512x512xf32>, tensor<512x8192xf32>
   }
 }
 

@@ -118,14 +118,14 @@ module @circle {
 
 // CHECK-LABEL: module @large
 module @large {
-  // CHECK: stablehlo.dot_general %arg0, {{.*}} -> tensor<8192x4104xbf16>
+  // CHECK: stablehlo.dot_general %arg0, {{.*}} -> tensor<8192x4352xbf16>
   // CHECK: stablehlo.dot_general %arg0, {{.*}} -> tensor<8192x4096xbf16>
   // CHECK-NOT: stablehlo.dot_general
-  func.func @main(%x: tensor<8192x8xbf16>, %a: tensor<8x4096xbf16>, %b: tensor<8x4096xbf16>, %c: tensor<8x8xbf16>) -> (tensor<8192x4096xbf16>, tensor<8192x4096xbf16>, tensor<8192x8xbf16>) {
+  func.func @main(%x: tensor<8192x8xbf16>, %a: tensor<8x4096xbf16>, %b: tensor<8x4096xbf16>, %c: tensor<8x256xbf16>) -> (tensor<8192x4096xbf16>, tensor<8192x4096xbf16>, tensor<8192x256xbf16>) {
     %0 = stablehlo.dot_general %x, %a, contracting_dims = [1] x [0] : (tensor<8192x8xbf16>, tensor<8x4096xbf16>) -> tensor<8192x4096xbf16>
     %1 = stablehlo.dot_general %x, %b, contracting_dims = [1] x [0] : (tensor<8192x8xbf16>, tensor<8x4096xbf16>) -> tensor<8192x4096xbf16>
-    %2 = stablehlo.dot_general %x, %c, contracting_dims = [1] x [0] : (tensor<8192x8xbf16>, tensor<8x8xbf16>) -> tensor<8192x8xbf16>
-    return %0, %1, %2 : tensor<8192x4096xbf16>, tensor<8192x4096xbf16>, tensor<8192x8xbf16>
+    %2 = stablehlo.dot_general %x, %c, contracting_dims = [1] x [0] : (tensor<8192x8xbf16>, tensor<8x256xbf16>) -> tensor<8192x256xbf16>
+    return %0, %1, %2 : tensor<8192x4096xbf16>, tensor<8192x4096xbf16>, tensor<8192x256xbf16>
   }
 }
 
@@ -208,10 +208,10 @@ module @below {
 
 // CHECK-LABEL: module @small_first
 module @small_first {
-  // CHECK: stablehlo.dot_general %arg0, {{.*}} -> tensor<8192x4104xbf16>
-  func.func @main(%x: tensor<8192x8xbf16>, %a: tensor<8x8xbf16>, %b: tensor<8x4096xbf16>) -> (tensor<8192x8xbf16>, tensor<8192x4096xbf16>) {
-    %0 = stablehlo.dot_general %x, %a, contracting_dims = [1] x [0] : (tensor<8192x8xbf16>, tensor<8x8xbf16>) -> tensor<8192x8xbf16>
+  // CHECK: stablehlo.dot_general %arg0, {{.*}} -> tensor<8192x4352xbf16>
+  func.func @main(%x: tensor<8192x8xbf16>, %a: tensor<8x256xbf16>, %b: tensor<8x4096xbf16>) -> (tensor<8192x256xbf16>, tensor<8192x4096xbf16>) {
+    %0 = stablehlo.dot_general %x, %a, contracting_dims = [1] x [0] : (tensor<8192x8xbf16>, tensor<8x256xbf16>) -> tensor<8192x256xbf16>
     %1 = stablehlo.dot_general %x, %b, contracting_dims = [1] x [0] : (tensor<8192x8xbf16>, tensor<8x4096xbf16>) -> tensor<8192x4096xbf16>
-    return %0, %1 : tensor<8192x8xbf16>, tensor<8192x4096xbf16>
+    return %0, %1 : tensor<8192x256xbf16>, tensor<8192x4096xbf16>
   }
 }

@@ -181,3 +181,20 @@ module @kept_precision {
     return %0, %1 : tensor<16x16xf32>, tensor<16x16xf32>
   }
 }
+
+// -----
+
+/// A product with more than 20 times as many columns stays apart.
+
+// CHECK-LABEL: module @low_rank
+module @low_rank {
+  // CHECK-COUNT-3: stablehlo.dot_general
+  // CHECK-NOT: stablehlo.dot_general
+  func.func @main(%x: tensor<64x32xbf16>, %w: tensor<32x512xbf16>, %a: tensor<32x24xbf16>, %y: tensor<64x32xbf16>, %b: tensor<32x512xbf16>, %c: tensor<32x28xbf16>) -> (tensor<64x512xbf16>, tensor<64x24xbf16>, tensor<64x512xbf16>, tensor<64x28xbf16>) {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<64x32xbf16>, tensor<32x512xbf16>) -> tensor<64x512xbf16>
+    %1 = stablehlo.dot_general %x, %a, contracting_dims = [1] x [0] : (tensor<64x32xbf16>, tensor<32x24xbf16>) -> tensor<64x24xbf16>
+    %2 = stablehlo.dot_general %y, %b, contracting_dims = [1] x [0] : (tensor<64x32xbf16>, tensor<32x512xbf16>) -> tensor<64x512xbf16>
+    %3 = stablehlo.dot_general %y, %c, contracting_dims = [1] x [0] : (tensor<64x32xbf16>, tensor<32x28xbf16>) -> tensor<64x28xbf16>
+    return %0, %1, %2, %3 : tensor<64x512xbf16>, tensor<64x24xbf16>, tensor<64x512xbf16>, tensor<64x28xbf16>
+  }
+}

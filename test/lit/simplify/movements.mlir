@@ -133,3 +133,20 @@ module @dynamic {
     return %5 : tensor<f32>
   }
 }
+
+// -----
+
+/// The broadcast of a transpose is one of what is transposed, also if dimensions of size 1 are dropped between.
+
+// CHECK-LABEL: module @transposed_broadcast
+module @transposed_broadcast {
+  // CHECK: %[[V:.*]] = stablehlo.reshape %arg0 : (tensor<1x8x4x16xf32>) -> tensor<8x4x16xf32>
+  // CHECK-NEXT: %[[B:.*]] = stablehlo.broadcast_in_dim %[[V]], dims = [1, 2, 3] : (tensor<8x4x16xf32>) -> tensor<2x8x4x16xf32>
+  // CHECK-NEXT: return %[[B]]
+  func.func @main(%x: tensor<1x8x4x16xf32>) -> tensor<2x8x4x16xf32> {
+    %0 = stablehlo.transpose %x, dims = [2, 0, 1, 3] : (tensor<1x8x4x16xf32>) -> tensor<4x1x8x16xf32>
+    %1 = stablehlo.reshape %0 : (tensor<4x1x8x16xf32>) -> tensor<4x8x16xf32>
+    %2 = stablehlo.broadcast_in_dim %1, dims = [2, 1, 3] : (tensor<4x8x16xf32>) -> tensor<2x8x4x16xf32>
+    return %2 : tensor<2x8x4x16xf32>
+  }
+}

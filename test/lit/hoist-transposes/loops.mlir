@@ -1,0 +1,65 @@
+// RUN: hespas-opt %s --hoist-transposes --split-input-file | filecheck %s
+
+/// A loop of decoding steps carries the cache in the order that the product reads.
+
+// CHECK-LABEL: module @steps
+module @steps {
+  // CHECK: %[[START:.*]] = stablehlo.transpose %arg1, dims = [0, 2, 1]
+  // CHECK-NEXT: %[[LOOP:.*]]:3 = stablehlo.while({{.*}}%[[CARRY:.*]] = %[[START]]{{.*}}) : tensor<i32>, tensor<2x16x32xf32>, tensor<2x1x16xf32>
+  // CHECK: do {
+  // CHECK: %[[NEW:.*]] = stablehlo.dynamic_update_slice %[[CARRY]]
+  // CHECK-NEXT: %[[DOT:.*]] = stablehlo.dot_general %{{.*}}, %[[NEW]]
+  // CHECK: stablehlo.return %{{.*}}, %[[NEW]], %{{.*}}
+  // CHECK: %[[END:.*]] = stablehlo.transpose %[[LOOP]]#1, dims = [0, 2, 1]
+  // CHECK: return %[[END]]
+  func.func @main(%q: tensor<2x1x16xf32>, %k: tensor<2x32x16xf32>) -> tensor<2x32x16xf32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %0:3 = stablehlo.while(%i = %zero, %c = %k, %x = %q) : tensor<i32>, tensor<2x32x16xf32>, tensor<2x1x16xf32>
+    cond {
+      %ten = stablehlo.constant dense<10> : tensor<i32>
+      %lt = stablehlo.compare LT, %i, %ten, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %lt : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %start = stablehlo.constant dense<0> : tensor<i32>
+      %next = stablehlo.add %i, %one : tensor<i32>
+      %1 = stablehlo.dynamic_update_slice %c, %x, %start, %i, %start : (tensor<2x32x16xf32>, tensor<2x1x16xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<2x32x16xf32>
+      %2 = stablehlo.transpose %1, dims = [0, 2, 1] : (tensor<2x32x16xf32>) -> tensor<2x16x32xf32>
+      %3 = stablehlo.dot_general %x, %2, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<2x1x16xf32>, tensor<2x16x32xf32>) -> tensor<2x1x32xf32>
+      %4 = stablehlo.slice %3 [0:2, 0:1, 0:16] : (tensor<2x1x32xf32>) -> tensor<2x1x16xf32>
+      stablehlo.return %next, %1, %4 : tensor<i32>, tensor<2x32x16xf32>, tensor<2x1x16xf32>
+    }
+    return %0#1 : tensor<2x32x16xf32>
+  }
+}
+
+// -----
+
+/// Not if the loop also reads it in its own order.
+
+// CHECK-LABEL: module @read
+module @read {
+  // CHECK: stablehlo.while({{.*}} = %arg1
+  // CHECK: do {
+  // CHECK: stablehlo.transpose
+  func.func @main(%q: tensor<2x1x16xf32>, %k: tensor<2x32x16xf32>) -> tensor<2x32x16xf32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %0:3 = stablehlo.while(%i = %zero, %c = %k, %x = %q) : tensor<i32>, tensor<2x32x16xf32>, tensor<2x1x16xf32>
+    cond {
+      %ten = stablehlo.constant dense<10> : tensor<i32>
+      %lt = stablehlo.compare LT, %i, %ten, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %lt : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %start = stablehlo.constant dense<0> : tensor<i32>
+      %next = stablehlo.add %i, %one : tensor<i32>
+      %last = stablehlo.slice %c [0:2, 31:32, 0:16] : (tensor<2x32x16xf32>) -> tensor<2x1x16xf32>
+      %1 = stablehlo.dynamic_update_slice %c, %last, %start, %i, %start : (tensor<2x32x16xf32>, tensor<2x1x16xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<2x32x16xf32>
+      %2 = stablehlo.transpose %1, dims = [0, 2, 1] : (tensor<2x32x16xf32>) -> tensor<2x16x32xf32>
+      %3 = stablehlo.dot_general %x, %2, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<2x1x16xf32>, tensor<2x16x32xf32>) -> tensor<2x1x32xf32>
+      %4 = stablehlo.slice %3 [0:2, 0:1, 0:16] : (tensor<2x1x32xf32>) -> tensor<2x1x16xf32>
+      stablehlo.return %next, %1, %4 : tensor<i32>, tensor<2x32x16xf32>, tensor<2x1x16xf32>
+    }
+    return %0#1 : tensor<2x32x16xf32>
+  }
+}
