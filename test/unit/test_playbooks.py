@@ -193,11 +193,13 @@ def test_shown(case, tmp_path):
     check_changes(tree, "A figure")
 
 
-# Fields of a cost: a part of the time, a part of the energy, and an amount that every cost has.
+# Fields of a cost: a part of the time, a part of the energy, an amount that every cost has, and
+# one of which a sum has the largest.
 FIELDS = {
     "host_ns": "float | None = declare_field('time of the host', default=None, adds=TIME)",
     "cooling_nj": "float | None = declare_field('fans', default=None, adds=SUM)",
     "spilled_bytes": "int = declare_field('bytes spilled', default=0, adds=SUM)",
+    "scratch_bytes": "int | None = declare_field('workspace', default=None, adds=LARGEST)",
 }
 SUMS = "test/laws/test_sums.py::test_a_whole_program_agrees"
 
@@ -209,7 +211,7 @@ def test_a_cost_field(name: str, tree: ThrowAwayTree) -> None:
     described = "test/unit/test_playbooks.py::test_every_total_is_described"
     statistics = f"{GENERATED}::test_module_stats_fit_the_schema"
     rule = "test/laws/test_sums.py::test_every_field_of_a_cost_has_a_rule"
-    is_count = FIELDS[name].startswith("int")
+    is_count = FIELDS[name].startswith("int =")
     line = f"    {name}: {FIELDS[name]}"
     tree.insert("dialects/attrs.py", line, before="    integer_product_flops: int")
     run_json = {f"{SUMS}[linear]"} if is_count else set()
@@ -223,6 +225,14 @@ def test_a_cost_field(name: str, tree: ThrowAwayTree) -> None:
     assert f"`{name}`" in tree.generate("docs/reference/dialect.md")
     check_changes(tree, "A cost field")
     assert len(tree.changed - {"docs/reference/dialect.md"}) <= 3
+
+
+@pytest.mark.slow
+def test_a_maximum_that_a_sum_lacks_is_noticed(tree: ThrowAwayTree) -> None:
+    line = f"    scratch_bytes: {FIELDS['scratch_bytes']}"
+    tree.insert("dialects/attrs.py", line, before="    integer_product_flops: int")
+    tree.replace("estimators/aggregate.py", "**find_maxima(executed),", "")
+    assert tree.find_failures(f"{SUMS}[linear]") == {f"{SUMS}[linear]"}
 
 
 @pytest.mark.slow
