@@ -136,10 +136,9 @@ def test_options_have_an_effect(tmp_path: Path) -> None:
     """A value that changes nothing would not notice that its option is forgotten."""
     without_effect = []
     for case in list_cases():
-        others = [name for name in case.options if name not in (case.option, "setting")]
-        is_nested = "." in case.option or case.option in COMPILE_OPTIONS
-        options = {name: case.options[name] for name in others} if is_nested else BASE
-        default = OptionCase(case.option, "", dict(options))
+        others = {n: v for n, v in case.options.items() if n not in (case.option, "setting")}
+        unset = {case.option: BASE[case.option]} if case.option in BASE else {}
+        default = OptionCase(case.option, "", {**others, **unset})
         run = run_by_command(case, tmp_path)
         assert "error" not in run, (case.title, run)
         if not find_differences(run_by_command(default, tmp_path), run):
