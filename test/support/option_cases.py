@@ -125,8 +125,9 @@ def _list_values(name: str, hint: Any, default: Any) -> tuple[Any, ...]:
     if hint is bool:
         return (False, True) if default is None else (not default,)
     assert hint in (int, float), f"give the option {name} a value in VALUES"
-    smaller = (default / 2,) if default and hint is float else ()
-    return (*smaller, 128 if hint is int else 1e11)
+    if default and hint is float:
+        return (default / 10, default * 10)
+    return (128,) if hint is int else (1e11,)
 
 
 def list_option_values() -> Iterator[tuple[OptionCase, RunOptions]]:
