@@ -293,6 +293,38 @@ sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "--no-summary", *sys.argv[
 
 
 @pytest.mark.slow
+def test_an_option_of_the_network(tree: ThrowAwayTree) -> None:
+    """Every command has it, and each model must use it. Other simulators refuse it."""
+    option = """    send_ns: float | None = Field(
+        default=None, ge=0, description="time to send a message, in nanoseconds"
+    )"""
+    tree.insert("workflows/run_config.py", option, before="    curves: Annotated[str | None")
+    simulation = "simulators/simulation_options.py"
+    tree.insert(simulation, "    send_ns: float = 0.0", before="    symmetry: bool = True")
+    program = """
+from hespas.tools.commands import simulate
+from hespas.simulators import astra
+from hespas.workflows.network_settings import NetworkSettings
+words = simulate.build_parser().parse_args(["traces", "--send-ns", "2"])
+options = NetworkSettings(send_ns=words.send_ns).build_options()
+print(astra.describe_missing_features(options), options.send_ns)
+"""
+    assert tree.run_python(program) == "--send-ns 2.0\n"
+    more = '    "send_ns": {"curves": "none", "between_hosts": "network"},'
+    tree.insert("test/support/option_cases.py", more, before='    "fuse=True":')
+    laws = "test/laws/test_options.py::test_options_have_an_effect_in_each_model_of_the_network"
+    assert tree.find_failures(laws) == {f"{laws}[{model}]" for model in ("flows", "astra")}
+    flows = "system.endpoint_delay_ns * options.injection_scale"
+    tree.replace("simulators/embedded/flows/flow_engine.py", flows, f"{flows} + options.send_ns")
+    assert tree.find_failures(laws) == {f"{laws}[astra]"}
+    astra = "_COMMUNICATOR_DELAY_NS if communicator.part"
+    used = astra.replace(" if", " + int(self.options.send_ns) if")
+    tree.replace("simulators/embedded/collective_plan.py", astra, used)
+    assert tree.find_failures(laws) == set()
+    check_changes(tree, "An option of an estimate")
+
+
+@pytest.mark.slow
 def test_an_algorithm(tree: ThrowAwayTree) -> None:
     folder = "simulators/embedded/algorithms"
     tree.add(
