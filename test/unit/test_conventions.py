@@ -155,7 +155,8 @@ def test_private_functions_are_used_in_their_module() -> None:
         read = {node.id for node in nodes if isinstance(node, ast.Name)}
         read |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
         for node in nodes:
-            if isinstance(node, ast.FunctionDef | ast.ClassDef) and re.fullmatch("_[a-z].*(?<!_)", node.name):
+            is_definition = isinstance(node, ast.FunctionDef | ast.ClassDef)
+            if is_definition and re.fullmatch("_[a-z].*(?<!_)", node.name):
                 is_validator = any(isinstance(d, ast.Call) for d in node.decorator_list)
                 if node.name not in read and not is_validator:
                     unused.append(f"{name}: {node.name}")

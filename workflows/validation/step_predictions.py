@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -12,8 +12,6 @@ from typing import Any, Literal
 from hespas import configs, frontends
 from hespas.dialects.mlir import clone_module, ir, make_context
 from hespas.estimators import registry
-from hespas.passes.base import PassRun
-from hespas.passes.pipeline import run_pipeline
 from hespas.support.errors import HespasError, UsageError
 from hespas.workflows import run_flow
 from hespas.workflows.cell_keys import (
@@ -67,17 +65,10 @@ class PredictionFlow:
         return f"{self.options.estimator}, {self.start}"
 
     @property
-    def form(self) -> Literal["as-is"] | None:
+    def form(self) -> Literal["fuse", "as-is"] | None:
         """The form of a run's configuration."""
-        return None if self.start == DEFAULT else "as-is"
-
-    @property
-    def preparation(self) -> str:
-        """The pipeline before a run, which no node has an influence on."""
-        if self.start == DEFAULT:
-            return ""
-        is_fused = self.start == UNOPTIMISED and self.options.estimator != BASELINE
-        return "prepare,fuse" if is_fused else "prepare"
+        forms: Mapping[str, Literal["fuse", "as-is"]] = {UNOPTIMISED: "fuse", OPTIMISED: "as-is"}
+        return forms.get(self.start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,21 +94,19 @@ class _CellTask:
             memory=False,
         )
         estimator = registry.load_estimator_class(config.estimator)
-        digest, preparation = compute_program_digest(self.program), self.flow.preparation
         content = {
-            "program": digest,
-            "preparation": preparation,
+            "program": compute_program_digest(self.program),
             "node": compute_node_digest(configs.load_node(self.cell.node)),
             "system": compute_system_digest(configs.load_system(self.cell.system)),
             **describe_options(config),
         }
         return make_estimate_cell(
             self.describe(),
-            {"config": config.model_dump(exclude_unset=True), "preparation": preparation},
+            {"config": config.model_dump(exclude_unset=True)},
             RESULT,
             estimator,
             content,
-            sharing=(self.program, preparation),
+            sharing=(self.program,),
             size_bytes=os.path.getsize(self.program),
         )
 
@@ -260,17 +249,17 @@ def _find_tasks(
             for flow in flows
             if (program := programs_by_start[flow.start]) is not None
         ]
-    return sorted(tasks, key=lambda task: (task.program, task.flow.preparation))
+    return sorted(tasks, key=lambda task: task.program)
 
 
-_prepared: SingleEntryCache[tuple[ir.Module, list[str]]] = SingleEntryCache()
+_programs: SingleEntryCache[ir.Module] = SingleEntryCache()
 
 
 def predict_cell(payload: dict[str, Any], scratch: str) -> dict[str, Any]:
     """Estimate and simulate one program as ``hespas run`` does; raises HespasError.
 
     Args:
-        payload: ``config``, and the pipeline ``preparation`` that comes before its run.
+        payload: The ``config`` of the run.
         scratch: A folder for temporary files.
 
     Returns:
@@ -278,15 +267,16 @@ def predict_cell(payload: dict[str, Any], scratch: str) -> dict[str, Any]:
     """
     output = tempfile.mkdtemp(dir=scratch)
     config = RunConfig.model_validate({**payload["config"], "output": output})
-    key = (payload["config"]["mlir"], payload["preparation"])
-    prepared, first_notes = _prepared.get_or_make(key, lambda: _prepare_program(*key))
-    notes = [*first_notes]
     plan = build_run_plan(config)
-    outcome = run_flow.execute_plan(plan, notes.append, module=clone_module(prepared))
+    program = _programs.get_or_make(
+        plan.mlir, lambda: frontends.read_module(plan.mlir, make_context())
+    )
+    notes: list[str] = []
+    outcome = run_flow.execute_plan(plan, notes.append, module=clone_module(program))
     report = run_flow.simulate_traces(plan, outcome, notes.append)
     low_s, high_s = run_flow.summarise_run(plan, outcome, report).step_band_s or (None, None)
     if report is None:
-        raise HespasError("the cell's system simulated nothing", where=key[0])
+        raise HespasError("the cell's system simulated nothing", where=plan.mlir)
     prediction = {
         "step_s": report.result.step_time_ns * 1e-9,
         "low_s": low_s,
@@ -295,16 +285,6 @@ def predict_cell(payload: dict[str, Any], scratch: str) -> dict[str, Any]:
         "exposed_s": report.critical_result.exposed_ns * 1e-9,
     }
     return {"prediction": prediction, "notes": notes}
-
-
-def _prepare_program(program: str, preparation: str) -> tuple[ir.Module, list[str]]:
-    """Read a program, run the passes that come before its estimate, and collect their notes."""
-    notes: list[str] = []
-    module = frontends.read_module(program, make_context())
-    if preparation:
-        run = PassRun(frontends.to_display_name(program), note=notes.append)
-        run_pipeline(module, preparation, run)
-    return module, notes
 
 
 def scale_by_bandwidth(
