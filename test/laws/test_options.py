@@ -238,8 +238,8 @@ def search_space(run: RunOptions, folder: Path) -> SpaceOutcome:
     assert outcome is not None and any(row.bound for row in searched.rows)
     figures = searched.winner and searched.winner.figures
     assert figures and OVERLAP not in {difference.part for difference in searched.differences}
-    values = {"network_model": None if run.congestion else "flows", "split": "linear"}
-    values |= {
+    values = {
+        "split": "linear",
         "node": REQUEST.node,
         "system": SYSTEM,
         **run.model_dump(exclude_unset=True),
