@@ -316,4 +316,5 @@ def test_a_forgotten_option_of_bounds_is_noticed(
 
     monkeypatch.setattr(LayoutSearch, "_make_bounds", forget)
     with pytest.raises(AssertionError):
-        check_search(search_space(RunOptions(estimator="roofline"), plan_folder))
+        options = RunOptions(estimator="roofline", network_model="flows")
+        check_search(search_space(options, plan_folder))
