@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # How a field of a cost adds up over the kernels of a program (``estimators/aggregate.py``).
 SUM = "sum"  # an amount; an absent one counts as 0
 TIME = "part of the time"  # an amount that ``Cost.time_ns`` contains
+LARGEST = "largest"  # a sum has that of its largest cost; an absent one does not count
 OWN_RULE = "rule of its own"
 ONE_KERNEL = "of one kernel"  # absent on sums
 LIMITS = {  # what may limit the time of a kernel, with its meaning
@@ -182,6 +183,8 @@ COUNTS = tuple(one.name for one in fields(Cost) if one.name in AMOUNTS and one.t
 """The amounts that every cost has, beside its latency."""
 OTHER_AMOUNTS = tuple(name for name in AMOUNTS if name not in (*COUNTS, "latency_ns"))
 """Amounts that a sum has if one of its costs has them."""
+MAXIMA = tuple(one.name for one in fields(Cost) if one.metadata["adds"] == LARGEST)
+"""What a sum has of its largest cost; all of them are optional."""
 _OTHER_TIMES = tuple(
     one.name for one in fields(Cost) if one.metadata["adds"] == TIME and one.name != "latency_ns"
 )

@@ -14,7 +14,7 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
-from hespas.dialects.attrs import AMOUNTS, COUNTS, Cost
+from hespas.dialects.attrs import AMOUNTS, COUNTS, MAXIMA, Cost
 
 _SHOWN_GAPS = 3
 
@@ -58,6 +58,7 @@ def aggregate_counted_costs(executed: Iterable[tuple[Cost, int]], estimator: str
     return Cost(
         estimator="+".join(sorted({cost.estimator for cost in distinct})) or estimator,
         **amounts,
+        **find_maxima(executed),
         gap=_join_gap_reasons(distinct),
         low_ns=low_ns,
         high_ns=high_ns,
@@ -91,6 +92,7 @@ def repeat_cost(cost: Cost, trips: int, gap: str | None = None) -> Cost:
     return replace(
         cost,
         **sum_amounts([(cost, trips)]),
+        **find_maxima([(cost, trips)]),
         low_ns=None if cost.low_ns is None else cost.low_ns * trips,
         high_ns=None if cost.high_ns is None else cost.high_ns * trips,
         trips=trips,
@@ -115,6 +117,20 @@ def sum_amounts(
         else:
             sums[name] = math.fsum(parts) if parts or name == "latency_ns" else None
     return sums
+
+
+def find_maxima(costs: Sequence[tuple[Cost, int]]) -> dict[str, Any]:
+    """Return the largest values of what does not add up, by name, of costs and their counts.
+
+    A value that no executed cost has is None.
+    """
+    return {
+        name: max(
+            (value for cost, n in costs if n and (value := getattr(cost, name)) is not None),
+            default=None,
+        )
+        for name in MAXIMA
+    }
 
 
 def _sum_exactly(amounts: Iterable[tuple[float | None, int]]) -> float | None:

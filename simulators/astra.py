@@ -124,8 +124,8 @@ def _list_intervals(
 
 def describe_missing_features(options: SimulationOptions) -> str:
     """Name the options that request what ASTRA-sim lacks; "" if there are none."""
-    lacking = ("--network-model flows", "--curves", "--between-hosts nccl", "--slowdown")
-    return ", ".join(name for name in lacking if options.list_requests()[name])
+    modelled = ("queues_per_dim", "injection_scale", "rendezvous", "congestion", "links")
+    return ", ".join(options.list_requests(modelled))
 
 
 def check_supported_options(options: SimulationOptions) -> None:

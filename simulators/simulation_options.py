@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass, field, fields
 
 from hespas.configs.overlap_slowdown import SlowdownShares
 from hespas.configs.system_spec import SystemSpec
 
 SIMULATORS = ("auto", "embedded", "astra-sim", "both", "simgrid")
 FLOWS, ASTRA = "flows", "astra"
+UNMODELLED = ("symmetry", "intervals")  # options that change no time
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +52,23 @@ class SimulationOptions:
     intervals: bool = True
     links: bool = False
 
-    def list_requests(self) -> dict[str, bool]:
-        """List what only some simulators can model, by flag, and whether it is requested."""
-        return {
-            "--network-model flows": self.network_model == FLOWS,
-            "--congestion": self.congestion,
-            "--curves": bool(self.curves),
-            "--between-hosts nccl": self.between_hosts == "nccl",
-            "--slowdown": bool(self.slowdown),
-            "--rendezvous": self.rendezvous,
-            "--links": self.links,
+    def list_requests(self, modelled: Collection[str]) -> list[str]:
+        """List the flags of what is requested beside the rules of ASTRA-sim, but for ``modelled``.
+
+        Args:
+            modelled: The options that a simulator can model.
+        """
+        requests = {
+            option.name: getattr(self, option.name)
+            for option in fields(self)
+            if option.name not in (*UNMODELLED, *modelled)
+            and getattr(self, option.name) not in (option.default, ASTRA)
         }
+        words = ("network_model", "between_hosts")  # whose value says what is requested
+        return [
+            f"--{name.replace('_', '-')}{f' {value}' if name in words else ''}"
+            for name, value in requests.items()
+        ]
 
     def find_network_model(self, system: SystemSpec) -> str:
         """Return the network model of a simulation on a system, FLOWS or ASTRA."""

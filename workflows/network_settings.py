@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field
 
 from hespas import configs
 from hespas.configs.overlap_slowdown import parse_slowdown_shares
@@ -23,7 +23,7 @@ from hespas.workflows.run_config import (
     NETWORK_MODEL_FLAG,
     NETWORK_MODEL_HELP,
     Flag,
-    convert_by_dimension,
+    NetworkOptions,
     list_flag_words,
 )
 
@@ -31,49 +31,49 @@ FIGURES = "run.json"
 RUN_PREFIX = "dev"  # of the traces of a run
 
 
-class NetworkSettings(BaseModel):
-    """What ``hespas run`` simulates its traces with; the value of ``network`` in run.json."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-    _convert_by_dimension = model_validator(mode="before")(convert_by_dimension)
+class _SimulatorSettings(BaseModel):
+    """The network and the simulator."""
 
     system: str | None = None
     simulator: Literal["auto", "embedded", "astra-sim", "both", "simgrid"] = "auto"
     astra_sim: str | None = None
-    congestion: bool = Field(
-        default=False,
-        description="messages wait for each other on a link as in ASTRA-sim's congestion-aware "
-        "backend",
-    )
+
+
+class NetworkSettings(NetworkOptions, _SimulatorSettings):
+    """What ``hespas run`` simulates its traces with; the value of ``network`` in run.json.
+
+    The options are those of the run, with the defaults of the simulator in place of the node's.
+    """
+
     network_model: Annotated[Literal["flows", "astra"] | None, NETWORK_MODEL_FLAG] = Field(
         default=None,
         description=f"{NETWORK_MODEL_HELP}; by default astra for a folder of ASTRA-sim's files, "
         "and flows otherwise",
     )
-    curves: Annotated[str, Flag("DEVICE")] = Field(
+    curves: Annotated[str | None, Flag("DEVICE")] = Field(
         default="none",
         description="use collective timings measured on DEVICE where they exist (none: use the "
         "network model)",
     )
-    between_hosts: Literal["network", "nccl"] = Field(
+    between_hosts: Literal["network", "nccl"] | None = Field(
         default="network",
         description="what times collectives between hosts: the network model, or NCCL's tuning "
         "model of the device of --curves",
     )
-    slowdown: Annotated[SlowdownSetting, Flag("X", parse_text=parse_slowdown_shares)] = Field(
-        default=0.0,
-        description="share by which compute takes longer while communication runs, such as 0.18, "
-        "or shares by kind, such as all_reduce=0.3,other=0.2",
+    slowdown: Annotated[SlowdownSetting | None, Flag("X", parse_text=parse_slowdown_shares)] = (
+        Field(
+            default=0.0,
+            description="share by which compute takes longer while communication runs, such as "
+            "0.18, or shares by kind, such as all_reduce=0.3,other=0.2",
+        )
     )
 
     def build_options(self) -> SimulationOptions:
         """Build the options of the simulation."""
-        values: dict[str, Any] = {name: getattr(self, name) for name in MODEL_OPTIONS}
-        if self.curves == "none":
-            values["curves"] = ""
-        values["network_model"] = self.network_model or ""
-        return SimulationOptions(**values)
+        values: dict[str, Any] = {name: getattr(self, name) for name in MODEL_OPTIONS} | {
+            "curves": "" if self.curves == "none" else self.curves
+        }
+        return SimulationOptions(**{n: v for n, v in values.items() if v is not None})
 
     def build_simulator_choice(self) -> SimulatorChoice:
         """Build the choice of the simulator with its options."""

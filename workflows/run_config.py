@@ -144,14 +144,8 @@ class RunInputs(_StrictOptions):
     fuse: bool = Field(default=False, description="the same as --form fuse")
 
 
-class RunOptions(_StrictOptions):
-    """The options of an estimate, whatever makes its program.
-
-    Every command that makes estimates has a flag for each of them, but for those of
-    :data:`EXCLUDED`, and hands the whole value on.
-    """
-
-    _convert_by_dimension = model_validator(mode="before")(convert_by_dimension)
+class _KernelOptions(_StrictOptions):
+    """The options of the kernels: how they are found, divided and estimated."""
 
     split: Literal["linear", "individual", "individual-merge"] | None = Field(
         default=None,
@@ -193,10 +187,26 @@ class RunOptions(_StrictOptions):
         "device, by the name of the kernel, the target or the op; several separated by ; or a JSON "
         "file, an object as in such a file, or a Python file with cost rules",
     )
+
+
+class NetworkOptions(_StrictOptions):
+    """The options of the network model, which ``hespas simulate`` has too.
+
+    Those that ``SimulationOptions`` has by the same name are handed on to the simulator. None
+    stands for its default there, or for that of the node.
+    """
+
+    _convert_by_dimension = model_validator(mode="before")(convert_by_dimension)
+
     congestion: bool = Field(
         default=False,
         description="messages wait for each other on a link as in ASTRA-sim's congestion-aware "
         "backend",
+    )
+    network_model: Annotated[Literal["flows", "astra"] | None, NETWORK_MODEL_FLAG] = Field(
+        default=None,
+        description=f"{NETWORK_MODEL_HELP}; by default astra for a folder of ASTRA-sim's files "
+        "with estimators of bounds, and flows otherwise",
     )
     curves: Annotated[str | None, Flag("DEVICE")] = Field(
         default=None,
@@ -217,11 +227,15 @@ class RunOptions(_StrictOptions):
             "of real times (calibrated), else 0",
         )
     )
-    network_model: Annotated[Literal["flows", "astra"] | None, NETWORK_MODEL_FLAG] = Field(
-        default=None,
-        description=f"{NETWORK_MODEL_HELP}; by default astra for a folder of ASTRA-sim's files "
-        "with estimators of bounds, and flows otherwise",
-    )
+
+
+class RunOptions(NetworkOptions, _KernelOptions):
+    """The options of an estimate, whatever makes its program.
+
+    Every command that makes estimates has a flag for each of them, but for those of
+    :data:`EXCLUDED`, and hands the whole value on.
+    """
+
     price_per_hour: Annotated[float | None, Flag("USD", STEP_GROUP)] = Field(
         default=None,
         gt=0,

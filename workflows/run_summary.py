@@ -22,7 +22,16 @@ from hespas.support.text_tables import (
     format_seconds,
 )
 from hespas.workflows.compiler_rematerialisation import CompilerRematerialisation
-from hespas.workflows.figures import COMPUTE, STEP, compute_figures, get_figure, list_figures
+from hespas.workflows.figures import (
+    COMPUTE,
+    MEMORY,
+    PROGRAM,
+    RESULT,
+    STEP,
+    compute_figures,
+    get_figure,
+    list_figures,
+)
 from hespas.workflows.network_settings import NetworkSettings
 from hespas.workflows.run_results import MEMORY_TIMELINE
 from hespas.workflows.step_facts import (
@@ -311,6 +320,7 @@ def build_summary_tables(summary: RunSummary, *, show_files: bool = True) -> lis
         ("node", _format_node(target)),
         ("system", _format_system(summary.system)),
         ("estimator", target.estimator or "unknown"),
+        *build_figure_rows(summary, PROGRAM),
     ]
     figures = summary.figures
     moved = format_scaled(figures["read_bytes"] + figures["write_bytes"], "B")
@@ -338,16 +348,17 @@ def build_summary_tables(summary: RunSummary, *, show_files: bool = True) -> lis
     if summary.timeline is not None:
         end.append(("timeline", f"{summary.timeline}, for https://ui.perfetto.dev"))
     end += _build_result_step_rows(summary)
+    end += build_figure_rows(summary, RESULT)
     tables = [
         _build_memory_table(summary),
-        TextTable("Program", head, left=2),
+        TextTable(PROGRAM, head, left=2),
         TextTable(COMPUTE, compute, left=2),
         _build_measurement_table(summary),
         *(_build_time_share_table(summary, by) for by in TABLES),
         _build_collective_totals_table(summary),
         TextTable(STEP, build_figure_rows(summary, STEP), left=2),
         *(summary.sensitivity.build_tables() if summary.sensitivity else ()),
-        TextTable("Result", end, left=2),
+        TextTable(RESULT, end, left=2),
     ]
     return [table for table in tables if table.rows]
 
@@ -381,7 +392,7 @@ def _build_memory_table(summary: RunSummary) -> TextTable:
     """Tabulate the peak memory, whether it fits, and what it consists of."""
     memory = summary.memory
     if memory is None:
-        return TextTable("Memory, one device", [], left=2)
+        return TextTable(MEMORY, [], left=2)
     rows: list[TextRow] = [
         ("peak", f"{format_scaled(memory.peak_bytes, 'B')}{_format_memory_share(summary)}")
     ]
@@ -413,7 +424,8 @@ def _build_memory_table(summary: RunSummary) -> TextTable:
         for name, size in parts
         if size is not None
     ]
-    return TextTable("Memory, one device", rows, left=2)
+    rows += build_figure_rows(summary, MEMORY)
+    return TextTable(MEMORY, rows, left=2)
 
 
 def _format_memory_share(summary: RunSummary) -> str:

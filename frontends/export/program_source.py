@@ -27,6 +27,10 @@ RECIPES = {
         "resnet", "stage", "t5",
     )
 }  # fmt: skip
+DENSE_DECODERS = ("llama", "gpt", "gemma")
+"""The recipes of decoders without experts."""
+DECODERS = (*DENSE_DECODERS, "moe")
+"""The recipes of decoders. The recipe ``stage`` divides their models, and MaxText has them."""
 ACCEPTED_RESULTS = "an Exportable or what jax.jit(f).lower(...) gives"
 
 

@@ -103,13 +103,24 @@ def expand_option_groups(build: Callable[..., Built]) -> Callable[..., Built]:
     return call_with_groups
 
 
+def _read_parameter_hints(build: Callable[..., Any]) -> dict[str, Any]:
+    """Return the types of the parameters of ``build``.
+
+    The type of the result is left out, because only type checkers may know it.
+    """
+    function, annotations = inspect.unwrap(build), getattr(build, "__annotations__", {})
+    hints = {name: hint for name, hint in annotations.items() if name != "return"}
+    parameters = types.SimpleNamespace(__annotations__=hints)
+    return get_type_hints(parameters, getattr(function, "__globals__", {}), include_extras=True)
+
+
 def collect_options(build: Callable[..., Any]) -> list[RecipeOption]:
     """Collect the options of ``build``, ``mesh`` included.
 
     Raises:
         HespasError: If a parameter has an unsupported type.
     """
-    hints = get_type_hints(build, include_extras=True)
+    hints = _read_parameter_hints(build)
     return [
         _parse_parameter(parameter, hints.get(parameter.name))
         for parameter in inspect.signature(build).parameters.values()

@@ -19,7 +19,7 @@ from dataclasses import field
 from hespas.configs import is_preset_name
 from hespas.configs.kernel_costs import list_named_files
 from hespas.dialects.attr_codec import read_trip_count
-from hespas.dialects.attrs import AMOUNTS, Cost, TargetAttr
+from hespas.dialects.attrs import AMOUNTS, MAXIMA, Cost, TargetAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import CALLEE, LOOPS
 from hespas.estimators import registry as estimators
@@ -238,7 +238,7 @@ def _has_costs(function: ir.Operation) -> bool:
 
 def _are_sums_equal(old: Cost, new: Cost) -> bool:
     return old.gap == new.gap and all(
-        _are_amounts_equal(getattr(old, name), getattr(new, name)) for name in AMOUNTS
+        _are_amounts_equal(getattr(old, name), getattr(new, name)) for name in (*AMOUNTS, *MAXIMA)
     )
 
 

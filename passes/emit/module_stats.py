@@ -30,7 +30,12 @@ from hespas.dialects.attrs import (
 from hespas.dialects.executions import LEAF, LOOP, Execution, ExecutionWalk
 from hespas.dialects.mlir import collect_functions, ir
 from hespas.dialects.op_kinds import CALLEE, CONTROL
-from hespas.estimators.aggregate import find_main_bound, find_main_dtype, sum_amounts
+from hespas.estimators.aggregate import (
+    find_main_bound,
+    find_main_dtype,
+    find_maxima,
+    sum_amounts,
+)
 from hespas.estimators.base import FREE_COST
 from hespas.estimators.work import is_free_op_name
 from hespas.passes.annotate.cost_walk import is_estimated_whole
@@ -161,6 +166,7 @@ def _summarise_costs(ops: list[ExecutedOp], target: TargetAttr, messages: StatsR
             **_sum_costs(costs),
             **messages,
             **sum_amounts(costs, OTHER_AMOUNTS),
+            **find_maxima(costs),
             **_compute_time_band(ops),
             "gaps": sum(count for _, cost, count in ops if cost.gap),
         },

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from hespas.dialects.attrs import COUNTS, OTHER_AMOUNTS
+from hespas.dialects.attrs import COUNTS, MAXIMA, OTHER_AMOUNTS
 
 Count = Annotated[int, Field(ge=0)]
 Time = Annotated[float, Field(ge=0)]
@@ -22,7 +22,7 @@ class _OpenModel(BaseModel):
 
 
 _COUNT_FIELDS: dict[str, Any] = dict.fromkeys(COUNTS, (Count, ...))
-_OTHER_FIELDS: dict[str, Any] = dict.fromkeys(OTHER_AMOUNTS, (Time | None, None))
+_OTHER_FIELDS: dict[str, Any] = dict.fromkeys((*OTHER_AMOUNTS, *MAXIMA), (Time | None, None))
 
 
 class _Counts(create_model("_Counts", __base__=_OpenModel, **_COUNT_FIELDS)):

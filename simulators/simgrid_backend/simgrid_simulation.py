@@ -37,9 +37,8 @@ _CONFIGURATIONS = {
 
 def check_supported_options(options: SimulationOptions) -> None:
     """Raise HespasError if SimGrid is missing, or options request what it lacks."""
-    requests = options.list_requests()
-    missing = [flag for flag in requests if requests[flag] and flag != "--network-model flows"]
-    if missing:
+    modelled = ("network_model", "injection_scale", "queues_per_dim")  # as the flow-level model
+    if missing := options.list_requests(modelled):
         raise HespasError(
             f"a simulation by SimGrid cannot model {', '.join(missing)}",
             remedy="use --simulator embedded, or turn them off: --curves none "

@@ -30,7 +30,8 @@ from hespas.workflows.planning import plan_result
 from hespas.workflows.planning.layout_bounds import StepBound
 from hespas.workflows.planning.layout_space import LayoutCandidate
 from hespas.workflows.planning.plan_result import LayoutFigures, LayoutPlan, LayoutRow, rank_rows
-from hespas.workflows.studies import study_definition
+from hespas.workflows.studies import serving
+from hespas.workflows.studies.grid_studies import STUDIES
 from hespas.workflows.studies.study_definition import StudyColumn
 from hespas.workflows.studies.study_runner import StudyCell, make_figure_row
 from hespas.workflows.sweep.sweep_table import flatten_figures, read_table
@@ -249,16 +250,15 @@ def make_plan(case: LawCase) -> LayoutPlan:
 
 
 def print_study(case: LawCase) -> Printed:
-    """Format each column that a study of programs may have."""
+    """Format each column that some study of programs has."""
     row = make_study_row(case)
     columns = [c for c in list_study_columns() if c.name in row]
     return {column.header: column.text(row[column.name]) for column in columns}
 
 
 def list_study_columns() -> list[StudyColumn]:
-    """List the columns that studies share, one for each figure."""
-    columns = [value for value in vars(study_definition).values() if isinstance(value, StudyColumn)]
-    return list({column.name: column for column in reversed(columns)}.values())
+    """List the columns of all studies."""
+    return [column for study in (*STUDIES.values(), serving.STUDY) for column in study.columns]
 
 
 PRINTERS: Mapping[str, Callable[[LawCase], Printed]] = {

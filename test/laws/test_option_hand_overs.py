@@ -20,6 +20,7 @@ import hespas
 from hespas import configs
 from hespas.passes.pipeline import parse_options
 from hespas.workflows import api, run_plan
+from hespas.workflows.cell_keys import inline_kernel_costs
 from hespas.workflows.cells import Cell, CellPool
 from hespas.workflows.pipelines import (
     pipeline_cells,
@@ -326,7 +327,7 @@ def check_runs(runs: Runs, options: RunOptions, names: Sequence[str]) -> None:
                 assert value is None
             elif name == "setting":
                 assert wanted.items() <= value.items()
-            elif wanted is not None or name not in ("network_model", "split"):
+            elif wanted is not None or name != "split":
                 assert value == wanted, name
 
 
@@ -437,7 +438,8 @@ def check_validation(values: Sequence[RunOptions], handed_over: HandOvers) -> No
         with pytest.raises(HandedOver):
             step_predictions.validate_estimator(request)
         (run,) = handed_over.runs
-        assert {n: getattr(run, n) for n in names} == {n: getattr(options, n) for n in names}
+        wanted = inline_kernel_costs(RunConfig(**options.model_dump(exclude_unset=True)))
+        assert {n: getattr(run, n) for n in names} == {n: getattr(wanted, n) for n in names}
 
 
 def test_predictions_of_measured_steps_have_all_options(

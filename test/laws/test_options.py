@@ -33,6 +33,7 @@ from hespas.workflows.planning.layout_space import LayoutRequest
 from hespas.workflows.planning.plan_search import OVERLAP, LayoutSearch, PlanOptions, plan_layouts
 from hespas.workflows.run_config import (
     COMPILE_OPTIONS,
+    NetworkOptions,
     RunConfig,
     RunOptions,
     list_flag_words,
@@ -134,17 +135,30 @@ def test_ways_to_an_estimate_agree(tmp_path: Path) -> None:
 
 def test_options_have_an_effect(tmp_path: Path) -> None:
     """A value that changes nothing would not notice that its option is forgotten."""
-    without_effect = []
-    for case in list_cases():
-        others = [name for name in case.options if name not in (case.option, "setting")]
-        is_nested = "." in case.option or case.option in COMPILE_OPTIONS
-        options = {name: case.options[name] for name in others} if is_nested else BASE
-        default = OptionCase(case.option, "", dict(options))
-        run = run_by_command(case, tmp_path)
-        assert "error" not in run, (case.title, run)
-        if not find_differences(run_by_command(default, tmp_path), run):
-            without_effect.append(case.title)
-    assert set(without_effect) == set(NO_EFFECT)
+    without_effect = {case.title for case in list_cases() if not has_effect(case, tmp_path)}
+    assert without_effect == {*NO_EFFECT}
+
+
+def has_effect(case: OptionCase, folder: Path) -> bool:
+    """Return whether a run differs from one with the default of the option."""
+    others = {n: v for n, v in case.options.items() if n not in (case.option, "setting")}
+    unset = {case.option: BASE[case.option]} if case.option in BASE else {}
+    default = OptionCase(case.option, "", {**others, **unset})
+    run = run_by_command(case, folder)
+    assert "error" not in run, (case.title, run)
+    return bool(find_differences(run_by_command(default, folder), run))
+
+
+@pytest.mark.parametrize("model", ["flows", "astra"])
+def test_options_have_an_effect_in_each_model_of_the_network(model: str, tmp_path: Path) -> None:
+    names = {*NetworkOptions.model_fields} - {"network_model", "congestion"}  # they choose it
+    cases = [
+        replace(case, options={**case.options, "network_model": model})
+        for case in list_cases()
+        if case.option in names and case.title not in NO_EFFECT
+    ]
+    assert {case.option for case in cases} == names
+    assert [case.title for case in cases if not has_effect(case, tmp_path)] == []
 
 
 def predict_by_validation(case: OptionCase, options: RunOptions, folder: Path) -> float:
@@ -224,8 +238,8 @@ def search_space(run: RunOptions, folder: Path) -> SpaceOutcome:
     assert outcome is not None and any(row.bound for row in searched.rows)
     figures = searched.winner and searched.winner.figures
     assert figures and OVERLAP not in {difference.part for difference in searched.differences}
-    values = {"network_model": None if run.congestion else "flows", "split": "linear"}
-    values |= {
+    values = {
+        "split": "linear",
         "node": REQUEST.node,
         "system": SYSTEM,
         **run.model_dump(exclude_unset=True),
@@ -302,4 +316,5 @@ def test_a_forgotten_option_of_bounds_is_noticed(
 
     monkeypatch.setattr(LayoutSearch, "_make_bounds", forget)
     with pytest.raises(AssertionError):
-        check_search(search_space(RunOptions(estimator="roofline"), plan_folder))
+        options = RunOptions(estimator="roofline", network_model="flows")
+        check_search(search_space(options, plan_folder))

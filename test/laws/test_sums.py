@@ -25,6 +25,8 @@ import hespas
 from hespas.dialects.attr_schema import list_attr_fields
 from hespas.dialects.attrs import (
     COUNTS,
+    LARGEST,
+    MAXIMA,
     ONE_KERNEL,
     OTHER_AMOUNTS,
     OWN_RULE,
@@ -51,7 +53,8 @@ EXAMPLES = 24
 def test_every_field_of_a_cost_has_a_rule() -> None:
     """What adds up is compared below; a rule of its own is one that ``aggregate.py`` has."""
     rules = {field.name: field.adds for field in list_attr_fields(Cost)}
-    assert set(rules.values()) <= {SUM, TIME, OWN_RULE, ONE_KERNEL}, rules
+    assert set(rules.values()) <= {SUM, TIME, LARGEST, OWN_RULE, ONE_KERNEL}, rules
+    assert all(getattr(Cost("", 0, 0, 0, 0.0), name) is None for name in MAXIMA)
     assert {name for name, rule in rules.items() if rule == OWN_RULE} == {
         "estimator", "bound", "dtype", "trips", "gap", "low_ns", "high_ns", "tag",
     }  # fmt: skip
@@ -80,11 +83,13 @@ def check_times(case: LawCase) -> None:
 
 
 def check_amounts(case: LawCase) -> None:
-    """Check what adds up beside time: operations, bytes and energies."""
+    """Check what adds up beside time, operations, bytes and energies, and what is largest."""
     for field in COUNTS:
         check_equal(law_cases.list_counts(case, field))
     for field in OTHER_AMOUNTS:
         check_equal(law_cases.list_other_amounts(case, field))
+    for field in MAXIMA:
+        check_equal(law_cases.list_maxima(case, field))
 
 
 def check_bands(case: LawCase) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from hespas.support.errors import HespasError, UsageError
 from hespas.workflows.pipelines import pipeline_cells
 from hespas.workflows.studies import program_worker
-from hespas.workflows.validation import step_predictions
+from hespas.workflows.sweep import sweep_worker
 
 
 def act(payload: dict[str, Any], scratch: str) -> dict[str, Any]:
@@ -58,4 +58,4 @@ def crash_on_eight_devices(payload: dict[str, Any], scratch: str) -> dict[str, A
 def crash_on_h100(payload: dict[str, Any], scratch: str) -> dict[str, Any]:
     if payload["config"]["node"] == "H100_80GB":
         os.abort()
-    return step_predictions.predict_cell(payload, scratch)
+    return sweep_worker.compute_cell(payload, scratch)

@@ -41,7 +41,7 @@ OWN_LABELS: Mapping[str, Mapping[str, str]] = {
     },
     "show": {"Compute, one device: compute time": "compute_s"},
     "compare": {"step": "step_time_s", "80 % band": "step_time_band_s", "compute": "compute_s"},
-    "study": {"images/s": "derived.samples_per_s"},
+    "study": {"images/s": "derived.samples_per_s", "of peak": "derived.mfu"},
     "sweep": {"Devices": "devices", "Step": "step_time_s", "Compute": "compute_s"},
 }
 # Labels that name no figure.

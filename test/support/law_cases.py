@@ -203,6 +203,15 @@ def list_other_amounts(case: LawCase, field: str) -> Figures:
         yield "run.json", 1e9 * (case.result.figures["energy_j"] or 0.0)
 
 
+def list_maxima(case: LawCase, field: str) -> Figures:
+    """Yield the largest value of a field that does not add up."""
+    yield "module_stats.json", case.stats["totals"][field]
+    yield "costs on the entry function", getattr(case.entry_sum, field)
+    executed = [row for row in case.rows if row.count]
+    values = [value for row in executed if (value := getattr(row.cost, field)) is not None]
+    yield "kernel rows", max(values, default=None)
+
+
 def list_bands_ns(case: LawCase, end: int) -> Figures:
     """Yield an end of the 80 % band of the compute time of a device: 0 the low, 1 the high one."""
     name = ("low_ns", "high_ns")[end]

@@ -47,7 +47,7 @@ VALUES: Mapping[str, tuple[Any, ...]] = {
     "systolic.columns": (64,),
     "systolic.sram_bytes": (100,),
 }
-MORE: Mapping[str, Values] = {  # what an option or a setting needs beside it
+MORE: Mapping[str, Values] = {  # what an option, one value of it, or a setting needs beside it
     "estimator=systolic": {"node": "TPUv5e"},
     "fuse=True": {"form": None},
     "overlap=xla": {"form": "xla"},
@@ -99,7 +99,7 @@ def list_cases() -> Iterator[OptionCase]:
     for name, option in RunConfig.model_fields.items():
         if name not in NO_CHANGE:
             for value in _list_values(name, option.annotation, option.default):
-                more = MORE.get(f"{name}={value}", {})
+                more = MORE.get(name, MORE.get(f"{name}={value}", {}))
                 case = OptionCase(name, value, {**BASE, **more, name: value})
                 if case.options != BASE:
                     yield case
@@ -115,7 +115,7 @@ def list_cases() -> Iterator[OptionCase]:
 
 
 def _list_values(name: str, hint: Any, default: Any) -> tuple[Any, ...]:
-    """List values of an option by its type, without its default."""
+    """List values of an option by its type, without its default; numbers on both sides of it."""
     if name in VALUES:
         return VALUES[name]
     if get_origin(hint) in (UnionType, Union):
@@ -125,6 +125,8 @@ def _list_values(name: str, hint: Any, default: Any) -> tuple[Any, ...]:
     if hint is bool:
         return (False, True) if default is None else (not default,)
     assert hint in (int, float), f"give the option {name} a value in VALUES"
+    if default and hint is float:
+        return (default / 10, default * 10)
     return (128,) if hint is int else (1e11,)
 
 

@@ -148,6 +148,21 @@ def test_class_names_are_unique() -> None:
     assert [name for name, count in names.items() if count > 1] == []
 
 
+def test_private_functions_are_used_in_their_module() -> None:
+    """A rewrite that no table lists, or a helper without a caller, does nothing."""
+    unused = []
+    for name, nodes in parse_sources().items():
+        read = {node.id for node in nodes if isinstance(node, ast.Name)}
+        read |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+        for node in nodes:
+            is_definition = isinstance(node, ast.FunctionDef | ast.ClassDef)
+            if is_definition and re.fullmatch("_[a-z].*(?<!_)", node.name):
+                is_validator = any(isinstance(d, ast.Call) for d in node.decorator_list)
+                if node.name not in read and not is_validator:
+                    unused.append(f"{name}: {node.name}")
+    assert unused == []
+
+
 def test_a_pass_its_file_and_its_tests_share_a_name() -> None:
     """The flag is all that a user or a message names: it leads to the code and to the tests."""
     files = {

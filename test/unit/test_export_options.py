@@ -67,6 +67,14 @@ class Shape:
     columns: int | None = None
 
 
+def test_the_type_of_the_result_need_not_exist():
+    def build(size: int = 2) -> OnlyForTypeCheckers:  # type: ignore[name-defined]  # noqa: F821
+        """Build nothing."""
+
+    (option,) = collect_options(build)
+    assert (option.name, option.default) == ("size", 2)
+
+
 def test_options_of_a_group_are_options_like_the_others():
     @expand_option_groups
     def build(*, first: str = "a", shape: Shape, last: bool = False) -> tuple:

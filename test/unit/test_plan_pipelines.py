@@ -126,7 +126,7 @@ def test_only_recipes_with_stages_have_the_axis() -> None:
             pipeline_layouts.select_rank_counts(replace(REQUEST, **changes), INTERFACE)
 
 
-@pytest.mark.parametrize("name", pipeline_layouts.STAGED_RECIPES)
+@pytest.mark.parametrize("name", program_source.DECODERS)
 def test_stages_have_the_options_of_their_model(name: str) -> None:
     whole, stage = (
         {option.name: option.format_default()

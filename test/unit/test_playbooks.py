@@ -193,11 +193,13 @@ def test_shown(case, tmp_path):
     check_changes(tree, "A figure")
 
 
-# Fields of a cost: a part of the time, a part of the energy, and an amount that every cost has.
+# Fields of a cost: a part of the time, a part of the energy, an amount that every cost has, and
+# one of which a sum has the largest.
 FIELDS = {
     "host_ns": "float | None = declare_field('time of the host', default=None, adds=TIME)",
     "cooling_nj": "float | None = declare_field('fans', default=None, adds=SUM)",
     "spilled_bytes": "int = declare_field('bytes spilled', default=0, adds=SUM)",
+    "scratch_bytes": "int | None = declare_field('workspace', default=None, adds=LARGEST)",
 }
 SUMS = "test/laws/test_sums.py::test_a_whole_program_agrees"
 
@@ -209,7 +211,7 @@ def test_a_cost_field(name: str, tree: ThrowAwayTree) -> None:
     described = "test/unit/test_playbooks.py::test_every_total_is_described"
     statistics = f"{GENERATED}::test_module_stats_fit_the_schema"
     rule = "test/laws/test_sums.py::test_every_field_of_a_cost_has_a_rule"
-    is_count = FIELDS[name].startswith("int")
+    is_count = FIELDS[name].startswith("int =")
     line = f"    {name}: {FIELDS[name]}"
     tree.insert("dialects/attrs.py", line, before="    integer_product_flops: int")
     run_json = {f"{SUMS}[linear]"} if is_count else set()
@@ -223,6 +225,14 @@ def test_a_cost_field(name: str, tree: ThrowAwayTree) -> None:
     assert f"`{name}`" in tree.generate("docs/reference/dialect.md")
     check_changes(tree, "A cost field")
     assert len(tree.changed - {"docs/reference/dialect.md"}) <= 3
+
+
+@pytest.mark.slow
+def test_a_maximum_that_a_sum_lacks_is_noticed(tree: ThrowAwayTree) -> None:
+    line = f"    scratch_bytes: {FIELDS['scratch_bytes']}"
+    tree.insert("dialects/attrs.py", line, before="    integer_product_flops: int")
+    tree.replace("estimators/aggregate.py", "**find_maxima(executed),", "")
+    assert tree.find_failures(f"{SUMS}[linear]") == {f"{SUMS}[linear]"}
 
 
 @pytest.mark.slow
@@ -279,6 +289,38 @@ sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "--no-summary", *sys.argv[
         assert "--launch-ns" in tree.generate(page)
     commands = tree.generate("docs/reference/run-config.md").partition("| command |")[2]
     assert commands.count("`launch_ns`") == 4
+    check_changes(tree, "An option of an estimate")
+
+
+@pytest.mark.slow
+def test_an_option_of_the_network(tree: ThrowAwayTree) -> None:
+    """Every command has it, and each model must use it. Other simulators refuse it."""
+    option = """    send_ns: float | None = Field(
+        default=None, ge=0, description="time to send a message, in nanoseconds"
+    )"""
+    tree.insert("workflows/run_config.py", option, before="    curves: Annotated[str | None")
+    simulation = "simulators/simulation_options.py"
+    tree.insert(simulation, "    send_ns: float = 0.0", before="    symmetry: bool = True")
+    program = """
+from hespas.tools.commands import simulate
+from hespas.simulators import astra
+from hespas.workflows.network_settings import NetworkSettings
+words = simulate.build_parser().parse_args(["traces", "--send-ns", "2"])
+options = NetworkSettings(send_ns=words.send_ns).build_options()
+print(astra.describe_missing_features(options), options.send_ns)
+"""
+    assert tree.run_python(program) == "--send-ns 2.0\n"
+    more = '    "send_ns": {"curves": "none", "between_hosts": "network"},'
+    tree.insert("test/support/option_cases.py", more, before='    "fuse=True":')
+    laws = "test/laws/test_options.py::test_options_have_an_effect_in_each_model_of_the_network"
+    assert tree.find_failures(laws) == {f"{laws}[{model}]" for model in ("flows", "astra")}
+    flows = "system.endpoint_delay_ns * options.injection_scale"
+    tree.replace("simulators/embedded/flows/flow_engine.py", flows, f"{flows} + options.send_ns")
+    assert tree.find_failures(laws) == {f"{laws}[astra]"}
+    astra = "_COMMUNICATOR_DELAY_NS if communicator.part"
+    used = astra.replace(" if", " + int(self.options.send_ns) if")
+    tree.replace("simulators/embedded/collective_plan.py", astra, used)
+    assert tree.find_failures(laws) == set()
     check_changes(tree, "An option of an estimate")
 
 

@@ -183,6 +183,34 @@ def test_broadcasts_without_a_size_are_counted() -> None:
             assert result.step_time_ns > size / LINK
 
 
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_an_algorithm_sends_the_bytes_that_its_collectives_need(name: str) -> None:
+    """Each block reaches each device that lacks it: no algorithm of the fastest is too fast.
+
+    An operand is the block of a device in an all-gather and a gather, else the whole input.
+    """
+    algorithm, checked = ALGORITHMS[name], 0
+    for kind, count in itertools.product(ALGORITHM_LIMITS[name].kinds, (2, 3, 4, 5, 8)):
+        is_ring_exchange = (name, kind) == ("ring", "all_to_all")  # of ASTRA-sim's rules only
+        if kind == "barrier" or is_ring_exchange or algorithm.find_problem(kind, count):
+            continue
+        copies = count - 1
+        needed = {
+            "all_reduce": 2 * copies, "all_gather": count * copies, "scatter": copies / count,
+        }  # fmt: skip
+        for both_ways in (False, True):
+            rounds = algorithm.list_rounds(kind, count, both_ways)
+            sent = sum(
+                (count * copies if one.sources is None else len(one.sources))
+                * one.share
+                * one.repeats
+                for one in rounds
+            )
+            assert sent == pytest.approx(needed.get(kind, copies)), (kind, count, both_ways)
+            checked += 1
+    assert checked
+
+
 def test_an_algorithm_is_known_where_it_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its limits and its object are all that the models and the choice by size need."""
 

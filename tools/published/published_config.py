@@ -296,7 +296,7 @@ def build_published_plan(
     """
     from hespas.passes.emit.emit_chakra import TRACES
     from hespas.workflows import run_plan
-    from hespas.workflows.program_form import FUSE, XLA, FormRequest
+    from hespas.workflows.program_form import FUSE, XLA, FormRequest, choose_fusion_options
 
     config, run_flags = config_file.config, run_flags or RunConfig.model_validate({})
     if config_file.method is None and not run_flags.node:
@@ -309,6 +309,9 @@ def build_published_plan(
     }
     node = run_flags.node or (_to_explicit_path(config_file.path) if method.is_node else None)
     form = run_plan.request_program_form(run_flags.model_copy(update={"node": node}))
+    fusion = ()
+    if form.form == FUSE:
+        fusion = (run_plan.build_pass_step("fuse", {**choose_fusion_options(form.target_node)}),)
     emit: dict[str, str | bool] = {"clean": config.clean}
     if config.output_dir:
         check_writable_folder(config.output_dir, TRACES)
@@ -321,7 +324,7 @@ def build_published_plan(
                 if config_file.num_npus
                 else []
             ),
-            *([run_plan.build_pass_step("fuse", {})] if form.form == FUSE else []),
+            *fusion,
             build_split_pass(config),
             run_plan.build_annotate_step(
                 method.estimator,

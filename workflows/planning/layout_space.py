@@ -15,6 +15,7 @@ from typing import Annotated, Any
 from pydantic import Field
 from pydantic.dataclasses import dataclass as options_record
 
+from hespas.frontends.export.program_source import DECODERS
 from hespas.frontends.export.slice_mesh import list_slice_divisions
 from hespas.support.errors import UsageError
 from hespas.support.suggestions import suggest_nearest
@@ -33,9 +34,8 @@ OPEN_OPTIONS: Mapping[str, tuple[str, ...]] = {
     "scan": ("true",),
     "sequence_parallel": ("true",),
 }
-# Recipes whose models MaxText has. It computes logits in the type of activations, and the loss in
-# f32 (logits_dot_in_fp32 and cast_logits_to_fp32 of its configs/base.yml), so that a plan does too.
-MAXTEXT_RECIPES = ("llama", "gpt", "gemma", "moe")
+# MaxText, which has the models of all decoders, computes logits in the type of activations, and the
+# loss in f32 (logits_dot_in_fp32 and cast_logits_to_fp32 of its configs/base.yml). So does a plan.
 LOGITS = "logits_dtype"
 MAXTEXT_LOGITS = "bf16"
 FUSED_REMAT = "minimal_flash"  # keeps what a kernel of fused attention hands to its gradient
@@ -293,7 +293,7 @@ def select_option_values(
     stated = {
         SEQUENCE: interface.defaults.get(SEQUENCE, ""),
         ATTENTION: request.attention,
-        LOGITS: MAXTEXT_LOGITS if request.program in MAXTEXT_RECIPES else "",
+        LOGITS: MAXTEXT_LOGITS if request.program in DECODERS else "",
     }
     known = {**OPEN_OPTIONS, **{name: (value,) for name, value in stated.items() if value}}
     attentions = {*requested.get(ATTENTION, (request.attention,))} - {PLAIN_ATTENTION, ""}

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from hespas.chakra.trace_steps import ProgramTrace
 from hespas.configs.system_spec import SystemSpec
+from hespas.frontends.export.program_source import DECODERS
 from hespas.simulators.embedded.idle_messages import IdleMessages
 from hespas.support.errors import HespasError, UsageError
 from hespas.workflows.cells import Note, PoolOptions
@@ -68,7 +69,6 @@ from hespas.workflows.studies.study_definition import StudyWorkload
 
 PIPELINE, SCHEDULE, STAGES_PER_RANK = "pipeline", "schedule", "stages_per_rank"
 PIPELINE_OPTIONS = (SCHEDULE, STAGES_PER_RANK)  # which are no options of the recipe
-STAGED_RECIPES = ("llama", "gpt", "gemma", "moe")  # whose models the recipe ``stage`` divides
 OPEN_SCHEDULES = ("1f1b",)  # tried unless the request names others
 MOST_MICROBATCHES = 4  # for each rank, unless the request names their numbers
 # Options that change no size of a sketch, so that layouts with other values share it.
@@ -99,10 +99,10 @@ def select_rank_counts(request: LayoutRequest, interface: ProgramInterface) -> l
             )
     if sizes == [1]:
         return sizes
-    if request.program not in STAGED_RECIPES:
+    if request.program not in DECODERS:
         raise UsageError(
             f"'{request.program}' has no programs of stages, which the axis {PIPELINE} needs",
-            remedy=f"leave the axis out, or plan one of the recipes {', '.join(STAGED_RECIPES)}",
+            remedy=f"leave the axis out, or plan one of the recipes {', '.join(DECODERS)}",
         )
     if not sizes or min(sizes) < 1:
         raise UsageError(f"mesh axis '{PIPELINE}' has no sizes, or one below 1")

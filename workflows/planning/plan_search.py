@@ -27,6 +27,7 @@ from hespas.configs.kernel_families import find_kernel_family
 from hespas.configs.node_spec import NodeSpec
 from hespas.configs.system_spec import SystemSpec
 from hespas.frontends.export.export_spec import read_export_spec
+from hespas.frontends.export.program_source import DECODERS
 from hespas.frontends.export.slice_mesh import is_in_device_order
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.text_tables import (
@@ -54,7 +55,6 @@ from hespas.workflows.planning.layout_space import (
     ATTENTION,
     LOGITS,
     MAXTEXT_LOGITS,
-    MAXTEXT_RECIPES,
     PLAIN_ATTENTION,
     PRODUCTS,
     SEQUENCE,
@@ -635,7 +635,7 @@ def list_maxtext_flags(request: LayoutRequest, row: LayoutRow) -> list[str]:
     options = row.candidate.options
     attention = MAXTEXT_ATTENTION.get(options.get(ATTENTION, PLAIN_ATTENTION))
     products = MAXTEXT_PRODUCTS.get(options.get(PRODUCTS, "none"))
-    if request.program not in MAXTEXT_RECIPES or options.get(LOGITS) != MAXTEXT_LOGITS:
+    if request.program not in DECODERS or options.get(LOGITS) != MAXTEXT_LOGITS:
         return []
     if attention is None or products is None:
         return []

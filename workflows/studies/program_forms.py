@@ -93,8 +93,6 @@ def make_run_config(options: RunOptions, form: str, **inputs: Any) -> RunConfig:
     values: dict[str, Any] = {"form": FUSE if form == "fused" else AS_IS}
     if options.overlap == "none":
         values["split"] = "linear"
-    if not options.congestion:
-        values["network_model"] = "flows"
     values |= options.model_dump(exclude_defaults=True, exclude=set(COMPILE_OPTIONS)) | inputs
     return RunConfig(**{name: value for name, value in values.items() if value is not None})
 

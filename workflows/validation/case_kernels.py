@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from hespas import configs
 from hespas.estimators.calibrated.attention_library import CUDNN, AttentionLibrary
+from hespas.frontends.export.program_source import DECODERS
 from hespas.recipes.published_models import MODELS
 from hespas.support.errors import HespasError
 from hespas.workflows.validation.case_frameworks import (
@@ -43,7 +44,6 @@ _ASYNCHRONOUS = r"\basync(?:hronous)?[-_ ]?t(?:ensor(?:[-_ ]parallel(?:ism)?+)?+
 # (AI-Hypercomputer/tpu-recipes@c8cfe2f training/ironwood/llama3.1-70b/128k-fp8-tpu7x-4x8x8).
 PART_BYTES = 2**30
 STATED_TILES = re.compile(r"(?:vocab tiling|num_vocab_tiling)\W*(\d+)")
-_RECIPES = ("llama", "gpt", "gemma", "moe")
 _NARROW_TYPES = ("bf16", "f16")
 
 
@@ -177,7 +177,7 @@ def divide_logits(case: TrainingCase, workload: StudyWorkload) -> StudyWorkload 
         the parts, its framework has none, or its logits are small.
     """
     options = workload.options
-    is_possible = workload.recipe in _RECIPES and options.get("partitioning") != "auto"
+    is_possible = workload.recipe in DECODERS and options.get("partitioning") != "auto"
     if not is_possible or case.framework.name != MAXTEXT or "vocab_tiles" in options:
         return None
     tokens = int(options["batch"]) * int(options["sequence"]) // workload.mesh.get("context", 1)

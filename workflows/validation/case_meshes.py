@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from hespas.frontends.export.program_source import DECODERS
 from hespas.recipes.published_models import MODELS
 from hespas.workflows.pipelines.schedules import INTERLEAVED, build_schedule
 from hespas.workflows.pipelines.stage_workloads import place_on_rank, plan_stage_workloads
@@ -101,7 +102,7 @@ def _list_problems(case: TrainingCase, sizes: Mapping[str, int], recipe: str) ->
     known = {"dp", "fsdp", "tp"}
     if recipe not in ("bert", "t5"):
         known |= {"sp", "tensor_sequence", "ep" if recipe == "moe" else "cp"}
-    if recipe in ("llama", "gpt", "gemma", "moe"):
+    if recipe in DECODERS:
         known |= {"pp", "vp"}
     problems = [
         f"{_TITLES[axis]} ({axis}={size})"

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from hespas.frontends.export.program_source import DENSE_DECODERS
 from hespas.recipes.published_models import MODELS
 from hespas.recipes.remat_policies import SHARE
 from hespas.support.errors import HespasError
@@ -66,7 +67,6 @@ RECIPE_SIZES = {
 DEFAULT_SEQUENCE = 4096  # as the recipes
 _ADAPTERS = re.compile(r"\bq?lora\b")
 # Those with the option sequence_parallel, and products with delayed scaling
-_DENSE_RECIPES = ("gemma", "gpt", "llama")
 
 
 def plan_case_program(
@@ -134,7 +134,7 @@ def _plan_decoder(
     if outcome.reasons or batch is None:
         return None
     if precision.get("products") == "fp8_delayed" and (
-        recipe not in _DENSE_RECIPES
+        recipe not in DENSE_DECODERS
         or {"accumulate", "zero1", "reduce_dtype"} & {*precision, *optimiser, *batch}
     ):
         precision = {**precision, "products": "fp8"}
@@ -160,7 +160,7 @@ def _plan_decoder(
                 **choose_operator_options(outcome, precision),
                 **choose_weight_padding(outcome, sizes, mesh),
             }
-            if recipe in _DENSE_RECIPES
+            if recipe in DENSE_DECODERS
             else {}
         ),
         **(read_vocabulary_tiles(case) if recipe != "bert" else {}),
@@ -174,7 +174,7 @@ def _plan_decoder(
         **own,
         **changes,
     }
-    if recipe in _DENSE_RECIPES and (divides_tokens(case) or _divides_activations(case, mesh)):
+    if recipe in DENSE_DECODERS and (divides_tokens(case) or _divides_activations(case, mesh)):
         options["sequence_parallel"] = "true"
     return StudyWorkload(recipe, options, mesh, {"id": case.id})
 

@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from hespas import configs, frontends
-from hespas.dialects.mlir import clone_module, ir, make_context
-from hespas.estimators import registry
-from hespas.passes.base import PassRun
-from hespas.passes.pipeline import run_pipeline
+from hespas import configs
 from hespas.support.errors import HespasError, UsageError
-from hespas.workflows import run_flow
-from hespas.workflows.cell_keys import (
-    compute_node_digest,
-    compute_program_digest,
-    compute_system_digest,
-    describe_options,
-)
-from hespas.workflows.cell_worker import SingleEntryCache
-from hespas.workflows.cells import Cell, CellPool, PoolOptions, make_estimate_cell
+from hespas.workflows.cells import Cell, CellPool, PoolOptions
 from hespas.workflows.run_config import (
     COMPILE_OPTIONS,
     RunConfig,
@@ -31,7 +17,7 @@ from hespas.workflows.run_config import (
     list_changed_options,
 )
 from hespas.workflows.run_flow import TextFunction, ignore_text
-from hespas.workflows.run_plan import build_run_plan
+from hespas.workflows.sweep.sweep_runner import FUNCTION, SweepCellFactory
 from hespas.workflows.validation.prediction_scores import (
     DEFAULT,
     OPTIMISED,
@@ -46,8 +32,6 @@ from hespas.workflows.validation.prediction_scores import (
     score_predictions,
 )
 
-FUNCTION = "hespas.workflows.validation.step_predictions:predict_cell"
-RESULT = "validate"  # the kind of keys
 BASELINE, RATIO = "roofline", "bandwidth ratio"
 BASELINE_OPTIONS = ("keep_going", "kernel_cost")
 
@@ -67,17 +51,10 @@ class PredictionFlow:
         return f"{self.options.estimator}, {self.start}"
 
     @property
-    def form(self) -> Literal["as-is"] | None:
+    def form(self) -> Literal["fuse", "as-is"] | None:
         """The form of a run's configuration."""
-        return None if self.start == DEFAULT else "as-is"
-
-    @property
-    def preparation(self) -> str:
-        """The pipeline before a run, which no node has an influence on."""
-        if self.start == DEFAULT:
-            return ""
-        is_fused = self.start == UNOPTIMISED and self.options.estimator != BASELINE
-        return "prepare,fuse" if is_fused else "prepare"
+        forms: Mapping[str, Literal["fuse", "as-is"]] = {UNOPTIMISED: "fuse", OPTIMISED: "as-is"}
+        return forms.get(self.start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +69,8 @@ class _CellTask:
         """Describe the cell in words, for messages."""
         return f"{self.cell.workload} on {self.cell.node}, {self.flow.name}"
 
-    def make_cell(self) -> Cell:
-        """Make the cell for the workers; raises HespasError."""
+    def make_cell(self, factory: SweepCellFactory) -> Cell:
+        """Make the cell of a sweep that is this run; raises HespasError."""
         config = RunConfig(
             **self.flow.options.model_dump(exclude_unset=True),
             mlir=self.program,
@@ -102,23 +79,22 @@ class _CellTask:
             form=self.flow.form,
             memory=False,
         )
-        estimator = registry.load_estimator_class(config.estimator)
-        digest, preparation = compute_program_digest(self.program), self.flow.preparation
-        content = {
-            "program": digest,
-            "preparation": preparation,
-            "node": compute_node_digest(configs.load_node(self.cell.node)),
-            "system": compute_system_digest(configs.load_system(self.cell.system)),
-            **describe_options(config),
-        }
-        return make_estimate_cell(
-            self.describe(),
-            {"config": config.model_dump(exclude_unset=True), "preparation": preparation},
-            RESULT,
-            estimator,
-            content,
-            sharing=(self.program, preparation),
-            size_bytes=os.path.getsize(self.program),
+        return replace(
+            factory.make_cell(config.model_dump(exclude_unset=True)), name=self.describe()
+        )
+
+    def read_answer(self, figures: Mapping[str, Any]) -> StepPrediction:
+        """Read the prediction from the figures of the run."""
+        step_s, exposed_s = figures["step_time_s"], figures["exposed_comm_s"]
+        low_s, high_s = figures["step_time_band_s"] or (None, None)
+        return StepPrediction(
+            self.cell,
+            step_s,
+            low_s,
+            high_s,
+            compute_s=1e-9 * round(1e9 * (step_s - exposed_s)),
+            exposed_s=exposed_s,
+            program=Path(self.program).name,
         )
 
 
@@ -198,17 +174,16 @@ def validate_estimator(
         flows.append(request.baseline)
     tasks = _find_tasks(cells, flows, request, note)
     with CellPool(FUNCTION, request, note, "validate") as pool:
-        answers = pool.run_cells([task.make_cell() for task in tasks])
+        factory = SweepCellFactory()
+        answers = pool.run_cells([task.make_cell(factory) for task in tasks])
     notes: dict[str, None] = {}
     by_task: dict[tuple[str, int], StepPrediction] = {}
     for task, answer in zip(tasks, answers, strict=True):
         if isinstance(answer, HespasError):
             answer.where = answer.where or task.describe()
             raise answer
-        notes |= dict.fromkeys(answer["notes"])
-        program = Path(task.program).name
-        prediction = StepPrediction(task.cell, **answer["prediction"], program=program)
-        by_task[task.flow.name, task.cell.line] = prediction
+        notes |= dict.fromkeys(f"warning: {text}" for text in answer["figures"]["warnings"])
+        by_task[task.flow.name, task.cell.line] = task.read_answer(answer["figures"])
     for text in notes:
         note(text)
     predictions = {
@@ -260,51 +235,7 @@ def _find_tasks(
             for flow in flows
             if (program := programs_by_start[flow.start]) is not None
         ]
-    return sorted(tasks, key=lambda task: (task.program, task.flow.preparation))
-
-
-_prepared: SingleEntryCache[tuple[ir.Module, list[str]]] = SingleEntryCache()
-
-
-def predict_cell(payload: dict[str, Any], scratch: str) -> dict[str, Any]:
-    """Estimate and simulate one program as ``hespas run`` does; raises HespasError.
-
-    Args:
-        payload: ``config``, and the pipeline ``preparation`` that comes before its run.
-        scratch: A folder for temporary files.
-
-    Returns:
-        The fields of the ``prediction``, and the ``notes`` of the run.
-    """
-    output = tempfile.mkdtemp(dir=scratch)
-    config = RunConfig.model_validate({**payload["config"], "output": output})
-    key = (payload["config"]["mlir"], payload["preparation"])
-    prepared, first_notes = _prepared.get_or_make(key, lambda: _prepare_program(*key))
-    notes = [*first_notes]
-    plan = build_run_plan(config)
-    outcome = run_flow.execute_plan(plan, notes.append, module=clone_module(prepared))
-    report = run_flow.simulate_traces(plan, outcome, notes.append)
-    low_s, high_s = run_flow.summarise_run(plan, outcome, report).step_band_s or (None, None)
-    if report is None:
-        raise HespasError("the cell's system simulated nothing", where=key[0])
-    prediction = {
-        "step_s": report.result.step_time_ns * 1e-9,
-        "low_s": low_s,
-        "high_s": high_s,
-        "compute_s": report.critical_result.compute_ns * 1e-9,
-        "exposed_s": report.critical_result.exposed_ns * 1e-9,
-    }
-    return {"prediction": prediction, "notes": notes}
-
-
-def _prepare_program(program: str, preparation: str) -> tuple[ir.Module, list[str]]:
-    """Read a program, run the passes that come before its estimate, and collect their notes."""
-    notes: list[str] = []
-    module = frontends.read_module(program, make_context())
-    if preparation:
-        run = PassRun(frontends.to_display_name(program), note=notes.append)
-        run_pipeline(module, preparation, run)
-    return module, notes
+    return sorted(tasks, key=lambda task: task.program)
 
 
 def scale_by_bandwidth(
