@@ -32,6 +32,7 @@ from hespas.passes.fuse.op_builder import (
 )
 
 CONVOLUTION = "stablehlo.convolution"
+DIMENSION_NUMBERS = "dimension_numbers"
 
 
 class PadConvolutionsPass(BlockPass):
@@ -49,26 +50,26 @@ class PadConvolutionsPass(BlockPass):
 
 def _pad_convolution(op: ir.Operation) -> None:
     windows = read_convolution_windows(op)
-    if _is_kernel_gradient(windows):
+    if is_kernel_gradient(windows):
         if any(window.holes != 1 for window in windows):
             op = _swap_operands(op, windows)
         pairs = [_find_kernel_gradient_padding(window) for window in read_convolution_windows(op)]
         both = [max(min(pair), 0) for pair in pairs]
         _pad_input(op, [(low - p, high - p) for (low, high), p in zip(pairs, both, strict=True)])
-    elif _is_input_gradient(op, windows):
+    elif is_input_gradient(op, windows):
         _cut_result(op, [_find_input_gradient_padding(window) for window in windows])
     elif not all(window.is_plain for window in windows):
         _pad_input(op, [(window.low, window.high) for window in windows])
 
 
-def _is_input_gradient(op: ir.Operation, windows: Sequence[ConvolutionWindow]) -> bool:
+def is_input_gradient(op: ir.Operation, windows: Sequence[ConvolutionWindow]) -> bool:
     """Return whether XLA finds a gradient of the input: its kernel is reversed, or a point."""
     if any(window.stride != 1 for window in windows):
         return False
     has_holes = any(window.holes != 1 for window in windows)
     if all(window.kernel == 1 for window in windows):
         return has_holes
-    _, (_, _, space), _ = parse_conv_layout(op.attributes["dimension_numbers"])
+    _, (_, _, space), _ = parse_conv_layout(op.attributes[DIMENSION_NUMBERS])
     return _find_reversed_dims(op.operands[1]) == set(space) or all(
         read_integer_list(op, "window_reversal", (False,))
     )
@@ -90,7 +91,7 @@ def _find_reversed_dims(value: ir.Value) -> set[int]:
     return reversed_dims
 
 
-def _is_kernel_gradient(windows: Sequence[ConvolutionWindow]) -> bool:
+def is_kernel_gradient(windows: Sequence[ConvolutionWindow]) -> bool:
     """Return whether the kernel is an image, the gradient of a result, and the result is small."""
     return math.prod(one.kernel for one in windows) > math.prod(one.out for one in windows)
 
@@ -107,7 +108,7 @@ def _swap_operands(op: ir.Operation, windows: Sequence[ConvolutionWindow]) -> ir
         return op
     builder = OpBuilder(op)
     (_, _, image_dims), (_, _, kernel_dims), _ = parse_conv_layout(
-        op.attributes["dimension_numbers"]
+        op.attributes[DIMENSION_NUMBERS]
     )
     is_turned = read_integer_list(op, "window_reversal", (False,) * len(kernel_dims))
     turned = [dim for dim, is_done in zip(kernel_dims, is_turned, strict=True) if not is_done]
@@ -115,14 +116,14 @@ def _swap_operands(op: ir.Operation, windows: Sequence[ConvolutionWindow]) -> ir
     new_kernel = builder.create_reverse(old_image, image_dims)
     new_image = builder.create_reverse(old_kernel, turned) if turned else old_kernel
     attributes = copy_attributes(op)
-    image, kernel, result = re.findall(r"\[[^\]]*\]", str(op.attributes["dimension_numbers"]))
+    image, kernel, result = re.findall(r"\[[^\]]*\]", str(op.attributes[DIMENSION_NUMBERS]))
     swap = str.maketrans("bfoi", "oibf")
     renamed = (
         kernel.translate(swap),
         image.translate(swap),
         result.translate(str.maketrans("bf", "fb")),
     )
-    attributes["dimension_numbers"] = ir.Attribute.parse(
+    attributes[DIMENSION_NUMBERS] = ir.Attribute.parse(
         "#stablehlo.conv<{}x{}->{}>".format(*renamed), op.context
     )
     attributes["lhs_dilation"] = make_i64_array([one.dilation for one in windows], op.context)
@@ -161,7 +162,7 @@ def _pad_input(op: ir.Operation, padding: Sequence[tuple[int, int]]) -> None:
     windows = read_convolution_windows(op)
     if not any(pair != (0, 0) for pair in padding) and all(one.holes == 1 for one in windows):
         return
-    (_, _, space), _, _ = parse_conv_layout(op.attributes["dimension_numbers"])
+    (_, _, space), _, _ = parse_conv_layout(op.attributes[DIMENSION_NUMBERS])
     rank = len(get_static_shape(op.operands[0]))
     low, high, interior = [0] * rank, [0] * rank, [0] * rank
     for dim, window, (before, after) in zip(space, windows, padding, strict=True):
@@ -192,7 +193,7 @@ def _cut_result(op: ir.Operation, padding: Sequence[tuple[int, int]]) -> None:
     if not any(pair != (0, 0) for pair in surplus):
         return
     windows = read_convolution_windows(op)
-    _, _, (_, _, space) = parse_conv_layout(op.attributes["dimension_numbers"])
+    _, _, (_, _, space) = parse_conv_layout(op.attributes[DIMENSION_NUMBERS])
     builder = OpBuilder(op)
     result = op.results[0]
     shape = list(get_static_shape(result))

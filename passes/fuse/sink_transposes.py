@@ -33,6 +33,7 @@ from hespas.passes.fuse.op_builder import (
     has_static_values,
     make_i64_array,
 )
+from hespas.passes.fuse.pad_convolutions import CONVOLUTION
 from hespas.passes.fuse.simplify import BROADCAST, read_uniform_constant
 
 TRANSPOSE, RESHAPE = "stablehlo.transpose", "stablehlo.reshape"
@@ -125,8 +126,10 @@ class _OrderAnalysis:
 
     def add_op(self, op: ir.Operation) -> None:
         name = op.name
-        if name == DOT:
+        if name in (DOT, CONVOLUTION):
             self.computed[op.results[0]] = len(self.computed)
+            if name == CONVOLUTION:  # has been given the order of its result
+                return
         elif name in KEEPS_ORDER or self._is_elementwise(name) or _is_view(op, name):
             numbers = [self.computed[value] for value in op.operands if value in self.computed]
             if not numbers:
