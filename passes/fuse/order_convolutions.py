@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import ir
+from hespas.estimators.rules.base import read_integer_list
 from hespas.estimators.rules.contraction import parse_conv_layout, read_convolution_windows
 from hespas.passes.base import option
 from hespas.passes.fuse.block_pass import BlockPass
@@ -31,10 +32,12 @@ from hespas.passes.fuse.op_builder import (
 from hespas.passes.fuse.pad_convolutions import (
     CONVOLUTION,
     DIMENSION_NUMBERS,
+    find_reversed_kernel,
     is_input_gradient,
     is_kernel_gradient,
 )
 
+REVERSAL = "window_reversal"
 VOLTA, HOPPER = 7, 9  # major compute capabilities of NVIDIA
 
 
@@ -74,6 +77,7 @@ def _has_channels_last(op: ir.Operation, capability: int) -> bool:
 
 def _order_convolution(op: ir.Operation, is_last: bool) -> None:
     """Transpose the operands and the result, each with its outer and its inner dimension."""
+    _read_plain_kernel(op)
     orders: list[list[int]] = []
     for (outer, inner, space), is_swapped in zip(
         parse_conv_layout(op.attributes[DIMENSION_NUMBERS]), _find_swaps(op), strict=True
@@ -103,6 +107,18 @@ def _create_transpose(builder: OpBuilder, value: ir.Value, order: Sequence[int])
     return value if list(order) == sorted(order) else builder.create_transpose(value, order)
 
 
+def _read_plain_kernel(op: ir.Operation) -> None:
+    """Let the gradient of an image read the kernel of the forward convolution, as cuDNN does."""
+    windows = read_convolution_windows(op)
+    if is_kernel_gradient(op, windows) or not is_input_gradient(op, windows):
+        return
+    _, (_, _, space), _ = parse_conv_layout(op.attributes[DIMENSION_NUMBERS])
+    kernel = find_reversed_kernel(op.operands[1])
+    if kernel.dims == set(space) and not any(read_integer_list(op, REVERSAL, (False,))):
+        op.operands[1] = _create_transpose(OpBuilder(op), kernel.source, kernel.order)
+        op.attributes[REVERSAL] = ir.DenseBoolArrayAttr.get([True] * len(space), op.context)
+
+
 def _find_swaps(op: ir.Operation) -> tuple[bool, bool, bool]:
     """Return whether the inner dimension of input, kernel and result is the outer one of cuDNN's.
 
@@ -111,7 +127,7 @@ def _find_swaps(op: ir.Operation) -> tuple[bool, bool, bool]:
     of the kernel.
     """
     windows = read_convolution_windows(op)
-    if is_kernel_gradient(windows):
+    if is_kernel_gradient(op, windows):
         return True, True, True
     return False, is_input_gradient(op, windows), False
 

@@ -54,13 +54,14 @@ module @volumes {
 
 // -----
 
-/// Gradients have the layouts of their forward convolution: that of the image reads the kernel with
-/// the forward convolution's inputs innermost; that of the kernel reads two images, and writes a
+/// Gradients have the layouts of their forward convolution: that of the image reads its kernel, not
+/// reversed, with its inputs innermost; that of the kernel reads two images, and writes a
 /// kernel.
 
 // CHECK-LABEL: module @gradients
 module @gradients {
-  // CHECK: stablehlo.convolution({{.*}}) dim_numbers = [b, 0, 1, f]x[i, 0, 1, o]->[b, 0, 1, f]
+  // CHECK: %[[W:.*]] = stablehlo.transpose %arg1, dims = [3, 0, 1, 2]
+  // CHECK: stablehlo.convolution(%arg0, %[[W]]) dim_numbers = [b, 0, 1, f]x[i, 0, 1, o]->[b, 0, 1, f], window = {{.*}}reverse = [true, true]
   // CHECK: %[[K:.*]] = stablehlo.convolution(%arg2, %arg0) dim_numbers = [f, 0, 1, b]x[i, 0, 1, o]->[f, 0, 1, b]
   // CHECK-SAME: -> tensor<6x3x3x4xbf16>
   // CHECK: stablehlo.transpose %[[K]], dims = [1, 2, 3, 0]
@@ -69,6 +70,21 @@ module @gradients {
     %0 = stablehlo.convolution(%g, %r) dim_numbers = [b, 0, 1, f]x[0, 1, o, i]->[b, 0, 1, f], window = {pad = [[1, 1], [1, 1]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<2x8x8x6xbf16>, tensor<3x3x4x6xbf16>) -> tensor<2x8x8x4xbf16>
     %1 = stablehlo.convolution(%x, %g) dim_numbers = [f, 0, 1, b]x[i, 0, 1, o]->[0, 1, b, f], window = {pad = [[1, 1], [1, 1]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<2x8x8x4xbf16>, tensor<2x8x8x6xbf16>) -> tensor<3x3x4x6xbf16>
     return %0, %1 : tensor<2x8x8x4xbf16>, tensor<3x3x4x6xbf16>
+  }
+}
+
+// -----
+
+/// The gradients of a dilated convolution are forward convolutions to cuDNN, which reads the images
+/// and kernels of those.
+
+// CHECK-LABEL: module @dilated
+module @dilated {
+  // CHECK: stablehlo.convolution({{.*}}) dim_numbers = [b, 0, 1, f]x[o, 0, 1, i]->[b, 0, 1, f]
+  // CHECK-SAME: (tensor<4x8x8x2xbf16>, tensor<6x8x8x2xbf16>) -> tensor<4x3x3x6xbf16>
+  func.func @main(%g: tensor<2x8x8x6xbf16>, %x: tensor<2x8x8x4xbf16>) -> tensor<3x3x4x6xbf16> {
+    %1 = stablehlo.convolution(%x, %g) dim_numbers = [f, 0, 1, b]x[i, 0, 1, o]->[0, 1, b, f], window = {stride = [2, 2], pad = [[2, 2], [2, 2]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<2x8x8x4xbf16>, tensor<2x8x8x6xbf16>) -> tensor<3x3x4x6xbf16>
+    return %1 : tensor<3x3x4x6xbf16>
   }
 }
 
