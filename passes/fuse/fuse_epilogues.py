@@ -2,10 +2,10 @@
 
 The epilogues are those that XLA's GemmRewriter passes to cuBLASLt
 (xla/service/gpu/transforms/gemm_rewriter.cc) and CudnnFusedConvRewriter to cuDNN: scaling, addition
-of a matrix or vector, ReLU, and the tanh approximation of GELU; to gradients
-of convolutions nothing. The product and its epilogue become
-an ``mhlo.fusion`` of kind ``kOutput``. From Ampere on, XLA has kernels of its own for products,
-with other epilogues (:mod:`hespas.passes.fuse.fuse_products`).
+of a matrix or vector, ReLU, and the tanh approximation of GELU; gradients of convolutions have
+none. The product and its epilogue become an ``mhlo.fusion`` of kind ``kOutput``. From Ampere on,
+XLA has kernels of its own for products, with other epilogues
+(:mod:`hespas.passes.fuse.fuse_products`).
 """
 
 from __future__ import annotations

@@ -131,9 +131,9 @@ module @image_gradients {
 // CHECK-LABEL: module @dilated
 module @dilated {
   // CHECK: stablehlo.pad %arg0, {{.*}} low = [0, 2, 0], high = [0, 3, 0]
-  // CHECK: stablehlo.convolution{{.*}} window = {stride = [2], pad = {{\[\[}}0, 0]]}
+  // CHECK: stablehlo.convolution{{.*}} window = {stride = [2], pad = {{\[\[}}0, 0]]
   // CHECK: stablehlo.pad %arg1, {{.*}} low = [0, 3, 0], high = [0, 2, 0]
-  // CHECK: stablehlo.convolution{{.*}} window = {pad = {{\[\[}}0, 0]], rhs_dilate = [2]}
+  // CHECK: stablehlo.convolution{{.*}} window = {pad = {{\[\[}}0, 0]], {{.*}}rhs_dilate = [2]}
   func.func @main(%x: tensor<2x16x4xf32>, %g: tensor<2x16x6xf32>, %w: tensor<3x4x6xf32>) -> (tensor<3x4x6xf32>, tensor<2x17x4xf32>) {
     %0 = stablehlo.convolution(%x, %g) dim_numbers = [f, 0, b]x[i, 0, o]->[0, b, f], window = {stride = [2], pad = [[2, 3]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<2x16x4xf32>, tensor<2x16x6xf32>) -> tensor<3x4x6xf32>
     %r = stablehlo.reverse %w, dims = [0] : tensor<3x4x6xf32>
