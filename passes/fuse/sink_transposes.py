@@ -190,7 +190,7 @@ class _OrderAnalysis:
             self.computed[op.results[0]] = len(self.computed)
             if name == CONVOLUTION:  # has been given the order of its result
                 return
-        elif name in KEEPS_ORDER or self._is_elementwise(name) or _is_view(op, name):
+        elif name in KEEPS_ORDER or self._is_elementwise(name) or self._keeps_broadcast(op):
             numbers = [self.computed[value] for value in op.operands if value in self.computed]
             if not numbers:
                 return
@@ -210,6 +210,14 @@ class _OrderAnalysis:
             known = is_loop_op(name) and name.partition(".")[2] not in STRUCTURAL
             self._elementwise_names[name] = known
         return known
+
+    def _keeps_broadcast(self, op: ir.Operation) -> bool:
+        """Return whether a broadcast has the order of its operand."""
+        if op.name != BROADCAST or not has_static_values(op):
+            return False
+        return is_unit_broadcast(op) or (
+            self._get_order(op.operands[0]) is not None and _is_repetition(op)
+        )
 
     def _get_order(self, value: ir.Value) -> _Order | None:
         """Return the order of a value if it is not that of its dimensions."""
@@ -231,6 +239,8 @@ class _OrderAnalysis:
                 return None
             if op.name == RESHAPE:
                 return order.reshape(get_static_shape(op.results[0]))
+            if op.name == BROADCAST and _is_repetition(op):
+                return _order_repetition(op, order)
             if op.name == BROADCAST:
                 return order if order.divide_dims(get_static_shape(op.results[0])) else None
             return _order_reduction(op, order) if op.name == REDUCE else _resize_order(op, order)
@@ -290,9 +300,37 @@ class _OrderAnalysis:
         return is_applied and all(self._has_any_order(operand, order) for operand in op.operands)
 
 
-def _is_view(op: ir.Operation, name: str) -> bool:
-    """Return whether an op is a broadcast that only adds dimensions of size 1."""
-    return name == BROADCAST and has_static_values(op) and is_unit_broadcast(op)
+def _is_repetition(broadcast: ir.Operation) -> bool:
+    """Return whether a broadcast repeats elements of neighbours, as to enlarge an image."""
+    dims = read_integer_list(broadcast, "broadcast_dimensions", ())
+    readers = [use.owner.operation.name for use in broadcast.results[0].uses]
+    is_merged = bool(readers) and set(readers) == {RESHAPE}
+    return not is_unit_broadcast(broadcast) and is_merged and list(dims) == sorted(dims)
+
+
+def _order_repetition(broadcast: ir.Operation, order: _Order) -> _Order:
+    """Return the order in which repeated elements follow the part before their dimension."""
+    parts = iter(range(len(order.sizes)))
+    divided = dict(
+        zip(
+            read_integer_list(broadcast, "broadcast_dimensions", ()),
+            order.divide_dims(get_static_shape(broadcast.operands[0])),
+            strict=True,
+        )
+    )
+    sizes: list[int] = []
+    keys = [(-1, 0)]  # the place of the part of the source, and the number of the dimension after
+    for dim, size in enumerate(get_static_shape(broadcast.results[0])):
+        own = divided.get(dim, ())
+        for _ in own:
+            part = next(parts)
+            sizes.append(order.sizes[part])
+            keys.append((order.places[part], 0))
+        if not own and size != 1:
+            sizes.append(size)
+            keys.append((keys[-1][0], dim + 1))
+    ranked = sorted(keys[1:])
+    return _Order(tuple(sizes), tuple(ranked.index(key) for key in keys[1:]))
 
 
 def _find_broadcast_parts(
@@ -516,6 +554,8 @@ class _Rewriter:
             return self._rewrite_product(op)
         if op.name == RESHAPE:
             return builder.create_reshape(self.values[source], order.memory_sizes)
+        if op.name == BROADCAST and _is_repetition(op):
+            return self._rewrite_repetition(op)
         if op.name in (TRANSPOSE, BROADCAST):
             if source in self.values:
                 return self.values[source]
@@ -538,6 +578,18 @@ class _Rewriter:
         kinds = [builder.make_tensor_type(order.memory_sizes, result)]
         body = op if len(op.regions) else None
         return builder.create_op(op.name, operands, kinds, attributes, body=body).results[0]
+
+    def _rewrite_repetition(self, op: ir.Operation) -> ir.Value:
+        builder, order, before = OpBuilder(op), self.orders[op.results[0]], op.operands[0]
+        divided = order.divide_dims(get_static_shape(op.results[0]))
+        shape = get_static_shape(before)
+        dims = read_integer_list(op, "broadcast_dimensions", ())
+        own = [p for dim, size in zip(dims, shape, strict=True) if size != 1 for p in divided[dim]]
+        places = sorted(order.places[part] for part in own)
+        attributes = copy_attributes(op)
+        attributes["broadcast_dimensions"] = make_i64_array(places, op.context)
+        kinds = [builder.make_tensor_type(order.memory_sizes, before)]
+        return builder.create_op(BROADCAST, [self.values[before]], kinds, attributes).results[0]
 
     def _rewrite_by_dim(self, op: ir.Operation) -> ir.Value:
         """Rewrite an op that treats each dimension by itself."""

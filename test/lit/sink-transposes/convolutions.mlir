@@ -63,3 +63,21 @@ module @groups {
     return %10 : tensor<2x8x6x4xf32>
   }
 }
+
+// -----
+
+/// Each element of an enlarged image is repeated where it is.
+
+// CHECK-LABEL: module @enlarged
+module @enlarged {
+  // CHECK: stablehlo.broadcast_in_dim %{{.*}}, dims = [0, 1, 3, 5] : (tensor<2x8x6x4xf32>) -> tensor<2x8x2x6x2x4xf32>
+  // CHECK: stablehlo.reshape {{.*}} -> tensor<2x16x12x4xf32>
+  // CHECK-NEXT: stablehlo.transpose %{{.*}}, dims = [0, 3, 1, 2] : (tensor<2x16x12x4xf32>)
+  func.func @main(%x: tensor<2x8x6x4xf32>, %w: tensor<4x1x1x4xf32>) -> tensor<2x4x16x12xf32> {
+    %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, 1, f]x[o, 0, 1, i]->[b, 0, 1, f], window = {} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<2x8x6x4xf32>, tensor<4x1x1x4xf32>) -> tensor<2x8x6x4xf32>
+    %1 = stablehlo.transpose %0, dims = [0, 3, 1, 2] : (tensor<2x8x6x4xf32>) -> tensor<2x4x8x6xf32>
+    %2 = stablehlo.broadcast_in_dim %1, dims = [0, 1, 2, 4] : (tensor<2x4x8x6xf32>) -> tensor<2x4x8x2x6x2xf32>
+    %3 = stablehlo.reshape %2 : (tensor<2x4x8x2x6x2xf32>) -> tensor<2x4x16x12xf32>
+    return %3 : tensor<2x4x16x12xf32>
+  }
+}
