@@ -151,9 +151,7 @@ def _swap_operands(op: ir.Operation, windows: Sequence[ConvolutionWindow]) -> ir
     if any(window.stride != 1 for window in windows) or any(count != 1 for count in groups):
         return op
     builder = OpBuilder(op)
-    (_, _, image_dims), (_, _, kernel_dims), _ = parse_conv_layout(
-        op.attributes[DIMENSION_NUMBERS]
-    )
+    (_, _, image_dims), (_, _, kernel_dims), _ = parse_conv_layout(op.attributes[DIMENSION_NUMBERS])
     is_turned = read_integer_list(op, "window_reversal", (False,) * len(kernel_dims))
     turned = [dim for dim, is_done in zip(kernel_dims, is_turned, strict=True) if not is_done]
     old_image, old_kernel = op.operands

@@ -8,7 +8,7 @@ transposed.
 A product reads its operands in the order of its dimensions, unless a transpose of its result would
 undo that; then its result has the order of its operands.
 Reshapes that split or merge dimensions, as those of grouped heads, are computed in the parts, and
-dimensions of size 1 are left out.
+dimensions of size 1 are left out. A convolution has the order that order-convolutions gives it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ KEEPS_ORDER = frozenset((TRANSPOSE, RESHAPE, REDUCE, CONCATENATE, *PARAMETERS))
 
 
 class SinkTransposesPass(BlockPass):
-    """Move transposes of products' results behind what works in any order of dimensions."""
+    """Move transposes of results of products and convolutions behind what has any order."""
 
     name: ClassVar[str] = "sink-transposes"
 

@@ -435,8 +435,9 @@ def test_ordered_convolutions_compute_the_same(target, program):
     assert_rewrite_computes_the_same(program, steps, tolerance=1e-4)
 
 
-CONVOLUTION = """stablehlo.convolution({}, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1],
-    window = {{pad = [[1, 1], [0, 0]]}} {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
+CONVOLUTION = """stablehlo.convolution({}, %w)
+    dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {{pad = [[1, 1], [0, 0]]}}
+    {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
     : ({}, tensor<4x4x3x1xf32>) -> {}"""
 
 
