@@ -27,9 +27,10 @@ FOLDERS = {
         "combine-collectives", "copy-carried-values", "copy-kept-values", "expand-ragged-products",
         "expand-scatters", "expand-selections", "expand-vector-products", "fold-transposes",
         "form-kernels", "fuse", "fuse-epilogues", "fuse-products", "hoist-transposes",
-        "inline-all-calls", "merge-products", "pad-convolutions", "scatter-reductions", "simplify",
-        "simplify-conversions", "sink-constants", "sink-transposes", "split-products",
-        "split-reductions", "split-scans", "transpose-collectives", "transpose-operands",
+        "inline-all-calls", "merge-products", "order-convolutions", "pad-convolutions",
+        "scatter-reductions", "simplify", "simplify-conversions", "sink-constants",
+        "sink-transposes", "split-products", "split-reductions", "split-scans",
+        "transpose-collectives", "transpose-operands",
     ),
     "memory": (
         "memory-annotate", "on-chip-annotate",

@@ -23,6 +23,7 @@ from hespas.passes.fuse.fuse_products import FuseProductsPass
 from hespas.passes.fuse.hoist_transposes import HoistTransposesPass
 from hespas.passes.fuse.inline_all_calls import InlineAllCallsPass
 from hespas.passes.fuse.merge_products import MergeProductsPass
+from hespas.passes.fuse.order_convolutions import OrderConvolutionsPass
 from hespas.passes.fuse.pad_convolutions import PadConvolutionsPass
 from hespas.passes.fuse.scatter_reductions import ScatterReductionsPass
 from hespas.passes.fuse.simplify import SimplifyPass
@@ -99,6 +100,12 @@ class FusePass(PassList):
             ),
             (is_xla, ScatterReductionsPass(), "slices by rank must not be fused before"),
             (is_xla, FoldTransposesPass(), "transposes must not hide a shared operand"),
+            (has_libraries, PadConvolutionsPass(), "what makes an image may pad it"),
+            (
+                has_libraries,
+                OrderConvolutionsPass(self.target),
+                "what follows a convolution keeps the order of its result",
+            ),
             (
                 has_libraries,
                 SinkTransposesPass(),
@@ -109,7 +116,6 @@ class FusePass(PassList):
             (is_xla, MergeProductsPass(self.conversions), "products are merged without transposes"),
             (is_xla, TransposeCollectivesPass(), "products are what reads the transposes"),
             (is_xla, FoldTransposesPass(), "those of the pass before are folded into products"),
-            (has_libraries, PadConvolutionsPass(), "what makes an image may pad it"),
             (
                 has_libraries,
                 TransposeOperandsPass(has_kernels),

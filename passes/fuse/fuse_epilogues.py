@@ -2,9 +2,10 @@
 
 The epilogues are those that XLA's GemmRewriter passes to cuBLASLt
 (xla/service/gpu/transforms/gemm_rewriter.cc) and CudnnFusedConvRewriter to cuDNN: scaling, addition
-of a matrix or vector, ReLU, and the tanh approximation of GELU. The product and its epilogue become
-an ``mhlo.fusion`` of kind ``kOutput``. From Ampere on, XLA has kernels of its own for products,
-with other epilogues (:mod:`hespas.passes.fuse.fuse_products`).
+of a matrix or vector, ReLU, and the tanh approximation of GELU; gradients of convolutions have
+none. The product and its epilogue become an ``mhlo.fusion`` of kind ``kOutput``. From Ampere on,
+XLA has kernels of its own for products, with other epilogues
+(:mod:`hespas.passes.fuse.fuse_products`).
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from typing import ClassVar
 
 from hespas.dialects.mlir import get_defining_op, ir
 from hespas.estimators.rules.base import read_integer_list, to_buffer_size
+from hespas.estimators.rules.contraction import read_convolution_windows
 from hespas.passes.base import option
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.op_builder import find_named_ops, fuse_ops, sort_in_block_order
+from hespas.passes.fuse.pad_convolutions import is_input_gradient, is_kernel_gradient
 from hespas.passes.fuse.product_kernels import TYPES, VIEW
 from hespas.passes.fuse.simplify import read_uniform_constant
 
@@ -63,6 +66,8 @@ class FuseEpiloguesPass(BlockPass):
 def _collect_epilogue(hero: ir.Operation, kind: str) -> list[ir.Operation]:
     """Collect a product and the ops of its epilogue, in order."""
     tail = [hero]
+    if kind == "conv" and _is_gradient(hero):
+        return tail
     scaled = _follow_only_user(hero, "stablehlo.multiply") if kind == "gemm" else []
     if scaled and read_uniform_constant(_get_other_operand(hero, scaled)) is not None:
         tail += scaled
@@ -104,20 +109,26 @@ def _get_other_operand(op: ir.Operation, steps: list[ir.Operation]) -> ir.Value:
 def _can_add_operand(value: ir.Value, kind: str, hero: ir.Operation) -> bool:
     """Return whether the library can add a value: a matrix, or a row vector for products only.
 
-    For convolutions it can add only a matrix, and only if the convolution is a forward one.
+    For convolutions it can add only a matrix, or what is broadcast to one.
     """
     if read_uniform_constant(value) is not None:
         return False
     if kind == "conv":
-        dilated = "lhs_dilation" in hero.attributes and set(
-            read_integer_list(hero, "lhs_dilation", ())
-        ) != {1}
-        return not dilated and value.type == hero.results[0].type
+        return value.type == hero.results[0].type
     broadcast = get_defining_op(value)
     if broadcast is None or broadcast.name != "stablehlo.broadcast_in_dim":
         return True
     rank = len(to_buffer_size(value.type).shape)
     return read_integer_list(broadcast, "broadcast_dimensions", ()) == (rank - 1,)
+
+
+def _is_gradient(convolution: ir.Operation) -> bool:
+    windows = read_convolution_windows(convolution)
+    return (
+        any(window.holes != 1 for window in windows)
+        or is_kernel_gradient(convolution, windows)
+        or is_input_gradient(convolution, windows)
+    )
 
 
 def _match_gelu(op: ir.Operation) -> list[ir.Operation]:

@@ -242,7 +242,7 @@ def fuse_ops(
     """Replace ops by a fusion, and return it.
 
     Only the results of the last op may be read by other ops. Small constants and broadcasts that
-    the ops read are copied into the fusion.
+    the ops read are copied into the fusion; those that nothing else reads are erased.
 
     Args:
         main: The one of the ops that has the location, and so the layer, of the fusion.
@@ -287,4 +287,7 @@ def fuse_ops(
         old.replace_all_uses_with(result)
     for op in reversed(ops):
         op.erase()
+    for op in reversed(copied.values()):
+        if not any(True for _ in op.results[0].uses):
+            op.erase()
     return new

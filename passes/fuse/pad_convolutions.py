@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from hespas.dialects.mlir import get_defining_op, ir
 from hespas.estimators.rules.base import read_integer, read_integer_list
@@ -32,6 +32,7 @@ from hespas.passes.fuse.op_builder import (
 )
 
 CONVOLUTION = "stablehlo.convolution"
+DIMENSION_NUMBERS = "dimension_numbers"
 
 
 class PadConvolutionsPass(BlockPass):
@@ -49,33 +50,55 @@ class PadConvolutionsPass(BlockPass):
 
 def _pad_convolution(op: ir.Operation) -> None:
     windows = read_convolution_windows(op)
-    if _is_kernel_gradient(windows):
-        if any(window.holes != 1 for window in windows):
-            op = _swap_operands(op, windows)
-        pairs = [_find_kernel_gradient_padding(window) for window in read_convolution_windows(op)]
+    if _has_large_kernel(windows) and any(window.holes != 1 for window in windows):
+        op = _swap_operands(op, windows)
+        windows = read_convolution_windows(op)
+    if is_kernel_gradient(op, windows):
+        pairs = [_find_kernel_gradient_padding(window) for window in windows]
         both = [max(min(pair), 0) for pair in pairs]
         _pad_input(op, [(low - p, high - p) for (low, high), p in zip(pairs, both, strict=True)])
-    elif _is_input_gradient(op, windows):
+    elif is_input_gradient(op, windows):
         _cut_result(op, [_find_input_gradient_padding(window) for window in windows])
     elif not all(window.is_plain for window in windows):
         _pad_input(op, [(window.low, window.high) for window in windows])
 
 
-def _is_input_gradient(op: ir.Operation, windows: Sequence[ConvolutionWindow]) -> bool:
-    """Return whether XLA finds a gradient of the input: its kernel is reversed, or a point."""
-    if any(window.stride != 1 for window in windows):
+def is_input_gradient(op: ir.Operation, windows: Sequence[ConvolutionWindow]) -> bool:
+    """Return whether XLA finds a gradient of the input: its kernel is reversed, or a point.
+
+    cuDNN is not asked for gradients of grouped convolutions, nor of dilated ones, nor of those that
+    cut their input.
+    """
+    if read_integer(op, "feature_group_count", 1) > 1:
         return False
-    has_holes = any(window.holes != 1 for window in windows)
+    if any(
+        window.stride != 1 or window.dilation != 1 or min(_find_input_gradient_padding(window)) < 0
+        for window in windows
+    ):
+        return False
     if all(window.kernel == 1 for window in windows):
-        return has_holes
-    _, (_, _, space), _ = parse_conv_layout(op.attributes["dimension_numbers"])
-    return _find_reversed_dims(op.operands[1]) == set(space) or all(
+        return any(window.holes != 1 for window in windows)
+    _, (_, _, space), _ = parse_conv_layout(op.attributes[DIMENSION_NUMBERS])
+    return find_reversed_kernel(op.operands[1]).dims == set(space) or all(
         read_integer_list(op, "window_reversal", (False,))
     )
 
 
-def _find_reversed_dims(value: ir.Value) -> set[int]:
-    """Return the dimensions that reversals and transposes before a value have reversed."""
+class ReversedKernel(NamedTuple):
+    """What reversals and transposes before a kernel have made it from.
+
+    Attributes:
+        source: The value that they transpose and reverse.
+        order: The dimension of the source that each dimension of the kernel is.
+        dims: The dimensions of the kernel that are reversed.
+    """
+
+    source: ir.Value
+    order: list[int]
+    dims: set[int]
+
+
+def find_reversed_kernel(value: ir.Value) -> ReversedKernel:
     reversed_dims: set[int] = set()
     dims = list(range(len(get_static_shape(value))))  # those of the source, by dimension of value
     maker = get_defining_op(value)
@@ -86,11 +109,33 @@ def _find_reversed_dims(value: ir.Value) -> set[int]:
         else:
             turned = read_integer_list(maker, "dimensions", ())
             reversed_dims ^= {at for at, dim in enumerate(dims) if dim in turned}
-        maker = get_defining_op(maker.operands[0])
-    return reversed_dims
+        value = maker.operands[0]
+        maker = get_defining_op(value)
+    return ReversedKernel(value, dims, reversed_dims)
 
 
-def _is_kernel_gradient(windows: Sequence[ConvolutionWindow]) -> bool:
+def is_kernel_gradient(op: ir.Operation, windows: Sequence[ConvolutionWindow]) -> bool:
+    """Return whether XLA finds a gradient of the kernel: the result is smaller than the kernel.
+
+    A strided one is that of a dilated convolution, which cuDNN does not compute as a gradient.
+    """
+    if read_integer(op, "feature_group_count", 1) > 1 or not windows:
+        return False
+    if any(read_integer_list(op, "window_reversal", (False,))):
+        return False
+    if any(
+        window.stride != 1 or window.holes != 1 or min(_find_kernel_gradient_padding(window)) < 0
+        for window in windows
+    ):
+        return False
+    is_image = any(window.kernel > window.out for window in windows) or (
+        read_integer(op, "batch_group_count", 1) > 1
+    )
+    is_every_dim = all(window.kernel > window.out for window in windows)
+    return is_every_dim or (is_image and any(window.dilation != 1 for window in windows))
+
+
+def _has_large_kernel(windows: Sequence[ConvolutionWindow]) -> bool:
     """Return whether the kernel is an image, the gradient of a result, and the result is small."""
     return math.prod(one.kernel for one in windows) > math.prod(one.out for one in windows)
 
@@ -106,23 +151,21 @@ def _swap_operands(op: ir.Operation, windows: Sequence[ConvolutionWindow]) -> ir
     if any(window.stride != 1 for window in windows) or any(count != 1 for count in groups):
         return op
     builder = OpBuilder(op)
-    (_, _, image_dims), (_, _, kernel_dims), _ = parse_conv_layout(
-        op.attributes["dimension_numbers"]
-    )
+    (_, _, image_dims), (_, _, kernel_dims), _ = parse_conv_layout(op.attributes[DIMENSION_NUMBERS])
     is_turned = read_integer_list(op, "window_reversal", (False,) * len(kernel_dims))
     turned = [dim for dim, is_done in zip(kernel_dims, is_turned, strict=True) if not is_done]
     old_image, old_kernel = op.operands
     new_kernel = builder.create_reverse(old_image, image_dims)
     new_image = builder.create_reverse(old_kernel, turned) if turned else old_kernel
     attributes = copy_attributes(op)
-    image, kernel, result = re.findall(r"\[[^\]]*\]", str(op.attributes["dimension_numbers"]))
+    image, kernel, result = re.findall(r"\[[^\]]*\]", str(op.attributes[DIMENSION_NUMBERS]))
     swap = str.maketrans("bfoi", "oibf")
     renamed = (
         kernel.translate(swap),
         image.translate(swap),
         result.translate(str.maketrans("bf", "fb")),
     )
-    attributes["dimension_numbers"] = ir.Attribute.parse(
+    attributes[DIMENSION_NUMBERS] = ir.Attribute.parse(
         "#stablehlo.conv<{}x{}->{}>".format(*renamed), op.context
     )
     attributes["lhs_dilation"] = make_i64_array([one.dilation for one in windows], op.context)
@@ -161,7 +204,7 @@ def _pad_input(op: ir.Operation, padding: Sequence[tuple[int, int]]) -> None:
     windows = read_convolution_windows(op)
     if not any(pair != (0, 0) for pair in padding) and all(one.holes == 1 for one in windows):
         return
-    (_, _, space), _, _ = parse_conv_layout(op.attributes["dimension_numbers"])
+    (_, _, space), _, _ = parse_conv_layout(op.attributes[DIMENSION_NUMBERS])
     rank = len(get_static_shape(op.operands[0]))
     low, high, interior = [0] * rank, [0] * rank, [0] * rank
     for dim, window, (before, after) in zip(space, windows, padding, strict=True):
@@ -192,7 +235,7 @@ def _cut_result(op: ir.Operation, padding: Sequence[tuple[int, int]]) -> None:
     if not any(pair != (0, 0) for pair in surplus):
         return
     windows = read_convolution_windows(op)
-    _, _, (_, _, space) = parse_conv_layout(op.attributes["dimension_numbers"])
+    _, _, (_, _, space) = parse_conv_layout(op.attributes[DIMENSION_NUMBERS])
     builder = OpBuilder(op)
     result = op.results[0]
     shape = list(get_static_shape(result))

@@ -8,13 +8,16 @@ transposed.
 A product reads its operands in the order of its dimensions, unless a transpose of its result would
 undo that; then its result has the order of its operands.
 Reshapes that split or merge dimensions, as those of grouped heads, are computed in the parts, and
-dimensions of size 1 are left out.
+dimensions of size 1 are left out. A convolution has the order that order-convolutions gives it.
 """
 
 from __future__ import annotations
 
+import bisect
 import functools
+import itertools
 import math
+import operator
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
@@ -33,16 +36,35 @@ from hespas.passes.fuse.op_builder import (
     has_static_values,
     make_i64_array,
 )
+from hespas.passes.fuse.pad_convolutions import CONVOLUTION
 from hespas.passes.fuse.simplify import BROADCAST, read_uniform_constant
 
 TRANSPOSE, RESHAPE = "stablehlo.transpose", "stablehlo.reshape"
 REDUCE, SLICE = "stablehlo.reduce", "stablehlo.slice"
+PAD, WINDOWED_REDUCE = "stablehlo.pad", "stablehlo.reduce_window"
+CONCATENATE = "stablehlo.concatenate"
 IOTA = "stablehlo.iota"
-KEEPS_ORDER = frozenset((TRANSPOSE, RESHAPE, REDUCE, SLICE))
+PARAMETERS: dict[str, dict[str, int | None]] = {
+    SLICE: {"start_indices": 0, "limit_indices": None, "strides": 1},
+    PAD: {"edge_padding_low": 0, "edge_padding_high": 0, "interior_padding": 0},
+    WINDOWED_REDUCE: {
+        "window_dimensions": 1,
+        "window_strides": 1,
+        "base_dilations": 1,
+        "window_dilations": 1,
+        "padding": 0,
+    },
+}
+"""The attributes of ops that treat each dimension by itself, with what leaves a dimension alone.
+
+None is the size of the dimension. Padding of windows has two numbers for each dimension.
+"""
+_OPERAND_COUNTS = {REDUCE: 2, PAD: 2, WINDOWED_REDUCE: 2}
+KEEPS_ORDER = frozenset((TRANSPOSE, RESHAPE, REDUCE, CONCATENATE, *PARAMETERS))
 
 
 class SinkTransposesPass(BlockPass):
-    """Move transposes of products' results behind what works in any order of dimensions."""
+    """Move transposes of results of products and convolutions behind what has any order."""
 
     name: ClassVar[str] = "sink-transposes"
 
@@ -77,6 +99,39 @@ class _Order(NamedTuple):
         """Return the numbers of the parts of each dimension; an empty tuple if they do not fit."""
         return _divide_dims(self.sizes, shape)
 
+    def reshape(self, shape: Dims) -> _Order | None:
+        """Return the order after a reshape, which splits parts, and merges neighbours in memory.
+
+        Returns None if a part would be in several dimensions.
+        """
+        bounds = [_find_bounds(sizes) for sizes in (self.sizes, shape)]
+        every = sorted(set(bounds[0]) | set(bounds[1]))
+        sizes: list[int] = []
+        makers: list[tuple[int, int]] = []  # the place of the part, and the start of its piece
+        for below, above in itertools.pairwise(every):
+            if above % below:
+                return None
+            part = bisect.bisect_right(bounds[0], below) - 1
+            sizes.append(above // below)
+            makers.append((self.places[part], below))
+        ranked = sorted(makers)
+        return _Order(tuple(sizes), tuple(ranked.index(place) for place in makers))._merge_parts(
+            [below in bounds[1] for below in every[:-1]]
+        )
+
+    def _merge_parts(self, starts: Sequence[bool]) -> _Order:
+        """Merge each part that starts no dimension with the one before it, if it follows it."""
+        sizes: list[int] = []
+        places: list[int] = []
+        for part, (size, place) in enumerate(zip(self.sizes, self.places, strict=True)):
+            if part and not starts[part] and self.places[part - 1] == place - 1:
+                sizes[-1] *= size
+            else:
+                sizes.append(size)
+                places.append(place)
+        ranked = sorted(places)
+        return _Order(tuple(sizes), tuple(ranked.index(place) for place in places))
+
     def select_parts(self, parts: Sequence[int]) -> _Order:
         """Return the order of what has only these parts, in this order."""
         places = [self.places[part] for part in parts]
@@ -85,6 +140,12 @@ class _Order(NamedTuple):
             tuple(self.sizes[part] for part in parts),
             tuple(ranked.index(place) for place in places),
         )
+
+
+def _find_bounds(sizes: Dims) -> list[int]:
+    """Return where each part that is wider than 1 starts, and the last ends, in products."""
+    wide = [size for size in sizes if size != 1]
+    return [1, *itertools.accumulate(wide, operator.mul)]
 
 
 @functools.lru_cache(maxsize=4096)
@@ -125,9 +186,11 @@ class _OrderAnalysis:
 
     def add_op(self, op: ir.Operation) -> None:
         name = op.name
-        if name == DOT:
+        if name in (DOT, CONVOLUTION):
             self.computed[op.results[0]] = len(self.computed)
-        elif name in KEEPS_ORDER or self._is_elementwise(name) or _is_view(op, name):
+            if name == CONVOLUTION:  # has been given the order of its result
+                return
+        elif name in KEEPS_ORDER or self._is_elementwise(name) or self._keeps_broadcast(op):
             numbers = [self.computed[value] for value in op.operands if value in self.computed]
             if not numbers:
                 return
@@ -148,6 +211,14 @@ class _OrderAnalysis:
             self._elementwise_names[name] = known
         return known
 
+    def _keeps_broadcast(self, op: ir.Operation) -> bool:
+        """Return whether a broadcast has the order of its operand."""
+        if op.name != BROADCAST or not has_static_values(op):
+            return False
+        return is_unit_broadcast(op) or (
+            self._get_order(op.operands[0]) is not None and _is_repetition(op)
+        )
+
     def _get_order(self, value: ir.Value) -> _Order | None:
         """Return the order of a value if it is not that of its dimensions."""
         order = self.orders.get(value)
@@ -160,13 +231,19 @@ class _OrderAnalysis:
             return order if order is not None and _is_undone(op, order) else None
         if op.name == TRANSPOSE:
             return self._find_transposed_order(op)
+        if op.name == CONCATENATE:
+            return self._find_concatenated_order(op)
         if op.name in KEEPS_ORDER or op.name == BROADCAST:
             order = self._get_order(op.operands[0])
-            if order is None or len(op.operands) > (2 if op.name == REDUCE else 1):
+            if order is None or len(op.operands) > _OPERAND_COUNTS.get(op.name, 1):
                 return None
-            if op.name in (RESHAPE, BROADCAST):
+            if op.name == RESHAPE:
+                return order.reshape(get_static_shape(op.results[0]))
+            if op.name == BROADCAST and _is_repetition(op):
+                return _order_repetition(op, order)
+            if op.name == BROADCAST:
                 return order if order.divide_dims(get_static_shape(op.results[0])) else None
-            return _order_reduction(op, order) if op.name == REDUCE else _order_slice(op, order)
+            return _order_reduction(op, order) if op.name == REDUCE else _resize_order(op, order)
         if not self._is_elementwise(op.name):
             return None
         return self._find_elementwise_order(op)
@@ -189,6 +266,25 @@ class _OrderAnalysis:
                 return None
         return order
 
+    def _find_concatenated_order(self, op: ir.Operation) -> _Order | None:
+        """Return the order of the first operand, if all are computed in parts of one dimension."""
+        order = self._get_order(op.operands[0])
+        if order is None or not all(value in self.computed for value in op.operands):
+            return None
+        axis = read_integer(op, "dimension", 0)
+        parts = order.divide_dims(get_static_shape(op.operands[0]))[axis]
+        if len(parts) != 1:
+            return None
+        for value in op.operands:
+            sizes = list(order.sizes)
+            sizes[parts[0]] = get_static_shape(value)[axis]
+            known = self._get_order(value) or _make_plain_order(get_static_shape(value))
+            if known.sizes != tuple(sizes):
+                return None
+        sizes = list(order.sizes)
+        sizes[parts[0]] = get_static_shape(op.results[0])[axis]
+        return _Order(tuple(sizes), order.places)
+
     def _has_any_order(self, value: ir.Value, order: _Order) -> bool:
         """Return whether a value can be made in an order of dimensions without a transpose."""
         if not get_static_shape(value) or read_uniform_constant(value) is not None:
@@ -204,9 +300,37 @@ class _OrderAnalysis:
         return is_applied and all(self._has_any_order(operand, order) for operand in op.operands)
 
 
-def _is_view(op: ir.Operation, name: str) -> bool:
-    """Return whether an op is a broadcast that only adds dimensions of size 1."""
-    return name == BROADCAST and has_static_values(op) and is_unit_broadcast(op)
+def _is_repetition(broadcast: ir.Operation) -> bool:
+    """Return whether a broadcast repeats elements of neighbours, as to enlarge an image."""
+    dims = read_integer_list(broadcast, "broadcast_dimensions", ())
+    readers = [use.owner.operation.name for use in broadcast.results[0].uses]
+    is_merged = bool(readers) and set(readers) == {RESHAPE}
+    return not is_unit_broadcast(broadcast) and is_merged and list(dims) == sorted(dims)
+
+
+def _order_repetition(broadcast: ir.Operation, order: _Order) -> _Order:
+    """Return the order in which repeated elements follow the part before their dimension."""
+    parts = iter(range(len(order.sizes)))
+    divided = dict(
+        zip(
+            read_integer_list(broadcast, "broadcast_dimensions", ()),
+            order.divide_dims(get_static_shape(broadcast.operands[0])),
+            strict=True,
+        )
+    )
+    sizes: list[int] = []
+    keys = [(-1, 0)]  # the place of the part of the source, and the number of the dimension after
+    for dim, size in enumerate(get_static_shape(broadcast.results[0])):
+        own = divided.get(dim, ())
+        for _ in own:
+            part = next(parts)
+            sizes.append(order.sizes[part])
+            keys.append((order.places[part], 0))
+        if not own and size != 1:
+            sizes.append(size)
+            keys.append((keys[-1][0], dim + 1))
+    ranked = sorted(keys[1:])
+    return _Order(tuple(sizes), tuple(ranked.index(key) for key in keys[1:]))
 
 
 def _find_broadcast_parts(
@@ -276,17 +400,46 @@ def _order_reduction(op: ir.Operation, order: _Order) -> _Order:
     return order.select_parts([p for dim, ps in enumerate(parts) if dim not in reduced for p in ps])
 
 
-def _order_slice(op: ir.Operation, order: _Order) -> _Order | None:
-    """Return the order of a slice, whose sliced dimensions are single parts."""
-    before, after = get_static_shape(op.operands[0]), get_static_shape(op.results[0])
+def _resize_order(op: ir.Operation, order: _Order) -> _Order | None:
+    """Return the order of the result of an op that treats each dimension by itself.
+
+    The dimensions that it treats are single parts.
+    """
     sizes = list(order.sizes)
-    for parts, old, new in zip(order.divide_dims(before), before, after, strict=True):
-        if old != new:
+    treated = _find_treated_dims(op)
+    after = get_static_shape(op.results[0])
+    for dim, parts in enumerate(order.divide_dims(get_static_shape(op.operands[0]))):
+        if dim in treated:
             if len(parts) != 1:
                 return None
-            sizes[parts[0]] = new
+            sizes[parts[0]] = after[dim]
     kept = [part for part, size in enumerate(sizes) if size != 1]
     return _Order(tuple(sizes), order.places).select_parts(kept)
+
+
+def _find_treated_dims(op: ir.Operation) -> set[int]:
+    shape = get_static_shape(op.operands[0])
+    treated: set[int] = set()
+    for name, default in PARAMETERS[op.name].items():
+        for dim, numbers in enumerate(_read_parameter(op, name)):
+            unchanged = shape[dim] if default is None else default
+            if any(number != unchanged for number in numbers):
+                treated.add(dim)
+    return treated
+
+
+def _read_parameter(op: ir.Operation, name: str) -> list[Dims]:
+    """Return the numbers of each dimension in an attribute; an empty list without the attribute."""
+    numbers = read_integer_list(op, name, ())
+    count = 2 if name == "padding" else 1
+    return [tuple(numbers[at : at + count]) for at in range(0, len(numbers), count)]
+
+
+def _make_parameter(name: str, numbers: Sequence[Dims], context: ir.Context) -> ir.Attribute:
+    if name != "padding":
+        return make_i64_array([number for (number,) in numbers], context)
+    rows = ", ".join(str(list(row)) for row in numbers)
+    return ir.Attribute.parse(f"dense<[{rows}]> : tensor<{len(numbers)}x2xi64>", context)
 
 
 class _ProductParts(NamedTuple):
@@ -399,13 +552,19 @@ class _Rewriter:
         order, source = self.orders[result], op.operands[0]
         if op.name == DOT:
             return self._rewrite_product(op)
-        if op.name in (TRANSPOSE, RESHAPE, BROADCAST):
+        if op.name == RESHAPE:
+            return builder.create_reshape(self.values[source], order.memory_sizes)
+        if op.name == BROADCAST and _is_repetition(op):
+            return self._rewrite_repetition(op)
+        if op.name in (TRANSPOSE, BROADCAST):
             if source in self.values:
                 return self.values[source]
             shape = get_static_shape(source)
             return builder.create_reshape(source, [size for size in shape if size != 1])
-        if op.name == SLICE:
-            return self._rewrite_slice(op)
+        if op.name in PARAMETERS:
+            return self._rewrite_by_dim(op)
+        if op.name == CONCATENATE:
+            return self._rewrite_concatenation(op)
         attributes = copy_attributes(op)
         if op.name == REDUCE:
             before = self.orders[source]
@@ -420,26 +579,54 @@ class _Rewriter:
         body = op if len(op.regions) else None
         return builder.create_op(op.name, operands, kinds, attributes, body=body).results[0]
 
-    def _rewrite_slice(self, op: ir.Operation) -> ir.Value:
+    def _rewrite_repetition(self, op: ir.Operation) -> ir.Value:
+        builder, order, before = OpBuilder(op), self.orders[op.results[0]], op.operands[0]
+        divided = order.divide_dims(get_static_shape(op.results[0]))
+        shape = get_static_shape(before)
+        dims = read_integer_list(op, "broadcast_dimensions", ())
+        own = [p for dim, size in zip(dims, shape, strict=True) if size != 1 for p in divided[dim]]
+        places = sorted(order.places[part] for part in own)
+        attributes = copy_attributes(op)
+        attributes["broadcast_dimensions"] = make_i64_array(places, op.context)
+        kinds = [builder.make_tensor_type(order.memory_sizes, before)]
+        return builder.create_op(BROADCAST, [self.values[before]], kinds, attributes).results[0]
+
+    def _rewrite_by_dim(self, op: ir.Operation) -> ir.Value:
+        """Rewrite an op that treats each dimension by itself."""
         builder, source = OpBuilder(op), op.operands[0]
         order = self.orders[source]
         parts = order.divide_dims(get_static_shape(source))
-        value, result_shape = self.values[source], get_static_shape(op.results[0])
-        sliced = get_static_shape(source)
-        attributes = {}
-        for name, default in (("start_indices", 0), ("limit_indices", None), ("strides", 1)):
-            numbers = order.memory_sizes if default is None else [default] * len(order.sizes)
-            for dim, number in enumerate(read_integer_list(op, name, ())):
-                if sliced[dim] != result_shape[dim]:
-                    numbers[order.places[parts[dim][0]]] = number
-            attributes[name] = make_i64_array(numbers, op.context)
+        attributes = copy_attributes(op)
+        treated = _find_treated_dims(op)
+        places = {dim: order.places[parts[dim][0]] for dim in treated}
         sizes = order.memory_sizes
-        for dim, size in enumerate(result_shape):
-            if sliced[dim] != size:
-                sizes[order.places[parts[dim][0]]] = size
-        kinds = [builder.make_tensor_type(sizes, value)]
-        new = builder.create_op(SLICE, [value], kinds, attributes).results[0]
+        for name, default in PARAMETERS[op.name].items():
+            given = _read_parameter(op, name)
+            if not given:
+                continue
+            count = len(given[0])
+            numbers = [(size if default is None else default,) * count for size in sizes]
+            for dim in treated:
+                numbers[places[dim]] = given[dim]
+            attributes[name] = _make_parameter(name, numbers, op.context)
+        for dim in treated:
+            sizes[places[dim]] = get_static_shape(op.results[0])[dim]
+        kinds = [builder.make_tensor_type(sizes, op.results[0])]
+        operands = [self.values[source], *list(op.operands)[1:]]
+        body = op if len(op.regions) else None
+        new = builder.create_op(op.name, operands, kinds, attributes, body=body).results[0]
         return builder.create_reshape(new, self.orders[op.results[0]].memory_sizes)
+
+    def _rewrite_concatenation(self, op: ir.Operation) -> ir.Value:
+        order = self.orders[op.results[0]]
+        axis = read_integer(op, "dimension", 0)
+        (part,) = order.divide_dims(get_static_shape(op.results[0]))[axis]
+        values = []
+        for value in op.operands:
+            sizes = list(order.sizes)
+            sizes[part] = get_static_shape(value)[axis]
+            values.append(self._reorder(op, value, _Order(tuple(sizes), order.places)))
+        return OpBuilder(op).create_concatenate(values, order.places[part])
 
     def _reorder(self, op: ir.Operation, value: ir.Value, order: _Order) -> ir.Value:
         """Return an operand in the order of an elementwise op."""

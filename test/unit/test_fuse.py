@@ -426,6 +426,58 @@ def test_padded_convolutions_compute_the_same(program):
     assert_rewrite_computes_the_same(program, "pad-convolutions", tolerance=1e-4)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["A100_SXM_80GB", "H100_80GB"])  # channels first, and last
+@draw_examples(12)
+@given(program=convolutions())
+def test_ordered_convolutions_compute_the_same(target, program):
+    steps = f"pad-convolutions,order-convolutions{{target={target}}},sink-transposes"
+    assert_rewrite_computes_the_same(program, steps, tolerance=1e-4)
+
+
+CONVOLUTION = """stablehlo.convolution({}, %w)
+    dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {{pad = [[1, 1], [0, 0]]}}
+    {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}}
+    : ({}, tensor<4x4x3x1xf32>) -> {}"""
+
+
+def test_images_in_other_orders_compute_the_same():
+    """What may follow a convolution: bias, windows, padding, groups, enlargement, another one."""
+    whole, pooled, grouped = (f"tensor<{n}xf32>" for n in ("2x4x8x6", "2x4x4x6", "2x2x2x6x7"))
+    program = f"""
+    func.func public @main(%x: {whole}, %w: tensor<4x4x3x1xf32>, %b: tensor<4xf32>)
+        -> (tensor<2x4x6x7xf32>, tensor<2x8x8x6xf32>, tensor<2x4x16x6xf32>) {{
+      %zero = stablehlo.constant dense<0.0> : tensor<f32>
+      %0 = {CONVOLUTION.format("%x", whole, whole)}
+      %1 = stablehlo.broadcast_in_dim %b, dims = [1] : (tensor<4xf32>) -> {whole}
+      %2 = stablehlo.add %0, %1 : {whole}
+      %3 = "stablehlo.reduce_window"(%2, %zero) ({{
+      ^bb0(%a: tensor<f32>, %c: tensor<f32>):
+        %m = stablehlo.maximum %a, %c : tensor<f32>
+        stablehlo.return %m : tensor<f32>
+      }}) {{window_dimensions = array<i64: 1, 1, 3, 2>, window_strides = array<i64: 1, 1, 2, 1>,
+        padding = dense<[[0, 0], [0, 0], [1, 0], [0, 1]]> : tensor<4x2xi64>}}
+        : ({whole}, tensor<f32>) -> {pooled}
+      %4 = stablehlo.pad %3, %zero, low = [0, 0, 0, 1], high = [0, 0, 2, 0],
+        interior = [0, 0, 0, 0] : ({pooled}, tensor<f32>) -> tensor<2x4x6x7xf32>
+      %5 = stablehlo.reshape %4 : (tensor<2x4x6x7xf32>) -> tensor<2x2x2x6x7xf32>
+      %6 = stablehlo.reduce(%5 init: %zero) applies stablehlo.add across dimensions = [2, 3, 4]
+        : ({grouped}, tensor<f32>) -> tensor<2x2xf32>
+      %7 = stablehlo.broadcast_in_dim %6, dims = [0, 1] : (tensor<2x2xf32>) -> {grouped}
+      %8 = stablehlo.subtract %5, %7 : {grouped}
+      %9 = stablehlo.reshape %8 : ({grouped}) -> tensor<2x4x6x7xf32>
+      %10 = {CONVOLUTION.format("%9", *["tensor<2x4x6x7xf32>"] * 2)}
+      %11 = stablehlo.concatenate %0, %2, dim = 1 : ({whole}, {whole}) -> tensor<2x8x8x6xf32>
+      %12 = stablehlo.broadcast_in_dim %2, dims = [0, 1, 2, 4]
+        : ({whole}) -> tensor<2x4x8x2x6xf32>
+      %13 = stablehlo.reshape %12 : (tensor<2x4x8x2x6xf32>) -> tensor<2x4x16x6xf32>
+      return %10, %11, %13 : tensor<2x4x6x7xf32>, tensor<2x8x8x6xf32>, tensor<2x4x16x6xf32>
+    }}
+    """
+    steps = "order-convolutions{target=H100_80GB},sink-transposes"
+    assert_rewrite_computes_the_same(program, steps, tolerance=1e-4)
+
+
 @st.composite
 def products(draw):
     """Draw a product whose dimensions have any order, and some of them size 1."""

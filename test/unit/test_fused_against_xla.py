@@ -81,6 +81,49 @@ def convolve(x: Any, kernel: Any, stride: int, padding: Any) -> Any:
     )
 
 
+def convolve_outer(x: Any, kernel: Any, stride: int = 1, **options: Any) -> Any:
+    """Convolution of images of any rank, whose channels are outer, as PyTorch exports them."""
+    strides = (stride,) * (x.ndim - 2)
+    return jax.lax.conv_general_dilated(x, kernel, strides, "SAME", **options)
+
+
+def convolve_layers(x: Any, kernel: Any, scale: Any, second: Any) -> Any:
+    """Two convolutions with a folded batch norm, and a residual sum."""
+    image = convolve_outer(x, kernel)
+    image = jax.nn.relu(image * scale[:, None, None] + scale[:, None, None])
+    return jnp.tanh(convolve_outer(image, second)) + image
+
+
+def embed_patches(x: Any, kernel: Any) -> Any:
+    image = convolve_outer(x, kernel, kernel.shape[-1])
+    return jnp.tanh(image.reshape(*image.shape[:2], -1).transpose(0, 2, 1))
+
+
+def pool_between(x: Any, kernel: Any, second: Any) -> Any:
+    image = convolve_outer(x, kernel, 2) + kernel[0, 0, 0, 0]
+    window, strides = (1, 1, 3, 3), (1, 1, 2, 2)
+    image = jax.lax.reduce_window(image, -jnp.inf, jax.lax.max, window, strides, "SAME")
+    return convolve_outer(image, second)
+
+
+def normalise_outer_groups(x: Any, kernel: Any, scale: Any, second: Any) -> Any:
+    image = convolve_outer(x, kernel)
+    groups = image.reshape(len(x), 32, -1, *x.shape[2:])
+    axes = (2, 3, 4)
+    centred = groups - groups.mean(axes, keepdims=True)
+    groups = centred * jax.lax.rsqrt(groups.var(axes, keepdims=True) + 1e-5)
+    image = groups.reshape(image.shape) * scale[:, None, None]
+    return convolve_outer(jax.nn.silu(image), second)
+
+
+def enlarge(x: Any, kernel: Any, second: Any, third: Any) -> Any:
+    """A U-Net of one level."""
+    image = jax.nn.silu(convolve_outer(x, kernel))
+    small = jax.nn.silu(convolve_outer(image, second, 2))
+    large = small.repeat(2, 2).repeat(2, 3)
+    return convolve_outer(jnp.concatenate([image, large], 1), third)
+
+
 def transpose_convolution(x: Any, kernel: Any) -> Any:
     return jax.lax.conv_transpose(
         x, kernel, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
@@ -183,6 +226,7 @@ def ragged_experts(x: Any, weights: Any) -> Any:
 
 HEADS = ((8, 1024, 16, 128),) * 3
 IMAGE, KERNEL = (64, 56, 56, 128), (3, 3, 128, 128)
+OUTER, OUTER_KERNEL = (16, 64, 56, 56), (64, 64, 3, 3)
 CASES: dict[str, Case] = {
     "attention": (attention, HEADS, BF16, 0.01),
     "attention, gradient": (differentiate(attention), HEADS, BF16, 0.01),
@@ -262,6 +306,34 @@ CASES: dict[str, Case] = {
     ),
     "transposed convolution, gradient": (
         differentiate(transpose_convolution), ((32, 64, 64, 256), (4, 4, 256, 128)), BF16, 0.1,
+    ),
+    "outer channels": (convolve_layers, (OUTER, OUTER_KERNEL, (64,), OUTER_KERNEL), BF16, 0.01),
+    "outer channels in f32": (
+        convolve_layers, (OUTER, OUTER_KERNEL, (64,), OUTER_KERNEL), F32, 0.01,
+    ),
+    "outer channels, gradient": (
+        differentiate(convolve_layers), (OUTER, OUTER_KERNEL, (64,), OUTER_KERNEL), BF16, 0.05,
+    ),
+    "outer channels and strides, gradient": (
+        differentiate(lambda x, k: jax.nn.relu(convolve_outer(x, k, 2))), (OUTER, OUTER_KERNEL),
+        F32, 0.01,
+    ),
+    "dilated convolution, gradient": (
+        differentiate(lambda x, k: jax.nn.relu(convolve_outer(x, k, rhs_dilation=(2, 2)))),
+        (OUTER, OUTER_KERNEL), BF16, 0.01,
+    ),
+    "patches": (embed_patches, ((16, 3, 224, 224), (768, 3, 16, 16)), BF16, 0.01),
+    "pooled images": (pool_between, ((16, 3, 224, 224), (64, 3, 7, 7), OUTER_KERNEL), BF16, 0.05),
+    "groups of outer channels": (
+        normalise_outer_groups, (OUTER, OUTER_KERNEL, (64,), OUTER_KERNEL), F32, 0.01,
+    ),
+    "enlarged images": (
+        enlarge, (OUTER, OUTER_KERNEL, OUTER_KERNEL, (64, 128, 3, 3)), F32, 0.01,
+    ),
+    "sequence of outer channels": (convolve_outer, ((16, 80, 3000), (384, 80, 3)), BF16, 0.01),
+    "volume of inner channels": (
+        lambda x, k: convolve_outer(x, k, dimension_numbers=("NDHWC", "DHWIO", "NDHWC")),
+        ((2, 16, 56, 56, 32), (3, 3, 3, 32, 32)), BF16, 0.01,
     ),
     "gelu after a product": (
         lambda x, w: jax.nn.gelu(x @ w), ((4096, 1024), (1024, 4096)), BF16, 0.01,

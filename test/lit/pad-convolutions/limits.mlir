@@ -103,14 +103,16 @@ module @exchanged_reversed {
 
 // -----
 
-/// The side that is cut may be the first, of one dimension of two. A convolution that has cut its image pads nothing.
+/// The side that is cut may be the first, of one dimension of two. The gradient of a
+/// convolution that has cut its image is none that cuDNN computes.
 
 // CHECK-LABEL: module @image_gradients
 module @image_gradients {
   // CHECK: %[[G:.*]] = stablehlo.convolution{{.*}} window = {pad = {{\[\[}}2, 2], [1, 1]]} {{.*}} -> tensor<2x10x8x4xf32>
   // CHECK-NEXT: stablehlo.slice %[[G]] [0:2, 1:10, 0:8, 0:4]
   // CHECK-NEXT: stablehlo.reverse
-  // CHECK-NEXT: stablehlo.convolution{{.*}} window = {pad = {{\[\[}}3, 2]], lhs_dilate = [2]}
+  // CHECK: stablehlo.pad {{.*}} low = [0, 3, 0], high = [0, 2, 0], interior = [0, 1, 0]
+  // CHECK-NEXT: stablehlo.convolution{{.*}} window = {pad = {{\[\[}}0, 0]], lhs_dilate = [1]}
   // CHECK-NEXT: return
   func.func @main(%g: tensor<2x8x8x4xf32>, %w: tensor<3x3x4x4xf32>, %f: tensor<2x8x4xf32>, %v: tensor<3x4x4xf32>) -> (tensor<2x9x8x4xf32>, tensor<2x18x4xf32>) {
     %r = stablehlo.reverse %w, dims = [0, 1] : tensor<3x3x4x4xf32>
@@ -118,5 +120,24 @@ module @image_gradients {
     %s = stablehlo.reverse %v, dims = [0] : tensor<3x4x4xf32>
     %1 = stablehlo.convolution(%f, %s) dim_numbers = [b, 0, f]x[0, o, i]->[b, 0, f], window = {pad = [[3, 2]], lhs_dilate = [2]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<2x8x4xf32>, tensor<3x4x4xf32>) -> tensor<2x18x4xf32>
     return %0, %1 : tensor<2x9x8x4xf32>, tensor<2x18x4xf32>
+  }
+}
+
+// -----
+
+/// The gradients of a dilated convolution are forward convolutions to cuDNN, which pads their images
+/// on both sides.
+
+// CHECK-LABEL: module @dilated
+module @dilated {
+  // CHECK: stablehlo.pad %arg0, {{.*}} low = [0, 2, 0], high = [0, 3, 0]
+  // CHECK: stablehlo.convolution{{.*}} window = {stride = [2], pad = {{\[\[}}0, 0]]
+  // CHECK: stablehlo.pad %arg1, {{.*}} low = [0, 3, 0], high = [0, 2, 0]
+  // CHECK: stablehlo.convolution{{.*}} window = {pad = {{\[\[}}0, 0]], {{.*}}rhs_dilate = [2]}
+  func.func @main(%x: tensor<2x16x4xf32>, %g: tensor<2x16x6xf32>, %w: tensor<3x4x6xf32>) -> (tensor<3x4x6xf32>, tensor<2x17x4xf32>) {
+    %0 = stablehlo.convolution(%x, %g) dim_numbers = [f, 0, b]x[i, 0, o]->[0, b, f], window = {stride = [2], pad = [[2, 3]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<2x16x4xf32>, tensor<2x16x6xf32>) -> tensor<3x4x6xf32>
+    %r = stablehlo.reverse %w, dims = [0] : tensor<3x4x6xf32>
+    %1 = stablehlo.convolution(%g, %r) dim_numbers = [b, 0, f]x[0, o, i]->[b, 0, f], window = {pad = [[3, 2]], rhs_dilate = [2]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<2x16x6xf32>, tensor<3x4x6xf32>) -> tensor<2x17x4xf32>
+    return %0, %1 : tensor<3x4x6xf32>, tensor<2x17x4xf32>
   }
 }

@@ -162,7 +162,7 @@ module @stays {
 // CHECK-LABEL: module @apart
 module @apart {
   // CHECK-DAG: stablehlo.transpose %arg0
-  // CHECK-DAG: stablehlo.transpose %{{.*}} dims = [1, 2, 0]
+  // CHECK-DAG: stablehlo.transpose %{{.*}} dims = [1, 0] : (tensor<6x35xf32>)
   // CHECK-DAG: stablehlo.transpose %{{.*}} dims = [2, 1, 0]
   // CHECK: stablehlo.add
   func.func @main(%x: tensor<6x8xf32>, %w: tensor<8x5x7xf32>, %u: tensor<5x8xf32>, %z: tensor<8x7x6xf32>) -> (tensor<f32>, tensor<f32>) {
