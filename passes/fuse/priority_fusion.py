@@ -23,6 +23,7 @@ from hespas.passes.fuse.kernel_cost_model import (
     FusionKernel,
     KernelCostModel,
 )
+from hespas.passes.fuse.simplify import read_uniform_constant
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,12 +278,17 @@ class PriorityFusion:
         if update.kind != "dynamic_update_slice" or len(readers) != 1 or len(updates) != 1:
             return False
         (reader,) = readers
+        if values[reader.results[0]].size.shape != values[update.operands[1]].size.shape:
+            return False
+        if reader.kind == "slice":
+            starts = tuple(read_uniform_constant(start) for start in list(update.op.operands)[2:])
+            is_dense = set(read_integer_list(reader.op, "strides", ())) <= {1}
+            return is_dense and starts == read_integer_list(reader.op, "start_indices", ())
         computed = producer.members.keys() | consumer.members.keys()
         return (
             reader.kind == "dynamic_slice"
             and reader.operands[1:] == update.operands[2:]
             and all(values[value].producer not in computed for value in reader.operands[1:])
-            and values[reader.results[0]].size.shape == values[update.operands[1]].size.shape
         )
 
     def _fuse_producer(self, index: int) -> None:
