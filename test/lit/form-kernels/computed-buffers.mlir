@@ -125,13 +125,15 @@ module @token_of_layer {
   // CHECK-NOT: stablehlo.dynamic_slice
   // CHECK: stablehlo.dynamic_update_slice
   // CHECK: stablehlo.dynamic_update_slice
-  func.func @main(%x: tensor<4x1024x1024xf32>, %u: tensor<1x1x1024xf32>, %i: tensor<i32>, %j: tensor<i32>) -> (tensor<1x1024xf32>, tensor<4x1024x1024xf32>) {
+  func.func @main(%x: tensor<4x1024x1024xf32>, %u: tensor<1x1024xf32>, %i: tensor<i32>, %j: tensor<i32>) -> (tensor<1024xf32>, tensor<4x1024x1024xf32>) {
     %zero = stablehlo.constant dense<0> : tensor<i32>
     %start = stablehlo.constant dense<0.0> : tensor<f32>
     %0 = stablehlo.dynamic_slice %x, %i, %zero, %zero, sizes = [1, 1024, 1024] : (tensor<4x1024x1024xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x1024x1024xf32>
-    %1 = stablehlo.dynamic_update_slice %0, %u, %zero, %j, %zero : (tensor<1x1024x1024xf32>, tensor<1x1x1024xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x1024x1024xf32>
-    %2 = stablehlo.reduce(%1 init: %start) applies stablehlo.add across dimensions = [2] : (tensor<1x1024x1024xf32>, tensor<f32>) -> tensor<1x1024xf32>
-    %3 = stablehlo.dynamic_update_slice %x, %1, %i, %zero, %zero : (tensor<4x1024x1024xf32>, tensor<1x1024x1024xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<4x1024x1024xf32>
-    return %2, %3 : tensor<1x1024xf32>, tensor<4x1024x1024xf32>
+    %layer = stablehlo.reshape %0 : (tensor<1x1024x1024xf32>) -> tensor<1024x1024xf32>
+    %1 = stablehlo.dynamic_update_slice %layer, %u, %j, %zero : (tensor<1024x1024xf32>, tensor<1x1024xf32>, tensor<i32>, tensor<i32>) -> tensor<1024x1024xf32>
+    %2 = stablehlo.reduce(%1 init: %start) applies stablehlo.add across dimensions = [1] : (tensor<1024x1024xf32>, tensor<f32>) -> tensor<1024xf32>
+    %part = stablehlo.reshape %1 : (tensor<1024x1024xf32>) -> tensor<1x1024x1024xf32>
+    %3 = stablehlo.dynamic_update_slice %x, %part, %i, %zero, %zero : (tensor<4x1024x1024xf32>, tensor<1x1024x1024xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<4x1024x1024xf32>
+    return %2, %3 : tensor<1024xf32>, tensor<4x1024x1024xf32>
   }
 }
