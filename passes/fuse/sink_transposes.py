@@ -127,6 +127,8 @@ class _OrderAnalysis:
         name = op.name
         if name == DOT:
             self.computed[op.results[0]] = len(self.computed)
+        elif name == REDUCE and self.computed.keys().isdisjoint(op.operands):
+            self.computed.update(dict.fromkeys(op.results, len(self.computed)))
         elif name in KEEPS_ORDER or self._is_elementwise(name) or _is_view(op, name):
             numbers = [self.computed[value] for value in op.operands if value in self.computed]
             if not numbers:
