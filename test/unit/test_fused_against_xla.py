@@ -252,6 +252,9 @@ CASES: dict[str, Case] = {
     "decoding steps": (
         decode_steps, ((16, 8, 4, 128),) + ((16, 2048, 8, 128),) * 2, BF16, 0.04,
     ),
+    "one token of each head": (
+        attention, ((2, 1, 16, 256),) + ((2, 4096, 16, 256),) * 2, F32, 0.01,
+    ),
     "layers with stacked caches": (decode_layers, LAYERS, BF16, 0.05),
     "layers with donated caches": (
         jax.jit(decode_layers, donate_argnums=(2, 3)), LAYERS, BF16, 0.05,
