@@ -81,7 +81,9 @@ class _Step:
 
     def copy_values(self) -> None:
         arguments = self.arguments.items()
-        copied = [n for n, value in arguments if is_larger_than_number(value) and self._is_copied(n)]
+        copied = [
+            n for n, value in arguments if is_larger_than_number(value) and self._is_copied(n)
+        ]
         for number in copied:
             if not self._copy_for_collective(number):
                 self._copy_result(number)

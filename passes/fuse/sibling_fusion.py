@@ -162,8 +162,8 @@ class SiblingFusion:
         return self.graph.ops[kernel.index].kind == "dynamic_update_slice"
 
     def _can_join_readers(self, a: FusionKernel, b: FusionKernel, value: int) -> bool:
-        parts = self._find_only_part(a, value), self._find_only_part(b, value)
-        if None not in parts and not _overlap(*parts):
+        part, other = self._find_only_part(a, value), self._find_only_part(b, value)
+        if part is not None and other is not None and not _overlap(part, other):
             return False
         return self._can_share_loop(a, b) and not self.dependencies.has_path_between(
             a.index, b.index

@@ -132,9 +132,7 @@ def decode_steps(query: Any, key: Any, value: Any) -> Any:
     return jax.lax.fori_loop(0, 8, step, (query, key, value))
 
 
-def decode_layer(
-    x: Any, weights: Any, key: Any, value: Any, position: Any
-) -> tuple[Any, Any, Any]:
+def decode_layer(x: Any, weights: Any, key: Any, value: Any, position: Any) -> tuple[Any, Any, Any]:
     """One token in one layer, with caches over [batch, positions, heads, features]."""
     shape = (key.shape[0], 1, *key.shape[2:])
     query, *rows = ((x @ weight).reshape(shape) for weight in weights[:3])
