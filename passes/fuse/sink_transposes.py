@@ -126,9 +126,9 @@ class _OrderAnalysis:
         plain_sums: Sums whose order is not followed.
         orders: The order of the result of each op that is rewritten.
         ops: These ops, in program order.
-        computed: The results of products and sums, and what is computed of them element by element or row
-            by row, by the number of the first product: XLA chooses the order of their dimensions,
-            and where two orders meet, that of the first product.
+        computed: The results of products and sums, and what is computed of them element by element
+            or row by row, by the number of the first product: XLA chooses the order of their
+            dimensions, and where two orders meet, that of the first product.
     """
 
     plain_sums: Collection[ir.Value] = ()
