@@ -147,7 +147,8 @@ def decode_layers(x: Any, weights: Any, keys: Any, values: Any) -> Any:
     """One token through layers whose caches a scan reads and stacks."""
 
     def layer(x: Any, inputs: tuple[Any, Any, Any]) -> tuple[Any, tuple[Any, Any]]:
-        x, *caches = decode_layer(x, *inputs, 9)
+        weights, key, value = inputs
+        x, *caches = decode_layer(x, weights, key, value, 9)
         return x, tuple(caches)
 
     return jax.lax.scan(layer, x, (weights, keys, values))
@@ -159,7 +160,8 @@ def decode_carried_layers(x: Any, weights: Any, keys: Any, values: Any) -> Any:
     def layer(carried: tuple[Any, Any, Any], inputs: tuple[Any, Any]) -> tuple[Any, None]:
         (x, *stacks), (weights, number) = carried, inputs
         caches = [jax.lax.dynamic_index_in_dim(stack, number, 0, False) for stack in stacks]
-        x, *caches = decode_layer(x, weights, *caches, number)
+        key, value = caches
+        x, *caches = decode_layer(x, weights, key, value, number)
         updated = [
             jax.lax.dynamic_update_index_in_dim(stack, cache, number, 0)
             for stack, cache in zip(stacks, caches, strict=True)
