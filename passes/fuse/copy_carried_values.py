@@ -5,17 +5,19 @@ value from it and leaves the new one there. The op that makes the new value writ
 itself if nothing reads the old value afterwards, and if the op, where it reads it, needs of each
 element only the one that it replaces. Otherwise, as in a stencil or a convolution, it writes
 elsewhere, and a copy follows. A collective that kernels run beside reads a copy instead. What a
-step moves from one carried value to another is copied too.
+step moves from one carried value to another is copied too. A program and the arguments that are
+donated to its results are like a step and what it carries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from hespas.dialects.mlir import get_defining_op, ir
 from hespas.dialects.op_bodies import get_terminator
-from hespas.dialects.op_kinds import is_collective
+from hespas.dialects.op_kinds import find_entry_function, is_collective
+from hespas.passes.base import PassRun
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.copy_kept_values import (
     COPY,
@@ -27,6 +29,7 @@ from hespas.passes.fuse.copy_kept_values import (
     skip_views,
 )
 from hespas.passes.memory.buffer_sharing import find_results_over
+from hespas.passes.memory.value_roles import find_replaced_arguments
 
 
 class CopyCarriedValuesPass(BlockPass):
@@ -38,36 +41,49 @@ class CopyCarriedValuesPass(BlockPass):
 
     name: ClassVar[str] = "copy-carried-values"
 
+    def rewrite(self, module: ir.Module, view: list[ir.Block], run: PassRun) -> bool:
+        entry = find_entry_function(module)
+        block = entry.regions[0].blocks[0]
+        results = len(get_terminator(block).operands)
+        donated = find_replaced_arguments(module, entry, results)
+        _Step(block, {result: number for number, result in donated.items()}).copy_values()
+        return super().rewrite(module, view, run)
+
     def rewrite_block(self, block: ir.Block) -> None:
         for op in block.operations:
             if op.operation.name == WHILE:
-                _LoopBody(op.operation.regions[1].blocks[0]).copy_values()
+                body = op.operation.regions[1].blocks[0]
+                _Step(body, {number: number for number in range(len(body.arguments))}).copy_values()
 
 
-class _LoopBody:
-    """The body of a loop; its ops run in their order, except that readers may run earlier.
+class _Step:
+    """The body of a loop, or a program; its ops run in their order, but readers may run earlier.
 
     Attributes:
+        arguments: The argument whose buffer each result replaces, by the number of the result.
         origins: The value that was first in the buffer of each result: views, and ops that write
             to the buffer of an operand, are followed to it.
         makers: The op of each of these values; None if it is an argument of a block.
         ops: The ops of the body; ``positions`` has their places.
-        sources: The number of the argument that each result is, if it is one.
+        sources: The number of the result that replaces the argument that each result is, if any.
     """
 
-    def __init__(self, block: ir.Block) -> None:
+    def __init__(self, block: ir.Block, replaced: Mapping[int, int]) -> None:
         self.block = block
+        self.arguments = {result: block.arguments[n] for result, n in sorted(replaced.items())}
         self.terminator = get_terminator(block)
         self.origins = [_find_origin(value) for value in self.terminator.operands]
         self.makers = [get_defining_op(value) for value in self.origins]
-        numbers: dict[ir.Value, int] = {value: n for n, value in enumerate(block.arguments)}
+        numbers: dict[ir.Value, int] = {value: n for n, value in self.arguments.items()}
         self.sources = [numbers.get(value) for value in self.origins]
         self.ops = [op.operation for op in block.operations]
         self.positions = {op: place for place, op in enumerate(self.ops)}
 
     def copy_values(self) -> None:
-        operands = enumerate(self.terminator.operands)
-        copied = [n for n, value in operands if is_larger_than_number(value) and self._is_copied(n)]
+        arguments = self.arguments.items()
+        copied = [
+            n for n, value in arguments if is_larger_than_number(value) and self._is_copied(n)
+        ]
         for number in copied:
             if not self._copy_for_collective(number):
                 self._copy_result(number)
@@ -81,7 +97,7 @@ class _LoopBody:
             return False
         if maker is None or maker.block != self.block or origin in self.origins[:number]:
             return True
-        uses = self._list_uses(self.block.arguments[number])
+        uses = self._list_uses(self.arguments[number])
         return any(self._needs_old_value(user, operand, number) for user, operand in uses)
 
     def _list_uses(self, value: ir.Value) -> Iterator[tuple[ir.Operation, int | None]]:
@@ -114,7 +130,8 @@ class _LoopBody:
             result = ir.OpResult(origin).result_number
             return operand is None or result not in find_results_over(user, operand)
         if user == self.terminator:
-            return operand is None or not self._is_moved_before(operand, maker)
+            is_moved = operand in self.arguments and self._is_moved_before(operand, maker)
+            return not is_moved
         if self.positions[user] < self.positions[maker]:
             return False
         return depends_on(user, maker) or self._exchanges(user, maker)
@@ -123,14 +140,14 @@ class _LoopBody:
         """Return whether the maker, in turn, needs an old value that the user writes over."""
         return any(
             reader == maker or depends_on(reader, maker)
-            for number, other in enumerate(self.makers)
-            if other is not None and other == user
-            for reader, _ in self._list_uses(self.block.arguments[number])
+            for number, argument in self.arguments.items()
+            if (other := self.makers[number]) is not None and other == user
+            for reader, _ in self._list_uses(argument)
         )
 
     def _is_moved_before(self, number: int, maker: ir.Operation) -> bool:
         """Return whether the buffer of an argument is free before an op writes."""
-        users = [user for user, _ in self._list_uses(self.block.arguments[number])]
+        users = [user for user, _ in self._list_uses(self.arguments[number])]
         last = self.positions[maker]
         return all(user in self.positions and self.positions[user] < last for user in users)
 
@@ -150,7 +167,7 @@ class _LoopBody:
 
     def _copy_for_collective(self, number: int) -> bool:
         """Copy what a collective reads if kernels beside it read that too; else return False."""
-        maker, argument = self.makers[number], self.block.arguments[number]
+        maker, argument = self.makers[number], self.arguments[number]
         if maker is None or not is_collective(maker):
             return False
         operands = [k for user, k in self._list_uses(argument) if user == maker and k is not None]
@@ -172,7 +189,7 @@ class _LoopBody:
 
     def _find_place(self, number: int, value: ir.Value) -> ir.Operation:
         """Find the op before which a value can be moved to the place of an argument."""
-        before = [user for user, _ in self._list_uses(self.block.arguments[number])]
+        before = [user for user, _ in self._list_uses(self.arguments[number])]
         if (maker := get_defining_op(value)) is not None:  # a view, or a copy
             before.append(maker)
         last = len(self.ops) - 1

@@ -107,12 +107,16 @@ class FusePass(PassList):
                 "what follows a convolution keeps the order of its result",
             ),
             (
+                is_xla,
+                ExpandVectorProductsPass(),
+                "the sums of products of vectors have orders like products",
+            ),
+            (
                 has_libraries,
                 SinkTransposesPass(),
                 "what follows a product keeps the order of its result",
             ),
             (has_libraries, FoldTransposesPass(), "products may read what the pass before moved"),
-            (is_xla, ExpandVectorProductsPass(), "vectors of products are no operands to merge"),
             (is_xla, MergeProductsPass(self.conversions), "products are merged without transposes"),
             (is_xla, TransposeCollectivesPass(), "products are what reads the transposes"),
             (is_xla, FoldTransposesPass(), "those of the pass before are folded into products"),

@@ -23,6 +23,7 @@ from hespas.passes.fuse.kernel_cost_model import (
     FusionKernel,
     KernelCostModel,
 )
+from hespas.passes.fuse.simplify import read_uniform_constant
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,19 +265,30 @@ class PriorityFusion:
         return bool(readers) and all(is_product_kernel(reader) for reader in readers)
 
     def _reads_updated_slice(self, producer: FusionKernel, consumer: FusionKernel) -> bool:
-        """Return whether a producer reads of an updated buffer only the slice that is updated."""
+        """Return whether a producer reads of an updated buffer only the slice that is updated.
+
+        XLA (InstructionFusion::ShouldFuseInPlaceOp) knows that if the slice is the only op of the
+        producer that is not elementwise, the update the only one of the consumer, and if neither of
+        them computes the place.
+        """
         ops, values = self.graph.ops, self.graph.values
         update = ops[consumer.index]
-        readers = [
-            ops[member]
-            for member in producer.members
-            if any(use.value == consumer.updated for use in ops[member].uses)
-        ]
-        return update.kind == "dynamic_update_slice" and all(
+        readers = [op for m in producer.members if (op := ops[m]).kind != "elementwise"]
+        updates = [m for m in consumer.members if ops[m].kind == update.kind]
+        if update.kind != "dynamic_update_slice" or len(readers) != 1 or len(updates) != 1:
+            return False
+        (reader,) = readers
+        if values[reader.results[0]].size.shape != values[update.operands[1]].size.shape:
+            return False
+        if reader.kind == "slice":
+            starts = tuple(read_uniform_constant(start) for start in list(update.op.operands)[2:])
+            is_dense = set(read_integer_list(reader.op, "strides", ())) <= {1}
+            return is_dense and starts == read_integer_list(reader.op, "start_indices", ())
+        computed = producer.members.keys() | consumer.members.keys()
+        return (
             reader.kind == "dynamic_slice"
             and reader.operands[1:] == update.operands[2:]
-            and values[reader.results[0]].size.shape == values[update.operands[1]].size.shape
-            for reader in readers
+            and all(values[value].producer not in computed for value in reader.operands[1:])
         )
 
     def _fuse_producer(self, index: int) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from hespas.estimators.rules.base import read_integer_list
 from hespas.passes.fuse.dependency_order import DependencyOrder
 from hespas.passes.fuse.fusion_graph import FusionGraph, is_product_kernel
 from hespas.passes.fuse.kernel_cost_model import LAUNCH_S, FusionKernel
@@ -22,6 +23,7 @@ MAX_REDUCTIONS = 8  # in one kernel
 MANY = 8  # readers of a value from which the paths between them are searched together
 SINGLE_RESULT_EMITTERS = frozenset(("concatenate", "in_place", "row"))
 MAX_SHARED_BYTES = 48 << 10  # of shared memory in a thread block
+Part = list[tuple[int, int]]  # the first index and the limit in each dimension
 
 
 @dataclass(slots=True)
@@ -160,12 +162,25 @@ class SiblingFusion:
         return self.graph.ops[kernel.index].kind == "dynamic_update_slice"
 
     def _can_join_readers(self, a: FusionKernel, b: FusionKernel, value: int) -> bool:
-        elementwise, other = (x + y for x, y in zip(a.reads[value], b.reads[value], strict=True))
-        if not elementwise and other <= 1.0:  # They may read different parts of the value.
+        part, other = self._find_only_part(a, value), self._find_only_part(b, value)
+        if part is not None and other is not None and not _overlap(part, other):
             return False
         return self._can_share_loop(a, b) and not self.dependencies.has_path_between(
             a.index, b.index
         )
+
+    def _find_only_part(self, kernel: FusionKernel, value: int) -> Part | None:
+        """Find the part of a value that a kernel reads by one static slice, and in no other way.
+
+        XLA does not know the part that a dynamic slice reads.
+        """
+        ops = (self.graph.ops[member] for member in kernel.members)
+        readers = [op for op in ops if any(use.value == value for use in op.uses)]
+        if len(readers) != 1 or readers[0].kind != "slice":
+            return None
+        (reader,) = readers
+        starts = read_integer_list(reader.op, "start_indices", ())
+        return list(zip(starts, read_integer_list(reader.op, "limit_indices", ()), strict=True))
 
     def _can_share_loop(self, a: FusionKernel, b: FusionKernel) -> bool:
         """Return whether two kernels can share a loop within the limits."""
@@ -211,3 +226,10 @@ class SiblingFusion:
         survivor.shared_bytes += absorbed.shared_bytes
         del self.fused.kernels[absorbed.index]
         self.dependencies.merge_units(survivor.index, absorbed.index)
+
+
+def _overlap(part: Part, other: Part) -> bool:
+    return all(
+        start < other_limit and other_start < limit
+        for (start, limit), (other_start, other_limit) in zip(part, other, strict=True)
+    )

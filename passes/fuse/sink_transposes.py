@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 from hespas.dialects.mlir import get_defining_op, ir, to_i64_attr
+from hespas.dialects.op_bodies import get_terminator
 from hespas.estimators.rules.base import read_integer, read_integer_list
 from hespas.estimators.rules.movement import is_unit_broadcast
 from hespas.passes.fuse.block_pass import BlockPass
@@ -64,14 +65,25 @@ KEEPS_ORDER = frozenset((TRANSPOSE, RESHAPE, REDUCE, CONCATENATE, *PARAMETERS))
 
 
 class SinkTransposesPass(BlockPass):
-    """Move transposes of results of products and convolutions behind what has any order."""
+    """Move transposes of results of products and convolutions behind what has any order.
+
+    Sums are like products, unless something that is computed of them is returned in another order:
+    their kernels write any order.
+    """
 
     name: ClassVar[str] = "sink-transposes"
 
     def rewrite_block(self, block: ir.Block) -> None:
-        analysis = _OrderAnalysis()
-        for view in block.operations:
-            analysis.add_op(view.operation)
+        terminator = get_terminator(block)
+        plain: set[ir.Value] = set()
+        while True:
+            analysis = _OrderAnalysis(plain)
+            for view in block.operations:
+                analysis.add_op(view.operation)
+            returned = analysis.find_returned_sums(terminator)
+            if not returned:
+                break
+            plain |= returned
         _Rewriter(analysis.orders, analysis.computed.keys()).rewrite_ops(analysis.ops)
 
 
@@ -172,16 +184,19 @@ class _OrderAnalysis:
     """Finds the values of a block whose dimensions have another order in memory.
 
     Attributes:
+        plain_sums: Sums whose order is not followed.
         orders: The order of the result of each op that is rewritten.
         ops: These ops, in program order.
-        computed: The results of products, and what is computed of them element by element or row
-            by row, by the number of the first product: XLA chooses the order of their dimensions,
-            and where two orders meet, that of the first product.
+        computed: The results of products and sums, and what is computed of them element by element
+            or row by row, by the number of the first product: XLA chooses the order of their
+            dimensions, and where two orders meet, that of the first product.
     """
 
+    plain_sums: Collection[ir.Value] = ()
     orders: dict[ir.Value, _Order] = field(default_factory=dict)
     ops: list[ir.Operation] = field(default_factory=list)
     computed: dict[ir.Value, int] = field(default_factory=dict)
+    _sums: dict[int, ir.Value] = field(default_factory=dict)  # by the numbers in ``computed``
     _elementwise_names: dict[str, bool] = field(default_factory=dict)
 
     def add_op(self, op: ir.Operation) -> None:
@@ -190,6 +205,12 @@ class _OrderAnalysis:
             self.computed[op.results[0]] = len(self.computed)
             if name == CONVOLUTION:  # has been given the order of its result
                 return
+        elif name == REDUCE and self.computed.keys().isdisjoint(op.operands):
+            result = op.results[0]
+            if len(op.results) > 1 or result in self.plain_sums:
+                return
+            self._sums[len(self.computed)] = result
+            self.computed[result] = len(self.computed)
         elif name in KEEPS_ORDER or self._is_elementwise(name) or self._keeps_broadcast(op):
             numbers = [self.computed[value] for value in op.operands if value in self.computed]
             if not numbers:
@@ -203,6 +224,11 @@ class _OrderAnalysis:
             if order is not None:
                 self.orders[op.results[0]] = order
                 self.ops.append(op)
+
+    def find_returned_sums(self, terminator: ir.Operation) -> set[ir.Value]:
+        """Find the sums of which values are computed that are returned in another order."""
+        returned = [self.computed[v] for v in terminator.operands if self._get_order(v)]
+        return {self._sums[number] for number in returned if number in self._sums}
 
     def _is_elementwise(self, name: str) -> bool:
         known = self._elementwise_names.get(name)

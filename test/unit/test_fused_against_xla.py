@@ -175,6 +175,56 @@ def decode_steps(query: Any, key: Any, value: Any) -> Any:
     return jax.lax.fori_loop(0, 8, step, (query, key, value))
 
 
+def decode_layer(x: Any, weights: Any, key: Any, value: Any, position: Any) -> tuple[Any, Any, Any]:
+    """One token in one layer, with caches over [batch, positions, heads, features]."""
+    shape = (key.shape[0], 1, *key.shape[2:])
+    query, *rows = ((x @ weight).reshape(shape) for weight in weights[:3])
+    key, value = (
+        jax.lax.dynamic_update_slice(cache, row, (0, position, 0, 0))
+        for cache, row in zip((key, value), rows, strict=True)
+    )
+    return x + attention(query, key, value).reshape(x.shape) @ weights[3], key, value
+
+
+def decode_layers(x: Any, weights: Any, keys: Any, values: Any) -> Any:
+    """One token through layers whose caches a scan reads and stacks."""
+
+    def layer(x: Any, inputs: tuple[Any, Any, Any]) -> tuple[Any, tuple[Any, Any]]:
+        weights, key, value = inputs
+        x, *caches = decode_layer(x, weights, key, value, 9)
+        return x, tuple(caches)
+
+    return jax.lax.scan(layer, x, (weights, keys, values))
+
+
+def decode_carried_layers(x: Any, weights: Any, keys: Any, values: Any) -> Any:
+    """One token through layers of a scan that carries the caches of all of them."""
+
+    def layer(carried: tuple[Any, Any, Any], inputs: tuple[Any, Any]) -> tuple[Any, None]:
+        (x, *stacks), (weights, number) = carried, inputs
+        caches = [jax.lax.dynamic_index_in_dim(stack, number, 0, False) for stack in stacks]
+        key, value = caches
+        x, *caches = decode_layer(x, weights, key, value, number)
+        updated = [
+            jax.lax.dynamic_update_index_in_dim(stack, cache, number, 0)
+            for stack, cache in zip(stacks, caches, strict=True)
+        ]
+        return (x, *updated), None
+
+    numbers = jax.numpy.arange(len(weights))
+    return jax.lax.scan(layer, (x, keys, values), (weights, numbers))[0]
+
+
+def update_donated(x: Any, weight: Any) -> Any:
+    """Results that need other elements of the arguments which are donated to them."""
+    return jnp.tanh(x.T) + 1, jnp.exp(weight)
+
+
+def read_parts_of_layer(stack: Any, number: Any) -> Any:
+    layer = jax.lax.dynamic_index_in_dim(stack, number.shape[0], 0, False)
+    return [layer[:, n * 1024 : (n + 1) * 1024] for n in range(4)]
+
+
 def biased_attention(query: Any, key: Any, value: Any, bias: Any) -> Any:
     """Attention with a scale, and a bias for each head."""
     scores = jnp.einsum("btnh,bsnh->bnts", query, key) * 0.125 + bias
@@ -225,6 +275,7 @@ def ragged_experts(x: Any, weights: Any) -> Any:
 
 
 HEADS = ((8, 1024, 16, 128),) * 3
+LAYERS = ((8, 1, 1024), (4, 4, 1024, 1024)) + ((4, 8, 1024, 8, 128),) * 2
 IMAGE, KERNEL = (64, 56, 56, 128), (3, 3, 128, 128)
 OUTER, OUTER_KERNEL = (16, 64, 56, 56), (64, 64, 3, 3)
 CASES: dict[str, Case] = {
@@ -245,6 +296,21 @@ CASES: dict[str, Case] = {
     "decoding steps": (
         decode_steps, ((16, 8, 4, 128),) + ((16, 2048, 8, 128),) * 2, BF16, 0.04,
     ),
+    "one token of each head": (
+        attention, ((2, 1, 16, 256),) + ((2, 4096, 16, 256),) * 2, F32, 0.01,
+    ),
+    "layers with stacked caches": (decode_layers, LAYERS, BF16, 0.05),
+    "layers with donated caches": (
+        jax.jit(decode_layers, donate_argnums=(2, 3)), LAYERS, BF16, 0.05,
+    ),
+    "layers with carried caches": (decode_carried_layers, LAYERS, BF16, 0.05),
+    "layers with donated carried caches": (
+        jax.jit(decode_carried_layers, donate_argnums=(2, 3)), LAYERS, BF16, 0.05,
+    ),
+    "donated arguments": (
+        jax.jit(update_donated, donate_argnums=(0, 1)), ((4096, 4096),) * 2, F32, 0.01,
+    ),
+    "parts of a layer": (read_parts_of_layer, ((4, 4096, 4096), (2,)), BF16, 0.01),
     "attention with bias": (
         biased_attention, ((4, 1024, 16, 64),) * 3 + ((16, 1024, 1024),), BF16, 0.01,
     ),

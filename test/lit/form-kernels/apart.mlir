@@ -19,6 +19,23 @@ module @parts {
 
 // -----
 
+/// Those that read parts of a part at a computed place are one kernel, as by jaxlib 0.12.
+
+// CHECK-LABEL: module @parts_of_layer
+module @parts_of_layer {
+  // CHECK: %{{.*}}:2 = "mhlo.fusion"(%arg0, %arg1)
+  // CHECK-NOT: mhlo.fusion
+  func.func @main(%x: tensor<4x1048576xf32>, %i: tensor<i32>) -> (tensor<1x524288xf32>, tensor<1x524288xf32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %0 = stablehlo.dynamic_slice %x, %i, %zero, sizes = [1, 1048576] : (tensor<4x1048576xf32>, tensor<i32>, tensor<i32>) -> tensor<1x1048576xf32>
+    %1 = stablehlo.slice %0 [0:1, 0:524288] : (tensor<1x1048576xf32>) -> tensor<1x524288xf32>
+    %2 = stablehlo.slice %0 [0:1, 524288:1048576] : (tensor<1x1048576xf32>) -> tensor<1x524288xf32>
+    return %1, %2 : tensor<1x524288xf32>, tensor<1x524288xf32>
+  }
+}
+
+// -----
+
 /// A reduction and a transpose have no loop in common.
 
 // CHECK-LABEL: module @heroes

@@ -71,3 +71,69 @@ module @returned {
     return %0, %y : tensor<4096x1024xf32>, tensor<4096x1024xf32>
   }
 }
+
+// -----
+
+/// The kernel of an update reads the slice that it updates,
+
+// CHECK-LABEL: module @same_slice
+module @same_slice {
+  // CHECK: "mhlo.fusion"
+  // CHECK: stablehlo.dynamic_slice
+  // CHECK: stablehlo.dynamic_update_slice
+  // CHECK-NOT: mhlo.fusion
+  func.func @main(%x: tensor<4x1048576xf32>, %i: tensor<i32>) -> tensor<4x1048576xf32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %0 = stablehlo.dynamic_slice %x, %i, %zero, sizes = [1, 1048576] : (tensor<4x1048576xf32>, tensor<i32>, tensor<i32>) -> tensor<1x1048576xf32>
+    %1 = stablehlo.tanh %0 : tensor<1x1048576xf32>
+    %2 = stablehlo.dynamic_update_slice %x, %1, %i, %zero : (tensor<4x1048576xf32>, tensor<1x1048576xf32>, tensor<i32>, tensor<i32>) -> tensor<4x1048576xf32>
+    return %2 : tensor<4x1048576xf32>
+  }
+}
+
+// -----
+
+/// also if the place is known,
+
+// CHECK-LABEL: module @known_place
+module @known_place {
+  // CHECK: "mhlo.fusion"
+  // CHECK: stablehlo.slice
+  // CHECK: stablehlo.dynamic_update_slice
+  // CHECK-NOT: mhlo.fusion
+  func.func @main(%x: tensor<4x1048576xf32>) -> tensor<4x1048576xf32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %two = stablehlo.constant dense<2> : tensor<i32>
+    %0 = stablehlo.slice %x [2:3, 0:1048576] : (tensor<4x1048576xf32>) -> tensor<1x1048576xf32>
+    %1 = stablehlo.tanh %0 : tensor<1x1048576xf32>
+    %2 = stablehlo.dynamic_update_slice %x, %1, %two, %zero : (tensor<4x1048576xf32>, tensor<1x1048576xf32>, tensor<i32>, tensor<i32>) -> tensor<4x1048576xf32>
+    return %2 : tensor<4x1048576xf32>
+  }
+}
+
+// -----
+
+/// not if it also updates a part of that slice: XLA does not see that the place is the same.
+
+// CHECK-LABEL: module @token_of_layer
+module @token_of_layer {
+  // CHECK: %[[S:.*]]:2 = "mhlo.fusion"
+  // CHECK: stablehlo.dynamic_slice
+  // CHECK: stablehlo.dynamic_update_slice
+  // CHECK: stablehlo.reduce
+  // CHECK: "mhlo.fusion"({{.*}}%[[S]]#
+  // CHECK-NOT: stablehlo.dynamic_slice
+  // CHECK: stablehlo.dynamic_update_slice
+  // CHECK: stablehlo.dynamic_update_slice
+  func.func @main(%x: tensor<4x1024x1024xf32>, %u: tensor<1x1024xf32>, %i: tensor<i32>, %j: tensor<i32>) -> (tensor<1024xf32>, tensor<4x1024x1024xf32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %start = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.dynamic_slice %x, %i, %zero, %zero, sizes = [1, 1024, 1024] : (tensor<4x1024x1024xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x1024x1024xf32>
+    %layer = stablehlo.reshape %0 : (tensor<1x1024x1024xf32>) -> tensor<1024x1024xf32>
+    %1 = stablehlo.dynamic_update_slice %layer, %u, %j, %zero : (tensor<1024x1024xf32>, tensor<1x1024xf32>, tensor<i32>, tensor<i32>) -> tensor<1024x1024xf32>
+    %2 = stablehlo.reduce(%1 init: %start) applies stablehlo.add across dimensions = [1] : (tensor<1024x1024xf32>, tensor<f32>) -> tensor<1024xf32>
+    %part = stablehlo.reshape %1 : (tensor<1024x1024xf32>) -> tensor<1x1024x1024xf32>
+    %3 = stablehlo.dynamic_update_slice %x, %part, %i, %zero, %zero : (tensor<4x1024x1024xf32>, tensor<1x1024x1024xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<4x1024x1024xf32>
+    return %2, %3 : tensor<1024xf32>, tensor<4x1024x1024xf32>
+  }
+}
