@@ -270,10 +270,10 @@ def _collect_mergeable(
     group, left, size = [first], [], first.total_bytes
     width = math.prod(first.sides[1 - shared].free_sizes)
     group_bits, results = dots[0].bit, {first.op.results[0]}
-    class_results = {ordered.dot.op.results[0] for ordered in dots}
+    last_independent = dots[0].last_independent  # of all that are in the group
     is_reordered = False
     for ordered in dots[1:]:
-        if ordered.number > dots[0].last_independent:
+        if ordered.number > last_independent or ordered.ancestors & group_bits:
             left.append(ordered)
             continue
         dot = ordered.dot
@@ -281,7 +281,7 @@ def _collect_mergeable(
         added = math.prod(dot.sides[1 - shared].free_sizes)
         is_small = size <= MERGE_BYTES or dot.total_bytes <= MERGE_BYTES
         is_alike = max(width, added) <= MAX_WIDTH_RATIO * min(width, added)
-        if is_small and is_alike and not ordered.ancestors & group_bits:
+        if is_small and is_alike:
             needed = _collect_ops_between(first.op, results, dot.op, positions)
         if needed is None:
             left.append(ordered)
@@ -289,9 +289,10 @@ def _collect_mergeable(
         for op in needed:
             op.move_before(first.op)
             positions.record_before(op, first.op)
-            is_reordered |= op.results[0] in class_results
+            is_reordered |= op.name == DOT  # which may be one of the others
         group.append(dot)
         group_bits |= ordered.bit
+        last_independent = min(last_independent, ordered.last_independent)
         results.add(dot.op.results[0])
         width += added
         size += dot.total_bytes - to_buffer_size(dot.op.operands[shared].type).bytes
