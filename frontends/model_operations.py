@@ -44,7 +44,7 @@ from hespas.estimators.work import compute_op_work, find_cost_rule
 from hespas.passes.prepare.census import ModuleCensus, collect_census
 from hespas.passes.prepare.device_grid import read_stated_count
 from hespas.passes.prepare.partition import has_global_shapes, spell_out_shardings
-from hespas.passes.prepare.scalars import ScalarEvaluator
+from hespas.passes.prepare.scalars import ScalarEvaluator, build_scalar_evaluator
 from hespas.passes.prepare.write_trip_counts import (
     ASSUMED_TRIPS,
     find_maximum_trips,
@@ -123,12 +123,7 @@ class _ModelOperationCounter:
 
     def __post_init__(self) -> None:
         self.entry_name = next(iter(self.census.functions))
-        callers: dict[str, list[ir.Operation]] = {}
-        for contents in self.census.functions.values():
-            for callee, op in contents.callees:
-                callers.setdefault(callee, []).append(op)
-        table = {name: contents.function for name, contents in self.census.functions.items()}
-        self.scalars = ScalarEvaluator(table, callers)
+        self.scalars = build_scalar_evaluator(self.census)
         self.count_function_flops = functools.cache(self._count_function_flops)
 
     def _count_function_flops(self, name: str) -> int:

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from hespas.dialects.mlir import get_defining_op, ir
 from hespas.dialects.op_bodies import get_terminator
-from hespas.dialects.op_kinds import find_entry_function, is_collective
+from hespas.dialects.op_kinds import is_collective
 from hespas.passes.base import PassRun
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.copy_kept_values import (
@@ -24,12 +24,12 @@ from hespas.passes.fuse.copy_kept_values import (
     VIEWS,
     WHILE,
     depends_on,
+    find_donated_arguments,
     is_larger_than_number,
     list_writes_in_place,
     skip_views,
 )
 from hespas.passes.memory.buffer_sharing import find_results_over
-from hespas.passes.memory.value_roles import find_replaced_arguments
 
 
 class CopyCarriedValuesPass(BlockPass):
@@ -42,10 +42,7 @@ class CopyCarriedValuesPass(BlockPass):
     name: ClassVar[str] = "copy-carried-values"
 
     def rewrite(self, module: ir.Module, view: list[ir.Block], run: PassRun) -> bool:
-        entry = find_entry_function(module)
-        block = entry.regions[0].blocks[0]
-        results = len(get_terminator(block).operands)
-        donated = find_replaced_arguments(module, entry, results)
+        block, donated = find_donated_arguments(module)
         _Step(block, {result: number for number, result in donated.items()}).copy_values()
         return super().rewrite(module, view, run)
 

@@ -21,7 +21,7 @@ from hespas.dialects.op_kinds import FUSION, find_entry_function
 from hespas.estimators.rules.base import to_buffer_size
 from hespas.passes.base import PassRun
 from hespas.passes.fuse.block_pass import BlockPass
-from hespas.passes.fuse.op_builder import has_static_shape
+from hespas.passes.fuse.op_builder import OpBuilder, has_static_shape
 from hespas.passes.memory.value_roles import find_replaced_arguments
 
 COPY, WHILE, _UPDATE = "mhlo.copy", "stablehlo.while", "stablehlo.dynamic_update_slice"
@@ -45,10 +45,7 @@ class CopyKeptValuesPass(BlockPass):
     name: ClassVar[str] = "copy-kept-values"
 
     def rewrite(self, module: ir.Module, view: list[ir.Block], run: PassRun) -> bool:
-        entry = find_entry_function(module)
-        block = entry.regions[0].blocks[0]
-        results = len(get_terminator(block).operands)
-        donated = find_replaced_arguments(module, entry, results)
+        block, donated = find_donated_arguments(module)
         kept = {argument for n, argument in enumerate(block.arguments) if n not in donated}
         for block in view:
             for value, writes in _collect_writes(block).items():
@@ -58,6 +55,14 @@ class CopyKeptValuesPass(BlockPass):
                     if write is not in_place:
                         _copy_before_write(write)
         return False
+
+
+def find_donated_arguments(module: ir.Module) -> tuple[ir.Block, dict[int, int]]:
+    """Find the block of a program, and the numbers of its donated arguments and their results."""
+    entry = find_entry_function(module)
+    block = entry.regions[0].blocks[0]
+    results = len(get_terminator(block).operands)
+    return block, find_replaced_arguments(module, entry, results)
 
 
 class _Write(NamedTuple):
@@ -95,7 +100,10 @@ def _find_write_in_place(value: ir.Value, writes: Sequence[_Write]) -> _Write | 
         others = [r for r in readers if r not in writers and r.name != COPY]
         is_needed = any(not depends_on(last.op, reader) for reader in others)
     else:
-        is_needed = any(_is_terminator(reader) or depends_on(reader, last.op) for reader in readers)
+        is_needed = any(
+            reader == get_terminator(reader.block) or depends_on(reader, last.op)
+            for reader in readers
+        )
     return None if is_needed else last
 
 
@@ -118,11 +126,6 @@ def _list_readers(value: ir.Value) -> Iterator[ir.Operation]:
             yield op
 
 
-def _is_terminator(op: ir.Operation) -> bool:
-    operations = op.block.operations
-    return operations[len(operations) - 1].operation == op
-
-
 def depends_on(reader: ir.Operation, writer: ir.Operation) -> bool:
     """Return whether an op of a block needs a result of another one, directly or not."""
     pending, seen = [reader], {reader}
@@ -141,14 +144,12 @@ def depends_on(reader: ir.Operation, writer: ir.Operation) -> bool:
 
 def _copy_before_write(write: _Write) -> None:
     """Copy what an op writes to before, or make it again."""
-    value, point = write.op.operands[write.operand], ir.InsertionPoint(write.op)
+    value = write.op.operands[write.operand]
     maker = get_defining_op(value)
     if maker is not None and maker.name in _REMADE:
-        copy = maker.clone(point).operation
+        copy = maker.clone(ir.InsertionPoint(write.op)).operation
     else:
-        copy = ir.Operation.create(
-            COPY, results=[value.type], operands=[value], loc=write.op.location, ip=point
-        )
+        copy = OpBuilder(write.op).create_op(COPY, [value], [value.type], {})
     write.op.operands[write.operand] = copy.results[0]
 
 

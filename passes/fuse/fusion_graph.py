@@ -70,6 +70,11 @@ def is_loop_op(name: str) -> bool:
     return is_loop and name.partition(".")[2] not in NOT_ELEMENTWISE
 
 
+def is_elementwise_op(name: str) -> bool:
+    """Return whether the kernel of an op is a loop in which no element changes its place."""
+    return is_loop_op(name) and name.partition(".")[2] not in STRUCTURAL
+
+
 def is_product_kernel(op: ir.Operation) -> bool:
     """Return whether an op is a product, or the kernel of one with ops before and after it."""
     kernel = KernelAttr.read_from_op(op)

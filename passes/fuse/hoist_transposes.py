@@ -18,13 +18,14 @@ from hespas.estimators.rules.base import parse_number_fields
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.dots import DOT
 from hespas.passes.fuse.fold_transposes import read_plain_permutation
-from hespas.passes.fuse.fusion_graph import STRUCTURAL, is_loop_op
+from hespas.passes.fuse.fusion_graph import is_elementwise_op
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
     copy_attributes,
     find_named_ops,
     get_static_shape,
     has_static_values,
+    invert_order,
 )
 from hespas.passes.fuse.simplify import read_uniform_constant
 
@@ -77,7 +78,7 @@ def _hoist_transpose(op: ir.Operation) -> None:
         each.erase()
     if any(True for _ in old.uses):
         old.replace_all_uses_with(
-            OpBuilder(update).create_transpose(new.results[0], _invert(order))
+            OpBuilder(update).create_transpose(new.results[0], invert_order(order))
         )
     update.erase()
     before = get_defining_op(new.operands[0])
@@ -96,8 +97,7 @@ def _find_update(value: ir.Value, length: int) -> list[ir.Operation]:
         return []
     if op.name == UPDATE or (op.name == SCATTER and len(op.operands) == 3):
         return [op]
-    is_elementwise = is_loop_op(op.name) and op.name.partition(".")[2] not in STRUCTURAL
-    if not is_elementwise or sum(1 for _ in value.uses) != 1:
+    if not is_elementwise_op(op.name) or sum(1 for _ in value.uses) != 1:
         return []
     shape = get_static_shape(value)
     if any(get_static_shape(operand) != shape for operand in op.operands):
@@ -116,10 +116,6 @@ def _reorder(value: ir.Value, order: Sequence[int], builder: OpBuilder) -> ir.Va
     )
 
 
-def _invert(order: Sequence[int]) -> list[int]:
-    return [order.index(dim) for dim in range(len(order))]
-
-
 def _transpose_update(update: ir.Operation, order: Sequence[int]) -> ir.Operation:
     """Create before an update one of the transposed buffer."""
     builder = OpBuilder(update)
@@ -131,7 +127,7 @@ def _transpose_update(update: ir.Operation, order: Sequence[int]) -> ir.Operatio
         operands = [base, part, *(starts[dim] for dim in order)]
         return builder.create_op(UPDATE, operands, [base.type], attributes)
     numbers = parse_number_fields(update.attributes[DIMENSIONS])
-    place = _invert(order)
+    place = invert_order(order)
     inserted = numbers.get("inserted_window_dims", ())
     batching = numbers.get("input_batching_dims", ())
     pairs = sorted(
@@ -175,7 +171,7 @@ def _move_out_of_loop(loop: ir.Operation, number: int) -> None:
     back = get_defining_op(end.operands[number])
     if order is None or any(True for _ in condition.arguments[number].uses):
         return
-    if back is None or read_plain_permutation(back) != tuple(_invert(order)):
+    if back is None or read_plain_permutation(back) != tuple(invert_order(order)):
         return
     start = OpBuilder(loop).create_transpose(loop.operands[number], order)
     for value in (argument, condition.arguments[number], loop.results[number]):
@@ -190,7 +186,7 @@ def _move_out_of_loop(loop: ir.Operation, number: int) -> None:
     result = loop.results[number]
     readers = [(use.owner.operation, use.operand_number) for use in result.uses]
     if readers:
-        whole = OpBuilder(loop).create_transpose(result, _invert(order))
+        whole = OpBuilder(loop).create_transpose(result, invert_order(order))
         back = get_defining_op(whole)
         assert back is not None
         back.move_after(loop)

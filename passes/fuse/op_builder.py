@@ -90,6 +90,11 @@ def _is_control_flow_of(function: ir.Operation, op: ir.Operation) -> bool:
     return True
 
 
+def invert_order(order: Sequence[int]) -> list[int]:
+    """Return the order of dimensions that undoes a transpose to another one."""
+    return [order.index(dim) for dim in range(len(order))]
+
+
 @functools.lru_cache(maxsize=4096)
 def _make_tensor_type(shape: tuple[int, ...], like: ir.Type) -> ir.Type:
     """Make a tensor type of this shape with the element type of another one."""

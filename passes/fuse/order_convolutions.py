@@ -28,6 +28,7 @@ from hespas.passes.fuse.op_builder import (
     get_element_type,
     get_static_shape,
     has_static_values,
+    invert_order,
 )
 from hespas.passes.fuse.pad_convolutions import (
     CONVOLUTION,
@@ -98,7 +99,7 @@ def _order_convolution(op: ir.Operation, is_last: bool) -> None:
     shape = get_static_shape(result)
     kind = builder.make_tensor_type([shape[dim] for dim in order], result)
     new = builder.create_op(CONVOLUTION, operands, [kind], attributes).results[0]
-    back = _create_transpose(builder, new, [order.index(dim) for dim in range(len(order))])
+    back = _create_transpose(builder, new, invert_order(order))
     result.replace_all_uses_with(back)
     op.erase()
 

@@ -29,7 +29,7 @@ from hespas.estimators.rules.movement import is_unit_broadcast
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.dots import DOT, Dims, DotGeneral, DotOperand
 from hespas.passes.fuse.fold_transposes import create_product, read_plain_permutation
-from hespas.passes.fuse.fusion_graph import STRUCTURAL, is_loop_op
+from hespas.passes.fuse.fusion_graph import is_elementwise_op
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
     copy_attributes,
@@ -233,8 +233,7 @@ class _OrderAnalysis:
     def _is_elementwise(self, name: str) -> bool:
         known = self._elementwise_names.get(name)
         if known is None:  # A rule of a package may be registered between two passes.
-            known = is_loop_op(name) and name.partition(".")[2] not in STRUCTURAL
-            self._elementwise_names[name] = known
+            known = self._elementwise_names[name] = is_elementwise_op(name)
         return known
 
     def _keeps_broadcast(self, op: ir.Operation) -> bool:

@@ -8,7 +8,6 @@ one with most work. Neither needs an estimator, so that the choice is the same f
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 from typing import ClassVar
 
 from hespas.dialects.attr_codec import (
@@ -44,11 +43,7 @@ class ChooseBranchesPass(PrepareStep):
         ops = view.census.select_ops_by_name(*BRANCHES)
         if not ops:
             return False
-        chooser = _BranchChooser(
-            {name: contents.function for name, contents in view.census.functions.items()},
-            build_scalar_evaluator(view.census),
-            run,
-        )
+        chooser = _BranchChooser(build_scalar_evaluator(view.census), run)
         changed: list[str] = []
         for op in ops:
             known, number = read_branch_number(op), chooser.choose_branch(op)
@@ -64,10 +59,8 @@ class ChooseBranchesPass(PrepareStep):
 class _BranchChooser:
     """Chooses each branch once; that of a nested op first."""
 
-    def __init__(
-        self, functions: Mapping[str, ir.Operation], scalars: ScalarEvaluator, run: PassRun
-    ) -> None:
-        self._walk = ExecutionWalk(functions, choose_branch=self.choose_branch)
+    def __init__(self, scalars: ScalarEvaluator, run: PassRun) -> None:
+        self._walk = ExecutionWalk(scalars.functions, choose_branch=self.choose_branch)
         self._scalars, self._run = scalars, run
         self._numbers: dict[ir.Operation, int] = {}
         self._weigh_work = functools.cache(_weigh_work)

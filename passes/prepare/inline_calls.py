@@ -206,23 +206,16 @@ def _replace_async_ends(
 
 def _find_varying_functions(census: ModuleCensus) -> set[str]:
     """Find functions with a trip count or branch that each call determines, but not all alike."""
-    calls: dict[str, list[ir.Operation]] = {}
-    for contents in census.functions.values():
-        for callee, call in contents.callees:
-            calls.setdefault(callee, []).append(call)
-    repeated = [name for name in census.functions if len(calls.get(name, ())) > 1]
-    if not repeated:
-        return set()
     scalars = build_scalar_evaluator(census)
+    calls = scalars.callers
+    repeated = [name for name in census.functions if len(calls.get(name, ())) > 1]
     return {
         name
         for name in repeated
         for op in census.functions[name].select_ops_by_name(*LOOPS, *BRANCHES)
         if not _is_determined(op, scalars)
         and all(
-            _is_determined(
-                op, ScalarEvaluator(scalars.functions, {**scalars.callers, name: [call]})
-            )
+            _is_determined(op, ScalarEvaluator(scalars.functions, {**calls, name: [call]}))
             for call in calls[name]
         )
     }
