@@ -1,8 +1,8 @@
 """Products of vectors as multiplications and sums, which are fused with other ops.
 
-XLA's algebraic simplifier rewrites products that contract nothing, and batches of products whose
-one side is a vector (HandleDot in xla/hlo/transforms/simplifiers/algebraic_simplifier.cc; for GPUs,
-xla/service/gpu/transforms/algebraic_simplifier.cc). A single matrix times a vector stays a product.
+XLA's algebraic simplifier rewrites products that contract nothing, those of two vectors, and small
+ones of a matrix and a vector (HandleDot in xla/hlo/transforms/simplifiers/algebraic_simplifier.cc;
+for GPUs, ShouldStrengthReduceDotToReduce in xla/service/gpu/transforms/algebraic_simplifier.cc).
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from hespas.passes.fuse.op_builder import (
 )
 
 _WIDER = {"bf16": "f32", "f16": "f32"}  # in which XLA adds numbers of a type
+# XLA leaves products of a matrix and a vector of so many elements, each of a batch, to libraries.
+LARGE_ELEMENTS = 10_000_000
 _TYPES = ("bf16", "f16", "f32", "f64", "i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64")
 
 
@@ -44,9 +46,9 @@ def _is_outer_product(side: DotOperand) -> bool:
 
 
 def _is_product_of_vector(lhs: DotOperand, rhs: DotOperand) -> bool:
-    are_vectors = [math.prod(side.free_sizes) == 1 for side in (lhs, rhs)]
-    is_batch = math.prod(lhs.shape[dim] for dim in lhs.batch) > 1
-    return all(are_vectors) or (any(are_vectors) and is_batch)
+    free = [math.prod(side.free_sizes) for side in (lhs, rhs)]
+    contracted = math.prod(lhs.shape[dim] for dim in lhs.contracting)
+    return max(free) == 1 or (min(free) == 1 and sum(free) * contracted < LARGE_ELEMENTS)
 
 
 def _format_expansion(op: ir.Operation, sides: tuple[DotOperand, DotOperand]) -> str:

@@ -11,7 +11,7 @@ producer is joined with a reader only if no path leads through a third kernel.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hespas.estimators.rules.base import read_integer_list
 from hespas.passes.fuse.dependency_order import DependencyOrder
@@ -91,8 +91,11 @@ class SiblingFusion:
         As in XLA, the reader is the first of those that have several results already, otherwise of
         those of several ops, otherwise of all. An only reader that has one result is not joined:
         ``PriorityFusion`` has decided against that. In an only reader with more results, the
-        producer is no result.
+        producer is no result. A concatenation is joined as long as it is a single op: XLA makes a
+        kernel of it, as of every op, only later, and does not join the fusions that end with one.
         """
+        if producer.emitter == "concatenate" and not self._is_fusion(producer):
+            producer = replace(producer, emitter="loop", hero=("loop", producer.elements))
         if len(producer.outputs) > 1 or producer.emitter != "loop":
             return
         value = producer.outputs[0]

@@ -57,19 +57,38 @@ module @outer {
 
 // -----
 
-/// Other products stay: of a single matrix with a vector, of matrices, of types that XLA does not
-/// multiply like that, and those with an algorithm.
+/// A small product of a matrix and a vector is expanded, also without a batch; a large one is left to
+/// a library, and so is each of a batch. The size is that of the matrix and as many elements of the
+/// vector as are contracted: 10,000,000 are large.
+
+// CHECK-LABEL: module @sizes
+module @sizes {
+  // CHECK: stablehlo.multiply {{.*}} : tensor<2498x4000xbf16>
+  // CHECK: stablehlo.dot_general %arg1,
+  // CHECK: stablehlo.dot_general %arg3,
+  // CHECK-NOT: dot_general
+  func.func @main(%small: tensor<2498x4000xbf16>, %large: tensor<2499x4000xbf16>, %v: tensor<4000xbf16>, %b: tensor<2x4000x2499xbf16>, %w: tensor<2x4000xbf16>) -> (tensor<2498xbf16>, tensor<2499xbf16>, tensor<2x2499xbf16>) {
+    %0 = stablehlo.dot_general %small, %v, contracting_dims = [1] x [0] : (tensor<2498x4000xbf16>, tensor<4000xbf16>) -> tensor<2498xbf16>
+    %1 = stablehlo.dot_general %large, %v, contracting_dims = [1] x [0] : (tensor<2499x4000xbf16>, tensor<4000xbf16>) -> tensor<2499xbf16>
+    %2 = stablehlo.dot_general %b, %w, batching_dims = [0] x [0], contracting_dims = [1] x [1] : (tensor<2x4000x2499xbf16>, tensor<2x4000xbf16>) -> tensor<2x2499xbf16>
+    return %0, %1, %2 : tensor<2498xbf16>, tensor<2499xbf16>, tensor<2x2499xbf16>
+  }
+}
+
+// -----
+
+/// Other products stay: of matrices, of types that XLA does not multiply like that, and those with an
+/// algorithm.
 
 // CHECK-LABEL: module @others
 module @others {
   // CHECK-NOT: stablehlo.multiply
-  // CHECK-COUNT-4: stablehlo.dot_general
+  // CHECK-COUNT-3: stablehlo.dot_general
   // CHECK-NOT: stablehlo.multiply
-  func.func @main(%x: tensor<4x8xf32>, %v: tensor<8xf32>, %c: tensor<4x8xcomplex<f32>>, %d: tensor<4x8xcomplex<f32>>) -> (tensor<4xf32>, tensor<4x4xf32>, tensor<4xcomplex<f32>>, tensor<4xf32>) {
-    %0 = stablehlo.dot_general %x, %v, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4xf32>
+  func.func @main(%x: tensor<4x8xf32>, %c: tensor<4x8xcomplex<f32>>, %d: tensor<4x8xcomplex<f32>>) -> (tensor<4x4xf32>, tensor<4xcomplex<f32>>, tensor<4xf32>) {
     %1 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [1] : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x4xf32>
     %2 = stablehlo.dot_general %c, %d, batching_dims = [0] x [0], contracting_dims = [1] x [1] : (tensor<4x8xcomplex<f32>>, tensor<4x8xcomplex<f32>>) -> tensor<4xcomplex<f32>>
     %3 = stablehlo.dot_general %x, %x, batching_dims = [0] x [0], contracting_dims = [1] x [1], algorithm = <lhs_precision_type = tf32, rhs_precision_type = tf32, accumulation_type = f32, lhs_component_count = 1, rhs_component_count = 1, num_primitive_operations = 1, allow_imprecise_accumulation = false> : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4xf32>
-    return %0, %1, %2, %3 : tensor<4xf32>, tensor<4x4xf32>, tensor<4xcomplex<f32>>, tensor<4xf32>
+    return %1, %2, %3 : tensor<4x4xf32>, tensor<4xcomplex<f32>>, tensor<4xf32>
   }
 }
