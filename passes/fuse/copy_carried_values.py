@@ -6,7 +6,8 @@ itself if nothing reads the old value afterwards, and if the op, where it reads 
 element only the one that it replaces. Otherwise, as in a stencil or a convolution, it writes
 elsewhere, and a copy follows. A collective that kernels run beside reads a copy instead. What a
 step moves from one carried value to another is copied too. A program and the arguments that are
-donated to its results are like a step and what it carries.
+donated to its results are like a step and what it carries. Its other results have buffers of their
+own: an argument that is returned is copied, and so is a value that is returned once more.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from hespas.passes.fuse.copy_kept_values import (
     list_writes_in_place,
     skip_views,
 )
+from hespas.passes.fuse.op_builder import has_static_shape
 from hespas.passes.memory.buffer_sharing import find_results_over
 
 
@@ -36,13 +38,15 @@ class CopyCarriedValuesPass(BlockPass):
     """Copy new values of loops that cannot be written over the old ones.
 
     The op that makes the new value needs other elements of the old one, or another op needs the
-    old one afterwards. Single numbers are not copied.
+    old one afterwards. Single numbers are not copied. Results of the program that are arguments, or
+    other results, are copied too.
     """
 
     name: ClassVar[str] = "copy-carried-values"
 
     def rewrite(self, module: ir.Module, view: list[ir.Block], run: PassRun) -> bool:
         block, donated = find_donated_arguments(module)
+        _copy_shared_results(block, set(donated.values()))
         _Step(block, {result: number for number, result in donated.items()}).copy_values()
         return super().rewrite(module, view, run)
 
@@ -160,7 +164,7 @@ class _Step:
     def _copy_result(self, number: int) -> None:
         value = self.terminator.operands[number]
         place = self.terminator if self.sources[number] is None else self._find_place(number, value)
-        self.terminator.operands[number] = self._create_copy(value, place)
+        self.terminator.operands[number] = _create_copy(value, place, self.terminator.location)
 
     def _copy_for_collective(self, number: int) -> bool:
         """Copy what a collective reads if kernels beside it read that too; else return False."""
@@ -173,16 +177,10 @@ class _Step:
             return False
         place = self.positions.pop(maker)  # by a hash of what it reads
         for operand in operands:
-            maker.operands[operand] = self._create_copy(maker.operands[operand], maker)
+            value = maker.operands[operand]
+            maker.operands[operand] = _create_copy(value, maker, self.terminator.location)
         self.positions[maker] = place
         return True
-
-    def _create_copy(self, value: ir.Value, place: ir.Operation) -> ir.Value:
-        location, point = self.terminator.location, ir.InsertionPoint(place)
-        copy = ir.Operation.create(
-            COPY, results=[value.type], operands=[value], loc=location, ip=point
-        )
-        return copy.results[0]
 
     def _find_place(self, number: int, value: ir.Value) -> ir.Operation:
         """Find the op before which a value can be moved to the place of an argument."""
@@ -193,6 +191,34 @@ class _Step:
         # Copies have no position, and that of the terminator is lost when its operands change.
         place = max((self.positions.get(op, last) for op in before), default=-1)
         return self.ops[min(place + 1, last)]
+
+
+def _copy_shared_results(block: ir.Block, replaced: set[int]) -> None:
+    """Copy results of a program that are arguments, other results, or views of them.
+
+    Args:
+        block: The block of the program.
+        replaced: The numbers of the results that replace donated arguments.
+    """
+    terminator = get_terminator(block)
+    values = [skip_views(value) for value in terminator.operands]
+    seen = {values[number] for number in replaced}
+    for number, value in enumerate(values):
+        if number in replaced:
+            continue
+        is_shared = value in seen or get_defining_op(value) is None
+        if is_shared and has_static_shape(value.type):
+            result = terminator.operands[number]
+            terminator.operands[number] = _create_copy(result, terminator, terminator.location)
+        seen.add(value)
+
+
+def _create_copy(value: ir.Value, place: ir.Operation, location: ir.Location) -> ir.Value:
+    """Create a copy of a value before an op."""
+    copy = ir.Operation.create(
+        COPY, results=[value.type], operands=[value], loc=location, ip=ir.InsertionPoint(place)
+    )
+    return copy.results[0]
 
 
 def _find_origin(value: ir.Value) -> ir.Value:

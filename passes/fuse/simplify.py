@@ -1,9 +1,10 @@
 """Algebraic simplification before fusion, like XLA's AlgebraicSimplifier.
 
 All rewrites preserve the result bit by bit, but for the order of additions where a scatter starts
-from the sum with its result. Each of them maps an op to the value that replaces its result, or to
-None if it does not apply. An op that a rewrite creates is rewritten too, so that a
-rewrite need not see whether it creates one that changes nothing.
+from the sum with its result, and the last bit of functions such as exponentials of constants.
+Each of them maps an op to the value that replaces its result, or to None if it does not apply. An
+op that a rewrite creates is rewritten too, so that a rewrite need not see whether it creates one
+that changes nothing.
 
 Most ops are arithmetic, and few of these have a constant operand. So the constants are collected
 first, by their values, and an op of ``NUMBER_REWRITES`` without any is not looked at.
@@ -12,9 +13,8 @@ first, by their values, and an op of ``NUMBER_REWRITES`` without any is not look
 from __future__ import annotations
 
 import math
-import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -37,6 +37,7 @@ from hespas.passes.fuse.op_builder import (
     has_static_values,
     make_i64_array,
 )
+from hespas.passes.prepare.scalars import ARITHMETIC, COMPARE, read_splat_constant
 
 ADD = "stablehlo.add"
 CONSTANT = "stablehlo.constant"
@@ -119,7 +120,7 @@ class _Simplifier:
     def _record_result(self, op: ir.Operation, name: str) -> None:
         """Record the number that all elements of a constant or broadcast have, or a scatter."""
         if name == CONSTANT:
-            number = _read_splat_value(op)
+            number = read_splat_constant(op)
         elif name == BROADCAST:
             number = self.numbers.get(op.operands[0])
         else:
@@ -131,11 +132,14 @@ class _Simplifier:
 
     def _find_simpler_value(self, op: ir.Operation, name: str) -> ir.Value | None:
         rewrite = REWRITES.get(name)
-        if name in NUMBER_REWRITES:
+        if name in WITH_NUMBERS:
             operands = list(op.operands)
             numbers = [self.numbers.get(operand) for operand in operands]
-            if numbers.count(None) < len(numbers) and has_static_values(op):
-                new = NUMBER_REWRITES[name](op, numbers)
+            known = [number for number in numbers if number is not None]
+            if known and has_static_values(op):
+                new = NUMBER_REWRITES[name](op, numbers) if name in NUMBER_REWRITES else None
+                if new is None and name in FOLDED and len(known) == len(numbers):
+                    new = _fold_constants(op, known)
                 if new is not None:
                     return new
             if name == ADD and self.scatters.isdisjoint(operands):
@@ -344,35 +348,33 @@ def _simplify_pad(op: ir.Operation) -> ir.Value | None:
     return None if any(edges) else _forward_operand(op)
 
 
-def _create_exact_constant(op: ir.Operation, number: float) -> ir.Value | None:
-    """Create a constant of the type of an op's result; None if the type may not represent it.
+def _create_exact_constant(op: ir.Operation, number: Number) -> ir.Value | None:
+    """Create a constant of the type of an op's result; None if a device may compute another number.
 
-    Only whole numbers that fit into the mantissa are sure to be what the device would compute.
+    The number is exact, or a sum, product, quotient or root of two of its type that was computed in
+    64 bits: rounded to a type of half as many bits, it is what the device computes. Of other types,
+    only whole numbers that fit into the mantissa are sure to be that.
     """
+    if not math.isfinite(number) or (number == 0 and str(number) == "-0.0"):
+        return None
     kind = get_element_type(op.results[0])
-    bits = FLOATS.get(str(kind), (0, 0))[1]
-    if isinstance(kind, ir.IntegerType):
-        bits = kind.width - 1
-    is_signed = not isinstance(kind, ir.IntegerType) or kind.is_signless
-    if not bits or not is_signed or number != number or abs(number) >= 1 << bits:
+    if str(kind) in FLOATS:
+        largest = 1 << (1 << FLOATS[str(kind)][0] - 1) - 1
+        is_exact = number == 0 or 4 / largest < abs(number) < largest
+    elif isinstance(kind, ir.IntegerType) and kind.is_signless:
+        is_exact = number == int(number) and abs(number) < 1 << kind.width - 1
+    else:
+        is_exact = False
+    return OpBuilder(op).create_constant(op.results[0].type, number) if is_exact else None
+
+
+def _fold_constants(op: ir.Operation, numbers: Sequence[Number]) -> ir.Value | None:
+    """Compute an op of constants whose elements are equal."""
+    try:
+        number = FOLDED[op.name](*numbers)
+    except (ArithmeticError, ValueError):  # as of the root of a negative number
         return None
-    if number != int(number) or (number == 0 and str(number) == "-0.0"):
-        return None
-    return OpBuilder(op).create_constant(op.results[0].type, number)
-
-
-def _fold_constants(
-    op: ir.Operation, numbers: Numbers, compute: Callable[[Number, Number], Number]
-) -> ir.Value | None:
-    """Compute an op of two constants whose elements are equal."""
-    left, right = numbers
-    if left is None or right is None or not (math.isfinite(left) and math.isfinite(right)):
-        return None
-    return _create_exact_constant(op, compute(left, right))
-
-
-def _simplify_add(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
-    return _fold_constants(op, numbers, operator.add)
+    return None if number is None else _create_exact_constant(op, number)
 
 
 def _add_before_scatter(op: ir.Operation) -> ir.Value | None:
@@ -436,16 +438,11 @@ def _forward_whole_update(op: ir.Operation) -> ir.Value | None:
 def _simplify_compare(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
     """Compute a comparison of two constants whose elements are equal."""
     direction = re.search(r"\b(EQ|NE|LT|LE|GT|GE)\b", str(op.attributes["comparison_direction"]))
-    if direction is None or any(number is None or number != number for number in numbers):
+    left, right = numbers
+    if direction is None or left is None or right is None or left != left or right != right:
         return None
-    is_true = COMPARISONS[direction[1]](*numbers)
+    is_true = COMPARE[direction[1]](left, right)
     return OpBuilder(op).create_constant(op.results[0].type, is_true)
-
-
-COMPARISONS: dict[str, Callable[..., bool]] = {
-    "EQ": operator.eq, "NE": operator.ne, "LT": operator.lt,
-    "LE": operator.le, "GT": operator.gt, "GE": operator.ge,
-}  # fmt: skip
 
 
 def _simplify_select(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
@@ -458,7 +455,7 @@ def _simplify_multiply(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
     """Simplify x * 1 and 1 * x."""
     if 1 in numbers:
         return op.operands[1 - numbers.index(1)]
-    return _fold_constants(op, numbers, operator.mul)
+    return None
 
 
 def _simplify_divide(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
@@ -470,7 +467,7 @@ def _simplify_subtract(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
     """Simplify x - 0, but not x - (-0.0), which changes the sign of a zero."""
     if numbers[1] == 0 and str(numbers[1]) != "-0.0":
         return op.operands[0]
-    return _fold_constants(op, numbers, operator.sub)
+    return None
 
 
 def _simplify_reduce(op: ir.Operation, numbers: Numbers) -> ir.Value | None:
@@ -494,19 +491,7 @@ def read_uniform_constant(value: ir.Value) -> Number | None:
     constant = get_defining_op(value)
     if constant is not None and constant.name == BROADCAST:
         constant = get_defining_op(constant.operands[0])
-    return _read_splat_value(constant) if constant and constant.name == CONSTANT else None
-
-
-def _read_splat_value(constant: ir.Operation) -> Number | None:
-    try:
-        attr = constant.attributes["value"]
-    except TypeError:  # The bindings cannot represent complex elements.
-        return None
-    if not isinstance(attr, ir.DenseElementsAttr) or not attr.is_splat:
-        return None
-    element = attr.get_splat_value()
-    known = isinstance(element, ir.FloatAttr | ir.IntegerAttr | ir.BoolAttr)
-    return element.value if known else None
+    return read_splat_constant(constant) if constant and constant.name == CONSTANT else None
 
 
 def _generalise_dot(op: ir.Operation) -> ir.Value | None:
@@ -539,7 +524,6 @@ REWRITES: dict[str, Rewrite] = {
     "stablehlo.transpose": _simplify_transpose,
 }
 NUMBER_REWRITES: dict[str, NumberRewrite] = {
-    ADD: _simplify_add,
     "stablehlo.compare": _simplify_compare,
     "stablehlo.convert": _convert_constant,
     "stablehlo.divide": _simplify_divide,
@@ -549,4 +533,10 @@ NUMBER_REWRITES: dict[str, NumberRewrite] = {
     "stablehlo.select": _simplify_select,
     "stablehlo.subtract": _simplify_subtract,
 }
-NAMES = frozenset((CONSTANT, SCATTER, *REWRITES, *NUMBER_REWRITES))
+FUNCTIONS: dict[str, Callable[..., float]] = {
+    "exponential": math.exp, "log": math.log, "power": math.pow, "sqrt": math.sqrt,
+    "rsqrt": lambda x: 1 / math.sqrt(x), "tanh": math.tanh,
+}  # fmt: skip
+FOLDED = {f"stablehlo.{kind}": compute for kind, compute in (ARITHMETIC | FUNCTIONS).items()}
+WITH_NUMBERS = NUMBER_REWRITES.keys() | FOLDED.keys()
+NAMES = frozenset((CONSTANT, SCATTER, *REWRITES, *WITH_NUMBERS))

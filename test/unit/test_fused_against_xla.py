@@ -269,6 +269,24 @@ def low_rank_layer(x: Any, weight: Any, down: Any, up: Any) -> Any:
     return x @ weight + x @ down @ up
 
 
+def tune_low_rank_layer(weight: Any, down: Any, up: Any, x: Any) -> Any:
+    """A step of training, which returns the frozen weight too."""
+
+    def compute_loss(down: Any, up: Any) -> Any:
+        return (low_rank_layer(x, weight, down, up) ** 2).mean()
+
+    down_gradient, up_gradient = jax.grad(compute_loss, (0, 1))(down, up)
+    return weight, down - down_gradient, up - up_gradient
+
+
+def decode_joined(query: Any, key: Any, value: Any, new_key: Any, new_value: Any) -> Any:
+    """One token over a cache to which it is joined."""
+    key = jnp.concatenate([key, new_key], 2)
+    value = jnp.concatenate([value, new_value], 2)
+    weights = softmax(jnp.einsum("bnqh,bnkh->bnqk", query, key) / jnp.sqrt(128))
+    return jnp.einsum("bnqk,bnkh->bnqh", weights, value), key, value
+
+
 def ragged_experts(x: Any, weights: Any) -> Any:
     sizes = jnp.full(weights.shape[0], x.shape[0] // weights.shape[0], jnp.int32)
     return jax.lax.ragged_dot(x, weights, sizes)
@@ -325,6 +343,14 @@ CASES: dict[str, Case] = {
     "low-rank layer, gradient": (
         differentiate(low_rank_layer),
         ((4096, 2048), (2048, 2048), (2048, 16), (16, 2048)), BF16, 0.02,
+    ),
+    "low-rank layer, step": (
+        tune_low_rank_layer, ((4096, 4096), (4096, 16), (16, 4096), (8192, 4096)), BF16, 0.01,
+    ),
+    "matrix and vector": (lambda x, w: x @ w, ((2048, 4096), (4096,)), BF16, 0.01),
+    "joined cache": (
+        decode_joined, ((8, 32, 1, 128),) + ((8, 32, 2047, 128),) * 2 + ((8, 32, 1, 128),) * 2,
+        BF16, 0.01,
     ),
     "updates": (update_and_read, ((4096, 4096),) * 2, F32, 0.01),
     "rows of a table": (embed, ((50000, 1024), (4096, 1024), (1024,)), F32, 0.05),
@@ -426,8 +452,11 @@ CASES: dict[str, Case] = {
 
 # XLA of jaxlib 0.10 multiplies and updates in other kernels.
 OF_JAXLIB_012 = frozenset(
-    ("attention with bias", "residual layers", "low-rank layer, gradient", "updates")
-)
+    (
+        "attention with bias", "residual layers", "low-rank layer, gradient",
+        "low-rank layer, step", "updates",
+    )
+)  # fmt: skip
 
 
 @pytest.mark.slow

@@ -88,3 +88,41 @@ module @layers {
     return %0#2 : tensor<4x512xf32>
   }
 }
+
+// -----
+
+/// A result that is an argument, or a view of one, is copied, also a single number; one that replaces it
+/// is not.
+
+// CHECK-LABEL: module @returned_arguments
+module @returned_arguments {
+  // CHECK: %[[V:.*]] = stablehlo.reshape %arg1
+  // CHECK-DAG: %[[A:.*]] = mhlo.copy %arg0
+  // CHECK-DAG: %[[B:.*]] = mhlo.copy %[[V]]
+  // CHECK-DAG: %[[N:.*]] = mhlo.copy %arg2
+  // CHECK-NOT: mhlo.copy
+  // CHECK: return %[[A]], %[[B]], %[[N]], %arg3
+  func.func @main(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>, %n: tensor<i32>, %z: tensor<8x8xf32> {tf.aliasing_output = 3 : i32}) -> (tensor<8x8xf32>, tensor<64xf32>, tensor<i32>, tensor<8x8xf32>) {
+    %0 = stablehlo.reshape %y : (tensor<8x8xf32>) -> tensor<64xf32>
+    return %x, %0, %n, %z : tensor<8x8xf32>, tensor<64xf32>, tensor<i32>, tensor<8x8xf32>
+  }
+}
+
+// -----
+
+/// So is a value that is returned once more; the first of them, or what replaces an argument, is not.
+
+// CHECK-LABEL: module @returned_twice
+module @returned_twice {
+  // CHECK: %[[T:.*]] = stablehlo.tanh
+  // CHECK: %[[E:.*]] = stablehlo.exponential
+  // CHECK-DAG: %[[A:.*]] = mhlo.copy %[[T]]
+  // CHECK-DAG: %[[B:.*]] = mhlo.copy %[[E]]
+  // CHECK-NOT: mhlo.copy
+  // CHECK: return %[[T]], %[[A]], %[[B]], %[[E]]
+  func.func @main(%x: tensor<8x8xf32>, %z: tensor<8x8xf32> {tf.aliasing_output = 3 : i32}) -> (tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>) {
+    %0 = stablehlo.tanh %x : tensor<8x8xf32>
+    %1 = stablehlo.exponential %z : tensor<8x8xf32>
+    return %0, %0, %1, %1 : tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
+  }
+}

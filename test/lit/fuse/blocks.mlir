@@ -56,7 +56,7 @@ module @pooling {
 
 // -----
 
-/// Equal branches become one, and a loop that nothing needs goes.
+/// Equal branches become one, and a loop that nothing needs goes. The second result is a copy.
 
 // CHECK-LABEL: module @equal_branches
 module @equal_branches {
@@ -65,7 +65,8 @@ module @equal_branches {
   // CHECK-NEXT: "mhlo.fusion"(%arg1)
   // CHECK-NOT: stablehlo.if
   // CHECK-NOT: stablehlo.while
-  // CHECK: return %[[I]], %[[I]]
+  // CHECK: %[[C:.*]] = mhlo.copy %[[I]]
+  // CHECK: return %[[I]], %[[C]]
   func.func @main(%p: tensor<i1>, %x: tensor<64xf32>, %n: tensor<i32>) -> (tensor<64xf32>, tensor<64xf32>) {
     %zero = stablehlo.constant dense<0> : tensor<i32>
     %one = stablehlo.constant dense<1> : tensor<i32>

@@ -213,8 +213,8 @@ module @doubles {
 
 // -----
 
-/// Whole numbers that the type represents exactly are computed, and what they decide is chosen: the
-/// divisor of a variance is a constant.
+/// Ops of constants are computed, and what they decide is chosen: the divisor of a variance is a
+/// constant.
 
 // CHECK-LABEL: module @divisor
 module @divisor {
@@ -241,23 +241,70 @@ module @divisor {
 
 // -----
 
-/// Others, which a device may round, are not: fractions, sums beyond the mantissa, negative zeros.
+/// Results are rounded to the type, as those of devices: the gradient of a mean is a constant, so is the
+/// root by which attention divides, and integers are divided towards zero.
 
 // CHECK-LABEL: module @rounded
 module @rounded {
-  // CHECK: stablehlo.add
-  // CHECK: stablehlo.add
-  // CHECK: stablehlo.multiply
-  func.func @main() -> (tensor<f32>, tensor<f32>, tensor<f32>) {
+  // CHECK-DAG: %[[M:.*]] = stablehlo.constant dense<2.980230e-08> : tensor<8xbf16>
+  // CHECK-DAG: %[[T:.*]] = stablehlo.constant dense<0.830000042> : tensor<f32>
+  // CHECK-DAG: %[[R:.*]] = stablehlo.constant dense<11.3137083> : tensor<f32>
+  // CHECK-DAG: %[[E:.*]] = stablehlo.constant dense<1.64872122> : tensor<f32>
+  // CHECK-DAG: %[[Q:.*]] = stablehlo.constant dense<-3> : tensor<i32>
+  // CHECK: return %[[M]], %[[T]], %[[R]], %[[E]], %[[Q]] :
+  func.func @main() -> (tensor<8xbf16>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<i32>) {
+    %one = stablehlo.constant dense<1.0> : tensor<f32>
+    %count = stablehlo.constant dense<0x4C000000> : tensor<f32>
     %half = stablehlo.constant dense<0.5> : tensor<f32>
     %third = stablehlo.constant dense<0.33> : tensor<f32>
-    %large = stablehlo.constant dense<8388608.0> : tensor<f32>
+    %width = stablehlo.constant dense<128.0> : tensor<f32>
+    %seven = stablehlo.constant dense<-7> : tensor<i32>
+    %two = stablehlo.constant dense<2> : tensor<i32>
+    %0 = stablehlo.divide %one, %count : tensor<f32>
+    %1 = stablehlo.broadcast_in_dim %0, dims = [] : (tensor<f32>) -> tensor<8xf32>
+    %2 = stablehlo.convert %1 : (tensor<8xf32>) -> tensor<8xbf16>
+    %3 = stablehlo.add %half, %third : tensor<f32>
+    %4 = stablehlo.sqrt %width : tensor<f32>
+    %5 = stablehlo.exponential %half : tensor<f32>
+    %6 = stablehlo.divide %seven, %two : tensor<i32>
+    return %2, %3, %4, %5, %6 : tensor<8xbf16>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<i32>
+  }
+}
+
+// -----
+
+/// What a device may compute in another way is left to it: what is not finite or nearly so, negative zeros,
+/// what is not defined, integers that do not fit or have no sign, and types of 8 bits.
+
+// CHECK-LABEL: module @not_computed
+module @not_computed {
+  // CHECK: stablehlo.multiply
+  // CHECK: stablehlo.multiply
+  // CHECK: stablehlo.multiply
+  // CHECK: stablehlo.sqrt
+  // CHECK: stablehlo.divide
+  // CHECK: stablehlo.add
+  // CHECK: stablehlo.add
+  // CHECK: stablehlo.add
+  // CHECK: stablehlo.log
+  func.func @main() -> (tensor<f16>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<i8>, tensor<ui8>, tensor<f8E4M3FN>, tensor<f32>) {
+    %large = stablehlo.constant dense<300.0> : tensor<f16>
+    %small = stablehlo.constant dense<1.0e-20> : tensor<f32>
     %zero = stablehlo.constant dense<0.0> : tensor<f32>
     %minus = stablehlo.constant dense<-2.0> : tensor<f32>
-    %0 = stablehlo.add %half, %third : tensor<f32>
-    %1 = stablehlo.add %large, %large : tensor<f32>
+    %byte = stablehlo.constant dense<100> : tensor<i8>
+    %unsigned = stablehlo.constant dense<100> : tensor<ui8>
+    %narrow = stablehlo.constant dense<1.5> : tensor<f8E4M3FN>
+    %0 = stablehlo.multiply %large, %large : tensor<f16>
+    %1 = stablehlo.multiply %small, %small : tensor<f32>
     %2 = stablehlo.multiply %zero, %minus : tensor<f32>
-    return %0, %1, %2 : tensor<f32>, tensor<f32>, tensor<f32>
+    %3 = stablehlo.sqrt %minus : tensor<f32>
+    %4 = stablehlo.divide %minus, %zero : tensor<f32>
+    %5 = stablehlo.add %byte, %byte : tensor<i8>
+    %6 = stablehlo.add %unsigned, %unsigned : tensor<ui8>
+    %7 = stablehlo.add %narrow, %narrow : tensor<f8E4M3FN>
+    %8 = stablehlo.log %zero : tensor<f32>
+    return %0, %1, %2, %3, %4, %5, %6, %7, %8 : tensor<f16>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<i8>, tensor<ui8>, tensor<f8E4M3FN>, tensor<f32>
   }
 }
 
