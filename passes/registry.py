@@ -30,7 +30,7 @@ FOLDERS = {
         "inline-all-calls", "merge-products", "order-convolutions", "pad-convolutions",
         "scatter-reductions", "simplify", "simplify-conversions", "sink-constants",
         "sink-transposes", "split-products", "split-reductions", "split-scans",
-        "transpose-collectives", "transpose-operands",
+        "transpose-collectives", "transpose-operands", "widen-floats",
     ),
     "memory": (
         "memory-annotate", "on-chip-annotate",

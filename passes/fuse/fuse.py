@@ -35,6 +35,7 @@ from hespas.passes.fuse.split_reductions import SplitReductionsPass
 from hespas.passes.fuse.split_scans import SplitScansPass
 from hespas.passes.fuse.transpose_collectives import TransposeCollectivesPass
 from hespas.passes.fuse.transpose_operands import READERS, TransposeOperandsPass
+from hespas.passes.fuse.widen_floats import WidenFloatsPass
 from hespas.passes.pass_list import ListEntry, PassList, run_entries
 from hespas.passes.split.blocks import check_not_split
 
@@ -149,7 +150,12 @@ class FusePass(PassList):
                 FuseEpiloguesPass(not has_kernels),
                 "a library takes its epilogue before other kernels do",
             ),
-            (is_xla, SimplifyConversionsPass(), "products have taken the types that they read"),
+            (
+                has_libraries,
+                WidenFloatsPass(self.target),
+                "products and libraries have taken theirs",
+            ),
+            (is_xla, SimplifyConversionsPass(), "the pass before converts what was converted"),
             (self.model != "none", kernels, "the ops that are left become kernels"),
             (
                 is_xla and self.combine > 0,

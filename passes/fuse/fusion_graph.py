@@ -52,15 +52,33 @@ NOT_ELEMENTWISE = frozenset(
     )
 )  # fmt: skip
 
-# Clock cycles per element of the ops that differ from USUAL_CYCLES: XLA's table for H100 and f32
-# (xla/service/gpu/model/hlo_op_profiles_data.h).
-CYCLES = {
+# Clock cycles per element of the ops that differ from USUAL_CYCLES, by element type: XLA's table
+# for H100 (xla/service/gpu/model/hlo_op_profiles_data.h). What it does not list takes the usual,
+# as do exponentials of bf16; what GPUs do not compute in bf16, XLA computes in f32.
+USUAL_CYCLES, CONCATENATE_CYCLES = 3, 6
+_F32_CYCLES = {
     "add": 7, "subtract": 7, "divide": 19, "exponential": 79, "log": 166, "rsqrt": 75, "sqrt": 75,
     "tanh": 467, "power": 510, "logistic": 176, "sine": 970, "cosine": 970, "tan": 970,
     "cbrt": 178, "exponential_minus_one": 190, "log_plus_one": 190, "erf": 161, "atan2": 300,
-    "remainder": 60, "concatenate": 6,
+    "remainder": 60,
 }  # fmt: skip
-USUAL_CYCLES = 3
+_BF16_OPS = frozenset(("add", "subtract", "exponential", "log"))
+_SIGNED_CYCLES = {"divide": 297, "power": 71, "remainder": 297}
+CYCLES = {
+    "f32": _F32_CYCLES,
+    "f64": _F32_CYCLES,
+    "bf16": {kind: cycles for kind, cycles in _F32_CYCLES.items() if kind not in _BF16_OPS},
+    "f16": _F32_CYCLES | {
+        "multiply": 7, "divide": 43, "exponential": 102, "log": 182, "rsqrt": 95, "sqrt": 95,
+        "tanh": 502, "power": 526, "sine": 993, "cosine": 997, "cbrt": 201,
+        "exponential_minus_one": 217, "log_plus_one": 245, "atan2": 451,
+    },
+    "i8": {"multiply": 7, "divide": 356, "power": 122, "remainder": 356},
+    "i16": {"multiply": 7, "divide": 364, "power": 122, "remainder": 364},
+    "i32": _SIGNED_CYCLES,
+    "i64": {"multiply": 11, "divide": 685, "power": 253, "remainder": 685},
+    "ui32": {"divide": 122, "power": 71, "remainder": 122},
+}  # fmt: skip
 
 
 def is_loop_op(name: str) -> bool:
@@ -314,12 +332,13 @@ class FusionGraph:
         if kind == "elementwise":
             if name == "stablehlo.divide" and self.values[operands[1]].is_constant:
                 name = "stablehlo.multiply"  # by the inverse, in XLA
-            return float(CYCLES.get(name.partition(".")[2], USUAL_CYCLES) * out)
+            return float(_find_cycles(name, op.results[0].type) * out)
         if kind == "reduce":
-            return float(CYCLES["add"] * self.values[operands[0]].size.elements)
+            elements = self.values[operands[0]].size.elements
+            return float(_count_body_cycles(op) * elements)
         if kind == "reduce_window":
-            return float(CYCLES["add"] * out * _count_window_elements(op))
-        return float(CYCLES["concatenate"] * out) if kind == "concatenate" else 0.0
+            return float(_count_body_cycles(op) * out * _count_window_elements(op))
+        return float(CONCATENATE_CYCLES * out) if kind == "concatenate" else 0.0
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -329,6 +348,20 @@ def _measure_type(type_: ir.Type) -> tuple[BufferSize, bool]:
         return to_buffer_size(type_), has_static_shape(type_)
     except DynamicShape:
         return EMPTY_SIZE, False
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _find_cycles(name: str, kind: ir.Type) -> int:
+    """Find the clock cycles that an op of a name takes for an element of its result."""
+    assert isinstance(kind, ir.ShapedType)
+    of_type = CYCLES.get(str(kind.element_type), {})
+    return of_type.get(name.partition(".")[2], USUAL_CYCLES)
+
+
+def _count_body_cycles(op: ir.Operation) -> int:
+    """Count the clock cycles of the function that an op applies to two elements."""
+    *ops, _ = op.regions[0].blocks[0].operations
+    return sum(_find_cycles(inner.operation.name, inner.operation.results[0].type) for inner in ops)
 
 
 def _count_window_elements(op: ir.Operation) -> int:

@@ -41,6 +41,7 @@ DimensionGroups = Sequence[tuple[bool, int]]
 # How often each element of a value is read on average: by elementwise reads, and by other reads.
 ReadAmounts = tuple[float, float]
 READ_ONCE: ReadAmounts = (1.0, 0.0)
+VOLTA, HOPPER = 7, 9  # major compute capabilities of NVIDIA
 
 
 @dataclass(frozen=True, slots=True)

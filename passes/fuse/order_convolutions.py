@@ -20,7 +20,7 @@ from hespas.estimators.rules.contraction import parse_conv_layout, read_convolut
 from hespas.passes.base import option
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.form_kernels import FormKernelsPass
-from hespas.passes.fuse.kernel_cost_model import FusionDevice
+from hespas.passes.fuse.kernel_cost_model import HOPPER, VOLTA, FusionDevice
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
     copy_attributes,
@@ -39,7 +39,6 @@ from hespas.passes.fuse.pad_convolutions import (
 )
 
 REVERSAL = "window_reversal"
-VOLTA, HOPPER = 7, 9  # major compute capabilities of NVIDIA
 
 
 @dataclass(frozen=True)

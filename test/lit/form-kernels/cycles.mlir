@@ -216,3 +216,56 @@ module @cheap {
     return %w0, %w1 : tensor<1024x1024xf32>, tensor<1024x1024xf32>
   }
 }
+
+// -----
+
+/// What an op takes depends on the type, as in XLA's table: an exponential in f32 is computed once and
+/// written, one in bf16, which the table does not list, again for each reduction.
+
+// CHECK-LABEL: module @exponential_f32
+module @exponential_f32 {
+  // CHECK-COUNT-1: stablehlo.exponential
+  // CHECK-NOT: stablehlo.exponential
+  func.func @main(%x: tensor<4096x4096xf32>) -> (tensor<4096xf32>, tensor<4096xf32>) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.exponential %x : tensor<4096x4096xf32>
+    %1 = stablehlo.reduce(%0 init: %zero) applies stablehlo.maximum across dimensions = [1] : (tensor<4096x4096xf32>, tensor<f32>) -> tensor<4096xf32>
+    %2 = stablehlo.reduce(%0 init: %zero) applies stablehlo.maximum across dimensions = [0] : (tensor<4096x4096xf32>, tensor<f32>) -> tensor<4096xf32>
+    return %1, %2 : tensor<4096xf32>, tensor<4096xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @exponential_bf16
+module @exponential_bf16 {
+  // CHECK-COUNT-2: stablehlo.exponential
+  func.func @main(%x: tensor<4096x4096xbf16>) -> (tensor<4096xbf16>, tensor<4096xbf16>) {
+    %zero = stablehlo.constant dense<0.0> : tensor<bf16>
+    %0 = stablehlo.exponential %x : tensor<4096x4096xbf16>
+    %1 = stablehlo.reduce(%0 init: %zero) applies stablehlo.maximum across dimensions = [1] : (tensor<4096x4096xbf16>, tensor<bf16>) -> tensor<4096xbf16>
+    %2 = stablehlo.reduce(%0 init: %zero) applies stablehlo.maximum across dimensions = [0] : (tensor<4096x4096xbf16>, tensor<bf16>) -> tensor<4096xbf16>
+    return %1, %2 : tensor<4096xbf16>, tensor<4096xbf16>
+  }
+}
+
+// -----
+
+/// A division of integers takes many cycles, an addition few.
+
+// CHECK-LABEL: module @integers
+module @integers {
+  // CHECK-COUNT-1: stablehlo.divide
+  // CHECK-COUNT-2: stablehlo.add %
+  // CHECK-NOT: stablehlo.divide
+  func.func @main(%x: tensor<4096x4096xi32>, %y: tensor<4096x4096xi32>) -> (tensor<4096xi32>, tensor<4096xi32>, tensor<4096xi32>, tensor<4096xi32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %0 = stablehlo.divide %x, %x : tensor<4096x4096xi32>
+    %1 = stablehlo.reduce(%0 init: %zero) applies stablehlo.maximum across dimensions = [1] : (tensor<4096x4096xi32>, tensor<i32>) -> tensor<4096xi32>
+    %2 = stablehlo.reduce(%0 init: %zero) applies stablehlo.maximum across dimensions = [0] : (tensor<4096x4096xi32>, tensor<i32>) -> tensor<4096xi32>
+    %3 = stablehlo.add %y, %y : tensor<4096x4096xi32>
+    %4 = stablehlo.reduce(%3 init: %zero) applies stablehlo.maximum across dimensions = [1] : (tensor<4096x4096xi32>, tensor<i32>) -> tensor<4096xi32>
+    %5 = stablehlo.reduce(%3 init: %zero) applies stablehlo.maximum across dimensions = [0] : (tensor<4096x4096xi32>, tensor<i32>) -> tensor<4096xi32>
+    return %1, %2, %4, %5 : tensor<4096xi32>, tensor<4096xi32>, tensor<4096xi32>, tensor<4096xi32>
+  }
+}

@@ -30,28 +30,29 @@ module @softmax {
 
 // -----
 
-/// Along columns no block holds them: the maximum, the sum with the exponentials, the quotient.
+/// Along columns no block holds them: the maximum, the sum, the quotient. The exponentials are computed twice.
 
 // CHECK-LABEL: module @columns
 module @columns {
   // CHECK: %[[M:.*]] = stablehlo.reduce(%arg0
-  // CHECK: %[[E:.*]]:2 = "mhlo.fusion"(%[[M]], %arg0) <{fusion_kind = #mhlo<fusion_kind kInput>}>
+  // CHECK: %[[S:.*]] = "mhlo.fusion"(%[[M]], %arg0) <{fusion_kind = #mhlo<fusion_kind kInput>}>
   // CHECK: stablehlo.exponential
   // CHECK: applies stablehlo.add
-  // CHECK: "mhlo.fusion"(%[[E]]{{.*}}kLoop
+  // CHECK: "mhlo.fusion"(%[[M]], %arg0, %[[S]]){{.*}}kLoop
+  // CHECK: stablehlo.exponential
   // CHECK: stablehlo.divide
   // CHECK-NOT: mhlo.fusion
-  func.func @main(%x: tensor<4096x8192xbf16>) -> tensor<4096x8192xbf16> {
-    %ninf = stablehlo.constant dense<0xFF80> : tensor<bf16>
-    %zero = stablehlo.constant dense<0.0> : tensor<bf16>
-    %0 = stablehlo.reduce(%x init: %ninf) applies stablehlo.maximum across dimensions = [0] : (tensor<4096x8192xbf16>, tensor<bf16>) -> tensor<8192xbf16>
-    %1 = stablehlo.broadcast_in_dim %0, dims = [1] : (tensor<8192xbf16>) -> tensor<4096x8192xbf16>
-    %2 = stablehlo.subtract %x, %1 : tensor<4096x8192xbf16>
-    %3 = stablehlo.exponential %2 : tensor<4096x8192xbf16>
-    %4 = stablehlo.reduce(%3 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<4096x8192xbf16>, tensor<bf16>) -> tensor<8192xbf16>
-    %5 = stablehlo.broadcast_in_dim %4, dims = [1] : (tensor<8192xbf16>) -> tensor<4096x8192xbf16>
-    %6 = stablehlo.divide %3, %5 : tensor<4096x8192xbf16>
-    return %6 : tensor<4096x8192xbf16>
+  func.func @main(%x: tensor<4096x8192xf32>) -> tensor<4096x8192xf32> {
+    %ninf = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %ninf) applies stablehlo.maximum across dimensions = [0] : (tensor<4096x8192xf32>, tensor<f32>) -> tensor<8192xf32>
+    %1 = stablehlo.broadcast_in_dim %0, dims = [1] : (tensor<8192xf32>) -> tensor<4096x8192xf32>
+    %2 = stablehlo.subtract %x, %1 : tensor<4096x8192xf32>
+    %3 = stablehlo.exponential %2 : tensor<4096x8192xf32>
+    %4 = stablehlo.reduce(%3 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<4096x8192xf32>, tensor<f32>) -> tensor<8192xf32>
+    %5 = stablehlo.broadcast_in_dim %4, dims = [1] : (tensor<8192xf32>) -> tensor<4096x8192xf32>
+    %6 = stablehlo.divide %3, %5 : tensor<4096x8192xf32>
+    return %6 : tensor<4096x8192xf32>
   }
 }
 
