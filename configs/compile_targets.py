@@ -7,6 +7,7 @@ has the name of its node.
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
@@ -174,19 +175,24 @@ def find_node_target(node: NodeSpec) -> str:
     Nearest is the node that has the least difference of the peak rate of products in 16 bits and of
     the memory bandwidth, both as logarithms. Returns "" if there is none.
     """
-    targets = list_target_presets()
-    if node.name in targets:
+    if node.name in list_target_presets():
         return node.name
     if node.vendor != "NVIDIA":
         return ""
-    others = (load_node(name) for name in targets if name in list_node_presets())
     distances = {
         other.name: abs(math.log(_find_product_rate(node) / _find_product_rate(other)))
         + abs(math.log(node.memory_bandwidth_bytes_per_s / other.memory_bandwidth_bytes_per_s))
-        for other in others
+        for other in _load_target_nodes()
         if other.vendor == node.vendor and _find_product_rate(other)
     }
     return min(distances, key=distances.__getitem__, default="") if _find_product_rate(node) else ""
+
+
+@functools.cache
+def _load_target_nodes() -> tuple[NodeSpec, ...]:
+    """Load the nodes that have a target, once: a sweep asks for the nearest at each node."""
+    nodes = list_node_presets()
+    return tuple(load_node(name) for name in list_target_presets() if name in nodes)
 
 
 def _find_product_rate(node: NodeSpec) -> float:

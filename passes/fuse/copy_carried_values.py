@@ -64,6 +64,7 @@ class _Step:
         arguments: The argument whose buffer each result replaces, by the number of the result.
         origins: The value that was first in the buffer of each result: views, and ops that write
             to the buffer of an operand, are followed to it.
+        first_results: The first result of each of these values.
         makers: The op of each of these values; None if it is an argument of a block.
         ops: The ops of the body; ``positions`` has their places.
         sources: The number of the result that replaces the argument that each result is, if any.
@@ -74,6 +75,9 @@ class _Step:
         self.arguments = {result: block.arguments[n] for result, n in sorted(replaced.items())}
         self.terminator = get_terminator(block)
         self.origins = [_find_origin(value) for value in self.terminator.operands]
+        self.first_results: dict[ir.Value, int] = {}
+        for number, origin in enumerate(self.origins):
+            self.first_results.setdefault(origin, number)
         self.makers = [get_defining_op(value) for value in self.origins]
         numbers: dict[ir.Value, int] = {value: n for n, value in self.arguments.items()}
         self.sources = [numbers.get(value) for value in self.origins]
@@ -96,7 +100,7 @@ class _Step:
         origin, maker = self.origins[number], self.makers[number]
         if self.sources[number] == number:
             return False
-        if maker is None or maker.block != self.block or origin in self.origins[:number]:
+        if maker is None or maker.block != self.block or self.first_results[origin] < number:
             return True
         uses = self._list_uses(self.arguments[number])
         return any(self._needs_old_value(user, operand, number) for user, operand in uses)

@@ -29,6 +29,11 @@ SIDES = ("lhs", "rhs")
 Dims = tuple[int, ...]
 
 
+def list_products(body: ir.Block) -> list[ir.Operation]:
+    """List the products in the body of a kernel, which has too few ops for a native search."""
+    return [view.operation for view in body.operations if view.operation.name == DOT]
+
+
 def drop_unit_dims(dims: Dims, shape: Sequence[int]) -> Dims:
     """Drop the dimensions of size 1, whose order does not matter."""
     return tuple(d for d in dims if shape[d] != 1)

@@ -16,9 +16,9 @@ from hespas.dialects.op_bodies import list_read_values
 from hespas.estimators.rules.base import to_buffer_size
 from hespas.passes.base import check_choice, option
 from hespas.passes.fuse.block_pass import BlockPass
-from hespas.passes.fuse.dots import DOT, DotGeneral
+from hespas.passes.fuse.dots import DOT, DotGeneral, list_products
 from hespas.passes.fuse.fold_transposes import create_swapped_product
-from hespas.passes.fuse.op_builder import OpBuilder, find_named_ops, fuse_ops
+from hespas.passes.fuse.op_builder import OpBuilder, fuse_ops
 from hespas.passes.fuse.product_kernels import (
     BROADCAST,
     CONVERSIONS,
@@ -79,20 +79,24 @@ def _sort_in_post_order(block: ir.Block) -> list[ir.Operation]:
     XLA visits the last operand of an op first (HloComputation::MakeInstructionPostOrder), so that
     the sum of two products is part of the kernel of the left one.
     """
+    ops = [view.operation for view in block.operations]
+    makers: dict[ir.Value, int] = {
+        result: number for number, op in enumerate(ops) for result in op.results
+    }
     products: list[ir.Operation] = []
-    visited: set[ir.Operation] = set()
-    roots = [view.operation for view in block.operations]
-    stack = [(op, False) for op in roots]  # the end is the last one
+    visited = [False] * len(ops)
+    stack = [(number, False) for number in range(len(ops))]  # the end is the last one
     while stack:
-        op, is_done = stack.pop()
+        number, is_done = stack.pop()
         if is_done:
-            products.append(op)
-        elif op not in visited:
-            visited.add(op)
-            if op.name == DOT:
-                stack.append((op, True))
-            makers = [get_defining_op(value) for value in list_read_values(op)]
-            stack += [(each, False) for each in makers if each is not None and each.block == block]
+            products.append(ops[number])
+        elif not visited[number]:
+            visited[number] = True
+            name = ops[number].name
+            if name == DOT:
+                stack.append((number, True))
+            values = list_read_values(ops[number], name)
+            stack += [(makers[value], False) for value in values if value in makers]
     return products
 
 
@@ -102,7 +106,7 @@ def _orient_product(kernel: ir.Block) -> None:
     (xla/backends/gpu/transforms/gemm_fusion_swap_operands.cc.) Tensor cores can read only the left
     operand from registers, where those elements are that the kernel computes.
     """
-    (product,) = find_named_ops(kernel, (DOT,))
+    (product,) = list_products(kernel)
     lhs, rhs = DotGeneral.from_op(product).sides
     rows, columns = math.prod(lhs.free_sizes), math.prod(rhs.free_sizes)
     if columns < _INSTRUCTION_ROWS:

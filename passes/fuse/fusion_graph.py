@@ -27,8 +27,8 @@ from hespas.estimators.rules.base import (
 from hespas.estimators.rules.body_tally import uses_first_arguments
 from hespas.estimators.rules.movement import is_unit_broadcast
 from hespas.estimators.work import find_cost_rule, is_free_op
-from hespas.passes.fuse.dots import DOT
-from hespas.passes.fuse.op_builder import find_named_ops, has_static_shape
+from hespas.passes.fuse.dots import DOT, list_products
+from hespas.passes.fuse.op_builder import has_static_shape
 
 VIEWS = frozenset(("reshape", "bitcast", "bitcast_convert"))
 SLICES = frozenset(("slice", "dynamic_slice"))
@@ -391,7 +391,7 @@ def _find_reshaped_operands(kernel: ir.Operation) -> Collection[int]:
     if "kCustom" not in str(get_attribute(kernel, "fusion_kind")):
         return ()
     body = kernel.regions[0].blocks[0]
-    products = find_named_ops(body, (DOT,))
+    products = list_products(body)
     pending = [op.operands[n] for op in products for n in (0, 1) if _has_groups(op, n, 1)]
     reshaped: set[ir.Value] = set()
     while pending:  # What the kernel computes of an operand, it computes of the view.
