@@ -42,7 +42,8 @@ ATTENTION_NAME = re.compile(r"attention|attn|sdpa|mha|flash", re.I)
 class InlineCallsPass(PrepareStep):
     """Inline calls of functions that communicate, are called once, or run differently by the call.
 
-    A function runs differently if its calls pass other bounds of a loop, or selectors of a branch.
+    A function runs differently if its calls pass other bounds of a loop, or selectors of a branch,
+    which may be in a function that it calls.
     The other functions remain: each is a part of the program that repeats. Callees are processed
     before their callers, so that one traversal of the call graph is enough. Composites and the
     computations of asynchronous ops are inlined, too.
@@ -56,7 +57,7 @@ class InlineCallsPass(PrepareStep):
 
     def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
         changed, grown = self._inline_calls(view.census)
-        while grown:  # a function may vary now by the loop that was inlined into it
+        while grown:  # a function may vary now by what was inlined into it, or into its caller
             _, grown = self._inline_calls(collect_census(module))
         return changed
 
@@ -64,8 +65,8 @@ class InlineCallsPass(PrepareStep):
         """Inline calls in all functions once.
 
         Returns:
-            Whether anything changed, and whether a loop or branch is now in a function that is
-            called several times.
+            Whether anything changed, and whether another function may vary now: a loop or branch
+            was inlined into one that is called several times, or a function that varies was.
         """
         changed = grown = False
         has_control = {
@@ -102,6 +103,7 @@ class InlineCallsPass(PrepareStep):
                 left[callee] -= 1
                 inline_call(call, body.function, last=not left[callee])
                 changed = True
+                grown |= callee in varying
                 if callee in has_control:
                     has_control.add(name)
                     grown |= uses.get(name, 0) > 1
@@ -205,20 +207,36 @@ def _replace_async_ends(
 
 
 def _find_varying_functions(census: ModuleCensus) -> set[str]:
-    """Find functions with a trip count or branch that each call determines, but not all alike."""
+    """Find functions whose calls determine a trip count or a branch, but not all alike.
+
+    The loop or branch may be in a function that they call.
+    """
     scalars = build_scalar_evaluator(census)
-    calls = scalars.callers
-    repeated = [name for name in census.functions if len(calls.get(name, ())) > 1]
-    return {
-        name
-        for name in repeated
-        for op in census.functions[name].select_ops_by_name(*LOOPS, *BRANCHES)
-        if not _is_determined(op, scalars)
-        and all(
-            _is_determined(op, ScalarEvaluator(scalars.functions, {**calls, name: [call]}))
-            for call in calls[name]
-        )
-    }
+    varying: set[str] = set()
+    for contents in census.functions.values():
+        if contents.function != census.entry:
+            for op in contents.select_ops_by_name(*LOOPS, *BRANCHES):
+                if not _is_determined(op, scalars):
+                    varying |= _find_deciding_functions(op, scalars) or set()
+    return varying
+
+
+def _find_deciding_functions(op: ir.Operation, scalars: ScalarEvaluator) -> set[str] | None:
+    """Find functions each of which has a call that helps to determine how ``op`` runs.
+
+    Returns:
+        Their names, or None if no choice of calls determines it.
+    """
+    evaluator = ScalarEvaluator(scalars.functions, scalars.callers)
+    if _is_determined(op, evaluator):
+        return set()
+    for name in sorted(evaluator.disagreeing):
+        for call in scalars.callers[name]:
+            alone = ScalarEvaluator(scalars.functions, {**scalars.callers, name: [call]})
+            others = _find_deciding_functions(op, alone)
+            if others is not None:
+                return {name, *others}
+    return None
 
 
 def _is_determined(op: ir.Operation, scalars: ScalarEvaluator) -> bool:
