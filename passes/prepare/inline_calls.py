@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from hespas.dialects.mlir import (
     collect_functions,
     find_attribute,
     get_attribute,
+    get_symbol_name,
     ir,
     list_dictionary_entries,
 )
@@ -30,7 +32,7 @@ from hespas.dialects.op_kinds import (
 from hespas.passes.base import PassRun, option
 from hespas.passes.prepare.census import ModuleCensus, collect_census
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
-from hespas.passes.prepare.scalars import ScalarEvaluator, build_scalar_evaluator
+from hespas.passes.prepare.scalars import Number, ScalarEvaluator, build_scalar_evaluator
 from hespas.passes.prepare.write_trip_counts import find_trip_count
 from hespas.support.errors import HespasError
 from hespas.support.records import record
@@ -44,7 +46,8 @@ class InlineCallsPass(PrepareStep):
 
     A function runs differently if its calls pass other bounds of a loop, or selectors of a branch,
     which may be in a function that it calls.
-    The other functions remain: each is a part of the program that repeats. Callees are processed
+    The other functions remain: each is a part of the program that repeats. Of a region function, calls
+    that differ get copies. Callees are processed
     before their callers, so that one traversal of the call graph is enough. Composites and the
     computations of asynchronous ops are inlined, too.
     """
@@ -77,7 +80,11 @@ class InlineCallsPass(PrepareStep):
         uses = _count_calls(census)
         left = dict(uses)
         communicates: set[str] = set()
-        varying = _find_varying_functions(census)
+        scalars = build_scalar_evaluator(census)
+        varying = _find_varying_functions(census, scalars)
+        for name in sorted(varying):
+            if RegionAttr.NAME in census.functions[name].function.attributes:
+                changed = grown = _copy_region_function(name, census, scalars) or grown
         for name in _order_callees_first(census):
             contents = census.functions[name]
             is_communicating = bool(contents.list_collectives())
@@ -89,7 +96,7 @@ class InlineCallsPass(PrepareStep):
                 is_communicating |= callee_communicates
                 kind = call.name
                 if RegionAttr.NAME in body.function.attributes:
-                    continue  # A region function of a module that is already split.
+                    continue  # a region function of a module that is already split
                 is_single = uses[callee] == 1 and self.single
                 should_inline = (
                     callee_communicates or is_single or kind != "func.call" or callee in varying
@@ -206,12 +213,45 @@ def _replace_async_ends(
         op.erase()
 
 
-def _find_varying_functions(census: ModuleCensus) -> set[str]:
+def _copy_region_function(name: str, census: ModuleCensus, scalars: ScalarEvaluator) -> bool:
+    """Give calls of a region function that pass different scalars a copy each.
+
+    Regions stay functions, and equal calls share one. Returns whether there is a copy.
+    """
+    if any(call.name != "func.call" for call in scalars.callers[name]):
+        return False
+    function = census.functions[name].function
+    owners: dict[tuple[Number | None, ...], ir.Attribute] = {}
+    for call in scalars.callers[name]:
+        key = tuple(scalars.find_scalar_value(operand) for operand in call.operands)
+        if key not in owners:
+            owners[key] = ir.FlatSymbolRefAttr.get(name, call.context)
+            if len(owners) > 1:
+                copy = function.clone(ip=ir.InsertionPoint(function)).operation
+                copy.move_after(function)
+                new_name = _find_free_name(name, copy)
+                copy.attributes["sym_name"] = ir.StringAttr.get(new_name, call.context)
+                owners[key] = ir.FlatSymbolRefAttr.get(new_name, call.context)
+        call.attributes["callee"] = owners[key]
+    return len(owners) > 1
+
+
+def _find_free_name(name: str, function: ir.Operation) -> str:
+    """Return a name of a copy of a function that no other function of its module has."""
+    assert function.parent is not None
+    names = {
+        get_symbol_name(view.operation)
+        for view in function.parent.regions[0].blocks[0].operations
+        if "sym_name" in view.operation.attributes
+    }
+    return next(f"{name}_{n}" for n in itertools.count() if f"{name}_{n}" not in names)
+
+
+def _find_varying_functions(census: ModuleCensus, scalars: ScalarEvaluator) -> set[str]:
     """Find functions whose calls determine a trip count or a branch, but not all alike.
 
     The loop or branch may be in a function that they call.
     """
-    scalars = build_scalar_evaluator(census)
     varying: set[str] = set()
     for contents in census.functions.values():
         if contents.function != census.entry:
