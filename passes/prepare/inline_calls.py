@@ -44,12 +44,11 @@ ATTENTION_NAME = re.compile(r"attention|attn|sdpa|mha|flash", re.I)
 class InlineCallsPass(PrepareStep):
     """Inline calls of functions that communicate, are called once, or run differently by the call.
 
-    A function runs differently if its calls pass other bounds of a loop, or selectors of a branch,
-    which may be in a function that it calls.
-    The other functions remain: each is a part of the program that repeats. Of a region function, calls
-    that differ get copies. Callees are processed
-    before their callers, so that one traversal of the call graph is enough. Composites and the
-    computations of asynchronous ops are inlined, too.
+    A function runs differently if its calls pass other bounds of a loop, or selectors of a
+    branch, which may be in a function that it calls. The other functions remain: each is a part
+    of the program that repeats. Of a region function, calls that differ get copies. Callees are
+    processed before their callers, so that one traversal of the call graph is enough.
+    Composites and the computations of asynchronous ops are inlined, too.
     """
 
     name: ClassVar[str] = "inline-calls"
