@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from hespas.dialects.attrs import WAIT, CommAttr, RegionAttr
@@ -37,6 +37,7 @@ from hespas.passes.prepare.write_trip_counts import find_trip_count
 from hespas.support.errors import HespasError
 from hespas.support.records import record
 
+MAX_CALL_PATHS = 100  # choices of calls that are tried to determine how a loop or branch runs
 ATTENTION_NAME = re.compile(r"attention|attn|sdpa|mha|flash", re.I)
 
 
@@ -256,12 +257,20 @@ def _find_varying_functions(census: ModuleCensus, scalars: ScalarEvaluator) -> s
         if contents.function != census.entry:
             for op in contents.select_ops_by_name(*LOOPS, *BRANCHES):
                 if not _is_determined(op, scalars):
-                    varying |= _find_deciding_functions(op, scalars) or set()
+                    tries = iter(range(MAX_CALL_PATHS))
+                    varying |= _find_deciding_functions(op, scalars, tries) or set()
     return varying
 
 
-def _find_deciding_functions(op: ir.Operation, scalars: ScalarEvaluator) -> set[str] | None:
+def _find_deciding_functions(
+    op: ir.Operation, scalars: ScalarEvaluator, tries: Iterator[int]
+) -> set[str] | None:
     """Find functions each of which has a call that helps to determine how ``op`` runs.
+
+    Args:
+        op: A loop or branch.
+        scalars: Evaluates scalars under the calls that are chosen so far.
+        tries: Ends the search, because the choices of calls multiply from level to level.
 
     Returns:
         Their names, or None if no choice of calls determines it.
@@ -270,9 +279,9 @@ def _find_deciding_functions(op: ir.Operation, scalars: ScalarEvaluator) -> set[
     if _is_determined(op, evaluator):
         return set()
     for name in sorted(evaluator.disagreeing):
-        for call in scalars.callers[name]:
+        for call, _ in zip(scalars.callers[name], tries, strict=False):
             alone = ScalarEvaluator(scalars.functions, {**scalars.callers, name: [call]})
-            others = _find_deciding_functions(op, alone)
+            others = _find_deciding_functions(op, alone, tries)
             if others is not None:
                 return {name, *others}
     return None
