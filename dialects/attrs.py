@@ -278,7 +278,11 @@ class RegionAttr(AttrRecord):
 
 @record(frozen=True, slots=True)
 class CommAttr(AttrRecord):
-    """One collective or point-to-point operation between device ids."""
+    """One collective or point-to-point operation between device ids.
+
+    On a custom call that hespas does not know as a collective, it is a statement, which holds. Its
+    bytes are those of one device also in a module with global shapes, which XLA divides later.
+    """
 
     NAME: ClassVar[str] = "hespas.comm"
     HOLDERS: ClassVar[str] = "collective or point-to-point op"

@@ -138,7 +138,19 @@ def _find_estimator(pass_name: str) -> str:
 
 @functools.cache
 def find_plugins() -> dict[str, str]:
-    """Map the name of each pass of a package to ``module:Class``. Raises UsageError for a clash."""
-    return collect_entry_points(
+    """Map the name of each pass of a package to ``module:Class``. Raises UsageError for a clash.
+
+    A pass with the name of a native one would run in its place, but not nested in a pipeline.
+    """
+    plugins = collect_entry_points(
         "hespas.passes", "pass", dict.fromkeys(list_builtin_pass_names(), "hespas")
     )
+    if plugins:
+        from hespas.passes.native_passes import NAMES  # loads the bindings
+
+        for name in sorted(plugins.keys() & set(NAMES)):
+            raise UsageError(
+                f"a package defines the pass '{name}' ({plugins[name]}), which MLIR has",
+                remedy="uninstall the package, or give its pass another name",
+            )
+    return plugins

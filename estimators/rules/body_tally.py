@@ -78,7 +78,7 @@ def require_trip_count(loop: ir.Operation) -> int:
     """Return the trip count that ``prepare`` wrote on a loop; raises UnknownCost without one."""
     trips = read_trip_count(loop)
     if trips is None:
-        remedy = "run prepare, which finds it or assumes a default"
+        remedy = "run prepare, which finds it or assumes a default; in a fusion, state hespas.trips"
         raise UnknownCost("the loop's trip count is not known", op=loop, remedy=remedy)
     return trips
 

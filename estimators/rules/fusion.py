@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence, Sized
 from dataclasses import field
 
 from hespas.dialects.mlir import ir
-from hespas.dialects.op_kinds import FUSION, TERMINATORS
+from hespas.dialects.op_kinds import FUSION, MAYBE_COLLECTIVE, TERMINATORS, is_collective
 from hespas.estimators.rules.base import (
     BufferSize,
     CostRule,
@@ -112,6 +112,12 @@ class _FusionBody:
             if name in TERMINATORS:
                 _check_equal_count(fusion, "results", fusion.results, "results", operands)
                 return operands
+            if name in MAYBE_COLLECTIVE and is_collective(op):
+                raise HespasError(
+                    "the op communicates, and is in a fusion, which is one kernel",
+                    op=op,
+                    remedy="move it out of the fusion",
+                )
             if name == FUSION:
                 results = self._flatten_body(op, operands)
             else:

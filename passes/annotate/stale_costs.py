@@ -8,7 +8,8 @@ how a pipeline is divided into processes.
 - A sum that differs from that of its ops is added up again.
 - If an op lacks a cost, or its digest differs, the whole module is annotated again by the pass in
   ``hespas.target``, so that all costs have the same constants.
-- A cost without a digest, written by another tool, is accepted as it is.
+- A cost without a digest, written by another tool, is accepted as it is. One that names the
+  estimator of ``hespas.target`` is a sum, which describes no op.
 """
 
 from __future__ import annotations
@@ -74,7 +75,9 @@ def refresh_costs(module: ir.Module, run: PassRun, *, may_estimate: bool = True)
     estimator, _ = _split_estimator(target)
     contents = refresh_regions(module, run) if estimator else {}
     source = digest_cost_source(target)
-    review = CostReview(module, run, estimator, source, contents)
+    review = CostReview(
+        module, run, estimator, source, contents, is_annotated=bool(target and target.pipeline)
+    )
     review.cost_entry_function()
     if review.first_stale_op is not None and not may_estimate:
         raise HespasError(
@@ -105,24 +108,27 @@ class CostReview(CostWalk):
         added_up: Those whose sum was corrected.
         first_stale_op: The op that an error names.
         problem: Why its cost is stale.
+        is_annotated: Whether an annotate pass has written the costs that name its estimator, so
+            that each of an op has a digest.
     """
 
     stale: dict[str, None] = field(default_factory=dict)
     added_up: dict[str, None] = field(default_factory=dict)
     first_stale_op: ir.Operation | None = None
     problem: str = CHANGED
+    is_annotated: bool = False
     _costs: dict[ir.Attribute, Cost] = field(default_factory=dict)
 
     def cost_free_op(self, op: ir.Operation, costs: list[Cost]) -> None:
         cost = self._read_cost(op)
-        if cost is not None and cost.digest is not None:
+        if cost is not None and (cost.digest is not None or self._is_sum(cost)):
             del op.attributes[Cost.NAME]  # another op had it before, or an older version wrote it
         elif cost is not None:
             costs.append(cost)
 
     def cost_leaf(self, op: ir.Operation, content: OpContent | None) -> Cost:
         cost = self._read_cost(op)
-        if cost is None:
+        if cost is None or self._is_sum(cost):  # a conversion copies the sum of a call or loop
             return self._record_stale(op)
         if cost.digest is not None:
             digest = self.digester.digest_op(content or self.op_contents.find_content(op))
@@ -152,7 +158,8 @@ class CostReview(CostWalk):
         function = self.functions.get(name)
         if function is not None and not _has_costs(function):
             cost = self._read_cost(call)
-            if cost is not None and cost.digest is None:  # another tool annotates calls only
+            # Another tool annotates calls only.
+            if cost is not None and cost.digest is None and not self._is_sum(cost):
                 return FunctionCost([(cost, 1)], call.attributes[Cost.NAME], cost.gap)
         return CostWalk.cost_callee(self, call, name)
 
@@ -198,9 +205,14 @@ class CostReview(CostWalk):
     def _read_whole_cost(self, op: ir.Operation) -> Cost | None:
         """Return the cost of a loop, branch or function if it is not a sum."""
         cost = self._read_cost(op)
-        if cost is None or (cost.digest is None and not is_estimated_whole(op)):
+        if cost is None or self._is_sum(cost):
             return None
-        return cost
+        return cost if cost.digest is not None or is_estimated_whole(op) else None
+
+    def _is_sum(self, cost: Cost) -> bool:
+        """Return whether an annotate pass has added up a cost."""
+        names = cost.estimator.split("+")
+        return self.is_annotated and cost.digest is None and self.estimator_name in names
 
     def _parse_cost(self, attr: ir.Attribute, op: ir.Operation) -> Cost:
         cost = self._costs.get(attr)

@@ -1,15 +1,23 @@
 """Attributes of ops that HLO lacks, while XLA holds a program.
 
 JAX writes the name of a Pallas kernel in the attribute ``kernel_name`` of its call, and somebody
-may have stated the work of a call, the trip count of a loop or the branch that runs. XLA keeps
-frontend attributes, so that each of these attributes has a carrier among them.
+may have stated the work of a call or what it sends, the trip count of a loop or the branch that
+runs. XLA keeps frontend attributes, so that each of these attributes has a carrier among them. The
+numbers are those of one device, whatever the shapes were when they were stated.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple, cast
 
-from hespas.dialects.attrs import BRANCH, BRANCH_FOUND, TRIPS, TRIPS_FOUND, KernelCostAttr
+from hespas.dialects.attrs import (
+    BRANCH,
+    BRANCH_FOUND,
+    TRIPS,
+    TRIPS_FOUND,
+    CommAttr,
+    KernelCostAttr,
+)
 from hespas.dialects.mlir import (
     ir,
     read_frontend_items,
@@ -42,6 +50,7 @@ KERNEL_NAME_CARRIER = "hespas_kernel"
 CARRIED_ATTRIBUTES = (
     _CarriedAttribute("kernel_name", CUSTOM_CALLS, KERNEL_NAME_CARRIER, is_text=True),
     _CarriedAttribute(KernelCostAttr.NAME, CUSTOM_CALLS, "hespas_kernel_cost"),
+    _CarriedAttribute(CommAttr.NAME, CUSTOM_CALLS, "hespas_comm"),
     _CarriedAttribute(TRIPS, LOOPS, "hespas_trips", TRIPS_FOUND),
     _CarriedAttribute(BRANCH, BRANCHES, "hespas_branch", BRANCH_FOUND),
 )

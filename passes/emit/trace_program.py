@@ -210,11 +210,14 @@ class _BlockReader:
         return item
 
     def _read_branch_op(self, op: ir.Operation) -> _BlockOp:
+        from hespas.passes.prepare.choose_branches import is_selected_at_run_time  # few need it
+
         number = require_branch_number(op)
-        self.run.warn(
-            f"{op.name} contains collectives and selects its branch at run time: "
-            f"the trace contains branch {number}"
-        )
+        if is_selected_at_run_time(op, self.maker.functions):
+            self.run.warn(
+                f"{op.name} contains collectives and selects its branch at run time: "
+                f"the trace contains branch {number}"
+            )
         return _BlockOp(
             self._number_values(op.operands),
             self._number_values(op.results),

@@ -16,6 +16,7 @@ from hespas.dialects.op_kinds import (
     ASYNC,
     COMBINED_PERMUTE_TARGET,
     COMM_KIND_BY_NAME,
+    CONTROL,
     HOST_COPY_CALL_TARGETS,
     NETWORK_MARK,
     NUM_REPLICAS,
@@ -113,6 +114,7 @@ class AnnotateCollectivesPass(PrepareStep):
         inexact: Counter[str] = Counter()
         changed: list[str] = []
         for op in census.list_collectives():
+            _refuse_foreign_body(op)
             old = CommAttr.read_from_op(op)
             comm = _build_comm_attr(op, grid, rows, ids)
             if comm != old:
@@ -127,6 +129,7 @@ class AnnotateCollectivesPass(PrepareStep):
                 if name in op.attributes:  # a cost or region of the op that it replaces
                     del op.attributes[name]
         for op in census.list_stated_collectives():
+            _refuse_foreign_body(op)
             _renumber_stated_groups(op, old_ranks, ids)
         for approximation, count in inexact.items():
             run.warn(f"{count} x {approximation}")
@@ -175,6 +178,19 @@ def _change_devices(old: TargetAttr | None, grid: DeviceGrid) -> TargetAttr:
         # Costs that depend on the number of devices become stale with it.
         job_devices=None if old.job_devices is None else new.devices,
     )
+
+
+def _refuse_foreign_body(op: ir.Operation) -> None:
+    """Raise HespasError for a collective in the body of an op that is estimated as one."""
+    holder = op.parent
+    while holder is not None and holder.name in CONTROL:
+        holder = holder.parent
+    if holder is not None and holder.name != "func.func":
+        raise HespasError(
+            f"the op communicates in the body of '{holder.name}', which is estimated as one op",
+            op=op,
+            remedy=f"lower {holder.name} to StableHLO, or move the collective out of it",
+        )
 
 
 def _renumber_stated_groups(

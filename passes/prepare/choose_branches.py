@@ -8,6 +8,7 @@ one with most work. Neither needs an estimator, so that the choice is the same f
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import ClassVar
 
 from hespas.dialects.attr_codec import (
@@ -54,6 +55,17 @@ class ChooseBranchesPass(PrepareStep):
         if changed:
             run.note(f"{BRANCH} is brought up to date: {format_some_places(changed)}")
         return False
+
+
+def is_selected_at_run_time(op: ir.Operation, functions: Mapping[str, ir.Operation]) -> bool:
+    """Return whether neither a statement nor the IR says which branch of an op runs.
+
+    Args:
+        op: An op of the entry function.
+        functions: The functions of the module by name.
+    """
+    scalars = ScalarEvaluator(functions, {})
+    return read_stated_branch(op) is None and scalars.find_scalar_value(op.operands[0]) is None
 
 
 class _BranchChooser:

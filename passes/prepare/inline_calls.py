@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from hespas.dialects.attrs import WAIT, CommAttr, RegionAttr
@@ -13,6 +14,7 @@ from hespas.dialects.mlir import (
     collect_functions,
     find_attribute,
     get_attribute,
+    get_symbol_name,
     ir,
     list_dictionary_entries,
 )
@@ -30,11 +32,12 @@ from hespas.dialects.op_kinds import (
 from hespas.passes.base import PassRun, option
 from hespas.passes.prepare.census import ModuleCensus, collect_census
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
-from hespas.passes.prepare.scalars import ScalarEvaluator, build_scalar_evaluator
+from hespas.passes.prepare.scalars import Number, ScalarEvaluator, build_scalar_evaluator
 from hespas.passes.prepare.write_trip_counts import find_trip_count
 from hespas.support.errors import HespasError
 from hespas.support.records import record
 
+MAX_CALL_PATHS = 100  # choices of calls that are tried to determine how a loop or branch runs
 ATTENTION_NAME = re.compile(r"attention|attn|sdpa|mha|flash", re.I)
 
 
@@ -42,10 +45,11 @@ ATTENTION_NAME = re.compile(r"attention|attn|sdpa|mha|flash", re.I)
 class InlineCallsPass(PrepareStep):
     """Inline calls of functions that communicate, are called once, or run differently by the call.
 
-    A function runs differently if its calls pass other bounds of a loop, or selectors of a branch.
-    The other functions remain: each is a part of the program that repeats. Callees are processed
-    before their callers, so that one traversal of the call graph is enough. Composites and the
-    computations of asynchronous ops are inlined, too.
+    A function runs differently if its calls pass other bounds of a loop, or selectors of a
+    branch, which may be in a function that it calls. The other functions remain: each is a part
+    of the program that repeats. Of a region function, calls that differ get copies. Callees are
+    processed before their callers, so that one traversal of the call graph is enough.
+    Composites and the computations of asynchronous ops are inlined, too.
     """
 
     name: ClassVar[str] = "inline-calls"
@@ -56,7 +60,7 @@ class InlineCallsPass(PrepareStep):
 
     def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
         changed, grown = self._inline_calls(view.census)
-        while grown:  # a function may vary now by the loop that was inlined into it
+        while grown:  # a function may vary now by what was inlined into it, or into its caller
             _, grown = self._inline_calls(collect_census(module))
         return changed
 
@@ -64,8 +68,8 @@ class InlineCallsPass(PrepareStep):
         """Inline calls in all functions once.
 
         Returns:
-            Whether anything changed, and whether a loop or branch is now in a function that is
-            called several times.
+            Whether anything changed, and whether another function may vary now: a loop or branch
+            was inlined into one that is called several times, or a function that varies was.
         """
         changed = grown = False
         has_control = {
@@ -76,7 +80,11 @@ class InlineCallsPass(PrepareStep):
         uses = _count_calls(census)
         left = dict(uses)
         communicates: set[str] = set()
-        varying = _find_varying_functions(census)
+        scalars = build_scalar_evaluator(census)
+        varying = _find_varying_functions(census, scalars)
+        for name in sorted(varying):
+            if RegionAttr.NAME in census.functions[name].function.attributes:
+                changed = grown = _copy_region_function(name, census, scalars) or grown
         for name in _order_callees_first(census):
             contents = census.functions[name]
             is_communicating = bool(contents.list_collectives())
@@ -88,7 +96,7 @@ class InlineCallsPass(PrepareStep):
                 is_communicating |= callee_communicates
                 kind = call.name
                 if RegionAttr.NAME in body.function.attributes:
-                    continue  # A region function of a module that is already split.
+                    continue  # a region function of a module that is already split
                 is_single = uses[callee] == 1 and self.single
                 should_inline = (
                     callee_communicates or is_single or kind != "func.call" or callee in varying
@@ -102,6 +110,7 @@ class InlineCallsPass(PrepareStep):
                 left[callee] -= 1
                 inline_call(call, body.function, last=not left[callee])
                 changed = True
+                grown |= callee in varying
                 if callee in has_control:
                     has_control.add(name)
                     grown |= uses.get(name, 0) > 1
@@ -204,21 +213,78 @@ def _replace_async_ends(
         op.erase()
 
 
-def _find_varying_functions(census: ModuleCensus) -> set[str]:
-    """Find functions with a trip count or branch that each call determines, but not all alike."""
-    scalars = build_scalar_evaluator(census)
-    calls = scalars.callers
-    repeated = [name for name in census.functions if len(calls.get(name, ())) > 1]
-    return {
-        name
-        for name in repeated
-        for op in census.functions[name].select_ops_by_name(*LOOPS, *BRANCHES)
-        if not _is_determined(op, scalars)
-        and all(
-            _is_determined(op, ScalarEvaluator(scalars.functions, {**calls, name: [call]}))
-            for call in calls[name]
-        )
+def _copy_region_function(name: str, census: ModuleCensus, scalars: ScalarEvaluator) -> bool:
+    """Give calls of a region function that pass different scalars a copy each.
+
+    Regions stay functions, and equal calls share one. Returns whether there is a copy.
+    """
+    if any(call.name != "func.call" for call in scalars.callers[name]):
+        return False
+    function = census.functions[name].function
+    owners: dict[tuple[Number | None, ...], ir.Attribute] = {}
+    for call in scalars.callers[name]:
+        key = tuple(scalars.find_scalar_value(operand) for operand in call.operands)
+        if key not in owners:
+            owners[key] = ir.FlatSymbolRefAttr.get(name, call.context)
+            if len(owners) > 1:
+                copy = function.clone(ip=ir.InsertionPoint(function)).operation
+                copy.move_after(function)
+                new_name = _find_free_name(name, copy)
+                copy.attributes["sym_name"] = ir.StringAttr.get(new_name, call.context)
+                owners[key] = ir.FlatSymbolRefAttr.get(new_name, call.context)
+        call.attributes["callee"] = owners[key]
+    return len(owners) > 1
+
+
+def _find_free_name(name: str, function: ir.Operation) -> str:
+    """Return a name of a copy of a function that no other function of its module has."""
+    assert function.parent is not None
+    names = {
+        get_symbol_name(view.operation)
+        for view in function.parent.regions[0].blocks[0].operations
+        if "sym_name" in view.operation.attributes
     }
+    return next(f"{name}_{n}" for n in itertools.count() if f"{name}_{n}" not in names)
+
+
+def _find_varying_functions(census: ModuleCensus, scalars: ScalarEvaluator) -> set[str]:
+    """Find functions whose calls determine a trip count or a branch, but not all alike.
+
+    The loop or branch may be in a function that they call.
+    """
+    varying: set[str] = set()
+    for contents in census.functions.values():
+        if contents.function != census.entry:
+            for op in contents.select_ops_by_name(*LOOPS, *BRANCHES):
+                if not _is_determined(op, scalars):
+                    tries = iter(range(MAX_CALL_PATHS))
+                    varying |= _find_deciding_functions(op, scalars, tries) or set()
+    return varying
+
+
+def _find_deciding_functions(
+    op: ir.Operation, scalars: ScalarEvaluator, tries: Iterator[int]
+) -> set[str] | None:
+    """Find functions each of which has a call that helps to determine how ``op`` runs.
+
+    Args:
+        op: A loop or branch.
+        scalars: Evaluates scalars under the calls that are chosen so far.
+        tries: Ends the search, because the choices of calls multiply from level to level.
+
+    Returns:
+        Their names, or None if no choice of calls determines it.
+    """
+    evaluator = ScalarEvaluator(scalars.functions, scalars.callers)
+    if _is_determined(op, evaluator):
+        return set()
+    for name in sorted(evaluator.disagreeing):
+        for call, _ in zip(scalars.callers[name], tries, strict=False):
+            alone = ScalarEvaluator(scalars.functions, {**scalars.callers, name: [call]})
+            others = _find_deciding_functions(op, alone, tries)
+            if others is not None:
+                return {name, *others}
+    return None
 
 
 def _is_determined(op: ir.Operation, scalars: ScalarEvaluator) -> bool:

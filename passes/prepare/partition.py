@@ -14,6 +14,8 @@ from hespas.dialects.attrs import (
     TRIPS,
     TRIPS_FOUND,
     TRIPS_NOTE,
+    Cost,
+    KernelCostAttr,
     TargetAttr,
 )
 from hespas.dialects.axis_groups import read_mesh_shape
@@ -28,6 +30,7 @@ from hespas.dialects.mlir import (
     ir,
     register_passes,
     replace_module_body,
+    walk_operations,
 )
 from hespas.dialects.op_kinds import (
     CUSTOM_CALLS,
@@ -134,6 +137,7 @@ def partition_module(
         remove_shardings(module, census)
         return True
     warn_of_single_device_ops(module, census, run)
+    _refuse_costs(module)
     constrain_sharded_values(census, uses_shardy=compilation.shardy)
     name_entry_main(module, census.entry)
     foreign = _count_foreign_attributes(module)
@@ -153,6 +157,22 @@ def partition_module(
         listed = ", ".join(f"{name} (ops: {foreign[name]})" for name in sorted(dropped))
         run.warn(f"XLA's partitioner has dropped attributes of other dialects: {listed}")
     return True
+
+
+def _refuse_costs(module: ir.Module) -> None:
+    """Raise HespasError for an op with a cost, which XLA's partitioner replaces by others."""
+
+    def check_op(op: ir.Operation) -> ir.WalkResult:
+        if Cost.NAME in op.attributes:
+            raise HespasError(
+                f"{Cost.NAME} is the cost of an op on one device, and the shapes are global",
+                op=op,
+                remedy="run --prepare before costs are written; state the work of a custom call on "
+                f"one device in {KernelCostAttr.NAME}; or remove the costs with --strip-costs",
+            )
+        return ir.WalkResult.ADVANCE
+
+    walk_operations(module.operation, check_op)
 
 
 def _count_foreign_attributes(module: ir.Module) -> Counter[str]:

@@ -103,11 +103,13 @@ class ScalarEvaluator:
     """Evaluates scalars; ``callers`` lists the calls of each function by its name.
 
     A value is known only if all paths to it agree: a function's argument if all calls pass the same
-    value, and a loop's argument if the body forwards it unchanged.
+    value, and a loop's argument if the body forwards it unchanged. ``disagreeing`` names the
+    functions whose calls were found to pass different values, of which one at least is known.
     """
 
     functions: Mapping[str, ir.Operation]
     callers: Mapping[str, Sequence[ir.Operation]]
+    disagreeing: set[str] = field(default_factory=set)
     _known: dict[ir.Value, Number | None] = field(default_factory=dict)
 
     def find_scalar_value(self, value: ir.Value) -> Number | None:
@@ -228,10 +230,13 @@ class ScalarEvaluator:
         if parent.name == FUSION:
             return (yield parent.operands[number])
         if parent.name == "func.func":
-            calls = self.callers.get(get_symbol_name(parent), ())
+            name = get_symbol_name(parent)
+            calls = self.callers.get(name, ())
             if not all(call.name in CALLEE for call in calls):
                 return None
             operand_values = {self.find_scalar_value(call.operands[number]) for call in calls}
+            if len(operand_values) > 1:
+                self.disagreeing.add(name)
             return operand_values.pop() if len(operand_values) == 1 else None
         return None
 

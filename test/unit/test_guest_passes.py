@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from support.annotated_programs import X, program
 from support.paths import ROOT
@@ -13,7 +15,7 @@ from hespas.passes import registry
 from hespas.passes.annotate.stale_costs import refresh_costs
 from hespas.passes.base import FACTS, PassRun
 from hespas.passes.pipeline import PassInstrumentation, run_pipeline
-from hespas.support.errors import HespasError
+from hespas.support.errors import HespasError, UsageError
 
 ANNOTATE = "roofline-annotate{node=A100_SXM_40GB}"
 CHAIN = program(
@@ -130,3 +132,20 @@ def test_a_builtin_pass_is_verified_on_its_own_on_request(monkeypatch):
     )
     assert verified[:2] == ["check-input", "replace-cross-replica-sums"], "each pass of the list"
     assert verified[-3:] == ["prepare", "cse", "op-stats"]
+
+
+def test_a_package_cannot_define_a_pass_of_mlir(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pass would run in the place of the native one, but not where it is nested."""
+    info = tmp_path / "guest-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: guest\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[hespas.passes]\ncse = guest:CsePass\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    registry.find_plugins.cache_clear()
+    try:
+        with pytest.raises(UsageError, match=r"'cse' \(guest:CsePass\), which MLIR has"):
+            registry.find_plugins()
+    finally:
+        registry.find_plugins.cache_clear()
