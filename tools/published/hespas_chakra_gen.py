@@ -6,6 +6,7 @@ import argparse
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hespas.support.errors import UsageError
@@ -96,14 +97,14 @@ def run_config_file(
     from hespas.tools.published import published_config
     from hespas.workflows import run_flow
 
-    plan = published_config.build_published_plan(config_file)
+    plan = replace(published_config.build_published_plan(config_file), network=None)
     with log_options.open_log(options) as note:
         for text in config_file.notes:
             note(f"note: {text}")
         with show_progress(quiet=options.log_level in log_options.QUIET) as progress:
             run = run_flow.create_pass_run(plan, note, progress)
             run.spell_option = _spell_run_flag
-            outcome = run_flow.execute_plan(plan, note, progress=progress, run=run)
+            outcome = run_flow.execute_plan(plan, run)
         return run_flow.summarise_run(plan, outcome), outcome.module
 
 
