@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
 from hespas.configs.validation import validate_config
@@ -234,9 +233,9 @@ def simulate(
     for text in notes:
         note(text)
     choice = settings.build_simulator_choice()
+    network = network_settings.load_resolved_system(settings, traces if system is None else None)
     return simulation_report.simulate_traces(
-        simulation_report.TraceSet(Path(traces), prefix, groups_file),
-        network_settings.load_resolved_system(settings, traces if system is None else None),
+        simulation_report.load_trace_inputs(os.fspath(traces), network, prefix, groups_file),
         replace(choice, options=replace(choice.options, **options), timeout_s=timeout_s),
         timeline=timeline,
         note=note,

@@ -61,7 +61,6 @@ from hespas.workflows.step_facts import StepWork, list_figure_warnings
 
 if TYPE_CHECKING:
     from hespas.simulators.report_rows import SimulationReport
-    from hespas.workflows.sensitivity.step_sensitivity import StepSensitivity
 
 TextFunction = Callable[[str], None]
 Value = TypeVar("Value")
@@ -233,22 +232,14 @@ def run_program(
         if plan.sensitivity:
             if progress is not None:
                 progress("sensitivity")
-            summary = replace(summary, sensitivity=_analyse_sensitivity(plan, outcome))
+            from hespas.workflows.sensitivity.step_sensitivity import analyse_step
+
+            sensitivity = analyse_step(outcome.module, plan.network, is_current=True)
+            summary = replace(summary, sensitivity=sensitivity)
         _write_result(folder, plan, outcome, summary)
     if not writes_traces:
         run.note(f"run: the result is in {destination}; --output FOLDER writes traces too")
     return summary
-
-
-def _analyse_sensitivity(plan: RunPlan, outcome: RunOutcome) -> StepSensitivity:
-    """Evaluate the step of an executed plan at other rates; raises HespasError."""
-    from hespas.workflows.network_settings import SimulatedNetwork
-    from hespas.workflows.sensitivity.step_sensitivity import analyse_step
-
-    network = None
-    if plan.network is not None and plan.system is not None:
-        network = SimulatedNetwork(plan.system, plan.network.choice)
-    return analyse_step(outcome.module, network, is_current=True)
 
 
 def find_emit_step(plan: RunPlan) -> EmitChakraPass | None:
@@ -286,13 +277,13 @@ def _place_outputs(plan: RunPlan, destination: Path, folder: Path) -> RunPlan:
 
     A run writes traces to a folder that was chosen for them, and for a simulation by others.
     """
-    emit, network, is_simulated = find_emit_step(plan), plan.network, plan.network is not None
+    emit, network = find_emit_step(plan), plan.network
     assert emit is not None
     if network is not None and is_file_of_folder(network.timeline, destination):
         name = os.path.basename(str(network.timeline))
         network = replace(network, timeline=os.path.join(folder, name))
     plan = replace(plan, network=network)
-    if not emit.output and (is_simulated or plan.system is None):
+    if not emit.output and (network is not None or plan.system is None):
         return place_traces(plan, str(folder))
     return _replace_step(plan, emit, replace(emit, output=str(folder)))
 
@@ -408,7 +399,10 @@ def _divide_steps(steps: tuple[Pass, ...]) -> tuple[tuple[Pass, ...], tuple[Pass
 
 def warn_of_planned_memory(plan: RunPlan, program: RunOutcome) -> None:
     """Warn before the passes that depend on the node if the program does not fit it."""
-    check_memory_fit(program.module, program.run, find_planned_node(plan, program.target))
+    nodes = (node for step in plan.steps if isinstance(node := getattr(step, "node", 0), str))
+    name = next(nodes, "")
+    node = configs.load_node(name) if name else load_target_node(program.target)
+    check_memory_fit(program.module, program.run, node)
 
 
 def warn_of_doubts(program: RunOutcome, find_pair: PairFinder = has_fusible_pair) -> RunOutcome:
@@ -435,19 +429,20 @@ def _note_compile_time(timings: list[tuple[str, float]], plan: RunPlan, run: Pas
 
 def simulate_traces(plan: RunPlan, outcome: RunOutcome) -> SimulationReport | None:
     """Simulate the traces of an executed plan; returns None if the plan has no simulation."""
-    if plan.network is None or plan.system is None:
+    network, run = plan.network, outcome.run
+    if network is None:
         return None
     from hespas.workflows import simulation_report
 
-    run = outcome.run
     if run.progress is not None:
         run.progress("simulate")
     emitted = run.get_artefact(EmittedTraces)
-    traces: simulation_report.TraceSource = simulation_report.TraceSet(emitted.folder)
     if isinstance(emitted, CollectedTraces):
-        traces = simulation_report.TracesInMemory(emitted.programs)
+        inputs = emitted.programs.place_on_system(network.system)
+    else:
+        inputs = simulation_report.load_trace_inputs(emitted.folder, network.system)
     return simulation_report.simulate_traces(
-        traces, plan.system, plan.network.choice, timeline=plan.network.timeline, note=run.note
+        inputs, network.choice, timeline=network.timeline, note=run.note
     )
 
 
@@ -503,13 +498,6 @@ def _write_result(folder: Path, plan: RunPlan, outcome: RunOutcome, summary: Run
         details,
         run_results.to_timeline_json(summary.memory),
     )
-
-
-def find_planned_node(plan: RunPlan, target: TargetAttr) -> NodeSpec | None:
-    """Return the node that a plan will annotate for, or None if it is not known beforehand."""
-    step_nodes = [node for step in plan.steps if isinstance(node := getattr(step, "node", 0), str)]
-    name = next(iter(step_nodes), "")
-    return configs.load_node(name) if name else load_target_node(target)
 
 
 def find_memory_plan(module: ir.Module, node: NodeSpec | None) -> dict[str, int]:

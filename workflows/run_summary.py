@@ -182,7 +182,7 @@ class RunSummary:
             stats=self.module_stats,
             node=self.node,
             work=self.work,
-            simulated=_collect_simulated_totals(self.simulation),
+            simulated=self.simulation.collect_step_totals() if self.simulation else {},
             step_band_s=self.step_band_s,
             hidden_s=self.hidden_s,
             memory=self.memory,
@@ -293,14 +293,6 @@ def _describe_memory(summary: RunSummary) -> dict[str, Any]:
     plan = {"xla_plan": dict(summary.memory_plan)} if summary.memory_plan else {}
     place = {"op": summary.memory.op, "location": summary.memory.location}
     return {**place, **plan, "timeline": MEMORY_TIMELINE}
-
-
-def _collect_simulated_totals(report: SimulationReport | None) -> dict[str, Any]:
-    if report is None:
-        return {}
-    from hespas.workflows import simulation_report
-
-    return simulation_report.collect_step_totals(report)
 
 
 def build_summary_tables(summary: RunSummary, *, show_files: bool = True) -> list[TextTable]:
