@@ -467,8 +467,11 @@ def summarise_run(plan: RunPlan, outcome: RunOutcome) -> RunSummary:
         rematerialisation=find_rematerialisation(outcome.module),
         split=split.strategy + ("-merge" if split.merge else ""),
         emitted=emitted,
+        stats=emitted.stats,
+        nodes_per_device=emitted.nodes_per_device,
         warnings=[],
         simulation=simulation,
+        simulated=simulation.collect_step_totals() if simulation else {},
         timeline=plan.network.timeline if plan.network else None,
         measured=annotation.measured if annotation else None,
         memory=outcome.run.find_artefact(MemoryAttr),
@@ -476,7 +479,7 @@ def summarise_run(plan: RunPlan, outcome: RunOutcome) -> RunSummary:
         node=node,
         work=StepWork.from_facts(facts, node, plan.step_figures),
     )
-    for warning in list_figure_warnings(summary.facts):
+    for warning in list_figure_warnings(summary):
         outcome.run.warn(warning)
     of_network = list_warnings(simulation.result) if simulation else ()
     return replace(summary, warnings=[*outcome.run.warnings, *of_network])

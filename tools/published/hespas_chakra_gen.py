@@ -115,7 +115,7 @@ def _spell_run_flag(name: str, value: str) -> str:
 
 def format_results(summary: RunSummary, module: ir.Module) -> list[str]:
     """Format the result lines of the published tool."""
-    totals, reuse = summary.module_stats["totals"], summary.module_stats["reuse"]
+    totals, reuse = summary.stats["totals"], summary.stats["reuse"]
     hits = reuse["regions"] - reuse["distinct_regions"]
     seconds = summary.time_ns * 1e-9 or 1.0
     moved_bytes = totals["read_bytes"] + totals["write_bytes"]
@@ -162,7 +162,7 @@ def _list_op_shares(summary: RunSummary, module: ir.Module) -> list[tuple[str, f
 
     shares = Counter(dict(summary.list_time_shares("op")))
     functions = collect_functions(module)
-    for row in summary.module_stats["regions"]:
+    for row in summary.stats["regions"]:
         function = functions.get(row["name"])
         if function is not None and is_estimated_whole(function):
             time_ns = row["runs"] * row["time_ns"]
