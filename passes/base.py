@@ -117,6 +117,17 @@ class PassRun:
     spell_option: Callable[[str, str], str] = _spell_pass_option
     observe: Callable[[Pass], AbstractContextManager[None]] | None = None
 
+    def copy(self) -> PassRun:
+        """Copy the run, so that passes on a copy of the module leave this one as it is."""
+        return dataclasses.replace(
+            self,
+            warnings=[*self.warnings],
+            artefacts=[*self.artefacts],
+            contents={**self.contents},
+            leaves={**self.leaves},
+            current={*self.current},
+        )
+
     @contextmanager
     def keep_facts(self, names: frozenset[str], keeps_ops: bool = True) -> Iterator[None]:
         """Trust what is known of ``names`` inside the context, and forget the other facts.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from hespas.simulators.critical_path import (
     COMMUNICATION,
@@ -130,6 +131,18 @@ class SimulationReport:
     def exposed_share(self) -> float:
         """Exposed communication of the critical device over the step time."""
         return self.critical_result.exposed_ns / (self.result.step_time_ns or 1)
+
+    def collect_step_totals(self) -> dict[str, Any]:
+        """Return the totals of the device that finishes last, by the keys of run.json."""
+        critical = self.critical_result
+        return {
+            "step_time_s": self.result.step_time_ns * 1e-9,
+            "comm_s": critical.comm_ns * 1e-9,
+            "exposed_comm_s": critical.exposed_ns * 1e-9,
+            "overlap_s": critical.overlap_ns * 1e-9,
+            "exposed_share": self.exposed_share,
+            "simulator": self.result.simulator,
+        }
 
 
 def build_report(result: SimulationResult, traced_result: TracedResult | None) -> SimulationReport:

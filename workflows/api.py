@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
 from hespas.configs.validation import validate_config
@@ -100,17 +99,16 @@ def estimate(
             raise UsageError(f"estimate writes no files: '{name}'", remedy="use hespas.run")
     device = _select_device(target, node)
     source = load_program_source(program, args, device)
+    values = {**options, "form": form, "fuse": fuse}
+    values |= {"mlir": source.name, "node": device, "system": system, "estimator": estimator}
+    plan = run_plan.build_run_plan(run_plan.merge_run_config(values, {}, "hespas.estimate"))
+    if source.is_lowered:
+        plan = replace(plan, form=replace(plan.form, otherwise=FUSE))
     with open_temporary_folder() as scratch:
-        values = {**options, "form": form, "fuse": fuse}
-        values |= {"mlir": source.name, "node": device, "system": system, "estimator": estimator}
-        values |= {"output": os.path.join(scratch, "traces")}
-        plan = run_plan.build_run_plan(run_plan.merge_run_config(values, {}, "hespas.estimate"))
-        if source.is_lowered:
-            plan = replace(plan, form=replace(plan.form, otherwise=FUSE))
-        outcome = run_flow.execute_plan(plan, note, module=source.module)
-        simulation = run_flow.simulate_traces(plan, outcome, note)
-    summary = run_flow.summarise_run(plan, outcome, simulation)
-    return ProgramEstimate(summary, outcome.module)
+        plan = run_flow.place_traces(plan, os.path.join(scratch, "traces"))
+        run = run_flow.create_pass_run(plan, note)
+        outcome = run_flow.execute_plan(plan, run, module=source.module)
+    return ProgramEstimate(run_flow.summarise_run(plan, outcome), outcome.module)
 
 
 def _select_device(target: str | None, node: str | None) -> str:
@@ -235,9 +233,9 @@ def simulate(
     for text in notes:
         note(text)
     choice = settings.build_simulator_choice()
+    network = network_settings.load_resolved_system(settings, traces if system is None else None)
     return simulation_report.simulate_traces(
-        simulation_report.TraceSet(Path(traces), prefix, groups_file),
-        network_settings.load_resolved_system(settings, traces if system is None else None),
+        simulation_report.load_trace_inputs(os.fspath(traces), network, prefix, groups_file),
         replace(choice, options=replace(choice.options, **options), timeout_s=timeout_s),
         timeline=timeline,
         note=note,

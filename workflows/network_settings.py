@@ -91,10 +91,17 @@ class NetworkSettings(NetworkOptions, _SimulatorSettings):
 
 @dataclasses.dataclass(frozen=True)
 class SimulatedNetwork:
-    """The network that a step is simulated on, and how."""
+    """The network that a step is simulated on, and how.
+
+    Attributes:
+        system: The network.
+        choice: The simulator and the network model.
+        timeline: The file for a timeline; None writes none.
+    """
 
     system: SystemSpec
     choice: SimulatorChoice
+    timeline: str | None = None
 
 
 MODEL_OPTIONS = tuple(

@@ -142,7 +142,7 @@ class ProgramEstimate:
                 row["name"], row["digest"], row["runs"], row["runs"] * row["time_ns"] * 1e-9,
                 row["bound"],
             )
-            for row in self.summary.module_stats["regions"]
+            for row in self.summary.stats["regions"]
         ]  # fmt: skip
         regions.sort(key=lambda region: -region.time_s)
         return TimeBreakdown(kinds, bounds, dtypes, regions)

@@ -259,7 +259,7 @@ def find_compiler_problem(node: NodeSpec, compiler: CompilerName) -> str:
 
 
 def run_fallible_steps(
-    module: ir.Module, form: ProgramForm, run_step: Callable[[Pass], None]
+    module: ir.Module, form: ProgramForm, run_step: Callable[[Pass], object]
 ) -> ProgramForm:
     """Run the passes of a form that has a fallback.
 

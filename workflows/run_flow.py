@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from hespas import configs, frontends
 from hespas.configs.node_overrides import load_target_node
@@ -18,9 +19,9 @@ from hespas.dialects.mlir import ir, make_context
 from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
 from hespas.dialects.xla import MEMORY_PLAN_PARTS
 from hespas.frontends.lowered_platform import infer_platform
-from hespas.passes import pipeline
+from hespas.passes import pipeline, registry
 from hespas.passes.annotate.traverse import Annotation
-from hespas.passes.base import Pass, PassRun
+from hespas.passes.base import FACTS, Pass, PassRun, build_pass, option
 from hespas.passes.compile.compiler_estimates import MEMORY_FACT
 from hespas.passes.compile.hlo_origin import SCHEDULER
 from hespas.passes.emit import module_stats
@@ -31,7 +32,7 @@ from hespas.passes.emit.emit_chakra import (
     choose_trace_folder,
     warn_of_gaps,
 )
-from hespas.passes.emit.trace_program import build_trace_program
+from hespas.passes.emit.trace_program import TraceProgram, build_trace_program
 from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR, XLA_FLAGS, XlaOptimizePass
 from hespas.passes.prepare.census import collect_census
 from hespas.passes.prepare.device_grid import read_stated_count
@@ -41,7 +42,9 @@ from hespas.support.errors import HespasError
 from hespas.support.output_folder import open_output_folder
 from hespas.support.text_tables import format_count, format_scaled
 from hespas.workflows.compiler_rematerialisation import find_rematerialisation
+from hespas.workflows.fusible_ops import has_fusible_pair
 from hespas.workflows.program_form import (
+    ProgramForm,
     choose_program_form,
     inspect_program,
     run_fallible_steps,
@@ -49,14 +52,18 @@ from hespas.workflows.program_form import (
 from hespas.workflows.run_config import RunConfig
 from hespas.workflows.run_plan import RUN_FILES, RunPlan, build_run_plan, is_file_of_folder
 from hespas.workflows.run_summary import RunSummary
-from hespas.workflows.run_warnings import warn_of_doubtful_program, warn_of_foreign_system
+from hespas.workflows.run_warnings import (
+    PairFinder,
+    warn_of_doubtful_program,
+    warn_of_foreign_system,
+)
 from hespas.workflows.step_facts import StepWork, list_figure_warnings
 
 if TYPE_CHECKING:
     from hespas.simulators.report_rows import SimulationReport
-    from hespas.workflows.sensitivity.step_sensitivity import StepSensitivity
 
 TextFunction = Callable[[str], None]
+Value = TypeVar("Value")
 LEAST_NOTED_S = 2.0  # of a compilation
 
 
@@ -65,14 +72,124 @@ def ignore_text(text: str) -> None:
 
 
 @dataclass(frozen=True)
+class CollectedTraces(EmittedTraces):
+    """Traces that were not written.
+
+    Attributes:
+        traced: The trace with the tasks that its steps are made of.
+        programs: The programs of the devices.
+    """
+
+    traced: TraceProgram
+    programs: InMemoryPrograms
+
+
+@dataclass(frozen=True)
+class CollectTracesPass(Pass):
+    """Build the Chakra traces of all devices in memory, with their statistics."""
+
+    name: ClassVar[str] = "collect-traces"
+    keeps: ClassVar[frozenset[str]] = FACTS
+    only_marks: ClassVar[bool] = True
+
+    keeps_attrs: bool = option(True, "whether nodes have what only reports show")
+
+    def apply(self, module: ir.Module, run: PassRun) -> CollectedTraces:
+        traced = build_trace_program(module, run)
+        statistics = module_stats.collect_stats(module, traced, run.leaves)
+        warn_of_gaps(statistics, run)
+        programs = InMemoryPrograms(traced.trace, keeps_attrs=self.keeps_attrs)
+        counts = programs.node_counts
+        return CollectedTraces(Path(), traced.trace, counts, 0, statistics, traced, programs)
+
+
+@dataclass(frozen=True)
 class RunOutcome:
-    """The annotated module, what the passes found, (pass, seconds) of each pass, and its form."""
+    """A program after a stage of a run; after the last stage, what the run has found.
+
+    Attributes:
+        module: The program.
+        run: What the passes have reported.
+        form: The form of the program, with those of its passes that have not run.
+        timings: (pass, seconds) of each pass.
+        key: What the program was made from, for a memo of stages.
+        replayed_target: The target, if the costs are those of another node than the module's.
+        simulation: The simulation of the traces; None without one.
+    """
 
     module: ir.Module
-    target: TargetAttr
     run: PassRun
+    form: ProgramForm = field(default_factory=lambda: ProgramForm((), ""))
     timings: list[tuple[str, float]] = field(default_factory=list)
-    form: str = ""
+    key: tuple[Any, ...] = ()
+    replayed_target: TargetAttr | None = None
+    simulation: SimulationReport | None = None
+
+    @property
+    def target(self) -> TargetAttr:
+        """The target of a prepared program; raises HespasError if it is missing."""
+        target = self.replayed_target or TargetAttr.read_from_op(self.module.operation)
+        if target is None:
+            raise HespasError("prepare left no hespas.target on the module")
+        return target
+
+    def copy_reports(self) -> RunOutcome:
+        """Copy everything but the module, which is not to be changed."""
+        return replace(self, run=self.run.copy(), timings=[*self.timings])
+
+    def apply_steps(self, steps: Iterable[Pass]) -> RunOutcome:
+        """Apply passes to the module in place, and return this; raises HespasError."""
+        for step in steps:
+            if self.run.progress is not None:
+                self.run.progress(step.name)
+            pipeline.run_pipeline(
+                self.module, [step], self.run, timings=self.timings, is_continued=True
+            )
+        return self
+
+
+class StageMemo:
+    """What a run keeps of its stages for others: nothing, so that no module is copied."""
+
+    def read_program(self, plan: RunPlan) -> ir.Module:
+        """Read the program of a plan; raises HespasError."""
+        return frontends.read_module(plan.mlir, make_context())
+
+    def get_or_make(self, stage: str, key: tuple[Any, ...], make: Callable[[], Value]) -> Value:
+        """Return the value of a stage, which depends on the key alone."""
+        return make()
+
+    def advance(
+        self,
+        stage: str,
+        source: RunOutcome,
+        key: tuple[Any, ...],
+        make: Callable[[], RunOutcome],
+    ) -> RunOutcome:
+        """Return the program after a stage.
+
+        Args:
+            stage: The name of the stage.
+            source: The program before it.
+            key: All else that the result depends on.
+            make: Makes the result of ``source``, or of a copy of it.
+        """
+        return make()
+
+    def copy_program(self, program: RunOutcome) -> RunOutcome:
+        """Copy a program that other runs need as it is."""
+        return program
+
+    def estimate_program(
+        self, plan: RunPlan, source: RunOutcome, steps: tuple[Pass, ...]
+    ) -> RunOutcome:
+        """Apply the passes that depend on the node, and warn of what is doubtful."""
+        program = self.copy_program(source)
+        warn_of_planned_memory(plan, program)
+        return warn_of_doubts(program.apply_steps(steps))
+
+
+NO_MEMO = StageMemo()
 
 
 def run_program(
@@ -100,40 +217,29 @@ def run_program(
     emit = find_emit_step(plan)
     assert emit is not None
     destination = choose_trace_folder(emit.output, module, run.input_name)
-    writes_traces = bool(emit.output) or needs_trace_files(plan)
-    if not writes_traces:
-        plan = _replace_step(plan, emit, CollectTracesPass())
     with open_output_folder(destination, RUN_FILES, clean=emit.clean) as folder:
         staged_plan = _place_outputs(plan, destination, folder)
+        writes_traces = find_emit_step(staged_plan) is not None
         try:
-            outcome = execute_plan(staged_plan, note, progress=progress, module=module, run=run)
-            if find_emit_step(plan) is not None:
-                announce_trace_folder(destination, emit.output, run)
-            simulation = simulate_traces(staged_plan, outcome, note, progress=progress)
+            outcome = execute_plan(staged_plan, run, module=module)
         except HespasError as error:  # of a file that will not be there
             error.where = error.where.replace(str(folder), str(destination))
             raise
-        summary = summarise_run(plan, outcome, simulation)
+        if writes_traces:
+            announce_trace_folder(destination, emit.output, outcome.run)
+        summary = summarise_run(plan, outcome)
         summary = replace(summary, emitted=replace(summary.emitted, folder=destination))
         if plan.sensitivity:
             if progress is not None:
                 progress("sensitivity")
-            summary = replace(summary, sensitivity=_analyse_sensitivity(plan, outcome))
+            from hespas.workflows.sensitivity.step_sensitivity import analyse_step
+
+            sensitivity = analyse_step(outcome.module, plan.network, is_current=True)
+            summary = replace(summary, sensitivity=sensitivity)
         _write_result(folder, plan, outcome, summary)
     if not writes_traces:
         run.note(f"run: the result is in {destination}; --output FOLDER writes traces too")
     return summary
-
-
-def _analyse_sensitivity(plan: RunPlan, outcome: RunOutcome) -> StepSensitivity:
-    """Evaluate the step of an executed plan at other rates; raises HespasError."""
-    from hespas.workflows.network_settings import SimulatedNetwork
-    from hespas.workflows.sensitivity.step_sensitivity import analyse_step
-
-    network = None
-    if plan.network is not None and plan.system is not None:
-        network = SimulatedNetwork(plan.system, plan.network.choice)
-    return analyse_step(outcome.module, network, is_current=True)
 
 
 def find_emit_step(plan: RunPlan) -> EmitChakraPass | None:
@@ -141,16 +247,25 @@ def find_emit_step(plan: RunPlan) -> EmitChakraPass | None:
     return next((step for step in plan.steps if isinstance(step, EmitChakraPass)), None)
 
 
-def needs_trace_files(plan: RunPlan) -> bool:
-    """Return whether a run writes traces even if no folder was chosen for them.
+def place_traces(plan: RunPlan, folder: str, *, is_reported: bool = True) -> RunPlan:
+    """Return the plan with its traces in memory, or in a folder if ASTRA-sim reads them.
 
-    That is so if it does not simulate what it could, or if ASTRA-sim reads them.
+    Args:
+        plan: The plan.
+        folder: The folder.
+        is_reported: Whether the simulation names the ops of the program.
     """
-    if plan.network is None or plan.system is None:
-        return plan.system is not None
     from hespas.simulators import simulator_choice
 
-    return simulator_choice.select_astra_program(plan.network.choice) is not None
+    emit, network = find_emit_step(plan), plan.network
+    assert emit is not None
+    if network is not None and simulator_choice.select_astra_program(network.choice):
+        return _replace_step(plan, emit, replace(emit, output=folder))
+    if network is not None and not is_reported:
+        options = replace(network.choice.options, intervals=False)
+        choice = replace(network.choice, options=options)
+        plan = replace(plan, network=replace(network, choice=choice))
+    return _replace_step(plan, emit, CollectTracesPass(keeps_attrs=is_reported))
 
 
 def _replace_step(plan: RunPlan, step: Pass, other: Pass) -> RunPlan:
@@ -158,18 +273,23 @@ def _replace_step(plan: RunPlan, step: Pass, other: Pass) -> RunPlan:
 
 
 def _place_outputs(plan: RunPlan, destination: Path, folder: Path) -> RunPlan:
-    """Return the plan with its outputs in ``folder``, which is published as ``destination``."""
+    """Return the plan with its outputs in ``folder``, which is published as ``destination``.
+
+    A run writes traces to a folder that was chosen for them, and for a simulation by others.
+    """
     emit, network = find_emit_step(plan), plan.network
-    if emit is not None:
-        plan = _replace_step(plan, emit, replace(emit, output=str(folder)))
+    assert emit is not None
     if network is not None and is_file_of_folder(network.timeline, destination):
         name = os.path.basename(str(network.timeline))
         network = replace(network, timeline=os.path.join(folder, name))
-    return replace(plan, network=network)
+    plan = replace(plan, network=network)
+    if not emit.output and (network is not None or plan.system is None):
+        return place_traces(plan, str(folder))
+    return _replace_step(plan, emit, replace(emit, output=str(folder)))
 
 
 def create_pass_run(
-    plan: RunPlan, note: TextFunction, progress: TextFunction | None = None
+    plan: RunPlan, note: TextFunction = ignore_text, progress: TextFunction | None = None
 ) -> PassRun:
     """Create the record of a run of the passes of a plan."""
     return PassRun(
@@ -201,45 +321,100 @@ def set_planned_sizes(module: ir.Module, plan: RunPlan, run: PassRun) -> None:
 
 def execute_plan(
     plan: RunPlan,
-    note: TextFunction = ignore_text,
-    *,
-    progress: TextFunction | None = None,
-    module: ir.Module | None = None,
     run: PassRun | None = None,
+    *,
+    module: ir.Module | None = None,
+    memo: StageMemo = NO_MEMO,
 ) -> RunOutcome:
-    """Execute the passes of a plan; arguments and errors are those of :func:`run_program`."""
-    run = run or create_pass_run(plan, note, progress)
-    module = module or frontends.read_module(plan.mlir, make_context())
-    infer_platform(module)
-    set_planned_sizes(module, plan, run)
-    timings: list[tuple[str, float]] = []
-    is_checked = False
+    """Execute all stages of a plan: this is what every estimate of a program does.
 
-    def run_step(step: pipeline.PipelineStep) -> None:
-        if progress is not None:
-            progress(step.name)
-        pipeline.run_pipeline(module, [step], run, timings=timings, is_continued=True)
+    Args:
+        plan: The plan.
+        run: Receives notes and progress; by default nobody does.
+        module: The program, if it has been read already. It is changed in place without a memo.
+        memo: Keeps the stages that other plans share.
 
-    form = choose_program_form(inspect_program(module), plan.form)
-    form = run_fallible_steps(module, form, run_step)
+    Raises:
+        HespasError: The program cannot be read or estimated.
+    """
+    prepared = prepare_program(plan, run or create_pass_run(plan), memo, module)
+    check_device_count(prepared.target.devices, plan)
+    steps = [*prepared.form.steps, *plan.steps]
+    later = itertools.dropwhile(lambda step: not step.prepares, steps)
+    node_free, of_node = _divide_steps(tuple(later))
+    split = memo.advance(
+        "split", prepared, node_free, lambda: memo.copy_program(prepared).apply_steps(node_free)
+    )
+    outcome = memo.advance(
+        "estimated", split, of_node, lambda: memo.estimate_program(plan, split, of_node)
+    ).copy_reports()
+    warn_of_foreign_system(load_target_node(outcome.target), plan.system, outcome.run)
+    return replace(outcome, simulation=simulate_traces(plan, outcome))
+
+
+def prepare_program(
+    plan: RunPlan, run: PassRun, memo: StageMemo, module: ir.Module | None = None
+) -> RunOutcome:
+    """Read a program, bring it into its form, and prepare it; arguments are as above."""
+    key = (plan.mlir, plan.dims, plan.keep_going)
+
+    def read_source() -> RunOutcome:
+        source = RunOutcome(module or memo.read_program(plan), run, key=key)
+        infer_platform(source.module)
+        set_planned_sizes(source.module, plan, run)
+        return source
+
+    source = memo.get_or_make("source", key, read_source)
+    state = memo.get_or_make("state", key, lambda: inspect_program(source.module))
+    form = choose_program_form(state, plan.form)
+    leading = tuple(itertools.takewhile(lambda step: not step.prepares, plan.steps))
+    return memo.advance(
+        "prepared",
+        source,
+        (form, leading),
+        lambda: _prepare_in_form(plan, memo.copy_program(source), form),
+    )
+
+
+def _prepare_in_form(plan: RunPlan, program: RunOutcome, form: ProgramForm) -> RunOutcome:
+    """Apply the passes of a form and of a plan that precede ``prepare``, and ``prepare``."""
+    form = run_fallible_steps(program.module, form, lambda step: program.apply_steps([step]))
     if form.warning:
-        run.warn(form.warning)
-    _note_compile_time(timings, plan, run)
-    for step in pipeline.insert_prepare(module, [*form.steps, *plan.steps]):
-        run_step(step)
-        if not is_checked and TargetAttr.NAME in module.operation.attributes:
-            check_device_count(read_module_target(module).devices, plan)
-            is_checked = True
-        if step.name == "memory-annotate":
-            check_memory_fit(module, run, find_planned_node(plan, read_module_target(module)))
-    target = read_module_target(module)
-    node = load_target_node(target)  # a pass may have chosen the default node
-    check_memory_fit(module, run, node)
-    emitted = run.find_artefact(EmittedTraces)
+        program.run.warn(form.warning)
+    _note_compile_time(program.timings, plan, program.run)
+    steps = [*form.steps, *plan.steps]
+    program.apply_steps(itertools.takewhile(lambda step: not step.prepares, steps))
+    if TargetAttr.NAME not in program.module.operation.attributes:
+        program.apply_steps([build_pass(registry.load_pass_class("prepare"), {})])
+    return replace(program, form=form)
+
+
+def _divide_steps(steps: tuple[Pass, ...]) -> tuple[tuple[Pass, ...], tuple[Pass, ...]]:
+    """Divide passes into those that are the same for all nodes, and the others."""
+    names = (EmitChakraPass.name, CollectTracesPass.name)
+    of_node = (i for i, step in enumerate(steps) if hasattr(step, "node") or step.name in names)
+    first = next(of_node, len(steps))
+    return steps[:first], steps[first:]
+
+
+def warn_of_planned_memory(plan: RunPlan, program: RunOutcome) -> None:
+    """Warn before the passes that depend on the node if the program does not fit it."""
+    nodes = (node for step in plan.steps if isinstance(node := getattr(step, "node", 0), str))
+    name = next(nodes, "")
+    node = configs.load_node(name) if name else load_target_node(program.target)
+    check_memory_fit(program.module, program.run, node)
+
+
+def warn_of_doubts(program: RunOutcome, find_pair: PairFinder = has_fusible_pair) -> RunOutcome:
+    """Warn of what is doubtful about an estimated program, and return it."""
+    node = load_target_node(program.target)  # a pass may have chosen the default node
+    check_memory_fit(program.module, program.run, node)
+    emitted = program.run.find_artefact(EmittedTraces)
     if emitted is not None:
-        warn_of_doubtful_program(module, target, node, emitted.stats, run)
-        warn_of_foreign_system(node, plan.system, run)
-    return RunOutcome(module, target, run, timings, form.description)
+        warn_of_doubtful_program(
+            program.module, program.target, node, emitted.stats, program.run, find_pair
+        )
+    return program
 
 
 def _note_compile_time(timings: list[tuple[str, float]], plan: RunPlan, run: PassRun) -> None:
@@ -252,36 +427,30 @@ def _note_compile_time(timings: list[tuple[str, float]], plan: RunPlan, run: Pas
         )
 
 
-def simulate_traces(
-    plan: RunPlan,
-    outcome: RunOutcome,
-    note: TextFunction = ignore_text,
-    *,
-    progress: TextFunction | None = None,
-) -> SimulationReport | None:
+def simulate_traces(plan: RunPlan, outcome: RunOutcome) -> SimulationReport | None:
     """Simulate the traces of an executed plan; returns None if the plan has no simulation."""
-    if plan.network is None or plan.system is None:
+    network, run = plan.network, outcome.run
+    if network is None:
         return None
     from hespas.workflows import simulation_report
 
-    if progress is not None:
-        progress("simulate")
-    emitted = outcome.run.get_artefact(EmittedTraces)
-    traces: simulation_report.TraceSource = simulation_report.TraceSet(emitted.folder)
+    if run.progress is not None:
+        run.progress("simulate")
+    emitted = run.get_artefact(EmittedTraces)
     if isinstance(emitted, CollectedTraces):
-        traces = simulation_report.TracesInMemory(emitted.programs)
+        inputs = emitted.programs.place_on_system(network.system)
+    else:
+        inputs = simulation_report.load_trace_inputs(emitted.folder, network.system)
     return simulation_report.simulate_traces(
-        traces, plan.system, plan.network.choice, timeline=plan.network.timeline, note=note
+        inputs, network.choice, timeline=network.timeline, note=run.note
     )
 
 
-def summarise_run(
-    plan: RunPlan, outcome: RunOutcome, simulation: SimulationReport | None = None
-) -> RunSummary:
+def summarise_run(plan: RunPlan, outcome: RunOutcome) -> RunSummary:
     """Summarise an executed plan and its simulation."""
     from hespas.simulators.simulator_choice import list_warnings
 
-    emitted = outcome.run.get_artefact(EmittedTraces)
+    emitted, simulation = outcome.run.get_artefact(EmittedTraces), outcome.simulation
     annotation = outcome.run.find_artefact(Annotation)
     split = SplitAttr.read_from_op(outcome.module.operation)
     assert split is not None
@@ -292,14 +461,17 @@ def summarise_run(
         target=outcome.target,
         system=plan.system,
         network_settings=plan.network_settings,
-        form=outcome.form,
+        form=outcome.form.description,
         scheduler=str(facts.get(SCHEDULER, "")),
         xla_flags=str(facts.get(XLA_FLAGS, "")),
         rematerialisation=find_rematerialisation(outcome.module),
         split=split.strategy + ("-merge" if split.merge else ""),
         emitted=emitted,
+        stats=emitted.stats,
+        nodes_per_device=emitted.nodes_per_device,
         warnings=[],
         simulation=simulation,
+        simulated=simulation.collect_step_totals() if simulation else {},
         timeline=plan.network.timeline if plan.network else None,
         measured=annotation.measured if annotation else None,
         memory=outcome.run.find_artefact(MemoryAttr),
@@ -307,7 +479,7 @@ def summarise_run(
         node=node,
         work=StepWork.from_facts(facts, node, plan.step_figures),
     )
-    for warning in list_figure_warnings(summary.facts):
+    for warning in list_figure_warnings(summary):
         outcome.run.warn(warning)
     of_network = list_warnings(simulation.result) if simulation else ()
     return replace(summary, warnings=[*outcome.run.warnings, *of_network])
@@ -329,21 +501,6 @@ def _write_result(folder: Path, plan: RunPlan, outcome: RunOutcome, summary: Run
         details,
         run_results.to_timeline_json(summary.memory),
     )
-
-
-def read_module_target(module: ir.Module) -> TargetAttr:
-    """Read the target of a prepared module; raises HespasError if it is missing."""
-    target = TargetAttr.read_from_op(module.operation)
-    if target is None:
-        raise HespasError("prepare left no hespas.target on the module")
-    return target
-
-
-def find_planned_node(plan: RunPlan, target: TargetAttr) -> NodeSpec | None:
-    """Return the node that a plan will annotate for, or None if it is not known beforehand."""
-    step_nodes = [node for step in plan.steps if isinstance(node := getattr(step, "node", 0), str)]
-    name = next(iter(step_nodes), "")
-    return configs.load_node(name) if name else load_target_node(target)
 
 
 def find_memory_plan(module: ir.Module, node: NodeSpec | None) -> dict[str, int]:
@@ -396,29 +553,3 @@ def check_device_count(devices: int, plan: RunPlan) -> None:
     if plan.system is not None:
         alone = "leave the system out, or shard the program over its devices"
         plan.system.check_device_count(devices, subject, where=plan.mlir, alone=alone)
-
-
-@dataclass(frozen=True)
-class CollectedTraces(EmittedTraces):
-    """Traces that were not written.
-
-    Attributes:
-        programs: The programs of the devices.
-    """
-
-    programs: InMemoryPrograms
-
-
-@dataclass(frozen=True)
-class CollectTracesPass(Pass):
-    """Build the Chakra traces of all devices in memory, with their statistics."""
-
-    name: ClassVar[str] = "collect-traces"
-    only_marks: ClassVar[bool] = True
-
-    def apply(self, module: ir.Module, run: PassRun) -> CollectedTraces:
-        built = build_trace_program(module, run)
-        statistics = module_stats.collect_stats(module, built)
-        warn_of_gaps(statistics, run)
-        programs = InMemoryPrograms(built.trace, keeps_attrs=True)
-        return CollectedTraces(Path(), built.trace, programs.node_counts, 0, statistics, programs)

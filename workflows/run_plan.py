@@ -20,12 +20,11 @@ from hespas.passes.annotate.annotate import refuse_measure_options
 from hespas.passes.base import Pass, build_pass
 from hespas.passes.compile.compiler_process import DEVICES_PER_HOST
 from hespas.passes.emit.emit_chakra import TRACES
-from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.support.errors import UsageError
 from hespas.support.folder_manifest import OutputSet
 from hespas.support.output_file import check_writable_file
 from hespas.support.output_folder import check_writable_folder
-from hespas.workflows.network_settings import NetworkSettings
+from hespas.workflows.network_settings import NetworkSettings, SimulatedNetwork
 from hespas.workflows.program_form import FUSE, FormRequest, check_compile_options
 from hespas.workflows.run_config import MEASURING, STEP, RunConfig
 
@@ -41,19 +40,6 @@ RUN_FILES = OutputSet(
 
 
 @dataclass(frozen=True)
-class NetworkPlan:
-    """How to simulate the traces.
-
-    Attributes:
-        choice: The simulator and the network model.
-        timeline: The file for a timeline; None writes none.
-    """
-
-    choice: SimulatorChoice = field(default_factory=SimulatorChoice)
-    timeline: str | None = None
-
-
-@dataclass(frozen=True)
 class RunPlan:
     """Everything that a run does.
 
@@ -65,7 +51,7 @@ class RunPlan:
         devices: The number of devices that the program must have; None accepts any.
         dims: Sizes of symbolic dimensions, as the option of ``prepare``.
         keep_going: Whether ops without a cost are tagged and counted instead of raising.
-        network: How to simulate the traces; None does not simulate.
+        network: The system, and how to simulate the traces on it; None does not simulate.
         network_settings: What ``hespas simulate`` uses by default for the traces, also if the run
             itself does not simulate them.
         step_figures: Values of the options ``run_config.STEP`` that the user set.
@@ -79,7 +65,7 @@ class RunPlan:
     form: FormRequest = field(default_factory=FormRequest)
     dims: str = ""
     keep_going: bool = False
-    network: NetworkPlan | None = None
+    network: SimulatedNetwork | None = None
     network_settings: NetworkSettings = field(default_factory=NetworkSettings)
     step_figures: Mapping[str, float] = field(default_factory=dict)
     sensitivity: bool = False
@@ -109,7 +95,9 @@ def build_run_plan(config: RunConfig, where: str = "") -> RunPlan:
     if config.mlir is None:
         raise UsageError("no program is given", where=where, remedy="name it with --mlir FILE")
     if config.output:
-        check_run_folder(config.output, config.timeline)
+        is_inside = is_file_of_folder(config.timeline, config.output)
+        names = [os.path.basename(str(config.timeline))] if is_inside else []
+        check_writable_folder(config.output, RUN_FILES, names)
     if config.node:
         configs.load_node(config.node)
     strategy, _, merge = select_split(config).partition("-")
@@ -126,25 +114,29 @@ def build_run_plan(config: RunConfig, where: str = "") -> RunPlan:
         ),
         build_pass_step("emit-chakra", {"output": config.output} if config.output else {}),
     )
+    system = load_system(config.system)
     plan = RunPlan(
         config.mlir,
         steps,
-        load_system(config.system),
-        form=request_program_form(config),
+        system,
+        form=request_program_form(config, system),
         dims=config.dims or "",
         keep_going=config.keep_going,
-        network=plan_network(config),
+        network=plan_network(config, system),
         network_settings=select_network_settings(config),
         sensitivity=config.sensitivity,
     )
     return add_requested_figures(plan, config)
 
 
-def request_program_form(config: RunConfig) -> FormRequest:
-    """Return the form of the program that a configuration asks for; raises HespasError."""
+def request_program_form(config: RunConfig, system: SystemSpec | None) -> FormRequest:
+    """Return the form of the program that a configuration asks for on a system.
+
+    Raises:
+        HespasError: There is no such form, or its options are wrong.
+    """
     if config.fuse and config.form not in (None, FUSE):
         raise UsageError(f"'fuse' is the form fuse, but 'form' is {config.form}")
-    system = load_system(config.system)
     request = FormRequest(
         FUSE if config.fuse else config.form,
         config.node,
@@ -155,13 +147,6 @@ def request_program_form(config: RunConfig) -> FormRequest:
     )
     check_compile_options(request)
     return request
-
-
-def check_run_folder(output: str, timeline: str | None = None) -> None:
-    """Check that the result of a run can be written to a folder; raises HespasError."""
-    is_inside = is_file_of_folder(timeline, output)
-    names = [os.path.basename(timeline)] if timeline and is_inside else []
-    check_writable_folder(output, RUN_FILES, names)
 
 
 def is_file_of_folder(file: str | None, folder: str | Path | None) -> bool:
@@ -209,16 +194,16 @@ def _estimates_real_times(config: RunConfig) -> bool:
     return estimators.load_estimator_class(config.estimator).measured_network
 
 
-def plan_network(config: RunConfig) -> NetworkPlan | None:
-    """Return how a configuration simulates its traces, or None if it does not.
+def plan_network(config: RunConfig, system: SystemSpec | None) -> SimulatedNetwork | None:
+    """Return how a configuration simulates its traces on a system, or None if it does not.
 
     Raises:
         UsageError: There is a timeline but no simulation, or no such simulator or curves.
         HespasError: The timeline cannot be written, or the simulator cannot simulate so.
     """
-    if config.system is None or not config.simulate:
+    if system is None or not config.simulate:
         if config.timeline is not None:
-            reason = "simulate is false" if config.system else "no system is given"
+            reason = "simulate is false" if system else "no system is given"
             raise UsageError(f"there is no timeline without a simulation: {reason}")
         if config.curves not in (None, "none"):
             from hespas.simulators.embedded.curves import load_curves
@@ -231,7 +216,7 @@ def plan_network(config: RunConfig) -> NetworkPlan | None:
 
     choice = select_network_settings(config).build_simulator_choice()
     simulator_choice.check_simulator(choice)
-    return NetworkPlan(choice, config.timeline)
+    return SimulatedNetwork(system, choice, config.timeline)
 
 
 def select_network_settings(config: RunConfig) -> NetworkSettings:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hespas.configs.node_spec import NodeSpec
 from hespas.configs.system_spec import SystemSpec
-from hespas.dialects.attrs import MemoryAttr, TargetAttr
+from hespas.dialects.attrs import TargetAttr
 from hespas.passes.compile.hlo_origin import IN_MEMORY_ORDER, LATENCY_HIDING
 from hespas.passes.emit.emit_chakra import EmittedTraces
 from hespas.support.text_tables import (
@@ -21,7 +20,6 @@ from hespas.support.text_tables import (
     format_scaled,
     format_seconds,
 )
-from hespas.workflows.compiler_rematerialisation import CompilerRematerialisation
 from hespas.workflows.figures import (
     COMPUTE,
     MEMORY,
@@ -36,15 +34,10 @@ from hespas.workflows.network_settings import NetworkSettings
 from hespas.workflows.run_results import MEMORY_TIMELINE
 from hespas.workflows.step_facts import (
     StepFacts,
-    StepWork,
-    compute_hidden_ns,
-    compute_lone_step_s,
-    compute_step_band,
 )
 
 if TYPE_CHECKING:
     from hespas.estimators.measure.measurement_run import MeasureStatistics
-    from hespas.simulators.report_rows import SimulationReport
     from hespas.workflows.sensitivity.step_sensitivity import StepSensitivity
 
 TABLES = {"op": "kinds", "bound": "bounds", "dtype": "dtypes"}  # keys of module_stats.json
@@ -60,8 +53,8 @@ _SCHEDULERS = {
 }
 
 
-@dataclass(frozen=True)
-class RunSummary:
+@dataclass(frozen=True, kw_only=True)
+class RunSummary(StepFacts):
     """All results of a run.
 
     Attributes:
@@ -76,14 +69,8 @@ class RunSummary:
         emitted: The traces and statistics.
         warnings: Everything that makes the result less certain.
         network_settings: What ``hespas simulate`` uses by default for the traces.
-        simulation: The simulation; None if the traces were not simulated.
         timeline: The file of the timeline.
         measured: What was measured; None if the estimator does not measure.
-        memory: The memory on one device; None if it was not computed.
-        memory_plan: The bytes of each part of XLA's own plan for one device; empty if not known.
-        node: The node; None if it is unknown.
-        work: The work of the step, and the price of a device.
-        rematerialisation: What XLA computes again; None if XLA has not compiled the program.
         sensitivity: How much each rate of node and network matters; None if nobody asked.
     """
 
@@ -95,79 +82,17 @@ class RunSummary:
     emitted: EmittedTraces
     warnings: list[str]
     network_settings: NetworkSettings
-    simulation: SimulationReport | None = None
     timeline: str | None = None
     measured: MeasureStatistics | None = None
-    memory: MemoryAttr | None = None
     scheduler: str = ""
     xla_flags: str = ""
-    memory_plan: Mapping[str, int] = field(default_factory=dict)
-    node: NodeSpec | None = None
-    work: StepWork = field(default_factory=StepWork)
-    rematerialisation: CompilerRematerialisation | None = None
     sensitivity: StepSensitivity | None = None
-
-    @property
-    def fits_memory(self) -> bool | None:
-        """Whether the peak memory fits the node; None if either is unknown.
-
-        A program with a memory plan of XLA fits, because XLA refuses others.
-        """
-        if self.memory_plan:
-            return True
-        if self.memory is None or self.node is None or self.node.memory_bytes is None:
-            return None
-        return self.memory.peak_bytes <= self.node.memory_bytes
-
-    @property
-    def module_stats(self) -> dict[str, Any]:
-        """The contents of module_stats.json."""
-        return self.emitted.stats
-
-    @property
-    def time_ns(self) -> float:
-        """Compute time of one device in nanoseconds."""
-        return self.module_stats["totals"]["time_ns"]
-
-    @property
-    def band_ns(self) -> tuple[float, float] | None:
-        """80 % band of the compute time in nanoseconds; None if the estimator has no band."""
-        totals = self.module_stats["totals"]
-        return None if totals["low_ns"] is None else (totals["low_ns"], totals["high_ns"])
-
-    @property
-    def step_time_s(self) -> float | None:
-        """Step time in seconds; None if devices exchange data and nothing was simulated.
-
-        A device that exchanges nothing takes the time of its kernels and its copies to the host.
-        """
-        if self.simulation is not None:
-            return self.simulation.result.step_time_ns * 1e-9
-        return compute_lone_step_s(self.module_stats)
-
-    @property
-    def step_band_s(self) -> tuple[float, float] | None:
-        """80 % band of the step time in seconds; None without a band or a step time."""
-        if self.band_ns is None or self.step_time_s is None:
-            return None
-        if self.simulation is None:  # copies to the host have no band of their own
-            added_s = self.step_time_s - self.time_ns * 1e-9
-            return self.band_ns[0] * 1e-9 + added_s, self.band_ns[1] * 1e-9 + added_s
-        low_ns, high_ns = compute_step_band(self.time_ns, self.band_ns, self.simulation)
-        return 1e-9 * low_ns, 1e-9 * high_ns
 
     @property
     def network_model(self) -> str | None:
         """The network model of the simulation; None without a simulation."""
         settings = self.simulation and self.simulation.result.settings
         return (settings.network_model or None) if settings else None
-
-    @property
-    def hidden_s(self) -> float | None:
-        """How much longer a step without overlap would be in seconds; None without a simulation."""
-        if self.simulation is None:
-            return None
-        return 1e-9 * compute_hidden_ns(self.time_ns, self.simulation)
 
     def get_simulation_setting(self, name: str) -> str | None:
         """Return a setting that the simulation reports, such as ``curves``; None if it does not."""
@@ -176,29 +101,13 @@ class RunSummary:
         return self.simulation.result.settings.to_texts().get(name)
 
     @functools.cached_property
-    def facts(self) -> StepFacts:
-        """What the figures of the step are computed from."""
-        return StepFacts(
-            stats=self.module_stats,
-            node=self.node,
-            work=self.work,
-            simulated=_collect_simulated_totals(self.simulation),
-            step_band_s=self.step_band_s,
-            hidden_s=self.hidden_s,
-            memory=self.memory,
-            fits_memory=self.fits_memory,
-            nodes_per_device=self.emitted.nodes_per_device,
-            rematerialisation=self.rematerialisation,
-        )
-
-    @functools.cached_property
     def figures(self) -> Mapping[str, Any]:
         """The figures of the step, as run.json nests them."""
-        return compute_figures(self.facts)
+        return compute_figures(self)
 
     def list_time_shares(self, by: str) -> list[tuple[str, float]]:
         """List (name, nanoseconds) by a key of ``TIME_SHARES``, longest first."""
-        rows = self.module_stats[TIME_SHARES[by]].items()
+        rows = self.stats[TIME_SHARES[by]].items()
         return [(name, row["time_ns"]) for name, row in rows if row["time_ns"]]
 
 
@@ -212,7 +121,7 @@ class CollectiveTotals:
     operand_bytes: int
 
 
-def sum_collectives(stats: dict[str, Any]) -> Iterator[CollectiveTotals]:
+def sum_collectives(stats: Mapping[str, Any]) -> Iterator[CollectiveTotals]:
     """Sum collectives by kind and group size.
 
     The sums are those of the device that sends most; for permutes, of the average device.
@@ -239,7 +148,7 @@ def sum_collectives(stats: dict[str, Any]) -> Iterator[CollectiveTotals]:
 
 def to_summary_json(summary: RunSummary) -> dict[str, Any]:
     """Convert a summary to the object that docs/reference/run-json.md describes."""
-    facts, figures = summary.facts, summary.figures
+    figures = summary.figures
     first = ("step_time_s", "compute_s", "comm_s", "exposed_comm_s", "devices")
     memory, derived = figures.get("memory"), figures["derived"]
     return {
@@ -247,8 +156,8 @@ def to_summary_json(summary: RunSummary) -> dict[str, Any]:
         "estimator": summary.target.estimator,
         "warnings": summary.warnings,
         **{name: value for name, value in figures.items() if not isinstance(value, dict)},
-        "tags": facts.totals["tags"],
-        "simulator": facts.simulated.get("simulator"),
+        "tags": summary.totals["tags"],
+        "simulator": summary.simulated.get("simulator"),
         "curves": summary.get_simulation_setting("curves"),
         "between_hosts": summary.get_simulation_setting("between hosts"),
         "network_model": summary.network_model,
@@ -268,14 +177,14 @@ def to_summary_json(summary: RunSummary) -> dict[str, Any]:
         "compute_s_by": {
             by: {name: ns * 1e-9 for name, ns in summary.list_time_shares(by)} for by in TIME_SHARES
         },
-        "collectives": [vars(row) for row in sum_collectives(summary.module_stats)],
+        "collectives": [vars(row) for row in sum_collectives(summary.stats)],
         "measured": summary.measured.to_json() if summary.measured else None,
         "memory": None if memory is None else {**memory, **_describe_memory(summary)},
         "derived": {
             **derived,
-            "energy_model": facts.energy.energy_model,
-            "peak_dtype": facts.peak_dtype,
-            "model_flops_source": facts.work.model_flops_source,
+            "energy_model": summary.energy.energy_model,
+            "peak_dtype": summary.peak_dtype,
+            "model_flops_source": summary.work.model_flops_source,
         },
         **({"sensitivity": summary.sensitivity.to_json()} if summary.sensitivity else {}),
     }
@@ -295,20 +204,12 @@ def _describe_memory(summary: RunSummary) -> dict[str, Any]:
     return {**place, **plan, "timeline": MEMORY_TIMELINE}
 
 
-def _collect_simulated_totals(report: SimulationReport | None) -> dict[str, Any]:
-    if report is None:
-        return {}
-    from hespas.workflows import simulation_report
-
-    return simulation_report.collect_step_totals(report)
-
-
 def build_summary_tables(summary: RunSummary, *, show_files: bool = True) -> list[TextTable]:
     """Build the tables of a summary; ``show_files`` includes what the run has written."""
     totals, target, reuse = (
-        summary.module_stats["totals"],
+        summary.stats["totals"],
         summary.target,
-        summary.module_stats["reuse"],
+        summary.stats["reuse"],
     )
     replicas = format_count(target.replicas, "replica")
     layout = f"{replicas} x {format_count(target.partitions, 'partition')}"
@@ -457,8 +358,8 @@ def build_figure_rows(summary: RunSummary, table: str) -> list[TextRow]:
 
 
 def _build_result_step_rows(summary: RunSummary) -> list[TextRow]:
-    if summary.simulation is None and "host_copies" in summary.module_stats and summary.step_time_s:
-        copies_s = summary.module_stats["host_copies"]["time_ns"] * 1e-9
+    if summary.simulation is None and "host_copies" in summary.stats and summary.step_time_s:
+        copies_s = summary.stats["host_copies"]["time_ns"] * 1e-9
         note = f"with {format_seconds(copies_s)} of copies between device and host"
         return [
             ("step time", f"{format_seconds(summary.step_time_s)}, {note}"),
@@ -537,7 +438,7 @@ def _build_time_share_table(summary: RunSummary, by: str) -> TextTable:
 
 def _build_measurement_table(summary: RunSummary) -> TextTable:
     """Tabulate measurements and their reuse, for an estimator that measures."""
-    measured, reuse = summary.measured, summary.module_stats["reuse"]
+    measured, reuse = summary.measured, summary.stats["reuse"]
     if measured is None:
         return TextTable("Measurements", [], left=2)
     blocks = f"{measured.regions}, {measured.free} of them free, {measured.distinct} distinct"
@@ -560,6 +461,6 @@ def _build_measurement_table(summary: RunSummary) -> TextTable:
 def _build_collective_totals_table(summary: RunSummary) -> TextTable:
     rows = [
         (row.kind, str(row.group_size), str(row.count), format_scaled(row.operand_bytes, "B"))
-        for row in sum_collectives(summary.module_stats)
+        for row in sum_collectives(summary.stats)
     ]
     return TextTable("Collectives, one device", rows, ("kind", "group", "count", "operand bytes"))

@@ -13,7 +13,6 @@ from hespas.chakra.trace_folder import find_trace_files
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators import simulator_choice
 from hespas.simulators.critical_path import COMMUNICATION, COMPUTE, WAITING, TracedResult
-from hespas.simulators.in_memory_programs import InMemoryPrograms
 from hespas.simulators.report_rows import (
     BUS_SOURCE,
     DeviceRow,
@@ -47,67 +46,47 @@ _COLUMN = re.compile(r":\d+$")
 _FULL = 1.001  # of a link; times are rounded to nanoseconds
 
 
-@dataclass(frozen=True)
-class TraceSet:
-    """The traces of one program in a folder.
+def load_trace_inputs(
+    folder: Path | str,
+    system: SystemSpec,
+    prefix: str | None = None,
+    groups_file: str | os.PathLike[str] | None = None,
+) -> SimulationInputs:
+    """Load the traces of one program for a simulation on a system.
 
-    Attributes:
-        folder: The folder.
+    Args:
+        folder: The folder of the traces.
+        system: The network; it must have as many devices as there are traces.
         prefix: The name of the traces, if the folder holds several programs.
         groups_file: The file of the communicators; None for ``comm_group.json`` in the folder.
+
+    Raises:
+        HespasError: The traces are wrong, or do not fit the system.
     """
-
-    folder: Path | str
-    prefix: str | None = None
-    groups_file: str | os.PathLike[str] | None = None
-
-    def load_inputs(self, system: SystemSpec) -> SimulationInputs:
-        """Load the traces for a simulation on a system; raises HespasError."""
-        with hold_folder_unchanged(self.folder):
-            files = find_trace_files(Path(self.folder), self.prefix)
-            system.check_device_count(len(files), "there are traces of", where=str(self.folder))
-            return load_inputs(self.folder, system, self.prefix, self.groups_file)
-
-
-@dataclass(frozen=True)
-class TracesInMemory:
-    """The traces of a program that were not written.
-
-    Attributes:
-        programs: The programs of its devices.
-    """
-
-    programs: InMemoryPrograms
-
-    def load_inputs(self, system: SystemSpec) -> SimulationInputs:
-        """Place the programs on a system; raises HespasError."""
-        return self.programs.place_on_system(system)
-
-
-TraceSource = TraceSet | TracesInMemory
+    with hold_folder_unchanged(folder):
+        files = find_trace_files(Path(folder), prefix)
+        system.check_device_count(len(files), "there are traces of", where=str(folder))
+        return load_inputs(folder, system, prefix, groups_file)
 
 
 def simulate_traces(
-    traces: TraceSource,
-    system: SystemSpec,
+    inputs: SimulationInputs,
     choice: SimulatorChoice,
     *,
     timeline: str | None = None,
     note: Callable[[str], None] = lambda text: None,
 ) -> SimulationReport:
-    """Simulate traces on a system.
+    """Simulate traces, and report on them.
 
     Args:
-        traces: The traces.
-        system: The network; it must have as many devices as there are traces.
+        inputs: The traces on a system.
         choice: The simulator with its options.
         timeline: A file for a Perfetto timeline; None writes none.
         note: Receives notes, one line each.
 
     Raises:
-        HespasError: The traces are wrong or deadlock, or do not fit the system.
+        HespasError: The traces deadlock.
     """
-    inputs = traces.load_inputs(system)
     result = simulator_choice.simulate_inputs(inputs, choice, note=note)
     if timeline is not None:
         from hespas.simulators.timeline import write_timeline
@@ -128,26 +107,13 @@ def simulate_traces(
     return build_report(result, traced)
 
 
-def collect_step_totals(simulated: SimulationReport) -> dict[str, Any]:
-    """Return the totals of the device that finishes last, by the keys of run.json."""
-    critical = simulated.critical_result
-    return {
-        "step_time_s": simulated.result.step_time_ns * 1e-9,
-        "comm_s": critical.comm_ns * 1e-9,
-        "exposed_comm_s": critical.exposed_ns * 1e-9,
-        "overlap_s": critical.overlap_ns * 1e-9,
-        "exposed_share": simulated.exposed_share,
-        "simulator": simulated.result.simulator,
-    }
-
-
 def to_simulation_json(
     simulated: SimulationReport, *, traces: str, system: str, per_device: bool = False
 ) -> dict[str, Any]:
     """Convert a report to the object that docs/reference/simulate-json.md describes."""
     result = simulated.result
     values: dict[str, Any] = {
-        **collect_step_totals(simulated),
+        **simulated.collect_step_totals(),
         "compute_s": simulated.critical_result.compute_ns * 1e-9,
         "devices": len(result.devices),
         "critical_device": result.critical_device,

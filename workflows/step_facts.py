@@ -83,11 +83,9 @@ class StepFacts:
         work: The work of the step.
         simulated: The totals of the device that finishes last, by the keys of run.json; {} if the
             program was not simulated.
-        step_band_s: Both ends of the 80 % band of the step time in seconds; None without one.
-        hidden_s: How much longer the step would be without overlap, in seconds; None if it was not
-            simulated.
+        simulation: The simulation that the totals are of; None if there are only totals, or none.
         memory: The memory on one device; None if it was not computed.
-        fits_memory: Whether it fits the node; None if that is unknown.
+        memory_plan: The bytes of each part of XLA's own plan for one device; empty if not known.
         nodes_per_device: The number of nodes of the longest trace.
         rematerialisation: What XLA computes again; None if XLA has not compiled the program.
     """
@@ -96,10 +94,9 @@ class StepFacts:
     node: NodeSpec | None
     work: StepWork
     simulated: Mapping[str, Any] = field(default_factory=dict)
-    step_band_s: tuple[float, float] | None = None
-    hidden_s: float | None = None
+    simulation: SimulationReport | None = None
     memory: MemoryAttr | None = None
-    fits_memory: bool | None = None
+    memory_plan: Mapping[str, int] = field(default_factory=dict)
     nodes_per_device: int | None = None
     rematerialisation: CompilerRematerialisation | None = None
 
@@ -113,13 +110,57 @@ class StepFacts:
         return self.stats["totals"]
 
     @property
+    def time_ns(self) -> float:
+        """The compute time of one device in nanoseconds."""
+        return self.totals["time_ns"]
+
+    @property
     def compute_s(self) -> float:
         """The compute time of one device in seconds."""
-        return self.totals["time_ns"] * 1e-9
+        return self.time_ns * 1e-9
+
+    @property
+    def band_ns(self) -> tuple[float, float] | None:
+        """80 % band of the compute time in nanoseconds; None if the estimator has no band."""
+        low_ns = self.totals.get("low_ns")
+        return None if low_ns is None else (low_ns, self.totals["high_ns"])
+
+    @property
+    def step_band_s(self) -> tuple[float, float] | None:
+        """80 % band of the step time in seconds; None without a band or a step time."""
+        if self.band_ns is None or self.step_time_s is None:
+            return None
+        if self.simulation is None:  # copies to the host have no band of their own
+            added_s = self.step_time_s - self.compute_s
+            return self.band_ns[0] * 1e-9 + added_s, self.band_ns[1] * 1e-9 + added_s
+        low_ns, high_ns = compute_step_band(self.time_ns, self.band_ns, self.simulation)
+        return 1e-9 * low_ns, 1e-9 * high_ns
+
+    @property
+    def hidden_s(self) -> float | None:
+        """How much longer a step without overlap would be in seconds; None without a simulation."""
+        if self.simulation is None:
+            return None
+        return 1e-9 * compute_hidden_ns(self.time_ns, self.simulation)
+
+    @property
+    def fits_memory(self) -> bool | None:
+        """Whether the peak memory fits the node; None if either is unknown.
+
+        A program with a memory plan of XLA fits, because XLA refuses others.
+        """
+        if self.memory_plan:
+            return True
+        if self.memory is None or self.node is None or self.node.memory_bytes is None:
+            return None
+        return self.memory.peak_bytes <= self.node.memory_bytes
 
     @property
     def step_time_s(self) -> float | None:
-        """The step time in seconds; None if devices exchange data and nothing was simulated."""
+        """The step time in seconds; None if devices exchange data and nothing was simulated.
+
+        A device that exchanges nothing takes the time of its kernels and its copies to the host.
+        """
         seconds = self.simulated.get("step_time_s")
         return compute_lone_step_s(self.stats) if seconds is None else seconds
 

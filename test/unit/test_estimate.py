@@ -106,7 +106,7 @@ def test_constraints_and_shardings_of_arguments_are_partitioned():
     result = hespas.estimate(jax.jit(constrain), *shapes, target=NODE, system=SYSTEM)
     assert result.target.devices == 4
     assert get_model_flops(result) == 2 * 4096 * 512 * 512
-    assert result.summary.module_stats["totals"]["comm_ops"] == 1  # the weights are gathered
+    assert result.summary.stats["totals"]["comm_ops"] == 1  # the weights are gathered
 
 
 def test_donated_arguments_share_memory_with_results():

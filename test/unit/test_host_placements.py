@@ -50,7 +50,7 @@ def test_offload_costs_its_copies_and_frees_their_memory(devices):
     """Each layer's activation goes to the host and back; nothing overlaps, as XLA:GPU has it."""
     saved = estimate(SAVED, devices, form="fuse")
     offloaded = estimate(OFFLOADED, devices, form="fuse")
-    copies = offloaded.summary.module_stats["host_copies"]
+    copies = offloaded.summary.stats["host_copies"]
     assert (copies["count"], copies["operand_bytes"]) == (2 * LAYERS, 2 * LAYERS * KEPT_BYTES)
     copied_s = 2 * LAYERS * KEPT_BYTES / LINK_BYTES_PER_S
     assert copies["time_ns"] * 1e-9 == pytest.approx(copied_s, abs=2 * LAYERS * 1e-6)
@@ -63,7 +63,7 @@ def test_offload_costs_its_copies_and_frees_their_memory(devices):
 
 def test_a_step_of_one_device_has_its_copies_without_a_network():
     result = estimate(OFFLOADED, form="fuse")
-    stats = result.summary.module_stats
+    stats = result.summary.stats
     copied_s = stats["host_copies"]["time_ns"] * 1e-9
     assert result.step_time_s == pytest.approx(result.compute_s + copied_s)
     low_s, high_s = result.band_s
@@ -92,4 +92,4 @@ def test_arguments_in_the_memory_of_the_host_take_none_of_the_device():
     ]
     result = hespas.estimate(jax.jit(update), *shapes, target="H100_80GB", form="fuse")
     assert result.memory.argument_bytes == 4 * 1024**2
-    assert result.summary.module_stats["host_copies"]["operand_bytes"] == 4 * 1024**2
+    assert result.summary.stats["host_copies"]["operand_bytes"] == 4 * 1024**2

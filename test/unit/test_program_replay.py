@@ -115,8 +115,7 @@ def check_replays(cells: list[dict[str, Any]], monkeypatch, least: int) -> None:
     answers = compute_answers(cells)
     assert sum(costs is not None for costs in replays) >= least
     monkeypatch.setattr(sweep_worker, "can_replay", lambda *arguments: False)
-    sweep_worker._replayed.store(None, None)
-    sweep_worker._estimated.store(None, None)
+    sweep_worker.memo.forget()
     for cell, answer, annotated in zip(cells, answers, compute_answers(cells), strict=True):
         assert print_figures(answer) == print_figures(annotated), cell
 

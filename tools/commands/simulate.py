@@ -129,10 +129,9 @@ def main(argv: Sequence[str]) -> int:
     system = network_settings.load_resolved_system(settings, recorded_in)
     choice = _complete_choice(settings.build_simulator_choice(), command_line)
     report = simulation_report.simulate_traces(
-        simulation_report.TraceSet(
-            command_line.traces, command_line.prefix, command_line.comm_groups
+        simulation_report.load_trace_inputs(
+            command_line.traces, system, command_line.prefix, command_line.comm_groups
         ),
-        system,
         choice,
         timeline=command_line.timeline,
         note=print_to_stderr,

@@ -134,6 +134,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _write_plot(command_line: Any, rows: Sequence[Any], questions: SweepQuestions) -> None:
     """Draw the picture that the flags ask for."""
+    from hespas.workflows.plot_files import save_figure
     from hespas.workflows.sweep import sweep_plots, sweep_summary
     from hespas.workflows.sweep.sweep_analysis import Objective
 
@@ -147,7 +148,7 @@ def _write_plot(command_line: Any, rows: Sequence[Any], questions: SweepQuestion
     kind = command_line.plot_kind or sweep_plots.choose_plot_kind(axes, objectives)
     plot = sweep_plots.SweepPlot(kind, tuple(axes), objectives)
     allowed = sweep_summary.select_allowed_rows(rows, questions.limits)
-    sweep_plots.write_sweep_plot(command_line.plot, good, allowed, plot)
+    save_figure(sweep_plots.draw_sweep(good, allowed, plot), command_line.plot)
 
 
 def _read_sweep(command_line: Any) -> tuple[list[dict[str, Any]], SweepQuestions]:

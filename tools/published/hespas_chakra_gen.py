@@ -6,6 +6,7 @@ import argparse
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hespas.support.errors import UsageError
@@ -96,14 +97,14 @@ def run_config_file(
     from hespas.tools.published import published_config
     from hespas.workflows import run_flow
 
-    plan = published_config.build_published_plan(config_file)
+    plan = replace(published_config.build_published_plan(config_file), network=None)
     with log_options.open_log(options) as note:
         for text in config_file.notes:
             note(f"note: {text}")
         with show_progress(quiet=options.log_level in log_options.QUIET) as progress:
             run = run_flow.create_pass_run(plan, note, progress)
             run.spell_option = _spell_run_flag
-            outcome = run_flow.execute_plan(plan, note, progress=progress, run=run)
+            outcome = run_flow.execute_plan(plan, run)
         return run_flow.summarise_run(plan, outcome), outcome.module
 
 
@@ -114,7 +115,7 @@ def _spell_run_flag(name: str, value: str) -> str:
 
 def format_results(summary: RunSummary, module: ir.Module) -> list[str]:
     """Format the result lines of the published tool."""
-    totals, reuse = summary.module_stats["totals"], summary.module_stats["reuse"]
+    totals, reuse = summary.stats["totals"], summary.stats["reuse"]
     hits = reuse["regions"] - reuse["distinct_regions"]
     seconds = summary.time_ns * 1e-9 or 1.0
     moved_bytes = totals["read_bytes"] + totals["write_bytes"]
@@ -161,7 +162,7 @@ def _list_op_shares(summary: RunSummary, module: ir.Module) -> list[tuple[str, f
 
     shares = Counter(dict(summary.list_time_shares("op")))
     functions = collect_functions(module)
-    for row in summary.module_stats["regions"]:
+    for row in summary.stats["regions"]:
         function = functions.get(row["name"])
         if function is not None and is_estimated_whole(function):
             time_ns = row["runs"] * row["time_ns"]

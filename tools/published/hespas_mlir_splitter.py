@@ -57,7 +57,9 @@ def main(argv: Sequence[str]) -> int:
             note(f"note: {text}")
         split = published_config.build_split_pass(config_file.config)
         with show_progress(quiet=options.log_level in log_options.QUIET) as progress:
-            outcome = run_flow.execute_plan(RunPlan(program, (split,)), note, progress=progress)
+            plan = RunPlan(program, (split,))
+            run = run_flow.create_pass_run(plan, note, progress)
+            outcome = run_flow.execute_plan(plan, run)
         pieces = list(mini_modules.build_mini_modules(outcome.module, program))
         mini_modules.write_mini_modules(Path(folder), pieces, clean=config_file.config.clean)
     print(f"Parsing MLIR file: {program}")

@@ -308,7 +308,8 @@ def build_published_plan(
         **run_plan.collect_annotate_options(run_flags),
     }
     node = run_flags.node or (_to_explicit_path(config_file.path) if method.is_node else None)
-    form = run_plan.request_program_form(run_flags.model_copy(update={"node": node}))
+    system = run_plan.load_system(run_flags.system)
+    form = run_plan.request_program_form(run_flags.model_copy(update={"node": node}), system)
     fusion = ()
     if form.form == FUSE:
         fusion = (run_plan.build_pass_step("fuse", {**choose_fusion_options(form.target_node)}),)
@@ -335,10 +336,10 @@ def build_published_plan(
             run_plan.build_pass_step("emit-chakra", emit),
         ),
         form=form if form.form == XLA or form.compile_flags else FormRequest(),
-        system=run_plan.load_system(run_flags.system),
+        system=system,
         devices=config_file.num_npus,
         keep_going=run_flags.keep_going,
-        network=run_plan.plan_network(run_flags),
+        network=run_plan.plan_network(run_flags, system),
         network_settings=run_plan.select_network_settings(run_flags),
     )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from hespas.support.errors import UsageError
-from hespas.workflows.plot_files import COLOURS, make_logarithmic, save_figure
+from hespas.workflows.plot_files import COLOURS, make_logarithmic
 from hespas.workflows.sweep.sweep_analysis import (
     PROGRAM,
     Objective,
@@ -71,13 +71,6 @@ def draw_sweep(rows: Sequence[SweepRow], allowed: Sequence[SweepRow], plot: Swee
     label = f"{_shorten_name(objective.column)} / best of the program"
     axes = [column for column in plot.axes if column != PROGRAM]
     return draw(relate_to_program_best(allowed, objective), axes, objective, label)
-
-
-def write_sweep_plot(
-    path: str, rows: Sequence[SweepRow], allowed: Sequence[SweepRow], plot: SweepPlot
-) -> None:
-    """Draw the picture and write it; raises HespasError."""
-    save_figure(draw_sweep(rows, allowed, plot), path)
 
 
 def _draw_fronts(
