@@ -25,10 +25,10 @@ from hespas.workflows.validation.prediction_scores import COLUMNS as CELL_COLUMN
 
 if TYPE_CHECKING:
     from hespas.workflows.pipelines.schedules import PipelineSchedule
-    from hespas.workflows.pipelines.stage_estimates import StagePart
     from hespas.workflows.pipelines.stage_workloads import StageWorkloads
     from hespas.workflows.studies.study_definition import StudyWorkload
     from hespas.workflows.studies.study_programs import StudyProgram
+    from hespas.workflows.studies.study_runner import StudyCell
     from hespas.workflows.validation.case_layers import LayerExtension
     from hespas.workflows.validation.case_systems import CaseSystem
     from hespas.workflows.validation.prediction_scores import StepPrediction
@@ -248,9 +248,8 @@ class CaseOutcome:
         system: The network; None if it was not chosen.
         program: The program in the form of the run; None of a pipeline.
         extension: The smaller programs from which it is predicted; None if it is compiled itself.
-        stages: The programs of the stages of a pipeline by their parts.
         attention: The library whose rates fused attention has.
-        paths: The files of the programs that are compiled.
+        cells: The programs that are compiled, with their files and the rows of the sweep.
         compile_s: The seconds that XLA took now; None if the programs existed before.
         figures: The row of the sweep.
         prediction: The prediction; None if the case has reasons.
@@ -267,9 +266,8 @@ class CaseOutcome:
     system: CaseSystem | None = None
     program: StudyProgram | None = None
     extension: LayerExtension | None = None
-    stages: Sequence[Mapping[StagePart, StudyProgram]] = ()
     attention: str = CUDNN
-    paths: Sequence[str] = ()
+    cells: Sequence[StudyCell] = ()
     compile_s: float | None = None
     figures: Mapping[str, Any] = field(default_factory=dict)
     prediction: StepPrediction | None = None
