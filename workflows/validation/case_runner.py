@@ -187,8 +187,9 @@ def _make_program(
     sides = system.dimensions
     per_host = sides[0].devices if sides else count_host_devices(system.name)
     return make_node_program(
-        workload, options.form, outcome.node, per_host, options.run, outcome.xla_options
-    )
+        workload, options.form, outcome.node, per_host, options.run, outcome.xla_options,
+        dcn={} if outcome.schedule else outcome.dcn,
+    )  # fmt: skip
 
 
 def _make_programs(

@@ -182,12 +182,11 @@ def read_axis_sizes(text: str, devices: int) -> dict[str, int]:
         return division
     whole: dict[str, int] = {}
     levels: dict[str, list[int]] = {}
-    for level, name, size in _SIZE.findall(text.lower()):
-        axis = _AXES.get(name)
-        if axis and level:
-            levels.setdefault(axis, []).append(int(size))
-        elif axis:
-            whole.setdefault(axis, int(size))
+    for level, axis, size in _list_stated_sizes(text):
+        if level:
+            levels.setdefault(axis, []).append(size)
+        else:
+            whole.setdefault(axis, size)
     for axis, factors in levels.items():
         whole.setdefault(axis, math.prod(factors))
     open_axes = [axis for axis, size in whole.items() if size < 0]
@@ -195,6 +194,34 @@ def read_axis_sizes(text: str, devices: int) -> dict[str, int]:
         stated = math.prod(n for axis, n in whole.items() if n > 0 and axis not in NO_DEVICES)
         whole[open_axes[0]] = devices // stated
     return whole
+
+
+def _list_stated_sizes(text: str) -> list[tuple[str, str, int]]:
+    """List the sizes that a text states: the level (``ici``, ``dcn`` or none), axis and size."""
+    found = _SIZE.findall(text.lower())
+    return [(level, _AXES[name], int(size)) for level, name, size in found if name in _AXES]
+
+
+def read_slice_parts(text: str, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Read the part of each axis that lies between slices, of axes for which a text states one.
+
+    Args:
+        text: The division, with sizes between slices (``dcn_``) and within one (``ici_``).
+        sizes: The whole size of each axis.
+
+    Raises:
+        HespasError: Both parts of an axis contradict its size.
+    """
+    stated = {(level, axis): size for level, axis, size in _list_stated_sizes(text)}
+    parts: dict[str, int] = {}
+    for (level, axis), between in stated.items():
+        if level != "dcn":
+            continue
+        within, size = stated.get(("ici", axis), -1), sizes[axis]
+        parts[axis] = between if between > 0 else size // max(within, 1)
+        if within > 0 and parts[axis] * within != size:
+            raise HespasError(f"{between} x {within} devices of an axis {axis}={size}")
+    return parts
 
 
 def _read_host_division(text: str, devices: int) -> dict[str, int]:
@@ -241,6 +268,7 @@ class CaseOutcome:
         reasons: By kind (model, precision, ...), why there is no prediction.
         assumptions: What the row does not state, one phrase each.
         workload: The recipe with options and mesh; None if the case is refused.
+        dcn: The part of each axis of the mesh that lies between slices, where the row states it.
         schedule: The schedule of a pipeline; None without one.
         stage_workloads: The recipes of its stages.
         xla_options: Options of the pass xla-optimize.
@@ -259,6 +287,7 @@ class CaseOutcome:
     reasons: dict[str, str] = field(default_factory=dict)
     assumptions: list[str] = field(default_factory=list)
     workload: StudyWorkload | None = None
+    dcn: Mapping[str, int] = field(default_factory=dict)
     schedule: PipelineSchedule | None = None
     stage_workloads: Sequence[StageWorkloads] = ()
     xla_options: str = ""
