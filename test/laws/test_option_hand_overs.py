@@ -44,7 +44,7 @@ from hespas.workflows.run_config import (
 )
 from hespas.workflows.studies import program_forms, study_programs, study_runner
 from hespas.workflows.studies.study_definition import StudyWorkload
-from hespas.workflows.studies.study_programs import ProgramFiles, StudyProgram
+from hespas.workflows.studies.study_programs import ProgramFiles, StudyProgram, make_node_program
 from hespas.workflows.studies.study_runner import StudyOptions
 from hespas.workflows.sweep import sweep_runner
 from hespas.workflows.validation import case_runner, step_predictions
@@ -267,8 +267,8 @@ def request_layout(mesh: Mapping[str, int]) -> Callable[[RunOptions, str], None]
         values = {"model": "tiny", **(schedule if "pipeline" in mesh else {})}
         row = LayoutRow(LayoutCandidate(mesh, values), "pruned")
         programs = mock.Mock(folder=Path())
-        programs.make_study_program.side_effect = lambda layout, form, target, hosts: StudyProgram(
-            StudyWorkload("llama", layout.options, layout.mesh, {}), form, target, hosts
+        programs.make_study_program.side_effect = lambda layout, form, runs: make_node_program(
+            StudyWorkload("llama", layout.options, layout.mesh, {}), form, NODE, 8, runs.options
         )
         plan_options = PlanOptions(run=options, cache="none")
         plan = LayoutRequest("llama", NODE, 8, 16)
@@ -464,7 +464,7 @@ MUTANTS = (
     ("workflows.planning.plan_search.LayoutRuns", "hespas plan"),
     ("workflows.studies.program_forms.format_compile_options", "hespas plan"),
     ("workflows.planning.plan_search.LayoutRuns", "hespas plan, pipelines"),
-    ("workflows.planning.pipeline_layouts.PipelineRequest", "hespas plan, pipelines"),
+    ("workflows.planning.pipeline_layouts.PipelineCell", "hespas plan, pipelines"),
     ("workflows.studies.program_forms.make_run_config", "hespas plan, explanation"),
     ("workflows.studies.program_forms.make_run_config", "hespas validate"),
     ("workflows.studies.program_forms.format_compile_options", "hespas validate"),

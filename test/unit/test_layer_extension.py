@@ -193,7 +193,9 @@ def test_a_program_with_large_logits_is_compiled_with_parts_of_them(monkeypatch,
 def test_a_program_that_is_too_large_with_parts_too_has_fewer_layers(monkeypatch, tmp_path):
     outcome = predict_case(monkeypatch, tmp_path, {" 32": TOO_LARGE}, sequence="32768")
     assert outcome.extension.counts == LayerCounts(4, 8, 32)
-    assert outcome.paths == [str(tmp_path / f"in 16 {layers}") for layers in (4, 8)]
+    assert [cell.path for cell in outcome.cells] == [
+        str(tmp_path / f"in 16 {layers}") for layers in (4, 8)
+    ]
     assert "logits in 16 parts" in "; ".join(outcome.assumptions)
 
 

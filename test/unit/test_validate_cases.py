@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from support.xla_flags import read_flags
 
 from hespas.dialects.xla import find_gpu_library
+from hespas.frontends.export.slice_mesh import order_devices
 from hespas.passes.pipeline import parse_options
 from hespas.support.errors import HespasError
 from hespas.tools import hespas
@@ -20,7 +21,6 @@ from hespas.workflows.run_config import RunOptions
 from hespas.workflows.studies.study_output import format_csv
 from hespas.workflows.validation import case_models, case_report, case_runner, case_systems
 from hespas.workflows.validation.case_flags import read_combine_flags
-from hespas.workflows.validation.case_meshes import find_slice_problem
 from hespas.workflows.validation.case_models import FAMILIES
 from hespas.workflows.validation.case_programs import plan_case_program
 from hespas.workflows.validation.case_rematerialisation import REMAT_POLICIES
@@ -251,7 +251,7 @@ def test_microbatches_are_accumulated(texts, expected):
         {"ici_dp": 2, "dcn_fsdp": 2, "ici_fsdp": 4},
     ],
 )
-def test_slices_have_the_order_of_jax_where_they_are_accepted(sizes):
+def test_slices_have_the_order_of_jax(sizes):
     """The hybrid mesh is made as JAX's: meshes of slices and within one, interleaved by axis."""
     axes = ("dp", "fsdp", "tp")
     between = [sizes.get(f"dcn_{axis}", 1) for axis in axes]
@@ -259,9 +259,12 @@ def test_slices_have_the_order_of_jax_where_they_are_accepted(sizes):
     whole = {axis: b * w for axis, b, w in zip(axes, between, within, strict=True)}
     numbers = np.arange(np.prod(between) * np.prod(within)).reshape(*between, *within)
     hybrid = numbers.transpose(0, 3, 1, 4, 2, 5).reshape(tuple(whole.values()))
-    is_row_major = (hybrid.ravel() == np.arange(hybrid.size)).all()
-    text = ";".join(f"{name}={size}" for name, size in sizes.items())
-    assert (not find_slice_problem(text, whole)) == is_row_major
+    for form in ("{}={}", "{}_parallelism={}"):
+        text = ";".join(form.format(*item) for item in sizes.items())
+        plan = plan_case(devices=hybrid.size, parallelism=text, global_batch="64")
+        mesh = plan.workload.mesh
+        assert [*mesh.values()] == [*whole.values()]
+        assert order_devices(mesh, plan.dcn) == hybrid.ravel().tolist()
 
 
 def test_mixed_precision_of_composer_is_a_type_of_sums():
@@ -575,7 +578,7 @@ def test_options_of_the_user_replace_those_of_rows():
         ({"parallelism": "cp=2;fsdp=8", "model": "gemma2-9b"}, "parallelism", "and windows"),
         ({"parallelism": "fsdp=8"}, "parallelism", "makes 8 devices, not 16"),
         ({"parallelism": "3-D"}, "parallelism", "states no sizes"),
-        ({"parallelism": "dp=2;fsdp=8;ici_dp=2;dcn_fsdp=2"}, "parallelism", "inside of ici_dp"),
+        ({"parallelism": "pp=2;dp=2;fsdp=4;ici_dp=2;dcn_fsdp=2"}, "parallelism", "no pipeline"),
         ({"parallelism": "fsdp=16;dcn_fsdp=2;ici_fsdp=4"}, "parallelism", "2 x 4 devices of"),
         ({"parallelism": "fsdp=16;fsdp_strategy=MY_SHARD"}, "parallelism", "strategy MY_SHARD"),
         ({"remat": "custom: context on device; tiling"}, "remat", "no recipe has"),

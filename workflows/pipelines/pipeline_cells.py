@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hespas import configs
@@ -37,9 +37,15 @@ from hespas.workflows.pipelines.stage_estimates import (
     estimate_stages,
     list_task_kinds,
 )
-from hespas.workflows.run_config import RunConfig
-from hespas.workflows.studies import study_programs
-from hespas.workflows.studies.study_programs import StudyProgram
+from hespas.workflows.pipelines.stage_workloads import StageWorkloads
+from hespas.workflows.run_config import RunConfig, RunOptions
+from hespas.workflows.studies import program_forms, study_programs
+from hespas.workflows.studies.study_programs import (
+    PLATFORMS,
+    StudyProgram,
+    count_host_devices,
+    make_node_program,
+)
 
 FUNCTION = "hespas.workflows.pipelines.pipeline_cells:compute_pipeline"
 RESULT = "pipeline"  # the kind of keys
@@ -57,6 +63,8 @@ class PipelineCell:
         straggler: How many times as long the compute of one slow rank takes, to find the rank that
             costs most; None for no such search.
         programs: The programs of each stage to make; () if there are files.
+        figures: What ``estimate_pipelines`` has computed; empty before, and with an error.
+        error: Why there are no figures.
     """
 
     config: RunConfig
@@ -65,6 +73,21 @@ class PipelineCell:
     system: str
     straggler: float | None = None
     programs: Sequence[Mapping[StagePart, StudyProgram]] = ()
+    figures: Figures = field(default_factory=dict)
+    error: HespasError | None = None
+
+    def make_programs(self, stages: Sequence[StageWorkloads], form: str, run: RunOptions) -> None:
+        """Make the programs of the stages of a model for the node; raises HespasError."""
+        node = self.config.node or configs.DEFAULT_NODE
+        platform = PLATFORMS[program_forms.find_compiler(node)]
+        per_host = count_host_devices(self.system)
+        self.programs = [
+            {
+                part: make_node_program(workload, form, node, per_host, run, platform=platform)
+                for part, workload in stage.items()
+            }
+            for stage in stages
+        ]
 
     def select_files(self) -> list[StageFiles]:
         """Select the files that the schedule runs."""
@@ -78,53 +101,48 @@ class PipelineCell:
         return replace(node, price_per_hour=self.config.price_per_hour or node.price_per_hour)
 
 
-def estimate_pipelines(
-    pipelines: Sequence[PipelineCell], options: PoolOptions, note: Note
-) -> tuple[list[Figures | HespasError], int]:
-    """Make the programs of pipelines that do not exist yet, each once, and estimate them in order.
+def estimate_pipelines(pipelines: Sequence[PipelineCell], options: PoolOptions, note: Note) -> int:
+    """Make the programs of pipelines that do not exist yet, each once, and estimate them.
 
-    One that cannot be made or estimated has an error.
+    Each pipeline gets its figures or its error; one that has an error is left out.
 
     Returns:
-        The figures or the error of each, and how many have been computed now.
+        How many have been computed now.
 
     Raises:
         HespasError: The store or the folder of programs cannot be used, no worker can be started,
             or JAX is not installed.
     """
-    answers: dict[int, Figures | HespasError] = {**_make_files(pipelines, options, note)}
-    cells: dict[int, Cell] = {}
+    _make_files([one for one in pipelines if one.programs and one.error is None], options, note)
+    cells: list[tuple[PipelineCell, Cell]] = []
     digest_program = functools.cache(compute_program_digest)
-    for i, pipeline in enumerate(pipelines):
+    for pipeline in pipelines:
         try:
-            if i not in answers:
-                cells[i] = make_cell(pipeline, digest_program)
+            if pipeline.error is None:
+                cells.append((pipeline, make_cell(pipeline, digest_program)))
         except HespasError as error:
-            answers[i] = error
+            pipeline.error = error
     with CellPool(FUNCTION, options, note, "pipeline") as pool:
-        done = pool.run_cells([*cells.values()], "pipelines estimated")
-    for i, answer in zip(cells, done, strict=True):
-        answers[i] = answer if isinstance(answer, HespasError) else answer["figures"]
-    return [answers[i] for i in range(len(pipelines))], pool.computed
+        answers = pool.run_cells([cell for _, cell in cells], "pipelines estimated")
+    for (pipeline, _), answer in zip(cells, answers, strict=True):
+        if isinstance(answer, HespasError):
+            pipeline.error = answer
+        else:
+            pipeline.figures = answer["figures"]
+    return pool.computed
 
 
-def _make_files(
-    pipelines: Sequence[PipelineCell], options: PoolOptions, note: Note
-) -> dict[int, HespasError]:
-    """Make the files of the programs of pipelines; returns errors by the position of a pipeline."""
+def _make_files(pipelines: Sequence[PipelineCell], options: PoolOptions, note: Note) -> None:
+    """Make the files of the programs of pipelines."""
     programs = [p for one in pipelines for stage in one.programs for p in stage.values()]
     if not programs:
-        return {}
+        return
     made = study_programs.make_program_files(programs, options, note)
-    paths, errors = iter(made.paths), {}
-    for i, pipeline in enumerate(pipelines):
-        if not pipeline.programs:
-            continue
+    paths = iter(made.paths)
+    for pipeline in pipelines:
         pipeline.files = [{part: next(paths) for part in stage} for stage in pipeline.programs]
         used = [path for stage in pipeline.files for path in stage.values()]
-        if failed := [made.errors[path] for path in used if path in made.errors]:
-            errors[i] = failed[0]
-    return errors
+        pipeline.error = next((made.errors[path] for path in used if path in made.errors), None)
 
 
 def make_cell(

@@ -28,13 +28,8 @@ from hespas.support.text_tables import (
 )
 from hespas.workflows.cells import PoolOptions
 from hespas.workflows.pipelines.pipeline_cells import PipelineCell, estimate_pipelines
-from hespas.workflows.pipelines.schedules import (
-    INTERLEAVED,
-    SCHEDULES,
-    PipelineSchedule,
-    build_schedule,
-)
-from hespas.workflows.pipelines.stage_estimates import StagePart, find_stage_files
+from hespas.workflows.pipelines.schedules import INTERLEAVED, SCHEDULES, build_schedule
+from hespas.workflows.pipelines.stage_estimates import find_stage_files
 from hespas.workflows.pipelines.stage_workloads import (
     count_stage_layers,
     place_on_rank,
@@ -51,7 +46,7 @@ from hespas.workflows.run_config import (
     take_run_options,
 )
 from hespas.workflows.run_flow import TextFunction, ignore_text
-from hespas.workflows.studies import program_forms, study_programs
+from hespas.workflows.studies import program_forms
 from hespas.workflows.studies import study_definition as base
 from hespas.workflows.studies.study_definition import (
     StudyColumn,
@@ -61,7 +56,6 @@ from hespas.workflows.studies.study_definition import (
     select_columns,
 )
 from hespas.workflows.studies.study_output import GanttBar, GanttChart, StudyOutput
-from hespas.workflows.studies.study_programs import StudyProgram
 
 DESCRIPTION = """\
 Compare schedules of pipeline parallelism over numbers of microbatches: the step, its bubble, the
@@ -103,7 +97,6 @@ UPDATE_KIND = "update"
 BATCH_AXES = ("data", "fsdp", "expert")  # of the mesh, which divide the sequences of a microbatch
 MODEL = "8b"
 EVEN = "even"  # the division of layers whose numbers are not stated
-StagePrograms = Sequence[Mapping[StagePart, StudyProgram]]
 
 
 @dataclass(frozen=True, repr=False)
@@ -222,18 +215,14 @@ def compare_pipelines(request: PipelineRequest, note: Callable[[str], None]) -> 
     system = request.choose_system()
     program_forms.check_run_options(request.run, request.form, request.node, system)
     rows = plan_pipelines(request, system)
-    cells = {i: row.cell for i, row in enumerate(rows) if row.cell is not None}
-    answers, computed = estimate_pipelines([*cells.values()], request, note)
-    for i, figures in zip(cells, answers, strict=True):
-        _record_figures(rows[i], figures, node)
+    cells = [row.cell for row in rows if row.cell is not None]
+    computed = estimate_pipelines(cells, request, note)
+    for row in rows:
+        _record_figures(row, node)
     if not any(row.figures for row in rows):
         raise HespasError(f"no pipeline can be estimated: {rows[0].title}: {rows[0].reason}")
     made = {
-        path
-        for cell in cells.values()
-        if cell.programs
-        for stage in cell.files
-        for path in stage.values()
+        path for cell in cells if cell.programs for stage in cell.files for path in stage.values()
     }
     notes = [
         *_describe_basis(request),
@@ -244,15 +233,14 @@ def compare_pipelines(request: PipelineRequest, note: Callable[[str], None]) -> 
     return PipelineStudy(request, system, rows, notes)
 
 
-def _record_figures(
-    row: PipelineRow, figures: Mapping[str, Any] | HespasError, node: NodeSpec
-) -> None:
+def _record_figures(row: PipelineRow, node: NodeSpec) -> None:
     """Record the figures of a row, or why it has none or does not fit."""
-    if isinstance(figures, HespasError):
-        row.reason = figures.reason
+    if row.cell is None:
         return
-    row.figures = figures
-    if figures["fits"] is False:
+    figures = row.figures = row.cell.figures
+    if row.cell.error is not None:
+        row.reason = row.cell.error.reason
+    elif figures["fits"] is False:
         row.reason = (
             f"needs {format_scaled(figures['peak_bytes'], 'B')} of memory on a device, and "
             f"{node.name} has {format_scaled(node.memory_bytes or 0, 'B')}"
@@ -627,7 +615,7 @@ def _plan_pipeline(request: PipelineRequest, system: str, row: PipelineRow) -> P
             row.schedule, request.ranks, row.microbatches, row.stages_per_rank
         )
         if request.folder:
-            files, programs = find_stage_files(request.folder, schedule.stages), []
+            files, stages = find_stage_files(request.folder, schedule.stages), []
         else:
             options = make_stage_options(request)
             if request.global_batch is not None:
@@ -637,9 +625,11 @@ def _plan_pipeline(request: PipelineRequest, system: str, row: PipelineRow) -> P
             model = place_on_rank(StudyWorkload("stage", options, request.mesh, {}))
             row.stage_layers = count_stage_layers(model, schedule, row.stage_layers)
             files = []
-            programs = make_study_stages(model, schedule, request, system, row.stage_layers)
+            stages = plan_stage_workloads(model, schedule, row.stage_layers)
         config = program_forms.make_run_config(request.run, request.form, node=request.node)
-        row.cell = PipelineCell(config, schedule, files, system, request.straggler, programs)
+        cell = PipelineCell(config, schedule, files, system, request.straggler)
+        cell.make_programs(stages, request.form, request.run)
+        row.cell = cell
     except HespasError as error:
         row.reason = error.reason
     return row
@@ -662,24 +652,3 @@ def divide_global_batch(global_batch: int, mesh: Mapping[str, int], microbatches
             f"{shards} batch shards"
         )
     return batch
-
-
-def make_study_stages(
-    model: StudyWorkload,
-    schedule: PipelineSchedule,
-    request: PipelineRequest,
-    system: str,
-    stage_layers: Sequence[int] = (),
-) -> StagePrograms:
-    """Make the programs of the stages of a model; raises HespasError."""
-    target = program_forms.choose_xla_target(request.form, request.node)
-    per_host = configs.load_system(system).npus_count[0]
-    platform = study_programs.PLATFORMS[program_forms.find_compiler(request.node)]
-    compile_options = program_forms.format_compile_options(request.run) if target else ""
-    return [
-        {
-            part: StudyProgram(workload, request.form, target, per_host, compile_options, platform)
-            for part, workload in stage.items()
-        }
-        for stage in plan_stage_workloads(model, schedule, stage_layers)
-    ]

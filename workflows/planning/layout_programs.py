@@ -46,7 +46,9 @@ from hespas.workflows.studies.study_definition import StudyWorkload
 from hespas.workflows.studies.study_programs import (
     StudyProgram,
     compute_request_digest,
+    count_host_devices,
     digest_program_source,
+    make_node_program,
 )
 
 if TYPE_CHECKING:
@@ -118,12 +120,17 @@ class LayoutPrograms:
 
     def make_request(self, mesh: Mapping[str, int], options: Mapping[str, str]) -> dict[str, Any]:
         """Make the request for ``frontends.export.export_worker``."""
+        workload = StudyWorkload(self.program, options, mesh, {})
+        return StudyProgram(
+            workload, "lowered", "", 1, **self._describe_origin(workload)
+        ).make_request()
+
+    def _describe_origin(self, workload: StudyWorkload) -> dict[str, Any]:
+        """Describe what makes a program, as attributes of ``StudyProgram``."""
+        spec = self.spec and select_spec_layout(self.spec, workload.mesh, workload.options)
         return {
-            "program": self.program,
-            "options": dict(options),
-            "mesh": dict(mesh),
-            "spec": self._select_spec_layout(mesh, options),
             "platform": self.platform,
+            "spec": spec.model_dump() if spec else None,
             "content": self._source_digest,
         }
 
@@ -131,22 +138,14 @@ class LayoutPrograms:
     def _source_digest(self) -> str:
         return digest_program_source(self.program)
 
-    def _select_spec_layout(
-        self, mesh: Mapping[str, int], options: Mapping[str, str]
-    ) -> dict[str, Any] | None:
-        if self.spec is None:
-            return None
-        return select_spec_layout(self.spec, mesh, options).model_dump()
-
     def make_study_program(
-        self, candidate: LayoutCandidate, form: str, target: str, per_host: int
+        self, candidate: LayoutCandidate, form: str, runs: LayoutRuns
     ) -> StudyProgram:
         """Make the program of a layout in a form, for a study; raises HespasError."""
         workload = StudyWorkload(self.program, candidate.options, candidate.mesh, {})
-        return StudyProgram(
-            workload, form, target, per_host, platform=self.platform,
-            spec=self._select_spec_layout(candidate.mesh, candidate.options),
-            content=self._source_digest, dcn=candidate.dcn,
+        return make_node_program(
+            workload, form, runs.node, count_host_devices(runs.system), runs.options,
+            **self._describe_origin(workload), dcn=candidate.dcn,
         )  # fmt: skip
 
     def read_interface(self) -> ProgramInterface:
@@ -250,7 +249,7 @@ class FunctionPrograms(LayoutPrograms):
         return self.builder.describe_interface()
 
     def make_study_program(
-        self, candidate: LayoutCandidate, form: str, target: str, per_host: int
+        self, candidate: LayoutCandidate, form: str, runs: LayoutRuns
     ) -> StudyProgram:
         request = self.make_request(candidate.mesh, candidate.options)
         module = _call_program(
@@ -258,7 +257,7 @@ class FunctionPrograms(LayoutPrograms):
         )
         place_module_devices(module, candidate.mesh, candidate.dcn)
         data = to_mlir_bytecode(module)
-        program = super().make_study_program(candidate, form, target, per_host)
+        program = super().make_study_program(candidate, form, runs)
         program = replace(program, content=hashlib.sha256(data).hexdigest())
         path = self.folder / program.name_lowered_file()
         if not path.exists():

@@ -17,17 +17,8 @@ from hespas.configs.system_spec import SystemSpec
 from hespas.frontends.export.program_source import DECODERS
 from hespas.simulators.embedded.idle_messages import IdleMessages
 from hespas.support.errors import HespasError, UsageError
-from hespas.workflows.cells import Note, PoolOptions
-from hespas.workflows.pipelines.pipeline_cells import (
-    PipelineCell,
-    estimate_pipelines,
-)
-from hespas.workflows.pipelines.pipeline_estimate import Figures
-from hespas.workflows.pipelines.pipeline_study import (
-    PipelineRequest,
-    divide_global_batch,
-    make_study_stages,
-)
+from hespas.workflows.pipelines.pipeline_cells import PipelineCell
+from hespas.workflows.pipelines.pipeline_study import PipelineRequest, divide_global_batch
 from hespas.workflows.pipelines.schedules import (
     FORWARD,
     INTERLEAVED,
@@ -218,30 +209,16 @@ def build_layout_schedule(candidate: LayoutCandidate) -> PipelineSchedule:
     )
 
 
-def estimate_pipeline_layouts(
-    candidates: Sequence[LayoutCandidate],
-    runs: LayoutRuns,
-    form: str,
-    options: PoolOptions,
-    note: Note,
-) -> list[Figures | HespasError]:
-    """Estimate layouts in a form, in order; one that cannot be estimated has an error."""
+def plan_pipeline(candidate: LayoutCandidate, runs: LayoutRuns, form: str) -> PipelineCell:
+    """Plan the pipeline of a layout in a form; one that has no programs has an error."""
     assert runs.system is not None  # only a single device has none
-    request = PipelineRequest(runs.node, form=form, run=runs.options)
-    config = runs.make_config(form)
-    answers: dict[int, Figures | HespasError] = {}
-    pipelines: dict[int, PipelineCell] = {}
-    for i, candidate in enumerate(candidates):
-        schedule = build_layout_schedule(candidate)
-        try:
-            model = _make_rank_model(candidate)
-            programs = make_study_stages(model, schedule, request, runs.system)
-            pipelines[i] = PipelineCell(config, schedule, (), runs.system, programs=programs)
-        except HespasError as error:
-            answers[i] = error
-    figures, _ = estimate_pipelines([*pipelines.values()], options, note)
-    answers |= zip(pipelines, figures, strict=True)
-    return [answers[i] for i in range(len(candidates))]
+    cell = PipelineCell(runs.make_config(form), build_layout_schedule(candidate), (), runs.system)
+    try:
+        stages = plan_stage_workloads(_make_rank_model(candidate), cell.schedule)
+        cell.make_programs(stages, form, runs.options)
+    except HespasError as error:
+        cell.error = error
+    return cell
 
 
 def list_study_words(runs: LayoutRuns, candidate: LayoutCandidate, form: str) -> list[str]:

@@ -36,6 +36,7 @@ from hespas.support.text_tables import (
     format_scaled,
     format_seconds,
 )
+from hespas.workflows.pipelines.pipeline_cells import estimate_pipelines
 from hespas.workflows.pipelines.pipeline_estimate import Figures
 from hespas.workflows.planning import layout_space, pipeline_layouts
 from hespas.workflows.planning.layout_bounds import (
@@ -472,15 +473,14 @@ class LayoutSearch:
 
     def _estimate_pipelines(self, rows: Sequence[LayoutRow], form: str) -> None:
         """Estimate layouts with pipeline parallelism, and set their status."""
-        candidates = [row.candidate for row in rows]
-        answers = pipeline_layouts.estimate_pipeline_layouts(
-            candidates, self.runs, form, self.options, self.note
-        )
-        for row, answer in zip(rows, answers, strict=True):
-            if isinstance(answer, HespasError):
-                self._record_failure(row, answer, form)
-                continue
-            self._record_figures(row, _read_pipeline_figures(answer, form), fits=answer["fits"])
+        cells = [pipeline_layouts.plan_pipeline(row.candidate, self.runs, form) for row in rows]
+        estimate_pipelines(cells, self.options, self.note)
+        for row, cell in zip(rows, cells, strict=True):
+            if cell.error is not None:
+                self._record_failure(row, cell.error, form)
+            else:
+                figures = _read_pipeline_figures(cell.figures, form)
+                self._record_figures(row, figures, fits=cell.figures["fits"])
 
     def _estimate_single_programs(self, rows: Sequence[LayoutRow], form: str) -> None:
         cells = [self._make_cell(row.candidate, form) for row in rows]
@@ -509,17 +509,11 @@ class LayoutSearch:
             row.reason = form + self._describe_memory(figures.get("peak_bytes") or 0)
 
     def _make_cell(self, candidate: LayoutCandidate, form: str) -> StudyCell:
-        request, per_host = self.request, 1
-        if self.system:
-            per_host = configs.load_system(self.system).npus_count[0]
-        target = program_forms.choose_xla_target(form, request.node)
-        compile_options = program_forms.format_compile_options(self.options.run) if target else ""
+        request, config = self.request, self.runs.make_config(form)
         workload = StudyWorkload(request.program, candidate.options, candidate.mesh, {})
-        config = self.runs.make_config(form)
         cell = StudyCell({}, request.devices, request.node, workload, self.system, config)
         try:
-            program = self.programs.make_study_program(candidate, form, target, per_host)
-            cell.program = replace(program, xla_options=compile_options)
+            cell.program = self.programs.make_study_program(candidate, form, self.runs)
         except HespasError as error:
             cell.error = error
         return cell

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from hespas import configs
 from hespas.configs import compile_targets
 from hespas.frontends.export.export_worker import PRELOADED as EXPORT_MODULES
 from hespas.frontends.export.slice_mesh import is_in_device_order
@@ -18,6 +19,8 @@ from hespas.support.errors import HespasError
 from hespas.workflows.cell_keys import collect_environment, compute_digest
 from hespas.workflows.cells import Cell, CellPool, Note, PoolOptions
 from hespas.workflows.program_form import SCHEDULED_OPTIONS
+from hespas.workflows.run_config import RunOptions
+from hespas.workflows.studies import program_forms
 from hespas.workflows.studies.program_forms import SCHEDULED, find_compiler
 from hespas.workflows.studies.study_definition import StudyWorkload
 
@@ -90,6 +93,39 @@ class StudyProgram:
         device = target.proto if target.tpu is None else target.tpu.model_dump()
         key = compute_digest([lowered, device, self.format_pass_options()])
         return f"{lowered.removesuffix('.mlirbc')}-{self.target}-{key[:16]}.mlirbc"
+
+
+def make_node_program(
+    workload: StudyWorkload,
+    form: str,
+    node: str,
+    host_devices: int,
+    run: RunOptions,
+    *compile_options: str,
+    **origin: Any,
+) -> StudyProgram:
+    """Make the program of a workload in a form for a node.
+
+    Args:
+        workload: The workload.
+        form: One of ``program_forms.FORMS``.
+        node: The node.
+        host_devices: The number of devices of a host.
+        run: The options of its estimate, of which some concern its compilation.
+        *compile_options: Options of the pass xla-optimize that come before these.
+        **origin: The attributes ``platform``, ``spec``, ``content`` and ``dcn``.
+
+    Raises:
+        HespasError: XLA has no target for the node, or its compiler is not installed.
+    """
+    target = program_forms.choose_xla_target(form, node)
+    options = program_forms.format_compile_options(run, *compile_options) if target else ""
+    return StudyProgram(workload, form, target, host_devices, options, **origin)
+
+
+def count_host_devices(system: str | None) -> int:
+    """Count the devices of a host of a system; None is a single device."""
+    return configs.load_system(system).npus_count[0] if system else 1
 
 
 def compute_request_digest(request: dict[str, Any]) -> str:

@@ -78,6 +78,7 @@ class StudyCell:
         config: The run that estimates the program, without it.
         program: The workload in the form of the study.
         path: The file of the program.
+        elapsed_s: The seconds to make it now; None if it existed before.
         answer: The row of the sweep.
     """
 
@@ -89,7 +90,8 @@ class StudyCell:
     config: RunConfig = field(default_factory=RunConfig)
     program: StudyProgram | None = None
     path: str = ""
-    answer: Mapping[str, Any] = field(default_factory=dict)
+    elapsed_s: float | None = None
+    answer: dict[str, Any] = field(default_factory=dict)
     error: HespasError | None = None
 
 
@@ -160,14 +162,21 @@ def estimate_cells(
     Raises:
         HespasError: An option is wrong.
     """
-    existing_count = _make_programs(cells, options, note)
+    existing_count = make_programs(cells, options, note)
+    return existing_count, run_programs(cells, options, note)
+
+
+def run_programs(
+    cells: Sequence[StudyCell], options: PoolOptions, note: Callable[[str], None]
+) -> int:
+    """Run the cells whose programs have been made, and return how many have been computed now."""
     runnable = [cell for cell in cells if cell.error is None]
     outcome = sweep.run_sweep([_make_sweep_cell(cell) for cell in runnable], options, note)
     for cell, row in zip(runnable, outcome.rows, strict=True):
         cell.answer = row
         if row["error"] is not None:
             cell.error = HespasError(extract_error_message(row), where=_describe_cell(cell))
-    return existing_count, outcome.computed
+    return outcome.computed
 
 
 def _plan_cell(
@@ -184,13 +193,16 @@ def _plan_cell(
         cell.config = program_forms.make_run_config(
             options.run, options.form, node=node, system=cell.system
         )
-        cell.program = _make_program(workload, node, cell.system, options)
+        cell.program = study_programs.make_node_program(
+            workload, options.form, node, study_programs.count_host_devices(cell.system),
+            options.run,
+        )  # fmt: skip
     except HespasError as error:
         cell.error = error
     return cell
 
 
-def _make_programs(
+def make_programs(
     cells: Sequence[StudyCell], options: PoolOptions, note: Callable[[str], None]
 ) -> int:
     """Make the files of the programs, and return how many existed before."""
@@ -198,6 +210,7 @@ def _make_programs(
     files = study_programs.make_program_files([program for _, program in planned], options, note)
     for (cell, _), path in zip(planned, files.paths, strict=True):
         cell.path, cell.error = path, files.errors.get(path)
+        cell.elapsed_s = files.elapsed_s.get(path)
     return files.existing_count
 
 
@@ -222,15 +235,6 @@ def _collect_workloads(
             if key.replace("-", "_") in workload.options:
                 raise UsageError(f"--set {key}: the study has a flag for it")
         yield replace(workload, options={**workload.defaults, **workload.options, **changes})
-
-
-def _make_program(
-    workload: StudyWorkload, node: str, system: str | None, options: StudyOptions
-) -> study_programs.StudyProgram:
-    per_node = configs.load_system(system).npus_count[0] if system else 1
-    target = program_forms.choose_xla_target(options.form, node)
-    compile_options = program_forms.format_compile_options(options.run) if target else ""
-    return study_programs.StudyProgram(workload, options.form, target, per_node, compile_options)
 
 
 def make_figure_row(cell: StudyCell, form: str) -> Row:

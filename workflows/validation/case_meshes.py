@@ -13,7 +13,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from hespas.frontends.export.program_source import DECODERS
+from hespas.frontends.export.slice_mesh import is_in_device_order, order_devices
 from hespas.recipes.published_models import MODELS
+from hespas.support.errors import HespasError
 from hespas.workflows.pipelines.schedules import INTERLEAVED, build_schedule
 from hespas.workflows.pipelines.stage_workloads import place_on_rank, plan_stage_workloads
 from hespas.workflows.validation.case_frameworks import MEGATRON, TORCHTITAN
@@ -24,6 +26,7 @@ from hespas.workflows.validation.training_cases import (
     TrainingCase,
     read_axis_sizes,
     read_fsdp_strategy,
+    read_slice_parts,
 )
 
 if TYPE_CHECKING:
@@ -81,6 +84,11 @@ def read_mesh(outcome: CaseOutcome, recipe: str) -> dict[str, int]:
         outcome.reasons["parallelism"] = f"no program with {', '.join(problems)}"
         return {}
     mesh = _build_mesh(case, sizes, recipe)
+    try:
+        outcome.dcn = _read_mesh_parts(text, sizes, mesh)
+    except HespasError as error:
+        outcome.reasons["parallelism"] = error.message
+        return {}
     count = math.prod(mesh.values()) * sizes.get("pp", 1)
     if count != case.devices:
         outcome.reasons["parallelism"] = f"'{text}' makes {count} devices, not {case.devices}"
@@ -115,8 +123,7 @@ def _list_problems(case: TrainingCase, sizes: Mapping[str, int], recipe: str) ->
     strategy = read_fsdp_strategy(case)
     if strategy not in ("", "NO_SHARD", *_SHARDED, *_HYBRID):
         problems.append(f"FSDP's strategy {strategy}")
-    slices = find_slice_problem(case.get_text("parallelism"), sizes)
-    return [*problems, *([slices] if slices else [])]
+    return problems
 
 
 def _build_mesh(case: TrainingCase, sizes: Mapping[str, int], recipe: str) -> dict[str, int]:
@@ -166,37 +173,29 @@ def divides_tokens(case: TrainingCase) -> bool:
     return sizes.get("sp", 0) == (1 if is_option else sizes["tp"])
 
 
-AXIS_ORDER = ("dp", "fsdp", "cp", "ep", "tp")  # major axis first
-_ALIASES = {"data": "dp", "context": "cp", "expert": "ep", "tensor": "tp"}
+_MESH_AXES = {"dp": "data", "fsdp": "fsdp", "cp": "context", "ep": "expert", "tp": "tensor"}
 
 
-def find_slice_problem(text: str, sizes: Mapping[str, int]) -> str:
-    """Find what keeps the devices of a row from being in the order of a program; "" if nothing.
+def _read_mesh_parts(
+    text: str, sizes: Mapping[str, int], mesh: Mapping[str, int]
+) -> dict[str, int]:
+    """Read the part of each axis of a mesh that lies between slices.
 
     JAX's hybrid mesh, which MaxText uses, numbers the devices of an axis by slice and then within
-    the slice. The programs of hespas number devices in the order of the axes. Both are equal unless
-    slices divide an axis inside of one that has several devices of a slice.
+    the slice, so that the devices of a program may have another order than its mesh.
 
-    Args:
-        text: The division, with sizes between slices (``dcn_``) and within one (``ici_``).
-        sizes: The whole size of each axis.
+    Raises:
+        HespasError: A part contradicts the size of its axis, or ranks of a pipeline have devices
+            in another order than that of the mesh, which no program of a stage has.
     """
-    stated = {
-        (level, _ALIASES.get(axis, axis)): int(size)
-        for level, axis, size in re.findall(r"\b(dcn|ici)_([a-z]+)=(\d+)", text)
-    }
-    divided = ""
-    for axis in AXIS_ORDER:
-        between, within = stated.get(("dcn", axis), 1), stated.get(("ici", axis), 1)
-        both = {("dcn", axis), ("ici", axis)} <= stated.keys()
-        if both and between * within != sizes.get(axis, 1):
-            return f"{between} x {within} devices of an axis {axis}={sizes.get(axis, 1)}"
-        if divided and between > 1:
-            return (
-                f"dcn_{axis}={between} inside of ici_{divided}, which is another order of devices"
-            )
-        divided = axis if within > 1 else divided
-    return ""
+    stated = read_slice_parts(text, sizes)
+    parts = {_MESH_AXES[axis]: part for axis, part in stated.items() if axis in _MESH_AXES}
+    order_devices(mesh, parts)  # it checks them
+    ranks = {"pipeline": sizes.get("pp", 1)}
+    rank_parts = {"pipeline": stated.get("pp", 1), **parts}
+    if ranks["pipeline"] > 1 and not is_in_device_order({**ranks, **mesh}, rank_parts):
+        raise HespasError("no pipeline whose slices divide an axis inside of one within slices")
+    return parts
 
 
 def read_stage_counts(case: TrainingCase, assumptions: list[str] | None = None) -> tuple[int, int]:

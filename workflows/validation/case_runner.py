@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hespas import configs
 from hespas.estimators.calibrated.attention_library import CUDNN
 from hespas.estimators.calibrated.calibrated_estimator import CalibratedEstimator
 from hespas.estimators.measure.measurement_cache import MeasurementCache
@@ -27,13 +26,17 @@ from hespas.workflows.pipelines.pipeline_cells import (
 )
 from hespas.workflows.pipelines.pipeline_estimate import Figures
 from hespas.workflows.pipelines.schedules import FORWARD
+from hespas.workflows.pipelines.stage_estimates import StagePart
 from hespas.workflows.run_config import RunConfig
 from hespas.workflows.step_facts import add_network_error
-from hespas.workflows.studies import program_forms, study_programs
+from hespas.workflows.studies import program_forms, study_runner
 from hespas.workflows.studies.study_definition import StudyWorkload
-from hespas.workflows.studies.study_programs import StudyProgram
-from hespas.workflows.sweep import sweep_runner
-from hespas.workflows.sweep.sweep_grid import SweepCell
+from hespas.workflows.studies.study_programs import (
+    StudyProgram,
+    count_host_devices,
+    make_node_program,
+)
+from hespas.workflows.studies.study_runner import StudyCell
 from hespas.workflows.sweep.sweep_table import extract_error_message
 from hespas.workflows.validation.case_kernels import choose_attention_library, divide_logits
 from hespas.workflows.validation.case_layers import (
@@ -43,7 +46,6 @@ from hespas.workflows.validation.case_layers import (
 )
 from hespas.workflows.validation.case_programs import plan_case_program
 from hespas.workflows.validation.case_systems import (
-    CaseSystem,
     choose_case_system,
     count_xla_devices,
     describe_inferred_limit,
@@ -70,8 +72,9 @@ def predict_cases(
     _make_programs(outcomes, options, note)
     for replace_oversized in (divide_oversized_logits, extend_oversized_programs):
         _make_programs(replace_oversized(outcomes, note), options, note)
-    computed = _predict_pipelines([o for o in outcomes if o.stages], options, note)
-    runnable = [o for o in outcomes if not o.reasons and not o.stages]
+    staged = [o for o in outcomes if not o.reasons and o.schedule is not None]
+    runnable = [o for o in outcomes if not o.reasons and o.schedule is None]
+    computed = _predict_pipelines(staged, options, note)
     computed += _run_programs(runnable, options, note)
     predicted = [o for o in outcomes if o.prediction is not None]
     extended = sum(o.extension is not None for o in predicted)
@@ -87,20 +90,28 @@ def _run_programs(
     outcomes: Sequence[CaseOutcome], options: CaseOptions, note: Callable[[str], None]
 ) -> int:
     """Estimate and simulate the programs of cases; returns how many were not in the cache."""
-    cells = [_make_sweep_cell(o, path, options) for o in outcomes for path in o.paths]
-    if not cells:
-        return 0
-    done = sweep_runner.run_sweep(cells, options, note)
-    rows = iter(done.rows)
     for outcome in outcomes:
-        _add_program_figures(outcome, [next(rows) for _ in outcome.paths])
-    return done.computed
+        config = _make_run_config(outcome, options, system=_write_system(outcome, options) or None)
+        for cell in outcome.cells:
+            cell.config = config
+    cells = [cell for outcome in outcomes for cell in outcome.cells]
+    computed = study_runner.run_programs(cells, options, note) if cells else 0
+    for outcome in outcomes:
+        _add_program_figures(outcome, [cell.answer for cell in outcome.cells])
+    return computed
+
+
+def _write_system(outcome: CaseOutcome, options: CaseOptions) -> str:
+    """Return the system of a case, whose files are written if it is no preset."""
+    assert outcome.system is not None
+    return write_case_system(outcome.system, outcome.node, options.program_folder / "systems")
 
 
 def _add_program_figures(outcome: CaseOutcome, rows: Sequence[dict[str, Any]]) -> None:
     """Add the figures of the program of a case, or those extended from two smaller ones."""
+    path = outcome.cells[-1].path
     if outcome.extension is None:
-        _add_figures(outcome, rows[0])
+        _add_figures(outcome, rows[0], path)
         return
     try:
         figures = extend_row(rows[0], rows[1], outcome.extension.counts)
@@ -109,7 +120,7 @@ def _add_program_figures(outcome: CaseOutcome, rows: Sequence[dict[str, Any]]) -
         return
     if outcome.extension.exceeded_limit:
         figures["memory.fits"] = False
-    _add_figures(outcome, figures)
+    _add_figures(outcome, figures, path)
 
 
 def _plan_case_or_report(case: TrainingCase, options: CaseOptions) -> CaseOutcome:
@@ -129,15 +140,15 @@ def _describe_exception(error: Exception) -> str:
 
 def _plan_case(case: TrainingCase, options: CaseOptions) -> CaseOutcome:
     """Choose the program, node and network of a case, or state the reasons against it."""
-    hardware = case.get_text("hardware")
-    node, target, hardware_reason = find_node(hardware, case.get_text("source")), "", ""
+    hardware, hardware_reason = case.get_text("hardware"), ""
+    node = find_node(hardware, case.get_text("source"))
     devices = count_xla_devices(case, node)
     chips, case = case.devices, dataclasses.replace(case, devices=devices)
     if not node:
         hardware_reason = f"no node preset for '{hardware}'"
     else:
         try:
-            target = program_forms.choose_xla_target(options.form, node)
+            program_forms.choose_xla_target(options.form, node)
         except HespasError as error:
             hardware_reason = error.message
     by_xla = options.form in program_forms.BY_XLA
@@ -159,46 +170,45 @@ def _plan_case(case: TrainingCase, options: CaseOptions) -> CaseOutcome:
     is_fused = outcome.workload.options.get("attention") == program_forms.FUSED_ATTENTION["gpu"]
     if is_fused and compiler == "gpu" and options.run.estimator == CalibratedEstimator.name:
         outcome.attention = choose_attention_library(outcome, node)
-    per_host = _count_host_devices(outcome.system)
-    xla_options = program_forms.format_compile_options(options.run, outcome.xla_options)
-
-    def make_program(workload: StudyWorkload) -> StudyProgram:
-        return StudyProgram(workload, options.form, target, per_host, xla_options if target else "")
-
     if outcome.schedule is None:
-        outcome.program = make_program(outcome.workload)
+        outcome.program = _make_program(outcome, options, outcome.workload)
         extension = None if options.all_layers else plan_unrolled_extension(outcome.program)
         if extension is not None:
             outcome.extend_layers(extension)
-    else:
-        outcome.stages = [
-            {part: make_program(workload) for part, workload in stage.items()}
-            for stage in outcome.stage_workloads
-        ]
     return outcome
 
 
-def _count_host_devices(system: CaseSystem) -> int:
-    if system.dimensions:
-        return system.dimensions[0].devices
-    return configs.load_system(system.name).npus_count[0] if system.name else 1
+def _make_program(
+    outcome: CaseOutcome, options: CaseOptions, workload: StudyWorkload
+) -> StudyProgram:
+    """Make a program of a case whose network is known."""
+    system = outcome.system
+    assert system is not None
+    sides = system.dimensions
+    per_host = sides[0].devices if sides else count_host_devices(system.name)
+    return make_node_program(
+        workload, options.form, outcome.node, per_host, options.run, outcome.xla_options,
+        dcn={} if outcome.schedule else outcome.dcn,
+    )  # fmt: skip
 
 
 def _make_programs(
     outcomes: Sequence[CaseOutcome], options: PoolOptions, note: Callable[[str], None]
 ) -> None:
     """Make the programs that do not exist; one that cannot be made is a reason."""
-    programs = [program for outcome in outcomes for program in outcome.compiled_programs]
-    if not programs:
-        return
-    files = study_programs.make_program_files(programs, options, note)
-    paths = iter(files.paths)
     for outcome in outcomes:
-        outcome.paths = [next(paths) for _ in outcome.compiled_programs]
-        times_s = [files.elapsed_s[path] for path in outcome.paths if path in files.elapsed_s]
+        outcome.cells = [
+            StudyCell({}, outcome.case.devices, outcome.node, program.workload, program=program)
+            for program in outcome.compiled_programs
+        ]
+    cells = [cell for outcome in outcomes for cell in outcome.cells]
+    if not cells:
+        return
+    study_runner.make_programs(cells, options, note)
+    for outcome in outcomes:
+        times_s = [cell.elapsed_s for cell in outcome.cells if cell.elapsed_s is not None]
         outcome.compile_s = sum(times_s) if times_s else None
-        errors = [files.errors[path] for path in outcome.paths if path in files.errors]
-        if errors:
+        if errors := [cell.error for cell in outcome.cells if cell.error is not None]:
             limit = outcome.extension.exceeded_limit if outcome.extension else ""
             outcome.reasons["compile"] = "; ".join(filter(None, (limit, errors[0].message)))
 
@@ -263,26 +273,27 @@ def _predict_pipelines(
 
     An error is a reason.
     """
-    if not outcomes:
-        return 0
-    cells: dict[int, PipelineCell] = {}
-    for i, outcome in enumerate(outcomes):
-        assert outcome.schedule is not None and outcome.system is not None
+    cells: list[tuple[CaseOutcome, PipelineCell]] = []
+    for outcome in outcomes:
+        assert outcome.schedule is not None
         try:
-            system = write_case_system(
-                outcome.system, outcome.node, options.program_folder / "systems"
-            )
-            config = _make_run_config(outcome, options)
-            cells[i] = PipelineCell(config, outcome.schedule, (), system, programs=outcome.stages)
+            system, config = _write_system(outcome, options), _make_run_config(outcome, options)
+            programs: list[Mapping[StagePart, StudyProgram]] = [
+                {part: _make_program(outcome, options, workload) for part, workload in one.items()}
+                for one in outcome.stage_workloads
+            ]
+            cell = PipelineCell(config, outcome.schedule, (), system, programs=programs)
+            cells.append((outcome, cell))
         except Exception as error:
             outcome.reasons["run"] = _describe_exception(error)
-    answers, computed = estimate_pipelines([*cells.values()], options, note)
-    for (i, cell), figures in zip(cells.items(), answers, strict=True):
-        if isinstance(figures, HespasError):
-            outcomes[i].reasons["run"] = figures.message
-            continue
-        outcomes[i].paths = [cell.files[0][FORWARD]]
-        _add_figures(outcomes[i], _make_pipeline_row(figures))
+    if not cells:
+        return 0
+    computed = estimate_pipelines([cell for _, cell in cells], options, note)
+    for outcome, cell in cells:
+        if cell.error is not None:
+            outcome.reasons["run"] = cell.error.message
+        else:
+            _add_figures(outcome, _make_pipeline_row(cell.figures), cell.files[0][FORWARD])
     return computed
 
 
@@ -298,15 +309,6 @@ def _make_pipeline_row(figures: Figures) -> dict[str, Any]:
     }
 
 
-def _make_sweep_cell(outcome: CaseOutcome, path: str, options: CaseOptions) -> SweepCell:
-    assert outcome.system is not None
-    system = (
-        write_case_system(outcome.system, outcome.node, options.program_folder / "systems") or None
-    )
-    config = _make_run_config(outcome, options, mlir=path, system=system)
-    return config.model_dump(exclude_unset=True)
-
-
 def _make_run_config(outcome: CaseOutcome, options: CaseOptions, **inputs: Any) -> RunConfig:
     """Make the run of a case, with the library of its attention unless a setting names one."""
     setting = dict(options.run.setting)
@@ -318,8 +320,11 @@ def _make_run_config(outcome: CaseOutcome, options: CaseOptions, **inputs: Any) 
     )
 
 
-def _add_figures(outcome: CaseOutcome, row: Mapping[str, Any]) -> None:
-    """Add the figures of a run; its error is a reason. The step of one device is its compute."""
+def _add_figures(outcome: CaseOutcome, row: Mapping[str, Any], path: str) -> None:
+    """Add the figures of a run of a program; its error is a reason.
+
+    The step of one device is its compute.
+    """
     if row["error"] is not None:
         outcome.reasons["run"] = extract_error_message(row)
         return
@@ -342,5 +347,5 @@ def _add_figures(outcome: CaseOutcome, row: Mapping[str, Any]) -> None:
         high_s,
         compute_s=row["compute_s"],
         exposed_s=exposed_s,
-        program=Path(outcome.paths[-1]).name,
+        program=Path(path).name,
     )  # fmt: skip

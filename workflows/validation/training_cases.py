@@ -25,10 +25,10 @@ from hespas.workflows.validation.prediction_scores import COLUMNS as CELL_COLUMN
 
 if TYPE_CHECKING:
     from hespas.workflows.pipelines.schedules import PipelineSchedule
-    from hespas.workflows.pipelines.stage_estimates import StagePart
     from hespas.workflows.pipelines.stage_workloads import StageWorkloads
     from hespas.workflows.studies.study_definition import StudyWorkload
     from hespas.workflows.studies.study_programs import StudyProgram
+    from hespas.workflows.studies.study_runner import StudyCell
     from hespas.workflows.validation.case_layers import LayerExtension
     from hespas.workflows.validation.case_systems import CaseSystem
     from hespas.workflows.validation.prediction_scores import StepPrediction
@@ -182,12 +182,11 @@ def read_axis_sizes(text: str, devices: int) -> dict[str, int]:
         return division
     whole: dict[str, int] = {}
     levels: dict[str, list[int]] = {}
-    for level, name, size in _SIZE.findall(text.lower()):
-        axis = _AXES.get(name)
-        if axis and level:
-            levels.setdefault(axis, []).append(int(size))
-        elif axis:
-            whole.setdefault(axis, int(size))
+    for level, axis, size in _list_stated_sizes(text):
+        if level:
+            levels.setdefault(axis, []).append(size)
+        else:
+            whole.setdefault(axis, size)
     for axis, factors in levels.items():
         whole.setdefault(axis, math.prod(factors))
     open_axes = [axis for axis, size in whole.items() if size < 0]
@@ -195,6 +194,34 @@ def read_axis_sizes(text: str, devices: int) -> dict[str, int]:
         stated = math.prod(n for axis, n in whole.items() if n > 0 and axis not in NO_DEVICES)
         whole[open_axes[0]] = devices // stated
     return whole
+
+
+def _list_stated_sizes(text: str) -> list[tuple[str, str, int]]:
+    """List the sizes that a text states: the level (``ici``, ``dcn`` or none), axis and size."""
+    found = _SIZE.findall(text.lower())
+    return [(level, _AXES[name], int(size)) for level, name, size in found if name in _AXES]
+
+
+def read_slice_parts(text: str, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Read the part of each axis that lies between slices, of axes for which a text states one.
+
+    Args:
+        text: The division, with sizes between slices (``dcn_``) and within one (``ici_``).
+        sizes: The whole size of each axis.
+
+    Raises:
+        HespasError: Both parts of an axis contradict its size.
+    """
+    stated = {(level, axis): size for level, axis, size in _list_stated_sizes(text)}
+    parts: dict[str, int] = {}
+    for (level, axis), between in stated.items():
+        if level != "dcn":
+            continue
+        within, size = stated.get(("ici", axis), -1), sizes[axis]
+        parts[axis] = between if between > 0 else size // max(within, 1)
+        if within > 0 and parts[axis] * within != size:
+            raise HespasError(f"{between} x {within} devices of an axis {axis}={size}")
+    return parts
 
 
 def _read_host_division(text: str, devices: int) -> dict[str, int]:
@@ -241,6 +268,7 @@ class CaseOutcome:
         reasons: By kind (model, precision, ...), why there is no prediction.
         assumptions: What the row does not state, one phrase each.
         workload: The recipe with options and mesh; None if the case is refused.
+        dcn: The part of each axis of the mesh that lies between slices, where the row states it.
         schedule: The schedule of a pipeline; None without one.
         stage_workloads: The recipes of its stages.
         xla_options: Options of the pass xla-optimize.
@@ -248,9 +276,8 @@ class CaseOutcome:
         system: The network; None if it was not chosen.
         program: The program in the form of the run; None of a pipeline.
         extension: The smaller programs from which it is predicted; None if it is compiled itself.
-        stages: The programs of the stages of a pipeline by their parts.
         attention: The library whose rates fused attention has.
-        paths: The files of the programs that are compiled.
+        cells: The programs that are compiled, with their files and the rows of the sweep.
         compile_s: The seconds that XLA took now; None if the programs existed before.
         figures: The row of the sweep.
         prediction: The prediction; None if the case has reasons.
@@ -260,6 +287,7 @@ class CaseOutcome:
     reasons: dict[str, str] = field(default_factory=dict)
     assumptions: list[str] = field(default_factory=list)
     workload: StudyWorkload | None = None
+    dcn: Mapping[str, int] = field(default_factory=dict)
     schedule: PipelineSchedule | None = None
     stage_workloads: Sequence[StageWorkloads] = ()
     xla_options: str = ""
@@ -267,9 +295,8 @@ class CaseOutcome:
     system: CaseSystem | None = None
     program: StudyProgram | None = None
     extension: LayerExtension | None = None
-    stages: Sequence[Mapping[StagePart, StudyProgram]] = ()
     attention: str = CUDNN
-    paths: Sequence[str] = ()
+    cells: Sequence[StudyCell] = ()
     compile_s: float | None = None
     figures: Mapping[str, Any] = field(default_factory=dict)
     prediction: StepPrediction | None = None
