@@ -111,6 +111,11 @@ class ScalarEvaluator:
     callers: Mapping[str, Sequence[ir.Operation]]
     disagreeing: set[str] = field(default_factory=set)
     _known: dict[ir.Value, Number | None] = field(default_factory=dict)
+    # Of each result of a body by the values of its arguments: a chain of functions that each call
+    # the next one twice is evaluated once.
+    _results: dict[tuple[ir.Value, tuple[Number | None, ...]], Number | None] = field(
+        default_factory=dict
+    )
 
     def find_scalar_value(self, value: ir.Value) -> Number | None:
         """Find the value of a scalar or of equal elements; None if the IR does not determine it."""
@@ -215,12 +220,15 @@ class ScalarEvaluator:
         block = get_body(op, self.functions)
         if block is None:
             return None
-        inner = {}
+        values: dict[ir.Value, Number | None] = {}
         for argument, operand in zip(block.arguments, op.operands, strict=True):
-            operand_value = yield operand
-            if operand_value is not None:
-                inner[argument] = operand_value
-        return self.evaluate_with_bindings(get_terminator(block).operands[number], inner)
+            values[argument] = yield operand
+        key = get_terminator(block).operands[number], tuple(values.values())
+        if key not in self._results:
+            self._results[key] = None  # A result that depends on itself is unknown.
+            inner = {each: value for each, value in values.items() if value is not None}
+            self._results[key] = self.evaluate_with_bindings(key[0], inner)
+        return self._results[key]
 
     def _evaluate_argument(self, value: ir.BlockArgument) -> ScalarSteps:
         number = value.arg_number

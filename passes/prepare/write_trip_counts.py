@@ -258,48 +258,59 @@ def _find_condition_inputs(
     """
     cond, body = (region.blocks[0] for region in loop.regions)
     needed: list[int] = []
-    pending = list(_find_argument_numbers(get_terminator(cond).operands[0], cond, functions))
+    known: dict[ir.Value, list[int]] = {}
+    test = get_terminator(cond).operands[0]
+    pending = [*_find_argument_numbers(test, cond, functions, known)]
     while pending:
         number = pending.pop()
         if number not in needed:
             needed.append(number)
             step = get_terminator(body).operands[number]
-            pending += _find_argument_numbers(step, body, functions)
+            pending += _find_argument_numbers(step, body, functions, known)
             if len(needed) > MAX_CARRIED_VALUES:
                 return None
     return needed
 
 
 def _find_argument_numbers(
-    value: ir.Value, block: ir.Block, functions: Mapping[str, ir.Operation]
-) -> Iterator[int]:
+    value: ir.Value,
+    block: ir.Block,
+    functions: Mapping[str, ir.Operation],
+    known: dict[ir.Value, list[int]],
+) -> list[int]:
     """Find the numbers of the block's arguments that a value is computed from.
 
     A result of a called function or of a fusion is computed from what the body reads for it: a
-    split puts the counter of a loop and data into one function.
+    split puts the counter of a loop and data into one function. ``known`` has what was found for
+    the results of bodies, each of which several calls may need.
     """
+    if value in known:
+        return known[value]
+    numbers = known[value] = []
     seen: set[ir.Value] = set()
     pending = [value]
     while pending:
-        value = pending.pop()
-        if value in seen:
+        each = pending.pop()
+        if each in seen:
             continue
-        seen.add(value)
-        if isinstance(value, ir.BlockArgument):
-            if value.owner == block:
-                yield value.arg_number
+        seen.add(each)
+        if isinstance(each, ir.BlockArgument):
+            if each.owner == block:
+                numbers.append(each.arg_number)
         else:
-            op = get_defining_op(value)
+            op = get_defining_op(each)
             assert op is not None
             body = get_body(op, functions)
-            number = ir.OpResult(value).result_number
+            number = ir.OpResult(each).result_number
             if op.name in BARRIERS:
                 pending.append(op.operands[number])
             elif body is not None:
                 result = get_terminator(body).operands[number]
-                pending += [op.operands[k] for k in _find_argument_numbers(result, body, functions)]
+                inner = _find_argument_numbers(result, body, functions, known)
+                pending += [op.operands[k] for k in inner]
             else:
                 pending += op.operands
+    return numbers
 
 
 def _solve_counted_loop(

@@ -211,6 +211,29 @@ def test_a_counter_in_one_function_with_data_is_found():
         assert find_trip_count(loop, ScalarEvaluator(functions, {})) == bound
 
 
+def test_functions_that_call_each_other_twice_are_evaluated_once(parse: Parse) -> None:
+    """A chain of 40 levels has a bound in the last; 20 levels took minutes."""
+    chain = "".join(
+        f"""func.func private @f{level}(%a: tensor<i32>) -> tensor<i32> {{
+          %0 = call @f{level + 1}(%a) : (tensor<i32>) -> tensor<i32>
+          %1 = call @f{level + 1}(%a) : (tensor<i32>) -> tensor<i32>
+          %2 = stablehlo.maximum %0, %1 : tensor<i32>
+          return %2 : tensor<i32> }}"""
+        for level in range(40)
+    )
+    last = """func.func private @f40(%a: tensor<i32>) -> tensor<i32> {
+      %six = stablehlo.constant dense<6> : tensor<i32>
+      %0 = stablehlo.add %a, %six : tensor<i32>
+      return %0 : tensor<i32> }"""
+    call = "%c1 = stablehlo.constant dense<1> : tensor<i32>\n%n = func.call @f0(%c1)"
+    text = loop(0, "stablehlo.constant dense<0>", "add 1", "LT")
+    text = text.replace(
+        "%n = stablehlo.constant dense<0> : tensor<i32>",
+        f"{call} : (tensor<i32>) -> tensor<i32>",
+    )
+    assert loops(parse(f"{text}{chain}{last}")) == ([7], [])
+
+
 @pytest.mark.parametrize(
     ("element", "text", "number"),
     [
