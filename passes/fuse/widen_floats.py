@@ -22,8 +22,9 @@ from hespas.passes.fuse.op_builder import (
     get_static_shape,
 )
 from hespas.passes.fuse.simplify import BROADCAST, read_uniform_constant
+from hespas.passes.fuse.simplify_conversions import CONVERT
 
-CONVERT, DIVIDE = "stablehlo.convert", "stablehlo.divide"
+DIVIDE = "stablehlo.divide"
 _ARITHMETIC = frozenset(f"stablehlo.{name}" for name in ("add", "multiply", "subtract"))
 _FUNCTIONS = frozenset(
     f"stablehlo.{name}"

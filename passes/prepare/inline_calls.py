@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -221,30 +220,20 @@ def _copy_region_function(name: str, census: ModuleCensus, scalars: ScalarEvalua
     if any(call.name != "func.call" for call in scalars.callers[name]):
         return False
     function = census.functions[name].function
+    assert function.parent is not None
+    symbols = ir.SymbolTable(function.parent)
     owners: dict[tuple[Number | None, ...], ir.Attribute] = {}
     for call in scalars.callers[name]:
         key = tuple(scalars.find_scalar_value(operand) for operand in call.operands)
         if key not in owners:
-            owners[key] = ir.FlatSymbolRefAttr.get(name, call.context)
-            if len(owners) > 1:
-                copy = function.clone(ip=ir.InsertionPoint(function)).operation
-                copy.move_after(function)
-                new_name = _find_free_name(name, copy)
-                copy.attributes["sym_name"] = ir.StringAttr.get(new_name, call.context)
-                owners[key] = ir.FlatSymbolRefAttr.get(new_name, call.context)
+            owner = function
+            if owners:
+                owner = function.clone(ip=ir.InsertionPoint(function)).operation
+                owner.move_after(function)
+                symbols.insert(owner)  # MLIR gives it a name of its own
+            owners[key] = ir.FlatSymbolRefAttr.get(get_symbol_name(owner), call.context)
         call.attributes["callee"] = owners[key]
     return len(owners) > 1
-
-
-def _find_free_name(name: str, function: ir.Operation) -> str:
-    """Return a name of a copy of a function that no other function of its module has."""
-    assert function.parent is not None
-    names = {
-        get_symbol_name(view.operation)
-        for view in function.parent.regions[0].blocks[0].operations
-        if "sym_name" in view.operation.attributes
-    }
-    return next(f"{name}_{n}" for n in itertools.count() if f"{name}_{n}" not in names)
 
 
 def _find_varying_functions(census: ModuleCensus, scalars: ScalarEvaluator) -> set[str]:
