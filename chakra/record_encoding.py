@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from hespas.chakra.schema import VERSION, make_value_field
 
 _VARINT, _BYTES = 0, 2  # wire types
-_SMALL = [bytes((n,)) for n in range(128)]
 
 
+@functools.lru_cache(maxsize=1 << 12)  # of a trace's numbers most have just been encoded
 def encode_varint(number: int) -> bytes:
     """Encode a non-negative integer in protobuf's base-128 form."""
     if number < 128:
-        return _SMALL[number]
+        return bytes((number,))
     if number < 16384:
         return bytes((number & 127 | 128, number >> 7))
     if number < 2097152:
@@ -49,40 +49,36 @@ _DATA_DEPS, _DURATION = _encode_field_key(5, _BYTES), _encode_field_key(7, _VARI
 
 def encode_int_attr(name: str, value: int, kind: str) -> bytes:
     """Encode an attribute whose value is a non-negative integer or bool of this kind."""
-    number = make_value_field(kind).number
-    return _encode_bytes_field(
-        _ATTR,
-        _encode_bytes_field(_NAME, name.encode())
-        + _encode_field_key(number, _VARINT)
-        + encode_varint(value),
-    )
+    data = encode_varint(value)
+    return _encode_attr_head(name, kind, len(data)) + data
 
 
 def encode_text_attr(name: str, value: str) -> bytes:
     """Encode an attribute whose value is a string."""
-    head, data = _encode_text_head(name), value.encode()
-    length = encode_varint(len(data))
-    total = encode_varint(len(head) + len(length) + len(data))
-    return b"".join((_ATTR, total, head, length, data))
-
-
-@functools.cache
-def _encode_text_head(name: str) -> bytes:
-    key = _encode_field_key(make_value_field("string").number, _BYTES)
-    return _encode_bytes_field(_NAME, name.encode()) + key
+    data = value.encode()
+    return _encode_attr_head(name, "string", len(data)) + data
 
 
 class IntAttrEncoder:
     """Encodes attributes with the same name and kind, and different values."""
 
     def __init__(self, name: str, kind: str) -> None:
-        self._head = _encode_bytes_field(_NAME, name.encode()) + _encode_field_key(
-            make_value_field(kind).number, _VARINT
-        )
+        self._heads = [_encode_attr_head(name, kind, size) for size in range(11)]
 
     def __call__(self, value: int) -> bytes:
         data = encode_varint(value)
-        return _ATTR + encode_varint(len(self._head) + len(data)) + self._head + data
+        return self._heads[len(data)] + data
+
+
+@functools.lru_cache(maxsize=1 << 10)
+def _encode_attr_head(name: str, kind: str, size: int) -> bytes:
+    """Encode what comes before the ``size`` bytes of an attribute's value."""
+    number, head = make_value_field(kind).number, _encode_bytes_field(_NAME, name.encode())
+    if kind == "string":
+        head += _encode_field_key(number, _BYTES) + encode_varint(size)
+    else:
+        head += _encode_field_key(number, _VARINT)
+    return _ATTR + encode_varint(len(head) + size) + head
 
 
 def encode_node_name(name: str) -> bytes:
