@@ -6,6 +6,7 @@ is covered. An option whose type does not say a value must have one in ``VALUES`
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -70,15 +71,25 @@ NO_EFFECT = {
 }
 
 
+@pytest.fixture(scope="module")
+def case_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of the programs of all cases, whose places are in the figures."""
+    return tmp_path_factory.mktemp("cases")
+
+
 def run_by_command(case: OptionCase, folder: Path) -> Values:
     """Run a case as ``hespas run`` does; returns its figures, or its error."""
-    output = folder / "out"
-    values = {"mlir": case.place_program(folder), "output": output, **case.options}
+    values = {"mlir": case.place_program(folder), **case.options}
     flags = format_flags({name: value for name, value in values.items() if value is not None})
+    return _run_command_line((*flags, "--output", str(folder / "out")))
+
+
+@functools.cache  # several tests have equal cases
+def _run_command_line(flags: tuple[str, ...]) -> Values:
     done = run_command(ToolCommand(["hespas", "run", *flags], False, False))
     if done.code:
         return {"error": done.err.splitlines()[-1]}
-    return flatten_figures(json.loads((output / "run.json").read_text()))
+    return flatten_figures(json.loads(Path(flags[-1], "run.json").read_text()))
 
 
 def run_in_python(case: OptionCase, folder: Path) -> Values:
@@ -129,13 +140,13 @@ def check_ways(cases: list[OptionCase], folder: Path) -> None:
     assert not different, "\n".join(different)
 
 
-def test_ways_to_an_estimate_agree(tmp_path: Path) -> None:
-    check_ways([OptionCase("", "", dict(BASE)), *list_cases()], tmp_path)
+def test_ways_to_an_estimate_agree(case_folder: Path) -> None:
+    check_ways([OptionCase("", "", dict(BASE)), *list_cases()], case_folder)
 
 
-def test_options_have_an_effect(tmp_path: Path) -> None:
+def test_options_have_an_effect(case_folder: Path) -> None:
     """A value that changes nothing would not notice that its option is forgotten."""
-    without_effect = {case.title for case in list_cases() if not has_effect(case, tmp_path)}
+    without_effect = {case.title for case in list_cases() if not has_effect(case, case_folder)}
     assert without_effect == {*NO_EFFECT}
 
 
@@ -150,7 +161,7 @@ def has_effect(case: OptionCase, folder: Path) -> bool:
 
 
 @pytest.mark.parametrize("model", ["flows", "astra"])
-def test_options_have_an_effect_in_each_model_of_the_network(model: str, tmp_path: Path) -> None:
+def test_options_have_an_effect_in_each_model_of_the_network(model: str, case_folder: Path) -> None:
     names = {*NetworkOptions.model_fields} - {"network_model", "congestion"}  # they choose it
     cases = [
         replace(case, options={**case.options, "network_model": model})
@@ -158,7 +169,7 @@ def test_options_have_an_effect_in_each_model_of_the_network(model: str, tmp_pat
         if case.option in names and case.title not in NO_EFFECT
     ]
     assert {case.option for case in cases} == names
-    assert [case.title for case in cases if not has_effect(case, tmp_path)] == []
+    assert [case.title for case in cases if not has_effect(case, case_folder)] == []
 
 
 def predict_by_validation(case: OptionCase, options: RunOptions, folder: Path) -> float:
