@@ -53,6 +53,7 @@ MODULE_ATTRS = (
     ON_CHIP_PROGRAM,
 )
 MAX_RANKS_SHOWN = 8
+PORTABLE_PREFIX = "vhlo."  # the attributes of such ops are in a form of this dialect
 _HOLDERS = {
     **dict.fromkeys((TRIPS, TRIPS_FOUND, TRIPS_NOTE), LOOPS),
     **dict.fromkeys((BRANCH, BRANCH_FOUND), BRANCHES),
@@ -152,6 +153,8 @@ class _AttributeVerifier:
                 raise HespasError(f"{label} names device {rank}{total}", op=op)
 
     def visit_op(self, op: ir.Operation) -> ir.WalkResult:
+        if op.name.startswith(PORTABLE_PREFIX):
+            return ir.WalkResult.ADVANCE
         for attribute in [name for name in op.attributes if name.startswith("hespas.")]:
             self.collect_error(
                 lambda attribute=attribute: self.check_attribute(op, op.name, attribute)
