@@ -14,6 +14,7 @@ from dataclasses import field
 from itertools import pairwise
 
 from hespas.dialects.attr_codec import (
+    build_unknown_communicator_error,
     read_branch_number,
     read_communicators,
     read_program_facts,
@@ -210,9 +211,7 @@ class _AttributeVerifier:
             )
         for number in comm.groups:
             if number not in self.ranks_by_communicator:
-                raise HespasError(
-                    f"{CommAttr.NAME}: communicator {number} is not in {COMMUNICATORS}", op=op
-                )
+                raise build_unknown_communicator_error(op, number)
         self.check_device_ids(comm.pairs, CommAttr.NAME, op)
 
 
