@@ -9,7 +9,7 @@ from dataclasses import MISSING
 from typing import Any, TypeVar
 
 from hespas.dialects.attr_schema import AttrField, AttrRecord, list_attr_fields
-from hespas.dialects.attrs import BRANCH, BRANCH_FOUND, COMMUNICATORS, FACTS, TRIPS
+from hespas.dialects.attrs import BRANCH, BRANCH_FOUND, COMMUNICATORS, FACTS, TRIPS, CommAttr
 from hespas.dialects.mlir import (
     decode_string_attr,
     ir,
@@ -73,11 +73,14 @@ def parse_dictionary_attr(
         )
     if missing:
         derived = {} if op is None else record_class.derive_fields(op)
-        for declared in missing:
-            if declared.name in derived:
-                values[declared.name] = derived[declared.name]
-            elif declared.default is MISSING:
-                raise HespasError(f"{title} lacks the field '{declared.name}'", op=op)
+        values |= {f.name: derived[f.name] for f in missing if f.name in derived}
+        names = [f.name for f in missing if f.name not in values and f.default is MISSING]
+        if names:
+            raise HespasError(
+                f"{title} lacks the field '{names[0]}', which does not follow from this op",
+                op=op,
+                remedy=f"state {', '.join(names)}, or remove {title}",
+            )
     record = record_class(**values)
     violation = record_class.find_value_violation(values) or record.find_inconsistency()
     if violation:
@@ -240,6 +243,16 @@ def read_communicators(module: ir.Module) -> dict[int, tuple[int, ...]]:
             raise HespasError(message, op=module.operation)
         ranks_by_id[int(name)] = tuple(ranks)
     return ranks_by_id
+
+
+def build_unknown_communicator_error(op: ir.Operation, number: int) -> HespasError:
+    """Build the error for a communicator of an op that the module does not define."""
+    definition = f'{COMMUNICATORS} = {{"{number}" = array<i64: ...>}}'
+    return HespasError(
+        f"{CommAttr.NAME}: communicator {number} is not in {COMMUNICATORS}",
+        op=op,
+        remedy=f"name its devices: {definition} on the module",
+    )
 
 
 def write_communicators(module: ir.Module, groups: dict[int, tuple[int, ...]]) -> None:

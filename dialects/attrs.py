@@ -459,8 +459,8 @@ class MemoryAttr(AttrRecord):
         "whether the fusion of the compiler was modelled, if the user has chosen", default=None
     )
     digest: str | None = declare_field(
-        "content hash of the sizes of the values of each op, in any order; a memory use whose "
-        "digest differs from that of its program is stale",
+        "content hash of the ops with the sizes of their values and the ops that they read, in any "
+        "order; a memory use whose digest differs from that of its program is stale",
         default=None,
     )
 
@@ -550,8 +550,8 @@ PLAIN: dict[str, PlainAttr] = {
     ),
     ON_CHIP_PROGRAM: PlainAttr(
         "module",
-        "digest of the sizes that ops read and define in any order, a string: those of the program "
-        "that `hespas.on_chip` of its kernels describes",
+        "digest of the ops with the sizes of their values and the ops that they read, in any "
+        "order, a string: those of the program that `hespas.on_chip` of its kernels describes",
     ),
     COMMUNICATORS: PlainAttr(
         "module", "dictionary from communicator id, from 1, to its ascending device ids"

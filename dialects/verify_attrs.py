@@ -14,6 +14,7 @@ from dataclasses import field
 from itertools import pairwise
 
 from hespas.dialects.attr_codec import (
+    build_unknown_communicator_error,
     read_branch_number,
     read_communicators,
     read_program_facts,
@@ -53,6 +54,7 @@ MODULE_ATTRS = (
     ON_CHIP_PROGRAM,
 )
 MAX_RANKS_SHOWN = 8
+PORTABLE_PREFIX = "vhlo."  # the attributes of such ops are in a form of this dialect
 _HOLDERS = {
     **dict.fromkeys((TRIPS, TRIPS_FOUND, TRIPS_NOTE), LOOPS),
     **dict.fromkeys((BRANCH, BRANCH_FOUND), BRANCHES),
@@ -152,6 +154,8 @@ class _AttributeVerifier:
                 raise HespasError(f"{label} names device {rank}{total}", op=op)
 
     def visit_op(self, op: ir.Operation) -> ir.WalkResult:
+        if op.name.startswith(PORTABLE_PREFIX):
+            return ir.WalkResult.ADVANCE
         for attribute in [name for name in op.attributes if name.startswith("hespas.")]:
             self.collect_error(
                 lambda attribute=attribute: self.check_attribute(op, op.name, attribute)
@@ -207,9 +211,7 @@ class _AttributeVerifier:
             )
         for number in comm.groups:
             if number not in self.ranks_by_communicator:
-                raise HespasError(
-                    f"{CommAttr.NAME}: communicator {number} is not in {COMMUNICATORS}", op=op
-                )
+                raise build_unknown_communicator_error(op, number)
         self.check_device_ids(comm.pairs, CommAttr.NAME, op)
 
 

@@ -20,7 +20,7 @@ from hespas.passes.memory.liveness import (
     ResultsOver,
     ValueLifetime,
 )
-from hespas.passes.memory.liveness_program import LivenessBody, LivenessOp, LivenessProgramReader
+from hespas.passes.memory.liveness_program import LivenessBody, LivenessProgramReader
 from hespas.passes.memory.value_roles import (
     ACTIVATION,
     CONSTANT,
@@ -92,7 +92,8 @@ def refresh_memory(module: ir.Module, run: PassRun) -> None:
         new = replace(new, digest=None)
     split = SplitAttr.read_from_op(module.operation)
     is_reordered = split is not None and split.merge
-    is_equal = replace(new, location=old.location) == old
+    # The text of a module may lack locations, which are all that tells activations.
+    is_equal = replace(new, location=old.location, activation_bytes=old.activation_bytes) == old
     if not is_equal and not (is_reordered and new.digest == old.digest):
         if is_reordered:
             del module.operation.attributes[MemoryAttr.NAME]
@@ -123,7 +124,7 @@ def compute_memory_use(
     function = find_entry_function(module)
     reader = LivenessProgramReader(module)
     arguments, body = reader.read_program(function)
-    digest = digest_sizes(body, reader.sizes)
+    digest = digest_program(arguments, body, reader.sizes)
     if model_fusion or (model_fusion is None and not reader.has_fusions):
         fuse_kernels(body, reader.sizes)
     result_by_argument = find_replaced_arguments(module, function, len(body.results))
@@ -173,22 +174,41 @@ def compute_memory_use(
     )
 
 
-def digest_sizes(body: LivenessBody, sizes: Sequence[int]) -> str:
-    """Return a hash of the sizes that the ops of a body read and define, in any order.
+def digest_program(arguments: Sequence[int], body: LivenessBody, sizes: Sequence[int]) -> str:
+    """Return a hash of the ops of a program, and of what each reads, in any order of the ops.
 
-    Neither does the order count in which the bodies of an op first read the values around it.
+    Ops count by their names without dialects, and values by their sizes and by the ops that define
+    them: a pass that moves an op along the data flow changes the hash, and a split does not.
     """
-    lines = [
-        repr((_list_read_sizes(item, sizes), [sizes[value] for value in item.results]))
-        + "".join(digest_sizes(inner, sizes) for inner in item.bodies)
-        for item in body.items
-    ]
-    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16]
+    keys = {value: f"argument {number}" for number, value in enumerate(arguments)}
+    return _digest_body(body, sizes, keys)
 
 
-def _list_read_sizes(item: LivenessOp, sizes: Sequence[int]) -> list[int]:
-    read_sizes = [sizes[value] for value in item.reads]
-    return sorted(read_sizes) if item.bodies else read_sizes
+def _digest_body(body: LivenessBody, sizes: Sequence[int], keys: dict[int, str]) -> str:
+    """Return the hash of a body; ``keys`` identify the values around it, and receive its own."""
+
+    def find_keys(values: Sequence[int]) -> list[str]:
+        return [keys.get(value) or str(sizes[value]) for value in values]
+
+    digests: list[str] = []
+    for item in body.items:
+        reads = find_keys(item.reads)
+        if item.bodies:
+            reads.sort()  # bodies of equal programs may first read what is around them in any order
+        for carry, key in zip(
+            item.carries, find_keys([carry.before for carry in item.carries]), strict=True
+        ):
+            keys[carry.argument] = f"in loop: {key}"
+        bodies = [_digest_body(inner, sizes, keys) for inner in item.bodies]
+        results = [sizes[value] for value in item.results]
+        digest = _digest_text((item.op.name.partition(".")[2], reads, results, bodies))
+        keys.update((value, f"{digest}.{number}") for number, value in enumerate(item.results))
+        digests.append(digest)
+    return _digest_text((sorted(digests), find_keys(body.results)))
+
+
+def _digest_text(content: object) -> str:
+    return hashlib.sha256(repr(content).encode()).hexdigest()[:16]
 
 
 def _sum_bytes_by_role(

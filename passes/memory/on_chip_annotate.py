@@ -10,7 +10,7 @@ from hespas.dialects.mlir import decode_string_attr, get_defining_op, ir
 from hespas.dialects.op_kinds import find_entry_function
 from hespas.passes.base import FACTS, Pass, PassRun
 from hespas.passes.memory.liveness_program import LivenessProgramReader
-from hespas.passes.memory.memory_annotate import digest_sizes
+from hespas.passes.memory.memory_annotate import digest_program
 from hespas.passes.memory.on_chip_values import find_on_chip_values
 
 
@@ -61,8 +61,9 @@ def refresh_on_chip(module: ir.Module, run: PassRun) -> None:
 def _find_program_values(module: ir.Module) -> tuple[str, dict[ir.Value, OnChipAttr]]:
     """Return the digest of the program, and the attributes of its kernels by their first result."""
     reader = LivenessProgramReader(module)
-    _, body = reader.read_program(find_entry_function(module))
-    return digest_sizes(body, reader.sizes), find_on_chip_values(body, reader.sizes)
+    arguments, body = reader.read_program(find_entry_function(module))
+    digest = digest_program(arguments, body, reader.sizes)
+    return digest, find_on_chip_values(body, reader.sizes)
 
 
 def _has_values(module: ir.Module, found: Mapping[ir.Value, OnChipAttr]) -> bool:

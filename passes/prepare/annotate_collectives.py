@@ -7,8 +7,12 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import ClassVar
 
-from hespas.dialects.attr_codec import read_communicators, write_communicators
-from hespas.dialects.attrs import COMMUNICATORS, HOST_LINK, CommAttr, Cost, RegionAttr, TargetAttr
+from hespas.dialects.attr_codec import (
+    build_unknown_communicator_error,
+    read_communicators,
+    write_communicators,
+)
+from hespas.dialects.attrs import HOST_LINK, CommAttr, Cost, RegionAttr, TargetAttr
 from hespas.dialects.buffer_sizes import DynamicShape
 from hespas.dialects.collective_sizes import compute_comm_bytes, count_copy_rounds
 from hespas.dialects.mlir import ir, read_frontend_text
@@ -201,8 +205,7 @@ def _renumber_stated_groups(
     assert comm is not None
     unknown = set(comm.groups) - old_ranks.keys()
     if unknown:
-        message = f"{CommAttr.NAME}: communicator {min(unknown)} is not in {COMMUNICATORS}"
-        raise HespasError(message, op=op)
+        raise build_unknown_communicator_error(op, min(unknown))
     groups = ids.assign_communicator_ids(tuple(old_ranks[number] for number in comm.groups))
     if groups != comm.groups:
         replace(comm, groups=groups).write_to_op(op)

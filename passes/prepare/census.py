@@ -76,6 +76,14 @@ class FunctionContents:
     def list_collectives(self) -> list[ir.Operation]:
         return [op for name, op in self.ops if name in MAYBE_COLLECTIVE and is_collective(op)]
 
+    def list_stated_collectives(self) -> list[ir.Operation]:
+        """List the custom calls that are collectives only because their ``hespas.comm`` says so."""
+        return [
+            op
+            for op in self.select_ops_by_name(*CUSTOM_CALLS)
+            if CommAttr.NAME in op.attributes and not is_collective(op)
+        ]
+
 
 @record()
 class ModuleCensus:
@@ -109,9 +117,7 @@ class ModuleCensus:
     def list_stated_collectives(self) -> list[ir.Operation]:
         """List the custom calls that are collectives only because their ``hespas.comm`` says so."""
         return [
-            op
-            for op in self.select_ops_by_name(*CUSTOM_CALLS)
-            if CommAttr.NAME in op.attributes and not is_collective(op)
+            op for contents in self.functions.values() for op in contents.list_stated_collectives()
         ]
 
     def list_sharded_ops(self) -> list[ir.Operation]:
@@ -164,7 +170,7 @@ def collect_census(module: ir.Module) -> ModuleCensus:
     search = _RelevantOpSearch.from_module(module)
     reached = _collect_reached_functions(table, [get_symbol_name(main)], search)
     if len(reached) < len(table):  # the bodies of fusions are searched only then, which takes long
-        reached |= _collect_reached_functions(table, _list_calls_in_fusions(reached), search)
+        reached |= _collect_reached_functions(table, list_calls_in_fusions(reached), search)
     others = [name for name in table.keys() - reached.keys() if not has_private_symbol(table[name])]
     used_by_others = _collect_reached_functions(table, others, search)
     uncalled: dict[str, FunctionContents] = {}
@@ -178,20 +184,26 @@ def collect_census(module: ir.Module) -> ModuleCensus:
     return ModuleCensus(main, reached, uncalled)
 
 
-def _list_calls_in_fusions(functions: Mapping[str, FunctionContents]) -> list[str]:
-    """List the functions that bodies of fusions call, as another pass may have left them."""
-    callees: list[str] = []
+def list_calls_in_fusions(functions: Mapping[str, FunctionContents]) -> list[str]:
+    """List the function of each call in the bodies of fusions, as another pass may have left them.
 
-    def collect_callees(op: ir.Operation) -> ir.WalkResult:
-        name = op.name
-        if name in CALLEE:
-            callees.extend(_find_callees(name, op))
-        return ir.WalkResult.ADVANCE
+    The census has no other calls of a fusion.
+    """
+    return [
+        callee
+        for contents in functions.values()
+        if contents.select_ops_by_name(FUSION)
+        for op in find_ops(contents.function, CALLEE.keys())
+        if _is_in_fusion(op)
+        for callee in _find_callees(op.name, op)
+    ]
 
-    for contents in functions.values():
-        for op in contents.select_ops_by_name(FUSION):
-            op.walk(collect_callees)
-    return callees
+
+def _is_in_fusion(op: ir.Operation) -> bool:
+    holder = op.parent
+    while holder is not None and holder.name != FUSION:
+        holder = holder.parent
+    return holder is not None
 
 
 def _collect_reached_functions(

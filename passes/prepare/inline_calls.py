@@ -29,7 +29,7 @@ from hespas.dialects.op_kinds import (
     is_collective,
 )
 from hespas.passes.base import PassRun, option
-from hespas.passes.prepare.census import ModuleCensus, collect_census
+from hespas.passes.prepare.census import ModuleCensus, collect_census, list_calls_in_fusions
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.passes.prepare.scalars import Number, ScalarEvaluator, build_scalar_evaluator
 from hespas.passes.prepare.write_trip_counts import find_trip_count
@@ -46,9 +46,10 @@ class InlineCallsPass(PrepareStep):
 
     A function runs differently if its calls pass other bounds of a loop, or selectors of a
     branch, which may be in a function that it calls. The other functions remain: each is a part
-    of the program that repeats. Of a region function, calls that differ get copies. Callees are
-    processed before their callers, so that one traversal of the call graph is enough.
-    Composites and the computations of asynchronous ops are inlined, too.
+    of the program that repeats. Of a region function, calls that differ get copies; one that
+    communicates, as another pass may have left it, is no region. Callees are processed before
+    their callers, so that one traversal of the call graph is enough. Composites and the
+    computations of asynchronous ops are inlined, too.
     """
 
     name: ClassVar[str] = "inline-calls"
@@ -78,27 +79,36 @@ class InlineCallsPass(PrepareStep):
         }
         uses = _count_calls(census)
         left = dict(uses)
-        communicates: set[str] = set()
+        order = _order_callees_first(census)
+        communicates = _find_communicating_functions(census, order)
+        for name in communicates:
+            attributes = census.functions[name].function.attributes
+            if RegionAttr.NAME in attributes:
+                del attributes[RegionAttr.NAME]
         scalars = build_scalar_evaluator(census)
         varying = _find_varying_functions(census, scalars)
         for name in sorted(varying):
             if RegionAttr.NAME in census.functions[name].function.attributes:
                 changed = grown = _copy_region_function(name, census, scalars) or grown
-        for name in _order_callees_first(census):
+        for name in order:
             contents = census.functions[name]
-            is_communicating = bool(contents.list_collectives())
             for callee, call in contents.callees:
                 body = census.functions.get(callee)
                 if body is None:
                     continue
-                callee_communicates = callee in communicates
-                is_communicating |= callee_communicates
                 kind = call.name
+                if callee in communicates and kind not in CALLEE:
+                    raise HespasError(
+                        f"@{callee} communicates, and '{kind}', which names it, is estimated as "
+                        "one op",
+                        op=call,
+                        remedy=f"call @{callee} with func.call",
+                    )
                 if RegionAttr.NAME in body.function.attributes:
                     continue  # a region function of a module that is already split
                 is_single = uses[callee] == 1 and self.single
                 should_inline = (
-                    callee_communicates or is_single or kind != "func.call" or callee in varying
+                    callee in communicates or callee in varying or is_single or kind != "func.call"
                 )
                 if (
                     kind not in CALLEE
@@ -116,8 +126,6 @@ class InlineCallsPass(PrepareStep):
             for start in contents.select_ops_by_name("stablehlo.async_start"):
                 _replace_with_block(start, start.regions[0].blocks[0])
                 changed = True
-            if is_communicating:
-                communicates.add(name)
         return changed, grown
 
 
@@ -137,15 +145,16 @@ def warn_of_unfused_composites(census: ModuleCensus, run: PassRun) -> None:
 
 
 def inline_region_calls(module: ir.Module) -> None:
-    """Inline the calls of the functions of regions, and erase these functions."""
+    """Inline the calls of the functions of regions, and erase what nothing else refers to."""
     functions = collect_functions(module)
     regions = {name for name, op in functions.items() if RegionAttr.NAME in op.attributes}
+    if not regions:
+        return
     for call in collect_func_calls(module.operation):
         callee = get_attribute(call, "callee").value
         if callee in regions:
             inline_call(call, functions[callee], last=False)
-    for name in regions:
-        functions[name].erase()
+    collect_census(module)
 
 
 def inline_call(call: ir.Operation, function: ir.Operation, last: bool) -> None:
@@ -288,7 +297,31 @@ def _count_calls(census: ModuleCensus) -> dict[str, int]:
     for contents in [*census.functions.values(), *census.uncalled.values()]:
         for callee, _ in contents.callees:
             uses[callee] = uses.get(callee, 0) + 1
+    if (
+        uses
+    ):  # fusions seldom call functions, and are searched for them only if functions are called
+        for callee in list_calls_in_fusions(census.functions):
+            uses[callee] = uses.get(callee, 0) + 1
     return uses
+
+
+def _find_communicating_functions(census: ModuleCensus, order: Sequence[str]) -> set[str]:
+    """Find functions that communicate, also in functions that they call.
+
+    Args:
+        census: The census of the module.
+        order: The names of its functions, callees first.
+    """
+    communicating: set[str] = set()
+    for name in order:
+        contents = census.functions[name]
+        if (
+            contents.list_collectives()
+            or contents.list_stated_collectives()
+            or any(callee in communicating for callee, _ in contents.callees)
+        ):
+            communicating.add(name)
+    return communicating
 
 
 def _order_callees_first(census: ModuleCensus) -> list[str]:

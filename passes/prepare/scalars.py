@@ -105,10 +105,12 @@ class ScalarEvaluator:
     A value is known only if all paths to it agree: a function's argument if all calls pass the same
     value, and a loop's argument if the body forwards it unchanged. ``disagreeing`` names the
     functions whose calls were found to pass different values, of which one at least is known.
+    ``assumed`` has values that hold in one iteration of a loop.
     """
 
     functions: Mapping[str, ir.Operation]
     callers: Mapping[str, Sequence[ir.Operation]]
+    assumed: Mapping[ir.Value, Number] = field(default_factory=dict)
     disagreeing: set[str] = field(default_factory=set)
     _known: dict[ir.Value, Number | None] = field(default_factory=dict)
     # Of each result of a body by the values of its arguments: a chain of functions that each call
@@ -128,7 +130,7 @@ class ScalarEvaluator:
         self, value: ir.Value, bound: Mapping[ir.Value, Number]
     ) -> Number | None:
         """Evaluate a value, with the values in ``bound`` assumed."""
-        known: dict[ir.Value, Number | None] = dict(bound)
+        known: dict[ir.Value, Number | None] = {**self.assumed, **bound}
         answer: Number | None = None
         # An explicit stack, because chains of ops may exceed Python's recursion limit.
         stack: list[tuple[ir.Value, ScalarSteps]] = []

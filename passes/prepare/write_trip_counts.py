@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import ClassVar
 
 from hespas.dialects.attr_codec import read_trip_count
 from hespas.dialects.attrs import ASSUMED, TRIPS, TRIPS_FOUND, TRIPS_NOTE
-from hespas.dialects.mlir import decode_string_attr, get_defining_op, ir, to_i64_attr
+from hespas.dialects.mlir import (
+    decode_string_attr,
+    get_defining_op,
+    get_symbol_name,
+    ir,
+    to_i64_attr,
+)
 from hespas.dialects.op_bodies import get_terminator
 from hespas.dialects.op_kinds import BARRIERS, LOOPS
 from hespas.passes.base import PassRun, option
@@ -37,6 +45,7 @@ ASSUMED_TRIPS = 1  # of a loop that depends on data, if its condition has no max
 STATED_NOTE = "trip count from the module"
 MAX_CARRIED_VALUES = 16  # values that the condition of such a loop may depend on
 MAX_ASSUMED_TRIPS = 10_000  # a larger maximum is there to end a loop at all, and no estimate
+MAX_OUTER_TRIPS = 2_000  # iterations of a loop in each of which the count of an inner one is found
 
 
 @record(frozen=True)
@@ -44,8 +53,9 @@ class WriteTripCountsPass(PrepareStep):
     """Write hespas.trips on every loop.
 
     The count is the one that somebody has stated, else the one that the ops of the loop determine,
-    else a default. A count is a statement if it differs from the one that ``prepare`` found before,
-    or if ``prepare`` did not find it.
+    else a default. Of a loop whose bound is the counter of the loop around it, it is the average;
+    one that is no whole number is rounded up, with a warning. A count is a statement if it differs
+    from the one that ``prepare`` found before, or if ``prepare`` did not find it.
     """
 
     name: ClassVar[str] = "write-trip-counts"
@@ -97,7 +107,11 @@ def _determine_count(
     loop: ir.Operation, scalars: ScalarEvaluator, run: PassRun, unknown: str, is_prepared: bool
 ) -> _TripCount:
     """Return the trip count of a loop; ``unknown`` is the option for those where data decides."""
-    determined = find_trip_count(loop, scalars)
+    determined, mean = find_trip_count(loop, scalars), None
+    if determined is None:
+        mean = find_mean_trips(loop, scalars)
+        if mean is not None and mean.denominator == 1:
+            determined = mean.numerator
     stated = _find_stated_count(loop, is_unmarked_found=is_prepared and determined is not None)
     if determined is not None:
         if stated is None or stated.trips == determined:
@@ -115,15 +129,18 @@ def _determine_count(
         )
     if unknown:
         return _TripCount(int(unknown), f"trip count {unknown} set by option: it depends on data")
-    most = find_maximum_trips(loop, scalars)
-    if most is None:
-        trips, kind, what = ASSUMED_TRIPS, "", ""
-    else:
+    kind, what, reason = "", "", "depends on data"
+    if mean is not None:
+        trips = math.ceil(mean)
+        reason = f"changes in the loop around it, and is {float(mean):g} on average"
+    elif (most := find_maximum_trips(loop, scalars)) is not None:
         trips, kind, what = most, "maximum ", "its maximum of "
-    assumed = _TripCount(trips, f"{kind}trip count {trips} {ASSUMED}: it depends on data")
+    else:
+        trips = ASSUMED_TRIPS
+    assumed = _TripCount(trips, f"{kind}trip count {trips} {ASSUMED}: it {reason}")
     if _read_note(loop) != assumed.note:
         run.warn(
-            f"{_format_place(loop)}the trip count of the loop depends on data: "
+            f"{_format_place(loop)}the trip count of the loop {reason}: "
             f"{what}{trips} is assumed; set it with --prepare=trip-count=N"
         )
     return assumed
@@ -183,6 +200,64 @@ def find_trip_count(loop: ir.Operation, scalars: ScalarEvaluator) -> int | None:
         if not continues:
             return count
     return None
+
+
+def find_mean_trips(loop: ir.Operation, scalars: ScalarEvaluator) -> Fraction | None:
+    """Find how often the body of a loop runs on average; None if the IR does not determine it.
+
+    The bound of the loop may be the counter of the loop around it, which is run for the average.
+    """
+    means = {
+        _average_trips(loop, outer, alone) for outer, alone in _find_outer_loops(loop, scalars)
+    }
+    return means.pop() if len(means) == 1 else None
+
+
+def _average_trips(
+    loop: ir.Operation, outer: ir.Operation | None, scalars: ScalarEvaluator
+) -> Fraction | None:
+    """Average the trip counts of a loop over the iterations of the loop around it."""
+    if outer is None:
+        return None
+    starts = {n: scalars.find_scalar_value(value) for n, value in enumerate(outer.operands)}
+    state = {number: start for number, start in starts.items() if start is not None}
+    arguments = outer.regions[1].blocks[0].arguments
+    total = 0
+    for count, continues, known in _run_loop(outer, scalars, tuple(state), state):
+        if continues is None or count > MAX_OUTER_TRIPS:
+            return None
+        if not continues:
+            return Fraction(total, count) if count else None
+        assumed = {arguments[number]: value for number, value in known.items()}
+        inner = ScalarEvaluator(scalars.functions, scalars.callers, assumed)
+        trips = find_trip_count(loop, inner)
+        if trips is None:
+            return None
+        total += trips
+    return None
+
+
+def _find_outer_loops(
+    op: ir.Operation, scalars: ScalarEvaluator
+) -> Iterator[tuple[ir.Operation | None, ScalarEvaluator]]:
+    """Find the loop whose body runs an op, for each call that leads to it.
+
+    Yields:
+        The loop, or None if something else decides whether the op runs, and an evaluator that
+        knows of this call only.
+    """
+    holder = op.parent
+    assert holder is not None
+    if holder.name != "func.func":
+        is_in_body = holder.name in LOOPS and op in [
+            view.operation for view in holder.regions[1].blocks[0].operations
+        ]
+        yield holder if is_in_body else None, scalars
+        return
+    name = get_symbol_name(holder)
+    for call in scalars.callers.get(name, ()):
+        alone = ScalarEvaluator(scalars.functions, {**scalars.callers, name: [call]})
+        yield from _find_outer_loops(call, alone)
 
 
 def find_maximum_trips(loop: ir.Operation, scalars: ScalarEvaluator) -> int | None:

@@ -14,7 +14,7 @@ from support.budgets import draw_examples
 
 from hespas import frontends
 from hespas.chakra.trace_reader import TraceNode, read_trace_nodes
-from hespas.dialects.attrs import TRIPS, CommAttr, Cost, MemoryAttr, TargetAttr
+from hespas.dialects.attrs import TRIPS, CommAttr, Cost, MemoryAttr, OnChipAttr, TargetAttr
 from hespas.dialects.mlir import collect_functions, ir, make_context, to_i64_attr
 from hespas.passes.base import Pass, PassRun
 from hespas.passes.memory.memory_annotate import compute_memory_use
@@ -503,6 +503,48 @@ def test_what_stays_on_the_chip_is_that_of_the_program(
     run_pipeline(module, "refresh-costs", PassRun("in.mlir", note=notes.append))
     change = "removed; run on-chip-annotate again" if "merge" in split else "computed again"
     assert any(f"hespas.on_chip is {change}" in note for note in notes)
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_what_stays_on_the_chip_follows_a_collective_that_moves(split: str, tmp_path: Path) -> None:
+    """The values have the same sizes before and after; only what reads which of them differs."""
+
+    def edit(module: ir.Module) -> None:
+        collective = find_op(module, "stablehlo.all_reduce")
+        source, result = collective.operands[0], collective.results[0]
+        reader = next(use.owner.operation for use in result.uses)
+        result.replace_all_uses_with(source)
+        collective.move_after(reader)
+        reader.results[0].replace_all_uses_with(result)
+        collective.operands[0] = reader.results[0]
+
+    text = PROGRAM.replace(f"%4 = stablehlo.add %3, %2 : {X}", f"%4 = stablehlo.negate %3 : {X}")
+    module = read(text)
+    pipeline = f"on-chip-annotate,memory-annotate,{split},systolic-annotate{{node=TPUv4}}"
+    run_pipeline(module, pipeline, PassRun(note=lambda text: None))
+    edit(module)
+    notes: list[str] = []
+    run_pipeline(module, "refresh-costs", PassRun("in.mlir", note=notes.append))
+    for name in (MemoryAttr.NAME, OnChipAttr.NAME):
+        assert any(f"{name} is " in note for note in notes), notes
+
+
+def test_a_text_without_locations_has_the_memory_of_its_program() -> None:
+    """Only the names in locations tell that a value is made before the backward pass."""
+    module = read(f"""func.func @main(%x: {X}) -> {X} {{
+  %0 = stablehlo.tanh %x : {X} loc("jit(f)/jvp(f)/tanh")
+  %1 = stablehlo.sine %x : {X} loc("jit(f)/jvp(f)/sin")
+  %2 = stablehlo.multiply %0, %1 : {X} loc("jit(f)/transpose(jvp(f))/mul")
+  return %2 : {X}
+}}""")
+    notes: list[str] = []
+    pipeline = f"memory-annotate{{model-fusion=false}},split-linear,{ANNOTATE}"
+    run_pipeline(module, pipeline, PassRun())
+    before = MemoryAttr.read_from_op(module.operation)
+    assert before is not None and before.activation_bytes
+    module = read(str(module))
+    run_pipeline(module, "refresh-costs", PassRun("in.mlir", note=notes.append))
+    assert MemoryAttr.read_from_op(module.operation) == before and notes == []
 
 
 def test_the_order_of_values_that_a_loop_reads_is_no_change_of_the_memory() -> None:

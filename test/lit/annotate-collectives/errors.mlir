@@ -159,8 +159,20 @@ module @o {
 
 module @stated attributes {hespas.communicators = {"7" = array<i64: 0, 1>}, mhlo.num_replicas = 2 : i32} {
   func.func @main(%x: tensor<4xf32>) {
-    // expected-error @+1 {{hespas.comm: communicator 5 is not in hespas.communicators}}
+    // expected-error @+1 {{hespas.comm: communicator 5 is not in hespas.communicators; name its devices: hespas.communicators = {"5" = array<i64: ...>} on the module}}
     %0 = stablehlo.custom_call @acme(%x) {hespas.comm = {groups = array<i64: 5>, kind = "all_reduce", operand_bytes = 16 : i64, result_bytes = 16 : i64}} : (tensor<4xf32>) -> tensor<4xf32>
+    return
+  }
+}
+
+// -----
+
+/// What an all_reduce says of itself does not follow from the custom call to which another pass has copied the rest.
+
+module @copied attributes {hespas.communicators = {"1" = array<i64: 0, 1>}, mhlo.num_replicas = 2 : i32} {
+  func.func @main(%x: tensor<4xf32>) {
+    // expected-error @+1 {{hespas.comm lacks the field 'kind', which does not follow from this op; state kind, operand_bytes, result_bytes, or remove hespas.comm}}
+    %0 = stablehlo.custom_call @acme(%x) {hespas.comm = {groups = array<i64: 1>}} : (tensor<4xf32>) -> tensor<4xf32>
     return
   }
 }

@@ -33,3 +33,19 @@ module {
     return
   }
 }
+
+// -----
+
+/// An op that names a function which communicates, and is estimated as one.
+
+module attributes {mhlo.num_partitions = 2 : i32} {
+  func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+    // expected-error @+1 {{@send communicates, and 'stablehlo.custom_call', which names it, is estimated as one op; call @send with func.call}}
+    %0 = stablehlo.custom_call @acme(%x) {called_computations = [@send], hespas.kernel_cost = {bytes = 16 : i64, flops = 0 : i64}} : (tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+  func.func private @send(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = "stablehlo.collective_permute"(%x) <{source_target_pairs = dense<[[0, 1]]> : tensor<1x2xi64>}> : (tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}

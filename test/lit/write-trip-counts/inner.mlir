@@ -1,0 +1,119 @@
+// RUN: hespas-opt %s --write-trip-counts --split-input-file --verify-diagnostics | filecheck %s
+// RUN: hespas-opt %s --split-linear --prepare --split-input-file | filecheck %s --check-prefix=SPLIT
+
+/// The bound of the inner loop is the counter of the outer one. It runs 0 to 8 times, 36 in all.
+
+// CHECK-LABEL: module @whole
+// CHECK: hespas.trips = 9 : i64
+// CHECK: hespas.trips = 4 : i64, hespas.trips_found = 4 : i64
+// SPLIT-LABEL: module @whole
+// SPLIT-DAG: hespas.trips = 9 : i64
+// SPLIT-DAG: hespas.trips = 4 : i64, hespas.trips_found = 4 : i64
+module @whole {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %n = stablehlo.constant dense<9> : tensor<i32>
+    %0:2 = stablehlo.while(%i = %zero, %y = %x) : tensor<i32>, tensor<8xf32> cond {
+      %2 = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %2 : tensor<i1>
+    } do {
+      %2:2 = stablehlo.while(%j = %zero, %z = %y) : tensor<i32>, tensor<8xf32> cond {
+        %4 = stablehlo.compare LT, %j, %i, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        stablehlo.return %4 : tensor<i1>
+      } do {
+        %4 = stablehlo.cosine %z : tensor<8xf32>
+        %5 = stablehlo.add %j, %one : tensor<i32>
+        stablehlo.return %5, %4 : tensor<i32>, tensor<8xf32>
+      }
+      %3 = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %3, %2#1 : tensor<i32>, tensor<8xf32>
+    }
+    return %0#1 : tensor<8xf32>
+  }
+}
+
+// -----
+
+/// The loop is in a function that two loops call, which runs 2 to 5 times: 3.5 on average.
+
+// CHECK-LABEL: module @called
+// CHECK: func.func private @inner
+// CHECK: hespas.trips = 4 : i64, hespas.trips_note = "trip count 4 assumed: it changes in the loop around it, and is 3.5 on average"
+// SPLIT-LABEL: module @called
+// SPLIT: hespas.trips = 4 : i64, hespas.trips_note = "trip count 4 assumed
+module @called {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %zero = stablehlo.constant dense<2> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %n = stablehlo.constant dense<6> : tensor<i32>
+    %0:2 = stablehlo.while(%i = %zero, %y = %x) : tensor<i32>, tensor<8xf32> cond {
+      %3 = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %3 : tensor<i1>
+    } do {
+      %3 = func.call @inner(%i, %y) : (tensor<i32>, tensor<8xf32>) -> tensor<8xf32>
+      %4 = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %4, %3 : tensor<i32>, tensor<8xf32>
+    }
+    %1:2 = stablehlo.while(%i = %zero, %y = %0#1) : tensor<i32>, tensor<8xf32> cond {
+      %3 = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %3 : tensor<i1>
+    } do {
+      %3 = func.call @inner(%i, %y) : (tensor<i32>, tensor<8xf32>) -> tensor<8xf32>
+      %4 = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %4, %3 : tensor<i32>, tensor<8xf32>
+    }
+    return %1#1 : tensor<8xf32>
+  }
+  func.func private @inner(%n: tensor<i32>, %x: tensor<8xf32>) -> tensor<8xf32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    // expected-warning @+1 {{the trip count of the loop changes in the loop around it, and is 3.5 on average: 4 is assumed; set it with --prepare=trip-count=N}}
+    %0:2 = stablehlo.while(%j = %zero, %z = %x) : tensor<i32>, tensor<8xf32> cond {
+      %4 = stablehlo.compare LT, %j, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %4 : tensor<i1>
+    } do {
+      %4 = stablehlo.cosine %z : tensor<8xf32>
+      %5 = stablehlo.add %j, %one : tensor<i32>
+      stablehlo.return %5, %4 : tensor<i32>, tensor<8xf32>
+    }
+    return %0#1 : tensor<8xf32>
+  }
+}
+
+// -----
+
+/// A branch decides in which iterations the inner loop runs: nothing is known of its average.
+
+// CHECK-LABEL: module @branch
+// CHECK: hespas.trips = 1 : i64, hespas.trips_note
+module @branch {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %n = stablehlo.constant dense<9> : tensor<i32>
+    %0:2 = stablehlo.while(%i = %zero, %y = %x) : tensor<i32>, tensor<8xf32> cond {
+      %2 = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %2 : tensor<i1>
+    } do {
+      %is_one = stablehlo.compare EQ, %i, %one, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      %2 = "stablehlo.if"(%is_one) ({
+        // expected-warning @+1 {{the trip count of the loop depends on data: 1 is assumed; set it with --prepare=trip-count=N}}
+        %4:2 = stablehlo.while(%j = %zero, %z = %y) : tensor<i32>, tensor<8xf32> cond {
+          %5 = stablehlo.compare LT, %j, %i, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+          stablehlo.return %5 : tensor<i1>
+        } do {
+          %5 = stablehlo.cosine %z : tensor<8xf32>
+          %6 = stablehlo.add %j, %one : tensor<i32>
+          stablehlo.return %6, %5 : tensor<i32>, tensor<8xf32>
+        }
+        stablehlo.return %4#1 : tensor<8xf32>
+      }, {
+        stablehlo.return %y : tensor<8xf32>
+      }) : (tensor<i1>) -> tensor<8xf32>
+      %3 = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %3, %2 : tensor<i32>, tensor<8xf32>
+    }
+    return %0#1 : tensor<8xf32>
+  }
+}
