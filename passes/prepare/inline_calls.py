@@ -297,9 +297,7 @@ def _count_calls(census: ModuleCensus) -> dict[str, int]:
     for contents in [*census.functions.values(), *census.uncalled.values()]:
         for callee, _ in contents.callees:
             uses[callee] = uses.get(callee, 0) + 1
-    if (
-        uses
-    ):  # fusions seldom call functions, and are searched for them only if functions are called
+    if uses:  # else nothing is called: fusions, which seldom call functions, are not searched
         for callee in list_calls_in_fusions(census.functions):
             uses[callee] = uses.get(callee, 0) + 1
     return uses
