@@ -15,6 +15,7 @@ r is the memory's part of the power.
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -119,9 +120,10 @@ class RooflineEstimator(Estimator):
         """List the clock, with which all peak rates rise."""
 
         def scale_clock(factor: float) -> RooflineEstimator:
-            node = self.node.scale_peak_rates(factor, label="clock")
-            config = RooflineConfig(node, compiler_estimates=self.compiler_estimates)
-            return RooflineEstimator(config)
+            scaled = copy.copy(self)  # with its settings, of which the node has the overrides
+            scaled.node = self.node.scale_peak_rates(factor, label="clock")
+            scaled.peaks, scaled.fallbacks = {}, Counter()
+            return scaled
 
         return [DeviceRate("clock", "clock", None, "", scale_clock)]
 

@@ -154,12 +154,8 @@ class EstimatorPass(Pass):
             defaults = {f.name: f.default for f in fields(MeasureOptions)}
             step = dataclasses.replace(self, kernel_cost=kernel_cost, **defaults)
         else:
-            step = cls(
-                node=self.node,
-                keep_going=self.keep_going,
-                kernel_cost=kernel_cost,
-                **settings,
-            )
+            common = {f.name: getattr(self, f.name) for f in fields(EstimatorPass)}
+            step = cls(**{**common, "kernel_cost": kernel_cost}, **settings)
         return step.to_pipeline_text()
 
     def _choose_node(

@@ -154,7 +154,7 @@ class _Step:
         """Return whether the buffer of an argument is free before an op writes."""
         users = [user for user, _ in self._list_uses(self.arguments[number])]
         last = self.positions[maker]
-        return all(user in self.positions and self.positions[user] < last for user in users)
+        return all(self.positions[user] < last for user in users)
 
     def _is_first_of_cycle(self, number: int) -> bool:
         """Return whether arguments exchange their places, and this is the first of them."""

@@ -59,24 +59,18 @@ class InlineCallsPass(PrepareStep):
     )
 
     def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
-        changed, grown = self._inline_calls(view.census)
-        while grown:  # a function may vary now by what was inlined into it, or into its caller
-            _, grown = self._inline_calls(collect_census(module))
+        changed, copied = self._inline_calls(view.census)
+        while copied:  # the copies of a region function may call others that vary
+            _, copied = self._inline_calls(collect_census(module))
         return changed
 
     def _inline_calls(self, census: ModuleCensus) -> tuple[bool, bool]:
         """Inline calls in all functions once.
 
         Returns:
-            Whether anything changed, and whether another function may vary now: a loop or branch
-            was inlined into one that is called several times, or a function that varies was.
+            Whether anything changed, and whether a region function has been copied.
         """
-        changed = grown = False
-        has_control = {
-            name
-            for name, contents in census.functions.items()
-            if contents.select_ops_by_name(*LOOPS, *BRANCHES)
-        }
+        changed = copied = False
         uses = _count_calls(census)
         left = dict(uses)
         order = _order_callees_first(census)
@@ -89,7 +83,7 @@ class InlineCallsPass(PrepareStep):
         varying = _find_varying_functions(census, scalars)
         for name in sorted(varying):
             if RegionAttr.NAME in census.functions[name].function.attributes:
-                changed = grown = _copy_region_function(name, census, scalars) or grown
+                changed = copied = _copy_region_function(name, census, scalars) or copied
         for name in order:
             contents = census.functions[name]
             for callee, call in contents.callees:
@@ -119,14 +113,10 @@ class InlineCallsPass(PrepareStep):
                 left[callee] -= 1
                 inline_call(call, body.function, last=not left[callee])
                 changed = True
-                grown |= callee in varying
-                if callee in has_control:
-                    has_control.add(name)
-                    grown |= uses.get(name, 0) > 1
             for start in contents.select_ops_by_name("stablehlo.async_start"):
                 _replace_with_block(start, start.regions[0].blocks[0])
                 changed = True
-        return changed, grown
+        return changed, copied
 
 
 def warn_of_unfused_composites(census: ModuleCensus, run: PassRun) -> None:

@@ -32,6 +32,7 @@ from hespas.workflows import run_plan
 from hespas.workflows.planning.layout_programs import BOUNDED_OPTIONS
 from hespas.workflows.planning.layout_space import LayoutRequest
 from hespas.workflows.planning.plan_search import OVERLAP, LayoutSearch, PlanOptions, plan_layouts
+from hespas.workflows.program_replay import StepReplay
 from hespas.workflows.run_config import (
     COMPILE_OPTIONS,
     NetworkOptions,
@@ -158,6 +159,18 @@ def has_effect(case: OptionCase, folder: Path) -> bool:
     run = run_by_command(case, folder)
     assert "error" not in run, (case.title, run)
     return bool(find_differences(run_by_command(default, folder), run))
+
+
+def test_other_rates_of_a_device_keep_the_settings_of_its_estimator(tmp_path: Path) -> None:
+    for case in list_cases():
+        if "." in case.option:  # a setting
+            estimate = hespas.estimate(case.place_program(tmp_path), **case.options)
+            replay = StepReplay(estimate.module, None)
+            for rate in replay.base_estimator.list_device_rates():
+                times_ns = replay.estimate_all(rate.scale(1.0))
+                assert times_ns == pytest.approx(replay.estimate_all(replay.base_estimator)), (
+                    case.title, rate.name,
+                )  # fmt: skip
 
 
 @pytest.mark.parametrize("model", ["flows", "astra"])

@@ -8,7 +8,7 @@ import re
 import lit.formats
 import lit.Test
 import lit.TestRunner
-from support.tool_commands import ToolCommand, parse_pipe, run_command
+from support.tool_commands import parse_pipe, run_pipe
 
 
 class InProcess(lit.formats.ShTest):
@@ -37,14 +37,3 @@ class InProcess(lit.formats.ShTest):
             if problem:
                 return lit.Test.Result(lit.Test.FAIL, f"RUN: {text}\n{problem}")
         return lit.Test.Result(lit.Test.PASS, "")
-
-
-def run_pipe(stages: list[ToolCommand]) -> str:
-    """Run each stage on the output of the one before; returns what went wrong, or ""."""
-    data = ""
-    for stage in stages:
-        done = run_command(stage, data)
-        if (done.code != 0) != stage.fails:
-            return f"{stage.words[0]} exited with {done.code}\n{done.out[-4000:]}\n{done.err}"
-        data = done.err + done.out if stage.merges else done.out
-    return ""

@@ -76,6 +76,17 @@ def run_command(command: ToolCommand, data: str = "") -> ToolOutput:
     return ToolOutput(code, out.text(), err.text())
 
 
+def run_pipe(stages: list[ToolCommand]) -> str:
+    """Run each stage on the output of the one before; returns what went wrong, or ""."""
+    data = ""
+    for stage in stages:
+        done = run_command(stage, data)
+        if (done.code != 0) != stage.fails:
+            return f"{stage.words[0]} exited with {done.code}\n{done.out[-4000:]}\n{done.err}"
+        data = done.err + done.out if stage.merges else done.out
+    return ""
+
+
 class Stream(io.TextIOWrapper):
     """A text stream in memory with a ``buffer``, as the standard streams have."""
 

@@ -15,9 +15,11 @@ from pathlib import Path
 import pytest
 from support.paths import ROOT
 from support.throw_away_tree import ThrowAwayTree
+from support.tool_commands import parse_pipe, run_pipe
 
 from hespas.configs.collective_algorithms import ALGORITHM_LIMITS
 from hespas.passes.emit import stats_model
+from hespas.passes.fuse import simplify
 from hespas.simulators.embedded.algorithms import ALGORITHMS
 
 PAGE = ROOT / "docs" / "reference" / "maintaining.md"
@@ -145,6 +147,37 @@ def test_every_total_is_described() -> None:
     page = (ROOT / "docs" / "reference" / "module-stats.md").read_text()
     described = set(re.findall(r"`(\w+)`", page))
     assert set(stats_model.CostTotals.model_fields) <= described
+
+
+def test_every_attribute_is_in_the_table_of_stages() -> None:
+    dialect = (ROOT / "docs" / "reference" / "dialect.md").read_text()
+    declared = set(re.findall(r"^(?:## |\| )`(hespas\.\w+)`", dialect, re.MULTILINE))
+    design = (ROOT / "docs" / "design.md").read_text()
+    table = design.partition("## What each stage leaves on the IR")[2].partition("\n## ")[0]
+    assert declared == set(re.findall(r"`(hespas\.\w+)`", table))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("rules", "name"),
+    [(rules, name) for rules in (simplify.REWRITES, simplify.NUMBER_REWRITES) for name in rules],
+)
+def test_every_rule_of_simplify_has_a_lit_case(
+    rules: dict[str, object], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the rule, a lit test of the pass fails."""
+    monkeypatch.delitem(rules, name)
+    folder = ROOT / "test" / "lit" / "simplify"
+    files = [folder / "rules.mlir", *sorted(folder.glob("*.mlir"))]
+    assert any(map(find_lit_problem, files))
+
+
+def find_lit_problem(file: Path) -> str:
+    """Run the first command of a lit test; returns what went wrong, or ""."""
+    line = file.read_text().partition("\n")[0].removeprefix("// RUN: ").replace("%s", str(file))
+    stages = parse_pipe(line)
+    assert stages is not None, f"{file}: {line}"
+    return run_pipe(stages)
 
 
 # Changes.

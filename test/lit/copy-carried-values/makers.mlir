@@ -228,6 +228,36 @@ module @crossed {
 
 // -----
 
+/// So it is if the second reads it by way of another op.
+
+// CHECK-LABEL: module @crossed_by_way
+// CHECK: %[[N:.*]] = stablehlo.tanh
+// CHECK: %[[M:.*]] = stablehlo.exponential
+// CHECK: %[[C:.*]] = mhlo.copy %[[N]]
+// CHECK-NOT: mhlo.copy
+// CHECK: stablehlo.return %{{.*}}, %[[C]], %[[M]] :
+module @crossed_by_way {
+  func.func @main(%x0: tensor<8x8xf32>, %x1: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %0:3 = stablehlo.while(%i = %zero, %a = %x0, %b = %x1) : tensor<i32>, tensor<8x8xf32>, tensor<8x8xf32>
+    cond {
+      %bound = stablehlo.constant dense<10> : tensor<i32>
+      %c = stablehlo.compare LT, %i, %bound : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %next = stablehlo.add %i, %one : tensor<i32>
+      %n = stablehlo.tanh %a : tensor<8x8xf32>
+      %r = stablehlo.add %n, %b : tensor<8x8xf32>
+      %m = stablehlo.exponential %a : tensor<8x8xf32>
+      stablehlo.return %next, %n, %m : tensor<i32>, tensor<8x8xf32>, tensor<8x8xf32>
+    }
+    return %0#1, %0#2 : tensor<8x8xf32>, tensor<8x8xf32>
+  }
+}
+
+// -----
+
 /// What updates the value itself is no new one.
 
 // CHECK-LABEL: module @update
@@ -344,6 +374,42 @@ module @inner {
 
 // -----
 
+/// Nor does an op change this that reads the old value later: `copy-kept-values` lets the loop start from a copy.
+/// What the loop inside leaves as it is stays, too.
+
+// CHECK-LABEL: module @inner_read
+// CHECK-NOT: mhlo.copy
+module @inner_read {
+  func.func @main(%x0: tensor<8x8xf32>, %x1: tensor<8x8xf32>, %x2: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %0:4 = stablehlo.while(%i = %zero, %a = %x0, %b = %x1, %g = %x2) : tensor<i32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
+    cond {
+      %bound = stablehlo.constant dense<10> : tensor<i32>
+      %c = stablehlo.compare LT, %i, %bound : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %next = stablehlo.add %i, %one : tensor<i32>
+      %n:3 = stablehlo.while(%j = %zero, %e = %a, %f = %g) : tensor<i32>, tensor<8x8xf32>, tensor<8x8xf32>
+      cond {
+        %ten = stablehlo.constant dense<10> : tensor<i32>
+        %p = stablehlo.compare LT, %j, %ten : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        stablehlo.return %p : tensor<i1>
+      } do {
+        %k = stablehlo.add %j, %one : tensor<i32>
+        %t = stablehlo.add %e, %f : tensor<8x8xf32>
+        stablehlo.return %k, %t, %f : tensor<i32>, tensor<8x8xf32>, tensor<8x8xf32>
+      }
+      %s = stablehlo.add %n#1, %a : tensor<8x8xf32>
+      %u = stablehlo.add %s, %g : tensor<8x8xf32>
+      stablehlo.return %next, %n#1, %u, %n#2 : tensor<i32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
+    }
+    return %0#1, %0#2, %0#3 : tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
+  }
+}
+
+// -----
+
 /// A product reads all elements also of a view.
 
 // CHECK-LABEL: module @read_view
@@ -394,6 +460,36 @@ module @second {
       ^bb0(%f: tensor<8x8xf32>, %g: tensor<8x8xf32>, %k: tensor<i32>):
         %e = stablehlo.exponential %g : tensor<8x8xf32>
         %d = stablehlo.dynamic_update_slice %f, %e, %k, %k : (tensor<8x8xf32>, tensor<8x8xf32>, tensor<i32>, tensor<i32>) -> tensor<8x8xf32>
+        mhlo.return %e, %d : tensor<8x8xf32>, tensor<8x8xf32>
+      }) : (tensor<8x8xf32>, tensor<8x8xf32>, tensor<i32>) -> (tensor<8x8xf32>, tensor<8x8xf32>)
+      stablehlo.return %next, %n#1, %n#0 : tensor<i32>, tensor<8x8xf32>, tensor<8x8xf32>
+    }
+    return %0#1, %0#2 : tensor<8x8xf32>, tensor<8x8xf32>
+  }
+}
+
+// -----
+
+/// The first may also be written over its own argument.
+
+// CHECK-LABEL: module @second_in_place
+// CHECK-NOT: mhlo.copy
+module @second_in_place {
+  func.func @main(%x0: tensor<8x8xf32>, %x1: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %0:3 = stablehlo.while(%i = %zero, %a = %x0, %b = %x1) : tensor<i32>, tensor<8x8xf32>, tensor<8x8xf32>
+    cond {
+      %bound = stablehlo.constant dense<10> : tensor<i32>
+      %c = stablehlo.compare LT, %i, %bound : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %next = stablehlo.add %i, %one : tensor<i32>
+      %n:2 = "mhlo.fusion"(%a, %b, %i) <{fusion_kind = #mhlo<fusion_kind kLoop>}> ({
+      ^bb0(%f: tensor<8x8xf32>, %g: tensor<8x8xf32>, %k: tensor<i32>):
+        %z = stablehlo.constant dense<1.0> : tensor<1x1xf32>
+        %e = stablehlo.exponential %g : tensor<8x8xf32>
+        %d = stablehlo.dynamic_update_slice %f, %z, %k, %k : (tensor<8x8xf32>, tensor<1x1xf32>, tensor<i32>, tensor<i32>) -> tensor<8x8xf32>
         mhlo.return %e, %d : tensor<8x8xf32>, tensor<8x8xf32>
       }) : (tensor<8x8xf32>, tensor<8x8xf32>, tensor<i32>) -> (tensor<8x8xf32>, tensor<8x8xf32>)
       stablehlo.return %next, %n#1, %n#0 : tensor<i32>, tensor<8x8xf32>, tensor<8x8xf32>
@@ -485,5 +581,64 @@ module @alone attributes {mhlo.num_partitions = 2 : i32} {
       stablehlo.return %next, %n, %s : tensor<i32>, tensor<8x8xf32>, tensor<8x8xf32>
     }
     return %0#1, %0#2 : tensor<8x8xf32>, tensor<8x8xf32>
+  }
+}
+
+// -----
+
+/// So it is if it does not read the old value.
+
+// CHECK-LABEL: module @unread
+// CHECK: %[[N:.*]] = "stablehlo.collective_permute"
+// CHECK: mhlo.copy %[[N]]
+module @unread attributes {mhlo.num_partitions = 2 : i32} {
+  func.func @main(%x0: tensor<8x8xf32>, %x1: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %0:3 = stablehlo.while(%i = %zero, %a = %x0, %b = %x1) : tensor<i32>, tensor<8x8xf32>, tensor<8x8xf32>
+    cond {
+      %bound = stablehlo.constant dense<10> : tensor<i32>
+      %c = stablehlo.compare LT, %i, %bound : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %next = stablehlo.add %i, %one : tensor<i32>
+      %e = stablehlo.exponential %b : tensor<8x8xf32>
+      %n = "stablehlo.collective_permute"(%e) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, source_target_pairs = dense<[[0, 1], [1, 0]]> : tensor<2x2xi64>}> : (tensor<8x8xf32>) -> tensor<8x8xf32>
+      %s = stablehlo.add %n, %a : tensor<8x8xf32>
+      %t = stablehlo.tanh %a : tensor<8x8xf32>
+      %u = stablehlo.add %s, %t : tensor<8x8xf32>
+      stablehlo.return %next, %n, %u : tensor<i32>, tensor<8x8xf32>, tensor<8x8xf32>
+    }
+    return %0#1, %0#2 : tensor<8x8xf32>, tensor<8x8xf32>
+  }
+}
+
+// -----
+
+/// What is moved to the place of another operand of the collective follows that, before its own place is written over.
+
+// CHECK-LABEL: module @kept_place
+// CHECK: %[[C:.*]] = mhlo.copy %iterArg_0 :
+// CHECK-NEXT: %[[N:.*]]:2 = "stablehlo.all_to_all"(%[[C]], %iterArg_1)
+// CHECK: %[[M:.*]] = mhlo.copy %iterArg_2 :
+// CHECK: %[[S:.*]] = stablehlo.tanh %iterArg_2
+// CHECK: stablehlo.return %{{.*}}, %[[N]]#0, %[[M]], %{{.*}} :
+module @kept_place attributes {mhlo.num_partitions = 2 : i32} {
+  func.func @main(%x0: tensor<8x8xf32>, %x1: tensor<8x8xf32>, %x2: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %0:4 = stablehlo.while(%i = %zero, %a = %x0, %b = %x1, %g = %x2) : tensor<i32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
+    cond {
+      %bound = stablehlo.constant dense<10> : tensor<i32>
+      %c = stablehlo.compare LT, %i, %bound : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %next = stablehlo.add %i, %one : tensor<i32>
+      %n:2 = "stablehlo.all_to_all"(%a, %b) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, concat_dimension = 0 : i64, split_count = 2 : i64, split_dimension = 0 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> : (tensor<8x8xf32>, tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>)
+      %t = stablehlo.tanh %g : tensor<8x8xf32>
+      %s = stablehlo.add %t, %a : tensor<8x8xf32>
+      stablehlo.return %next, %n#0, %g, %s : tensor<i32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
+    }
+    return %0#1, %0#2, %0#3 : tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
   }
 }
