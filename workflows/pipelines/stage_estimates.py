@@ -30,7 +30,6 @@ from hespas.estimators.rules.base import to_buffer_size
 from hespas.passes.emit.emit_chakra import EmittedTraces
 from hespas.passes.memory.value_roles import find_replaced_arguments
 from hespas.support.errors import HespasError, UsageError
-from hespas.support.supervised_process import open_temporary_folder
 from hespas.workflows import run_flow
 from hespas.workflows.pipelines.schedules import (
     BACKWARD,
@@ -167,11 +166,8 @@ def estimate_stages(
 
 def estimate_stage_program(path: str, config: RunConfig) -> StageProgramEstimate:
     """Estimate one program as ``hespas run`` does; raises HespasError."""
-    with open_temporary_folder() as scratch:
-        output = os.path.join(scratch, "traces")
-        inputs = {"mlir": path, "system": None, "split": SPLIT, "output": output}
-        config = config.model_copy(update=inputs)
-        outcome = run_flow.execute_plan(build_run_plan(config))
+    config = config.model_copy(update={"mlir": path, "system": None, "split": SPLIT})
+    outcome = run_flow.execute_plan(run_flow.place_traces(build_run_plan(config)))
     emitted, memory = outcome.run.get_artefact(EmittedTraces), outcome.run.get_artefact(MemoryAttr)
     totals = emitted.stats["totals"]
     arguments, results, replaced = _read_signature(outcome.module)
