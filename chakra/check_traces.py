@@ -78,13 +78,11 @@ class TraceCheckReport:
         problems: The problems, errors first.
         devices: The number of traces.
         nodes: The number of nodes in all traces.
-        fixed_order: Whether dependencies fix the order of communication on every rank.
     """
 
     problems: list[TraceProblem]
     devices: int
     nodes: int
-    fixed_order: bool
 
     @property
     def error_count(self) -> int:
@@ -136,14 +134,13 @@ class _TraceChecker:
         groups = self.read_communicators(len(files))
         self.check_ranks(ranks, files, groups)
         sound = all(graph.sound for graph in graphs.values()) and not missing
-        fixed = all(graph.fixed for graph in graphs.values())
         if sound and not any(severity == ERROR for severity, _, _ in self.counts):
             self.check_communication(list(ranks.values()), list(graphs.values()), files, groups)
         problems = [
             TraceProblem(*key, self.first_places[key], count) for key, count in self.counts.items()
         ]
         problems.sort(key=lambda p: p.severity)  # errors first, stable
-        return TraceCheckReport(problems, len(files), sum(map(len, ranks.values())), fixed)
+        return TraceCheckReport(problems, len(files), sum(map(len, ranks.values())))
 
     def read_communicators(self, devices: int) -> dict[int, list[int]]:
         """Return the ranks of each communicator, the default one (0) included."""

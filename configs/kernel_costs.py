@@ -1,7 +1,7 @@
 """The costs that a user declares for ops which hespas cannot count.
 
 They are constants, or rules in a Python file, which compute them from the shapes
-(``estimators.rules.rule_files``).
+(``passes.annotate.kernel_costs``).
 """
 
 from __future__ import annotations

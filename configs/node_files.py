@@ -111,7 +111,15 @@ def _add_accelerator(spec: NodeSpec, accelerator: Accelerator) -> NodeSpec:
     )
 
 
-class PublishedHardware(StrictModel):
+class CacheKeys(StrictModel):
+    """Where a published tool keeps what it measured; many sections of its files have these keys."""
+
+    disable_cache: bool | None = None
+    cache_dir: str | None = None
+    in_memory_only_cache: bool | None = None
+
+
+class PublishedHardware(CacheKeys):
     """The hardware section of a configuration of the published tools.
 
     Rates apply to both units. The cache keys have no effect on analytical estimators.
@@ -126,9 +134,6 @@ class PublishedHardware(StrictModel):
     error_on_unknown_type: bool = False
     type: str | None = None
     num_npus: Annotated[int, Field(gt=0)] | None = None
-    cache_dir: str | None = None
-    disable_cache: bool | None = None
-    in_memory_only_cache: bool | None = None
 
     @model_validator(mode="after")
     def _check_rates_exist(self) -> PublishedHardware:

@@ -494,17 +494,22 @@ def refine_dynamic_shapes(module: ir.Module, types: list[str]) -> ir.Module:
     Raises:
         RuntimeError: The types do not fit the module.
     """
-    import io
-
     from jaxlib import _jax  # pyright: ignore[reportAttributeAccessIssue]
 
     register_passes()
     refine = f"builtin.module(stablehlo-refine-arguments{{types={','.join(types)}}})"
     PassManager.parse(refine, module.context).run(module.operation)
+    refined = _jax.mlir.refine_polymorphic_shapes(to_mlir_bytecode(module))
+    return ir.Module.parse(refined, module.context)
+
+
+def to_mlir_bytecode(module: ir.Module) -> bytes:
+    """Serialise a module to MLIR bytecode, including locations."""
+    import io
+
     buffer = io.BytesIO()
     module.operation.write_bytecode(buffer)
-    refined = _jax.mlir.refine_polymorphic_shapes(buffer.getvalue())
-    return ir.Module.parse(refined, module.context)
+    return buffer.getvalue()
 
 
 def replace_op(op: ir.Operation, name: str, attributes: Mapping[str, ir.Attribute]) -> None:

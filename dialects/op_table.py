@@ -80,7 +80,6 @@ class TableBlock:
 
     Attributes:
         first_result: The number of its result 0 in the function.
-        argument_count: The number of its arguments.
         kinds: The kind of each op. Ops of a kind are equal in name, attributes, types and bodies;
             equal ops of another dialect than those of programs may have several kinds.
         reads: For each op, the values that it and its bodies read from outside the op, once for
@@ -90,7 +89,6 @@ class TableBlock:
     """
 
     first_result: int
-    argument_count: int
     kinds: array[int] = field(default_factory=lambda: array("i"))
     reads: NumberRows = field(default_factory=NumberRows)
     result_counts: array[int] = field(default_factory=lambda: array("i"))
@@ -186,7 +184,7 @@ class _OpReader:
                 types[value], position = read_varint(data, position)
                 position += _SIZES[data[position]]  # the location
                 value += 1
-        block = TableBlock(value, value - first_value)
+        block = TableBlock(value)
         first_result = value
         kinds, names, is_plain, sizes = self._kinds, self.names, self.is_plain, _SIZES
         add_kind, add_read, add_end = (

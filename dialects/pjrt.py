@@ -134,9 +134,7 @@ def wait_for_results(results: Sequence[Any]) -> None:
         result.block_until_ready()
 
 
-def profile_launches(
-    device: PjrtDevice, program: PjrtProgram, arguments: Sequence[Any], runs: int
-) -> bytes:
+def profile_launches(program: PjrtProgram, arguments: Sequence[Any], runs: int) -> bytes:
     """Profile ``runs`` runs, one after the other, and return a serialised XSpace."""
     from jaxlib import _profiler  # pyright: ignore[reportAttributeAccessIssue]
 

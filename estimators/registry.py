@@ -174,12 +174,6 @@ def build_estimator(
         return cls(build_config(name, node, settings, devices))
 
 
-def has_setting(name: str, setting_name: str) -> bool:
-    """Return whether an estimator has a setting; raises UsageError for an unknown estimator."""
-    settings = list_settings(load_estimator_class(name).Config)
-    return any(setting.name == setting_name for setting in settings)
-
-
 def collect_import_paths() -> dict[str, str]:
     """Map the name of each estimator to ``module:Class``. Raises UsageError for a clash."""
     return ESTIMATORS | find_plugins()

@@ -8,7 +8,7 @@ import mmap
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hespas.dialects.mlir import (
@@ -20,7 +20,6 @@ from hespas.dialects.mlir_diagnostics import capture_diagnostics, to_hespas_erro
 from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
 from hespas.dialects.protobuf import extract_hlo_module
 from hespas.frontends import dead_functions, input_attributes, text_check
-from hespas.frontends.dump_folder import find_dumped_program
 from hespas.frontends.quantised_types import REMEDY as QUANTISED_REMEDY
 from hespas.frontends.quantised_types import has_quantised_types, replace_quantised_types
 from hespas.support.data_files import read_file_bytes
@@ -334,3 +333,42 @@ def _extract_hlo_message(error: Exception) -> str:
         return error.error_diagnostics[0].message.strip()
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return re.sub(STATUS, "", lines[0]) if lines else type(error).__name__
+
+
+# Folders of XLA's dumps (--xla_dump_to).
+# What XLA writes of a program after its last pass, as a protobuf and as text.
+_OPTIMISED = r"after_optimizations\.(?P<form>hlo\.pb|txt)(\.(gz|xz))?$"
+_HLO = r"\.(?P<form>hlo\.pb|hlo)(\.(gz|xz))?$"
+
+
+def find_dumped_program(folder: str) -> str:
+    """Return the path of the HLO of the only program in a folder, optimised if XLA dumped that.
+
+    Raises:
+        HespasError: The folder has no HLO, or that of several programs.
+    """
+    names = sorted(os.listdir(folder))
+    for pattern in (_OPTIMISED, _HLO):
+        programs: dict[str, str] = {}
+        for name in names:
+            match = re.search(pattern, name)
+            if match and (name[: match.start()] not in programs or match["form"] == "hlo.pb"):
+                programs[name[: match.start()]] = os.path.join(folder, name)
+        if len(programs) > 1:
+            raise _refuse_several(folder, list(programs.values()))
+        if programs:
+            return next(iter(programs.values()))
+    raise HespasError(
+        "the folder has no HLO",
+        where=folder,
+        remedy="dump it with XLA_FLAGS='--xla_dump_to=FOLDER --xla_dump_hlo_as_proto'",
+    )
+
+
+def _refuse_several(folder: str, paths: Sequence[str]) -> HespasError:
+    largest = max(paths, key=os.path.getsize)
+    return HespasError(
+        f"the folder has the HLO of {len(paths)} programs",
+        where=folder,
+        remedy=f"name the file of one; the largest is {largest}",
+    )

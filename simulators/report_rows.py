@@ -44,8 +44,8 @@ class CollectiveRow:
     """
 
     kind: str
-    operand_bytes: int
     group_size: int
+    operand_bytes: int
     count: int
     time_ns: int
 
@@ -97,14 +97,13 @@ class PathRow:
 class ExposedRow:
     """Communication nodes of equal name and size that are exposed on the critical device.
 
-    ``place`` is their location in the source, ``needed_by`` the name of the compute node that
-    waits.
+    ``location`` is that in the source, ``needed_by`` the name of the compute node that waits.
     """
 
     name: str
     kind: str
     operand_bytes: int
-    place: str
+    location: str
     needed_by: str
     count: int
     exposed_ns: int
@@ -222,7 +221,7 @@ def group_collectives(result: SimulationResult) -> list[CollectiveRow]:
     sums_by_shape: dict[tuple[str, int, int], list[int]] = {}
     for record in result.comms:
         sums = sums_by_shape.setdefault(
-            (record.kind, record.operand_bytes, len(record.ranks)), [0, 0]
+            (record.kind, len(record.ranks), record.operand_bytes), [0, 0]
         )
         sums[0] += record.copies
         sums[1] += record.copies * (record.finish_ns - record.ready_ns)

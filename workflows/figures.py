@@ -200,14 +200,9 @@ def _explain_energy_share(name: str) -> Callable[[Mapping[str, Any]], str]:
     return explain
 
 
-def _explain_peak_share(name: str, peak: str) -> Callable[[Mapping[str, Any]], str]:
-    """Return an explanation of an amount of work: the share of the peak that it takes."""
-
-    def explain(figures: Mapping[str, Any]) -> str:
-        share = figures[name]
-        return "" if share is None else f", {format_percent(share)} of {peak}"
-
-    return explain
+def _explain_peak_share(figures: Mapping[str, Any]) -> str:
+    share = figures["flops_utilisation"]
+    return "" if share is None else f", {format_percent(share)} of the peak"
 
 
 def _explain_price(figures: Mapping[str, Any]) -> str:
@@ -289,7 +284,7 @@ FIGURES: tuple[Figure, ...] = (
     Figure(
         "flops", "operations", "FLOP", "sum", "operations", _sum("flops"),
         row_name="flops_per_device", table=COMPUTE,
-        explain=_explain_peak_share("flops_utilisation", "the peak"),
+        explain=_explain_peak_share,
         places=("summary", "changes", "rows"),
     ),
     Figure(

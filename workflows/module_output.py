@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 from typing import Any
 
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import ir, to_mlir_bytecode
 from hespas.support.output_file import write_atomically
-
-
-def to_mlir_bytecode(module: ir.Module) -> bytes:
-    """Serialise a module to MLIR bytecode, including locations."""
-    buffer = io.BytesIO()
-    module.operation.write_bytecode(buffer)
-    return buffer.getvalue()
 
 
 def to_mlir_text(

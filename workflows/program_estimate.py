@@ -13,7 +13,6 @@ from hespas.dialects.mlir import ir
 from hespas.support.errors import UsageError
 from hespas.support.html_tables import PrintedTables, format_html_page
 from hespas.support.suggestions import suggest_nearest
-from hespas.support.supervised_process import open_temporary_folder
 from hespas.support.text_tables import TextTable, format_percent, format_plain_table, format_seconds
 from hespas.workflows import kernel_rows, run_differences, run_summary
 from hespas.workflows.kernel_rows import KernelRow
@@ -179,8 +178,7 @@ class ProgramEstimate:
             HespasError: The step was not simulated, because there is no system, or the file cannot
                 be written.
         """
-        from hespas.chakra.trace_writer import write_traces
-        from hespas.simulators.simulation_inputs import load_inputs
+        from hespas.simulators.in_memory_programs import InMemoryPrograms
         from hespas.simulators.timeline import write_timeline
 
         simulation, system = self.summary.simulation, self.summary.system
@@ -189,10 +187,8 @@ class ProgramEstimate:
                 "there is no timeline without a simulation: no system is given",
                 remedy='name the network, as in hespas.estimate(..., system="HGX_H100_8")',
             )
-        with open_temporary_folder() as folder:
-            write_traces(self.summary.emitted.trace, Path(folder))
-            inputs = load_inputs(folder, system)
-            return write_timeline(simulation.result, inputs.get_device_nodes, inputs.groups, path)
+        inputs = InMemoryPrograms(self.summary.emitted.trace).place_on_system(system)
+        return write_timeline(simulation.result, inputs.get_device_nodes, inputs.groups, path)
 
     def sensitivity(self) -> StepSensitivity:
         """Evaluate the step at other rates of the node and the network.

@@ -19,8 +19,8 @@ import functools
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hespas.chakra.trace_steps import FS_PER_NS, ComputeContent, HostCopyContent
@@ -63,52 +63,48 @@ class ReplayedCosts:
 
 
 class ProgramReplay:
-    """An annotated program, whose kernels can be estimated again.
+    """An annotated program, whose kernels can be estimated again. Each function is read once.
+
+    Invariant: a term of a sum is the number of a kernel, or ``~n`` for sum n, which precedes every
+    sum that it is a term of.
 
     Attributes:
         module: The module, which stays as it was annotated.
-        items: The distinct kernels, in the order of the annotation.
-        statistics: The statistics of the annotation.
+        traced: Its trace.
+        items: The distinct kernels.
     """
 
     def __init__(
-        self,
-        module: ir.Module,
-        items: Mapping[str, CostItem],
-        traced: TraceProgram,
-        statistics: module_stats.StatsRow,
+        self, module: ir.Module, traced: TraceProgram, items: Mapping[str, CostItem] | None = None
     ) -> None:
-        """Read the sums of a program for which ``can_replay`` holds."""
-        self.module, self.items, self.statistics = module, list(items.values()), statistics
-        numbers = {digest: number for number, digest in enumerate(items)}
-        read_cost = functools.cache(Cost.from_dictionary_attr)
-        self._sums = KernelSums(
-            module, lambda op: numbers[read_cost(op.attributes[Cost.NAME]).digest or ""]
+        """Read the sums of the compute steps; ``items`` are those of the annotation, if known."""
+        self.module, self.traced, self.items = module, traced, list((items or {}).values())
+        self._numbers = {digest: number for number, digest in enumerate(items or {})}
+        self._read_cost = functools.cache(Cost.from_dictionary_attr)
+        self._walk = ExecutionWalk(
+            collect_functions(module), is_estimated_whole, enters_loops=False
         )
+        self._sums: list[tuple[Sequence[int], int]] = []
+        self._function_terms: dict[str, Sequence[int]] = {}
         self._fusible_pairs: dict[frozenset[str], bool] = {}
-        self._steps = self._sums.add_compute_steps(traced)
-        self._untimed = [
-            self._sums.add_op(task.op)
-            for task in traced.tasks
-            if task.cost is not None and not task.activities
-        ]
-        self._executed = [
-            (name, numbers.get(cost.digest or "", len(numbers)), count)  # else a free op
-            for name, cost, count in module_stats.list_executed_ops(
-                module_stats.LeafCounter(module), traced
-            )
-        ]
+        sums: dict[int, int] = {}
+        for task in traced.tasks:
+            if task.cost is not None and task.activities:
+                sums |= dict.fromkeys(map(id, task.activities), self._add_op(task.op))
+        contents = (step.content for step in traced.trace.steps)
+        self._steps = [sums[id(one)] for one in contents if isinstance(one, ComputeContent)]
 
     def estimate_costs(self, estimator: Estimator) -> ReplayedCosts | None:
         """Estimate all kernels; None if the trace or the gaps of the program would change."""
+        untimed = self._untimed  # adds sums
         try:
             costs = [estimate_item(estimator, item) for item in self.items]
         except UnknownCost:
             return None
-        times_ns = self._sums.compute_sums([cost.time_ns for cost in costs])
+        times_ns = self._compute_sums([cost.time_ns for cost in costs])
         latencies_fs = [round(time_ns * FS_PER_NS) for time_ns in times_ns]
         is_same_trace = all(latencies_fs[n] for n in self._steps) and not any(
-            latencies_fs[n] for n in self._untimed
+            latencies_fs[n] for n in untimed
         )
         if not is_same_trace or any(cost.gap for cost in costs):
             return None
@@ -124,65 +120,40 @@ class ProgramReplay:
             self._fusible_pairs[kinds] = has_fusible_pair(module, kinds)
         return self._fusible_pairs[kinds]
 
-    def collect_stats(self, costs: Sequence[Cost], target: TargetAttr) -> dict[str, Any]:
-        """Return the statistics at other costs, without the rows of regions."""
+    def replace_costs(
+        self, statistics: module_stats.StatsRow, costs: Sequence[Cost], target: TargetAttr
+    ) -> dict[str, Any]:
+        """Return the statistics of the annotation at other costs, without the rows of regions."""
         known = [*costs, FREE_COST]
         ops = [(name, known[number], count) for name, number, count in self._executed]
-        return module_stats.replace_costs(self.statistics, ops, target)
+        return module_stats.replace_costs(statistics, ops, target)
 
+    @functools.cached_property
+    def _untimed(self) -> Sequence[int]:
+        """The sums of what is no step of the trace, because it takes no time."""
+        tasks = self.traced.tasks
+        return [self._add_op(t.op) for t in tasks if t.cost is not None and not t.activities]
 
-def can_replay(annotation: Annotation, traced: TraceProgram) -> bool:
-    """Return whether nothing but the costs of the kernels of a program depends on the node."""
-    has_host_copies = any(isinstance(step.content, HostCopyContent) for step in traced.trace.steps)
-    return (
-        annotation.total.gap is None
-        and annotation.measured is None
-        and not annotation.has_whole_regions
-        and not has_host_copies
-    )
+    @functools.cached_property
+    def _executed(self) -> Sequence[tuple[str, int, int]]:
+        """The ops that run: their names, the numbers of their kernels, and their executions."""
+        leaves = module_stats.LeafCounter(self.module)
+        return [
+            (name, self._numbers.get(cost.digest or "", len(self.items)), count)  # else a free op
+            for name, cost, count in module_stats.list_executed_ops(leaves, self.traced)
+        ]
 
-
-class KernelSums:
-    """Adds the times of kernels up as the annotation did. Each function is read once.
-
-    Invariant: a term is the number of a kernel, or ``~n`` for sum n, which precedes every sum that
-    it is a term of.
-    """
-
-    def __init__(self, module: ir.Module, number_kernel: Callable[[ir.Operation], int]) -> None:
-        """Prepare the sums of a module.
-
-        Args:
-            module: An annotated module.
-            number_kernel: Returns the number of the kernel that an op with a cost runs.
-        """
-        self._walk = ExecutionWalk(
-            collect_functions(module), is_estimated_whole, enters_loops=False
-        )
-        self._number_kernel = number_kernel
-        self._sums: list[tuple[Sequence[int], int]] = []
-        self._function_terms: dict[str, Sequence[int]] = {}
-
-    def add_op(self, op: ir.Operation) -> int:
-        """Add the sum of what an op runs, and return its number."""
-        return self._add_sum(self._list_terms(self._walk.read_op(op)), 1)
-
-    def add_compute_steps(self, traced: TraceProgram) -> list[int]:
-        """Add the sums of the compute steps of a trace, and return their numbers in its order."""
-        numbers: dict[int, int] = {}
-        for task in traced.tasks:
-            if task.cost is not None and task.activities:
-                numbers |= dict.fromkeys(map(id, task.activities), self.add_op(task.op))
-        steps = [step.content for step in traced.trace.steps]
-        return [numbers[id(content)] for content in steps if isinstance(content, ComputeContent)]
-
-    def compute_sums(self, times_ns: Sequence[float]) -> list[float]:
+    def _compute_sums(self, times_ns: Sequence[float]) -> list[float]:
         """Return all sums, given the times of the kernels."""
         sums_ns: list[float] = []
         for terms, trips in self._sums:
             parts = [times_ns[term] if term >= 0 else sums_ns[~term] for term in terms]
             sums_ns.append(math.fsum(parts) * trips)
         return sums_ns
+
+    def _add_op(self, op: ir.Operation) -> int:
+        """Add the sum of what an op runs, and return its number."""
+        return self._add_sum(self._list_terms(self._walk.read_op(op)), 1)
 
     def _add_sum(self, terms: Sequence[int], trips: int) -> int:
         self._sums.append((terms, trips))
@@ -201,6 +172,14 @@ class KernelSums:
                 terms.append(self._number_kernel(op))
         return terms
 
+    def _number_kernel(self, op: ir.Operation) -> int:
+        """Return the number of the kernel that an op with a cost runs."""
+        digest = self._read_cost(op.attributes[Cost.NAME]).digest or f"{len(self._numbers)}"
+        if digest not in self._numbers:
+            self._numbers[digest] = len(self.items)
+            self.items.append(CostItem(op))
+        return self._numbers[digest]
+
     def _list_callee_terms(self, name: str) -> Sequence[int]:
         """Return the terms of a call: of a region those of its ops, else one sum."""
         if name not in self._function_terms:
@@ -210,63 +189,57 @@ class KernelSums:
         return self._function_terms[name]
 
 
-@dataclass
-class StepReplay:
-    """Evaluates the step time of one program.
+def can_replay(annotation: Annotation, traced: TraceProgram) -> bool:
+    """Return whether nothing but the costs of the kernels of a program depends on the node."""
+    has_host_copies = any(isinstance(step.content, HostCopyContent) for step in traced.trace.steps)
+    return (
+        annotation.total.gap is None
+        and annotation.measured is None
+        and not annotation.has_whole_regions
+        and not has_host_copies
+    )
+
+
+class StepReplay(ProgramReplay):
+    """Evaluates the step time of one program at other rates.
 
     Attributes:
-        module: A split and annotated module.
         network: The network; None for the compute time of one device.
-        is_current: Whether the costs of the module are known to be those of its ops.
         node: The node that the module was annotated for.
-        items: The distinct kernels.
     """
 
-    module: ir.Module
-    network: SimulatedNetwork | None
-    is_current: bool = False
-    node: NodeSpec = field(init=False)
-    items: list[CostItem] = field(init=False)
-    _settings: tuple[str, dict[str, Any], int] = field(init=False)
-    _trace: TraceProgram = field(init=False)
+    def __init__(
+        self, module: ir.Module, network: SimulatedNetwork | None, is_current: bool = False
+    ) -> None:
+        """Read a split and annotated module.
 
-    def __post_init__(self) -> None:
-        target = require_target(self.module)
-        entry = self.module.operation
-        step = find_annotate_pass(target, entry)
+        Args:
+            module: The module.
+            network: The network.
+            is_current: Whether the costs of the module are known to be those of its ops.
+
+        Raises:
+            HespasError: The rates of the estimator are not those of a node.
+        """
+        target = require_target(module)
+        step = find_annotate_pass(target, module.operation)
         node = load_target_node(target)
         if node is None or step.estimator_name == "annotate":
             raise HespasError(
                 "the rates of the estimator are not those of a node",
-                op=entry,
+                op=module.operation,
                 remedy="use an estimator that takes them from a node, such as calibrated",
             )
-        self.node = node
+        self.node, self.network = node, network
         values = registry.convert_settings(step.estimator_name, step.collect_settings())
         own = {name: value for name, value in values.items() if name not in OVERRIDE_NAMES}
         self._settings = step.estimator_name, own, target.devices
-        run = PassRun(current=set(FACTS) if self.is_current else set())
+        run = PassRun(current=set(FACTS) if is_current else set())
         with run.keep_facts(FACTS):
-            self._trace = build_trace_program(self.module, run)
-        self._collect_kernels()
-
-    def _collect_kernels(self) -> None:
-        """Collect the distinct kernels, and the sum of them that each compute node takes."""
-        numbers: dict[str, int] = {}
-        self.items, self._base_ns = [], []
-        read_cost = functools.cache(Cost.from_dictionary_attr)
-
-        def number_kernel(op: ir.Operation) -> int:
-            cost = read_cost(op.attributes[Cost.NAME])
-            key = cost.digest or f"{len(numbers)}"
-            if key not in numbers:
-                numbers[key] = len(self.items)
-                self.items.append(CostItem(op))
-                self._base_ns.append(cost.time_ns)
-            return numbers[key]
-
-        self._sums = KernelSums(self.module, number_kernel)
-        self._step_sums = self._sums.add_compute_steps(self._trace)
+            super().__init__(module, build_trace_program(module, run))
+        self._annotated_ns = [
+            self._read_cost(item.op.attributes[Cost.NAME]).time_ns for item in self.items
+        ]
 
     @functools.cached_property
     def base_estimator(self) -> Estimator:
@@ -299,7 +272,7 @@ class StepReplay:
 
     def estimate_all(self, estimator: Estimator) -> Sequence[float]:
         """Estimate each distinct kernel as ``estimate_kernels`` does, with another estimator."""
-        return self._estimate_items(estimator, range(len(self.items)), self._base_ns)
+        return self._estimate_items(estimator, range(len(self.items)), self._annotated_ns)
 
     def estimate_products(self, node: NodeSpec) -> Sequence[float]:
         """Estimate as ``estimate_kernels`` for a node that differs in rates of its matrix unit.
@@ -362,19 +335,19 @@ class StepReplay:
     @functools.cached_property
     def _is_chain(self) -> bool:
         """Whether each step of the trace depends on the one before it."""
-        steps = self._trace.trace.steps
+        steps = self.traced.trace.steps
         return all(before.id in step.deps for before, step in itertools.pairwise(steps))
 
     def _sum_compute_s(self, kernels_ns: Sequence[float]) -> float:
         """Return the compute time of one device."""
-        sums_ns = self._sums.compute_sums(kernels_ns)
-        counts = Counter(self._step_sums)
+        sums_ns = self._compute_sums(kernels_ns)
+        counts = Counter(self._steps)
         return 1e-9 * math.fsum(sums_ns[number] * count for number, count in counts.items())
 
     def _simulate_step_s(self, kernels_ns: Sequence[float], system: SystemSpec) -> float:
         assert self.network is not None
-        sums_ns, choice = self._sums.compute_sums(kernels_ns), self.network.choice
-        latencies_fs = [max(round(sums_ns[n] * FS_PER_NS), 1) for n in self._step_sums]
+        sums_ns, choice = self._compute_sums(kernels_ns), self.network.choice
+        latencies_fs = [max(round(sums_ns[n] * FS_PER_NS), 1) for n in self._steps]
         inputs = self._programs.replace_latencies(latencies_fs).place_on_system(system)
         options = replace(choice.options, intervals=False)
         embedded = SimulatorChoice("embedded", options, exact_durations=choice.exact_durations)
@@ -382,4 +355,4 @@ class StepReplay:
 
     @functools.cached_property
     def _programs(self) -> InMemoryPrograms:
-        return InMemoryPrograms(self._trace.trace)
+        return InMemoryPrograms(self.traced.trace)

@@ -247,12 +247,12 @@ def find_emit_step(plan: RunPlan) -> EmitChakraPass | None:
     return next((step for step in plan.steps if isinstance(step, EmitChakraPass)), None)
 
 
-def place_traces(plan: RunPlan, folder: str, *, is_reported: bool = True) -> RunPlan:
+def place_traces(plan: RunPlan, folder: str = "", *, is_reported: bool = True) -> RunPlan:
     """Return the plan with its traces in memory, or in a folder if ASTRA-sim reads them.
 
     Args:
         plan: The plan.
-        folder: The folder.
+        folder: The folder; "" for a plan without a simulation.
         is_reported: Whether the simulation names the ops of the program.
     """
     from hespas.simulators import simulator_choice

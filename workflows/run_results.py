@@ -16,7 +16,7 @@ from hespas.configs import is_preset_name
 from hespas.configs.node_overrides import NodeOverrides, load_overridden_node
 from hespas.configs.node_spec import NodeSpec
 from hespas.dialects.attrs import MemoryAttr, TargetAttr
-from hespas.dialects.mlir import ir, make_context
+from hespas.dialects.mlir import ir, make_context, to_mlir_bytecode
 from hespas.passes.annotate.stale_costs import refresh_costs
 from hespas.passes.base import PassRun, print_note
 from hespas.support.data_files import check_link, check_named_path, is_inside_folders
@@ -24,7 +24,6 @@ from hespas.support.errors import HespasError
 from hespas.support.folder_publication import hold_folder_unchanged
 from hespas.workflows.figures import get_figure
 from hespas.workflows.kernel_rows import KernelRow, collect_kernel_rows
-from hespas.workflows.module_output import to_mlir_bytecode
 from hespas.workflows.network_settings import FIGURES
 from hespas.workflows.result_models import check_run_figures, check_simulated_figures
 from hespas.workflows.sweep.sweep_table import is_table_file

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from hespas.simulators.critical_path import COMMUNICATION, COMPUTE, WAITING, Tra
 from hespas.simulators.report_rows import (
     BUS_SOURCE,
     DeviceRow,
-    ExposedRow,
     SimulationReport,
     build_report,
     compute_bus_factor,
@@ -122,11 +121,7 @@ def to_simulation_json(
         "settings": result.settings.to_texts(),
         "collectives": [
             {
-                "kind": row.kind,
-                "group_size": row.group_size,
-                "operand_bytes": row.operand_bytes,
-                "count": row.count,
-                "time_s": row.time_ns * 1e-9,
+                **_to_json_row(row),
                 "algorithm_bandwidth_bytes_per_s": row.algorithm_bandwidth,
                 "bus_bandwidth_bytes_per_s": row.bus_bandwidth,
                 "bus_factor": compute_bus_factor(row.kind, row.group_size),
@@ -134,42 +129,24 @@ def to_simulation_json(
             for row in simulated.collectives
         ],
         "bus_factor_source": BUS_SOURCE,
-        "communicators": [
-            {
-                "id": row.id,
-                "devices": list(row.devices),
-                "alike": row.alike,
-                "count": row.count,
-                "operand_bytes": row.operand_bytes,
-                "time_s": row.time_ns * 1e-9,
-            }
-            for row in simulated.communicators
-        ],
-        "critical_path": None,
-        "exposed": None,
+        "communicators": list(map(_to_json_row, simulated.communicators)),
+        "critical_path": None
+        if simulated.path is None
+        else list(map(_to_json_row, simulated.path)),
+        "exposed": None
+        if simulated.exposed is None
+        else list(map(_to_json_row, simulated.exposed)),
     }
-    if simulated.path is not None:
-        values["critical_path"] = [
-            {"what": row.what, "kind": row.kind, "count": row.count, "time_s": row.time_ns * 1e-9}
-            for row in simulated.path
-        ]
-    if simulated.exposed is not None:
-        values["exposed"] = [_to_exposed_json(row) for row in simulated.exposed]
     if per_device:
         values["per_device"] = [_to_device_json(device) for device in result.devices]
     return values
 
 
-def _to_exposed_json(row: ExposedRow) -> dict[str, Any]:
+def _to_json_row(row: Any) -> dict[str, Any]:
+    """Return the fields of a row of a report by name, with times in seconds."""
     return {
-        "name": row.name,
-        "kind": row.kind,
-        "operand_bytes": row.operand_bytes,
-        "location": row.place,
-        "needed_by": row.needed_by,
-        "count": row.count,
-        "exposed_s": row.exposed_ns * 1e-9,
-        "waiting_s": row.waiting_ns * 1e-9,
+        name.replace("_ns", "_s"): value * 1e-9 if name.endswith("_ns") else value
+        for name, value in asdict(row).items()
     }
 
 
@@ -351,7 +328,7 @@ def _build_exposed_table(simulated: SimulationReport) -> TextTable:
         _sum_column("of step", "exposed_s", lambda time_s: format_percent(time_s * 1e9 / step_ns)),
         _sum_column("waiting", "waiting_s", format_seconds),
     ]
-    groups = group_exposed_nodes(map(_to_exposed_json, simulated.exposed))
+    groups = group_exposed_nodes(map(_to_json_row, simulated.exposed))
     device = simulated.result.critical_device
     title = f"What to fix first: communication that device {device} waits for"
     return _tabulate_rows(title, groups, columns, left=3)

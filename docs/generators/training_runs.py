@@ -19,7 +19,7 @@ from pathlib import Path
 from benchmarks import DATA, ROOT
 from hespas.support.csv_rows import read_csv_rows
 from hespas.support.errors import HespasError
-from hespas.support.text_tables import TextTable, format_seconds
+from hespas.support.text_tables import TextTable, format_markdown_tables, format_seconds
 from hespas.workflows.validation.case_frameworks import find_framework
 from hespas.workflows.validation.prediction_scores import (
     SCORE_TITLES,
@@ -262,11 +262,7 @@ def _select_predicted(rows: Sequence[RunRow]) -> list[RunRow]:
 
 
 def _render_table(table: TextTable) -> str:
-    lines = [
-        list(table.header),
-        ["---" if i < table.left else "--:" for i in range(len(table.header))],
-    ]
-    return "\n".join("| " + " | ".join(line) + " |" for line in [*lines, *map(list, table.rows)])
+    return format_markdown_tables([table]).rstrip("\n")
 
 
 def _build_worst_table(rows: Sequence[RunRow]) -> TextTable:

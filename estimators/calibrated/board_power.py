@@ -46,16 +46,7 @@ class BoardPower:
         cls, data: Mapping[str, Any], limit_w: float, tags: frozenset[str] = frozenset()
     ) -> Self:
         """Build the power of a board with a limit from the object of a preset."""
-        return cls(
-            data["idle_w"],
-            data["j_per_flop"],
-            data["j_per_byte"],
-            data["clock_exponent"],
-            limit_w,
-            tags,
-            data.get("burst_s"),
-            data.get("j_per_8bit_flop"),
-        )
+        return cls(**{**data, "limit_w": limit_w}, tags=tags)
 
     def select_type(self, dtype: str) -> Self | None:
         """Return the power with the energy of operations on a type; None if it is not known."""

@@ -14,14 +14,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from hespas.configs.kernel_families import find_kernel_family
 from hespas.configs.node_spec import NodeSpec
+from hespas.configs.source_errors import combine_independent, find_shared_error
 from hespas.dialects.attrs import CompilerEstimateAttr, Cost
 from hespas.dialects.mlir import get_call_target, ir
-from hespas.dialects.op_kinds import CUSTOM_CALLS
+from hespas.dialects.op_kinds import CUSTOM_CALLS, FUSION
 from hespas.estimators.base import (
     CompilerEstimateConfig,
     CostItem,
@@ -31,7 +33,13 @@ from hespas.estimators.base import (
     setting,
 )
 from hespas.estimators.calibrated.attention_library import CUDNN, AttentionLibrary
-from hespas.estimators.calibrated.data_passes import MEASURED_KINDS, get_compute_share
+from hespas.estimators.calibrated.attention_shape import AttentionShape, read_attention_shape
+from hespas.estimators.calibrated.data_passes import (
+    MEASURED_KINDS,
+    DataPasses,
+    count_data_passes,
+    get_compute_share,
+)
 from hespas.estimators.calibrated.device_constants import (
     ASSUMED,
     CONTENTION,
@@ -40,9 +48,8 @@ from hespas.estimators.calibrated.device_constants import (
     TRANSFERRED,
     DeviceConstants,
 )
-from hespas.estimators.calibrated.kernel_bands import estimate_kernel_band
-from hespas.estimators.calibrated.kernel_content import KernelContent, read_kernel
 from hespas.estimators.calibrated.kernel_times import (
+    COMPILER,
     OVERLAP,
     KernelTime,
     estimate_attention_time,
@@ -52,9 +59,11 @@ from hespas.estimators.calibrated.kernel_times import (
     estimate_shapeless_s,
     estimate_stream_time,
 )
+from hespas.estimators.calibrated.kernel_traits import KernelTraits, collect_traits
 from hespas.estimators.calibrated.linalg_steps import BAND_FACTOR
 from hespas.estimators.calibrated.row_lookups import CACHE_SPEEDUP
 from hespas.estimators.calibrated.slowest_device import SlowestDevice
+from hespas.estimators.product_shapes import count_other_flops
 from hespas.estimators.roofline import RooflineConfig, RooflineEstimator
 from hespas.estimators.rules.custom_calls import find_kernel_name
 from hespas.estimators.work import OpWork
@@ -374,3 +383,88 @@ def _name_kernel_class(timed: KernelTime, kind: str) -> str:
     if kind == "conv":
         return "product.convolution"
     return kind if kind == "attention" and not name.endswith(kind) else name
+
+
+@dataclass(frozen=True, slots=True)
+class KernelBand:
+    """The ends of the 80 % band as factors of the time: of all errors, and of the shared ones.
+
+    The error of a kernel's own is that of held-out shapes of the same table (``ErrorBand``). It
+    differs from kernel to kernel and averages out in a step. The error that it shares with its
+    family (``configs.source_errors``) is what the table itself may be wrong by on another board, at
+    another clock, or with another library. All kernels of a family have it at once, so it stays in
+    the sum. Both are independent of each other.
+    """
+
+    low: float
+    high: float
+    shared_low: float
+    shared_high: float
+
+
+def list_error_causes(timed: KernelTime) -> frozenset[str]:
+    """Return the causes of the error that a kernel shares with its family.
+
+    A compiler's estimate was compared with measurements, so it needs no second source.
+    """
+    causes = timed.fit.causes | timed.error_tags
+    return causes if COMPILER in causes else causes | {"source"}
+
+
+def estimate_kernel_band(timed: KernelTime, family: str) -> KernelBand:
+    """Return the band of a kernel of a family of ``configs.source_errors``."""
+    shared = find_shared_error(family, list_error_causes(timed))
+    if timed.slowest_device != 1.0:
+        shared = combine_independent((shared, timed.slowest_ends))
+    low, high = combine_independent((timed.fit.band.get_log_ends_at(timed.time_s), shared))
+    return KernelBand(*map(math.exp, (low, high, *shared)))
+
+
+@dataclass(frozen=True, slots=True)
+class KernelContent:
+    """What a kernel does, on all devices with sectors of one size.
+
+    Attributes:
+        traits: Its traits.
+        attention: The shape of an attention call; None for other kernels.
+        vector_flops: The operations on the vector unit, by type.
+        shapeless_flops: The operations on the matrix unit that are in no product, by type.
+        passes: The bytes that all its passes over the data move, and their launches.
+        refetched_bytes: The bytes that a product reads again; None if they are not known.
+        compiled: Whether XLA chose the kernel of a product.
+    """
+
+    traits: KernelTraits
+    attention: AttentionShape | None
+    vector_flops: Mapping[str, int]
+    shapeless_flops: Mapping[str, int]
+    passes: DataPasses
+    refetched_bytes: int | None
+    compiled: bool
+
+
+def read_kernel(item: CostItem, sector_bytes: int) -> KernelContent:
+    """Read a leaf op or fusion for devices with sectors of ``sector_bytes``; raises HespasError."""
+    op, work = item.op, item.work
+    traits = collect_traits(op, work, sector_bytes)
+    products = [*traits.products, *traits.loop_products]
+    compiled = CompilerEstimateAttr.read_from_op(op)
+    return KernelContent(
+        traits,
+        read_attention_shape(op, work) if work.kind == "attention" else None,
+        count_other_flops(work, products, "vector"),
+        count_other_flops(work, products),
+        count_data_passes(op, work, is_gpu=sector_bytes > 0),
+        compiled.refetched_bytes if compiled is not None else None,
+        bool(traits.products) and _is_kernel_of_xla(op),
+    )
+
+
+def _is_kernel_of_xla(op: ir.Operation) -> bool:
+    """Return whether a product is one of XLA's kernels: a fusion of Triton, or a call of cuBLAS.
+
+    ``--fuse`` makes the fusions that XLA would.
+    """
+    if op.name == FUSION:
+        return "kCustom" in str(op.attributes["fusion_kind"])
+    return op.name in CUSTOM_CALLS and get_call_target(op).startswith("__cublas")

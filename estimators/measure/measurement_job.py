@@ -40,10 +40,9 @@ class MeasurementJob:
 
 
 class MeasureError(UnknownCost):
-    """A region could not be measured; ``failure`` holds the reason."""
+    """A region could not be measured."""
 
     def __init__(self, failure: WorkerFailure, name: str, op: ir.Operation) -> None:
-        self.failure = failure
         message = f"{name} could not be measured: {failure.format_message()}"
         where = format_source_position(op.location)
         super().__init__(message, where=where, remedy=_REMEDIES[failure.kind])

@@ -14,7 +14,7 @@ from hespas.dialects.buffer_sizes import (
     list_tuple_members,
     to_buffer_size,
 )
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import get_attribute, ir
 from hespas.support.errors import HespasError
 from hespas.support.records import record
 
@@ -204,11 +204,6 @@ def parse_number_fields(attr: ir.Attribute) -> dict[str, tuple[int, ...]]:
 def parse_word_fields(attr: ir.Attribute) -> dict[str, str]:
     """Return the fields of an attribute of the form ``#dialect.name<field = word, ...>``."""
     return dict(re.findall(r"(\w+) = (\w+)", str(attr)))
-
-
-def get_attribute(op: ir.Operation, name: str) -> Any:
-    """Return an attribute that the op must have."""
-    return op.attributes[name]
 
 
 def read_integer_list(op: ir.Operation, name: str, default: Iterable[int]) -> tuple[int, ...]:

@@ -212,7 +212,7 @@ def _propagate_uses_to_operands(node: _FusedOp, used: int, elements: int, in_pla
             amount = 0 if in_place else used
         elif name == "scatter" and position < len(node.results):
             touched = (
-                min(size, node.operands[-1].size.elements) if _combines_old_values(node.op) else 0
+                min(size, node.operands[-1].size.elements) if combines_old_values(node.op) else 0
             )
             amount = touched if in_place else used
         elif (name in _SLICES and position == 0) or name in _BROADCASTS or is_elementwise:
@@ -225,7 +225,8 @@ def _propagate_uses_to_operands(node: _FusedOp, used: int, elements: int, in_pla
             operand.uses[node, position] = amount
 
 
-def _combines_old_values(scatter: ir.Operation) -> bool:
+def combines_old_values(scatter: ir.Operation) -> bool:
+    """Return whether the updates of a scatter are combined with the values that they replace."""
     return uses_first_arguments(scatter.regions[0].blocks[0], len(scatter.results))
 
 

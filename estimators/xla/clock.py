@@ -40,10 +40,8 @@ def choose_clock(
         return "host", lambda count: [
             max(program.measure_launch_time_s(arguments) - empty_s, 0.0) for _ in range(count)
         ]
-    if compute_device_times_s(
-        extract_kernel_times_ns(profile_launches(device, program, arguments, 2)), 2
-    ):
-        return "device", functools.partial(_time_by_profiler, device, program, arguments)
+    if compute_device_times_s(extract_kernel_times_ns(profile_launches(program, arguments, 2)), 2):
+        return "device", functools.partial(_time_by_profiler, program, arguments)
     return "amortised", functools.partial(_time_amortised, program, arguments)
 
 
@@ -77,11 +75,9 @@ def _sum_covered_time(intervals: Sequence[tuple[float, float]]) -> float:
     return total
 
 
-def _time_by_profiler(
-    device: PjrtDevice, program: PjrtProgram, arguments: Sequence[Any], count: int
-) -> list[float]:
+def _time_by_profiler(program: PjrtProgram, arguments: Sequence[Any], count: int) -> list[float]:
     times = compute_device_times_s(
-        extract_kernel_times_ns(profile_launches(device, program, arguments, count)), count
+        extract_kernel_times_ns(profile_launches(program, arguments, count)), count
     )
     if not times:
         raise RuntimeError("the profiler recorded different kernels for runs of one program")

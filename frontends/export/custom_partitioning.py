@@ -9,7 +9,6 @@ partition it in this process.
 from __future__ import annotations
 
 import contextlib
-import io
 import re
 import tempfile
 import threading
@@ -18,7 +17,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hespas.dialects.mlir import ir, read_frontend_items, write_frontend_items
+from hespas.dialects.mlir import (
+    ir,
+    read_frontend_items,
+    to_mlir_bytecode,
+    write_frontend_items,
+)
 from hespas.dialects.op_kinds import NUM_PARTITIONS
 from hespas.dialects.protobuf import extract_hlo_module
 from hespas.dialects.xla import CompilationSettings, HloDump, compile_for_cpu
@@ -167,13 +171,12 @@ def run_partitioner_here(
         HespasError: XLA, or the partitioning rule of a kernel, failed.
     """
     passes, wanted = CPU_DUMPS
-    bytecode = io.BytesIO()
-    module.operation.write_bytecode(bytecode)
+    bytecode = to_mlir_bytecode(module)
     errors: list[BaseException] = []
 
     def compile_bytecode() -> None:
         try:
-            compile_for_cpu(bytecode.getvalue(), compilation, HloDump(str(folder), passes))
+            compile_for_cpu(bytecode, compilation, HloDump(str(folder), passes))
         except BaseException as error:
             errors.append(error)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hespas.estimators.measure.failure import describe_exit_code
-from hespas.frontends.export.export_worker import ERROR, MODULE, PRELOADED, REPORT, REQUEST
+from hespas.frontends.export.export_worker import ANSWER, MODULE, PRELOADED
 from hespas.support import worker_template
 from hespas.support.errors import HespasError, restore_error
 from hespas.support.supervised_process import open_temporary_folder
@@ -100,26 +100,26 @@ def list_recipes(say: Callable[[str], None] = lambda line: None) -> list[dict[st
 def _run_export_worker(folder: Path, message: dict[str, Any], say: Callable[[str], None]) -> Any:
     if importlib.util.find_spec("jax") is None:
         raise HespasError("exporting needs JAX", remedy="pip install 'hespas[jax]'")
-    (folder / REQUEST).write_text(json.dumps(message))
-    code, last = _run_worker_task(str(folder), say)
-    if (folder / REPORT).exists():
-        return json.loads((folder / REPORT).read_text())
-    if not (folder / ERROR).exists():
+    code, last = _run_worker_task(json.dumps({**message, "folder": str(folder)}), say)
+    if not (folder / ANSWER).exists():
         raise HespasError(
             f"the process that runs JAX {describe_exit_code(code)} early, and "
             + (f"printed last: {last}" if last else "printed nothing")
         )
-    raise restore_error(json.loads((folder / ERROR).read_text()))
+    answer = json.loads((folder / ANSWER).read_text())
+    if "error" in answer:
+        raise restore_error(answer["error"])
+    return answer["report"]
 
 
-def _run_worker_task(folder: str, say: Callable[[str], None]) -> tuple[int, str]:
+def _run_worker_task(request: str, say: Callable[[str], None]) -> tuple[int, str]:
     """Run the worker, and return its exit code and the last line that it has printed."""
     environment = {
         **os.environ,
         "JAX_PLATFORMS": "cpu",
         "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "3"),
     }
-    task = worker_template.WorkerTask(folder, environment, os.getcwd())
+    task = worker_template.WorkerTask(request, environment, os.getcwd())
     our_fd, output_fd = os.pipe()
     with open(our_fd, encoding="utf-8", errors="replace") as output, open(os.devnull) as nothing:
         try:

@@ -1,7 +1,7 @@
-"""The export worker, which runs JAX: ``main(FOLDER)`` in a process of a worker template.
+"""The export worker, which runs JAX: ``main(REQUEST)`` in a process of a worker template.
 
-It reads ``FOLDER/request.json`` and writes ``FOLDER/module`` (bytecode) and
-``FOLDER/report.json``, or ``FOLDER/error.json``. What the program prints goes to stderr.
+It writes ``module`` (bytecode) and ``answer.json``, a report or an error, to the folder of the
+request. What the program prints goes to stderr.
 """
 
 from __future__ import annotations
@@ -15,17 +15,14 @@ import sysconfig
 import time
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hespas.support import worker_template
 from hespas.support.errors import HespasError, UsageError
 
-if TYPE_CHECKING:
-    pass
-
 # What takes longest to import; worker templates do it once.
 PRELOADED = ("jax", "hespas.frontends.jax", "hespas.frontends.export.program_source")
-REQUEST, MODULE, REPORT, ERROR = "request.json", "module", "report.json", "error.json"
+MODULE, ANSWER = "module", "answer.json"
 # What JAX says of a kernel that exists only on another platform than that of the lowering.
 MISSING_LOWERING = re.compile(r"not found for platform|Only interpret mode is supported on CPU")
 
@@ -34,28 +31,23 @@ MISSING_LOWERING = re.compile(r"not found for platform|Only interpret mode is su
 INSTALLATION = r"^.*/(?=hespas/recipes/)"
 
 
-def main(folder_name: str) -> None:
-    """Process the request in a folder, write the answer, and end the process."""
+def main(argument: str) -> None:
+    """Process a request, write the answer, and end the process."""
     sys.stdout = sys.stderr
-    _write_answer(Path(folder_name))
-    sys.stderr.flush()
-    os._exit(0)  # XLA may go on compiling what was wanted only after its partitioner
-
-
-def _write_answer(folder: Path) -> None:
-    request = json.loads((folder / REQUEST).read_text())
+    request = json.loads(argument)
+    folder = Path(request["folder"])
     try:
-        report = json.dumps(
-            _describe_recipes() if request["list"] else _export_for_command(request, folder)
-        )
+        report = _describe_recipes() if request["list"] else _export_for_command(request, folder)
+        answer = json.dumps({"report": report})
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # the user's program may raise anything, SystemExit included
         if request["traceback"] and not isinstance(error, HespasError):
             traceback.print_exc()
-        (folder / ERROR).write_text(json.dumps(describe_error(error)))
-    else:
-        (folder / REPORT).write_text(report)
+        answer = json.dumps({"error": describe_error(error)})
+    (folder / ANSWER).write_text(answer)
+    sys.stderr.flush()
+    os._exit(0)  # XLA may go on compiling what was wanted only after its partitioner
 
 
 def _export_for_command(request: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import json
 import os
 import re
@@ -19,6 +18,7 @@ from hespas.dialects.mlir import (
     ir,
     list_dictionary_entries,
     register_passes,
+    to_mlir_bytecode,
 )
 from hespas.dialects.mlir_diagnostics import ADVICE
 from hespas.dialects.xla import (
@@ -175,11 +175,11 @@ def _encode_module(module: ir.Module) -> bytes:
     of tilings, which XLA of jax 0.12 writes, are removed: StableHLO 1.16 has none. So are
     discardable attributes of dialects that are not registered, which XLA cannot read.
     """
-    bytecode = _write_bytecode(module)
+    bytecode = to_mlir_bytecode(module)
     if module.context.allow_unregistered_dialects:
         stripped = ir.Module.parse(bytecode, module.context)
         stripped.operation.walk(_drop_opaque_attributes)
-        module, bytecode = stripped, _write_bytecode(stripped)
+        module, bytecode = stripped, to_mlir_bytecode(stripped)
     has_names, has_calls = (word in bytecode for word in (b"named_computation", b"custom_call"))
     if not has_names and not (has_calls and _list_calls_with_empty_tilings(module)):
         return bytecode
@@ -189,7 +189,7 @@ def _encode_module(module: ir.Module) -> bytes:
     if has_names:
         register_passes()
         PassManager.parse(_EXPORT_NAMED, module.context).run(copied.operation)
-    return _write_bytecode(copied)
+    return to_mlir_bytecode(copied)
 
 
 def _drop_opaque_attributes(op: ir.Operation) -> ir.WalkResult:
@@ -214,12 +214,6 @@ def _drop_opaque_attributes(op: ir.Operation) -> ir.WalkResult:
             ]
             attributes[name] = ir.ArrayAttr.get(rows, op.context)
     return ir.WalkResult.ADVANCE
-
-
-def _write_bytecode(module: ir.Module) -> bytes:
-    buffer = io.BytesIO()
-    module.operation.write_bytecode(buffer)
-    return buffer.getvalue()
 
 
 def _list_calls_with_empty_tilings(module: ir.Module) -> list[ir.Operation]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import math
 
 from hespas.dialects.attr_codec import read_program_facts, write_program_facts
 from hespas.dialects.hlo_groups import expand_mesh_axis_groups
-from hespas.dialects.mlir import hlo_proto_to_stablehlo, ir, make_context
+from hespas.dialects.mlir import hlo_proto_to_stablehlo, ir, make_context, to_mlir_bytecode
 from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
 from hespas.passes.compile import hlo_origin
 from hespas.passes.compile.async_pairs import (
@@ -51,7 +50,7 @@ def convert_hlo_to_stablehlo(proto: bytes, *, scheduled: bool = False) -> bytes:
         hides_latency = hlo_origin.has_latency_hiding_schedule(program)
         scheduler = hlo_origin.LATENCY_HIDING if hides_latency else hlo_origin.IN_MEMORY_ORDER
         write_program_facts(module, {hlo_origin.SCHEDULER: scheduler})
-    return _encode_module(module)
+    return to_mlir_bytecode(module)
 
 
 def import_hlo(proto: bytes, context: ir.Context) -> ir.Module:
@@ -108,7 +107,7 @@ def convert_tpu_hlo(proto: bytes, *, keep_async: bool) -> bytes:
     program = HloProgram(proto)
     rewrite_tpu_hlo(program, keep_async=keep_async)
     module = _import_program(program, hlo_origin.TPU, make_context(), keep_schedule=True)
-    return _encode_module(module)
+    return to_mlir_bytecode(module)
 
 
 def _mark_foreign_products(program: HloProgram, compiler: str) -> None:
@@ -142,12 +141,6 @@ def _import_program(
     if places:
         _restore_locations(module, places)
     return module
-
-
-def _encode_module(module: ir.Module) -> bytes:
-    buffer = io.BytesIO()
-    module.operation.write_bytecode(buffer)
-    return buffer.getvalue()
 
 
 def _find_places(program: HloProgram) -> dict[str, Place]:

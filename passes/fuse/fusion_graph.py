@@ -24,7 +24,7 @@ from hespas.estimators.rules.base import (
     read_integer_list,
     to_buffer_size,
 )
-from hespas.estimators.rules.body_tally import uses_first_arguments
+from hespas.estimators.rules.fusion import combines_old_values
 from hespas.estimators.rules.movement import is_unit_broadcast
 from hespas.estimators.work import find_cost_rule, is_free_op
 from hespas.passes.fuse.dots import DOT, list_products
@@ -322,7 +322,7 @@ class FusionGraph:
             return 0 if position == 0 else operand_elements
         if kind == "scatter" and position < len(op.results):
             updates = self.values[operands[len(op.operands) - 1]].size.elements
-            return min(operand_elements, updates) if _has_combining_body(op) else 0
+            return min(operand_elements, updates) if combines_old_values(op) else 0
         return operand_elements
 
     def _count_cycles(
@@ -365,10 +365,6 @@ def _count_body_cycles(op: ir.Operation) -> int:
 
 def _count_window_elements(op: ir.Operation) -> int:
     return math.prod(read_integer_list(op, "window_dimensions", ()))
-
-
-def _has_combining_body(scatter: ir.Operation) -> bool:
-    return uses_first_arguments(scatter.regions[0].blocks[0], len(scatter.results))
 
 
 def has_side_effect(op: ir.Operation, name: str) -> bool:

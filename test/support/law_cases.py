@@ -20,7 +20,7 @@ from hespas.dialects.attrs import Cost
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import find_entry_function
 from hespas.estimators.aggregate import aggregate_costs
-from hespas.passes.emit.time_band import combine_bands
+from hespas.passes.emit.module_stats import combine_bands
 from hespas.workflows.gate.step_comparison import StepProfile, profile_result
 from hespas.workflows.kernel_rows import KernelRow
 from hespas.workflows.program_estimate import rank_compute_time

@@ -196,7 +196,7 @@ def test_programs_compile_run_and_are_profiled():
     assert program.query_cost_analysis()["bytes accessed"] > 0
     assert program.compile_s > 0
     assert program.measure_launch_time_s([], launches=3) > 0
-    space = pjrt.profile_launches(device, program, [], runs=2)
+    space = pjrt.profile_launches(program, [], runs=2)
     assert b"/host" in space
     assert pjrt.extract_kernel_times_ns(space) == []
     with pytest.raises(RuntimeError, match="No such compile option"):

@@ -20,10 +20,13 @@ from hespas.estimators.aggregate import aggregate_costs, repeat_cost
 from hespas.estimators.base import CostItem
 from hespas.estimators.calibrated.attention_shape import AttentionShape
 from hespas.estimators.calibrated.board_power import BoardPower
-from hespas.estimators.calibrated.calibrated_estimator import CalibratedConfig, CalibratedEstimator
+from hespas.estimators.calibrated.calibrated_estimator import (
+    CalibratedConfig,
+    CalibratedEstimator,
+    read_kernel,
+)
 from hespas.estimators.calibrated.correction_surface import CorrectionSurface
 from hespas.estimators.calibrated.device_constants import DeviceConstants, ErrorBand
-from hespas.estimators.calibrated.kernel_content import read_kernel
 from hespas.estimators.calibrated.kernel_times import (
     estimate_attention_time,
     estimate_product_time,

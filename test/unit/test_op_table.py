@@ -86,7 +86,6 @@ def check_block(
 ) -> None:
     """Check a block against its ops; ``values`` are those of the blocks around it."""
     assert table.first_result == len(values) + len(block.arguments)
-    assert table.argument_count == len(block.arguments)
     ops = [view.operation for view in block.operations]
     assert [names[kind] for kind in table.kinds] == [op.name for op in ops]
     assert [*table.result_counts] == [len(op.results) for op in ops]

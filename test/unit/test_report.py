@@ -172,7 +172,7 @@ def test_compute_is_grouped_by_op(name, kind):
 
 def test_bandwidths_are_those_of_nccl_tests():
     rows = {
-        kind: reports.CollectiveRow(kind, 1000, 4, 2, 2000)
+        kind: reports.CollectiveRow(kind, 4, 1000, 2, 2000)
         for kind in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send")
     }
     algorithm = {kind: row.algorithm_bandwidth for kind, row in rows.items()}
@@ -182,7 +182,7 @@ def test_bandwidths_are_those_of_nccl_tests():
         "all_reduce": 1.5e9, "all_gather": 3e9, "reduce_scatter": 0.75e9,
         "all_to_all": 0.75e9, "send": 1e9,
     }  # fmt: skip
-    assert reports.CollectiveRow("send", 8, 2, 1, 0).bus_bandwidth is None
+    assert reports.CollectiveRow("send", 2, 8, 1, 0).bus_bandwidth is None
 
 
 def test_rows_add_up():
@@ -203,7 +203,7 @@ def test_rows_add_up():
     assert sum(row.time_ns for row in report.path) == result.step_time_ns
     assert reports.sum_path_times(report.path) == {COMPUTE: 41, COMMUNICATION: 20, WAITING: 0}
     (row,) = report.exposed
-    assert (row.place, row.needed_by, row.count) == ("step.mlir:2:1", "region 3: fusion +4", 1)
+    assert (row.location, row.needed_by, row.count) == ("step.mlir:2:1", "region 3: fusion +4", 1)
     assert sum(row.exposed_ns for row in report.exposed) == report.critical_result.exposed_ns
     assert [(row.devices, row.result.finish_ns) for row in report.devices] == [
         ((1,), 61),

@@ -22,14 +22,19 @@ from hespas.configs.clock_spread import find_clock_spread, load_board_comparison
 from hespas.configs.node_spec import spell_changed_name
 from hespas.estimators import registry
 from hespas.estimators.calibrated.board_power import BoardPower
-from hespas.estimators.calibrated.calibrated_estimator import CalibratedEstimator
+from hespas.estimators.calibrated.calibrated_estimator import (
+    CalibratedEstimator,
+    estimate_kernel_band,
+)
 from hespas.estimators.calibrated.device_constants import DeviceConstants
-from hespas.estimators.calibrated.kernel_bands import estimate_kernel_band
 from hespas.estimators.calibrated.kernel_times import estimate_product_time
-from hespas.estimators.calibrated.slowest_device import SlowestDevice
+from hespas.estimators.calibrated.slowest_device import (
+    SlowestDevice,
+    compute_expected_maximum,
+    compute_maximum_quantile,
+)
 from hespas.estimators.power_limit import KernelEnergy, compute_power_slowdown
 from hespas.estimators.product_shapes import MatrixProduct
-from hespas.support.order_statistics import compute_expected_maximum, compute_maximum_quantile
 from hespas.workflows.pipelines.stage_estimates import add_job_devices
 from hespas.workflows.run_config import RunConfig
 

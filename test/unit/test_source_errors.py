@@ -26,11 +26,14 @@ from hespas.configs.source_errors import (
     load_source_errors,
 )
 from hespas.dialects.attrs import Cost
+from hespas.estimators.calibrated.calibrated_estimator import (
+    estimate_kernel_band,
+    list_error_causes,
+)
 from hespas.estimators.calibrated.device_constants import TRANSFERRED, DeviceConstants
-from hespas.estimators.calibrated.kernel_bands import estimate_kernel_band, list_error_causes
 from hespas.estimators.calibrated.kernel_times import estimate_product_time
 from hespas.estimators.product_shapes import MatrixProduct
-from hespas.passes.emit.time_band import combine_bands
+from hespas.passes.emit.module_stats import combine_bands
 from hespas.simulators.simulation_result import CurveTag, ModelUse, SimulationSettings
 from hespas.workflows.step_facts import find_network_cause
 

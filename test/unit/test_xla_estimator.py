@@ -22,8 +22,8 @@ from hespas.estimators.measure import turns
 from hespas.estimators.measure.failure import UnsupportedError
 from hespas.estimators.xla import xla_worker as xla_worker
 from hespas.estimators.xla.clock import measure_launch_s
-from hespas.estimators.xla.device_inputs import create_device_inputs
 from hespas.estimators.xla.flag_parser import parse_xla_flags
+from hespas.estimators.xla.xla_worker import create_device_inputs
 from hespas.passes.annotate.traverse import Annotation
 from hespas.passes.base import PassRun
 from hespas.support.errors import HespasError, UsageError

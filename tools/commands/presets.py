@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -143,24 +143,9 @@ def _show_nodes(options: argparse.Namespace) -> int:
 def _to_node_json(node: NodeSpec) -> dict[str, Any]:
     """Convert a node to JSON: all its constants with their sources; rates in operations/s."""
     return {
-        "name": node.name,
-        "vendor": node.vendor,
-        "description": node.description,
-        "memory_bandwidth_bytes_per_s": node.memory_bandwidth_bytes_per_s,
-        "memory_bytes": node.memory_bytes,
-        "l2_bytes": node.l2_bytes,
-        "tdp_w": node.tdp_w,
-        "hbm_power_share": node.hbm_power_share,
-        "collectives": node.collectives,
-        "overlap_slowdown": node.overlap_slowdown,
-        "calibration": node.calibration,
-        "idle_w": node.idle_w,
-        "price_per_hour": node.price_per_hour,
-        "host_link_bytes_per_s": node.host_link_bytes_per_s,
-        "default_flops": node.default_flops,
-        "peaks_flops": {unit: dict(rates) for unit, rates in node.peaks_flops.items()},
-        "fallbacks": dict(node.fallbacks),
-        "sources": dict(node.sources),
+        each.name: getattr(node, each.name)
+        for each in fields(node)
+        if each.name not in ("warn_default", "is_anonymous", "changed")  # which are of this process
     }
 
 

@@ -71,7 +71,7 @@ def main(argv: Sequence[str]) -> int:
     overrides["merge"] = False if options.no_merge else options.merge
     config_file = published_config.read_published_config(options.config, overrides)
     if options.num_npus is not None:
-        config_file = config_file.with_device_count(options.num_npus)
+        config_file = replace(config_file, num_npus=options.num_npus)
     published_config.require_config_value(
         config_file.config, "output_dir", "or give --output", config_file.path
     )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from hespas import configs
-from hespas.configs.node_files import describe_published_node, has_node_form
+from hespas.configs.node_files import CacheKeys, describe_published_node, has_node_form
 from hespas.configs.validation import validate_config
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.output_folder import check_writable_folder
@@ -36,28 +36,17 @@ SEPARATORS = {
     "is_return_op": "return",
 }
 POLICIES = ("isolated", "end_block", "start_block")
-CACHE_KEYS = ("disable_cache", "cache_dir", "in_memory_only_cache")
 CACHE_FILE = "measurements.sqlite"  # in cache_dir
 
 HardwareSection = TypeVar("HardwareSection")
 
 
-class _PublishedModel(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class _CachedSection(_PublishedModel):
-    disable_cache: bool | None = None
-    cache_dir: str | None = None
-    in_memory_only_cache: bool | None = None
-
-
-class PerfEstimatorSection(_CachedSection, Generic[HardwareSection]):
+class PerfEstimatorSection(CacheKeys, Generic[HardwareSection]):
     method: str
     hardware: HardwareSection
 
 
-class PublishedConfig(_CachedSection, Generic[HardwareSection]):
+class PublishedConfig(CacheKeys, Generic[HardwareSection]):
     """A published configuration file; its method selects the model of ``hardware``."""
 
     mlir_file: str | None = None
@@ -90,10 +79,6 @@ class PublishedConfigFile:
     notes: tuple[str, ...]
     num_npus: int | None = None
     method: PublishedMethod | None = None
-
-    def with_device_count(self, num_npus: int) -> PublishedConfigFile:
-        """Return a copy with another device count."""
-        return replace(self, num_npus=num_npus)
 
 
 def find_config_file(file_or_name: str) -> str:
@@ -213,7 +198,9 @@ def _describe_config(config: PublishedConfig[Any], path: str) -> Iterator[str]:
 def _describe_ignored_keys(config: PublishedConfig[Any]) -> Iterator[str]:
     estimator = config.perf_estimator
     parts = _list_cache_sections(config)
-    cache = [key for key in CACHE_KEYS if any(key in part.model_fields_set for part in parts)]
+    cache = [
+        key for key in CacheKeys.model_fields if any(key in part.model_fields_set for part in parts)
+    ]
     if cache and not _has_measuring_estimator(config):
         yield (
             f"{', '.join(cache)}: no effect, because equal regions are one function and are "
@@ -257,7 +244,7 @@ def _select_cache_options(config: PublishedConfig[Any]) -> dict[str, str]:
             (v for part in _list_cache_sections(config) if (v := getattr(part, key)) is not None),
             None,
         )
-        for key in CACHE_KEYS
+        for key in CacheKeys.model_fields
     }
     if cache_values["disable_cache"] or cache_values["in_memory_only_cache"]:
         return {"cache": "none"}

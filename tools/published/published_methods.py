@@ -22,7 +22,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from hespas import configs
-from hespas.configs.node_files import PublishedHardware
+from hespas.configs.node_files import CacheKeys, PublishedHardware
 from hespas.estimators.accelerators import zigzag_worker
 from hespas.support.errors import HespasError
 
@@ -103,14 +103,11 @@ class RooflineSection(PublishedHardware, PublishedMethod):
             yield "warn_on_unknown_type: types without a peak rate are always reported"
 
 
-class _MethodSection(_HardwareModel, PublishedMethod):
+class _MethodSection(_HardwareModel, CacheKeys, PublishedMethod):
     """Base of the other sections, with the keys that all methods have."""
 
     type: str | None = None
     num_npus: Annotated[int, Field(gt=0)] | None = None
-    cache_dir: str | None = None
-    disable_cache: bool | None = None
-    in_memory_only_cache: bool | None = None
 
 
 # The published tools declare a switch, which they do not read; here a number is the repetitions.

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
+
+import numpy as np
 
 from hespas.configs.node_spec import NodeSpec
 from hespas.estimators.calibrated.attention_shape import AttentionShape
@@ -320,22 +323,15 @@ def score_measurements(
 
 
 def _summarise_errors(kind: str, pairs: list[tuple[float, bool | None]]) -> FitScore:
-    errors = sorted(abs(ratio - 1) for ratio, _ in pairs)
-    ratios = sorted(ratio for ratio, _ in pairs)
+    ratios = [ratio for ratio, _ in pairs]
+    errors = [abs(ratio - 1) for ratio in ratios]
     inside = [flag for _, flag in pairs if flag is not None]
     return FitScore(
         kind,
         len(pairs),
-        _interpolate_quantile(errors, 0.5),
-        sum(errors) / len(errors),
-        _interpolate_quantile(errors, 0.9),
-        _interpolate_quantile(ratios, 0.5) - 1,
+        statistics.median(errors),
+        statistics.fmean(errors),
+        float(np.quantile(errors, 0.9)),
+        statistics.median(ratios) - 1,
         sum(inside) / len(inside) if inside else float("nan"),
     )
-
-
-def _interpolate_quantile(values: list[float], share: float) -> float:
-    at = share * (len(values) - 1)
-    low = int(at)
-    high = min(low + 1, len(values) - 1)
-    return values[low] + (at - low) * (values[high] - values[low])

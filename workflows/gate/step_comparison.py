@@ -3,7 +3,7 @@
 Kernels that both versions run have the same error in both, which cancels. With n and m executions
 of a kernel before and after, only abs(m - n) of them contribute to the difference. Their errors are
 treated as fully correlated within one version, where they add up, which is wider than the band of
-a program (``passes.emit.time_band``): a profile does not keep which part of an error is shared.
+a program (``passes.emit.module_stats``): a profile does not keep which part of an error is shared.
 Those of the kernels that are new and of the kernels that are gone are independent:
 
     above = sqrt(new_high^2 + gone_low^2)

@@ -31,7 +31,6 @@ from hespas.simulators import simulator_choice
 from hespas.simulators.in_memory_programs import InMemoryPrograms, place_programs_on_system
 from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.simulators.simulation_result import NodeInterval, SimulationResult
-from hespas.support.errors import UsageError
 from hespas.workflows.figures import compute_figures, list_row_values
 from hespas.workflows.network_settings import SimulatedNetwork
 from hespas.workflows.pipelines.schedules import (
@@ -82,7 +81,6 @@ def estimate_pipeline(
     stages: Sequence[StageEstimate],
     network: SimulatedNetwork,
     node: NodeSpec,
-    slowdowns: Mapping[int, float] | None = None,
 ) -> Figures:
     """Simulate a step, and return its figures by name; None for what is not known.
 
@@ -91,12 +89,11 @@ def estimate_pipeline(
         stages: The estimates of the programs of each stage.
         network: The network; its devices are those of all ranks.
         node: The type of device.
-        slowdowns: By rank, how many times as long its compute takes.
 
     Raises:
         HespasError: A stage lacks a program, or the system has another number of devices.
     """
-    traces, result = simulate_pipeline(schedule, stages, network, slowdowns)
+    traces, result = simulate_pipeline(schedule, stages, network)
     ranks = _measure_ranks(schedule, stages, traces, result, node)
     busiest = max(ranks, key=lambda rank: rank["compute_s"])
     step_s = result.step_time_ns * 1e-9
@@ -114,7 +111,7 @@ def estimate_pipeline(
         "compute_s": busiest["compute_s"],
         "exposed_comm_s": _compute_exposed_s(busiest),
         "bubble_share": waits_s / (waits_s + sum(rank["task_s"] for rank in ranks)),
-        "ideal_bubble_share": _compute_ideal_bubble(schedule, stages, slowdowns or {}),
+        "ideal_bubble_share": _compute_ideal_bubble(schedule, stages),
         "exposed_transfer_s": max(rank["transfer_s"] for rank in ranks),
         "peak_bytes": peak_bytes,
         "memory_margin": margin,
@@ -135,10 +132,16 @@ def simulate_pipeline(
 ) -> tuple[PipelineTraces, SimulationResult]:
     """Return the traces of the ranks, and the result of their simulation.
 
+    Args:
+        schedule: The schedule.
+        stages: The estimates of the programs of each stage.
+        network: The network; its devices are those of all ranks.
+        slowdowns: By rank, how many times as long its compute takes; 1 for ranks left out.
+        intervals: Whether the result has the times of single nodes.
+
     Raises:
         HespasError: As of ``estimate_pipeline``.
     """
-    _check_slowdowns(slowdowns or {}, schedule.ranks)
     traces = build_pipeline_traces(schedule, stages, slowdowns)
     programs = [InMemoryPrograms(trace) for trace in traces.ranks]
     options = replace(
@@ -170,14 +173,6 @@ def find_worst_straggler(
         step_times_s[rank] = result.step_time_ns * 1e-9
     worst = max(step_times_s, key=step_times_s.__getitem__)
     return worst, step_times_s[worst]
-
-
-def _check_slowdowns(slowdowns: Mapping[int, float], ranks: int) -> None:
-    for rank, factor in slowdowns.items():
-        if not 0 <= rank < ranks:
-            raise UsageError(f"there is no rank {rank} to slow down: ranks are 0 to {ranks - 1}")
-        if not 0 < factor < float("inf"):
-            raise UsageError(f"the slowdown of rank {rank} is {factor:g}, not a positive number")
 
 
 def _measure_span(nodes: Mapping[int, NodeInterval], span: StepSpan) -> tuple[int, int] | None:
@@ -262,14 +257,11 @@ def _sum_message_waits_ns(
     return waits_ns
 
 
-def _compute_ideal_bubble(
-    schedule: PipelineSchedule, stages: Sequence[StageEstimate], slowdowns: Mapping[int, float]
-) -> float:
+def _compute_ideal_bubble(schedule: PipelineSchedule, stages: Sequence[StageEstimate]) -> float:
     """Compute the share of the bubble if there were compute only."""
 
     def find_duration(task: StageTask) -> float:
-        program = stages[task.stage].get_program(task.kind, task.stage)
-        return program.compute_ns * slowdowns.get(schedule.find_rank(task.stage), 1.0)
+        return stages[task.stage].get_program(task.kind, task.stage).compute_ns
 
     spans = time_schedule(schedule, find_duration).values()
     total = schedule.ranks * max(end for _, end in spans)
@@ -394,12 +386,7 @@ def build_pipeline_traces(
     stages: Sequence[StageEstimate],
     slowdowns: Mapping[int, float] | None = None,
 ) -> PipelineTraces:
-    """Build the traces of all ranks.
-
-    Args:
-        schedule: The schedule.
-        stages: The estimates of the programs of each stage, on the devices of one rank.
-        slowdowns: By rank, how many times as long its compute takes; 1 for ranks left out.
+    """Build the traces of all ranks; ``slowdowns`` are as of ``simulate_pipeline``.
 
     Raises:
         HespasError: A stage lacks a program, or has nothing to send.

@@ -25,12 +25,12 @@ from hespas.dialects.attrs import MemoryAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_bodies import get_terminator
 from hespas.dialects.op_kinds import find_entry_function
-from hespas.estimators.registry import JOB_DEVICES, convert_settings, has_setting
+from hespas.estimators.registry import JOB_DEVICES, convert_settings, load_estimator_class
 from hespas.estimators.rules.base import to_buffer_size
 from hespas.passes.emit.emit_chakra import EmittedTraces
 from hespas.passes.memory.value_roles import find_replaced_arguments
 from hespas.support.errors import HespasError, UsageError
-from hespas.support.supervised_process import open_temporary_folder
+from hespas.support.settings import list_settings
 from hespas.workflows import run_flow
 from hespas.workflows.pipelines.schedules import (
     BACKWARD,
@@ -125,7 +125,8 @@ def add_job_devices(config: RunConfig, devices: int) -> RunConfig:
 
     A setting that is there stays, unless it is 0.
     """
-    if not has_setting(config.estimator, JOB_DEVICES):
+    known = list_settings(load_estimator_class(config.estimator).Config)
+    if JOB_DEVICES not in {setting.name for setting in known}:
         return config
     settings = convert_settings(config.estimator, config.setting)
     setting = {**settings, JOB_DEVICES: settings.get(JOB_DEVICES) or devices}
@@ -167,11 +168,8 @@ def estimate_stages(
 
 def estimate_stage_program(path: str, config: RunConfig) -> StageProgramEstimate:
     """Estimate one program as ``hespas run`` does; raises HespasError."""
-    with open_temporary_folder() as scratch:
-        output = os.path.join(scratch, "traces")
-        inputs = {"mlir": path, "system": None, "split": SPLIT, "output": output}
-        config = config.model_copy(update=inputs)
-        outcome = run_flow.execute_plan(build_run_plan(config))
+    config = config.model_copy(update={"mlir": path, "system": None, "split": SPLIT})
+    outcome = run_flow.execute_plan(run_flow.place_traces(build_run_plan(config)))
     emitted, memory = outcome.run.get_artefact(EmittedTraces), outcome.run.get_artefact(MemoryAttr)
     totals = emitted.stats["totals"]
     arguments, results, replaced = _read_signature(outcome.module)

@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from hespas.dialects.mlir import to_mlir_bytecode
 from hespas.frontends.export.device_placement import place_module_devices
 from hespas.frontends.export.export_worker import PRELOADED as EXPORT_MODULES
 from hespas.frontends.export.logical_axes import LogicalAxisRules
@@ -25,7 +26,6 @@ from hespas.support.errors import HespasError, restore_error
 from hespas.support.output_file import write_atomically
 from hespas.support.supervised_process import open_temporary_folder
 from hespas.workflows.cells import Answer, Cell, CellPool, PoolOptions
-from hespas.workflows.module_output import to_mlir_bytecode
 from hespas.workflows.planning.layout_builders import (
     FunctionBuilder,
     LayoutBuilder,

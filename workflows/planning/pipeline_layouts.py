@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, replace
 from hespas.chakra.trace_steps import ProgramTrace
 from hespas.configs.system_spec import SystemSpec
 from hespas.frontends.export.program_source import DECODERS
-from hespas.simulators.embedded.idle_messages import IdleMessages
+from hespas.simulators.embedded.network import AnalyticalNetwork
+from hespas.simulators.simulation_options import ASTRA, SimulationOptions
 from hespas.support.errors import HespasError, UsageError
 from hespas.workflows.pipelines.pipeline_cells import PipelineCell
 from hespas.workflows.pipelines.pipeline_study import PipelineRequest, divide_global_batch
@@ -482,3 +483,17 @@ def _make_smallest_program(part: StagePart, bound: StageProgramBound) -> StagePr
         new_results=frozenset(range(kept_count)),
         peak_bytes=0,
     )
+
+
+class IdleMessages:
+    """Times messages on a network without other traffic, by its network model."""
+
+    def __init__(self, system: SystemSpec, options: SimulationOptions) -> None:
+        self.device_count = system.device_count
+        if options.find_network_model(system) == ASTRA:
+            self.compute_transfer_ns = AnalyticalNetwork.from_system(system).compute_transfer_ns
+        else:
+            from hespas.simulators.embedded.flows.flow_engine import FlowNetwork
+
+            network = FlowNetwork.from_system(system, options)
+            self.compute_transfer_ns = network.compute_transfer_ns

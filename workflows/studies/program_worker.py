@@ -20,8 +20,8 @@ def write_program_file(payload: dict[str, Any], scratch: str) -> dict[str, Any]:
     Returns:
         {"elapsed_s": ...}; raises what the program raises.
     """
+    from hespas.dialects.mlir import to_mlir_bytecode
     from hespas.support.output_file import write_atomically
-    from hespas.workflows.module_output import to_mlir_bytecode
 
     start = time.monotonic()
     if "export" in payload:

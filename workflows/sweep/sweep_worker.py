@@ -87,7 +87,7 @@ class CellMemo(StageMemo):
         traces = outcome.run.get_artefact(CollectedTraces)
         annotation = outcome.run.get_artefact(Annotation)
         if can_replay(annotation, traces.traced):
-            replay = ProgramReplay(outcome.module, annotation.items, traces.traced, traces.stats)
+            replay = ProgramReplay(outcome.module, traces.traced, annotation.items)
             replays.store(key, (replay, traces))
         return outcome
 
@@ -183,7 +183,7 @@ def _replay_program(
     run.artefacts.append(
         replace(
             traces,
-            stats=replay.collect_stats(replayed.costs, target),
+            stats=replay.replace_costs(traces.stats, replayed.costs, target),
             programs=traces.programs.replace_latencies(replayed.latencies_fs),
         )
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import NormalDist
 from typing import Any
 
@@ -107,16 +107,10 @@ class StepVariation(PrintedTables):
         return {
             "devices": self.devices,
             "step_time_s": self.step_time_s,
-            "device_spread": self.options.device_spread,
-            "jitter": self.options.jitter,
-            "draws": self.options.draws,
-            "seed": self.options.seed,
+            **asdict(self.options),
             "mean_s": self.mean_s,
             **{f"p{share * 100:.0f}_s": self.compute_quantile_s(share) for share in QUANTILES},
-            "stragglers": [
-                {"speed": cost.speed, "device": cost.device, "step_time_s": cost.step_time_s}
-                for cost in self.stragglers
-            ],
+            "stragglers": list(map(asdict, self.stragglers)),
         }
 
     def build_tables(self) -> list[TextTable]:
