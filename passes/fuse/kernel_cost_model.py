@@ -13,7 +13,13 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from hespas.estimators.rules.base import read_integer_list
-from hespas.passes.fuse.fusion_graph import IN_PLACE, FusionGraph, FusionOp, FusionValue
+from hespas.passes.fuse.fusion_graph import (
+    DEFAULT_PROFILE,
+    IN_PLACE,
+    FusionGraph,
+    FusionOp,
+    FusionValue,
+)
 from hespas.support.errors import HespasError
 
 # The constants of XLA's model of GPUs.
@@ -56,6 +62,7 @@ class FusionDevice:
         cores: The number of streaming multiprocessors.
         core_bytes_per_s: The bytes that each of them moves at most.
         capability: The major compute capability of NVIDIA; 0 for others.
+        profile: The name of its table of cycles in XLA.
     """
 
     bandwidth_bytes_per_s: float = 1.5552e12
@@ -65,6 +72,7 @@ class FusionDevice:
     cores: int = 108
     core_bytes_per_s: float = CORE_BYTES * 1.41e9
     capability: int = 8
+    profile: str = DEFAULT_PROFILE
 
     @classmethod
     def from_target(cls, name_or_path: str) -> FusionDevice:
@@ -83,6 +91,8 @@ class FusionDevice:
             raise HespasError("the target is no GPU", where=name_or_path)
         info = config["gpu_device_info"]
         cores = info["core_count"]
+        capability = info.get("cuda_compute_capability", {})
+        major = capability.get("major", 0)
         return cls(
             info["memory_bandwidth"],
             cores * info["fpus_per_core"] * 2 * info["clock_rate_ghz"] * 1e9,
@@ -90,7 +100,8 @@ class FusionDevice:
             cores * SMALL_CACHE_BYTES,
             cores,
             CORE_BYTES * info["clock_rate_ghz"] * 1e9,
-            info.get("cuda_compute_capability", {}).get("major", 0),
+            major,
+            f"sm_{major}{capability.get('minor', 0)}",
         )
 
     def find_cached_bytes_per_s(self, size_bytes: int) -> float:

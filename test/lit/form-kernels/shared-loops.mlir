@@ -1,4 +1,4 @@
-// RUN: hespas-opt %s --form-kernels --split-input-file | filecheck %s
+// RUN: hespas-opt %s --form-kernels=target=H100_80GB --split-input-file | filecheck %s
 
 /// Kernels that read the result of a call share a loop, as those that read an argument do.
 
