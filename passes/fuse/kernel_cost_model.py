@@ -404,7 +404,7 @@ class KernelCostModel:
             if old is None:
                 read_s += estimate_read_s(source, through)
             else:
-                merged = _merge_reads(old, through)
+                merged = merge_reads(old, through)
                 read_s += estimate_read_s(source, merged) - estimate_read_s(source, old)
         amount = elementwise + other
         cycles = consumer.cycles + producer.cycles * amount
@@ -434,7 +434,7 @@ class KernelCostModel:
     def estimate_shared_gain_s(self, producer: FusionKernel, consumer: FusionKernel) -> float:
         """Estimate the time saved, without a launch, if the consumer also writes the result.
 
-        As in XLA, the reads of each result of the consumer compute the producer once more.
+        As in XLA, the reads of each reduction of the consumer compute the producer once more.
         """
         fused_s = self.estimate_fused_s(producer, consumer, producer.write_s)
         return producer.time_s + consumer.time_s - fused_s
@@ -449,7 +449,7 @@ class KernelCostModel:
         for source, amounts in producer.reads.items():
             through = amounts if read == READ_ONCE else _compose_reads(amounts, elementwise, other)
             old = reads.get(source)
-            reads[source] = through if old is None else _merge_reads(old, through)
+            reads[source] = through if old is None else merge_reads(old, through)
         rows = producer if producer.rows else consumer
         if not rows.rows:
             return reads
@@ -503,8 +503,12 @@ def _compose_reads(reads: ReadAmounts, elementwise: float, other: float) -> Read
     return reads[0] * elementwise, reads[0] * other + reads[1] * (elementwise + other)
 
 
-def _merge_reads(a: ReadAmounts, b: ReadAmounts) -> ReadAmounts:
-    """Combine two reads of a value in one kernel; elementwise reads are shared."""
+def merge_reads(a: ReadAmounts, b: ReadAmounts) -> ReadAmounts:
+    """Combine two reads of a value in one kernel.
+
+    Elementwise reads of all results are shared, those of each reduction are not
+    (GpuHloCostAnalysis::FusionCalculateUtilizations).
+    """
     return max(a[0], b[0]), a[1] + b[1]
 
 
