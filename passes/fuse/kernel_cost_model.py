@@ -8,6 +8,7 @@ op; memory accesses and arithmetic overlap.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -132,6 +133,9 @@ class FusionKernel:
         strided_s: Additional time of uncoalesced reads.
         constant_s: Time of the reads of constants, which XLA counts as operands. A kernel that
             keeps rows on the chip reads them once for all.
+        repeated_s: Time of further reads of a value that is several operands of an op. XLA counts
+            them for an op by itself (GpuPerformanceModel::EstimateRunTimeForInstruction), and not
+            for a fusion, which has a parameter for each value.
         unary: Whether it is elementwise and reads one value.
         reduces: Whether it contains a reduction of many elements to one.
         is_tiled: Whether all of its ops have tiles in Triton, which computes the kernels of rows.
@@ -156,6 +160,7 @@ class FusionKernel:
     write_s: float = 0.0
     strided_s: float = 0.0
     constant_s: float = 0.0
+    repeated_s: float = 0.0
     unary: bool = False
     reduces: bool = False
     is_tiled: bool = True
@@ -214,6 +219,9 @@ class KernelCostModel:
         rate = self.device.bandwidth_bytes_per_s * CACHE_SPEEDUP * SMALL_CACHE_SPEEDUP
         kernel.constant_s = op.constant_bytes / rate
         kernel.unary = len(op.operands) == 1 and op.kind == "elementwise"
+        if op.kind == "elementwise" and not self.has_views(op):
+            repeated = (Counter(op.operands) - Counter(set(op.operands))).items()
+            kernel.repeated_s = sum(self.first_read_s[v] * times for v, times in repeated)
         kernel.reduces = op.kind == "reduce" and (
             self.values[op.operands[0]].size.elements
             >= SIGNIFICANT_REDUCTION * self.values[op.results[0]].size.elements
@@ -289,7 +297,7 @@ class KernelCostModel:
             reads = kernel.reads.items()
             kernel.read_s = sum([self._estimate_read_s(v, amounts) for v, amounts in reads])
         memory_s = kernel.read_s + kernel.write_s + kernel.strided_s + kernel.constant_s
-        kernel.time_s = _overlap_times_s(compute_s, memory_s)
+        kernel.time_s = _overlap_times_s(compute_s, memory_s + kernel.repeated_s)
 
     def _estimate_narrow_s(
         self, kernel: FusionKernel, reads: Mapping[int, ReadAmounts], compute_s: float
@@ -328,6 +336,11 @@ class KernelCostModel:
         if op.kind == "concatenate":
             return "concatenate", ("concatenate", op.results[0])
         return "loop", ("loop", self.values[op.results[0]].size.elements)
+
+    def has_views(self, op: FusionOp) -> bool:
+        """Return whether XLA makes a fusion of an op before all others, with views or constants."""
+        operands = (self.values[value] for value in op.operands)
+        return any(each.is_constant or self.values[each.source] is not each for each in operands)
 
     def _get_operand_shape(self, op: FusionOp) -> tuple[int, ...]:
         return self.values[op.operands[0]].size.shape
@@ -480,6 +493,7 @@ class KernelCostModel:
             consumer.emitter, consumer.hero = producer.emitter, producer.hero
             consumer.elements, consumer.is_narrow = producer.elements, producer.is_narrow
             consumer.rows, consumer.columns = producer.rows, producer.columns
+        consumer.repeated_s = 0.0
         consumer.unary = consumer.unary and producer.unary
         consumer.reduces = consumer.reduces or producer.reduces
         consumer.is_tiled = consumer.is_tiled and producer.is_tiled

@@ -138,10 +138,7 @@ class SiblingFusion:
         if len(kernel.members) > 1:
             return True
         (member,) = kernel.members
-        operands = [self.graph.values[value] for value in self.graph.ops[member].operands]
-        return any(
-            each.is_constant or self.graph.values[each.source] is not each for each in operands
-        )
+        return self.fused.model.has_views(self.graph.ops[member])
 
     def _has_indirect_path(self, producer: FusionKernel, consumer: FusionKernel) -> bool:
         """Return whether the consumer also depends on the producer through another kernel."""
@@ -215,6 +212,7 @@ class SiblingFusion:
             self.fused.users[value].add(survivor.index)
         survivor.cycles += absorbed.cycles
         survivor.write_s += absorbed.write_s
+        survivor.repeated_s = 0.0
         survivor.strided_s += absorbed.strided_s
         survivor.constant_s += absorbed.constant_s
         self.fused.model.update_time(survivor)
