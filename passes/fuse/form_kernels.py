@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from hespas.configs.op_cycles import read_op_cycles
 from hespas.dialects.attrs import KernelAttr
 from hespas.dialects.mlir import find_ops, ir
 from hespas.dialects.op_kinds import FUSION
@@ -52,13 +53,15 @@ class FormKernelsPass(BlockPass):
         check_minimum(owner, "max-ops", self.max_ops, 1)
 
     def rewrite_block(self, block: ir.Block) -> None:
-        graph = FusionGraph(block, elementwise_only=self.model == "elementwise")
+        device = FusionDevice.from_target(self.target)
+        cycles = read_op_cycles(device.profile)
+        graph = FusionGraph(block, self.model == "elementwise", cycles)
         groups = DiamondFinder(graph).find_diamonds()
         fusion = PriorityFusion(
             graph,
             KernelLimits(self.max_buffers, self.max_ops),
             groups,
-            FusionDevice.from_target(self.target),
+            device,
         )
         fusion.fuse_producers()
         if self.model == "xla":

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from hespas.configs.op_cycles import OpCycles, read_op_cycles
 from hespas.dialects.attrs import KernelAttr
 from hespas.dialects.buffer_sizes import EMPTY_SIZE
 from hespas.dialects.mlir import get_defining_op, ir
@@ -52,32 +53,12 @@ NOT_ELEMENTWISE = frozenset(
     )
 )  # fmt: skip
 
-# Clock cycles per element of the ops that differ from USUAL_CYCLES, by element type: XLA's table
-# for H100 (xla/service/gpu/model/hlo_op_profiles_data.h). What it does not list takes the usual,
-# as do exponentials of bf16; what GPUs do not compute in bf16, XLA computes in f32.
-USUAL_CYCLES, CONCATENATE_CYCLES = 3, 6
-_F32_CYCLES = {
-    "add": 7, "subtract": 7, "divide": 19, "exponential": 79, "log": 166, "rsqrt": 75, "sqrt": 75,
-    "tanh": 467, "power": 510, "logistic": 176, "sine": 970, "cosine": 970, "tan": 970,
-    "cbrt": 178, "exponential_minus_one": 190, "log_plus_one": 190, "erf": 161, "atan2": 300,
-    "remainder": 60,
-}  # fmt: skip
-_BF16_OPS = frozenset(("add", "subtract", "exponential", "log"))
-CYCLES = {
-    "f32": _F32_CYCLES,
-    "f64": _F32_CYCLES,  # the table has larger ones
-    "bf16": {kind: cycles for kind, cycles in _F32_CYCLES.items() if kind not in _BF16_OPS},
-    "f16": _F32_CYCLES | {
-        "multiply": 7, "divide": 43, "exponential": 102, "log": 182, "rsqrt": 95, "sqrt": 95,
-        "tanh": 502, "power": 526, "sine": 993, "cosine": 997, "cbrt": 201,
-        "exponential_minus_one": 217, "log_plus_one": 245, "atan2": 451,
-    },
-    "i8": {"multiply": 7, "divide": 356, "power": 122, "remainder": 356},
-    "i16": {"multiply": 7, "divide": 364, "power": 122, "remainder": 364},
-    "i32": {"divide": 297, "power": 71, "remainder": 297},
-    "i64": {"multiply": 11, "divide": 685, "power": 253, "remainder": 685},
-    "ui32": {"divide": 122, "power": 71, "remainder": 122},
-}  # fmt: skip
+# Clock cycles for each element, which depend neither on the type nor on the GPU
+# (GpuHloCostAnalysis::HandleConcatenate).
+CONCATENATE_CYCLES = 6
+DEFAULT_PROFILE = "sm_80"  # the table of the GPU that passes rate kernels for by default
+# What XLA computes as several ops (LogisticExpander); the others are as they are in XLA's table.
+EXPANDED_OPS = {"logistic": ("negate", "exponential", "add", "divide")}
 
 
 def is_loop_op(name: str) -> bool:
@@ -168,10 +149,14 @@ class FusionGraph:
 
     Ops are numbered in program order and values in the order in which they occur; values from
     outside the block get a number when they are first read.
+
+    Attributes:
+        cycles: The clock cycles that ops take on the GPU.
     """
 
     block: ir.Block
     elementwise_only: bool = False
+    cycles: OpCycles = field(default_factory=lambda: read_op_cycles(DEFAULT_PROFILE))
     ops: list[FusionOp] = field(default_factory=list)
     values: list[FusionValue] = field(default_factory=list)
     numbers: dict[ir.Value, int] = field(default_factory=dict)
@@ -331,12 +316,13 @@ class FusionGraph:
         if kind == "elementwise":
             if name == "stablehlo.divide" and self.values[operands[1]].is_constant:
                 name = "stablehlo.multiply"  # by the inverse, in XLA
-            return float(_find_cycles(name, op.results[0].type) * out)
+            return float(_find_cycles(self.cycles, name, op.results[0].type) * out)
         if kind == "reduce":
             elements = self.values[operands[0]].size.elements
-            return float(_count_body_cycles(op) * elements)
+            return float(_count_body_cycles(self.cycles, op) * elements)
         if kind == "reduce_window":
-            return float(_count_body_cycles(op) * out * _count_window_elements(op))
+            body_cycles = _count_body_cycles(self.cycles, op)
+            return float(body_cycles * out * _count_window_elements(op))
         return float(CONCATENATE_CYCLES * out) if kind == "concatenate" else 0.0
 
 
@@ -350,17 +336,18 @@ def _measure_type(type_: ir.Type) -> tuple[BufferSize, bool]:
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def _find_cycles(name: str, kind: ir.Type) -> int:
+def _find_cycles(cycles: OpCycles, name: str, kind: ir.Type) -> int:
     """Find the clock cycles that an op of a name takes for an element of its result."""
     assert isinstance(kind, ir.ShapedType)
-    of_type = CYCLES.get(str(kind.element_type), {})
-    return of_type.get(name.partition(".")[2], USUAL_CYCLES)
+    element_type, short = str(kind.element_type), name.partition(".")[2]
+    parts = EXPANDED_OPS.get(short, (short,))
+    return sum(cycles.find_cycles(part, element_type) for part in parts)
 
 
-def _count_body_cycles(op: ir.Operation) -> int:
+def _count_body_cycles(cycles: OpCycles, op: ir.Operation) -> int:
     """Count the clock cycles of the function that an op applies to two elements."""
-    *ops, _ = op.regions[0].blocks[0].operations
-    return sum(_find_cycles(inner.operation.name, inner.operation.results[0].type) for inner in ops)
+    *ops, _ = (view.operation for view in op.regions[0].blocks[0].operations)
+    return sum(_find_cycles(cycles, inner.name, inner.results[0].type) for inner in ops)
 
 
 def _count_window_elements(op: ir.Operation) -> int:

@@ -8,12 +8,19 @@ op; memory accesses and arithmetic overlap.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from hespas.estimators.rules.base import read_integer_list
-from hespas.passes.fuse.fusion_graph import IN_PLACE, FusionGraph, FusionOp, FusionValue
+from hespas.passes.fuse.fusion_graph import (
+    DEFAULT_PROFILE,
+    IN_PLACE,
+    FusionGraph,
+    FusionOp,
+    FusionValue,
+)
 from hespas.support.errors import HespasError
 
 # The constants of XLA's model of GPUs.
@@ -56,6 +63,7 @@ class FusionDevice:
         cores: The number of streaming multiprocessors.
         core_bytes_per_s: The bytes that each of them moves at most.
         capability: The major compute capability of NVIDIA; 0 for others.
+        profile: The name of its table of cycles in XLA.
     """
 
     bandwidth_bytes_per_s: float = 1.5552e12
@@ -65,6 +73,7 @@ class FusionDevice:
     cores: int = 108
     core_bytes_per_s: float = CORE_BYTES * 1.41e9
     capability: int = 8
+    profile: str = DEFAULT_PROFILE
 
     @classmethod
     def from_target(cls, name_or_path: str) -> FusionDevice:
@@ -83,6 +92,8 @@ class FusionDevice:
             raise HespasError("the target is no GPU", where=name_or_path)
         info = config["gpu_device_info"]
         cores = info["core_count"]
+        capability = info.get("cuda_compute_capability", {})
+        major = capability.get("major", 0)
         return cls(
             info["memory_bandwidth"],
             cores * info["fpus_per_core"] * 2 * info["clock_rate_ghz"] * 1e9,
@@ -90,7 +101,8 @@ class FusionDevice:
             cores * SMALL_CACHE_BYTES,
             cores,
             CORE_BYTES * info["clock_rate_ghz"] * 1e9,
-            info.get("cuda_compute_capability", {}).get("major", 0),
+            major,
+            f"sm_{major}{capability.get('minor', 0)}",
         )
 
     def find_cached_bytes_per_s(self, size_bytes: int) -> float:
@@ -121,6 +133,9 @@ class FusionKernel:
         strided_s: Additional time of uncoalesced reads.
         constant_s: Time of the reads of constants, which XLA counts as operands. A kernel that
             keeps rows on the chip reads them once for all.
+        repeated_s: Time of further reads of a value that is several operands of an op. XLA counts
+            them for an op by itself (GpuPerformanceModel::EstimateRunTimeForInstruction), and not
+            for a fusion, which has a parameter for each value.
         unary: Whether it is elementwise and reads one value.
         reduces: Whether it contains a reduction of many elements to one.
         is_tiled: Whether all of its ops have tiles in Triton, which computes the kernels of rows.
@@ -145,6 +160,7 @@ class FusionKernel:
     write_s: float = 0.0
     strided_s: float = 0.0
     constant_s: float = 0.0
+    repeated_s: float = 0.0
     unary: bool = False
     reduces: bool = False
     is_tiled: bool = True
@@ -203,6 +219,9 @@ class KernelCostModel:
         rate = self.device.bandwidth_bytes_per_s * CACHE_SPEEDUP * SMALL_CACHE_SPEEDUP
         kernel.constant_s = op.constant_bytes / rate
         kernel.unary = len(op.operands) == 1 and op.kind == "elementwise"
+        if op.kind == "elementwise" and not self.has_views(op):
+            repeated = (Counter(op.operands) - Counter(set(op.operands))).items()
+            kernel.repeated_s = sum(self.first_read_s[v] * times for v, times in repeated)
         kernel.reduces = op.kind == "reduce" and (
             self.values[op.operands[0]].size.elements
             >= SIGNIFICANT_REDUCTION * self.values[op.results[0]].size.elements
@@ -278,7 +297,7 @@ class KernelCostModel:
             reads = kernel.reads.items()
             kernel.read_s = sum([self._estimate_read_s(v, amounts) for v, amounts in reads])
         memory_s = kernel.read_s + kernel.write_s + kernel.strided_s + kernel.constant_s
-        kernel.time_s = _overlap_times_s(compute_s, memory_s)
+        kernel.time_s = _overlap_times_s(compute_s, memory_s + kernel.repeated_s)
 
     def _estimate_narrow_s(
         self, kernel: FusionKernel, reads: Mapping[int, ReadAmounts], compute_s: float
@@ -317,6 +336,11 @@ class KernelCostModel:
         if op.kind == "concatenate":
             return "concatenate", ("concatenate", op.results[0])
         return "loop", ("loop", self.values[op.results[0]].size.elements)
+
+    def has_views(self, op: FusionOp) -> bool:
+        """Return whether XLA makes a fusion of an op before all others, with views or constants."""
+        operands = (self.values[value] for value in op.operands)
+        return any(each.is_constant or self.values[each.source] is not each for each in operands)
 
     def _get_operand_shape(self, op: FusionOp) -> tuple[int, ...]:
         return self.values[op.operands[0]].size.shape
@@ -393,7 +417,7 @@ class KernelCostModel:
             if old is None:
                 read_s += estimate_read_s(source, through)
             else:
-                merged = _merge_reads(old, through)
+                merged = merge_reads(old, through)
                 read_s += estimate_read_s(source, merged) - estimate_read_s(source, old)
         amount = elementwise + other
         cycles = consumer.cycles + producer.cycles * amount
@@ -423,7 +447,7 @@ class KernelCostModel:
     def estimate_shared_gain_s(self, producer: FusionKernel, consumer: FusionKernel) -> float:
         """Estimate the time saved, without a launch, if the consumer also writes the result.
 
-        As in XLA, the reads of each result of the consumer compute the producer once more.
+        As in XLA, the reads of each reduction of the consumer compute the producer once more.
         """
         fused_s = self.estimate_fused_s(producer, consumer, producer.write_s)
         return producer.time_s + consumer.time_s - fused_s
@@ -438,7 +462,7 @@ class KernelCostModel:
         for source, amounts in producer.reads.items():
             through = amounts if read == READ_ONCE else _compose_reads(amounts, elementwise, other)
             old = reads.get(source)
-            reads[source] = through if old is None else _merge_reads(old, through)
+            reads[source] = through if old is None else merge_reads(old, through)
         rows = producer if producer.rows else consumer
         if not rows.rows:
             return reads
@@ -469,6 +493,7 @@ class KernelCostModel:
             consumer.emitter, consumer.hero = producer.emitter, producer.hero
             consumer.elements, consumer.is_narrow = producer.elements, producer.is_narrow
             consumer.rows, consumer.columns = producer.rows, producer.columns
+        consumer.repeated_s = 0.0
         consumer.unary = consumer.unary and producer.unary
         consumer.reduces = consumer.reduces or producer.reduces
         consumer.is_tiled = consumer.is_tiled and producer.is_tiled
@@ -492,8 +517,12 @@ def _compose_reads(reads: ReadAmounts, elementwise: float, other: float) -> Read
     return reads[0] * elementwise, reads[0] * other + reads[1] * (elementwise + other)
 
 
-def _merge_reads(a: ReadAmounts, b: ReadAmounts) -> ReadAmounts:
-    """Combine two reads of a value in one kernel; elementwise reads are shared."""
+def merge_reads(a: ReadAmounts, b: ReadAmounts) -> ReadAmounts:
+    """Combine two reads of a value in one kernel.
+
+    Elementwise reads of all results are shared, those of each reduction are not
+    (GpuHloCostAnalysis::FusionCalculateUtilizations).
+    """
     return max(a[0], b[0]), a[1] + b[1]
 
 

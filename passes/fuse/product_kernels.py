@@ -250,10 +250,12 @@ def _collect_transpose(product: ir.Operation) -> list[ir.Operation]:
     if not dims:
         return []
     permutation = read_integer_list(op, "permutation", ())
-    # The dimensions of the operand, in the order of those of what is transposed.
-    order = [dims[place] for place in sorted(range(len(dims)), key=lambda d: permutation[d])]
-    order = [d for d in order if d != NO_ROLE]
-    pieces = [(key, list(part)) for key, part in groupby(order, lambda d: d in side.contracting)]
+    # The dimensions of the transpose, in the order of those of what is transposed.
+    order = sorted(range(len(dims)), key=lambda place: permutation[place])
+    order = [place for place in order if dims[place] != NO_ROLE]
+    pieces = [
+        (key, list(part)) for key, part in groupby(order, lambda d: dims[d] in side.contracting)
+    ]
     if any(len(part) > 1 and part != sorted(part) for _, part in pieces):
         return []
     is_whole = sum(1 for is_contracted, _ in pieces if is_contracted) == 1 and len(pieces) <= 3

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from hespas.estimators.rules.base import read_integer_list
 from hespas.passes.fuse.dependency_order import DependencyOrder
 from hespas.passes.fuse.fusion_graph import FusionGraph, is_product_kernel
-from hespas.passes.fuse.kernel_cost_model import LAUNCH_S, FusionKernel
+from hespas.passes.fuse.kernel_cost_model import LAUNCH_S, FusionKernel, merge_reads
 from hespas.passes.fuse.priority_fusion import KernelLimits, PriorityFusion
 
 MAX_REDUCTIONS = 8  # in one kernel
@@ -138,10 +138,7 @@ class SiblingFusion:
         if len(kernel.members) > 1:
             return True
         (member,) = kernel.members
-        operands = [self.graph.values[value] for value in self.graph.ops[member].operands]
-        return any(
-            each.is_constant or self.graph.values[each.source] is not each for each in operands
-        )
+        return self.fused.model.has_views(self.graph.ops[member])
 
     def _has_indirect_path(self, producer: FusionKernel, consumer: FusionKernel) -> bool:
         """Return whether the consumer also depends on the producer through another kernel."""
@@ -209,15 +206,13 @@ class SiblingFusion:
         if survivor.emitter == "loop":
             survivor.emitter, survivor.hero = absorbed.emitter, absorbed.hero
         for value, reads in absorbed.reads.items():
-            elementwise, other = survivor.reads.get(value, (0.0, 0.0))
-            # XLA counts the reads of each result.
-            survivor.reads[value] = (
-                (elementwise, other + sum(reads)) if elementwise + other else reads
-            )
+            known = survivor.reads.get(value)
+            survivor.reads[value] = reads if known is None else merge_reads(known, reads)
             self.fused.users[value].discard(absorbed.index)
             self.fused.users[value].add(survivor.index)
         survivor.cycles += absorbed.cycles
         survivor.write_s += absorbed.write_s
+        survivor.repeated_s = 0.0
         survivor.strided_s += absorbed.strided_s
         survivor.constant_s += absorbed.constant_s
         self.fused.model.update_time(survivor)

@@ -24,18 +24,18 @@ module @graph0 {
 // -----
 
 // CHECK-LABEL: module @graph1
-// CHECK: stablehlo.exponential
+// CHECK: stablehlo.log
 // CHECK: stablehlo.dot
 // CHECK: mhlo.fusion
-// CHECK: stablehlo.exponential
+// CHECK: stablehlo.log
 // CHECK: stablehlo.add
 // CHECK: mhlo.return %{{[a-z0-9]+}}, %{{[a-z0-9]+}} :
 // CHECK: stablehlo.dot
 // CHECK: return
 module @graph1 {
   func.func public @main(%x: tensor<64x64xf32>, %y: tensor<64x64xf32>) -> tensor<64x64xf32> {
-    %0 = stablehlo.exponential %y : tensor<64x64xf32>
-    %1 = stablehlo.exponential %y : tensor<64x64xf32>
+    %0 = stablehlo.log %y : tensor<64x64xf32>
+    %1 = stablehlo.log %y : tensor<64x64xf32>
     %2 = stablehlo.dot %x, %0 : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
     %3 = stablehlo.dot %y, %1 : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
     %4 = stablehlo.add %1, %2 : tensor<64x64xf32>
@@ -50,7 +50,7 @@ module @graph1 {
 // CHECK: stablehlo.dot
 // CHECK: stablehlo.reduce
 // CHECK: mhlo.fusion
-// CHECK: stablehlo.exponential
+// CHECK: stablehlo.log
 // CHECK: stablehlo.broadcast_in_dim
 // CHECK: stablehlo.add
 // CHECK: mhlo.return %{{[a-z0-9]+}}, %{{[a-z0-9]+}} :
@@ -59,7 +59,7 @@ module @graph2 {
   func.func public @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
     %zero = stablehlo.constant dense<0.0> : tensor<f32>
     %0 = stablehlo.add %x, %x : tensor<64x64xf32>
-    %1 = stablehlo.exponential %x : tensor<64x64xf32>
+    %1 = stablehlo.log %x : tensor<64x64xf32>
     %2 = stablehlo.dot %0, %x : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
     %3 = stablehlo.reduce(%2 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<64x64xf32>, tensor<f32>) -> tensor<64xf32>
     %4 = stablehlo.broadcast_in_dim %3, dims = [1] : (tensor<64xf32>) -> tensor<64x64xf32>
@@ -131,10 +131,10 @@ module @graph3 {
 // CHECK: stablehlo.add
 // CHECK: stablehlo.dot
 // CHECK: mhlo.fusion
-// CHECK: stablehlo.exponential
+// CHECK: stablehlo.log
 // CHECK: stablehlo.add
 // CHECK: stablehlo.add
-// CHECK: stablehlo.exponential
+// CHECK: stablehlo.log
 // CHECK: stablehlo.reduce
 // CHECK: mhlo.return %{{[a-z0-9]+}}, %{{[a-z0-9]+}}, %{{[a-z0-9]+}} :
 // CHECK: mhlo.fusion
@@ -143,7 +143,7 @@ module @graph3 {
 // CHECK: mhlo.return %{{[a-z0-9]+}} :
 // CHECK: mhlo.fusion
 // CHECK: stablehlo.reduce
-// CHECK: stablehlo.exponential
+// CHECK: stablehlo.log
 // CHECK: stablehlo.broadcast_in_dim
 // CHECK: stablehlo.add
 // CHECK: mhlo.return %{{[a-z0-9]+}}, %{{[a-z0-9]+}} :
@@ -151,7 +151,7 @@ module @graph3 {
 module @graph4 {
   func.func public @main(%x: tensor<64x64xf32>, %y: tensor<64x64xf32>) -> tensor<64x64xf32> {
     %zero = stablehlo.constant dense<0.0> : tensor<f32>
-    %0 = stablehlo.exponential %y : tensor<64x64xf32>
+    %0 = stablehlo.log %y : tensor<64x64xf32>
     %1 = stablehlo.dot %x, %x : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
     %2 = stablehlo.add %x, %y : tensor<64x64xf32>
     %3 = stablehlo.dot %2, %x : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
@@ -159,7 +159,7 @@ module @graph4 {
     %5 = stablehlo.add %1, %3 : tensor<64x64xf32>
     %6 = stablehlo.reduce(%4 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<64x64xf32>, tensor<f32>) -> tensor<64xf32>
     %7 = stablehlo.broadcast_in_dim %6, dims = [0] : (tensor<64xf32>) -> tensor<64x64xf32>
-    %8 = stablehlo.exponential %4 : tensor<64x64xf32>
+    %8 = stablehlo.log %4 : tensor<64x64xf32>
     %9 = stablehlo.reduce(%8 init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<64x64xf32>, tensor<f32>) -> tensor<64xf32>
     %10 = stablehlo.broadcast_in_dim %9, dims = [0] : (tensor<64xf32>) -> tensor<64x64xf32>
     %11 = stablehlo.reduce(%10 init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<64x64xf32>, tensor<f32>) -> tensor<64xf32>

@@ -190,7 +190,26 @@ module @number {
   // CHECK: stablehlo.power
   // CHECK: stablehlo.compare
   // CHECK: {hespas.kernel = {kind = "loop"}}
-  // CHECK: %[[B:.*]] = stablehlo.select %[[A]], %arg1, %arg1
+  // CHECK: %[[B:.*]] = stablehlo.select %[[A]], %arg1, %arg2
+  // CHECK: return %[[B]]
+  func.func @main(%a: tensor<f32>, %x: tensor<1048576xf32>, %y: tensor<1048576xf32>) -> tensor<1048576xf32> {
+    %0 = stablehlo.power %a, %a : tensor<f32>
+    %1 = stablehlo.compare LT, %0, %a : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %2 = stablehlo.select %1, %x, %y : tensor<i1>, tensor<1048576xf32>
+    return %2 : tensor<1048576xf32>
+  }
+}
+
+// -----
+
+/// unless it is an op with the same operand twice, which an op by itself reads twice, and a fusion once,
+
+// CHECK-LABEL: module @repeated_operand
+module @repeated_operand {
+  // CHECK: %[[A:.*]] = stablehlo.power %arg0, %arg0
+  // CHECK: %[[B:.*]] = "mhlo.fusion"(%[[A]], %arg0, %arg1) {{.*}} kLoop
+  // CHECK: stablehlo.compare
+  // CHECK: stablehlo.select
   // CHECK: return %[[B]]
   func.func @main(%a: tensor<f32>, %x: tensor<1048576xf32>) -> tensor<1048576xf32> {
     %0 = stablehlo.power %a, %a : tensor<f32>

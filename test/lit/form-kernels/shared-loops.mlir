@@ -1,4 +1,4 @@
-// RUN: hespas-opt %s --form-kernels --split-input-file | filecheck %s
+// RUN: hespas-opt %s --form-kernels=target=H100_80GB --split-input-file | filecheck %s
 
 /// Kernels that read the result of a call share a loop, as those that read an argument do.
 
@@ -329,5 +329,26 @@ module @joined_reads {
     %5 = stablehlo.concatenate %4, %z, dim = 0 : (tensor<512xf32>, tensor<512xf32>) -> tensor<1024xf32>
     %6 = stablehlo.subtract %w, %5 : tensor<1024xf32>
     return %2, %3, %6 : tensor<1024xf32>, tensor<1024xf32>, tensor<1024xf32>
+  }
+}
+
+// -----
+
+/// Elementwise readers with several results compute the producer once for all of them.
+
+// CHECK-LABEL: module @elementwise_results
+module @elementwise_results {
+  // CHECK: %[[A:.*]]:2 = "mhlo.fusion"(%arg0, %arg1) {{.*}} kLoop
+  // CHECK-COUNT-1: stablehlo.tanh
+  // CHECK-NOT: mhlo.fusion
+  // CHECK: return %[[A]]#0, %[[A]]#1
+  func.func @main(%x: tensor<8192x4096xf32>, %y: tensor<8192x4096xf32>) -> (tensor<8192x4096xf32>, tensor<8192x4096xf32>) {
+    %0 = stablehlo.multiply %x, %x : tensor<8192x4096xf32>
+    %1 = stablehlo.tanh %0 : tensor<8192x4096xf32>
+    %2 = stablehlo.multiply %1, %y : tensor<8192x4096xf32>
+    %3 = stablehlo.negate %2 : tensor<8192x4096xf32>
+    %4 = stablehlo.subtract %1, %x : tensor<8192x4096xf32>
+    %5 = stablehlo.negate %4 : tensor<8192x4096xf32>
+    return %3, %5 : tensor<8192x4096xf32>, tensor<8192x4096xf32>
   }
 }

@@ -1,15 +1,15 @@
 // RUN: hespas-opt %s --form-kernels | filecheck %s --check-prefix=A100
-// RUN: hespas-opt %s --form-kernels=target=H100_80GB | filecheck %s --check-prefix=H100
+// RUN: hespas-opt %s --form-kernels=target=B200_180GB | filecheck %s --check-prefix=B200
 // RUN: not hespas-opt %s --form-kernels=target=H100 2>&1 | filecheck %s --check-prefix=NAME
 // RUN: not hespas-opt %s --form-kernels=target=TPUv5e 2>&1 | filecheck %s --check-prefix=TPU
 
-/// What saves time depends on the GPU: for an A100 each of two readers computes a softmax again, for
-/// an H100 one kernel writes it, and its readers are one kernel, too.
+/// What saves time depends on the GPU: for a B200 each of two readers computes a softmax again, for
+/// an A100 one kernel writes it, and its readers are one kernel, too.
 
-// A100-COUNT-2: kCustom
-// A100-NOT: kInput
-// H100: kCustom
-// H100: kInput
+// A100: kCustom
+// A100: kInput
+// B200-COUNT-2: kCustom
+// B200-NOT: kInput
 // NAME: error: no target is named 'H100'; did you mean 'H100_80GB'
 // TPU: error: {{.*}}the target is no GPU
 func.func @main(%x: tensor<16384x1024xf32>, %y: tensor<16384x1024xf32>, %z: tensor<16384x1024xf32>) -> (tensor<16384x1024xf32>, tensor<128x1024xf32>) {

@@ -240,7 +240,22 @@ module @heads {
 
 // -----
 
-/// What it contracts is one piece.
+/// What it contracts is one piece, of which it does not change the order.
+
+// CHECK-LABEL: module @heads_in_order
+module @heads_in_order {
+  // CHECK-NOT: mhlo.fusion
+  // CHECK: return
+  func.func @main(%x: tensor<8x16x4x32xbf16>, %w: tensor<64x128xbf16>) -> tensor<8x32x128xbf16> {
+    %t = stablehlo.transpose %x, dims = [0, 3, 2, 1] : (tensor<8x16x4x32xbf16>) -> tensor<8x32x4x16xbf16>
+    %r = stablehlo.reshape %t : (tensor<8x32x4x16xbf16>) -> tensor<8x32x64xbf16>
+    %0 = stablehlo.dot_general %r, %w, contracting_dims = [2] x [0] : (tensor<8x32x64xbf16>, tensor<64x128xbf16>) -> tensor<8x32x128xbf16>
+    return %0 : tensor<8x32x128xbf16>
+  }
+}
+
+// -----
+
 
 // CHECK-LABEL: module @heads_apart
 module @heads_apart {
