@@ -42,7 +42,7 @@ class HoistTransposesPass(BlockPass):
 
     def rewrite_block(self, block: ir.Block) -> None:
         for op in find_named_ops(block, (TRANSPOSE,)):
-            if read_plain_permutation(op) is not None and _is_read_by_products(op):
+            if _is_read_by_products(op):
                 _hoist_transpose(op)
         for loop in find_named_ops(block, (WHILE,)):
             for number in range(len(loop.operands)):

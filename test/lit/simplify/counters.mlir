@@ -6,9 +6,9 @@
 // CHECK-LABEL: module @equal
 module @equal {
   // CHECK: stablehlo.while(%[[I:.*]] = %{{.*}}, %{{.*}} = %{{.*}}, %[[X:.*]] = %arg0)
-  // CHECK: compare LT, %[[I]]
-  // CHECK: stablehlo.dynamic_update_slice %[[X]], %arg1, %[[I]]
-  // CHECK: %[[S:.*]] = stablehlo.add %{{.*}}, %[[I]]
+  // CHECK: compare LT, %[[I]],
+  // CHECK: stablehlo.dynamic_update_slice %[[X]], %arg1, %[[I]] :
+  // CHECK: %[[S:.*]] = stablehlo.add %{{.*}}, %[[I]] :
   // CHECK-NOT: stablehlo.add
   // CHECK: stablehlo.return %[[S]], %[[S]]
   func.func @main(%x: tensor<64xf32>, %u: tensor<1xf32>) -> (tensor<64xf32>, tensor<i32>) {
@@ -57,5 +57,34 @@ module @unequal {
       stablehlo.return %1, %2, %3, %4, %5 : tensor<i32>, tensor<i32>, tensor<i32>, tensor<i64>, tensor<i32>
     }
     return %0#0, %0#1, %0#2, %0#3, %0#4 : tensor<i32>, tensor<i32>, tensor<i32>, tensor<i64>, tensor<i32>
+  }
+}
+
+// -----
+
+/// Nor those with different starts or steps that are data, or one that counts down.
+
+// CHECK-LABEL: module @data
+module @data {
+  // CHECK-COUNT-5: stablehlo.add
+  // CHECK: stablehlo.subtract
+  func.func @main(%k: tensor<i32>, %m: tensor<i32>) -> (tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %0:6 = stablehlo.while(%i = %zero, %a = %k, %b = %m, %c = %zero, %d = %zero, %e = %zero) : tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>
+    cond {
+      %n = stablehlo.constant dense<16> : tensor<i32>
+      %1 = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %1 : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %1 = stablehlo.add %i, %one : tensor<i32>
+      %2 = stablehlo.add %a, %one : tensor<i32>
+      %3 = stablehlo.add %b, %one : tensor<i32>
+      %4 = stablehlo.add %c, %k : tensor<i32>
+      %5 = stablehlo.add %d, %m : tensor<i32>
+      %6 = stablehlo.subtract %e, %one : tensor<i32>
+      stablehlo.return %1, %2, %3, %4, %5, %6 : tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>
+    }
+    return %0#0, %0#1, %0#2, %0#3, %0#4, %0#5 : tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>
   }
 }

@@ -343,3 +343,46 @@ module @resource {
     }
   }
 #-}
+
+// -----
+
+/// A constant is converted if the device computes the same number: not half of one, nor infinity.
+
+// CHECK-LABEL: module @converted
+module @converted {
+  // CHECK-DAG: %[[Z:.*]] = stablehlo.constant dense<-0.000000e+00> : tensor<4xbf16>
+  // CHECK-DAG: %[[T:.*]] = stablehlo.constant dense<3> : tensor<4xi32>
+  // CHECK-DAG: %[[H:.*]] = stablehlo.convert %{{.*}} : (tensor<4xf32>) -> tensor<4xi32>
+  // CHECK-DAG: %[[I:.*]] = stablehlo.convert %{{.*}} : (tensor<4xf32>) -> tensor<4xbf16>
+  // CHECK: return %[[Z]], %[[T]], %[[H]], %[[I]]
+  func.func @main() -> (tensor<4xbf16>, tensor<4xi32>, tensor<4xi32>, tensor<4xbf16>) {
+    %zero = stablehlo.constant dense<-0.0> : tensor<4xf32>
+    %three = stablehlo.constant dense<3.0> : tensor<4xf32>
+    %half = stablehlo.constant dense<0.5> : tensor<4xf32>
+    %infinity = stablehlo.constant dense<0x7F800000> : tensor<4xf32>
+    %0 = stablehlo.convert %zero : (tensor<4xf32>) -> tensor<4xbf16>
+    %1 = stablehlo.convert %three : (tensor<4xf32>) -> tensor<4xi32>
+    %2 = stablehlo.convert %half : (tensor<4xf32>) -> tensor<4xi32>
+    %3 = stablehlo.convert %infinity : (tensor<4xf32>) -> tensor<4xbf16>
+    return %0, %1, %2, %3 : tensor<4xbf16>, tensor<4xi32>, tensor<4xi32>, tensor<4xbf16>
+  }
+}
+
+// -----
+
+/// A constant selects one of two values; data selects from constants as from others.
+
+// CHECK-LABEL: module @selected
+module @selected {
+  // CHECK: %[[S:.*]] = stablehlo.select %arg2, %arg0, %{{.*}} :
+  // CHECK: return %arg0, %arg1, %[[S]] :
+  func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>, %p: tensor<4xi1>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+    %true = stablehlo.constant dense<true> : tensor<4xi1>
+    %false = stablehlo.constant dense<false> : tensor<4xi1>
+    %zeros = stablehlo.constant dense<0.0> : tensor<4xf32>
+    %0 = stablehlo.select %true, %x, %y : tensor<4xi1>, tensor<4xf32>
+    %1 = stablehlo.select %false, %x, %y : tensor<4xi1>, tensor<4xf32>
+    %2 = stablehlo.select %p, %x, %zeros : tensor<4xi1>, tensor<4xf32>
+    return %0, %1, %2 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+  }
+}
