@@ -17,14 +17,22 @@ from typing import ClassVar
 
 from hespas.dialects.mlir import get_defining_op, ir
 from hespas.estimators.rules.base import read_integer_list, to_buffer_size
-from hespas.estimators.rules.contraction import read_convolution_windows
+from hespas.estimators.rules.contraction import parse_conv_layout, read_convolution_windows
 from hespas.passes.base import option
 from hespas.passes.fuse.block_pass import BlockPass
-from hespas.passes.fuse.op_builder import find_named_ops, fuse_ops, sort_in_block_order
+from hespas.passes.fuse.op_builder import (
+    OpBuilder,
+    find_named_ops,
+    fuse_ops,
+    get_static_shape,
+    make_i64_array,
+    sort_in_block_order,
+)
 from hespas.passes.fuse.pad_convolutions import is_input_gradient, is_kernel_gradient
-from hespas.passes.fuse.product_kernels import TYPES, VIEW
+from hespas.passes.fuse.product_kernels import BROADCAST, TYPES, VIEW
 from hespas.passes.fuse.simplify import read_uniform_constant
 
+ADD = "stablehlo.add"
 HEROES = {"stablehlo.dot_general": "gemm", "stablehlo.convolution": "conv"}
 LONGEST_GELU = 24  # ops
 GELU_POINTS = (-4.0, -1.5, -0.5, 0.25, 1.0, 3.0)  # where a candidate is compared with GELU
@@ -53,31 +61,95 @@ class FuseEpiloguesPass(BlockPass):
     products: bool = option(True, "products too; false: convolutions alone")
 
     def rewrite_block(self, block: ir.Block) -> None:
+        zeros: dict[ir.Type, ir.Value] = {}
         for op in find_named_ops(block, HEROES):
             kind = HEROES[op.name]
-            if to_buffer_size(op.results[0].type).key in TYPES and (
-                self.products or kind == "conv"
-            ):
-                tail = _collect_epilogue(op, kind)
+            if to_buffer_size(op.results[0].type).key not in TYPES:
+                continue
+            if kind == "conv" and not _is_gradient(op):
+                _fuse_convolution(op, zeros)
+            elif kind == "gemm" and self.products:
+                tail = _collect_product_epilogue(op)
                 if len(tail) > 1:
                     fuse_ops(tail, "kOutput", kind, op)
 
 
-def _collect_epilogue(hero: ir.Operation, kind: str) -> list[ir.Operation]:
+def _collect_product_epilogue(hero: ir.Operation) -> list[ir.Operation]:
     """Collect a product and the ops of its epilogue, in order."""
     tail = [hero]
-    if kind == "conv" and _is_gradient(hero):
-        return tail
-    scaled = _follow_only_user(hero, "stablehlo.multiply") if kind == "gemm" else []
+    scaled = _follow_only_user(hero, "stablehlo.multiply")
     if scaled and read_uniform_constant(_get_other_operand(hero, scaled)) is not None:
         tail += scaled
-    added = _follow_only_user(tail[-1], "stablehlo.add")
-    if added and _can_add_operand(_get_other_operand(tail[-1], added), kind, hero):
+    added = _follow_only_user(tail[-1], ADD)
+    if added and _can_add_operand(_get_other_operand(tail[-1], added)):
         tail += added
-    rectified = _follow_only_user(tail[-1], "stablehlo.maximum")
-    if rectified and read_uniform_constant(_get_other_operand(tail[-1], rectified)) == 0:
-        return tail + rectified
-    return tail + (_match_gelu(tail[-1]) if kind == "gemm" else [])
+    return tail + (_follow_rectifier(tail[-1]) or _match_gelu(tail[-1]))
+
+
+def _follow_rectifier(op: ir.Operation) -> list[ir.Operation]:
+    """Return the views up to the ReLU that alone reads a result, and the ReLU."""
+    rectified = _follow_only_user(op, "stablehlo.maximum")
+    is_zero = rectified and read_uniform_constant(_get_other_operand(op, rectified)) == 0
+    return rectified if is_zero else []
+
+
+def _fuse_convolution(hero: ir.Operation, zeros: dict[ir.Type, ir.Value]) -> None:
+    """Fuse a convolution with its epilogue: a bias, a tensor of its own size and ReLU.
+
+    cuDNN reads the tensor as it is, also if it is a broadcast, and always a bias, which may be the
+    broadcast of a number: zeros if there is none (CudnnFusedConvRewriter, FuseBiasOrSideInput).
+    ``zeros`` are those of earlier convolutions.
+    """
+    (_, channels, _) = parse_conv_layout(hero.attributes["dimension_numbers"])[2]
+    tail: list[ir.Operation] = [hero]
+    read: dict[str, ir.Value] = {}
+    kind = hero.results[0].type
+    while added := _follow_only_user(tail[-1], ADD):
+        value = _get_other_operand(tail[-1], added)
+        maker = get_defining_op(value)
+        is_bias = (
+            maker is not None
+            and maker.name == BROADCAST
+            and (read_integer_list(maker, "broadcast_dimensions", ()) in ((), (channels,)))
+        )
+        role = "bias" if is_bias and "bias" not in read else "side"
+        if value.type != kind or role in read or read_uniform_constant(value) is not None:
+            break
+        read[role] = value
+        tail += added
+    tail += _follow_rectifier(tail[-1])
+    if len(tail) == 1:
+        return
+    if "bias" not in read:
+        bias = _create_zeros(hero, channels, zeros)
+        tail.insert(1, _add_bias(hero, bias, channels))
+        read["zeros"] = bias
+    kept = [value for role, value in read.items() if role != "bias"]
+    fuse_ops(tail, "kOutput", "conv", hero, kept)
+
+
+def _create_zeros(
+    convolution: ir.Operation, channels: int, zeros: dict[ir.Type, ir.Value]
+) -> ir.Value:
+    """Create zeros for each channel, or return those of an earlier convolution."""
+    result, builder = convolution.results[0], OpBuilder(convolution)
+    kind = builder.make_tensor_type([get_static_shape(result)[channels]], result)
+    if kind not in zeros:
+        zero = builder.create_constant(builder.make_tensor_type([], result), 0)
+        dims = {"broadcast_dimensions": make_i64_array([], convolution.context)}
+        zeros[kind] = builder.create_op(BROADCAST, [zero], [kind], dims).results[0]
+    return zeros[kind]
+
+
+def _add_bias(convolution: ir.Operation, bias: ir.Value, channels: int) -> ir.Operation:
+    """Add a vector to the result of a convolution, and return the addition."""
+    result, builder = convolution.results[0], OpBuilder(convolution)
+    dims = {"broadcast_dimensions": make_i64_array([channels], convolution.context)}
+    wide = builder.create_op(BROADCAST, [bias], [result.type], dims).results[0]
+    added = builder.create_op(ADD, [result, wide], [result.type], {})
+    added.move_after(convolution)
+    result.replace_all_uses_except(added.results[0], added)
+    return added
 
 
 def _follow_only_user(op: ir.Operation, name: str) -> list[ir.Operation]:
@@ -106,17 +178,12 @@ def _get_other_operand(op: ir.Operation, steps: list[ir.Operation]) -> ir.Value:
     return second if first == previous_result else first
 
 
-def _can_add_operand(value: ir.Value, kind: str, hero: ir.Operation) -> bool:
-    """Return whether the library can add a value: a matrix, or a row vector for products only.
-
-    For convolutions it can add only a matrix, or what is broadcast to one.
-    """
+def _can_add_operand(value: ir.Value) -> bool:
+    """Return whether the library can add a value to a product: a matrix or a row vector."""
     if read_uniform_constant(value) is not None:
         return False
-    if kind == "conv":
-        return value.type == hero.results[0].type
     broadcast = get_defining_op(value)
-    if broadcast is None or broadcast.name != "stablehlo.broadcast_in_dim":
+    if broadcast is None or broadcast.name != BROADCAST:
         return True
     rank = len(to_buffer_size(value.type).shape)
     return read_integer_list(broadcast, "broadcast_dimensions", ()) == (rank - 1,)

@@ -243,6 +243,7 @@ def fuse_ops(
     kind: str,
     kernel: str,
     main: ir.Operation,
+    kept: Collection[ir.Value] = (),
 ) -> ir.Operation:
     """Replace ops by a fusion, and return it.
 
@@ -251,6 +252,7 @@ def fuse_ops(
 
     Args:
         main: The one of the ops that has the location, and so the layer, of the fusion.
+        kept: The broadcasts that the fusion reads as they are.
     """
     inside = {result for op in ops for result in op.results}
     copied: dict[ir.Value, ir.Operation] = {}
@@ -260,10 +262,12 @@ def fuse_ops(
         source_op = get_defining_op(value)
         if value in inside or value in copied:
             return
-        if source_op is not None and source_op.name == "stablehlo.broadcast_in_dim":
+        is_kept = value in kept
+        if source_op is not None and not is_kept and source_op.name == "stablehlo.broadcast_in_dim":
             add_input(source_op.operands[0])
         elif (
             source_op is None
+            or is_kept
             or source_op.name != "stablehlo.constant"
             or not is_small_constant(source_op)
         ):
