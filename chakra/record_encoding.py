@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from hespas.chakra.schema import VERSION, make_value_field
 
 _VARINT, _BYTES = 0, 2  # wire types
+MAX_VARINT_BYTES = 10  # of a number of 64 bits
 
 
 @functools.lru_cache(maxsize=1 << 12)  # of a trace's numbers most have just been encoded
@@ -63,7 +64,8 @@ class IntAttrEncoder:
     """Encodes attributes with the same name and kind, and different values."""
 
     def __init__(self, name: str, kind: str) -> None:
-        self._heads = [_encode_attr_head(name, kind, size) for size in range(11)]
+        sizes = range(MAX_VARINT_BYTES + 1)
+        self._heads = [_encode_attr_head(name, kind, size) for size in sizes]
 
     def __call__(self, value: int) -> bytes:
         data = encode_varint(value)

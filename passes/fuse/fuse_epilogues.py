@@ -30,9 +30,8 @@ from hespas.passes.fuse.op_builder import (
 )
 from hespas.passes.fuse.pad_convolutions import is_input_gradient, is_kernel_gradient
 from hespas.passes.fuse.product_kernels import BROADCAST, TYPES, VIEW
-from hespas.passes.fuse.simplify import read_uniform_constant
+from hespas.passes.fuse.simplify import ADD, read_uniform_constant
 
-ADD = "stablehlo.add"
 HEROES = {"stablehlo.dot_general": "gemm", "stablehlo.convolution": "conv"}
 LONGEST_GELU = 24  # ops
 GELU_POINTS = (-4.0, -1.5, -0.5, 0.25, 1.0, 3.0)  # where a candidate is compared with GELU
@@ -110,7 +109,7 @@ def _fuse_convolution(hero: ir.Operation, zeros: dict[ir.Type, ir.Value]) -> Non
         is_bias = (
             maker is not None
             and maker.name == BROADCAST
-            and (read_integer_list(maker, "broadcast_dimensions", ()) in ((), (channels,)))
+            and read_integer_list(maker, "broadcast_dimensions", ()) in ((), (channels,))
         )
         role = "bias" if is_bias and "bias" not in read else "side"
         if value.type != kind or role in read or read_uniform_constant(value) is not None:

@@ -268,7 +268,7 @@ def _find_deciding_functions(
         return set()
     for name in sorted(evaluator.disagreeing):
         for call, _ in zip(scalars.callers[name], tries, strict=False):
-            alone = ScalarEvaluator(scalars.functions, {**scalars.callers, name: [call]})
+            alone = scalars.restrict_to_call(name, call)
             others = _find_deciding_functions(op, alone, tries)
             if others is not None:
                 return {name, *others}

@@ -119,6 +119,10 @@ class ScalarEvaluator:
         default_factory=dict
     )
 
+    def restrict_to_call(self, name: str, call: ir.Operation) -> ScalarEvaluator:
+        """Return an evaluator for which a function has this call only."""
+        return ScalarEvaluator(self.functions, {**self.callers, name: [call]}, self.assumed)
+
     def find_scalar_value(self, value: ir.Value) -> Number | None:
         """Find the value of a scalar or of equal elements; None if the IR does not determine it."""
         if value not in self._known:

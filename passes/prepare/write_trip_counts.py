@@ -256,7 +256,7 @@ def _find_outer_loops(
         return
     name = get_symbol_name(holder)
     for call in scalars.callers.get(name, ()):
-        alone = ScalarEvaluator(scalars.functions, {**scalars.callers, name: [call]})
+        alone = scalars.restrict_to_call(name, call)
         yield from _find_outer_loops(call, alone)
 
 
