@@ -61,19 +61,17 @@ def _fold_operand_transposes(op: ir.Operation, side: int) -> ir.Operation:
     order = read_plain_permutation(transpose)
     if transpose is None or order is None:
         return op
-    sides = list(DotGeneral.from_op(op).sides)
+    sides = list(sort_contracted_dims(DotGeneral.from_op(op).sides))
     old = sides[side]
     shape = tuple(get_static_shape(transpose.operands[0]))
-    free = tuple(order[d] for d in old.free)
-    wide = drop_unit_dims(free, shape)
-    if wide != tuple(sorted(wide)):
-        return op
-    sides[side] = DotOperand(
-        shape,
-        tuple(order[d] for d in old.batch),
-        tuple(order[d] for d in old.contracting),
-        tuple(sorted(free)),
+    batch, contracting, free = (
+        tuple(order[d] for d in dims) for dims in (old.batch, old.contracting, old.free)
     )
+    for dims in (contracting, free):
+        wide = drop_unit_dims(dims, shape)
+        if wide != tuple(sorted(wide)):
+            return op
+    sides[side] = DotOperand(shape, batch, contracting, tuple(sorted(free)))
     operands = list(op.operands)
     operands[side] = transpose.operands[0]
     product = create_product(op, operands, (sides[0], sides[1]))
@@ -106,6 +104,19 @@ def _fold_result_transposes(op: ir.Operation) -> None:
 
 def _has_leading_batch(side: DotOperand) -> bool:
     return side.batch == tuple(range(len(side.batch)))
+
+
+def sort_contracted_dims(sides: Sequence[DotOperand]) -> tuple[DotOperand, DotOperand]:
+    """Sort the pairs of contracted dimensions, whose order does not matter, by those of the right.
+
+    XLA's DotDimensionSorter does it too.
+    """
+    lhs, rhs = sides
+    pairs = sorted(zip(rhs.contracting, lhs.contracting, strict=True))
+    return (
+        DotOperand(lhs.shape, lhs.batch, tuple(left for _, left in pairs), lhs.free),
+        DotOperand(rhs.shape, rhs.batch, tuple(right for right, _ in pairs), rhs.free),
+    )
 
 
 def create_product(

@@ -48,6 +48,8 @@ DimensionGroups = Sequence[tuple[bool, int]]
 # How often each element of a value is read on average: by elementwise reads, and by other reads.
 ReadAmounts = tuple[float, float]
 READ_ONCE: ReadAmounts = (1.0, 0.0)
+# The dimensions of a transpose's result in order: the number of each in the operand, and its size.
+Permutation = tuple[tuple[int, int], ...]
 VOLTA, HOPPER = 7, 9  # major compute capabilities of NVIDIA
 
 
@@ -229,6 +231,9 @@ class KernelCostModel:
         kernel.is_tiled = op.kind not in UNTILED
         self._set_tile_sizes(kernel, op)
         self.update_time(kernel)
+        if op.kind == "transpose" and emitter == "loop" and self._reads_strided(op):
+            kernel.strided_s = self._time_strided_reads(kernel)
+            self.update_time(kernel)
         return kernel
 
     def to_producer(self, kernel: FusionKernel) -> FusionKernel:
@@ -329,13 +334,26 @@ class KernelCostModel:
             if is_tiled_reduction(groups):
                 return "reduction", ("reduction", groups)
         if op.kind == "transpose":
-            groups = _simplify_permutation(
-                self._get_operand_shape(op), read_integer_list(op.op, "permutation", ())
-            )
-            return "transpose", ("transpose", groups)
+            order = self._group_permutation(op)
+            if _has_transposed_tiles(order, self.values[op.results[0]].size.bits):
+                return "transpose", ("transpose", order)
         if op.kind == "concatenate":
             return "concatenate", ("concatenate", op.results[0])
         return "loop", ("loop", self.values[op.results[0]].size.elements)
+
+    def _group_permutation(self, op: FusionOp) -> Permutation:
+        shape = self._get_operand_shape(op)
+        return _group_permutation(shape, read_integer_list(op.op, "permutation", ()))
+
+    def _reads_strided(self, op: FusionOp) -> bool:
+        """Return whether a transpose by itself reads neighbouring elements from distant places.
+
+        XLA lets that of a broadcast pass (coalescing_analysis.cc).
+        """
+        order = self._group_permutation(op)
+        maker = self.values[op.operands[0]].producer
+        is_repeated = maker >= 0 and self.graph.ops[maker].kind == "broadcast"
+        return bool(order) and order[-1][0] != len(order) - 1 and not is_repeated
 
     def has_views(self, op: FusionOp) -> bool:
         """Return whether XLA makes a fusion of an op before all others, with views or constants."""
@@ -440,9 +458,13 @@ class KernelCostModel:
         """Estimate the additional time of strided reads if a transpose no longer sets the loop."""
         strided_s = producer.strided_s * amount
         if producer.emitter == "transpose" and not keeps_loop:
-            width_bytes = self.values[producer.outputs[0]].size.bits / 8
-            strided_s += producer.read_s * amount * (SEGMENT_BYTES / max(width_bytes, 1) - 1)
+            strided_s += self._time_strided_reads(producer) * amount
         return strided_s
+
+    def _time_strided_reads(self, kernel: FusionKernel) -> float:
+        """Return the additional time of a kernel if each element is a segment of memory."""
+        width_bytes = self.values[kernel.outputs[0]].size.bits / 8
+        return kernel.read_s * (SEGMENT_BYTES / max(width_bytes, 1) - 1)
 
     def estimate_shared_gain_s(self, producer: FusionKernel, consumer: FusionKernel) -> float:
         """Estimate the time saved, without a launch, if the consumer also writes the result.
@@ -596,7 +618,30 @@ def _keeps_loop(producer: FusionKernel, consumer: FusionKernel, other: float) ->
     return consumer.emitter == "loop" and consumer.elements == producer.elements
 
 
-def _simplify_permutation(shape: Sequence[int], permutation: Sequence[int]) -> tuple[object, ...]:
-    """Return order and sizes of the dimensions of a transpose that are not of size 1."""
-    wide = [d for d in permutation if shape[d] > 1]
-    return tuple((d, shape[d]) for d in wide)
+def _group_permutation(shape: Sequence[int], permutation: Sequence[int]) -> Permutation:
+    """Return the order of a transpose, with runs of dimensions that stay together as one each."""
+    runs: list[list[int]] = []
+    for dim in (dim for dim in permutation if shape[dim] > 1):
+        between = shape[runs[-1][-1] + 1 : dim] if runs and runs[-1][-1] < dim else [0]
+        if all(size == 1 for size in between):
+            runs[-1].append(dim)
+        else:
+            runs.append([dim])
+    ranked = sorted(run[0] for run in runs)
+    return tuple((ranked.index(run[0]), math.prod(shape[dim] for dim in run)) for run in runs)
+
+
+def _has_transposed_tiles(order: Permutation, bits: int) -> bool:
+    """Return whether XLA transposes by tiles in shared memory; otherwise it loops over the result.
+
+    (GetDescriptionForTiledTransposeEmitter.)
+    """
+    if len(order) < 2:
+        return False
+    sizes = dict(order)
+    last, written = order[-1]
+    if last == len(order) - 1:
+        smaller = min(sizes[last - 1], order[-2][1])
+        return bits * written <= 64 and bits * written * smaller >= 128
+    smaller, larger = sorted((written, sizes[len(order) - 1]))
+    return smaller >= 16 or (smaller >= 8 and smaller * larger >= 64 * 128)

@@ -258,10 +258,10 @@ class PriorityFusion:
 
         The kernel of a row normalisation writes its rows as the product reads them.
         """
-        op = self.graph.ops[kernel.index].op
-        if kernel.emitter != "transpose" or len(kernel.members) > 1:
+        op = self.graph.ops[kernel.index]
+        if op.kind != "transpose" or len(kernel.members) > 1:
             return False
-        readers = [use.owner.operation for use in op.results[0].uses]
+        readers = [use.owner.operation for use in op.op.results[0].uses]
         return bool(readers) and all(is_product_kernel(reader) for reader in readers)
 
     def _reads_updated_slice(self, producer: FusionKernel, consumer: FusionKernel) -> bool:

@@ -91,12 +91,15 @@ class SiblingFusion:
         As in XLA, the reader is the first of those that have several results already, otherwise of
         those of several ops, otherwise of all. An only reader that has one result is not joined:
         ``PriorityFusion`` has decided against that. In an only reader with more results, the
-        producer is no result. A concatenation is joined as long as it is a single op: XLA makes a
-        kernel of it, as of every op, only later, and does not join the fusions that end with one.
+        producer is no result. None that transposes is joined. A concatenation is joined as long as
+        it is a single op: XLA makes a kernel of it, as of every op, only later, and does not join
+        the fusions that end with one.
         """
         if producer.emitter == "concatenate" and not self._is_fusion(producer):
             producer = replace(producer, emitter="loop", hero=("loop", producer.elements))
         if len(producer.outputs) > 1 or producer.emitter != "loop":
+            return
+        if any(self.graph.ops[member].kind == "transpose" for member in producer.members):
             return
         value = producer.outputs[0]
         users = self.fused.users.get(value)
@@ -184,9 +187,11 @@ class SiblingFusion:
 
     def _can_share_loop(self, a: FusionKernel, b: FusionKernel) -> bool:
         """Return whether two kernels can share a loop within the limits."""
-        emitters = {a.emitter, b.emitter}
-        if emitters == {"reduction", "transpose"}:
-            return False
+        for one, other in ((a, b), (b, a)):
+            ends_in_transpose = self.graph.ops[one.index].kind == "transpose"
+            is_transpose = one.emitter == "transpose" or ends_in_transpose
+            if is_transpose and other.emitter == "reduction":
+                return False
         if a.emitter == b.emitter:
             if a.hero != b.hero:
                 return False

@@ -68,7 +68,8 @@ class SinkTransposesPass(BlockPass):
     """Move transposes of results of products and convolutions behind what has any order.
 
     Sums are like products, unless something that is computed of them is returned in another order:
-    their kernels write any order.
+    their kernels write any order. Transposes of other values move behind ops of one operand,
+    reshapes and sums.
     """
 
     name: ClassVar[str] = "sink-transposes"
@@ -76,15 +77,18 @@ class SinkTransposesPass(BlockPass):
     def rewrite_block(self, block: ir.Block) -> None:
         terminator = get_terminator(block)
         plain: set[ir.Value] = set()
+        claims: dict[ir.Value, _Claim] = {}
         while True:
-            analysis = _OrderAnalysis(plain)
-            for view in block.operations:
-                analysis.add_op(view.operation)
+            analysis = _OrderAnalysis(plain, claims)
+            for position, view in enumerate(block.operations):
+                analysis.add_op(view.operation, position)
             returned = analysis.find_returned_sums(terminator)
-            if not returned:
+            if not returned and (claims or not (claims := analysis.find_claims())):
                 break
             plain |= returned
-        _Rewriter(analysis.orders, analysis.computed.keys()).rewrite_ops(analysis.ops)
+        analysis.drop_unmoved()
+        known = analysis.computed.keys() | analysis.moved
+        _Rewriter(analysis.orders, known).rewrite_ops(analysis.ops)
 
 
 class _Order(NamedTuple):
@@ -179,43 +183,71 @@ def _make_plain_order(shape: Sequence[int]) -> _Order:
     return _Order(sizes, tuple(range(len(sizes))))
 
 
+class _Claim(NamedTuple):
+    """The order that the readers of a value give it.
+
+    Attributes:
+        number: The number of the product whose order it is.
+        order: The order; None for that of the dimensions.
+    """
+
+    number: int
+    order: _Order | None
+
+
 @dataclass(slots=True)
 class _OrderAnalysis:
     """Finds the values of a block whose dimensions have another order in memory.
 
+    Products and sums have the numbers of their positions.
+
     Attributes:
         plain_sums: Sums whose order is not followed.
+        claims: Results of elementwise ops that have the order of what reads them.
         orders: The order of the result of each op that is rewritten.
         ops: These ops, in program order.
         computed: The results of products and sums, and what is computed of them element by element
             or row by row, by the number of the first product: XLA chooses the order of their
             dimensions, and where two orders meet, that of the first product.
+        moved: Transposes of other values, and what ops of one operand, reshapes and sums make of
+            them.
     """
 
     plain_sums: Collection[ir.Value] = ()
+    claims: Mapping[ir.Value, _Claim] = field(default_factory=dict)
     orders: dict[ir.Value, _Order] = field(default_factory=dict)
     ops: list[ir.Operation] = field(default_factory=list)
     computed: dict[ir.Value, int] = field(default_factory=dict)
+    moved: set[ir.Value] = field(default_factory=set)
     _sums: dict[int, ir.Value] = field(default_factory=dict)  # by the numbers in ``computed``
     _elementwise_names: dict[str, bool] = field(default_factory=dict)
+    _meetings: list[ir.Operation] = field(default_factory=list)  # of different products
 
-    def add_op(self, op: ir.Operation) -> None:
+    def add_op(self, op: ir.Operation, position: int) -> None:
         name = op.name
         if name in (DOT, CONVOLUTION):
-            self.computed[op.results[0]] = len(self.computed)
+            self.computed[op.results[0]] = position
             if name == CONVOLUTION:  # has been given the order of its result
                 return
+        elif self._is_moved(op, name):
+            self.moved.add(op.results[0])
         elif name == REDUCE and self.computed.keys().isdisjoint(op.operands):
             result = op.results[0]
             if len(op.results) > 1 or result in self.plain_sums:
                 return
-            self._sums[len(self.computed)] = result
-            self.computed[result] = len(self.computed)
+            self._sums[position] = result
+            self.computed[result] = position
         elif name in KEEPS_ORDER or self._is_elementwise(name) or self._keeps_broadcast(op):
             numbers = [self.computed[value] for value in op.operands if value in self.computed]
             if not numbers:
                 return
+            claim = self.claims.get(op.results[0])
+            if claim is not None:
+                self._add_claimed_op(op, claim)
+                return
             self.computed.update(dict.fromkeys(op.results, min(numbers)))
+            if len(set(numbers)) > 1 and self._is_elementwise(name):
+                self._meetings.append(op)
         else:
             return
         is_known = name == TRANSPOSE or any(map(self._get_order, op.operands))
@@ -225,9 +257,98 @@ class _OrderAnalysis:
                 self.orders[op.results[0]] = order
                 self.ops.append(op)
 
+    def _is_moved(self, op: ir.Operation, name: str) -> bool:
+        """Return whether an op is a transpose, or lets one pass, of what no product computes."""
+        operands = op.operands
+        if name == TRANSPOSE:
+            return operands[0] not in self.computed and operands[0] not in self.plain_sums
+        if not operands or operands[0] not in self.moved or len(op.results) > 1:
+            return False
+        if name == REDUCE:
+            return True
+        return len(operands) == 1 and (name == RESHAPE or self._is_elementwise(name))
+
+    def drop_unmoved(self) -> None:
+        """Drop the transposes of other values that no op lets pass."""
+        for op in reversed(self.ops):
+            result = op.results[0]
+            if result not in self.moved:
+                continue
+            if op.name in (TRANSPOSE, RESHAPE) and not any(
+                reader.results[0] in self.orders
+                for use in result.uses
+                if len((reader := use.owner.operation).results) == 1
+            ):
+                del self.orders[result]
+        self.ops = [op for op in self.ops if op.results[0] in self.orders]
+
+    def _add_claimed_op(self, op: ir.Operation, claim: _Claim) -> None:
+        result = op.results[0]
+        self.computed[result] = claim.number
+        if claim.order is not None:
+            self.orders[result] = claim.order
+            self.ops.append(op)
+
+    def find_claims(self) -> dict[ir.Value, _Claim]:
+        """Find the values that what reads them computes in the order of an earlier product.
+
+        XLA gives the order of the first product to all that it is computed with, element by
+        element, up to the results of the later products; its copies of these move behind ops of
+        one operand (layout_assignment.cc, move_copy_to_users.cc).
+        """
+        claims: dict[ir.Value, _Claim] = {}
+        pending = [
+            (op, _Claim(self.computed[op.results[0]], self._get_order(op.results[0])))
+            for op in self._meetings
+        ]
+        while pending:
+            op, claim = pending.pop()
+            for value in op.operands:
+                if self.computed.get(value, -1) <= claim.number or value in claims:
+                    continue
+                claimed = self._find_claimable_values(value, claim.order)
+                claims.update(dict.fromkeys(claimed, claim))
+                if claimed and (maker := get_defining_op(claimed[-1])) is not None:
+                    pending.append((maker, claim))
+        return claims
+
+    def _find_claimable_values(self, value: ir.Value, order: _Order | None) -> list[ir.Value]:
+        """Find the values that can be computed in another order for what reads a value.
+
+        Returns:
+            The value, and what ops of one operand make it of, up to the result of an op of several,
+            which can be computed in that order; an empty list if there is no such op.
+        """
+        values = [value]
+        plain = _make_plain_order(get_static_shape(value))
+        wanted = order or plain
+        while self._get_order(value) != order:
+            maker = get_defining_op(value)
+            if (
+                maker is None
+                or not self._is_elementwise(maker.name)
+                or not has_static_values(maker)
+            ):
+                break
+            if (self._get_order(value) or plain).sizes != wanted.sizes:
+                break
+            if len(maker.operands) > 1:
+                is_possible = all(self._can_read_in(each, wanted) for each in maker.operands)
+                return values if is_possible else []
+            (value,) = maker.operands
+            values.append(value)
+        return []
+
+    def _can_read_in(self, value: ir.Value, order: _Order) -> bool:
+        """Return whether an elementwise op can read a value in an order of the same parts."""
+        if value not in self.computed:
+            return self._has_any_order(value, order)
+        known = self._get_order(value) or _make_plain_order(get_static_shape(value))
+        return not get_static_shape(value) or known.sizes == order.sizes
+
     def find_returned_sums(self, terminator: ir.Operation) -> set[ir.Value]:
         """Find the sums of which values are computed that are returned in another order."""
-        returned = [self.computed[v] for v in terminator.operands if self._get_order(v)]
+        returned = [self.computed.get(v) for v in terminator.operands if self._get_order(v)]
         return {self._sums[number] for number in returned if number in self._sums}
 
     def _is_elementwise(self, name: str) -> bool:
@@ -279,6 +400,8 @@ class _OrderAnalysis:
 
     def _find_elementwise_order(self, op: ir.Operation) -> _Order | None:
         """Return the order of the first product of the operands, if the others can have it too."""
+        if len(op.operands) == 1:
+            return self._get_order(op.operands[0])
         computed = [value for value in op.operands if value in self.computed]
         order = self._get_order(min(computed, key=lambda value: self.computed[value]))
         if order is None:

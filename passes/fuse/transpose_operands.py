@@ -13,17 +13,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import get_defining_op, ir
 from hespas.passes.base import option
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.dots import (
     DIMENSIONS,
     DOT,
+    Dims,
     DotGeneral,
     DotOperand,
     drop_unit_dims,
     make_dimension_numbers,
 )
+from hespas.passes.fuse.fold_transposes import read_plain_permutation, sort_contracted_dims
 from hespas.passes.fuse.op_builder import OpBuilder, find_named_ops
 
 READERS = {
@@ -45,14 +47,27 @@ class TransposeOperandsPass(BlockPass):
 
     def rewrite_block(self, block: ir.Block) -> None:
         for op in find_named_ops(block, (DOT,)):
-            sides = _sort_contracted_dims(DotGeneral.from_op(op).sides)
-            readable = [
-                _is_batch_of_matrices(side)
-                or (self.pieces and not position and _has_rows_in_pieces(side))
-                for position, side in enumerate(sides)
-            ]
+            sides = sort_contracted_dims(DotGeneral.from_op(op).sides)
+            readable = [self._can_read(op, position, side) for position, side in enumerate(sides)]
             if not all(readable):
                 _transpose_operands(op, sides, readable)
+
+    def _can_read(self, op: ir.Operation, position: int, side: DotOperand) -> bool:
+        """Return whether a product reads an operand as it is.
+
+        What is transposed anyway has the order of DotDecomposer's form.
+        """
+        if not position and self.pieces and _has_rows_in_pieces(side):
+            return True
+        is_transposed = read_plain_permutation(get_defining_op(op.operands[position])) is not None
+        order = drop_unit_dims(_list_dims(position, side), side.shape)
+        return _is_batch_of_matrices(side) and (not is_transposed or order == tuple(sorted(order)))
+
+
+def _list_dims(position: int, side: DotOperand) -> Dims:
+    """List the dimensions of an operand in the order of DotDecomposer's form."""
+    matrix = side.contracting + side.free if position else side.free + side.contracting
+    return side.batch + matrix
 
 
 def _transpose_operands(
@@ -64,10 +79,7 @@ def _transpose_operands(
         if readable[position]:
             new_sides.append(side)
             continue
-        groups = (side.batch, side.free, side.contracting)
-        if position == 1:
-            groups = (side.batch, side.contracting, side.free)
-        order = [dim for group in groups for dim in group]
+        order = _list_dims(position, side)
         op.operands[position] = builder.create_transpose(op.operands[position], order)
         place = {dim: new for new, dim in enumerate(order)}
         batch, contracting, free = (
@@ -77,19 +89,6 @@ def _transpose_operands(
         shape = tuple(side.shape[dim] for dim in order)
         new_sides.append(DotOperand(shape, batch, contracting, free))
     op.attributes[DIMENSIONS] = make_dimension_numbers((new_sides[0], new_sides[1]), op.context)
-
-
-def _sort_contracted_dims(sides: Sequence[DotOperand]) -> tuple[DotOperand, DotOperand]:
-    """Sort the pairs of contracted dimensions, whose order does not matter, by those of the right.
-
-    XLA's DotDimensionSorter does it too.
-    """
-    lhs, rhs = sides
-    pairs = sorted(zip(rhs.contracting, lhs.contracting, strict=True))
-    return (
-        DotOperand(lhs.shape, lhs.batch, tuple(left for _, left in pairs), lhs.free),
-        DotOperand(rhs.shape, rhs.batch, tuple(right for right, _ in pairs), rhs.free),
-    )
 
 
 def _has_rows_in_pieces(side: DotOperand) -> bool:

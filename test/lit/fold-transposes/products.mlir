@@ -73,7 +73,7 @@ module @chains {
 
 // -----
 
-/// A transpose of an operand stays if it changes the order of the free dimensions.
+/// A transpose of an operand stays if it changes the order of the free dimensions,
 
 // CHECK-LABEL: module @free
 module @free {
@@ -83,6 +83,24 @@ module @free {
     %0 = stablehlo.transpose %a, dims = [2, 1, 0] : (tensor<8x16x32xf32>) -> tensor<32x16x8xf32>
     %1 = stablehlo.dot_general %0, %b, contracting_dims = [1] x [0] : (tensor<32x16x8xf32>, tensor<16x4xf32>) -> tensor<32x8x4xf32>
     return %1 : tensor<32x8x4xf32>
+  }
+}
+
+// -----
+
+/// or of the contracted ones: these have the order that they have in the right operand.
+
+// CHECK-LABEL: module @contracted
+module @contracted {
+  // CHECK: %[[T:.*]] = stablehlo.transpose %arg1, dims = [1, 0, 2]
+  // CHECK-NEXT: stablehlo.dot_general %arg0, %[[T]], contracting_dims = [1, 2] x [0, 1]
+  // CHECK: stablehlo.dot_general %arg2, %arg3, contracting_dims = [2, 1] x [1, 2]
+  func.func @main(%a: tensor<64x4x16xf32>, %b: tensor<16x4x32xf32>, %c: tensor<64x16x4xf32>, %d: tensor<32x4x16xf32>) -> (tensor<64x32xf32>, tensor<64x32xf32>) {
+    %0 = stablehlo.transpose %b, dims = [1, 0, 2] : (tensor<16x4x32xf32>) -> tensor<4x16x32xf32>
+    %1 = stablehlo.dot_general %a, %0, contracting_dims = [1, 2] x [0, 1] : (tensor<64x4x16xf32>, tensor<4x16x32xf32>) -> tensor<64x32xf32>
+    %2 = stablehlo.transpose %d, dims = [1, 2, 0] : (tensor<32x4x16xf32>) -> tensor<4x16x32xf32>
+    %3 = stablehlo.dot_general %c, %2, contracting_dims = [2, 1] x [0, 1] : (tensor<64x16x4xf32>, tensor<4x16x32xf32>) -> tensor<64x32xf32>
+    return %1, %3 : tensor<64x32xf32>, tensor<64x32xf32>
   }
 }
 

@@ -346,7 +346,7 @@ module @transposed_for_product {
 // CHECK-LABEL: module @transposed_and_returned
 module @transposed_and_returned {
   // CHECK: %[[R:.*]] = stablehlo.reduce
-  // CHECK: "mhlo.fusion"({{.*}}%[[R]]{{.*}}) <{fusion_kind = #mhlo<fusion_kind kInput>}>
+  // CHECK: "mhlo.fusion"({{.*}}%[[R]]{{.*}}) <{fusion_kind = #mhlo<fusion_kind kLoop>}>
   // CHECK: stablehlo.subtract
   // CHECK: stablehlo.transpose
   // CHECK-NEXT: mhlo.return

@@ -125,26 +125,49 @@ module @broadcasts {
 
 // -----
 
-/// Only results of products have an order that XLA chose, not what is computed of arguments.
+/// A transpose of another value moves behind ops of one operand, reshapes and sums,
 
 // CHECK-LABEL: module @arguments
 module @arguments {
-  // CHECK: stablehlo.tanh
-  // CHECK-NEXT: stablehlo.transpose
+  // CHECK: stablehlo.tanh %arg0 : tensor<6x8xf32>
   // CHECK-NEXT: stablehlo.negate
-  func.func @main(%x: tensor<6x8xf32>) -> tensor<f32> {
+  // CHECK-NEXT: stablehlo.reshape %{{.*}} -> tensor<6x4x2xf32>
+  // CHECK-NEXT: %[[R:.*]] = stablehlo.reduce{{.*}} dimensions = [1, 2]
+  // CHECK-NEXT: return %[[R]]
+  func.func @main(%x: tensor<6x8xf32>) -> tensor<6xf32> {
     %zero = stablehlo.constant dense<0.0> : tensor<f32>
     %0 = stablehlo.tanh %x : tensor<6x8xf32>
     %1 = stablehlo.transpose %0, dims = [1, 0] : (tensor<6x8xf32>) -> tensor<8x6xf32>
     %2 = stablehlo.negate %1 : tensor<8x6xf32>
-    %3 = stablehlo.reduce(%2 init: %zero) applies stablehlo.add across dimensions = [0, 1] : (tensor<8x6xf32>, tensor<f32>) -> tensor<f32>
-    return %3 : tensor<f32>
+    %3 = stablehlo.reshape %2 : (tensor<8x6xf32>) -> tensor<4x2x6xf32>
+    %4 = stablehlo.reduce(%3 init: %zero) applies stablehlo.add across dimensions = [0, 1] : (tensor<4x2x6xf32>, tensor<f32>) -> tensor<6xf32>
+    return %4 : tensor<6xf32>
   }
 }
 
 // -----
 
-/// What is computed of them element by element or row by row has.
+/// not behind ops of two operands, slices and padding: these have the order that products choose.
+
+// CHECK-LABEL: module @kept
+module @kept {
+  // CHECK: %[[T:.*]] = stablehlo.transpose %arg0
+  // CHECK-NEXT: stablehlo.add %[[T]], %arg1
+  // CHECK-NEXT: stablehlo.slice %[[T]]
+  // CHECK: stablehlo.pad %[[T]]
+  func.func @main(%x: tensor<6x8xf32>, %y: tensor<8x6xf32>) -> (tensor<8x6xf32>, tensor<4x6xf32>, tensor<9x6xf32>) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.transpose %x, dims = [1, 0] : (tensor<6x8xf32>) -> tensor<8x6xf32>
+    %1 = stablehlo.add %0, %y : tensor<8x6xf32>
+    %2 = stablehlo.slice %0 [0:4, 0:6] : (tensor<8x6xf32>) -> tensor<4x6xf32>
+    %3 = stablehlo.pad %0, %zero, low = [1, 0], high = [0, 0], interior = [0, 0] : (tensor<8x6xf32>, tensor<f32>) -> tensor<9x6xf32>
+    return %1, %2, %3 : tensor<8x6xf32>, tensor<4x6xf32>, tensor<9x6xf32>
+  }
+}
+
+// -----
+
+/// What is computed of products element by element or row by row has.
 
 // CHECK-LABEL: module @computed
 module @computed {

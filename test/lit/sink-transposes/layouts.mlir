@@ -87,12 +87,12 @@ module @two {
 
 // -----
 
-/// A transpose of an argument, and one that is a layout, stay.
+/// What is computed of an argument is transposed when it is returned.
 
 // CHECK-LABEL: module @others
 module @others {
-  // CHECK: %[[T:.*]] = stablehlo.transpose %arg0
-  // CHECK-NEXT: stablehlo.tanh %[[T]]
+  // CHECK: %[[T:.*]] = stablehlo.tanh %arg0
+  // CHECK-NEXT: stablehlo.transpose %[[T]]
   func.func @main(%x: tensor<128x64xf32>) -> tensor<64x128xf32> {
     %0 = stablehlo.transpose %x, dims = [1, 0] : (tensor<128x64xf32>) -> tensor<64x128xf32>
     %1 = stablehlo.tanh %0 : tensor<64x128xf32>

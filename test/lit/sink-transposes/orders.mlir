@@ -157,19 +157,15 @@ module @stays {
 
 // -----
 
-/// So do those of arguments, and where values of other parts meet.
+/// So do those where values of other parts meet.
 
 // CHECK-LABEL: module @apart
 module @apart {
-  // CHECK-DAG: stablehlo.transpose %arg0
   // CHECK-DAG: stablehlo.transpose %{{.*}} dims = [1, 0] : (tensor<6x35xf32>)
   // CHECK-DAG: stablehlo.transpose %{{.*}} dims = [2, 1, 0]
   // CHECK: stablehlo.add
-  func.func @main(%x: tensor<6x8xf32>, %w: tensor<8x5x7xf32>, %u: tensor<5x8xf32>, %z: tensor<8x7x6xf32>) -> (tensor<f32>, tensor<f32>) {
+  func.func @main(%x: tensor<6x8xf32>, %w: tensor<8x5x7xf32>, %u: tensor<5x8xf32>, %z: tensor<8x7x6xf32>) -> tensor<f32> {
     %zero = stablehlo.constant dense<0.0> : tensor<f32>
-    %t = stablehlo.transpose %x, dims = [1, 0] : (tensor<6x8xf32>) -> tensor<8x6xf32>
-    %e = stablehlo.tanh %t : tensor<8x6xf32>
-    %s = stablehlo.reduce(%e init: %zero) applies stablehlo.add across dimensions = [0, 1] : (tensor<8x6xf32>, tensor<f32>) -> tensor<f32>
     %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<6x8xf32>, tensor<8x5x7xf32>) -> tensor<6x5x7xf32>
     %1 = stablehlo.transpose %0, dims = [1, 2, 0] : (tensor<6x5x7xf32>) -> tensor<5x7x6xf32>
     %2 = stablehlo.dot_general %u, %z, contracting_dims = [1] x [0] : (tensor<5x8xf32>, tensor<8x7x6xf32>) -> tensor<5x7x6xf32>
@@ -178,6 +174,65 @@ module @apart {
     %5 = stablehlo.reshape %1 : (tensor<5x7x6xf32>) -> tensor<210xf32>
     %6 = stablehlo.add %4, %5 : tensor<210xf32>
     %7 = stablehlo.reduce(%6 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<210xf32>, tensor<f32>) -> tensor<f32>
-    return %s, %7 : tensor<f32>, tensor<f32>
+    return %7 : tensor<f32>
+  }
+}
+
+// -----
+
+/// The order of the first product goes up to the result of a later one, which is transposed behind ops of one
+/// operand, once for all that read it,
+
+// CHECK-LABEL: module @claimed
+module @claimed {
+  // CHECK: %[[S:.*]] = stablehlo.dot_general %arg0, %arg1
+  // CHECK: %[[G:.*]] = stablehlo.dot_general %arg2, %arg3
+  // CHECK-NEXT: %[[C:.*]] = stablehlo.convert %[[G]]
+  // CHECK-COUNT-2: stablehlo.transpose %[[C]], dims = [1, 0] : (tensor<6x8xf32>) -> tensor<8x6xf32>
+  // CHECK-NOT: stablehlo.transpose
+  // CHECK: return
+  func.func @main(%k: tensor<8x5xf32>, %q: tensor<5x6xf32>, %g: tensor<6x5xbf16>, %v: tensor<5x8xbf16>, %b: tensor<6xf32>) -> (tensor<6xf32>, tensor<6xf32>) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.dot_general %k, %q, contracting_dims = [1] x [0] : (tensor<8x5xf32>, tensor<5x6xf32>) -> tensor<8x6xf32>
+    %1 = stablehlo.transpose %0, dims = [1, 0] : (tensor<8x6xf32>) -> tensor<6x8xf32>
+    %2 = stablehlo.dot_general %g, %v, contracting_dims = [1] x [0] : (tensor<6x5xbf16>, tensor<5x8xbf16>) -> tensor<6x8xbf16>
+    %3 = stablehlo.convert %2 : (tensor<6x8xbf16>) -> tensor<6x8xf32>
+    %4 = stablehlo.broadcast_in_dim %b, dims = [0] : (tensor<6xf32>) -> tensor<6x8xf32>
+    %5 = stablehlo.multiply %3, %4 : tensor<6x8xf32>
+    %6 = stablehlo.multiply %5, %1 : tensor<6x8xf32>
+    %7 = stablehlo.reduce(%6 init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<6x8xf32>, tensor<f32>) -> tensor<6xf32>
+    %8 = stablehlo.divide %3, %4 : tensor<6x8xf32>
+    %9 = stablehlo.add %8, %1 : tensor<6x8xf32>
+    %10 = stablehlo.reduce(%9 init: %zero) applies stablehlo.maximum across dimensions = [1] : (tensor<6x8xf32>, tensor<f32>) -> tensor<6xf32>
+    return %7, %10 : tensor<6xf32>, tensor<6xf32>
+  }
+}
+
+// -----
+
+/// also if it is the order of its dimensions; what cannot have it is transposed after.
+
+// CHECK-LABEL: module @claimed_plain
+module @claimed_plain {
+  // CHECK: %[[S:.*]] = stablehlo.dot_general %arg0, %arg1
+  // CHECK: %[[G:.*]] = stablehlo.dot_general %arg2, %arg3
+  // CHECK-NEXT: %[[T:.*]] = stablehlo.transpose %[[G]], dims = [1, 0]
+  // CHECK: stablehlo.multiply %[[T]]
+  // CHECK: %[[M:.*]] = stablehlo.multiply %[[G]], %arg5
+  // CHECK: stablehlo.transpose %[[M]], dims = [1, 0]
+  func.func @main(%q: tensor<6x5xf32>, %k: tensor<5x8xf32>, %v: tensor<8x5xf32>, %g: tensor<5x6xf32>, %b: tensor<6xf32>, %y: tensor<8x6xf32>) -> (tensor<6xf32>, tensor<6xf32>) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.dot_general %q, %k, contracting_dims = [1] x [0] : (tensor<6x5xf32>, tensor<5x8xf32>) -> tensor<6x8xf32>
+    %1 = stablehlo.dot_general %v, %g, contracting_dims = [1] x [0] : (tensor<8x5xf32>, tensor<5x6xf32>) -> tensor<8x6xf32>
+    %2 = stablehlo.transpose %1, dims = [1, 0] : (tensor<8x6xf32>) -> tensor<6x8xf32>
+    %3 = stablehlo.broadcast_in_dim %b, dims = [0] : (tensor<6xf32>) -> tensor<6x8xf32>
+    %4 = stablehlo.multiply %2, %3 : tensor<6x8xf32>
+    %5 = stablehlo.add %0, %4 : tensor<6x8xf32>
+    %6 = stablehlo.reduce(%5 init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<6x8xf32>, tensor<f32>) -> tensor<6xf32>
+    %7 = stablehlo.multiply %1, %y : tensor<8x6xf32>
+    %8 = stablehlo.transpose %7, dims = [1, 0] : (tensor<8x6xf32>) -> tensor<6x8xf32>
+    %9 = stablehlo.add %0, %8 : tensor<6x8xf32>
+    %10 = stablehlo.reduce(%9 init: %zero) applies stablehlo.maximum across dimensions = [1] : (tensor<6x8xf32>, tensor<f32>) -> tensor<6xf32>
+    return %6, %10 : tensor<6xf32>, tensor<6xf32>
   }
 }

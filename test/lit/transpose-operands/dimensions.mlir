@@ -126,3 +126,19 @@ module @pieces {
     return %0, %1 : tensor<8x32x128xbf16>, tensor<128x8x32xbf16>
   }
 }
+
+// -----
+
+/// An operand that is transposed anyway, because no product can read what it is made of, has that order too.
+
+// CHECK-LABEL: module @transposed_anyway
+module @transposed_anyway {
+  // CHECK: %[[P:.*]] = stablehlo.transpose %arg1, dims = [0, 3, 2, 1] : (tensor<2x16x4x24xf32>) -> tensor<2x24x4x16xf32>
+  // CHECK: %[[R:.*]] = stablehlo.transpose %[[P]], dims = [0, 3, 1, 2] : (tensor<2x24x4x16xf32>) -> tensor<2x16x24x4xf32>
+  // CHECK-NEXT: stablehlo.dot_general %arg0, %[[R]], batching_dims = [0] x [0], contracting_dims = [2] x [1]
+  func.func @main(%a: tensor<2x8x16xf32>, %b: tensor<2x16x4x24xf32>) -> tensor<2x8x24x4xf32> {
+    %0 = stablehlo.transpose %b, dims = [0, 3, 2, 1] : (tensor<2x16x4x24xf32>) -> tensor<2x24x4x16xf32>
+    %1 = stablehlo.dot_general %a, %0, batching_dims = [0] x [0], contracting_dims = [2] x [3] : (tensor<2x8x16xf32>, tensor<2x24x4x16xf32>) -> tensor<2x8x24x4xf32>
+    return %1 : tensor<2x8x24x4xf32>
+  }
+}
