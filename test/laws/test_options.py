@@ -279,6 +279,7 @@ def check_search(outcome: SpaceOutcome) -> None:
     assert outcome.excess == 0 and outcome.largest_share <= 1, outcome.format_row()
 
 
+@pytest.mark.long
 def test_bounded_plans_find_the_best_of_all_layouts(plan_folder: Path) -> None:
     pytest.importorskip("jax")
     for options in thin_out(list_plan_options(), 4):

@@ -86,6 +86,7 @@ def tables(component, device, names):
     return [read_measurements(path, device) for path in paths]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("node", "device", "names"),

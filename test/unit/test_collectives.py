@@ -117,6 +117,7 @@ def test_what_each_rank_sends(name, kind, messages, chunks):
         assert sum(node.size_bytes for node in sent) == chunks * unit
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_large_one_is_proved_in_seconds():
     verify_program(standard_algorithms.generate_program("ring", "all_reduce", 128))

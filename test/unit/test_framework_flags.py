@@ -56,6 +56,7 @@ def test_unknown_frameworks_and_other_targets_are_refused():
             run_pipeline(module, f"xla-optimize{{{options}}}", PassRun(note=lambda _: None))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.skipif(find_gpu_library() is None, reason="needs pip install 'hespas[gpu-compiler]'")
 def test_one_question_has_one_answer(tmp_path, monkeypatch, capsys):

@@ -76,6 +76,7 @@ def assert_rewrite_computes_the_same(program: str, pipeline: str, tolerance: flo
     assert_same(module, plain, 1, tolerance=tolerance)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("program", thin_out(PROGRAMS, 2))
 def test_fused_programs_compute_the_same(program, workload, context):
@@ -268,6 +269,7 @@ def test_split_scans_compute_the_same(parse, size):
     np.testing.assert_allclose(backwards, y[::-1].cumsum(0)[::-1], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["exits", "layouts", "orders", "products"])
 def test_products_in_another_order_compute_the_same(name):
     text = (ROOT / "test" / "lit" / "sink-transposes" / f"{name}.mlir").read_text()
@@ -619,6 +621,7 @@ def kernels_and_bytes(module: ir.Module) -> tuple[int, int]:
     return kernels, moved
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "stage"),

@@ -10,6 +10,7 @@ from support.budgets import count_cases
 from support.paths import ROOT
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_damaged_programs() -> None:
     """The mutations of our seeds: text, bytecode, portable artifacts, HLO text and protobufs."""

@@ -185,6 +185,7 @@ def test_an_op_takes_what_it_captures(parse):
     assert f"@main(%arg0: tensor<i1>, %arg1: {X}, %arg2: {X}) -> {X}" in str(alone)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("split", ["split-linear", "split-individual{merge}"])
 @pytest.mark.parametrize("name", ["llama3-100m.mlir.xz", "llama3-100m-opt-a100.mlir.xz"])

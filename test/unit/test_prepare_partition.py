@@ -94,6 +94,7 @@ def test_equals_the_compiled_program(
     assert "sdy." not in str(module)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("program", ["mlp_tp_shardmap", "zero_rs_ag", "moe_all_to_all"])
 def test_manual_body_computes_what_xla_makes_of_it(

@@ -546,6 +546,7 @@ def test_cells_with_gaps_say_so(tmp_path, capsys):
     assert "not estimated  1 op: the time is too low" in tables and "no estimate" in tables
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_plots_are_files_and_equal_for_equal_results(place, tmp_path, capsys):
     out = str(place / "step.mlir.out")

@@ -122,6 +122,7 @@ def scale_launches(data: dict[str, Any], factor: float) -> None:
             holder[name] /= factor
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "scale"),

@@ -25,6 +25,7 @@ PROGRAMS = [
 ]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("program", thin_out(PROGRAMS, 2))
 def test_split_programs_compute_the_same(program, workload, context):

@@ -338,6 +338,7 @@ def test_the_costs_of_another_tool_need_no_digest(parse: Callable[[str], ir.Modu
     assert (str(module), notes) == (before, [])
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "pipeline",

@@ -70,6 +70,7 @@ def test_attributes_and_locations_come_back(
     assert_same(parse(MIXED), known)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
