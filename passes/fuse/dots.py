@@ -12,19 +12,22 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import get_defining_op, ir
 from hespas.estimators.rules.base import parse_number_fields, to_buffer_size
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
     get_element_type,
+    get_static_shape,
 )
 
 DOT = "stablehlo.dot_general"
 DIMENSIONS = "dot_dimension_numbers"
 MERGE_BYTES = 64 << 20  # products are merged if operands and result of one are not larger
+LEAST_TILE = 16  # the least length of a tile of a product that XLA computes
 PRECISION = "precision_config"
 KEPT_ATTRIBUTES = (PRECISION, "algorithm")
 SIDES = ("lhs", "rhs")
+NO_ROLE = -1  # of a dimension of size 1
 
 Dims = tuple[int, ...]
 
@@ -164,4 +167,58 @@ def format_product(
     )
     return (
         f"%product = stablehlo.dot_general {lhs}, {rhs}, {dims} : ({lhs_type}, {rhs_type}) -> {out}"
+    )
+
+
+def find_roles(shape: Sequence[int], sizes: Sequence[int]) -> list[int]:
+    """Find the role of each dimension: an index of ``sizes``, whose elements it has a part of.
+
+    Returns:
+        The roles; empty if a dimension has parts of two of them.
+    """
+    roles = []
+    role, left = 0, 1
+    pending = [size for size in sizes if size > 1]
+    numbers = [number for number, size in enumerate(sizes) if size > 1]
+    for extent in shape:
+        if extent == 1:
+            roles.append(NO_ROLE)
+            continue
+        if left == 1:
+            if not pending:
+                return []
+            role, left = numbers.pop(0), pending.pop(0)
+        if left % extent:
+            return []
+        left //= extent
+        roles.append(role)
+    return roles
+
+
+def list_merged_parts(value: ir.Value) -> Sequence[int]:
+    """List the sizes of a value, in the parts that a view has merged if one makes it."""
+    shape, view = get_static_shape(value), get_defining_op(value)
+    if view is not None and view.name == "stablehlo.reshape":
+        parts = get_static_shape(view.operands[0])
+        return parts if find_roles(parts, shape) else shape
+    return shape
+
+
+def has_whole_tiles(side: DotOperand, parts: Sequence[int]) -> bool:
+    """Return whether XLA's kernels read several dimensions as one, in tiles of 16 and more.
+
+    Args:
+        side: An operand without a batch.
+        parts: The sizes of the dimensions that a view merges to those of the operand.
+    """
+    roles = find_roles(parts, side.shape)
+    wide = [
+        (role in side.contracting, size)
+        for role, size in zip(roles, parts, strict=True)
+        if role != NO_ROLE
+    ]
+    return all(
+        size % LEAST_TILE == 0 or LEAST_TILE % size == 0
+        for merged in (True, False)
+        for size in [size for is_contracted, size in wide if is_contracted == merged][1:]
     )

@@ -22,7 +22,14 @@ from itertools import groupby
 
 from hespas.dialects.mlir import get_attribute, get_defining_op, ir
 from hespas.estimators.rules.base import read_integer_list, to_buffer_size
-from hespas.passes.fuse.dots import DOT, DotGeneral
+from hespas.passes.fuse.dots import (
+    DOT,
+    NO_ROLE,
+    DotGeneral,
+    find_roles,
+    has_whole_tiles,
+    list_merged_parts,
+)
 from hespas.passes.fuse.op_builder import get_element_type, get_static_shape
 from hespas.passes.fuse.simplify import read_uniform_constant
 
@@ -56,7 +63,6 @@ CONVERSIONS = {
 none for integers without a sign."""
 TILE = 64  # the rows or columns of each operand of a concatenation are a multiple
 GROWTH_BYTES = 1024  # by which the result of an applied op may exceed what it reads
-NO_ROLE = -1  # of a dimension of size 1
 BATCH = 0  # the role of the batch of a product, before those of rows and columns
 
 
@@ -79,7 +85,7 @@ def collect_output_ops(product: ir.Operation, *, in_matrices: bool) -> list[ir.O
             ops += [*views, user]
             views = []
         elif user.name in APPLIED and _can_apply(user, last):
-            roles = _find_roles(get_static_shape(user.results[0]), sizes)
+            roles = find_roles(get_static_shape(user.results[0]), sizes)
             if in_matrices and not all(
                 _is_broadcast_of_matrices(value, roles, batch) for value in user.operands
             ):
@@ -98,7 +104,7 @@ def collect_operand_ops(product: ir.Operation, number: int, conversions: str) ->
     if joined := _collect_concatenation(product, number):
         return joined
     if not number and (moved := _collect_transpose(product)):
-        return moved
+        return [*_collect_operand_ops(moved[0].operands[0], conversions), *moved]
     ops = _collect_operand_ops(value, conversions)
     # A view of what the kernel reads is free, and may be one for other kernels too.
     first = next((n for n, op in enumerate(ops) if op.name != VIEW), len(ops))
@@ -236,7 +242,8 @@ def _alone_reads_argument(op: ir.Operation) -> bool:
 def _collect_transpose(product: ir.Operation) -> list[ir.Operation]:
     """Collect the transpose of a left operand that the kernel reads untransposed, and its views.
 
-    What is contracted must be one piece of what is transposed, and the rows at most two.
+    What is contracted must be one piece of what is transposed, and the rows at most two, of whole
+    tiles.
     """
     side = DotGeneral.from_op(product).sides[0]
     op = get_defining_op(product.operands[0])
@@ -246,8 +253,8 @@ def _collect_transpose(product: ir.Operation) -> list[ir.Operation]:
         op = get_defining_op(op.operands[0])
     if op is None or op.name != TRANSPOSE or math.prod(side.shape[d] for d in side.batch) > 1:
         return []
-    dims = _find_roles(get_static_shape(op.results[0]), side.shape)
-    if not dims:
+    dims = find_roles(get_static_shape(op.results[0]), side.shape)
+    if not dims or not has_whole_tiles(side, _list_transposed_parts(op)):
         return []
     permutation = read_integer_list(op, "permutation", ())
     # The dimensions of the transpose, in the order of those of what is transposed.
@@ -260,6 +267,18 @@ def _collect_transpose(product: ir.Operation) -> list[ir.Operation]:
         return []
     is_whole = sum(1 for is_contracted, _ in pieces if is_contracted) == 1 and len(pieces) <= 3
     return [op, *reversed(views)] if is_whole else []
+
+
+def _list_transposed_parts(transpose: ir.Operation) -> list[int]:
+    """List the sizes of a transpose's result, in the parts that a view before it has merged."""
+    shape = get_static_shape(transpose.operands[0])
+    parts = list_merged_parts(transpose.operands[0])
+    roles = find_roles(parts, shape)
+    return [
+        size
+        for dim in read_integer_list(transpose, "permutation", ())
+        for size in [size for size, role in zip(parts, roles, strict=True) if role == dim] or [1]
+    ]
 
 
 def _collect_concatenation(product: ir.Operation, number: int) -> list[ir.Operation]:
@@ -330,31 +349,6 @@ def _list_role_sizes(product: ir.Operation) -> list[int]:
     return [batch, math.prod(lhs.free_sizes), math.prod(rhs.free_sizes)]
 
 
-def _find_roles(shape: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    """Find the role of each dimension: an index of ``sizes``, whose elements it has a part of.
-
-    Returns:
-        The roles; empty if a dimension has parts of two of them.
-    """
-    roles = []
-    role, left = 0, 1
-    pending = [size for size in sizes if size > 1]
-    numbers = [number for number, size in enumerate(sizes) if size > 1]
-    for extent in shape:
-        if extent == 1:
-            roles.append(NO_ROLE)
-            continue
-        if left == 1:
-            if not pending:
-                return []
-            role, left = numbers.pop(0), pending.pop(0)
-        if left % extent:
-            return []
-        left //= extent
-        roles.append(role)
-    return roles
-
-
 def _group_viewed_dims(before: Sequence[int], after: Sequence[int]) -> list[int]:
     """Number the dimensions before a reshape by the smallest groups that it keeps apart."""
     groups = []
@@ -370,10 +364,15 @@ def _group_viewed_dims(before: Sequence[int], after: Sequence[int]) -> list[int]
 
 
 def _find_role_order(transpose: ir.Operation, sizes: Sequence[int]) -> list[int]:
-    """Return the order of the roles after a transpose; empty if one of them is in two pieces."""
-    roles = _find_roles(get_static_shape(transpose.operands[0]), sizes)
+    """Return the order of the roles after a transpose; empty if one of them is in two pieces.
+
+    It is empty too if a dimension has parts of two roles.
+    """
+    roles = find_roles(get_static_shape(transpose.operands[0]), sizes)
+    if not roles:
+        return []
     permutation = [
-        d for d in read_integer_list(transpose, "permutation", ()) if roles and roles[d] != NO_ROLE
+        d for d in read_integer_list(transpose, "permutation", ()) if roles[d] != NO_ROLE
     ]
     order = [role for role, _ in groupby(roles[d] for d in permutation)]
     is_whole = len(order) == len(set(order)) and all(

@@ -23,6 +23,8 @@ from hespas.passes.fuse.dots import (
     DotGeneral,
     DotOperand,
     drop_unit_dims,
+    has_whole_tiles,
+    list_merged_parts,
     make_dimension_numbers,
 )
 from hespas.passes.fuse.fold_transposes import read_plain_permutation, sort_contracted_dims
@@ -57,7 +59,7 @@ class TransposeOperandsPass(BlockPass):
 
         What is transposed anyway has the order of DotDecomposer's form.
         """
-        if not position and self.pieces and _has_rows_in_pieces(side):
+        if not position and self.pieces and _has_rows_in_pieces(op.operands[0], side):
             return True
         is_transposed = read_plain_permutation(get_defining_op(op.operands[position])) is not None
         order = drop_unit_dims(_list_dims(position, side), side.shape)
@@ -91,7 +93,7 @@ def _transpose_operands(
     op.attributes[DIMENSIONS] = make_dimension_numbers((new_sides[0], new_sides[1]), op.context)
 
 
-def _has_rows_in_pieces(side: DotOperand) -> bool:
+def _has_rows_in_pieces(value: ir.Value, side: DotOperand) -> bool:
     """Return whether only what is contracted is one piece of an operand without a batch.
 
     XLA's own kernels read the rows of the left operand also from both sides of it ("for now the
@@ -100,6 +102,8 @@ def _has_rows_in_pieces(side: DotOperand) -> bool:
     every_dim = tuple(range(len(side.shape)))
     wide, contracting = (drop_unit_dims(dims, side.shape) for dims in (every_dim, side.contracting))
     if drop_unit_dims(side.batch, side.shape) or not contracting:
+        return False
+    if not has_whole_tiles(side, list_merged_parts(value)):
         return False
     return contracting == wide[wide.index(contracting[0]) :][: len(contracting)]
 

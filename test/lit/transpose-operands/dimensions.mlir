@@ -142,3 +142,21 @@ module @transposed_anyway {
     return %1 : tensor<2x8x24x4xf32>
   }
 }
+
+// -----
+
+/// The rows of the left operand are read in two pieces only if tiles of 16 are parts of dimensions that a view merges.
+
+// CHECK-LABEL: module @pieces
+module @pieces {
+  // CHECK: stablehlo.dot_general %arg0, %arg2, contracting_dims = [1] x [0]
+  // CHECK: %[[V:.*]] = stablehlo.reshape %arg1
+  // CHECK: %[[T:.*]] = stablehlo.transpose %[[V]], dims = [0, 2, 1]
+  // CHECK-NEXT: stablehlo.dot_general %[[T]], %arg2, contracting_dims = [2] x [0]
+  func.func @main(%a: tensor<4x320x1024xbf16>, %b: tensor<4x8x40x1024xbf16>, %w: tensor<320x64xbf16>) -> (tensor<4x1024x64xbf16>, tensor<4x1024x64xbf16>) {
+    %0 = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0] : (tensor<4x320x1024xbf16>, tensor<320x64xbf16>) -> tensor<4x1024x64xbf16>
+    %1 = stablehlo.reshape %b : (tensor<4x8x40x1024xbf16>) -> tensor<4x320x1024xbf16>
+    %2 = stablehlo.dot_general %1, %w, contracting_dims = [1] x [0] : (tensor<4x320x1024xbf16>, tensor<320x64xbf16>) -> tensor<4x1024x64xbf16>
+    return %0, %2 : tensor<4x1024x64xbf16>, tensor<4x1024x64xbf16>
+  }
+}

@@ -1,0 +1,83 @@
+// RUN: hespas-opt %s --fuse-products --split-input-file | filecheck %s
+
+/// The kernel of a product reads an operand that is not transposed yet, in whole tiles, and computes what is before,
+
+// CHECK-LABEL: module @whole
+module @whole {
+  // CHECK: "mhlo.fusion"(%arg0, %arg1)
+  // CHECK: stablehlo.exponential
+  // CHECK: stablehlo.transpose
+  func.func @main(%a: tensor<4x8x64x1024xbf16>, %w: tensor<512x64xbf16>) -> tensor<4x1024x64xbf16> {
+    %e = stablehlo.exponential %a : tensor<4x8x64x1024xbf16>
+    %0 = stablehlo.transpose %e, dims = [0, 3, 1, 2] : (tensor<4x8x64x1024xbf16>) -> tensor<4x1024x8x64xbf16>
+    %1 = stablehlo.reshape %0 : (tensor<4x1024x8x64xbf16>) -> tensor<4x1024x512xbf16>
+    %2 = stablehlo.dot_general %1, %w, contracting_dims = [2] x [0] : (tensor<4x1024x512xbf16>, tensor<512x64xbf16>) -> tensor<4x1024x64xbf16>
+    return %2 : tensor<4x1024x64xbf16>
+  }
+}
+
+// -----
+
+/// but not dimensions that it merges, if tiles of 16 are no parts of the inner one: of what is contracted,
+
+// CHECK-LABEL: module @heads
+module @heads {
+  // CHECK: %[[T:.*]] = stablehlo.transpose %arg0
+  // CHECK: "mhlo.fusion"(%{{.*}}, %arg1)
+  func.func @main(%a: tensor<4x8x40x1024xbf16>, %w: tensor<320x64xbf16>) -> tensor<4x1024x64xbf16> {
+    %0 = stablehlo.transpose %a, dims = [0, 3, 1, 2] : (tensor<4x8x40x1024xbf16>) -> tensor<4x1024x8x40xbf16>
+    %1 = stablehlo.reshape %0 : (tensor<4x1024x8x40xbf16>) -> tensor<4x1024x320xbf16>
+    %2 = stablehlo.dot_general %1, %w, contracting_dims = [2] x [0] : (tensor<4x1024x320xbf16>, tensor<320x64xbf16>) -> tensor<4x1024x64xbf16>
+    return %2 : tensor<4x1024x64xbf16>
+  }
+}
+
+// -----
+
+/// or of the rows.
+
+// CHECK-LABEL: module @positions
+module @positions {
+  // CHECK: %[[T:.*]] = stablehlo.transpose %arg0
+  // CHECK: "mhlo.fusion"(%{{.*}}, %arg1)
+  func.func @main(%a: tensor<4x8x64x1000xbf16>, %w: tensor<512x64xbf16>) -> tensor<4x1000x64xbf16> {
+    %0 = stablehlo.transpose %a, dims = [0, 3, 1, 2] : (tensor<4x8x64x1000xbf16>) -> tensor<4x1000x8x64xbf16>
+    %1 = stablehlo.reshape %0 : (tensor<4x1000x8x64xbf16>) -> tensor<4x1000x512xbf16>
+    %2 = stablehlo.dot_general %1, %w, contracting_dims = [2] x [0] : (tensor<4x1000x512xbf16>, tensor<512x64xbf16>) -> tensor<4x1000x64xbf16>
+    return %2 : tensor<4x1000x64xbf16>
+  }
+}
+
+// -----
+
+/// Also if a view has merged them before.
+
+// CHECK-LABEL: module @merged
+module @merged {
+  // CHECK: stablehlo.transpose
+  // CHECK: "mhlo.fusion"(%{{.*}}, %arg1)
+  func.func @main(%a: tensor<4x8x40x1024xbf16>, %w: tensor<320x64xbf16>) -> tensor<4x1024x64xbf16> {
+    %0 = stablehlo.reshape %a : (tensor<4x8x40x1024xbf16>) -> tensor<4x320x1024xbf16>
+    %1 = stablehlo.transpose %0, dims = [0, 2, 1] : (tensor<4x320x1024xbf16>) -> tensor<4x1024x320xbf16>
+    %2 = stablehlo.dot_general %1, %w, contracting_dims = [2] x [0] : (tensor<4x1024x320xbf16>, tensor<320x64xbf16>) -> tensor<4x1024x64xbf16>
+    return %2 : tensor<4x1024x64xbf16>
+  }
+}
+
+// -----
+
+/// A transpose of the result is another kernel, if it moves a dimension that a view has merged of the batch and the rows.
+
+// CHECK-LABEL: module @result
+module @result {
+  // CHECK: "mhlo.fusion"(%arg0, %arg1)
+  // CHECK: mhlo.return %{{.*}} : tensor<4x8x40x1024xbf16>
+  // CHECK: stablehlo.transpose
+  // CHECK-NEXT: return
+  func.func @main(%a: tensor<4x8x40x64xbf16>, %b: tensor<4x8x64x1024xbf16>) -> tensor<4x1024x320xbf16> {
+    %0 = stablehlo.dot_general %a, %b, batching_dims = [0, 1] x [0, 1], contracting_dims = [3] x [2] : (tensor<4x8x40x64xbf16>, tensor<4x8x64x1024xbf16>) -> tensor<4x8x40x1024xbf16>
+    %1 = stablehlo.reshape %0 : (tensor<4x8x40x1024xbf16>) -> tensor<4x320x1024xbf16>
+    %2 = stablehlo.transpose %1, dims = [0, 2, 1] : (tensor<4x320x1024xbf16>) -> tensor<4x1024x320xbf16>
+    return %2 : tensor<4x1024x320xbf16>
+  }
+}
