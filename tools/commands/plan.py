@@ -10,10 +10,8 @@ from hespas.support.errors import UsageError
 from hespas.support.text_tables import print_tables
 from hespas.tools.commands.command_parser import CommandParser, parse_count
 from hespas.tools.commands.shared_flags import (
-    POOL_OPTIONS,
     add_json_flag,
-    add_pool_flags,
-    read_pool_options,
+    read_jobs,
 )
 from hespas.tools.terminal import print_to_stderr
 
@@ -33,7 +31,6 @@ continues it.
 
 
 COMMAND = "hespas plan"
-OTHERS = (*POOL_OPTIONS, "systems", "run")  # the options of a plan with flags of other commands
 
 
 def build_parser() -> CommandParser:
@@ -58,11 +55,6 @@ def build_parser() -> CommandParser:
         help="tokens of a step over all devices, instead of --global-batch",
     )  # fmt: skip
     add(
-        "--system", nargs="+", action="extend",
-        help="system presets, patterns of them, or folders, of which one with so many devices is "
-        "used; default: the node's presets",
-    )  # fmt: skip
-    add(
         "--mesh", nargs="+", action="extend", default=[], metavar="AXIS=SIZE[,SIZE...]",
         help="sizes to try of a mesh axis; default: every divisor, and 1 for context; pipeline=N "
         "adds layouts of N ranks to recipes with stages",
@@ -78,8 +70,7 @@ def build_parser() -> CommandParser:
         help="values to try of an option of the program; default: five policies of remat, every "
         "split of the batch, layers in a loop, the node's fused attention",
     )  # fmt: skip
-    add_model_flags(parser, PlanOptions, exclude=OTHERS)
-    add_pool_flags(parser, "estimates", fails=False)
+    add_model_flags(parser, PlanOptions)
     add("--csv", metavar="FILE", help="write all layouts as a table")
     add("--page", metavar="FILE", help="write an HTML page: the front, the winner, all layouts")
     add_json_flag(parser)
@@ -143,10 +134,8 @@ def _read_options(command_line: Any) -> PlanOptions:
     return read_model_flags(
         PlanOptions,
         command_line,
-        exclude=OTHERS,
-        systems=command_line.system or (),
         run=read_run_options(command_line, COMMAND),
-        **read_pool_options(command_line),
+        jobs=read_jobs(command_line),
     )
 
 

@@ -12,9 +12,9 @@ from hespas.support.text_tables import print_tables
 from hespas.tools.commands.command_parser import CommandParser
 from hespas.tools.commands.shared_flags import (
     add_json_flag,
-    add_pool_flags,
+    add_keep_going_flag,
     add_reading_flags,
-    read_pool_options,
+    read_jobs,
 )
 from hespas.tools.terminal import print_to_stderr
 
@@ -34,6 +34,9 @@ AXES = ("mlir", "node", "system", "split", "estimator")
 
 
 def build_parser() -> CommandParser:
+    from hespas.tools.model_flags import add_model_flags
+    from hespas.workflows.run_config import PoolOptions
+
     parser = CommandParser("hespas sweep", DESCRIPTION)
     add = parser.add_argument
     add(
@@ -60,7 +63,8 @@ def build_parser() -> CommandParser:
         "range(A,B,STEP) stands for whole numbers from A to below B",
     )  # fmt: skip
     add("--output", metavar="FILE", help="table to write: .csv, .json or .parquet")
-    add_pool_flags(parser, "results of cells")
+    add_model_flags(parser, PoolOptions)
+    add_keep_going_flag(parser)
     add(
         "--columns", metavar="NAME[,NAME...]",
         help="print these columns (names or patterns) for every cell",
@@ -93,8 +97,9 @@ def main(argv: Sequence[str]) -> int:
     if not command_line.file and not command_line.mlir:
         raise UsageError("no program is given", remedy="name it with --mlir, or in a file")
 
-    from hespas.workflows.cells import PoolOptions
+    from hespas.tools.model_flags import read_model_flags
     from hespas.workflows.plot_files import check_plot_file
+    from hespas.workflows.run_config import PoolOptions
     from hespas.workflows.sweep import sweep_runner, sweep_summary, sweep_table
 
     if command_line.output:
@@ -102,7 +107,7 @@ def main(argv: Sequence[str]) -> int:
     if command_line.plot:
         check_plot_file(command_line.plot)
     cells, questions = _read_sweep(command_line)
-    options = PoolOptions(**read_pool_options(command_line))
+    options = read_model_flags(PoolOptions, command_line, jobs=read_jobs(command_line))
     sweep_outcome = sweep_runner.run_sweep(cells, options, print_to_stderr)
     if command_line.output:
         sweep_table.write_table(
