@@ -12,6 +12,7 @@ from hespas.tools.commands.command_parser import CommandParser, parse_count
 from hespas.tools.commands.shared_flags import (
     add_json_flag,
     read_jobs,
+    split_value_lists,
 )
 from hespas.tools.terminal import print_to_stderr
 
@@ -120,7 +121,7 @@ def _read_request(command_line: Any) -> LayoutRequest:
         command_line.devices,
         command_line.global_batch,
         _parse_axes("--mesh", command_line.mesh),
-        _parse_lists(command_line.set),
+        _split_lists("--set", command_line.set),
         spec_file=command_line.spec,
         global_tokens=command_line.global_tokens,
         dcn=None if command_line.dcn is None else _parse_axes("--dcn", command_line.dcn),
@@ -139,22 +140,16 @@ def _read_options(command_line: Any) -> PlanOptions:
     )
 
 
-def _parse_lists(texts: Sequence[str]) -> dict[str, list[str]]:
-    """Parse ``KEY=A,B`` items to lists by key; raises UsageError."""
-    from hespas.configs.simple_yaml import split_list_items
-
-    lists: dict[str, list[str]] = {}
-    for text in texts:
-        key, equals, values = text.partition("=")
-        if not equals or not key or not values:
-            raise UsageError(f"'{text}' is not KEY=VALUE[,VALUE...]")
-        lists[key.replace("-", "_")] = [value.strip("'\"") for value in split_list_items(values)]
-    return lists
+def _split_lists(flag: str, items: Sequence[str]) -> dict[str, list[str]]:
+    return {
+        key.replace("-", "_"): [value.strip("'\"") for value in values]
+        for key, values in split_value_lists(flag, items).items()
+    }
 
 
 def _parse_axes(flag: str, items: Sequence[str]) -> dict[str, list[int]]:
     """Parse ``AXIS=SIZE,SIZE`` items; raises UsageError."""
-    lists = _parse_lists(items)
+    lists = _split_lists(flag, items)
     for axis, texts in lists.items():
         for text in texts:
             if not text.isdecimal():

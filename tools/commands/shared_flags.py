@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
 from hespas.support import packed_data
@@ -91,6 +92,19 @@ def add_key_value_flag(container: FlagContainer, name: str, description: str) ->
         name, action=KeyValueAction, default={}, metavar="KEY=VALUE",
         help=f"{description}; may be repeated",
     )  # fmt: skip
+
+
+def split_value_lists(flag: str, texts: Sequence[str]) -> dict[str, list[str]]:
+    """Split the items ``KEY=A,B`` of a flag to lists by key; raises UsageError."""
+    from hespas.configs.simple_yaml import split_list_items
+
+    lists: dict[str, list[str]] = {}
+    for text in texts:
+        key, equals, values = text.partition("=")
+        if not equals or not key or not values:
+            raise UsageError(f"{flag}: '{text}' is not KEY=VALUE[,VALUE...]")
+        lists[key] = split_list_items(values)
+    return lists
 
 
 def add_json_flag(

@@ -15,6 +15,7 @@ from hespas.tools.commands.shared_flags import (
     add_keep_going_flag,
     add_reading_flags,
     read_jobs,
+    split_value_lists,
 )
 from hespas.tools.terminal import print_to_stderr
 
@@ -158,13 +159,15 @@ def _write_plot(command_line: Any, rows: Sequence[Any], questions: SweepQuestion
 
 def _read_sweep(command_line: Any) -> tuple[list[dict[str, Any]], SweepQuestions]:
     """Expand the file and the flags to cells; an error names the file if there is one."""
+    from hespas.configs.simple_yaml import parse_scalar
     from hespas.support.errors import HespasError
     from hespas.workflows.sweep import sweep_grid
     from hespas.workflows.sweep.sweep_analysis import Objective
     from hespas.workflows.sweep.sweep_summary import SweepQuestions
 
     flags = {name: value for name in AXES if (value := getattr(command_line, name)) is not None}
-    flags |= _parse_value_lists(command_line.values or [])
+    for key, values in split_value_lists("--set", command_line.values or []).items():
+        flags[key] = [parse_scalar(value) for value in values]
     file = sweep_grid.read_sweep_file(command_line.file) if command_line.file else {}
     try:
         figures = command_line.front.split(",") if command_line.front else []
@@ -183,16 +186,3 @@ def _read_sweep(command_line: Any) -> tuple[list[dict[str, Any]], SweepQuestions
             raise UsageError(error.message, where=error.where, remedy=error.remedy) from None
         error.where = error.where or command_line.file
         raise
-
-
-def _parse_value_lists(texts: Sequence[str]) -> dict[str, Any]:
-    """Parse ``key=1,2`` items to lists of values; raises UsageError."""
-    from hespas.configs.simple_yaml import parse_scalar, split_list_items
-
-    values_by_key: dict[str, Any] = {}
-    for text in texts:
-        key, equals, values = text.partition("=")
-        if not equals or not key or not values:
-            raise UsageError(f"--set: '{text}' is not KEY=VALUE[,VALUE...]")
-        values_by_key[key] = [parse_scalar(value) for value in split_list_items(values)]
-    return values_by_key
