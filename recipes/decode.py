@@ -75,19 +75,12 @@ def build(
         x, new = run_through_layers(decode_layer, x, params["layers"], cache)
         return decoder.choose_next_token(params, x), new
 
-    arguments = (params, cache, tokens, lengths, *tables)
-    inputs, outputs = (
-        tuple(map(p.make_partition_specs, arguments)),
-        (p.make_partition_specs(tokens), p.make_partition_specs(cache)),
-    )
-    return Exportable(
+    return p.make_exportable(
         "decode_step",
-        p.map_over_devices(decode_step, inputs, outputs),
-        tuple(map(p.make_shape_tree, arguments)),
-        mesh=p.mesh,
-        in_shardings=inputs,
-        out_shardings=outputs,
-        donate_argnums=(1,),
+        decode_step,
+        (params, cache, tokens, lengths, *tables),
+        (p.make_partition_specs(tokens), p.make_partition_specs(cache)),
+        donated=(1,),
         facts=collect_serving_facts(
             m, params, cache, rows, count_forward_flops(m, rows, context, rows)
         ),

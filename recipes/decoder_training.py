@@ -385,17 +385,11 @@ def build_optimiser_step(
         updated = optimiser.update_state({**state, "params": parts}, grads)
         return {**updated, "params": shards.gather_weights(updated["params"], params)}, value
 
-    inputs, outputs = (
-        (p.make_partition_specs(state), p.make_partition_specs(data)),
-        (p.make_partition_specs(state), p.make_partition_spec()),
-    )
-    return Exportable(
+    return p.make_exportable(
         name,
-        p.map_over_devices(run_training_step, inputs, outputs),
-        (p.make_shape_tree(state), p.make_shape_tree(data)),
-        mesh=p.mesh,
-        in_shardings=inputs,
-        out_shardings=outputs,
-        donate_argnums=(0,),
+        run_training_step,
+        (state, data),
+        (p.make_partition_specs(state), p.make_partition_spec()),
+        donated=(0,),
         facts={"parameters": count_parameters(params), **facts},
     )

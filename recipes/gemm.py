@@ -71,17 +71,11 @@ def build(
         for shape, axes in zip(shapes, DIVIDED[kind], strict=True)
     )
     p.make_shape_tree(c)  # this checks its divisibility too
-    inputs, outputs = (
-        (p.make_partition_specs(a), p.make_partition_specs(b)),
-        p.make_partition_specs(c),
-    )
-    return Exportable(
+    return p.make_exportable(
         f"gemm_{kind.replace('-', '_')}",
-        p.map_over_devices(_make_local_product(kind, p, panels), inputs, outputs),
-        (p.make_shape_tree(a), p.make_shape_tree(b)),
-        mesh=p.mesh,
-        in_shardings=inputs,
-        out_shardings=outputs,
+        _make_local_product(kind, p, panels),
+        (a, b),
+        p.make_partition_specs(c),
         facts={"flops_per_step": 2 * m * n * k},
     )
 

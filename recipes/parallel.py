@@ -24,6 +24,7 @@ from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 from jax.sharding import PartitionSpec
 
+from hespas.frontends.export.exportable import Exportable
 from hespas.recipes.eager_operators import copy_array, isolate_value
 from hespas.support.errors import UsageError
 from hespas.support.suggestions import suggest_nearest
@@ -162,6 +163,41 @@ class MeshParallelism:
             return jax.shard_map(function, in_specs=in_specs, out_specs=out_specs)(*args)
 
         return call_sharded
+
+    def make_exportable(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        arguments: Sequence[Any],
+        outputs: Any,
+        *,
+        donated: tuple[int, ...] = (),
+        facts: Mapping[str, int],
+    ) -> Exportable:
+        """Make the program of a function that is written for one device.
+
+        Args:
+            name: The name of the program.
+            function: The function.
+            arguments: The ``ShardedArray`` tree of each of its arguments.
+            outputs: The PartitionSpecs of its results.
+            donated: The arguments whose memory the results may reuse.
+            facts: What is reported of the program.
+
+        Raises:
+            UsageError: If the mesh does not divide a dimension.
+        """
+        inputs = tuple(map(self.make_partition_specs, arguments))
+        return Exportable(
+            name,
+            self.map_over_devices(function, inputs, outputs),
+            tuple(map(self.make_shape_tree, arguments)),
+            mesh=self.mesh,
+            in_shardings=inputs,
+            out_shardings=outputs,
+            donate_argnums=donated,
+            facts=facts,
+        )
 
     def gather_weight(self, weight: jax.Array, axes: Sequence[Dim], dtype: Any) -> jax.Array:
         """Convert a weight to ``dtype`` and gather it along ``fsdp`` for its layer.

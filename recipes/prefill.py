@@ -72,19 +72,14 @@ def build(
         x, filled = run_through_layers(prefill_layer, x, params["layers"], *stored[:1])
         return decoder.choose_next_token(params, x), filled
 
-    arguments = (params, tokens, *((cache, *tables) if tables else ()))
-    inputs = tuple(map(p.make_partition_specs, arguments))
-    outputs = (p.make_partition_spec(BATCH), p.make_partition_specs(cache))
     p.make_shape_tree(cache)  # this checks its divisibility too
     total = rows * sequence
-    return Exportable(
+    return p.make_exportable(
         "prefill",
-        p.map_over_devices(_name_arguments(prefill_layers, bool(tables)), inputs, outputs),
-        tuple(map(p.make_shape_tree, arguments)),
-        mesh=p.mesh,
-        in_shardings=inputs,
-        out_shardings=outputs,
-        donate_argnums=(2,) if tables else (),
+        _name_arguments(prefill_layers, bool(tables)),
+        (params, tokens, *((cache, *tables) if tables else ())),
+        (p.make_partition_spec(BATCH), p.make_partition_specs(cache)),
+        donated=(2,) if tables else (),
         facts=collect_serving_facts(
             m, params, cache, total, count_forward_flops(m, total, sequence, rows)
         ),

@@ -130,16 +130,12 @@ def build(
     else:
         function, result = run_inference, p.make_partition_spec("data", None)
         arguments = (params, statistics, images)
-    inputs = tuple(map(p.make_partition_specs, arguments))
-    outputs = (inputs[0], result) if mode == "train" else result
-    return Exportable(
+    return p.make_exportable(
         f"resnet{depth}_{mode}",
-        p.map_over_devices(function, inputs, outputs),
-        tuple(map(p.make_shape_tree, arguments)),
-        mesh=p.mesh,
-        in_shardings=inputs,
-        out_shardings=outputs,
-        donate_argnums=(0,) if mode == "train" else (),
+        function,
+        arguments,
+        (p.make_partition_specs(arguments[0]), result) if mode == "train" else result,
+        donated=(0,) if mode == "train" else (),
         facts={
             "parameters": count,
             "images_per_step": total,

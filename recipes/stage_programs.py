@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -47,24 +47,17 @@ FORWARD_PASSES = {"forward": 1, "backward": 2, "input_gradient": 1, "weight_grad
 BALANCE = 0.01  # weight of the balancing loss (arXiv 2101.03961, section 2.2)
 
 
-class StackedValue(NamedTuple):
-    """A value of each device between two programs; ``shape`` is that on one device."""
-
-    shape: tuple[int, ...]
-    dtype: Any
-    axes: tuple[str, ...]
-
-    def make_spec(self) -> PartitionSpec:
-        return PartitionSpec(self.axes or None)
-
-    def make_shape(self, p: MeshParallelism) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct((p.count_devices(*self.axes), *self.shape), self.dtype)
+def stack_value(
+    p: MeshParallelism, shape: Sequence[int], dtype: Any, axes: tuple[str, ...]
+) -> ShardedArray:
+    """Describe a value between two programs, which differs along ``axes``, by that of a device."""
+    return ShardedArray((p.count_devices(*axes), *shape), (axes, *(None for _ in shape)), dtype)
 
 
-def describe_stacked_value(p: MeshParallelism, x: jax.Array) -> StackedValue:
+def describe_stacked_value(p: MeshParallelism, x: jax.Array) -> ShardedArray:
     """Describe a value of this device for use by another program."""
     axes = tuple(axis for axis in p.mesh if axis in get_varying_axes(x))
-    return StackedValue(x.shape, x.dtype, axes)
+    return stack_value(p, x.shape, x.dtype, axes)
 
 
 @dataclass(frozen=True)
@@ -124,14 +117,14 @@ class StageBuilder:
         """Describe the sums of gradients of each device's tokens, one for each weight."""
         p, dtype = self.p, DTYPES[self.training.accumulator_dtype]
 
-        def describe_sum(weight: ShardedArray) -> StackedValue:
+        def describe_sum(weight: ShardedArray) -> ShardedArray:
             split = {axis for dim in weight.axes for axis in list_axis_names(dim)}
             axes = tuple(axis for axis in p.get_split_axes(*p.mesh) if axis in split | set(TOKENS))
             shape = tuple(
                 extent // p.count_devices(*list_axis_names(dim))
                 for extent, dim in zip(weight.shape, weight.axes, strict=True)
             )
-            return StackedValue(shape, dtype, axes)
+            return stack_value(p, shape, dtype, axes)
 
         p.make_shape_tree(self.weights)  # reports what the mesh does not divide
         return jax.tree.map(describe_sum, self.weights)
@@ -207,7 +200,7 @@ class StageBuilder:
             result, _, residuals = self.differentiate_stage(params, inputs)
             return result, [x[None] for x in residuals.list_kept()]
 
-        outputs = (self.result_spec, [value.make_spec() for value in saved])
+        outputs = (self.result_spec, self.p.make_partition_specs(saved))
         return self.make_exportable("forward", run_forward, (self.weights, self.inputs), outputs)
 
     @property
@@ -215,27 +208,27 @@ class StageBuilder:
         """How the devices divide the result of the stage."""
         if self.is_last:
             return self.p.make_partition_spec()
-        return self.make_specs(self.activation)
+        return self.p.make_partition_specs(self.activation)
 
-    def find_kept_values(self) -> list[StackedValue]:
+    def find_kept_values(self) -> list[ShardedArray]:
         """Find what the forward program keeps for the gradients."""
 
-        def list_values(params: Tree, inputs: Mapping[str, jax.Array]) -> list[StackedValue]:
+        def list_values(params: Tree, inputs: Mapping[str, jax.Array]) -> list[ShardedArray]:
             _, _, residuals = self.differentiate_stage(params, inputs)
             return [describe_stacked_value(self.p, x) for x in residuals.list_kept()]
 
         return self.trace_values(list_values, (self.weights, self.inputs))
 
     def trace_values(
-        self, list_values: Callable[..., list[StackedValue]], arguments: Sequence[Any]
-    ) -> list[StackedValue]:
+        self, list_values: Callable[..., list[ShardedArray]], arguments: Sequence[Any]
+    ) -> list[ShardedArray]:
         """Trace a function on the devices, and return what it returned while it was traced.
 
         Args:
             list_values: The function, which returns no arrays.
-            arguments: The ``ShardedArray`` or ``StackedValue`` trees of its arguments.
+            arguments: The ``ShardedArray`` trees of its arguments.
         """
-        values: list[StackedValue] = []
+        values: list[ShardedArray] = []
 
         def trace_once(*args: Any) -> jax.Array:
             values[:] = list_values(*args)
@@ -243,35 +236,13 @@ class StageBuilder:
 
         p = self.p
         mapped = p.map_over_devices(
-            trace_once, tuple(map(self.make_specs, arguments)), p.make_partition_spec()
+            trace_once, tuple(map(p.make_partition_specs, arguments)), p.make_partition_spec()
         )
         sizes, names = tuple(p.mesh.values()), tuple(p.mesh)
         mesh = AbstractMesh(sizes, names, axis_types=(AxisType.Auto,) * len(names))
         with jax.sharding.use_abstract_mesh(mesh):
-            jax.eval_shape(mapped, *map(self.make_shapes, arguments))
+            jax.eval_shape(mapped, *map(p.make_shape_tree, arguments))
         return values
-
-    def make_specs(self, tree: Any) -> Any:
-        """Make the partition specs of a tree of arrays."""
-        return jax.tree.map(
-            lambda x: (
-                x.make_spec()
-                if isinstance(x, StackedValue)
-                else self.p.make_partition_spec(*x.axes)
-            ),
-            tree,
-            is_leaf=lambda x: isinstance(x, StackedValue),
-        )
-
-    def make_shapes(self, tree: Any) -> Any:
-        """Make the shapes of a tree of arrays; raises UsageError as ``make_shape_tree``."""
-        return jax.tree.map(
-            lambda x: (
-                x.make_shape(self.p) if isinstance(x, StackedValue) else self.p.make_shape_tree(x)
-            ),
-            tree,
-            is_leaf=lambda x: isinstance(x, StackedValue),
-        )
 
     def make_exportable(
         self,
@@ -282,17 +253,9 @@ class StageBuilder:
         donated: tuple[int, ...] = (),
     ) -> Exportable:
         """Make the program of a part from its function on one device."""
-        inputs = tuple(map(self.make_specs, arguments))
         facts = {"parameters": count_parameters(self.weights), **self._count_step_work(part)}
-        return Exportable(
-            f"stage_{part}",
-            self.p.map_over_devices(function, inputs, outputs),
-            tuple(map(self.make_shapes, arguments)),
-            mesh=self.p.mesh,
-            in_shardings=inputs,
-            out_shardings=outputs,
-            donate_argnums=donated,
-            facts=facts,
+        return self.p.make_exportable(
+            f"stage_{part}", function, arguments, outputs, donated=donated, facts=facts
         )
 
     def _count_step_work(self, part: str) -> dict[str, int]:
@@ -322,13 +285,13 @@ class StageBuilder:
             grads, received = self.pull_back_gradient(params, inputs, saved, gradient)
             return received, add_gradients(sums, grads)
 
-        outputs = (self.received_specs, self.make_specs(sums))
+        outputs = (self.received_specs, self.p.make_partition_specs(sums))
         return self.make_exportable(
             "backward", run_backward, (*arguments, sums), outputs, donated=(4,)
         )
 
     def _build_input_gradient(
-        self, arguments: Sequence[Any], shared: Sequence[StackedValue]
+        self, arguments: Sequence[Any], shared: Sequence[ShardedArray]
     ) -> Exportable:
         def run_input_gradient(
             params: Tree, inputs: Any, saved: Any, gradient: Any
@@ -339,11 +302,11 @@ class StageBuilder:
             )
             return {} if self.is_first else {"activation": received[0]}, [x[None] for x in shared]
 
-        outputs = (self.received_specs, [value.make_spec() for value in shared])
+        outputs = (self.received_specs, self.p.make_partition_specs(list(shared)))
         return self.make_exportable("input_gradient", run_input_gradient, arguments, outputs)
 
     def _build_weight_gradient(
-        self, arguments: Sequence[Any], shared: Sequence[StackedValue], sums: Tree
+        self, arguments: Sequence[Any], shared: Sequence[ShardedArray], sums: Tree
     ) -> Exportable:
         def run_weight_gradient(
             params: Tree, inputs: Any, saved: Any, gradient: Any, shared: Any, sums: Tree
@@ -353,12 +316,12 @@ class StageBuilder:
             grads = parts.run_second(leaves, [x[0] for x in shared])
             return add_gradients(sums, jax.tree.unflatten(jax.tree.structure(params), grads))
 
-        outputs = self.make_specs(sums)
+        outputs = self.p.make_partition_specs(sums)
         return self.make_exportable(
             "weight_gradient", run_weight_gradient, (*arguments, [*shared], sums), outputs, (5,)
         )
 
-    def _list_shared_values(self, *arguments: Any) -> list[StackedValue]:
+    def _list_shared_values(self, *arguments: Any) -> list[ShardedArray]:
         parts = self._split_gradients(*arguments)
         _, shared = parts.run_first(jax.tree.leaves(arguments))
         return [describe_stacked_value(self.p, x) for x in shared]
@@ -379,7 +342,7 @@ class StageBuilder:
     @property
     def received_specs(self) -> Any:
         """How the devices divide the gradient of the input; {} in the first stage."""
-        return {} if self.is_first else {"activation": self.make_specs(self.activation)}
+        return {} if self.is_first else {"activation": self.p.make_partition_specs(self.activation)}
 
     def pull_back_gradient(
         self, params: Tree, inputs: Any, saved: Sequence[jax.Array], gradient: Mapping[str, Any]

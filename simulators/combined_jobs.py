@@ -17,14 +17,19 @@ from hespas.support.errors import HespasError
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedJob:
-    """The traces of a job, and the device of the network on which each of them runs."""
+class PlacedTraces:
+    """Traces, and the devices of the network that run them.
+
+    Attributes:
+        folder: The traces of one of several jobs, or of a whole job on devices of one kind only.
+        devices: The device of each trace of the job, or the devices that are of the kind.
+    """
 
     folder: Path
     devices: tuple[int, ...]
 
 
-def combine_jobs(jobs: Sequence[PlacedJob], system: SystemSpec) -> SimulationInputs:
+def combine_jobs(jobs: Sequence[PlacedTraces], system: SystemSpec) -> SimulationInputs:
     """Return the inputs of a simulation in which jobs run at the same time.
 
     Devices without a job are idle.
@@ -96,20 +101,7 @@ def _build_idle_device(system: SystemSpec) -> SimulatedDevice:
     return SimulatedDevice(ProgramBuilder(system).build_program(path, [node]), path, {}, {})
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceGroup:
-    """Devices of one kind.
-
-    Attributes:
-        folder: The traces of the whole job on devices of this kind only.
-        devices: The devices that are of this kind.
-    """
-
-    folder: Path
-    devices: tuple[int, ...]
-
-
-def combine_device_groups(groups: Sequence[DeviceGroup], system: SystemSpec) -> SimulationInputs:
+def combine_device_groups(groups: Sequence[PlacedTraces], system: SystemSpec) -> SimulationInputs:
     """Return the inputs of a simulation in which each device runs the trace of its kind.
 
     Raises:
@@ -131,7 +123,7 @@ def combine_device_groups(groups: Sequence[DeviceGroup], system: SystemSpec) -> 
     return replace(first, devices=[placed[rank] for rank in range(system.device_count)])
 
 
-def _check_membership(groups: Sequence[DeviceGroup], system: SystemSpec) -> None:
+def _check_membership(groups: Sequence[PlacedTraces], system: SystemSpec) -> None:
     counts = Counter(device for group in groups for device in group.devices)
     expected = range(system.device_count)
     twice = [device for device, count in counts.items() if count > 1]

@@ -7,8 +7,6 @@ The input is a CSV file (or .csv.xz) with the columns op_name, nccl_dtype, num_g
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import json
 import math
 import sys
@@ -16,9 +14,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hespas.support.data_files import read_file_text
+from hespas.support.csv_rows import read_csv_rows
 from hespas.support.errors import HespasError
 
+_COLUMNS = ("op_name", "nccl_dtype", "num_gpus", "message_size", "latency_ms")
 _KINDS = {
     "all_reduce": "all_reduce",
     "all_gather": "all_gather",
@@ -43,19 +42,17 @@ def read_latency_table(path: str) -> dict[tuple[str, int], dict[int, float]]:
     log_times: dict[tuple[str, int], dict[int, list[float]]] = defaultdict(
         lambda: defaultdict(list)
     )
-    rows = None
-    try:
-        rows = csv.DictReader(io.StringIO(read_file_text(path)))
-        for row in rows:
+    for line, row in read_csv_rows(path, _COLUMNS):
+        try:
             size = int(row["message_size"]) * _ELEMENT_BYTES[row["nccl_dtype"]]
             key = _KINDS[row["op_name"]], int(row["num_gpus"])
             latency_ms = float(row["latency_ms"])
             if size < 1 or key[1] < 2 or not 0 < latency_ms < math.inf:
                 raise ValueError("message_size, num_gpus or latency_ms is out of range")
             log_times[key][size].append(math.log(1000 * latency_ms))
-    except (KeyError, ValueError, TypeError, csv.Error) as error:
-        where = f"{path}:{rows.line_num}" if rows else path
-        raise HespasError(f"is not a row of a collective: {error}", where=where) from None
+        except (KeyError, ValueError, TypeError) as error:
+            where = f"{path}:{line}"
+            raise HespasError(f"is not a row of a collective: {error}", where=where) from None
     return {
         key: {size: math.exp(sum(logs) / len(logs)) for size, logs in sorted(by_size.items())}
         for key, by_size in log_times.items()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 from dataclasses import dataclass, field, fields
+from typing import Literal, get_args
 
 from hespas.configs.overlap_slowdown import SlowdownShares
 from hespas.configs.system_spec import SystemSpec
 
-SIMULATORS = ("auto", "embedded", "astra-sim", "both", "simgrid")
+SimulatorName = Literal["auto", "embedded", "astra-sim", "both", "simgrid"]
+SIMULATORS: tuple[SimulatorName, ...] = get_args(SimulatorName)
 FLOWS, ASTRA = "flows", "astra"
 UNMODELLED = ("symmetry", "intervals")  # options that change no time
 

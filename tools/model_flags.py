@@ -6,7 +6,7 @@ import argparse
 import functools
 import re
 import types
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
@@ -27,7 +27,7 @@ def add_model_flags(
     title: str = "",
     overrides_record: bool = False,
 ) -> None:
-    """Add a flag for each field of a configuration model, or of a dataclass of pydantic.
+    """Add a flag for each described field of a configuration model, or dataclass of pydantic.
 
     A field ``block_limit`` becomes ``--block-limit``. A truth value that is True by default becomes
     ``--no-NAME``, and one without a default both forms. No flag has a default, so that flags that
@@ -61,7 +61,7 @@ def read_model_flags(
     exclude: Collection[str] = (),
     **others: Any,
 ) -> Options:
-    """Make a value of a model from its flags and, of those that are excluded, other values.
+    """Make a value of a model from its flags, and other values, which come before flags.
 
     Raises:
         UsageError: A flag is wrong.
@@ -71,7 +71,8 @@ def read_model_flags(
 
 
 def _list_fields(model: Any, exclude: Collection[str] = ()) -> dict[str, FieldInfo]:
-    return {n: field for n, field in model.__pydantic_fields__.items() if n not in exclude}
+    fields = model.__pydantic_fields__.items()
+    return {n: field for n, field in fields if field.description and n not in exclude}
 
 
 def add_run_option_flags(parser: argparse.ArgumentParser, command: str) -> None:
@@ -127,12 +128,13 @@ def _describe_flag(
             spelling, text = f"--no-{spelling.removeprefix('--')}", flag.off_help
             return spelling, {"action": "store_false", "help": text}
         return spelling, {"action": "store_true", "help": text}
-    if get_origin(kind) is dict:
+    if get_origin(kind) in (dict, Mapping):
         text += "; may be repeated"
         metavar = flag.metavar or "KEY=VALUE"
         return spelling, {"action": KeyValueAction, "metavar": metavar, "help": text}
     default = option.default
-    if isinstance(default, int | float | str) and default != "" and not overrides_record:
+    has_default = isinstance(default, int | float | str) and default != ""
+    if has_default and "default" not in text and not overrides_record:
         text += f" (default {default:g})" if isinstance(default, float) else f" (default {default})"
     if get_origin(kind) is Literal:  # the model checks the choice and suggests the nearest one
         metavar = f"{{{','.join(get_args(kind))}}}"

@@ -24,6 +24,7 @@ from hespas.workflows.run_config import (
     NETWORK_MODEL_HELP,
     Flag,
     NetworkOptions,
+    SimulatorOptions,
     list_flag_words,
 )
 
@@ -31,15 +32,15 @@ FIGURES = "run.json"
 RUN_PREFIX = "dev"  # of the traces of a run
 
 
-class _SimulatorSettings(BaseModel):
-    """The network and the simulator."""
+class _NetworkInput(BaseModel):
+    system: Annotated[str | None, Flag("NAME")] = Field(
+        default=None,
+        description="system preset (hespas presets systems lists them), or folder with network.yml "
+        "and system.json",
+    )
 
-    system: str | None = None
-    simulator: Literal["auto", "embedded", "astra-sim", "both", "simgrid"] = "auto"
-    astra_sim: str | None = None
 
-
-class NetworkSettings(NetworkOptions, _SimulatorSettings):
+class NetworkSettings(NetworkOptions, SimulatorOptions, _NetworkInput):
     """What ``hespas run`` simulates its traces with; the value of ``network`` in run.json.
 
     The options are those of the run, with the defaults of the simulator in place of the node's.

@@ -272,34 +272,11 @@ class StepReplay(ProgramReplay):
 
     def estimate_all(self, estimator: Estimator) -> Sequence[float]:
         """Estimate each distinct kernel as ``estimate_kernels`` does, with another estimator."""
-        return self._estimate_items(estimator, range(len(self.items)), self._annotated_ns)
-
-    def estimate_products(self, node: NodeSpec) -> Sequence[float]:
-        """Estimate as ``estimate_kernels`` for a node that differs in rates of its matrix unit.
-
-        Kernels without operations on this unit keep their times.
-        """
-        estimator = self.build_estimator(node)
-        return self._estimate_items(estimator, self._product_numbers, self.base_kernels_ns)
-
-    def _estimate_items(
-        self, estimator: Estimator, numbers: Iterable[int], known_ns: Sequence[float]
-    ) -> Sequence[float]:
-        """Estimate some of the kernels; the others, and gaps, keep the times that are known."""
-        times_ns = list(known_ns)
-        for number in numbers:
+        times_ns = list(self._annotated_ns)
+        for number, item in enumerate(self.items):
             with contextlib.suppress(UnknownCost):
-                times_ns[number] = estimator.estimate_time_ns(self.items[number])
+                times_ns[number] = estimator.estimate_time_ns(item)
         return times_ns
-
-    @functools.cached_property
-    def _product_numbers(self) -> Sequence[int]:
-        """The numbers of the kernels with operations on the matrix unit."""
-        return [
-            number
-            for number, item in enumerate(self.items)
-            if any(part.unit == "matrix" for part in item.list_known_parts())
-        ]
 
     @functools.cached_property
     def base_kernels_ns(self) -> Sequence[float]:

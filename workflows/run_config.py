@@ -7,7 +7,7 @@ sweep and the table in docs/reference/run-config.md are made from :class:`RunCon
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -20,16 +20,19 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
+from pydantic.dataclasses import dataclass as options_record
 from pydantic.fields import FieldInfo
 
 from hespas.configs import read_json
 from hespas.configs.kernel_costs import DeclaredCosts, convert_cost_mapping
 from hespas.configs.overlap_slowdown import format_slowdown_shares, parse_slowdown_shares
 from hespas.configs.validation import SlowdownSetting, validate_config
+from hespas.simulators.simulation_options import SimulatorName
 from hespas.support.errors import HespasError, UsageError
 
 STEP_GROUP = "figures of a step, summed over all devices; by default those that hespas export wrote"
 MEASURING_GROUP = "estimators that measure"
+POOL_GROUP = "where cells run, and what is kept of them"
 COMPILE_OPTIONS = ("xla_optimize", "overlap")
 """The options of the compilation, which the run of a program that XLA has compiled cannot take."""
 
@@ -243,7 +246,21 @@ class RunOptions(NetworkOptions, _KernelOptions):
     )
 
 
-class RunConfig(RunOptions, RunInputs):
+class SimulatorOptions(_StrictOptions):
+    """Which simulator simulates the traces; ``hespas simulate`` has these options too."""
+
+    simulator: SimulatorName = Field(
+        default="auto",
+        description="embedded; astra-sim, which must be installed; auto: embedded, or astra-sim if "
+        "--astra-sim names it; both: run both, and fail if they differ; simgrid: SimGrid's network "
+        "with messages one by one",
+    )
+    astra_sim: Annotated[str | None, Flag("PATH")] = Field(
+        default=None, description="the ASTRA-sim executable; by default searched on PATH"
+    )
+
+
+class RunConfig(SimulatorOptions, RunOptions, RunInputs):
     """The configuration file of ``hespas run``."""
 
     memory: Annotated[bool, Flag(off_help="do not compute the peak memory of a device")] = Field(
@@ -252,13 +269,6 @@ class RunConfig(RunOptions, RunInputs):
     simulate: Annotated[
         bool, Flag(off_help="write the traces without simulating them, also with --system")
     ] = Field(default=True, description="simulate the traces if there is a system")
-    simulator: Literal["auto", "embedded", "astra-sim", "both", "simgrid"] = Field(
-        default="auto",
-        description="the simulator; auto: the embedded one, or ASTRA-sim if --astra-sim names it",
-    )
-    astra_sim: Annotated[str | None, Flag("PATH")] = Field(
-        default=None, description="the ASTRA-sim executable; by default searched on PATH"
-    )
     timeline: Annotated[str | None, Flag("FILE", is_output=True)] = Field(
         default=None, description="write a timeline of the simulation for https://ui.perfetto.dev"
     )
@@ -293,23 +303,46 @@ class RunConfig(RunOptions, RunInputs):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+Systems = Annotated[
+    Sequence[str],
+    Flag("SYSTEM", name="system"),
+    Field(
+        description="system presets, patterns of them, or folders, of which one with the number of "
+        "devices of a program is used; default: the node's presets"
+    ),
+]
+
+
+@options_record(frozen=True, config=STRICT, kw_only=True)
 class PoolOptions:
-    """Where cells run, and what is kept of them; no option changes a result.
+    """Where cells run, and what is kept of them; no option changes a result."""
 
-    Attributes:
-        jobs: The number of worker processes on this machine.
-        dask: The address of a Dask cluster that runs the cells instead.
-        cache: The file that keeps finished cells; "" for the default one, "none" for none.
-        work_dir: The folder that keeps programs; "" for the default one.
-        timeout_s: The seconds that one cell may take.
-    """
-
-    jobs: int = 1
-    dask: str = ""
-    cache: str = ""
-    work_dir: str = ""
-    timeout_s: float = TIMEOUT_S
+    jobs: Annotated[
+        int,
+        Flag("N", POOL_GROUP),
+        Field(ge=1, description="number of worker processes; default: one for each core"),
+    ] = 1
+    dask: Annotated[
+        str,
+        Flag("ADDRESS", POOL_GROUP),
+        Field(description="run on this Dask cluster, tcp://host:port; programs are made here"),
+    ] = ""
+    timeout_s: Annotated[
+        float,
+        Flag("S", POOL_GROUP, name="timeout"),
+        Field(gt=0, description="seconds that a cell may take, such as an estimate or a compile"),
+    ] = TIMEOUT_S
+    work_dir: Annotated[
+        str, Flag("DIR", POOL_GROUP), Field(description="folder that keeps the programs")
+    ] = ""
+    cache: Annotated[
+        str,
+        Flag("FILE", POOL_GROUP),
+        Field(
+            description="file for finished cells, or none; default: $HESPAS_CACHE, or the cache of "
+            "the user"
+        ),
+    ] = ""
 
     @property
     def program_folder(self) -> Path:

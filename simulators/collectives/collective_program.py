@@ -9,7 +9,7 @@ connection (source, target, channel) delivers messages in order.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hespas.support.errors import HespasError
 
@@ -38,6 +38,17 @@ class ChunkRef:
 
     buffer: str
     offset: int
+
+
+At = tuple[int, int]  # threadblock, step
+
+
+@dataclass(slots=True)
+class ChunkAccess:
+    """The step that wrote a chunk last, and the steps that read it since, by threadblock."""
+
+    writer: At | None = None
+    readers: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

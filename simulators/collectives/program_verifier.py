@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from hespas.simulators.collectives.collective_program import (
     COLLECTIVES,
     KINDS,
+    ChunkAccess,
     ChunkRef,
     CollectiveProgram,
     CollectiveStep,
@@ -43,14 +44,6 @@ class _RunningThreadblock:
     clock: Clock = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class _CellAccess:
-    """The thread and step that wrote a place last, and those that read it since."""
-
-    writer: tuple[int, int] | None = None
-    readers: Clock = field(default_factory=dict)
-
-
 def verify_program(program: CollectiveProgram) -> None:
     """Verify that a program ends without races in the result of its collective.
 
@@ -71,7 +64,7 @@ class _SymbolicRun:
         self.program = program
         ranks = range(len(program.ranks))
         self.memory: list[dict[Cell, int]] = [self._make_initial_memory(rank) for rank in ranks]
-        self.accesses: list[dict[Cell, _CellAccess]] = [{} for _ in ranks]
+        self.accesses: list[dict[Cell, ChunkAccess]] = [{} for _ in ranks]
         blocks = [(rank, block) for rank, r in enumerate(program.ranks) for block in r.blocks]
         self.threads = [
             _RunningThreadblock(k, rank, block) for k, (rank, block) in enumerate(blocks)
@@ -208,7 +201,7 @@ class _SymbolicRun:
                 )
             values.append(memory[cell])
             if not self.ordered:
-                access = self.accesses[thread.rank].setdefault(cell, _CellAccess())
+                access = self.accesses[thread.rank].setdefault(cell, ChunkAccess())
                 if access.writer is not None:
                     self._check_step_order(thread, access.writer, place)
                 access.readers[thread.number] = thread.next
@@ -223,7 +216,7 @@ class _SymbolicRun:
             )
             self.memory[thread.rank][cell] = value
             if not self.ordered:
-                access = self.accesses[thread.rank].setdefault(cell, _CellAccess())
+                access = self.accesses[thread.rank].setdefault(cell, ChunkAccess())
                 if access.writer is not None:
                     self._check_step_order(thread, access.writer, place)
                 for reader in access.readers.items():

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from hespas.simulators.collectives.collective_program import (
     KINDS,
+    At,
+    ChunkAccess,
     ChunkRef,
     CollectiveProgram,
     CollectiveStep,
@@ -33,7 +35,6 @@ ABOUT = {
     "direct": "every rank to every other at once (all-pairs); any n",
     "hierarchical": "two levels: within hosts of --local ranks, then between them",
 }
-At = tuple[int, int]  # threadblock, step
 _BlockKey = tuple[str, int, int]  # "send", "recv" or "local"; peer; channel
 
 
@@ -234,14 +235,6 @@ def _add_two_level_exchange(
 
 
 @dataclass(slots=True)
-class _ChunkAccess:
-    """The last step that wrote a chunk, and the steps that read it since, by threadblock."""
-
-    writer: At | None = None
-    readers: dict[int, int] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
 class _BlockUnderConstruction:
     """The id and the steps of a threadblock."""
 
@@ -254,7 +247,7 @@ class _RankUnderConstruction:
     """The threadblocks of a rank, the accesses to its chunks, and its scratch size."""
 
     blocks: dict[_BlockKey, _BlockUnderConstruction] = field(default_factory=dict)
-    accesses: dict[tuple[str, int], _ChunkAccess] = field(default_factory=dict)
+    accesses: dict[tuple[str, int], ChunkAccess] = field(default_factory=dict)
     scratch: int = 0
 
     def get_block(self, key: _BlockKey) -> _BlockUnderConstruction:
@@ -346,10 +339,10 @@ class CollectiveBuilder:
         depends = tuple(sorted(waits.items()))
         block.steps.append(replace(step, depends=depends))
 
-    def _get_chunk_accesses(self, rank: int, place: ChunkRef, count: int) -> list[_ChunkAccess]:
+    def _get_chunk_accesses(self, rank: int, place: ChunkRef, count: int) -> list[ChunkAccess]:
         building = self._ranks[rank]
         if place.buffer == "s":
             building.scratch = max(building.scratch, place.offset + count)
         accesses = building.accesses
         buffer, offset = resolve_chunk_ref(self._head, rank, place)
-        return [accesses.setdefault((buffer, offset + k), _ChunkAccess()) for k in range(count)]
+        return [accesses.setdefault((buffer, offset + k), ChunkAccess()) for k in range(count)]

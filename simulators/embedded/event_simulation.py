@@ -21,7 +21,7 @@ from .equivalence_classes import (
 )
 from .network import AnalyticalNetwork
 from .simulation_engine import SimulationEngine
-from .unaware_engine import MessageLevelEngine, UnawareEngine, can_run_in_lockstep, run_in_lockstep
+from .unaware_engine import MessageLevelEngine, UnawareEngine
 
 DEFAULT_OPTIONS = SimulationOptions()
 MAX_MESSAGES = 1_000_000  # some 10 s
@@ -95,11 +95,10 @@ def _run_engine(
 ) -> tuple[UnawareEngine, list[DeviceLane]]:
     """Run the fastest engine that is exact; return it with the lane of each class.
 
-    First, one device of each class is simulated and collectives are timed alone; if there is one
-    class, whose nodes form a chain, without events. If the order of events within a nanosecond
-    decides what a device does next, all messages are simulated in one queue, which keeps
-    ASTRA-sim's order. If there are too many messages, events within a nanosecond are ordered by
-    device number instead.
+    First, one device of each class is simulated and collectives are timed alone. If the order of
+    events within a nanosecond decides what a device does next, all messages are simulated in one
+    queue, which keeps ASTRA-sim's order. If there are too many messages, events within a nanosecond
+    are ordered by device number instead.
     """
     runner_class = _choose_runner(options)
 
@@ -120,8 +119,6 @@ def _run_engine(
                 )
                 engine = UnawareEngine(inputs, options, runner_class=runner_class, classes=classes)
                 with suppress(AsymmetricFinish):
-                    if can_run_in_lockstep(engine):
-                        return engine, run_in_lockstep(engine)
                     return engine, engine.run_all_devices()
         return plain, plain.run_all_devices()
     except AmbiguousOrder:

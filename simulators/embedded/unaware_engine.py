@@ -1,38 +1,35 @@
 """The engines of ASTRA-sim's models.
 
 The congestion-unaware model times collectives one by one, as wholes, at the moment when the last
-class of its devices reaches each. Two others run the same collectives: message by message, which
-congestion needs, and without events, where all devices run one chain.
+class of its devices reaches each. The other runs the same collectives message by message, which
+congestion needs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from hespas.chakra.node_rules import to_enum_name
 from hespas.chakra.schema import CollectiveCommType
-from hespas.simulators.simulated_program import SimulatedProgram
 from hespas.simulators.simulation_inputs import SimulationInputs
 from hespas.simulators.simulation_options import SimulationOptions
 from hespas.simulators.simulation_result import CommRecord, LinkUse
 from hespas.simulators.simulation_steps import SimulationStep
 from hespas.support.errors import HespasError
 
-from .chunk_phases import CollectiveFinish, QueueTurn
+from .chunk_phases import CollectiveFinish
 from .collective_execution import ChunkQueues, CollectiveExecution
 from .collective_plan import CollectivePlanner, PlannedCommunicator
 from .collective_timing import CollectiveTimer, make_unaware_transfer
 from .congestion_aware import CongestedNetwork
-from .device_runner import CollectiveInstance, DeviceLane, DeviceRunner, JoinedDevice
-from .equivalence_classes import AsymmetricFinish, CommunicatorKey
+from .device_runner import CollectiveInstance, DeviceRunner, JoinedDevice
+from .equivalence_classes import AsymmetricFinish
 from .events import TransferFunction
 from .link_traffic import collect_link_use
 from .network import AnalyticalNetwork
 from .simulation_engine import SimulationEngine
-
-_COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 
 
 class UnawareEngine(SimulationEngine):
@@ -240,94 +237,3 @@ class MessageLevelEngine(UnawareEngine):
             self.record_collective(instance, self.queue.now)
             del self.instances[key], self._running[key]
         self.runners[device].finish_node(instance.joined[device].position)
-
-
-@dataclass(frozen=True, slots=True)
-class _TimedCollective:
-    """The time of a collective, its first instance, and the turn that it leaves."""
-
-    time_ns: int
-    instance: CollectiveInstance
-    communicator: CommunicatorKey
-    copies: int
-    turn: QueueTurn
-
-
-def can_run_in_lockstep(engine: UnawareEngine) -> bool:
-    """Return whether the devices of an engine run one chain of compute nodes and collectives.
-
-    If all devices are one class, and each node waits for the one before it, nothing runs alongside
-    anything else. Each node then starts when the one before it ends, and no event queue is needed.
-    """
-    first, devices = engine.classes.first, engine.inputs.devices
-    return len(first) == 1 and _is_chain(devices[first[0]].program)
-
-
-def _is_chain(program: SimulatedProgram) -> bool:
-    followers = enumerate(program.children[:-1], 1)
-    return all(position in children for position, children in followers) and all(
-        step.kind in _COLLECTIVES or step.resource in ("compute", "cpu") for step in program.steps
-    )
-
-
-def run_in_lockstep(engine: UnawareEngine) -> list[DeviceLane]:
-    """Run the simulation as ``run_all_devices`` does, if ``can_run_in_lockstep`` holds."""
-    (runner,) = engine.create_runners()
-    return [_LockstepRun(engine, runner).run_program()]
-
-
-@dataclass
-class _LockstepRun:
-    """The run of the device that represents all; ``_known`` holds the collectives so far.
-
-    Invariant: the time of a collective depends on its step, its communicator and the turn of the
-    device in its queues, so that equal ones are timed once.
-    """
-
-    engine: UnawareEngine
-    runner: DeviceRunner
-    _known: dict[tuple, _TimedCollective] = field(default_factory=dict)
-
-    def run_program(self) -> DeviceLane:
-        """Run all nodes; errors are those of ``run_all_devices``."""
-        runner, lane, now = self.runner, self.runner.lane, 0
-        for position, step in enumerate(runner.steps):
-            self.engine.queue.now = lane.starts[position] = now
-            if step.kind:
-                now = self._end_collective(position, now)
-            else:
-                now += runner.compute_duration_ns(position)
-            lane.ends[position] = now
-        lane.order.extend(range(len(runner.steps)))
-        lane.finish_ns = now
-        return lane
-
-    def _end_collective(self, position: int, now: int) -> int:
-        """Record a collective and return its end."""
-        engine, runner = self.engine, self.runner
-        step, group = runner.steps[position], runner.resolve_communicator(position)
-        key = (id(step), group, runner.turn.to_hashable_key())
-        known = self._known.get(key) if now else None  # at time 0 ASTRA-sim may abort
-        if known is None:
-            instance, plan, _ = engine.plan_instance(runner, position, group)
-            engine.count_untimed_instance(instance)
-            instance.joined[runner.rank] = JoinedDevice(position, now, plan)
-            ((end, _),) = engine.time_instance(instance).values()
-            engine.record_collective(instance, end)
-            if engine.find_time_model(instance) is None:
-                communicators = engine.classes.list_symmetric_communicators(
-                    instance.communicator_class
-                )
-                turn = runner.turn.copy_turn_state()
-                self._known[key] = _TimedCollective(
-                    end - now, instance, communicators[0], len(communicators), turn
-                )
-            return end
-        engine.count_untimed_instance(known.instance)
-        runner.turn.restore_turn_state(known.turn)
-        end = now + known.time_ns
-        name = runner.device.program.nodes[position].name
-        engine.records.append(
-            CommRecord(name, step.kind, step.size, *known.communicator, now, now, end, known.copies)
-        )
-        return end

@@ -10,7 +10,7 @@ from support.tool_commands import parse_pipe, run_command
 
 import hespas
 from hespas import configs
-from hespas.simulators.combined_jobs import DeviceGroup
+from hespas.simulators.combined_jobs import PlacedTraces
 from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.support.errors import HespasError, UsageError
 from hespas.workflows.variation.device_groups import (
@@ -35,7 +35,7 @@ def write_kinds(folder: Path, **kinds_us: tuple[int, int]) -> None:
 
 
 def simulate(folder: Path, **devices: tuple[int, ...]) -> MixedStep:
-    groups = [DeviceGroup(folder / name, own) for name, own in devices.items()]
+    groups = [PlacedTraces(folder / name, own) for name, own in devices.items()]
     return simulate_groups(groups, configs.load_system(SYSTEM), SimulatorChoice("embedded"))
 
 

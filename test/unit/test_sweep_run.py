@@ -481,7 +481,11 @@ def test_a_family_scales(place, capsys):
         (("--mlir", "step.mlir", "--set", "spilt=a"), 2, "unknown key 'spilt'"),
         (("--mlir", "step.mlir", "--output", "t.xls"), 2, "ends in none of"),
         (("--mlir", "step.mlir", "--columns", "stepp"), 2, "there is no column 'stepp'"),
-        (("--mlir", "step.mlir", "--timeout", "0"), 2, "is not greater than 0"),
+        (
+            ("--mlir", "step.mlir", "--timeout", "0"),
+            2,
+            "--timeout is 0.0: input should be greater than 0",
+        ),
         (("none.yml",), 1, "none.yml: error: cannot read it: No such file"),
         (("bad.yml",), 1, "bad.yml:2: error: expected 'key: [values]'"),
         (("odd.yml",), 1, "odd.yml: error: unknown key 'spilt'"),

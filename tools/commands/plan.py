@@ -10,10 +10,9 @@ from hespas.support.errors import UsageError
 from hespas.support.text_tables import print_tables
 from hespas.tools.commands.command_parser import CommandParser, parse_count
 from hespas.tools.commands.shared_flags import (
-    POOL_OPTIONS,
     add_json_flag,
-    add_pool_flags,
-    read_pool_options,
+    read_jobs,
+    split_value_lists,
 )
 from hespas.tools.terminal import print_to_stderr
 
@@ -33,7 +32,6 @@ continues it.
 
 
 COMMAND = "hespas plan"
-OTHERS = (*POOL_OPTIONS, "systems", "run")  # the options of a plan with flags of other commands
 
 
 def build_parser() -> CommandParser:
@@ -58,11 +56,6 @@ def build_parser() -> CommandParser:
         help="tokens of a step over all devices, instead of --global-batch",
     )  # fmt: skip
     add(
-        "--system", nargs="+", action="extend",
-        help="system presets, patterns of them, or folders, of which one with so many devices is "
-        "used; default: the node's presets",
-    )  # fmt: skip
-    add(
         "--mesh", nargs="+", action="extend", default=[], metavar="AXIS=SIZE[,SIZE...]",
         help="sizes to try of a mesh axis; default: every divisor, and 1 for context; pipeline=N "
         "adds layouts of N ranks to recipes with stages",
@@ -78,8 +71,7 @@ def build_parser() -> CommandParser:
         help="values to try of an option of the program; default: five policies of remat, every "
         "split of the batch, layers in a loop, the node's fused attention",
     )  # fmt: skip
-    add_model_flags(parser, PlanOptions, exclude=OTHERS)
-    add_pool_flags(parser, "estimates", fails=False)
+    add_model_flags(parser, PlanOptions)
     add("--csv", metavar="FILE", help="write all layouts as a table")
     add("--page", metavar="FILE", help="write an HTML page: the front, the winner, all layouts")
     add_json_flag(parser)
@@ -129,7 +121,7 @@ def _read_request(command_line: Any) -> LayoutRequest:
         command_line.devices,
         command_line.global_batch,
         _parse_axes("--mesh", command_line.mesh),
-        _parse_lists(command_line.set),
+        _split_lists("--set", command_line.set),
         spec_file=command_line.spec,
         global_tokens=command_line.global_tokens,
         dcn=None if command_line.dcn is None else _parse_axes("--dcn", command_line.dcn),
@@ -143,29 +135,21 @@ def _read_options(command_line: Any) -> PlanOptions:
     return read_model_flags(
         PlanOptions,
         command_line,
-        exclude=OTHERS,
-        systems=command_line.system or (),
         run=read_run_options(command_line, COMMAND),
-        **read_pool_options(command_line),
+        jobs=read_jobs(command_line),
     )
 
 
-def _parse_lists(texts: Sequence[str]) -> dict[str, list[str]]:
-    """Parse ``KEY=A,B`` items to lists by key; raises UsageError."""
-    from hespas.configs.simple_yaml import split_list_items
-
-    lists: dict[str, list[str]] = {}
-    for text in texts:
-        key, equals, values = text.partition("=")
-        if not equals or not key or not values:
-            raise UsageError(f"'{text}' is not KEY=VALUE[,VALUE...]")
-        lists[key.replace("-", "_")] = [value.strip("'\"") for value in split_list_items(values)]
-    return lists
+def _split_lists(flag: str, items: Sequence[str]) -> dict[str, list[str]]:
+    return {
+        key.replace("-", "_"): [value.strip("'\"") for value in values]
+        for key, values in split_value_lists(flag, items).items()
+    }
 
 
 def _parse_axes(flag: str, items: Sequence[str]) -> dict[str, list[int]]:
     """Parse ``AXIS=SIZE,SIZE`` items; raises UsageError."""
-    lists = _parse_lists(items)
+    lists = _split_lists(flag, items)
     for axis, texts in lists.items():
         for text in texts:
             if not text.isdecimal():

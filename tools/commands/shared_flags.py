@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
 from hespas.support import packed_data
 from hespas.support.errors import UsageError
 from hespas.tools.commands.command_parser import parse_count, parse_positive, parse_row_limit
 
-# The fields of PoolOptions, whose flags read_pool_options reads.
-POOL_OPTIONS = ("jobs", "dask", "cache", "timeout_s", "work_dir")
 FlagContainer = argparse.ArgumentParser | argparse._ArgumentGroup
 
 
@@ -95,6 +94,19 @@ def add_key_value_flag(container: FlagContainer, name: str, description: str) ->
     )  # fmt: skip
 
 
+def split_value_lists(flag: str, texts: Sequence[str]) -> dict[str, list[str]]:
+    """Split the items ``KEY=A,B`` of a flag to lists by key; raises UsageError."""
+    from hespas.configs.simple_yaml import split_list_items
+
+    lists: dict[str, list[str]] = {}
+    for text in texts:
+        key, equals, values = text.partition("=")
+        if not equals or not key or not values:
+            raise UsageError(f"{flag}: '{text}' is not KEY=VALUE[,VALUE...]")
+        lists[key] = split_list_items(values)
+    return lists
+
+
 def add_json_flag(
     container: FlagContainer, description: str = "print one JSON object instead of tables"
 ) -> None:
@@ -118,49 +130,24 @@ def add_depth_flag(container: FlagContainer) -> None:
     )  # fmt: skip
 
 
-def add_pool_flags(container: FlagContainer, contents: str, *, fails: bool = True) -> None:
-    """Add where cells run, and what is kept of them; ``read_pool_options`` reads the flags.
-
-    Args:
-        container: The parser or group of flags to extend.
-        contents: What the cache stores, for the help text.
-        fails: Whether rows with errors are an error of the command.
-    """
-    add = container.add_argument
-    add(
-        "--jobs", type=parse_count, metavar="N",
-        help="number of worker processes; default: one for each core",
-    )  # fmt: skip
-    text = "run on this Dask cluster, tcp://host:port; programs are made here"
-    add("--dask", metavar="ADDRESS", help=text)
-    add(
-        "--timeout", type=parse_positive, metavar="S", default=3600.0,
-        help="time limit of a cell in seconds, such as an estimate or a compilation "
-        "(default 3600)",
-    )  # fmt: skip
-    add("--work-dir", default="", metavar="DIR", help="folder that keeps the programs")
-    if fails:
-        add("--keep-going", action="store_true", help="exit with 0 even if rows have errors")
-    add_cache_flag(container, contents)
+def add_keep_going_flag(container: FlagContainer) -> None:
+    """Add ``--keep-going``, for a command whose rows may have errors."""
+    container.add_argument(
+        "--keep-going", action="store_true", help="exit with 0 even if rows have errors"
+    )
 
 
-def read_pool_options(command_line: argparse.Namespace) -> dict[str, Any]:
-    """Read the fields of ``PoolOptions`` from the flags of ``add_pool_flags``.
+def read_jobs(command_line: argparse.Namespace) -> int:
+    """Read the number of workers of ``PoolOptions``, by default one for each core.
 
     Raises:
-        UsageError: The flags do not go together.
+        UsageError: The workers are those of a cluster.
     """
     from hespas.estimators.measure import host
 
     if command_line.dask and command_line.jobs:
         raise UsageError("--jobs does not go with --dask: the cluster has its own workers")
-    return {
-        "jobs": command_line.jobs or host.count_usable_cores(),
-        "dask": command_line.dask or "",
-        "cache": command_line.cache,
-        "timeout_s": command_line.timeout,
-        "work_dir": getattr(command_line, "work_dir", ""),
-    }
+    return command_line.jobs or host.count_usable_cores()
 
 
 def add_cache_flag(container: FlagContainer, contents: str, *, allows_none: bool = True) -> None:

@@ -30,7 +30,6 @@ them.
   hespas simulate out --timeline step.perfetto-trace
   hespas simulate traces --system A100_SXM_40GB_4GPU
 """
-SIMULATORS = ("auto", "embedded", "astra-sim", "both", "simgrid")
 SIMGRID_MODELS = ("CM02", "LV08")
 
 
@@ -38,23 +37,11 @@ def build_parser() -> CommandParser:
     parser = CommandParser("hespas simulate", DESCRIPTION)
     add = parser.add_argument
     add("traces", metavar="TRACES", help="folder with PREFIX.N.et files and comm_group.json")
-    add(
-        "--system", metavar="NAME",
-        help="system preset (hespas presets systems lists them), or folder with network.yml and "
-        "system.json; default: that of the run",
-    )  # fmt: skip
     add("--prefix", help="name of the traces, if the folder contains several trace sets")
     add(
         "--comm-groups", metavar="FILE",
         help="file of the communicators (default: comm_group.json in the folder)",
     )  # fmt: skip
-    add(
-        "--simulator", choices=SIMULATORS,
-        help="embedded; astra-sim, which must be installed; auto: embedded, or astra-sim if "
-        "--astra-sim names it; both: run both, and fail if they differ; simgrid: SimGrid's network "
-        "with messages one by one; default: that of the run, else auto",
-    )  # fmt: skip
-    add("--astra-sim", metavar="PATH", help="ASTRA-sim executable; by default searched on PATH")
     add(
         "--simgrid-model", choices=SIMGRID_MODELS, default=SIMGRID_MODELS[0],
         help="network model of SimGrid: CM02, which shares links max-min fairly (default), or "
@@ -78,11 +65,10 @@ def build_parser() -> CommandParser:
 
 def _add_model_options(parser: CommandParser) -> None:
     from hespas.tools.model_flags import add_model_flags
-    from hespas.workflows.network_settings import MODEL_OPTIONS, NetworkSettings
+    from hespas.workflows.network_settings import NetworkSettings
 
-    title = "network model (default: that of the run, else that of the system)"
-    exclude = set(NetworkSettings.model_fields) - set(MODEL_OPTIONS)
-    add_model_flags(parser, NetworkSettings, exclude=exclude, title=title, overrides_record=True)
+    title = "network and simulator (default: those of the run, else of the system)"
+    add_model_flags(parser, NetworkSettings, title=title, overrides_record=True)
     add = parser.add_argument_group(
         "options of the simulators (a run does not record them)"
     ).add_argument

@@ -20,17 +20,14 @@ from hespas.tools.commands.command_parser import (
     parse_positive,
 )
 from hespas.tools.commands.shared_flags import (
-    POOL_OPTIONS,
     add_cache_flag,
     add_json_flag,
-    add_key_value_flag,
-    add_pool_flags,
-    read_pool_options,
+    add_keep_going_flag,
+    read_jobs,
 )
 from hespas.tools.terminal import print_to_stderr
 
 if TYPE_CHECKING:
-    from hespas.workflows.pipelines.pipeline_study import PipelineRequest
     from hespas.workflows.studies.study_definition import AxisValues, Study
     from hespas.workflows.studies.study_output import StudyOutput
     from hespas.workflows.studies.study_runner import StudyOptions
@@ -59,8 +56,6 @@ hespas study NAME --help lists the options of a study.
 
 
 PIPELINE_STUDY = "hespas study pipeline"
-# The fields of PipelineRequest whose flags other studies have too, or that have none.
-PIPELINE_OTHERS = (*POOL_OPTIONS, "folder", "options", "mesh", "systems", "form", "run")
 _BANDS = "bands"
 
 
@@ -166,7 +161,8 @@ def _run_operator_study(options: argparse.Namespace) -> StudyOutput:
 
 
 def _build_program_parser(study: Study) -> CommandParser:
-    from hespas.tools.model_flags import add_run_option_flags
+    from hespas.tools.model_flags import add_model_flags, add_run_option_flags
+    from hespas.workflows.studies.study_runner import StudyOptions
 
     parser = CommandParser(f"hespas study {study.name}", study.description)
     for axis in study.axes:
@@ -175,28 +171,11 @@ def _build_program_parser(study: Study) -> CommandParser:
         "--node", nargs="+", action="extend",
         help=f"node presets; default: {' '.join(study.nodes)}",
     )  # fmt: skip
-    _add_program_flags(parser, "optimised", "another option of the recipe, as of hespas export")
+    add_model_flags(parser, StudyOptions)
     _add_output_flags(parser)
-    add_pool_flags(parser, "results of cells")
+    add_keep_going_flag(parser)
     add_run_option_flags(parser, COMMAND)
     return parser
-
-
-def _add_program_flags(parser: CommandParser, form: str, options: str) -> None:
-    """Add the flags of the programs that a study makes, and of their systems."""
-    from hespas.workflows.studies.program_forms import FORMS
-
-    parser.add_argument(
-        "--system", nargs="+", action="extend", default=[],
-        help="system presets, patterns of them, or folders; each program uses one with its number "
-        "of devices; default: the node's presets",
-    )  # fmt: skip
-    parser.add_argument(
-        "--form", choices=FORMS, default=form,
-        help=f"form of the programs, default: {form}; "
-        + "; ".join(f"{name}: {text}" for name, text in FORMS.items()),
-    )  # fmt: skip
-    add_key_value_flag(parser, "--set", options)
 
 
 def _run_program_study(study: Study, options: argparse.Namespace) -> StudyOutput:
@@ -221,16 +200,15 @@ def _parse_program_options(
     """Parse the options of a study of programs, and check them and its files."""
     axis_values = {axis.name: axis.parse_values(getattr(options, axis.name)) for axis in study.axes}
 
-    from hespas.tools.model_flags import read_run_options
+    from hespas.tools.model_flags import read_model_flags, read_run_options
     from hespas.workflows.studies import study_runner
 
-    study_options = study_runner.StudyOptions(
+    study_options = read_model_flags(
+        study_runner.StudyOptions,
+        options,
         nodes=list(dict.fromkeys(options.node or study.nodes)),
-        systems=options.system,
-        form=options.form,
         run=read_run_options(options, COMMAND),
-        changes=options.set,
-        **read_pool_options(options),
+        jobs=read_jobs(options),
     )
     study_runner.check_study_options(study_options)
     return axis_values, study_options
@@ -261,7 +239,6 @@ def build_pipeline_parser() -> CommandParser:
     from hespas.tools.model_flags import add_model_flags, add_run_option_flags
     from hespas.workflows.pipelines import pipeline_study
 
-    defaults = pipeline_study.PipelineRequest()
     parser = CommandParser("hespas study pipeline", pipeline_study.DESCRIPTION)
     parser.add_argument(
         "folder", nargs="?", default="", metavar="FOLDER",
@@ -274,37 +251,28 @@ def build_pipeline_parser() -> CommandParser:
         "--mesh", type=parse_mesh, default={}, metavar="AXIS=SIZE,...",
         help="the devices of each rank: data, fsdp, context, expert and tensor; default: one",
     )  # fmt: skip
-    _add_program_flags(parser, defaults.form, "another option of the recipe stage")
-    add_model_flags(parser, pipeline_study.PipelineRequest, exclude=PIPELINE_OTHERS)
-    add_pool_flags(parser, "results of pipelines")
+    add_model_flags(parser, pipeline_study.PipelineRequest)
+    add_keep_going_flag(parser)
     add_run_option_flags(parser, PIPELINE_STUDY)
     return parser
 
 
 def run_pipeline_study(options: argparse.Namespace) -> StudyOutput:
     """Run the study; raises HespasError."""
-    from hespas.workflows.pipelines.pipeline_study import compare_pipelines
-
-    return compare_pipelines(_read_pipeline_request(options), print_to_stderr).build_output()
-
-
-def _read_pipeline_request(options: argparse.Namespace) -> PipelineRequest:
     from hespas.tools.model_flags import read_model_flags, read_run_options
-    from hespas.workflows.pipelines.pipeline_study import PipelineRequest
+    from hespas.workflows.pipelines.pipeline_study import PipelineRequest, compare_pipelines
 
     model = {"model": options.model} if options.model else {}
-    return read_model_flags(
+    request = read_model_flags(
         PipelineRequest,
         options,
-        exclude=PIPELINE_OTHERS,
         folder=options.folder,
-        options={**options.set, **model},
+        options={**(options.options or {}), **model},
         mesh=options.mesh,
-        systems=options.system,
-        form=options.form,
         run=read_run_options(options, PIPELINE_STUDY),
-        **read_pool_options(options),
+        jobs=read_jobs(options),
     )
+    return compare_pipelines(request, print_to_stderr).build_output()
 
 
 def _add_page_flag(parser: CommandParser) -> None:

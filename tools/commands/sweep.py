@@ -12,9 +12,10 @@ from hespas.support.text_tables import print_tables
 from hespas.tools.commands.command_parser import CommandParser
 from hespas.tools.commands.shared_flags import (
     add_json_flag,
-    add_pool_flags,
+    add_keep_going_flag,
     add_reading_flags,
-    read_pool_options,
+    read_jobs,
+    split_value_lists,
 )
 from hespas.tools.terminal import print_to_stderr
 
@@ -34,6 +35,9 @@ AXES = ("mlir", "node", "system", "split", "estimator")
 
 
 def build_parser() -> CommandParser:
+    from hespas.tools.model_flags import add_model_flags
+    from hespas.workflows.run_config import PoolOptions
+
     parser = CommandParser("hespas sweep", DESCRIPTION)
     add = parser.add_argument
     add(
@@ -60,7 +64,8 @@ def build_parser() -> CommandParser:
         "range(A,B,STEP) stands for whole numbers from A to below B",
     )  # fmt: skip
     add("--output", metavar="FILE", help="table to write: .csv, .json or .parquet")
-    add_pool_flags(parser, "results of cells")
+    add_model_flags(parser, PoolOptions)
+    add_keep_going_flag(parser)
     add(
         "--columns", metavar="NAME[,NAME...]",
         help="print these columns (names or patterns) for every cell",
@@ -93,8 +98,9 @@ def main(argv: Sequence[str]) -> int:
     if not command_line.file and not command_line.mlir:
         raise UsageError("no program is given", remedy="name it with --mlir, or in a file")
 
-    from hespas.workflows.cells import PoolOptions
+    from hespas.tools.model_flags import read_model_flags
     from hespas.workflows.plot_files import check_plot_file
+    from hespas.workflows.run_config import PoolOptions
     from hespas.workflows.sweep import sweep_runner, sweep_summary, sweep_table
 
     if command_line.output:
@@ -102,7 +108,7 @@ def main(argv: Sequence[str]) -> int:
     if command_line.plot:
         check_plot_file(command_line.plot)
     cells, questions = _read_sweep(command_line)
-    options = PoolOptions(**read_pool_options(command_line))
+    options = read_model_flags(PoolOptions, command_line, jobs=read_jobs(command_line))
     sweep_outcome = sweep_runner.run_sweep(cells, options, print_to_stderr)
     if command_line.output:
         sweep_table.write_table(
@@ -153,13 +159,15 @@ def _write_plot(command_line: Any, rows: Sequence[Any], questions: SweepQuestion
 
 def _read_sweep(command_line: Any) -> tuple[list[dict[str, Any]], SweepQuestions]:
     """Expand the file and the flags to cells; an error names the file if there is one."""
+    from hespas.configs.simple_yaml import parse_scalar
     from hespas.support.errors import HespasError
     from hespas.workflows.sweep import sweep_grid
     from hespas.workflows.sweep.sweep_analysis import Objective
     from hespas.workflows.sweep.sweep_summary import SweepQuestions
 
     flags = {name: value for name in AXES if (value := getattr(command_line, name)) is not None}
-    flags |= _parse_value_lists(command_line.values or [])
+    for key, values in split_value_lists("--set", command_line.values or []).items():
+        flags[key] = [parse_scalar(value) for value in values]
     file = sweep_grid.read_sweep_file(command_line.file) if command_line.file else {}
     try:
         figures = command_line.front.split(",") if command_line.front else []
@@ -178,16 +186,3 @@ def _read_sweep(command_line: Any) -> tuple[list[dict[str, Any]], SweepQuestions
             raise UsageError(error.message, where=error.where, remedy=error.remedy) from None
         error.where = error.where or command_line.file
         raise
-
-
-def _parse_value_lists(texts: Sequence[str]) -> dict[str, Any]:
-    """Parse ``key=1,2`` items to lists of values; raises UsageError."""
-    from hespas.configs.simple_yaml import parse_scalar, split_list_items
-
-    values_by_key: dict[str, Any] = {}
-    for text in texts:
-        key, equals, values = text.partition("=")
-        if not equals or not key or not values:
-            raise UsageError(f"--set: '{text}' is not KEY=VALUE[,VALUE...]")
-        values_by_key[key] = [parse_scalar(value) for value in split_list_items(values)]
-    return values_by_key

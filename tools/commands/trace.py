@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -12,13 +13,14 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hespas.support.errors import UsageError
+from hespas.support.errors import HespasError, UsageError
 from hespas.support.suggestions import suggest_nearest
 from hespas.tools.commands.command_parser import CommandParser
 from hespas.tools.commands.shared_flags import add_json_flag
 
 if TYPE_CHECKING:
     from hespas.chakra.trace_reader import TraceNode
+    from hespas.configs.system_spec import SystemSpec
     from hespas.simulators.collectives.collective_program import CollectiveProgram
     from hespas.simulators.collectives.trace_lowering import CollectiveNode
 
@@ -239,25 +241,54 @@ def _check_collective_name(text: str | None) -> str:
 
 
 def _write_traces(program: CollectiveProgram, options: argparse.Namespace) -> int:
-    """Write the traces of an algorithm and print a summary of them."""
+    """Write the traces of an algorithm and print a summary of them; raises HespasError."""
     from hespas import configs
-    from hespas.workflows.collective_traces import CollectiveTraceOptions, write_collective_traces
+    from hespas.chakra.schema import MAX_TAG
+    from hespas.simulators.collectives import program_verifier, trace_files, trace_lowering
+    from hespas.simulators.collectives.collective_program import COLLECTIVES
 
-    trace_options = CollectiveTraceOptions(
-        size_bytes=options.size,
-        folder=Path(options.output),
-        name=options.name or "",
-        system=configs.load_system(options.system) if options.system else None,
-        local_bandwidth_gb_s=options.local_mem_bw,
-        charge_copies=options.charge_copies,
-        rounding=options.rounding,
-        node_ids=tuple(options.node),
-        first_tag=options.tag,
-        verify=not options.no_verify,
+    system = configs.load_system(options.system) if options.system else None
+    if program.collective not in COLLECTIVES:
+        raise HespasError(
+            f"{program.name} is a '{program.collective}', which no simulator supports",
+            remedy=f"name the kind of collective with --collective: {', '.join(COLLECTIVES)}",
+        )
+    if not options.no_verify:
+        program_verifier.verify_program(program)
+    bandwidth = _select_local_bandwidth(program, system, options.local_mem_bw)
+    if not 0 <= options.tag < MAX_TAG:
+        raise UsageError(f"--tag is not between 0 and {MAX_TAG - 1}, the range of message tags")
+    costs = trace_lowering.LocalWorkCosts(bandwidth, options.charge_copies, options.rounding)
+    ranks = trace_lowering.lower_to_nodes(program, options.size, costs, options.tag)
+    destination = trace_files.TraceDestination(
+        Path(options.output),
+        options.name or f"{program.collective}_{len(program.ranks)}x{options.size}",
+        program.collective,
+        tuple(options.node),
+        system,
     )
-    ranks, files = write_collective_traces(program, trace_options)
-    _print_collective_report(program, ranks, options, files)
+    files = trace_files.write_traces(ranks, program.parts, destination)
+    _print_collective_report(program, ranks, options, [f"{destination.name}.*.et", *files])
     return 0
+
+
+def _select_local_bandwidth(
+    program: CollectiveProgram, system: SystemSpec | None, bandwidth: float | None
+) -> float:
+    """Return the memory bandwidth of reductions in 1e9 B/s; raises UsageError if unknown."""
+    from hespas.simulators.collectives.collective_program import KINDS
+
+    if bandwidth is None:
+        has_reductions = any(KINDS[step.kind][1] for _, _, _, step in program.iterate_steps())
+        if system is None and has_reductions:
+            raise UsageError(
+                "the time of reductions depends on the memory bandwidth, which is unknown",
+                remedy="give --system, or --local-mem-bw (0 for no time)",
+            )
+        bandwidth = system.local_mem_bw_gb_s if system is not None else 0.0
+    if not 0 <= bandwidth < math.inf:
+        raise UsageError(f"--local-mem-bw {bandwidth} is not a bandwidth")
+    return bandwidth
 
 
 def _print_collective_report(

@@ -20,12 +20,15 @@ from hespas.support.text_tables import (
 from hespas.tools.commands.command_parser import CommandParser, parse_non_negative
 from hespas.tools.commands.shared_flags import (
     add_json_flag,
-    add_key_value_flag,
-    add_pool_flags,
     add_reading_flags,
-    read_pool_options,
+    read_jobs,
 )
-from hespas.tools.model_flags import add_run_option_flags, read_run_options
+from hespas.tools.model_flags import (
+    add_model_flags,
+    add_run_option_flags,
+    read_model_flags,
+    read_run_options,
+)
 from hespas.tools.terminal import print_to_stderr
 
 if TYPE_CHECKING:
@@ -58,9 +61,7 @@ stays in the result with the reason. An interrupted run continues where it stopp
   hespas validate cases.csv --csv result.csv --jobs 2
 """
 COMMAND = "hespas validate"
-CASE_FLAGS = (
-    "rows", "form", "set", "all_layers", "work_dir", "csv", "page",
-)  # fmt: skip
+CASE_FLAGS = ("rows", "form", "changes", "all_layers", "work_dir", "csv", "page")
 CELL_FLAGS = ("programs", "start", "baselines")
 _STARTS_BY_WORD = {
     "all": ("default", "optimised", "unoptimised"),
@@ -69,6 +70,8 @@ _STARTS_BY_WORD = {
 
 
 def build_parser() -> CommandParser:
+    from hespas.workflows.validation.training_cases import CaseOptions
+
     parser = CommandParser(COMMAND, DESCRIPTION)
     add = parser.add_argument
     add("cells", metavar="CSV", help="table of measured step times")
@@ -109,34 +112,20 @@ def build_parser() -> CommandParser:
         "and speed-ups between machines, as .png, .svg or .pdf",
     )
     add("--markdown", metavar="FILE", help="write the tables as Markdown")
-    add_json_flag(parser)
-    add_reading_flags(parser)
-    add_pool_flags(parser, "results of rows", fails=False)
-    _add_case_flags(parser)
-    add_run_option_flags(parser, COMMAND)
-    return parser
-
-
-def _add_case_flags(parser: CommandParser) -> None:
-    group = parser.add_argument_group("tables of training cases")
-    add = group.add_argument
-    add("--csv", metavar="FILE", help="write the rows with predictions, breakdowns and reasons")
-    add("--page", metavar="FILE", help="write the tables as a page, one HTML file")
+    add(
+        "--csv", metavar="FILE",
+        help="write the training cases with predictions, breakdowns and reasons",
+    )  # fmt: skip
+    add("--page", metavar="FILE", help="write the tables of training cases as one HTML file")
     add(
         "--rows", action="append", default=[], metavar="ID,...",
-        help="predict only the rows with these ids; may be repeated",
+        help="predict only the training cases with these ids; may be repeated",
     )  # fmt: skip
-    add(
-        "--form", choices=("scheduled", "optimised", "fused"),
-        help="scheduled: as XLA compiles and schedules it (default); optimised: the same, with "
-        "collectives one by one; fused: by hespas' own fusion, for any node and without XLA",
-    )  # fmt: skip
-    add_key_value_flag(group, "--set", "an option of the recipe for all rows, such as remat=full")
-    add(
-        "--all-layers", action="store_true",
-        help="compile programs whose operators run one by one with all their layers, not two with "
-        "a few, from which the step is extended",
-    )  # fmt: skip
+    add_json_flag(parser)
+    add_reading_flags(parser)
+    add_model_flags(parser, CaseOptions)
+    add_run_option_flags(parser, COMMAND)
+    return parser
 
 
 def main(argv: Sequence[str]) -> int:
@@ -163,7 +152,8 @@ def _check_flags_of_table(options: argparse.Namespace, *, is_case_table: bool) -
     names = [name for name in flags if bool(getattr(options, name)) != (name == "baselines")]
     if names:
         needs = "program files" if is_case_table else "training cases"
-        flag = "no-baselines" if names[0] == "baselines" else names[0].replace("_", "-")
+        spellings = {"baselines": "no-baselines", "changes": "set"}
+        flag = spellings.get(names[0], names[0].replace("_", "-"))
         raise UsageError(f"--{flag} needs a table of {needs}, which {options.cells} is not")
     if not is_case_table and not options.programs:
         raise UsageError(
@@ -177,14 +167,16 @@ def _validate_programs(options: argparse.Namespace) -> int:
     from hespas.workflows.validation import prediction_scores
     from hespas.workflows.validation.step_predictions import ValidationRequest, validate_estimator
 
-    request = ValidationRequest(
-        options.cells,
-        options.programs,
-        read_run_options(options, COMMAND),
-        _STARTS_BY_WORD.get(options.start or "all", (options.start,)),
-        options.baselines,
-        options.at_least,
-        **read_pool_options(options),
+    request = read_model_flags(
+        ValidationRequest,
+        options,
+        cells=options.cells,
+        programs=options.programs,
+        options=read_run_options(options, COMMAND),
+        starts=_STARTS_BY_WORD.get(options.start or "all", (options.start,)),
+        baselines=options.baselines,
+        at_least_s=options.at_least,
+        jobs=read_jobs(options),
     )
     result = validate_estimator(request, note=print_to_stderr)
     by_flow, scores = result.predictions, result.scores
@@ -210,18 +202,12 @@ def _validate_cases(options: argparse.Namespace) -> int:
     from hespas.workflows.studies.study_output import format_csv
     from hespas.workflows.validation import case_report, case_runner, training_cases
     from hespas.workflows.validation.prediction_scores import draw_validation, score_predictions
-    from hespas.workflows.validation.training_cases import FORMS, CaseOptions
+    from hespas.workflows.validation.training_cases import CaseOptions
 
     ids = [name.strip() for text in options.rows for name in text.split(",") if name.strip()]
     cases = training_cases.select_cases(training_cases.read_training_cases(options.cells), ids)
-    case_options = CaseOptions(
-        form=options.form or FORMS[0],
-        run=read_run_options(options, COMMAND),
-        changes=options.set,
-        all_layers=options.all_layers,
-        **read_pool_options(options),
-    )
-    estimator = case_options.run.estimator
+    run = read_run_options(options, COMMAND)
+    case_options = read_model_flags(CaseOptions, options, run=run, jobs=read_jobs(options))
     outcomes = case_runner.predict_cases(cases, case_options, print_to_stderr)
     tables = case_report.build_case_tables(outcomes, options.at_least)
     if options.csv:
@@ -235,7 +221,7 @@ def _validate_cases(options: argparse.Namespace) -> int:
         write_atomically(options.page, render_table_page(name, subtitle, tables))
     predictions = [o.prediction for o in outcomes if o.prediction is not None]
     if options.plot and predictions:
-        flows = {f"{estimator}, {case_options.form}": predictions}
+        flows = {f"{run.estimator}, {case_options.form}": predictions}
         draw_validation(options.plot, flows, compares_nodes=False)
     if options.json:
         data = case_report.build_case_json(outcomes, case_options, options.at_least)
@@ -246,7 +232,7 @@ def _validate_cases(options: argparse.Namespace) -> int:
         print_to_stderr("error: no row can be predicted")
         return 1
     score = score_predictions(predictions, at_least_s=options.at_least)
-    return _check_error_limits({estimator: score}, options.max_mape, options.max_bias)
+    return _check_error_limits({run.estimator: score}, options.max_mape, options.max_bias)
 
 
 def _build_validation_tables(

@@ -42,12 +42,14 @@ from hespas.workflows.run_config import (
     Flag,
     OptionalCount,
     RunOptions,
+    Systems,
     list_run_options,
     take_run_options,
 )
 from hespas.workflows.run_flow import TextFunction, ignore_text
 from hespas.workflows.studies import program_forms
 from hespas.workflows.studies import study_definition as base
+from hespas.workflows.studies.program_forms import FORM_HELP, Form
 from hespas.workflows.studies.study_definition import (
     StudyColumn,
     StudyWorkload,
@@ -469,10 +471,7 @@ class PipelineRequest(PoolOptions):
 
     Attributes:
         folder: The folder of the programs of stages; "" for those of the recipe.
-        options: The options of the recipe of stages.
         mesh: The mesh of the devices of each rank.
-        systems: System presets, patterns or folders to choose from; empty for the node's presets.
-        form: One of ``program_forms.FORMS``.
         run: The options of each estimate.
     """
 
@@ -496,15 +495,17 @@ class PipelineRequest(PoolOptions):
         "logits",
     )
     folder: str = ""
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Annotated[Mapping[str, str], Flag(name="set")] = Field(
+        default_factory=dict, description="another option of the recipe stage"
+    )
     mesh: Mapping[str, int] = field(default_factory=dict)
     global_batch: OptionalCount = Field(
         default=None,
         description="sequences of a step, which the microbatches divide; default: each microbatch "
         "has the sequences of the option batch",
     )
-    systems: Sequence[str] = ()
-    form: str = "fused"
+    systems: Systems = ()
+    form: Form = Field(default="fused", description=FORM_HELP)
     run: RunOptions = field(default_factory=RunOptions)
     straggler: Annotated[float | None, Flag("FACTOR")] = Field(
         default=None,

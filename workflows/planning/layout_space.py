@@ -20,7 +20,7 @@ from hespas.frontends.export.slice_mesh import list_slice_divisions
 from hespas.support.errors import UsageError
 from hespas.support.suggestions import suggest_nearest
 from hespas.support.text_tables import format_count
-from hespas.workflows.run_config import STRICT, Count, Flag, PoolOptions, RunOptions
+from hespas.workflows.run_config import STRICT, Count, Flag, PoolOptions, RunOptions, Systems
 
 BATCH, ACCUMULATE, SEQUENCE, ATTENTION = "batch", "accumulate", "sequence", "attention"
 LAYERS, REMAT, PRODUCTS = "layers", "remat", "products"
@@ -105,11 +105,10 @@ class PlanOptions(PoolOptions):
     Only ``run``, ``top``, ``compile_count`` and ``compile_minutes`` change its result.
 
     Attributes:
-        systems: System presets, patterns or folders to choose from; empty for the node's presets.
         run: The options of each estimate.
     """
 
-    systems: Sequence[str] = ()
+    systems: Systems = ()
     run: RunOptions = field(default_factory=RunOptions)
     top: Count = Field(
         default=3,

@@ -427,7 +427,7 @@ def _list_product_rates(replay: StepReplay) -> Iterator[StepRate]:
 
         def compute_step_s(factor: float, entry: str = entry, value: float = value) -> float:
             node = replay.node.replace_peak_rates({entry: factor * value}, label=entry)
-            return replay.compute_step_s(replay.estimate_products(node))
+            return replay.compute_step_s(replay.estimate_kernels(node))
 
         title = f"{', '.join(sorted(dtypes))} products"
         yield StepRate(title, "products", value, "FLOP/s", compute_step_s)

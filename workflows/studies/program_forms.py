@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from hespas.support.errors import HespasError, UsageError
 
@@ -14,12 +14,14 @@ if TYPE_CHECKING:
 
 OPTIMISED, SCHEDULED = "optimised", "scheduled"
 BY_XLA = (OPTIMISED, SCHEDULED)
-FORMS = {
+Form = Literal["optimised", "scheduled", "fused", "lowered"]
+FORMS: Mapping[Form, str] = {
     OPTIMISED: "by XLA for the node: its fusions and library calls, collectives one by one",
     SCHEDULED: "the same in XLA's order, collectives alongside compute where XLA puts them",
     "fused": "the kernels that XLA would make, by hespas (--fuse of hespas run)",
     "lowered": "as JAX lowers it, each op a kernel",
 }
+FORM_HELP = f"form of the programs; {'; '.join(f'{form}: {text}' for form, text in FORMS.items())}"
 # The kernel of fused attention of JAX for the devices of each compiler, an option of recipes.
 FUSED_ATTENTION: Mapping[CompilerName, str] = {"gpu": "cudnn", "tpu": "splash"}
 OTHER_WAY = "--form fused makes the kernels that XLA would make, without it"

@@ -8,7 +8,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass as options_record
 
 from hespas import configs
 from hespas.configs.node_spec import NodeSpec
@@ -16,12 +19,19 @@ from hespas.configs.overlap_slowdown import list_slowdown_shares
 from hespas.estimators import registry
 from hespas.support.errors import HespasError, UsageError
 from hespas.support.text_tables import TextTable, format_percent, format_seconds
-from hespas.workflows.cells import PoolOptions
 from hespas.workflows.figures import ROW_COLUMNS
 from hespas.workflows.plot_files import COLOURS, MARKS, make_logarithmic
-from hespas.workflows.run_config import RunConfig, RunOptions
+from hespas.workflows.run_config import (
+    STRICT,
+    Flag,
+    PoolOptions,
+    RunConfig,
+    RunOptions,
+    Systems,
+)
 from hespas.workflows.step_facts import compute_scaling_efficiency
 from hespas.workflows.studies import program_forms, study_programs
+from hespas.workflows.studies.program_forms import FORM_HELP, Form
 from hespas.workflows.studies.study_definition import (
     AxisValues,
     ImpossibleWorkload,
@@ -46,23 +56,22 @@ STYLES = ("-", "--", ":")
 WIDE, HIGH = 4.6, 3.8  # size of a panel in inches
 
 
-@dataclass(frozen=True)
+@options_record(frozen=True, config=STRICT)
 class StudyOptions(PoolOptions):
     """The options of a study besides its axes.
 
     Attributes:
         nodes: The nodes to run each program on.
-        systems: System presets, patterns or folders to choose from; empty for the node's presets.
-        form: One of ``program_forms.FORMS``.
         run: The options of each estimate.
-        changes: Other options of the recipe.
     """
 
     nodes: Sequence[str]
-    systems: Sequence[str] = ()
-    form: str = "optimised"
+    systems: Systems = ()
+    form: Form = Field(default="optimised", description=FORM_HELP)
     run: RunOptions = field(default_factory=RunOptions)
-    changes: Mapping[str, str] = field(default_factory=dict)
+    changes: Annotated[Mapping[str, str], Flag(name="set")] = Field(
+        default_factory=dict, description="another option of the recipe, as of hespas export"
+    )
 
 
 @dataclass

@@ -7,11 +7,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic.dataclasses import dataclass as options_record
+
 from hespas import configs
 from hespas.support.errors import HespasError, UsageError
-from hespas.workflows.cells import Cell, CellPool, PoolOptions
+from hespas.workflows.cells import Cell, CellPool
 from hespas.workflows.run_config import (
     COMPILE_OPTIONS,
+    STRICT,
+    PoolOptions,
     RunConfig,
     RunOptions,
     list_changed_options,
@@ -98,7 +102,7 @@ class _CellTask:
         )
 
 
-@dataclass(frozen=True)
+@options_record(frozen=True, config=STRICT)
 class ValidationRequest(PoolOptions):
     """What to validate.
 

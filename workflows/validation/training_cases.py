@@ -12,14 +12,16 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass as options_record
 
 from hespas.estimators.calibrated.attention_library import CUDNN
 from hespas.support.csv_rows import read_csv_columns, read_csv_rows
 from hespas.support.errors import HespasError
 from hespas.support.suggestions import suggest_nearest
-from hespas.workflows.cells import PoolOptions
-from hespas.workflows.run_config import RunOptions
+from hespas.workflows.run_config import STRICT, Flag, PoolOptions, RunOptions
 from hespas.workflows.validation.case_frameworks import TrainingFramework, find_framework
 from hespas.workflows.validation.prediction_scores import COLUMNS as CELL_COLUMNS
 
@@ -53,7 +55,7 @@ _SIZE = re.compile(
     r"(?<![\w.])(?:(ici|dcn)_)?([a-z_]+?)(?:_parallelism|_parallel|_size|_degree)*"
     r"\s?[=:]?\s?(-?\d+)(?![\w.]|\.\d)"
 )
-FORMS = ("scheduled", "optimised", "fused")
+GROUP = "tables of training cases"  # of flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,22 +240,25 @@ def _read_host_division(text: str, devices: int) -> dict[str, int]:
     return {"dp": devices // fsdp, "fsdp": fsdp}
 
 
-@dataclass(frozen=True)
+@options_record(frozen=True, config=STRICT)
 class CaseOptions(PoolOptions):
-    """How cases are predicted.
+    """How cases are predicted; ``run`` are the options of each estimate."""
 
-    Attributes:
-        form: One of ``FORMS``.
-        run: The options of each estimate.
-        changes: Options of the recipe that replace those of every row.
-        all_layers: Whether unrolled programs are compiled with all their layers, not extended
-            from programs with a few.
-    """
-
-    form: str = "scheduled"
+    form: Annotated[Literal["scheduled", "optimised", "fused"], Flag(group=GROUP)] = Field(
+        default="scheduled",
+        description="scheduled: as XLA compiles and schedules it (default); optimised: the same, "
+        "with collectives one by one; fused: by hespas' own fusion, for any node and without XLA",
+    )
     run: RunOptions = field(default_factory=RunOptions)
-    changes: Mapping[str, str] = field(default_factory=dict)
-    all_layers: bool = False
+    changes: Annotated[Mapping[str, str], Flag(name="set", group=GROUP)] = Field(
+        default_factory=dict,
+        description="an option of the recipe for all rows, such as remat=full",
+    )
+    all_layers: Annotated[bool, Flag(group=GROUP)] = Field(
+        default=False,
+        description="compile programs whose operators run one by one with all their layers, not "
+        "two with a few, from which the step is extended",
+    )
 
 
 @dataclass

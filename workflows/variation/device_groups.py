@@ -11,7 +11,7 @@ from typing import Any
 from hespas.configs.simple_yaml import read_yaml_or_json
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators import simulator_choice
-from hespas.simulators.combined_jobs import DeviceGroup, combine_device_groups
+from hespas.simulators.combined_jobs import PlacedTraces, combine_device_groups
 from hespas.simulators.simulation_inputs import SimulationInputs, load_inputs
 from hespas.simulators.simulation_options import SimulatorChoice
 from hespas.support.errors import UsageError
@@ -117,12 +117,12 @@ class MixedStep(PrintedTables):
         axes.legend(fontsize=8)
 
 
-def parse_device_group(text: str) -> DeviceGroup:
+def parse_device_group(text: str) -> PlacedTraces:
     """Parse ``FOLDER=DEVICES``, such as ``out-h100=0-3,8``; raises UsageError."""
     folder, _, ranges = text.rpartition("=")
     if not folder:
         raise UsageError(f"'{text}' is no FOLDER=DEVICES, such as out-h100=0-3,8")
-    return DeviceGroup(Path(folder), parse_device_ranges(ranges))
+    return PlacedTraces(Path(folder), parse_device_ranges(ranges))
 
 
 def parse_device_ranges(text: str) -> tuple[int, ...]:
@@ -138,20 +138,20 @@ def parse_device_ranges(text: str) -> tuple[int, ...]:
     return tuple(devices)
 
 
-def make_device_groups(devices: Mapping[str, DeviceNumbers]) -> list[DeviceGroup]:
+def make_device_groups(devices: Mapping[str, DeviceNumbers]) -> list[PlacedTraces]:
     """Make groups from the devices of each folder; raises UsageError."""
-    groups: list[DeviceGroup] = []
+    groups: list[PlacedTraces] = []
     for folder, numbers in devices.items():
         if isinstance(numbers, str):
             numbers = parse_device_ranges(numbers)
         members = (numbers,) if isinstance(numbers, int) else tuple(numbers)
         if not members:
             raise UsageError(f"the group of '{folder}' has no device")
-        groups.append(DeviceGroup(Path(folder), members))
+        groups.append(PlacedTraces(Path(folder), members))
     return groups
 
 
-def read_group_file(path: str | os.PathLike[str]) -> tuple[list[DeviceGroup], str | None]:
+def read_group_file(path: str | os.PathLike[str]) -> tuple[list[PlacedTraces], str | None]:
     """Read groups and the network, None for that of the first run, from a file of YAML or JSON.
 
     Raises:
@@ -173,7 +173,7 @@ def read_group_file(path: str | os.PathLike[str]) -> tuple[list[DeviceGroup], st
 
 
 def simulate_groups(
-    groups: Sequence[DeviceGroup], system: SystemSpec, choice: SimulatorChoice
+    groups: Sequence[PlacedTraces], system: SystemSpec, choice: SimulatorChoice
 ) -> MixedStep:
     """Simulate a job on its groups of devices, and on as many devices of each kind alone.
 
@@ -204,7 +204,7 @@ def simulate_groups(
 
 
 def simulate_group_folders(
-    groups: Sequence[DeviceGroup], system_name: str | None = None
+    groups: Sequence[PlacedTraces], system_name: str | None = None
 ) -> MixedStep:
     """Simulate a job on the network of the run of its first group, unless a system is named.
 

@@ -9,7 +9,7 @@ from typing import Any
 from hespas import configs
 from hespas.configs.system_spec import SystemSpec
 from hespas.simulators import simulator_choice
-from hespas.simulators.combined_jobs import PlacedJob, combine_jobs, count_job_devices
+from hespas.simulators.combined_jobs import PlacedTraces, combine_jobs, count_job_devices
 from hespas.simulators.simulation_options import FLOWS, SimulationOptions, SimulatorChoice
 from hespas.support.errors import HespasError
 from hespas.support.text_tables import TextTable, format_percent, format_seconds
@@ -26,7 +26,7 @@ local_mem_gb_s=3350 --placement spread
 PLACEMENTS = ("packed", "spread")
 
 
-def place_jobs(folders: Sequence[str], placement: str) -> list[PlacedJob]:
+def place_jobs(folders: Sequence[str], placement: str) -> list[PlacedTraces]:
     """Choose the devices of each job.
 
     Args:
@@ -46,12 +46,12 @@ def place_jobs(folders: Sequence[str], placement: str) -> list[PlacedJob]:
     for device, job in enumerate(owners):
         devices[job].append(device)
     return [
-        PlacedJob(Path(folder), tuple(own)) for folder, own in zip(folders, devices, strict=True)
+        PlacedTraces(Path(folder), tuple(own)) for folder, own in zip(folders, devices, strict=True)
     ]
 
 
 def compare_jobs(
-    jobs: Sequence[PlacedJob], system: SystemSpec, options: SimulationOptions
+    jobs: Sequence[PlacedTraces], system: SystemSpec, options: SimulationOptions
 ) -> list[dict[str, Any]]:
     """Simulate jobs together, and each of them alone.
 
@@ -84,7 +84,7 @@ def compare_jobs(
 
 
 def _simulate_jobs(
-    jobs: Sequence[PlacedJob], system: SystemSpec, options: SimulationOptions
+    jobs: Sequence[PlacedTraces], system: SystemSpec, options: SimulationOptions
 ) -> list[float]:
     """Return the time of each job in seconds if they run at the same time."""
     choice = SimulatorChoice("embedded", options)
