@@ -195,6 +195,21 @@ def find_roles(shape: Sequence[int], sizes: Sequence[int]) -> list[int]:
     return roles
 
 
+def is_batch_of_matrices(side: DotOperand) -> bool:
+    """Return whether batch, contracted and free dimensions are neighbours, the batch not last."""
+    every_dim = tuple(range(len(side.shape)))
+    wide, batch, contracting, free = (
+        drop_unit_dims(dims, side.shape)
+        for dims in (every_dim, side.batch, side.contracting, side.free)
+    )
+    are_neighbours = all(
+        group == wide[wide.index(group[0]) :][: len(group)]
+        for group in (batch, contracting, free)
+        if group
+    )
+    return are_neighbours and wide[-1:] != batch[-1:]
+
+
 def list_merged_parts(value: ir.Value) -> Sequence[int]:
     """List the sizes of a value, in the parts that a view has merged if one makes it."""
     shape, view = get_static_shape(value), get_defining_op(value)

@@ -19,6 +19,7 @@ from hespas.passes.fuse.dots import (
     DotGeneral,
     DotOperand,
     drop_unit_dims,
+    is_batch_of_matrices,
     make_dimension_numbers,
 )
 from hespas.passes.fuse.op_builder import (
@@ -72,6 +73,8 @@ def _fold_operand_transposes(op: ir.Operation, side: int) -> ir.Operation:
         if wide != tuple(sorted(wide)):
             return op
     sides[side] = DotOperand(shape, batch, contracting, tuple(sorted(free)))
+    if not is_batch_of_matrices(sides[side]):
+        return op
     operands = list(op.operands)
     operands[side] = transpose.operands[0]
     product = create_product(op, operands, (sides[0], sides[1]))

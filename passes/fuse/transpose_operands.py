@@ -24,6 +24,7 @@ from hespas.passes.fuse.dots import (
     DotOperand,
     drop_unit_dims,
     has_whole_tiles,
+    is_batch_of_matrices,
     list_merged_parts,
     make_dimension_numbers,
 )
@@ -63,7 +64,7 @@ class TransposeOperandsPass(BlockPass):
             return True
         is_transposed = read_plain_permutation(get_defining_op(op.operands[position])) is not None
         order = drop_unit_dims(_list_dims(position, side), side.shape)
-        return _is_batch_of_matrices(side) and (not is_transposed or order == tuple(sorted(order)))
+        return is_batch_of_matrices(side) and (not is_transposed or order == tuple(sorted(order)))
 
 
 def _list_dims(position: int, side: DotOperand) -> Dims:
@@ -106,17 +107,3 @@ def _has_rows_in_pieces(value: ir.Value, side: DotOperand) -> bool:
     if not has_whole_tiles(side, list_merged_parts(value)):
         return False
     return contracting == wide[wide.index(contracting[0]) :][: len(contracting)]
-
-
-def _is_batch_of_matrices(side: DotOperand) -> bool:
-    every_dim = tuple(range(len(side.shape)))
-    wide, batch, contracting, free = (
-        drop_unit_dims(dims, side.shape)
-        for dims in (every_dim, side.batch, side.contracting, side.free)
-    )
-    are_neighbours = all(
-        group == wide[wide.index(group[0]) :][: len(group)]
-        for group in (batch, contracting, free)
-        if group
-    )
-    return are_neighbours and wide[-1:] != batch[-1:]

@@ -106,6 +106,22 @@ module @contracted {
 
 // -----
 
+/// A transpose stays, too, if a product cannot read what is transposed as a batch of matrices: XLA folds it into the
+/// product of matrices, after products that share an operand have been merged.
+
+// CHECK-LABEL: module @no_matrices
+module @no_matrices {
+  // CHECK: %[[T:.*]] = stablehlo.transpose %arg0, dims = [0, 3, 1, 2]
+  // CHECK-NEXT: stablehlo.dot_general %[[T]], %arg1, contracting_dims = [2, 3] x [0, 1]
+  func.func @main(%a: tensor<2x4x16x64xf32>, %w: tensor<4x16x32xf32>) -> tensor<2x64x32xf32> {
+    %0 = stablehlo.transpose %a, dims = [0, 3, 1, 2] : (tensor<2x4x16x64xf32>) -> tensor<2x64x4x16xf32>
+    %1 = stablehlo.dot_general %0, %w, contracting_dims = [2, 3] x [0, 1] : (tensor<2x64x4x16xf32>, tensor<4x16x32xf32>) -> tensor<2x64x32xf32>
+    return %1 : tensor<2x64x32xf32>
+  }
+}
+
+// -----
+
 /// A transpose of the result stays if it does more than swap the sides, or if something else reads the
 /// result.
 
