@@ -103,6 +103,8 @@ def collect_operand_ops(product: ir.Operation, number: int, conversions: str) ->
     value = product.operands[number]
     if joined := _collect_concatenation(product, number):
         return joined
+    if repeated := _collect_repetition(product, number):
+        return repeated
     if not number and (moved := _collect_transpose(product)):
         return [*_collect_operand_ops(moved[0].operands[0], conversions), *moved]
     ops = _collect_operand_ops(value, conversions)
@@ -301,6 +303,24 @@ def _collect_concatenation(product: ir.Operation, number: int) -> list[ir.Operat
     )
     is_whole = all(get_static_shape(operand)[axis] % TILE == 0 for operand in op.operands)
     return [op, *reversed(views)] if is_same_dim and is_whole else []
+
+
+def _collect_repetition(product: ir.Operation, number: int) -> list[ir.Operation]:
+    """Collect the broadcast that repeats an operand along a part of the batch, and its view.
+
+    Each group of query heads reads the same keys and values.
+    """
+    side = DotGeneral.from_op(product).sides[number]
+    view = get_defining_op(product.operands[number])
+    if view is None or view.name != VIEW:
+        return []
+    op = get_defining_op(view.operands[0])
+    if op is None or op.name != BROADCAST:
+        return []
+    roles = find_roles(get_static_shape(op.results[0]), side.shape)
+    kept = read_integer_list(op, "broadcast_dimensions", ())
+    added = {role for dim, role in enumerate(roles) if dim not in kept and role != NO_ROLE}
+    return [op, view] if added and added <= set(side.batch) else []
 
 
 def _find_only_user(op: ir.Operation) -> ir.Operation | None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import get_defining_op, ir
+from hespas.estimators.rules.base import read_integer_list
 from hespas.passes.base import option
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.dots import (
@@ -29,8 +30,15 @@ from hespas.passes.fuse.dots import (
     make_dimension_numbers,
 )
 from hespas.passes.fuse.fold_transposes import read_plain_permutation, sort_contracted_dims
-from hespas.passes.fuse.op_builder import OpBuilder, find_named_ops
+from hespas.passes.fuse.op_builder import (
+    OpBuilder,
+    find_named_ops,
+    get_static_shape,
+    make_i64_array,
+)
 
+BROADCAST, RESHAPE = "stablehlo.broadcast_in_dim", "stablehlo.reshape"
+DIMS = "broadcast_dimensions"
 READERS = {
     "libraries": "batches of matrices and evenly padded images, as cuBLAS and cuDNN do",
     "any": "operands with their dimensions in any order, and images with any padding and holes",
@@ -83,7 +91,7 @@ def _transpose_operands(
             new_sides.append(side)
             continue
         order = _list_dims(position, side)
-        op.operands[position] = builder.create_transpose(op.operands[position], order)
+        op.operands[position] = _create_transpose(builder, op.operands[position], order)
         place = {dim: new for new, dim in enumerate(order)}
         batch, contracting, free = (
             tuple(place[dim] for dim in group)
@@ -92,6 +100,30 @@ def _transpose_operands(
         shape = tuple(side.shape[dim] for dim in order)
         new_sides.append(DotOperand(shape, batch, contracting, free))
     op.attributes[DIMENSIONS] = make_dimension_numbers((new_sides[0], new_sides[1]), op.context)
+
+
+def _create_transpose(builder: OpBuilder, value: ir.Value, order: Dims) -> ir.Value:
+    """Create the transpose of a value; of what is repeated for each group of heads, before that."""
+    view = get_defining_op(value)
+    repetition = get_defining_op(view.operands[0]) if view and view.name == RESHAPE else None
+    if repetition is None or repetition.name != BROADCAST:
+        return builder.create_transpose(value, order)
+    source = repetition.operands[0]
+    shape, kept = get_static_shape(source), read_integer_list(repetition, DIMS, ())
+    repeated = get_static_shape(repetition.results[0])
+    (dim, *others) = [d for d in range(len(repeated)) if d not in kept] or [0]
+    merged = [*shape[: dim - 1], shape[dim - 1] * repeated[dim], *shape[dim:]]
+    if others or not dim or list(kept) != sorted(kept) or merged != list(get_static_shape(value)):
+        return builder.create_transpose(value, order)
+    before = builder.create_transpose(source, order)
+    place = order.index(dim - 1) + 1
+    sizes = [*get_static_shape(before)]
+    sizes.insert(place, repeated[dim])
+    dims = [d for d in range(len(sizes)) if d != place]
+    kind = builder.make_tensor_type(sizes, value)
+    attributes = {DIMS: make_i64_array(dims, repetition.context)}
+    after = builder.create_op(BROADCAST, [before], [kind], attributes).results[0]
+    return builder.create_reshape(after, [merged[d] for d in order])
 
 
 def _has_rows_in_pieces(value: ir.Value, side: DotOperand) -> bool:

@@ -81,3 +81,36 @@ module @result {
     return %2 : tensor<4x1024x320xbf16>
   }
 }
+
+// -----
+
+/// A kernel repeats keys for each group of query heads while it reads them, along a part of its batch,
+
+// CHECK-LABEL: module @repeated
+module @repeated {
+  // CHECK: "mhlo.fusion"(%arg1, %arg0)
+  // CHECK: stablehlo.broadcast_in_dim
+  // CHECK: stablehlo.dot_general
+  func.func @main(%q: tensor<2x16x256x64xbf16>, %k: tensor<2x4x64x256xbf16>) -> tensor<2x16x256x256xbf16> {
+    %0 = stablehlo.broadcast_in_dim %k, dims = [0, 1, 3, 4] : (tensor<2x4x64x256xbf16>) -> tensor<2x4x4x64x256xbf16>
+    %1 = stablehlo.reshape %0 : (tensor<2x4x4x64x256xbf16>) -> tensor<2x16x64x256xbf16>
+    %2 = stablehlo.dot_general %q, %1, batching_dims = [0, 1] x [0, 1], contracting_dims = [3] x [2] : (tensor<2x16x256x64xbf16>, tensor<2x16x64x256xbf16>) -> tensor<2x16x256x256xbf16>
+    return %2 : tensor<2x16x256x256xbf16>
+  }
+}
+
+// -----
+
+/// and of nothing else.
+
+// CHECK-LABEL: module @rows
+module @rows {
+  // CHECK: stablehlo.broadcast_in_dim
+  // CHECK: "mhlo.fusion"
+  func.func @main(%a: tensor<64x64xbf16>, %b: tensor<64x256xbf16>) -> tensor<256x256xbf16> {
+    %0 = stablehlo.broadcast_in_dim %a, dims = [0, 2] : (tensor<64x64xbf16>) -> tensor<64x4x64xbf16>
+    %1 = stablehlo.reshape %0 : (tensor<64x4x64xbf16>) -> tensor<256x64xbf16>
+    %2 = stablehlo.dot_general %1, %b, contracting_dims = [1] x [0] : (tensor<256x64xbf16>, tensor<64x256xbf16>) -> tensor<256x256xbf16>
+    return %2 : tensor<256x256xbf16>
+  }
+}

@@ -160,3 +160,41 @@ module @pieces {
     return %0, %2 : tensor<4x1024x64xbf16>, tensor<4x1024x64xbf16>
   }
 }
+
+// -----
+
+/// Keys that are repeated for each group of query heads are transposed before,
+
+// CHECK-LABEL: module @repeated
+module @repeated {
+  // CHECK: %[[K:.*]] = stablehlo.transpose %arg1, dims = [0, 2, 3, 1] : (tensor<2x24x3x8xf32>) -> tensor<2x3x8x24xf32>
+  // CHECK-NEXT: %[[B:.*]] = stablehlo.broadcast_in_dim %[[K]], dims = [0, 1, 3, 4] : (tensor<2x3x8x24xf32>) -> tensor<2x3x5x8x24xf32>
+  // CHECK-NEXT: %[[R:.*]] = stablehlo.reshape %[[B]] : (tensor<2x3x5x8x24xf32>) -> tensor<2x15x8x24xf32>
+  // CHECK-NEXT: stablehlo.dot_general %arg0, %[[R]], batching_dims = [0, 1] x [0, 1], contracting_dims = [3] x [2]
+  func.func @main(%q: tensor<2x15x16x8xf32>, %k: tensor<2x24x3x8xf32>) -> tensor<2x15x16x24xf32> {
+    %0 = stablehlo.broadcast_in_dim %k, dims = [0, 1, 2, 4] : (tensor<2x24x3x8xf32>) -> tensor<2x24x3x5x8xf32>
+    %1 = stablehlo.reshape %0 : (tensor<2x24x3x5x8xf32>) -> tensor<2x24x15x8xf32>
+    %2 = stablehlo.dot_general %q, %1, batching_dims = [0, 1] x [0, 2], contracting_dims = [3] x [3] : (tensor<2x15x16x8xf32>, tensor<2x24x15x8xf32>) -> tensor<2x15x16x24xf32>
+    return %2 : tensor<2x15x16x24xf32>
+  }
+}
+
+// -----
+
+/// not what a view takes apart otherwise, or has been repeated twice.
+
+// CHECK-LABEL: module @others
+module @others {
+  // CHECK-COUNT-2: stablehlo.transpose %{{.*}}, dims = [0, 2, 3, 1] : (tensor<2x24x15x8xf32>)
+  func.func @main(%q: tensor<2x15x16x8xf32>, %k: tensor<2x24x3x8xf32>, %l: tensor<2x24x5x8xf32>) -> (tensor<2x15x16x24xf32>, tensor<2x15x16x24xf32>) {
+    %0 = stablehlo.broadcast_in_dim %l, dims = [0, 1, 3, 4] : (tensor<2x24x5x8xf32>) -> tensor<2x24x3x5x8xf32>
+    %1 = stablehlo.reshape %0 : (tensor<2x24x3x5x8xf32>) -> tensor<2x24x15x8xf32>
+    %2 = stablehlo.dot_general %q, %1, batching_dims = [0, 1] x [0, 2], contracting_dims = [3] x [3] : (tensor<2x15x16x8xf32>, tensor<2x24x15x8xf32>) -> tensor<2x15x16x24xf32>
+    %3 = stablehlo.slice %k [0:2, 0:24, 0:1, 0:8] : (tensor<2x24x3x8xf32>) -> tensor<2x24x1x8xf32>
+    %4 = stablehlo.reshape %3 : (tensor<2x24x1x8xf32>) -> tensor<2x24x8xf32>
+    %5 = stablehlo.broadcast_in_dim %4, dims = [0, 1, 4] : (tensor<2x24x8xf32>) -> tensor<2x24x3x5x8xf32>
+    %6 = stablehlo.reshape %5 : (tensor<2x24x3x5x8xf32>) -> tensor<2x24x15x8xf32>
+    %7 = stablehlo.dot_general %q, %6, batching_dims = [0, 1] x [0, 2], contracting_dims = [3] x [3] : (tensor<2x15x16x8xf32>, tensor<2x24x15x8xf32>) -> tensor<2x15x16x24xf32>
+    return %2, %7 : tensor<2x15x16x24xf32>, tensor<2x15x16x24xf32>
+  }
+}
