@@ -65,6 +65,35 @@ def grouped_attention(query: Any, key: Any, value: Any) -> Any:
     return jnp.einsum("bkgts,bskh->btkgh", weights, value)
 
 
+def repeated_attention(x: Any, query: Any, key: Any, value: Any, output: Any) -> Any:
+    """A layer of attention with 16 heads, of which four read the same keys and values."""
+    batch, positions, features = x.shape
+    q = (x @ query).reshape(batch, positions, 16, -1)
+    k, v = ((x @ w).reshape(batch, positions, 4, -1).repeat(4, 2) for w in (key, value))
+    return attention(q, k, v).reshape(batch, positions, features) @ output
+
+
+def grouped_layer(x: Any, query: Any, key: Any, value: Any, output: Any) -> Any:
+    """The same by a product of five dimensions, and a residual."""
+    batch, positions, features = x.shape
+    q = (x @ query).reshape(batch, positions, 4, 4, -1)
+    k, v = ((x @ w).reshape(batch, positions, 4, -1) for w in (key, value))
+    weights = softmax(jnp.einsum("bqgrd,bkgd->bgrqk", q, k))
+    read = jnp.einsum("bgrqk,bkgd->bqgrd", weights, v).reshape(batch, positions, features)
+    return jnp.tanh(x + read @ output)
+
+
+def attend_to_text(query: Any, key: Any, value: Any, output: Any) -> Any:
+    """Cross attention of Stable Diffusion: heads of 40 features, which are no whole tiles."""
+    read = attention(query, key, value)
+    return read.reshape(*query.shape[:2], -1) @ output
+
+
+def transpose_and_sum(x: Any) -> Any:
+    turned = x.transpose(2, 1, 0)
+    return jnp.exp(turned), jnp.abs(turned).sum(2)
+
+
 def experts(x: Any, gate: Any, up: Any, down: Any) -> Any:
     """Experts by products with one-hot assignments."""
     weights, chosen = jax.lax.top_k(softmax(x @ gate), 2)
@@ -295,6 +324,7 @@ def ragged_experts(x: Any, weights: Any) -> Any:
 HEADS = ((8, 1024, 16, 128),) * 3
 LAYERS = ((8, 1, 1024), (4, 4, 1024, 1024)) + ((4, 8, 1024, 8, 128),) * 2
 IMAGE, KERNEL = (64, 56, 56, 128), (3, 3, 128, 128)
+GROUPED_LAYER = ((4, 1024, 1024), (1024, 1024), (1024, 256), (1024, 256), (1024, 1024))
 OUTER, OUTER_KERNEL = (16, 64, 56, 56), (64, 64, 3, 3)
 CASES: dict[str, Case] = {
     "attention": (attention, HEADS, BF16, 0.01),
@@ -444,6 +474,21 @@ CASES: dict[str, Case] = {
     "running sum": (lambda x: jnp.cumsum(x, 1), ((4096, 2048),), F32, 0.01),
     "running maximum, rows": (lambda x: jax.lax.cummax(x, 0), ((4096, 2048),), F32, 0.01),
     "ragged experts": (ragged_experts, ((4096, 1024), (8, 1024, 2048)), BF16, 0.1),
+    "repeated keys": (repeated_attention, GROUPED_LAYER, BF16, 0.01),
+    "repeated keys, gradient": (
+        differentiate(repeated_attention), GROUPED_LAYER, BF16, 0.01,
+    ),
+    "grouped keys, gradient": (
+        differentiate(grouped_layer), GROUPED_LAYER, BF16, 0.03,
+    ),
+    "heads of 40 features": (
+        attend_to_text, ((4, 1024, 8, 40), (4, 77, 8, 40), (4, 77, 8, 40), (320, 320)), BF16, 0.01,
+    ),
+    "transposed argument": (transpose_and_sum, ((16, 1024, 1024),), F32, 0.01),
+    "few transposed columns": (transpose_and_sum, ((4, 1024, 1024),), F32, 0.01),
+    "rows in another order": (
+        lambda x: jnp.exp(x.transpose(1, 0, 2)) + jnp.abs(x).sum(), ((256, 64, 1024),), F32, 0.01,
+    ),
     "weights side by side": (
         lambda x, q, k: (x @ q, x @ k), ((4096, 1024), (1024, 1024), (1024, 512)), BF16, 0.01,
     ),
