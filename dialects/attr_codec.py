@@ -196,7 +196,8 @@ def require_branch_number(op: ir.Operation) -> int:
     """
     number = read_branch_number(op)
     if number is None:
-        raise HespasError("the branch that runs is not known", op=op, remedy="run prepare first")
+        remedy = "run prepare, which chooses it; in a fusion, state hespas.branch"
+        raise HespasError("the branch that runs is not known", op=op, remedy=remedy)
     return number
 
 
