@@ -24,11 +24,11 @@ from hespas.support.records import record
 
 Number = int | float | bool
 
-FORWARDS = frozenset((
-    "mhlo.bitcast", "mhlo.copy", "stablehlo.broadcast_in_dim", "stablehlo.convert",
-    "stablehlo.optimization_barrier", "stablehlo.reshape", "stablehlo.slice",
-    "stablehlo.transpose", "tensor.cast",
-))  # fmt: skip
+FORWARDS = BARRIERS | {
+    "mhlo.bitcast", "mhlo.copy", "tensor.cast",
+    *(f"{dialect}.{kind}" for dialect in ("stablehlo", "mhlo")
+      for kind in ("broadcast_in_dim", "convert", "reshape", "slice", "transpose")),
+}  # fmt: skip
 COMPARE: dict[str, Callable[[Number, Number], bool]] = {
     "LT": lambda a, b: a < b,
     "LE": lambda a, b: a <= b,
