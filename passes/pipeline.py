@@ -402,9 +402,13 @@ def _add_native_pass(manager: PassManager, step: NativePass, options: Sequence[s
         line.rpartition("error: ")[2] for line in text.splitlines() if "error: " in line
     ]
     reason = reasons[0] if reasons else extract_first_line(text)
-    remedy = (
-        "MLIR documents its options: NAME=VALUE, separated by spaces" if "{" in step.text else ""
-    )
+    restricted, remedy = re.search(r"restricted to '([\w.]+)'", reason), ""
+    if restricted and step.name == step.text:
+        remedy = f"write {restricted[1]}({step.text})"
+    elif restricted:
+        remedy = f"write the pass beside {step.name}(...), not in it"
+    elif "{" in step.text:
+        remedy = "MLIR documents its options: NAME=VALUE, separated by spaces"
     raise UsageError(f"MLIR rejects the pass '{step.text}': {reason}", remedy=remedy)
 
 
