@@ -284,6 +284,28 @@ def test_a_call_that_no_loop_runs_leaves_the_mean_unknown(parse: Parse) -> None:
     assert "depends on data" in warning
 
 
+@pytest.mark.parametrize(("depth", "trips"), [(2, 4), (20, 1)])
+def test_paths_of_calls_to_a_loop_are_counted_before_they_are_followed(
+    parse: Parse, depth: int, trips: int
+) -> None:
+    """Functions that each call the next one twice: 4 paths, and a million."""
+    functions = [
+        f"""func.func private @call{level}(%n: tensor<i32>) -> tensor<i32> {{
+          %0 = func.call @call{level + 1}(%n) : (tensor<i32>) -> tensor<i32>
+          %1 = func.call @call{level + 1}(%n) : (tensor<i32>) -> tensor<i32>
+          return %1 : tensor<i32> }}"""
+        for level in range(depth)
+    ]
+    last = loop(0, "stablehlo.add %data, %c", "add 1", "LT").replace("@main", f"@call{depth}")
+    outer = loop(0, "stablehlo.constant dense<9>", "add 1", "LT").replace(
+        "%s =", "%called = func.call @call0(%i) : (tensor<i32>) -> tensor<i32>\n%s ="
+    )
+    text = "\n".join([outer, *functions, last.replace("func.func", "func.func private")])
+    counts, warnings = loops(parse(text))
+    assert counts == [9, trips]
+    assert len(warnings) == (depth > 2)
+
+
 def test_elements_of_long_chains_of_arrays_are_unknown(parse: Parse) -> None:
     """Each array is visited once, and no more of them than Python's stack allows."""
     names = ["%zero", *(f"%v{i}" for i in range(3000))]
