@@ -45,7 +45,7 @@ ASSUMED_TRIPS = 1  # of a loop that depends on data, if its condition has no max
 STATED_NOTE = "trip count from the module"
 MAX_CARRIED_VALUES = 16  # values that the condition of such a loop may depend on
 MAX_ASSUMED_TRIPS = 10_000  # a larger maximum is there to end a loop at all, and no estimate
-MAX_CALL_PATHS = 1_000  # from the loops around a loop to it, which multiply from call to call
+MAX_PATHS_TO_LOOP = 1_000  # from the loops around a loop to it, which multiply from call to call
 MAX_EXECUTIONS = 2_000  # of a loop whose count is found for each of them
 
 
@@ -214,7 +214,7 @@ def find_mean_trips(loop: ir.Operation, scalars: ScalarEvaluator) -> Fraction | 
         wider = []
         for nest, evaluator in nests:
             for outer, alone in _find_outer_loops(nest[0] if nest else loop, evaluator):
-                if outer is None or len(wider) == MAX_CALL_PATHS:
+                if outer is None or len(wider) == MAX_PATHS_TO_LOOP:
                     return None
                 wider.append(([outer, *nest], alone))
         nests, means = wider, set[Fraction | None]()
