@@ -178,8 +178,8 @@ def _refuse_late_shardings(module: ir.Module, census: ModuleCensus) -> None:
             f"{subject} has a sharding that was written after prepare, which has made all shapes "
             "those of one device",
             op=op,
-            remedy="run the pass that writes it before --prepare; or run "
-            "--prepare=partition=false after it, which removes shardings and divides no shape",
+            remedy="run the pass that writes it before --prepare; or after it hespas-opt "
+            "--prepare=partition=false, which removes shardings and divides nothing",
         )
 
 
