@@ -55,7 +55,9 @@ def parse_dictionary_attr(
             try:
                 values[name] = codec.read(attr[name])
             except KeyError:
-                raise HespasError(f"{title} lacks the field '{name}'", op=op) from None
+                raise HespasError(
+                    f"{title} lacks the field '{name}'", op=op, remedy=f"add it, or remove {title}"
+                ) from None
             except (TypeError, ValueError, AttributeError):
                 message = (
                     f"{title}: field '{name}' must be {declared.kind.description}, not {attr[name]}"
@@ -84,7 +86,7 @@ def parse_dictionary_attr(
     record = record_class(**values)
     violation = record_class.find_value_violation(values) or record.find_inconsistency()
     if violation:
-        raise HespasError(f"{title}: {violation}", op=op)
+        raise HespasError(f"{title}: {violation}", op=op, remedy=f"correct or remove {title}")
     return record
 
 
@@ -196,7 +198,8 @@ def require_branch_number(op: ir.Operation) -> int:
     """
     number = read_branch_number(op)
     if number is None:
-        raise HespasError("the branch that runs is not known", op=op, remedy="run prepare first")
+        remedy = "run prepare, which chooses it; in a fusion, state hespas.branch"
+        raise HespasError("the branch that runs is not known", op=op, remedy=remedy)
     return number
 
 

@@ -24,7 +24,7 @@ def qualify_op_names(dialect: str, short_names: str) -> list[str]:
     return [f"{dialect}.{name}" if dialect else name for name in short_names.split()]
 
 
-def _name_in_both(short_names: str) -> frozenset[str]:
+def name_in_both(short_names: str) -> frozenset[str]:
     """Return the ops of these names in StableHLO and in MHLO."""
     return frozenset(
         qualify_op_names("stablehlo", short_names) + qualify_op_names("mhlo", short_names)
@@ -35,16 +35,16 @@ def _name_in_both(short_names: str) -> frozenset[str]:
 FUSION = "mhlo.fusion"
 MANUAL_COMPUTATION = "sdy.manual_computation"
 RECOMPUTATION_SCOPE = "rematted_computation"  # of names: jax.checkpoint runs these ops again
-TERMINATORS = _name_in_both("return") | {"chlo.return", "func.return", "sdy.return"}
-LOOPS = _name_in_both("while")
-BRANCHES = _name_in_both("if case")
+TERMINATORS = name_in_both("return") | {"chlo.return", "func.return", "sdy.return"}
+LOOPS = name_in_both("while")
+BRANCHES = name_in_both("if case")
 CONTROL = LOOPS | BRANCHES
-SIZE_SETTERS = _name_in_both("set_dimension_size")
-COMPOSITES = _name_in_both("composite")
-CUSTOM_CALLS = _name_in_both("custom_call")
-ASYNC_STARTS = _name_in_both("async_start")
+SIZE_SETTERS = name_in_both("set_dimension_size")
+COMPOSITES = name_in_both("composite")
+CUSTOM_CALLS = name_in_both("custom_call")
+ASYNC_STARTS = name_in_both("async_start")
 ASYNC_UPDATES = frozenset(("mhlo.async_update",))
-ASYNC_DONES = _name_in_both("async_done")
+ASYNC_DONES = name_in_both("async_done")
 ASYNC = ASYNC_STARTS | ASYNC_UPDATES | ASYNC_DONES
 CALLEE = {  # op to the attribute that names the function it runs
     "func.call": "callee",
@@ -53,13 +53,13 @@ CALLEE = {  # op to the attribute that names the function it runs
 }
 
 # Data that is not computed.
-CONSTANTS = _name_in_both("constant")
-TUPLES = _name_in_both("tuple")
-TUPLE_ELEMENTS = _name_in_both("get_tuple_element")
-BARRIERS = _name_in_both("optimization_barrier")
-DEVICE_IDS = _name_in_both("partition_id replica_id")
+CONSTANTS = name_in_both("constant")
+TUPLES = name_in_both("tuple")
+TUPLE_ELEMENTS = name_in_both("get_tuple_element")
+BARRIERS = name_in_both("optimization_barrier")
+DEVICE_IDS = name_in_both("partition_id replica_id")
 # The result is the first operand with another type, in the same memory.
-VIEWS = _name_in_both("reshape dynamic_reshape bitcast_convert set_dimension_size") | {
+VIEWS = name_in_both("reshape dynamic_reshape bitcast_convert set_dimension_size") | {
     "mhlo.bitcast",
     "mhlo.add_dependency",
     "mhlo.domain",
@@ -78,7 +78,7 @@ SHARDY_MARKERS = (
 )
 # Results are tokens or scalars in registers.
 NO_MEMORY_OPS = (
-    DEVICE_IDS | _name_in_both("after_all create_token get_dimension_size") | {"mhlo.trace"}
+    DEVICE_IDS | name_in_both("after_all create_token get_dimension_size") | {"mhlo.trace"}
 )
 # Ops that a compiler resolves to an address, a constant in the code, or nothing.
 FREE_OPS = (
@@ -125,10 +125,10 @@ COMM_KIND_BY_NAME = (
     | dict.fromkeys(HOST_COPY_CALL_TARGETS, "permute")
 )
 NETWORK_MARK = "hespas_network"  # frontend attribute that names what carries a collective
-COLLECTIVES = _name_in_both(" ".join(_COMM_KIND_BY_OP))
-CROSS_REPLICA_SUMS = _name_in_both("cross-replica-sum")  # deprecated form of an all_reduce
+COLLECTIVES = name_in_both(" ".join(_COMM_KIND_BY_OP))
+CROSS_REPLICA_SUMS = name_in_both("cross-replica-sum")  # deprecated form of an all_reduce
 MAYBE_COLLECTIVE = COLLECTIVES | CUSTOM_CALLS
-HOST_TRANSFERS = _name_in_both("infeed outfeed")
+HOST_TRANSFERS = name_in_both("infeed outfeed")
 
 # Custom calls that compute nothing, by target.
 CUSTOM_PARTITIONING_CALL = "CustomSPMDPartitioning"  # its rule is a Python function of the exporter

@@ -41,7 +41,7 @@ from hespas.dialects.attrs import (
     TargetAttr,
 )
 from hespas.dialects.mlir import ir
-from hespas.dialects.op_kinds import BRANCHES, LOOPS, MAYBE_COLLECTIVE, is_collective
+from hespas.dialects.op_kinds import BARRIERS, BRANCHES, LOOPS, MAYBE_COLLECTIVE, is_collective
 from hespas.support.errors import HespasError
 from hespas.support.records import record
 
@@ -197,8 +197,12 @@ class _AttributeVerifier:
             raise HespasError(f"{name} must be a string, not {attr}", op=op)
         if name == RECOMPUTED and not isinstance(attr, ir.StringAttr):
             raise HespasError(f"{name} must be a string, not {attr}", op=op)
-        if name == WAIT and (op_name != PLAIN[WAIT].holder or not isinstance(attr, ir.UnitAttr)):
-            raise HespasError(f"{WAIT} is a unit attribute of: {PLAIN[WAIT].holder}", op=op)
+        if name == WAIT and (op_name not in BARRIERS or not isinstance(attr, ir.UnitAttr)):
+            raise HespasError(
+                f"{WAIT} is a unit attribute of: {PLAIN[WAIT].holder}",
+                op=op,
+                remedy=f"remove it from {op.name}",
+            )
 
     def check_collective(self, op: ir.Operation, comm: CommAttr) -> None:
         if is_collective(op):
@@ -217,7 +221,8 @@ class _AttributeVerifier:
 
 def _build_holder_error(name: str, op: ir.Operation) -> HespasError:
     holder = BY_NAME[name].HOLDERS if name in BY_NAME else PLAIN[name].holder
-    return HespasError(f"{name} is an attribute of: {holder}", op=op)
+    remedy = f"remove it from {op.name}"
+    return HespasError(f"{name} is an attribute of: {holder}", op=op, remedy=remedy)
 
 
 def _format_ranks(ranks: tuple[int, ...]) -> str:

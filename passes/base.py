@@ -7,7 +7,7 @@ import functools
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_type_hints
@@ -34,6 +34,10 @@ FACTS = frozenset(
         Cost.NAME, RegionAttr.NAME, CommAttr.NAME, TRIPS, BRANCH, MemoryAttr.NAME, OnChipAttr.NAME,
     )
 )  # fmt: skip
+
+# The options that take the name of a preset, with the folders of these.
+PRESET_FOLDERS = {"node": "nodes", "target": "targets"}
+PRESET_SIMILARITY = 0.75  # of an option with its value, such as ``node=A100``, to one of a preset
 
 MAX_NUMBER = 2**63 - 1  # options end up in i64 attributes
 
@@ -287,7 +291,7 @@ def build_pass(
 
     Args:
         cls: The class of the pass.
-        texts: Values by spelled name; True and False for a flag.
+        texts: Values by name, with dashes or underscores; True and False for a flag.
         owner: What messages name instead of the pass.
         noun: What messages call an option.
 
@@ -298,14 +302,52 @@ def build_pass(
     hints = _collect_option_types(cls)
     owner = owner or cls.name
     values = {}
-    for spelled, text in texts.items():
+    for written, text in texts.items():
+        spelled = written.replace("_", "-")
         if spelled not in known:
-            raise UsageError(
-                f"{owner} has no {noun} '{spelled}'", remedy=suggest_nearest(spelled, list(known))
-            )
+            remedy = _suggest_option_text(written, texts, known)
+            raise UsageError(f"{owner} has no {noun} '{written}'", remedy=remedy)
         f = known[spelled]
         values[f.name] = _convert_option(f"{owner}: {noun} '{spelled}'", hints[f.name], text)
     return cls(**values)
+
+
+def _suggest_option_text(
+    word: str, texts: Mapping[str, str | bool], known: Mapping[str, dataclasses.Field[Any]]
+) -> str:
+    """Return what should have been written for a word that is no option.
+
+    Args:
+        word: The word as it is written.
+        texts: All options as they are written, in order; True for a word without a value.
+        known: The options of the pass by their spelling.
+    """
+    from hespas.configs import list_preset_names  # only errors need it
+
+    text, words = texts[word], [*texts]
+    before = words[words.index(word) - 1] if words[0] != word else ""
+    # A word without a value may be a flag, and one with a value any option.
+    options = [name for name in known if text is not True or isinstance(known[name].default, bool)]
+    remedy = suggest_nearest(word, options)
+    if text is True and not _is_guess(remedy):
+        for name in PRESET_FOLDERS.keys() & known.keys() - texts.keys():
+            presets = [f"{name}={preset}" for preset in list_preset_names(PRESET_FOLDERS[name])]
+            remedy = suggest_nearest(f"{name}={word}", presets, PRESET_SIMILARITY)
+    if _is_guess(remedy):
+        return remedy
+    if not known:
+        return "it has no options"
+    listed = ", ".join(sorted(known))
+    if isinstance(texts.get(before), str):  # a comma ends a value
+        value = word if text is True else f"{word}={text}"
+        return (
+            f'known: {listed}; a value with a comma is quoted: {before}="{texts[before]},{value}"'
+        )
+    return f"write NAME={word} with the name of an option: {listed}" if text is True else remedy
+
+
+def _is_guess(remedy: str) -> bool:
+    return remedy.startswith("did you mean")
 
 
 @functools.cache

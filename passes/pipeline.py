@@ -335,11 +335,27 @@ def resolve_native_passes(
     resolved: list[PipelineStep] = []
     for step in steps:
         if isinstance(step, NativePass):
-            anchor = _add_native_pass(PassManager(MODULE, context), step, options)
+            try:
+                anchor = _add_native_pass(PassManager(MODULE, context), step, options)
+            except UsageError as error:
+                error.remedy = _suggest_option_of_pass(step, steps) or error.remedy
+                raise
             if anchor != MODULE:
                 step = NativePass(f"{anchor}({step.text})")
         resolved.append(step)
     return resolved
+
+
+def _suggest_option_of_pass(step: NativePass, steps: Sequence[PipelineStep]) -> str:
+    """Return how a flag is written that is the option of another pass, or ""."""
+    option, _, rest = step.text.partition("{")
+    if not step.is_flag or option in NAMES:
+        return ""
+    for other in steps:
+        if isinstance(other, Pass) and option in dict(other.list_spelled_options()):
+            value = f"={rest.removesuffix('}')}" if rest else ""
+            return f"did you mean --{other.name}={option}{value}?"
+    return ""
 
 
 def _only_marks(step: PipelineStep) -> bool:
@@ -386,7 +402,14 @@ def _add_native_pass(manager: PassManager, step: NativePass, options: Sequence[s
         line.rpartition("error: ")[2] for line in text.splitlines() if "error: " in line
     ]
     reason = reasons[0] if reasons else extract_first_line(text)
-    raise UsageError(f"MLIR rejects the pass '{step.text}': {reason}")
+    restricted, remedy = re.search(r"restricted to '([\w.]+)'", reason), ""
+    if restricted and step.name == step.text:
+        remedy = f"write {restricted[1]}({step.text})"
+    elif restricted:
+        remedy = f"write the pass beside {step.name}(...), not in it"
+    elif "{" in step.text:
+        remedy = "MLIR documents its options: NAME=VALUE, separated by spaces"
+    raise UsageError(f"MLIR rejects the pass '{step.text}': {reason}", remedy=remedy)
 
 
 def _build_unknown_pass_error(name: str, step: NativePass, options: Sequence[str]) -> UsageError:
@@ -573,15 +596,62 @@ def _parse_pipeline_step(item: str) -> PipelineStep:
     name, brace, rest = item.partition("{")
     name = name.strip()
     if "(" in name or not registry.is_pass_name(name):
+        _check_pass_syntax(item)
         return NativePass(item)
     if brace and not rest.endswith("}"):
         raise UsageError(f"the options in '{item}' have no closing '}}'")
-    return build_pass(registry.load_pass_class(name), parse_options(rest[:-1] if brace else ""))
+    return build_pass_from_text(name, rest[:-1] if brace else "")
+
+
+def build_pass_from_text(name: str, options: str) -> Pass:
+    """Build a pass of hespas or of a package with options in text. Raises UsageError."""
+    return build_pass(registry.load_pass_class(name), _parse_words(options))
+
+
+def _check_pass_syntax(item: str) -> None:
+    """Raise UsageError for a pass of hespas in another form than ``NAME{OPTIONS}``."""
+    written = re.fullmatch(r"-*([\w-]+)[=(; ]?\s*(.*?)\)?", item, re.DOTALL)
+    if written is None or not registry.is_pass_name(written[1]):
+        return
+    name, rest = written.groups()
+    following = re.split(r"[^\w-]", rest, maxsplit=1)[0]
+    if following in NAMES or registry.is_pass_name(following):
+        remedy = f"separate passes by commas: {name},{rest}"
+    else:
+        remedy = f"write {name}{{{rest}}}" if rest else f"write {name}"
+    raise UsageError(f"cannot read the pass '{item}'", remedy=remedy)
 
 
 def parse_options(text: str) -> dict[str, str | bool]:
-    """Parse ``a=1 b="x y" flag``. A word without a value is a flag; commas separate too."""
+    """Parse ``a=1 b="x y" flag``. A word without a value is a flag; commas separate too.
+
+    Names are spelled with dashes, as passes spell those of their options.
+    """
+    return {name.replace("_", "-"): value for name, value in _parse_words(text).items()}
+
+
+def _parse_words(text: str) -> dict[str, str | bool]:
+    """Parse options, and leave their names as they are written. Raises UsageError."""
+    options, rest = _scan_words(text)
+    if rest:
+        # Braces are those of a textual pipeline, and quotes those of a shell.
+        plain = re.sub(r"\s*[=:]\s*", "=", text.strip(" {}\"'").replace(";", ","))
+        if plain and not _scan_words(plain)[1]:
+            remedy = f"write {plain}"
+        elif re.search(r"[=,\s]", plain):
+            remedy = (
+                "write NAME=VALUE, separated by commas; a value with commas or spaces is quoted"
+            )
+        else:
+            remedy = f"write NAME={plain} with the name of an option"
+        raise UsageError(f"cannot read the options from '{rest}'", remedy=remedy)
+    return options
+
+
+def _scan_words(text: str) -> tuple[dict[str, str | bool], str]:
+    """Return the options by name, and the text from where it is no option."""
     options: dict[str, str | bool] = {}
+    names: set[str] = set()
     pattern = re.compile(
         r"""\s*,?\s*([A-Za-z0-9_-]+)(?:=(?:"([^"]*)"|'([^']*)'|\{([^}]*)\}|([^\s,]*)))?"""
     )
@@ -589,14 +659,17 @@ def parse_options(text: str) -> dict[str, str | bool]:
     while position < len(text):
         match = pattern.match(text, position)
         if not match:
-            raise UsageError(f"cannot read the options from '{text[position:]}'")
-        key = match[1].replace("_", "-")
-        if key in options:
-            raise UsageError(f"option '{key}' is set twice")
+            return options, text[position:]
+        name = match[1].replace("_", "-")
+        if name in names:
+            raise UsageError(f"option '{name}' is set twice")
+        if match[5] and match[5][0] in "\"'{":
+            raise UsageError(f"the value of option '{name}' has no end: {match[5]}")
         value = next((g for g in match.groups()[1:] if g is not None), None)
-        options[key] = True if value is None else value
+        names.add(name)
+        options[match[1]] = True if value is None else value
         position = match.end()
-    return options
+    return options, ""
 
 
 def _split_pipeline_steps(text: str) -> list[str]:

@@ -117,7 +117,7 @@ def compare_diagnostics(
         only_expected: Whether unexpected diagnostics are ignored.
 
     Raises:
-        HespasError: A regular expression of an expected diagnostic is wrong.
+        HespasError: A comment, or a regular expression in it, is wrong.
     """
     expected = list(_parse_expected_diagnostics(chunk, first_line, name))
     problems = []
@@ -146,7 +146,10 @@ def _parse_expected_diagnostics(
     so that several comments may stand before or after one op.
     """
     lines = chunk.decode(errors="replace").splitlines()
-    matches = [list(_match_comments(line)) for line in lines]
+    matches = [
+        list(_match_comments(line, f"{name}:{number}"))
+        for number, line in enumerate(lines, first_line + 1)
+    ]
     for index, line_matches in enumerate(matches):
         for match in line_matches:
             number = first_line + 1 + index
@@ -161,13 +164,21 @@ def _parse_expected_diagnostics(
             yield ExpectedDiagnostic(match["kind"], at, match["text"], pattern)
 
 
-def _match_comments(line: str) -> Iterator[re.Match[str]]:
+def _match_comments(line: str, where: str) -> Iterator[re.Match[str]]:
+    """Match the comments of a line. Raises HespasError for one that expects nothing."""
     # Braces are matched to the last ones before the next comment: a text may contain some.
     starts = [match.start() for match in re.finditer("expected-", line)]
     for start, end in pairwise([*starts, len(line)]):
         match = EXPECTED.match(line[start:end])
         if match is not None:
             yield match
+        elif "{{" in line[start:end]:
+            raise HespasError(
+                f"cannot read what is expected from '{line[start:end].strip()}'",
+                where=where,
+                remedy="write it as in expected-error @+1 {{text}}, with error, warning, remark or "
+                "note, and @-1, @above, @below or @unknown",
+            )
 
 
 def _find_plain_line(matches: Sequence[Sequence[object]], index: int, step: int) -> int:
@@ -188,4 +199,8 @@ def _compile_expected_text(text: str, is_regex: bool, where: str) -> re.Pattern[
     try:
         return re.compile(source)
     except re.error as error:
-        raise HespasError(f"expected-...-re: {error}", where=where) from None
+        raise HespasError(
+            f"expected-...-re: {error}",
+            where=where,
+            remedy="correct the regular expression in {{...}}",
+        ) from None

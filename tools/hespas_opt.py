@@ -211,9 +211,11 @@ def _parse_arguments(argv: Sequence[str]) -> tuple[argparse.Namespace, list[Pipe
     }
     steps: list[PipelineStep] = []
     rest: list[str] = []
+    pass_flag, after_passes = "", []  # words after a pass that are no files: options, it seems
     items = iter(argv)
     for item in items:
         flag, equals, value = item.partition("=")
+        last_pass, pass_flag = pass_flag, ""
         if flag in ("-p", "--pass-pipeline"):
             text = value if equals else next(items, None)
             if text is None:
@@ -223,30 +225,46 @@ def _parse_arguments(argv: Sequence[str]) -> tuple[argparse.Namespace, list[Pipe
             steps += pipeline.parse_pipeline(text)
         elif flag.startswith("--") and len(flag) > 2 and flag not in own:
             steps.append(_build_pass_step(flag[2:], value))
+            pass_flag = flag
         elif re.match("-[A-Za-z][A-Za-z-]+$", flag):  # argparse would read -pass-pipeline as -p
             raise UsageError(f"there is no option {flag}", remedy=f"write it as -{flag}")
         else:
             # Its value is optional: argparse would take the input file for it.
             rest.append(f"{item}={ALL}" if item == "--verify-diagnostics" else item)
+            if last_pass and not item.startswith("-") and not os.path.exists(item):
+                after_passes.append(f"{last_pass}={item}")
             if item in with_value:
                 rest += [value for value in [next(items, None)] if value is not None]
     try:
-        parser.error = _raise_usage_error  # type: ignore[method-assign]
+        parser.error = functools.partial(_raise_usage_error, after_passes)  # type: ignore[method-assign]
         return parser.parse_args(rest), steps
     except argparse.ArgumentError as error:
         raise UsageError(str(error)) from None
 
 
-def _raise_usage_error(message: str) -> Any:
-    raise UsageError(message, remedy="see hespas-opt --help")
+def _raise_usage_error(pass_options: Sequence[str], message: str) -> Any:
+    """Raise UsageError with a message of argparse, and with how it is written if that is known."""
+    remedy = "see hespas-opt --help"
+    unwanted = re.fullmatch(r"argument (\S+): ignored explicit argument '(.*)'", message)
+    if unwanted:
+        message, remedy = f"{unwanted[1]} takes no value", f"leave out '={unwanted[2]}'"
+    elif message.startswith("unrecognized arguments") and pass_options:
+        remedy = f"the options of a pass follow '=': {', '.join(pass_options)}"
+    raise UsageError(message, remedy=remedy)
 
 
 def _build_pass_step(name: str, options: str) -> PipelineStep:
     from hespas.passes import pipeline, registry
-    from hespas.passes.base import build_pass
 
     if registry.is_pass_name(name):
-        return build_pass(registry.load_pass_class(name), pipeline.parse_options(options))
+        return pipeline.build_pass_from_text(name, options)
+    bare, brace, rest = name.partition("{")
+    if brace and registry.is_pass_name(bare):  # as in a textual pipeline
+        written = f"{rest}={options}" if options else rest
+        raise UsageError(
+            f"the options of --{bare} stand in braces",
+            remedy=f"write --{bare}={written.removesuffix('}')}",
+        )
     return pipeline.NativePass(f"{name}{{{options}}}" if options else name, is_flag=True)
 
 

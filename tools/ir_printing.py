@@ -14,6 +14,7 @@ from hespas.passes.base import Pass
 from hespas.passes.pipeline import PassInstrumentation
 from hespas.support import output_file, supervised_process
 from hespas.support.errors import HespasError, UsageError
+from hespas.support.suggestions import suggest_nearest
 from hespas.support.temporary_paths import open_temporary_file
 
 if TYPE_CHECKING:
@@ -99,7 +100,10 @@ class IrPrinting(PassInstrumentation):
         names = {part for item in items for part in item.split(",")}
         if names - known:
             unknown = min(names - known)
-            raise UsageError(f"--mlir-print-ir-{when}: '{unknown}' is not in the pipeline")
+            raise UsageError(
+                f"--mlir-print-ir-{when}: '{unknown}' is not in the pipeline",
+                remedy=suggest_nearest(unknown, sorted(known)),
+            )
         return names
 
     def run_before_pass(self, module: ir.Module, step: PipelineStep) -> None:

@@ -61,7 +61,8 @@ def render_compilable_module(op: ir.Operation) -> str:
         for inner in _list_ops(function):
             if is_collective(inner):
                 message = "a collective cannot be inside a measured region"
-                raise UnknownCost(message, op=inner, remedy="run prepare and a split pass first")
+                remedy = "run prepare and a split pass first, or move it out of the op around it"
+                raise UnknownCost(message, op=inner, remedy=remedy)
     lower_to_plain_stablehlo(module)
     return str(module)
 

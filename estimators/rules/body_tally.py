@@ -8,8 +8,16 @@ from __future__ import annotations
 from hespas.dialects import op_kinds
 from hespas.dialects.attr_codec import read_trip_count
 from hespas.dialects.mlir import get_symbol_name, ir
-from hespas.estimators.rules.base import KEEP_GOING, OpWork, UnknownCost, WorkPart, get_attribute
+from hespas.estimators.rules.base import (
+    KEEP_GOING,
+    NotALeaf,
+    OpWork,
+    UnknownCost,
+    WorkPart,
+    get_attribute,
+)
 from hespas.estimators.rules.registry import compute_op_work
+from hespas.support.errors import HespasError
 
 CONTROL = op_kinds.CONTROL | op_kinds.COMPOSITES | {"func.call"}
 
@@ -52,8 +60,23 @@ def tally_block(block: ir.Block, times: int = 1, into: WorkTally | None = None) 
         if op.name in CONTROL:
             tally.add_work(tally_control_flow(op), times)
         else:
-            tally.add_work(compute_op_work(op), times)
+            tally.add_work(compute_inner_work(op), times)
     return tally
+
+
+def compute_inner_work(op: ir.Operation) -> OpWork:
+    """Compute the work of an op that is a part of a kernel. Raises HespasError if it communicates.
+
+    Also raises what ``compute_op_work`` does.
+    """
+    try:
+        return compute_op_work(op)
+    except NotALeaf:
+        raise HespasError(
+            "the op communicates, and runs in a fusion or another op, which is one kernel",
+            op=op,
+            remedy="move it out of the kernel",
+        ) from None
 
 
 def tally_control_flow(op: ir.Operation) -> WorkTally:

@@ -31,10 +31,10 @@ _COMPLEX_FLOPS = {
 # real ones before it counts them (HloCostAnalysis of jaxlib 0.10.2). The others are counted as two
 # real transcendentals.
 _COMPLEX_EXPANSIONS = {
-    "stablehlo.exponential": (15, 4),
-    "stablehlo.log": (62, 4),
-    "stablehlo.log_plus_one": (79, 5),
-    "stablehlo.sqrt": (86, 7),
+    "exponential": (15, 4),
+    "log": (62, 4),
+    "log_plus_one": (79, 5),
+    "sqrt": (86, 7),
 }
 
 
@@ -58,14 +58,14 @@ def _compute_transcendental_work(op: ir.Operation) -> OpWork:
     read = sum([to_buffer_size(operand.type).bytes for operand in op.operands])
     flops, transcendentals = 0, 1
     if out.is_complex:
-        flops, transcendentals = _COMPLEX_EXPANSIONS.get(op.name, (0, 2))
+        flops, transcendentals = _COMPLEX_EXPANSIONS.get(op.name.partition(".")[2], (0, 2))
     parts = build_vector_parts(out.key, out.elements * flops)
     return OpWork("loop", read, out.bytes, parts, transcendentals=out.elements * transcendentals)
 
 
 def _compute_convert_work(op: ir.Operation) -> OpWork:
     """A conversion to its own type, which JAX writes for mixed operands, is free."""
-    if op.name == "stablehlo.convert" and op.operands[0].type == op.results[0].type:
+    if op.name.endswith(".convert") and op.operands[0].type == op.results[0].type:
         return FREE
     source = to_buffer_size(op.operands[0].type)
     out = to_buffer_size(op.results[0].type)

@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence, Sized
 from dataclasses import field
 
 from hespas.dialects.mlir import ir
-from hespas.dialects.op_kinds import FUSION, MAYBE_COLLECTIVE, TERMINATORS, is_collective
+from hespas.dialects.op_kinds import FUSION, TERMINATORS
 from hespas.estimators.rules.base import (
     BufferSize,
     CostRule,
@@ -24,10 +24,10 @@ from hespas.estimators.rules.base import (
 from hespas.estimators.rules.body_tally import (
     CONTROL,
     WorkTally,
+    compute_inner_work,
     tally_control_flow,
     uses_first_arguments,
 )
-from hespas.estimators.rules.registry import compute_op_work
 from hespas.support.errors import HespasError
 from hespas.support.records import record
 
@@ -112,17 +112,11 @@ class _FusionBody:
             if name in TERMINATORS:
                 _check_equal_count(fusion, "results", fusion.results, "results", operands)
                 return operands
-            if name in MAYBE_COLLECTIVE and is_collective(op):
-                raise HespasError(
-                    "the op communicates, and is in a fusion, which is one kernel",
-                    op=op,
-                    remedy="move it out of the fusion",
-                )
             if name == FUSION:
                 results = self._flatten_body(op, operands)
             else:
                 results = [_FusedValue(to_buffer_size(value.type)) for value in op.results]
-                work = None if name in CONTROL else compute_op_work(op)
+                work = None if name in CONTROL else compute_inner_work(op)
                 node = _FusedOp(op, name.partition(".")[2], operands, results, work)
                 for result in results:
                     result.producer = node

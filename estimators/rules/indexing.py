@@ -25,7 +25,7 @@ def _compute_slice_work(op: ir.Operation) -> OpWork:
 
     A static slice of the whole is free.
     """
-    if op.name == "stablehlo.slice" and op.operands[0].type == op.results[0].type:
+    if op.name.endswith(".slice") and op.operands[0].type == op.results[0].type:
         return FREE
     out = to_buffer_size(op.results[0].type).bytes
     indices = sum(size.bytes for size in list_operand_sizes(op)[1:])

@@ -21,6 +21,7 @@ from hespas.dialects.attrs import WAIT, Cost, RegionAttr, SplitAttr, TargetAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_bodies import has_body, list_read_values
 from hespas.dialects.op_kinds import (
+    BARRIERS,
     CONTROL,
     LOOPS,
     MAYBE_COLLECTIVE,
@@ -161,7 +162,7 @@ class _BlockReader:
             elif name in MAYBE_COLLECTIVE and is_marked_collective(op):
                 task = self._record_task(self.maker.build_comm_task(op))
                 items.append(self._read_block_op(op, row, task))
-            elif name == "stablehlo.optimization_barrier" and WAIT in op.attributes:
+            elif name in BARRIERS and WAIT in op.attributes:
                 items.append(self._read_block_op(op, row))
             elif name in CONTROL and has_marked_collective(op):
                 assert known is None

@@ -81,7 +81,7 @@ def _replace_by_reduce_scatter(op: ir.Operation, grid: DeviceGrid) -> None:
 
 def _has_rank_offsets(start: ir.Value, size: int, groups: Groups, grid: DeviceGrid) -> bool:
     """Return whether the start index is ``rank * size`` on every device."""
-    ids, tables = _collect_device_lookups(start)
+    ids = _collect_device_ids(start)
     scalars = ScalarEvaluator({}, {})
     for group in groups:
         for rank, device in enumerate(group):
@@ -89,25 +89,14 @@ def _has_rank_offsets(start: ir.Value, size: int, groups: Groups, grid: DeviceGr
             bound: dict[ir.Value, Number] = {
                 value: replica if kind == "replica_id" else partition for value, kind in ids
             }
-            for op, table in tables:
-                index = scalars.evaluate_with_bindings(op.operands[1], bound)
-                if index is None:
-                    return False
-                bound[op.results[0]] = table[min(max(int(index), 0), len(table) - 1)]
             if scalars.evaluate_with_bindings(start, bound) != rank * size:
                 return False
     return True
 
 
-def _collect_device_lookups(
-    value: ir.Value,
-) -> tuple[list[tuple[ir.Value, str]], list[tuple[ir.Operation, list[int]]]]:
-    """Collect the device ids that a value is computed from, and lookups in constant tables.
-
-    Returns the ids with their kinds, and the ops that look up with the numbers in their tables.
-    """
+def _collect_device_ids(value: ir.Value) -> list[tuple[ir.Value, str]]:
+    """Collect the device ids that a value is computed from, with their kinds."""
     ids: list[tuple[ir.Value, str]] = []
-    tables: list[tuple[ir.Operation, list[int]]] = []
     seen: list[ir.Operation] = []
 
     def visit_producer(value: ir.Value) -> None:
@@ -120,12 +109,6 @@ def _collect_device_lookups(
         kind = op.name.partition(".")[2]
         if kind in ("partition_id", "replica_id"):
             ids.append((op.results[0], kind))
-        elif kind == "dynamic_slice" and len(op.operands) == 2:
-            table = get_defining_op(op.operands[0])
-            if table is not None and table.name == "stablehlo.constant":
-                values = table.attributes["value"]
-                if isinstance(values, ir.DenseIntElementsAttr):
-                    tables.append((op, [int(number) for number in values]))
 
     visit_producer(value)
-    return ids, tables
+    return ids

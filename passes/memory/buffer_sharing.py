@@ -15,20 +15,17 @@ from hespas.dialects.op_kinds import (
     TERMINATORS,
     TUPLES,
     VIEWS,
-    qualify_op_names,
+    name_in_both,
 )
 from hespas.estimators.rules.base import to_buffer_size
 from hespas.estimators.work import find_cost_rule
 
-TRANSPOSE = "stablehlo.transpose"
-BROADCAST = "stablehlo.broadcast_in_dim"
-_UPDATES = frozenset(("stablehlo.dynamic_update_slice", "mhlo.dynamic_update_slice"))
-PAIRWISE = frozenset(  # result i may be written over operand i
-    qualify_op_names("stablehlo", "scatter sort all_reduce collective_broadcast")
-)
-_SCATTER = "stablehlo.scatter"
-REDUCE = "stablehlo.reduce"
-_TRIANGULAR_SOLVE = "stablehlo.triangular_solve"
+_UPDATES = name_in_both("dynamic_update_slice")
+# Result i may be written over operand i.
+PAIRWISE = name_in_both("scatter sort all_reduce collective_broadcast")
+_IN_PLACE = _UPDATES | name_in_both("scatter")
+_REDUCTIONS = name_in_both("reduce")
+_TRIANGULAR_SOLVES = name_in_both("triangular_solve")
 _INSIDE_VIEWS = VIEWS | BARRIERS | TUPLES
 
 
@@ -51,8 +48,8 @@ def find_results_over(op: ir.Operation, operand: int) -> Collection[int]:
     if name in _UPDATES:
         return (0,) if operand == 0 else ()
     if name in PAIRWISE:
-        return (operand,)
-    if name == _TRIANGULAR_SOLVE:
+        return (operand,) if operand < len(op.results) else ()  # a scatter has indices, too
+    if name in _TRIANGULAR_SOLVES:
         return (0,) if operand == 1 else ()
     if name in CUSTOM_CALLS:
         return _find_declared_aliases(op, operand)
@@ -98,7 +95,7 @@ def _find_updated_value(op: ir.Operation | None) -> ir.Value | None:
     """Find the value that an in-place update at the end of a fusion updates, through views."""
     while op is not None and op.name in VIEWS:
         op = get_defining_op(op.operands[0])
-    if op is None or not (op.name in _UPDATES or op.name == _SCATTER):
+    if op is None or op.name not in _IN_PLACE:
         return None
     value = op.operands[0]
     while (op := get_defining_op(value)) is not None and op.name in VIEWS:
@@ -119,7 +116,7 @@ def _has_only_elementwise_uses(argument: ir.Value, *, has_reduction: bool) -> bo
             owner: Any = use.owner
             name = owner.name
             if not _is_elementwise_or_view(name):
-                if name == REDUCE and has_reduction and reductions in ([], [owner]):
+                if name in _REDUCTIONS and has_reduction and reductions in ([], [owner]):
                     reductions = [owner]
                 elif name not in TERMINATORS:
                     return False

@@ -14,29 +14,19 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Sequence
 
-from hespas.dialects.op_kinds import qualify_op_names
+from hespas.dialects.op_kinds import name_in_both
 from hespas.passes.memory.buffer_sharing import find_results_over, is_elementwise
 from hespas.passes.memory.liveness_program import LivenessBody, LivenessOp
 
-_REPEATING_OPS = frozenset(
-    qualify_op_names(
-        "stablehlo", "broadcast broadcast_in_dim dynamic_broadcast_in_dim iota dynamic_iota"
-    )
+_REPEATING_OPS = name_in_both(
+    "broadcast broadcast_in_dim dynamic_broadcast_in_dim iota dynamic_iota"
 )
-_SELECTING_OPS = frozenset(
-    qualify_op_names(
-        "stablehlo",
-        "transpose slice dynamic_slice real_dynamic_slice reverse pad dynamic_pad concatenate "
-        "gather dynamic_gather map",
-    )
-    + qualify_op_names("mhlo", "copy")
-)
-_KERNEL_ENDS = frozenset(  # ops that end a kernel: their producers may be fused into it
-    qualify_op_names(
-        "stablehlo",
-        "reduce reduce_window select_and_scatter dynamic_update_slice scatter",
-    )
-)
+_SELECTING_OPS = name_in_both(
+    "transpose slice dynamic_slice real_dynamic_slice reverse pad dynamic_pad concatenate gather "
+    "dynamic_gather map"
+) | {"mhlo.copy"}
+# They end a kernel: their producers may be fused into it.
+_KERNEL_ENDS = name_in_both("reduce reduce_window select_and_scatter dynamic_update_slice scatter")
 _TERMINATOR = -1  # stands for the index of the terminator of a block
 
 

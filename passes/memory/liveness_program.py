@@ -350,7 +350,7 @@ def _classify_op(name: str) -> int:
         (op_kinds.CONSTANTS, _CONSTANT),
         (op_kinds.TUPLES, _TUPLE),
         (op_kinds.TUPLE_ELEMENTS, _TUPLE_ELEMENT),
-        ((buffer_sharing.TRANSPOSE, buffer_sharing.BROADCAST), _MAYBE_VIEW),
+        (op_kinds.name_in_both("transpose broadcast_in_dim"), _MAYBE_VIEW),
     )
     return next((kind for members, kind in table if name in members), _PLAIN)
 

@@ -23,6 +23,7 @@ from hespas.dialects.op_kinds import (
     CONTROL,
     HOST_COPY_CALL_TARGETS,
     NETWORK_MARK,
+    NUM_PARTITIONS,
     NUM_REPLICAS,
     RAGGED_CALL_TARGETS,
     get_collective_name,
@@ -36,11 +37,13 @@ from hespas.passes.prepare.device_grid import (
     get_channel_id,
     get_group_mode,
     make_groups_attr,
+    read_stated_count,
     resolve_groups,
     write_stated_count,
 )
 from hespas.passes.prepare.partition import has_global_shapes
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
+from hespas.passes.prepare.single_partition import drop_shardings
 from hespas.support.errors import HespasError, UsageError, format_op_place, format_some_places
 from hespas.support.records import record
 
@@ -86,6 +89,9 @@ class AnnotateCollectivesPass(PrepareStep):
     def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
         _check_async_pairs(view.census)
         grid = self._write_comm_attrs(module, view, run)
+        if self.local_shapes or not view.was_prepared:
+            # They have said which devices there are; what is found later is of another pass.
+            drop_shardings(view.census)
         if self.replicas > 1 and grid.devices == 1:
             _replicate_program(module, view.census, self.replicas)
             grid = DeviceGrid(self.replicas, 1)
@@ -95,9 +101,8 @@ class AnnotateCollectivesPass(PrepareStep):
         target = _change_devices(old, grid)
         if target != old:
             target.write_to_op(module.operation)
-        if old is not None and old.devices != grid.devices and not (self.devices or self.replicas):
-            change = f"{old.devices} to {grid.devices} devices"
-            run.note(f"{TargetAttr.NAME} is brought up to date: {change}")
+        if old is not None and not (self.devices or self.replicas):
+            _report_other_devices(module, old, grid, run)
         return False
 
     def check_options(self, owner: str) -> None:
@@ -182,6 +187,26 @@ def _change_devices(old: TargetAttr | None, grid: DeviceGrid) -> TargetAttr:
         # Costs that depend on the number of devices become stale with it.
         job_devices=None if old.job_devices is None else new.devices,
     )
+
+
+def _report_other_devices(
+    module: ir.Module, old: TargetAttr, grid: DeviceGrid, run: PassRun
+) -> None:
+    """Note that a prepared module is for other devices; warn if a count was changed for it."""
+    counts = (
+        (NUM_REPLICAS, old.replicas, grid.replicas),
+        (NUM_PARTITIONS, old.partitions, grid.partitions),
+    )
+    for name, before, now in counts:
+        if before != now and read_stated_count(module, name) is not None:
+            run.warn(
+                f"{format_op_place(module.operation, run.input_name)}: {name} is {now}, and the "
+                f"module was prepared for {before}: its shapes and replica groups stay those for "
+                f"{before}; set the number before --prepare if they shall follow"
+            )
+    if old.devices != grid.devices:
+        change = f"{old.devices} to {grid.devices} devices"
+        run.note(f"{TargetAttr.NAME} is brought up to date: {change}")
 
 
 def _refuse_foreign_body(op: ir.Operation) -> None:

@@ -153,6 +153,13 @@ class ModuleCensus:
             self._sharded_ops = sharded_ops
         return self._sharded_ops
 
+    def forget_sharded_ops(self) -> None:
+        """Forget the sharded ops, and the bytecode with their shardings, which are removed."""
+        if self._sharded_ops:
+            self._sharded_ops = []
+            for contents in self.functions.values():
+                contents.code = b""
+
     def has_op_with_prefix(self, *prefixes: str) -> bool:
         """Return whether there is an op whose name starts with one of ``prefixes``."""
         return any(name.startswith(prefixes) for f in self.functions.values() for name, _ in f.ops)

@@ -71,6 +71,8 @@ Partitioner = Callable[[ir.Module, "CompilationSettings"], ir.Module]
 LAYOUT_ATTRS = ("xla_shape", "result_layout")
 BOUNDARY = ("arg_attrs", "res_attrs")
 SHARDY_CONSTRAINTS = ("sdy.sharding_constraint", "sdy.reshard")
+# The attributes of ops that hold shardings, those of Shardy's ops too.
+SHARDING_KEYS = (*SHARDING_ATTRS, "sharding", "out_sharding", "in_shardings", "out_shardings")
 # For each compiler: the passes to dump after, the wanted dump, and a dump that XLA writes after it.
 # The passes to dump after, and the name of the dump.
 CPU_DUMPS = ("spmd-partitioning|control-dep-rewriter", "after_spmd-partitioning")
@@ -113,6 +115,7 @@ def partition_module(
         HespasError: XLA cannot partition the module.
     """
     if TargetAttr.NAME in module.operation.attributes:
+        _refuse_late_shardings(module, census)
         return False
     spell_out_shardings(module, census)
     if not has_global_shapes(module, census):
@@ -157,6 +160,36 @@ def partition_module(
         listed = ", ".join(f"{name} (ops: {foreign[name]})" for name in sorted(dropped))
         run.warn(f"XLA's partitioner has dropped attributes of other dialects: {listed}")
     return True
+
+
+def _refuse_late_shardings(module: ir.Module, census: ModuleCensus) -> None:
+    """Raise HespasError for a sharding that another pass has written since ``prepare``.
+
+    ``prepare`` has removed those that it found.
+    """
+    ops = [contents.function for contents in census.functions.values()]
+    ops += census.list_sharded_ops()
+    ops += [op for f in census.functions.values() for name, op in f.ops if name.startswith("sdy.")]
+    dividing = filter(_has_dividing_sharding, ops)
+    op = next(itertools.chain(dividing, _list_single_device_ops(module, census)), None)
+    if op is not None:
+        subject = "an argument or result of the function" if op.name == "func.func" else "the op"
+        raise HespasError(
+            f"{subject} has a sharding that was written after prepare, which has made all shapes "
+            "those of one device",
+            op=op,
+            remedy="run the pass that writes it before --prepare; or after it hespas-opt "
+            "--prepare=partition=false, which removes shardings and divides nothing",
+        )
+
+
+def _has_dividing_sharding(op: ir.Operation) -> bool:
+    """Return whether a sharding of an op, or of a function's boundary, divides a value."""
+    if op.name == "func.func":
+        return any(map(_is_dividing_sharding, _collect_boundary_shardings(op)))
+    attributes = op.attributes
+    shardings = (_sharding_to_text(attributes[key]) for key in SHARDING_KEYS if key in attributes)
+    return any(map(_is_dividing_sharding, shardings))
 
 
 def _refuse_costs(module: ir.Module) -> None:

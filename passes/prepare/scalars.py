@@ -24,11 +24,11 @@ from hespas.support.records import record
 
 Number = int | float | bool
 
-FORWARDS = frozenset((
-    "mhlo.bitcast", "mhlo.copy", "stablehlo.broadcast_in_dim", "stablehlo.convert",
-    "stablehlo.optimization_barrier", "stablehlo.reshape", "stablehlo.slice",
-    "stablehlo.transpose", "tensor.cast",
-))  # fmt: skip
+FORWARDS = BARRIERS | {
+    "mhlo.bitcast", "mhlo.copy", "tensor.cast",
+    *(f"{dialect}.{kind}" for dialect in ("stablehlo", "mhlo")
+      for kind in ("broadcast_in_dim", "convert", "reshape", "slice", "transpose")),
+}  # fmt: skip
 COMPARE: dict[str, Callable[[Number, Number], bool]] = {
     "LT": lambda a, b: a < b,
     "LE": lambda a, b: a <= b,
@@ -82,6 +82,8 @@ ARITHMETIC: dict[str, Callable[..., Any]] = {
 # The truth value of one operand that decides the result, whatever the other one is.
 DECIDED_BY = {"and": False, "or": True}
 
+MAX_ARRAYS = 64  # from which an element of an array is computed
+
 IDEMPOTENT = ("and", "maximum", "minimum", "or")
 
 # A generator that evaluates one value: it yields the values that it needs, and returns the result.
@@ -122,6 +124,10 @@ class ScalarEvaluator:
     def restrict_to_call(self, name: str, call: ir.Operation) -> ScalarEvaluator:
         """Return an evaluator for which a function has this call only."""
         return ScalarEvaluator(self.functions, {**self.callers, name: [call]}, self.assumed)
+
+    def assume(self, values: Mapping[ir.Value, Number]) -> ScalarEvaluator:
+        """Return an evaluator for which more values are known."""
+        return ScalarEvaluator(self.functions, self.callers, {**self.assumed, **values})
 
     def find_scalar_value(self, value: ir.Value) -> Number | None:
         """Find the value of a scalar or of equal elements; None if the IR does not determine it."""
@@ -192,6 +198,8 @@ class ScalarEvaluator:
             return _find_dimension_size(op)
         if kind == "reduce":
             return (yield from self._evaluate_reduction(op))
+        if kind == "dynamic_slice":
+            return (yield from self._evaluate_slice(op))
         if kind != "compare" and kind not in ARITHMETIC:
             return None
         values: list[Number] = []
@@ -209,6 +217,63 @@ class ScalarEvaluator:
             return COMPARE[direction](*values)
         result = ARITHMETIC[kind](*values)
         return result if result is None else _cast_number(op.results[0].type, result)
+
+    def _evaluate_slice(self, op: ir.Operation) -> ScalarSteps:
+        """Evaluate a slice of one element, such as that of a scan over ``arange``."""
+        array, *starts = op.operands
+        if not _has_one_element(op.results[0].type):
+            return None
+        index = []
+        for value, size in zip(starts, ir.RankedTensorType(array.type).shape, strict=True):
+            start = yield value
+            if start is None:
+                return None
+            index.append(min(max(int(start), 0), size - 1))
+        return (yield from self._evaluate_element(array, index, {}))
+
+    def _evaluate_element(
+        self, array: ir.Value, index: Sequence[int], known: dict[ir.Value, Number | None]
+    ) -> ScalarSteps:
+        """Evaluate an element of an array.
+
+        The array is a constant, an iota, arithmetic on these, or one of equal elements. ``known``
+        has the element of each array that was visited.
+        """
+        if array not in known and len(known) < MAX_ARRAYS:
+            known[array] = None  # An array that depends on itself is unknown.
+            known[array] = yield from self._compute_element(array, index, known)
+        return known.get(array)
+
+    def _compute_element(
+        self, array: ir.Value, index: Sequence[int], known: dict[ir.Value, Number | None]
+    ) -> ScalarSteps:
+        if isinstance(array, ir.BlockArgument):
+            elements = set()
+            for source in self._list_sources(array):
+                elements.add((yield from self._evaluate_element(source, index, known)))
+            return elements.pop() if len(elements) == 1 else None
+        op, number = get_defining_op(array), ir.OpResult(array).result_number
+        assert op is not None
+        kind, body = get_op_kind(op), get_body(op, self.functions)
+        if body is not None:
+            result = get_terminator(body).operands[number]
+            return (yield from self._evaluate_element(result, index, known))
+        if op.name in CONSTANTS:
+            return _read_constant_element(op, index)
+        if kind == "iota":
+            return _cast_number(array.type, index[get_attribute(op, "iota_dimension").value])
+        is_copy = op.name in BARRIERS or kind in ("convert", "copy")
+        if not is_copy and kind not in ARITHMETIC:
+            return (yield array)
+        operands = [op.operands[number if op.name in BARRIERS else 0]] if is_copy else op.operands
+        numbers = []
+        for operand in operands:
+            element = yield from self._evaluate_element(operand, index, known)
+            if element is None:
+                return None
+            numbers.append(element)
+        result = numbers[0] if is_copy else ARITHMETIC[kind](*numbers)
+        return result if result is None else _cast_number(array.type, result)
 
     def _evaluate_reduction(self, op: ir.Operation) -> ScalarSteps:
         """Evaluate a reduction of equal elements that leaves them as they are, such as ``all``."""
@@ -237,22 +302,34 @@ class ScalarEvaluator:
         return self._results[key]
 
     def _evaluate_argument(self, value: ir.BlockArgument) -> ScalarSteps:
-        number = value.arg_number
+        sources = self._list_sources(value)
         parent = value.owner.owner.operation
-        if parent.name in LOOPS:
-            return (yield parent.operands[number]) if forwards_unchanged(parent, number) else None
-        if parent.name == FUSION:
-            return (yield parent.operands[number])
+        if parent.name != "func.func":
+            return (yield sources[0]) if sources else None
+        numbers = {self.find_scalar_value(source) for source in sources}
+        if len(numbers) > 1:
+            self.disagreeing.add(get_symbol_name(parent))
+        return numbers.pop() if len(numbers) == 1 else None
+
+    def _list_sources(self, value: ir.BlockArgument) -> list[ir.Value]:
+        """List what an argument of a body is: several values of a function that is called often.
+
+        The list is empty if the argument may be something else.
+        """
+        number, parent = value.arg_number, value.owner.owner.operation
+        if parent.name == FUSION or (parent.name in LOOPS and forwards_unchanged(parent, number)):
+            return [parent.operands[number]]
         if parent.name == "func.func":
-            name = get_symbol_name(parent)
-            calls = self.callers.get(name, ())
-            if not all(call.name in CALLEE for call in calls):
-                return None
-            operand_values = {self.find_scalar_value(call.operands[number]) for call in calls}
-            if len(operand_values) > 1:
-                self.disagreeing.add(name)
-            return operand_values.pop() if len(operand_values) == 1 else None
-        return None
+            calls = self.callers.get(get_symbol_name(parent), ())
+            if all(call.name in CALLEE for call in calls):
+                return [call.operands[number] for call in calls]
+        return []
+
+
+def _has_one_element(kind: ir.Type) -> bool:
+    return (
+        isinstance(kind, ir.RankedTensorType) and kind.has_static_shape and set(kind.shape) <= {1}
+    )
 
 
 def _find_dimension_size(op: ir.Operation) -> Number | None:
@@ -295,18 +372,35 @@ def forwards_unchanged(loop: ir.Operation, number: int) -> bool:
 
 def read_splat_constant(op: ir.Operation) -> Number | None:
     """Read the number that all elements of a constant have, or None."""
-    try:
-        attr = op.attributes["value"]
-    except TypeError:  # complex elements: the bindings cannot hold them
-        return None
-    if not isinstance(attr, ir.DenseIntElementsAttr | ir.DenseFPElementsAttr):
-        return None
-    if not (attr.is_splat or len(attr) == 1):
+    attr = _read_elements(op)
+    if attr is None or not (attr.is_splat or len(attr) == 1):
         return None
     # The bindings cannot index elements of bf16 and of 8 bits.
     is_float = isinstance(attr, ir.DenseFPElementsAttr)
     number = ir.FloatAttr(attr.get_splat_value()).value if is_float else attr[0]
     return _cast_number(op.results[0].type, number)
+
+
+def _read_constant_element(op: ir.Operation, index: Sequence[int]) -> Number | None:
+    """Read an element of a constant of integers; of another one only if all are equal."""
+    attr = _read_elements(op)
+    if not isinstance(attr, ir.DenseIntElementsAttr) or attr.is_splat:
+        return read_splat_constant(op)
+    kind = ir.RankedTensorType(op.results[0].type)
+    position = 0
+    for each, size in zip(index, kind.shape, strict=True):
+        position = position * size + each
+    return _cast_number(kind, attr[position])
+
+
+def _read_elements(op: ir.Operation) -> ir.DenseIntElementsAttr | ir.DenseFPElementsAttr | None:
+    """Return the elements of a constant, or None if the bindings cannot read numbers from it."""
+    try:
+        attr = op.attributes["value"]
+    except TypeError:  # complex elements: the bindings cannot hold them
+        return None
+    is_read = isinstance(attr, ir.DenseIntElementsAttr | ir.DenseFPElementsAttr)
+    return attr if is_read else None
 
 
 def _cast_number(kind: ir.Type, number: Number) -> Number | None:

@@ -28,6 +28,15 @@ def remove_shardings(module: ir.Module, census: ModuleCensus) -> None:
                 remove_shardy_op(name, op)
 
 
+def drop_shardings(census: ModuleCensus) -> None:
+    """Remove the sharding attributes of all functions and ops."""
+    for contents in census.functions.values():
+        drop_boundary_attrs(contents.function, SHARDING_ATTRS)
+    for op in census.list_sharded_ops():
+        drop_op_shardings(op)
+    census.forget_sharded_ops()
+
+
 def drop_op_shardings(op: ir.Operation) -> ir.WalkResult:
     """Remove the sharding attributes of an op."""
     for name in SHARDING_ATTRS:

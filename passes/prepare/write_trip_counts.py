@@ -45,7 +45,8 @@ ASSUMED_TRIPS = 1  # of a loop that depends on data, if its condition has no max
 STATED_NOTE = "trip count from the module"
 MAX_CARRIED_VALUES = 16  # values that the condition of such a loop may depend on
 MAX_ASSUMED_TRIPS = 10_000  # a larger maximum is there to end a loop at all, and no estimate
-MAX_OUTER_TRIPS = 2_000  # iterations of a loop in each of which the count of an inner one is found
+MAX_PATHS_TO_LOOP = 1_000  # from the loops around a loop to it, which multiply from call to call
+MAX_EXECUTIONS = 2_000  # of a loop whose count is found for each of them
 
 
 @record(frozen=True)
@@ -53,9 +54,9 @@ class WriteTripCountsPass(PrepareStep):
     """Write hespas.trips on every loop.
 
     The count is the one that somebody has stated, else the one that the ops of the loop determine,
-    else a default. Of a loop whose bound is the counter of the loop around it, it is the average;
-    one that is no whole number is rounded up, with a warning. A count is a statement if it differs
-    from the one that ``prepare`` found before, or if ``prepare`` did not find it.
+    else a default. Of a loop whose bound changes with the counters of the loops around it, it is
+    the average; one that is no whole number is rounded up, with a warning. A count is a statement
+    if it differs from the one that ``prepare`` found before, or if ``prepare`` did not find it.
     """
 
     name: ClassVar[str] = "write-trip-counts"
@@ -205,36 +206,63 @@ def find_trip_count(loop: ir.Operation, scalars: ScalarEvaluator) -> int | None:
 def find_mean_trips(loop: ir.Operation, scalars: ScalarEvaluator) -> Fraction | None:
     """Find how often the body of a loop runs on average; None if the IR does not determine it.
 
-    The bound of the loop may be the counter of the loop around it, which is run for the average.
+    The bound of the loop may follow from the counters of the loops around it, which are run for the
+    average: as few of them as determine it.
     """
-    means = {
-        _average_trips(loop, outer, alone) for outer, alone in _find_outer_loops(loop, scalars)
-    }
-    return means.pop() if len(means) == 1 else None
+    nests: list[tuple[list[ir.Operation], ScalarEvaluator]] = [([], scalars)]
+    while True:
+        wider = []
+        for nest, evaluator in nests:
+            for outer, alone in _find_outer_loops(nest[0] if nest else loop, evaluator):
+                if outer is None or len(wider) == MAX_PATHS_TO_LOOP:
+                    return None
+                wider.append(([outer, *nest], alone))
+        nests, means = wider, set[Fraction | None]()
+        for nest, evaluator in nests:
+            means.add(_average_trips(loop, nest, evaluator))
+            if None in means:
+                break
+        else:
+            return means.pop() if len(means) == 1 else None
 
 
 def _average_trips(
-    loop: ir.Operation, outer: ir.Operation | None, scalars: ScalarEvaluator
+    loop: ir.Operation, nest: Sequence[ir.Operation], scalars: ScalarEvaluator
 ) -> Fraction | None:
-    """Average the trip counts of a loop over the iterations of the loop around it."""
-    if outer is None:
-        return None
+    """Average the trip counts of a loop over its executions in the loops around it."""
+    total = count = 0
+    for evaluator in _iterate_nest(nest, scalars):
+        trips = None if evaluator is None else find_trip_count(loop, evaluator)
+        if trips is None or count == MAX_EXECUTIONS:
+            return None
+        total, count = total + trips, count + 1
+    return Fraction(total, count) if count else None
+
+
+def _iterate_nest(
+    nest: Sequence[ir.Operation], scalars: ScalarEvaluator
+) -> Iterator[ScalarEvaluator | None]:
+    """Run nested loops, the outermost first.
+
+    Yields:
+        An evaluator for each iteration of the innermost loop; None if the IR does not determine
+        whether there is one.
+    """
+    if not nest:
+        yield scalars
+        return
+    outer, *inner = nest
     starts = {n: scalars.find_scalar_value(value) for n, value in enumerate(outer.operands)}
     state = {number: start for number, start in starts.items() if start is not None}
     arguments = outer.regions[1].blocks[0].arguments
-    total = 0
     for count, continues, known in _run_loop(outer, scalars, tuple(state), state):
-        if continues is None or count > MAX_OUTER_TRIPS:
-            return None
+        if continues is None or count > MAX_EXECUTIONS:
+            yield None
         if not continues:
-            return Fraction(total, count) if count else None
+            return
         assumed = {arguments[number]: value for number, value in known.items()}
-        inner = ScalarEvaluator(scalars.functions, scalars.callers, assumed)
-        trips = find_trip_count(loop, inner)
-        if trips is None:
-            return None
-        total += trips
-    return None
+        yield from _iterate_nest(inner, scalars.assume(assumed))
+    yield None
 
 
 def _find_outer_loops(
@@ -255,7 +283,10 @@ def _find_outer_loops(
         yield holder if is_in_body else None, scalars
         return
     name = get_symbol_name(holder)
-    for call in scalars.callers.get(name, ()):
+    calls = scalars.callers.get(name, ())
+    if not calls:
+        yield None, scalars
+    for call in calls:
         alone = scalars.restrict_to_call(name, call)
         yield from _find_outer_loops(call, alone)
 

@@ -13,9 +13,11 @@ from support.budgets import draw_examples, thin_out
 
 from hespas import frontends, passes
 from hespas.dialects import verify_attrs
-from hespas.dialects.attrs import MemoryAttr
+from hespas.dialects.attrs import MemoryAttr, OnChipAttr
 from hespas.dialects.mlir import ir, make_context
+from hespas.passes.annotate.traverse import Annotation
 from hespas.passes.base import PassRun
+from hespas.passes.memory.buffer_sharing import find_results_over
 from hespas.passes.memory.memory_annotate import MAX_TIMELINE_POINTS, compute_memory_use
 from hespas.tools import hespas
 from support import memory_oracle
@@ -270,3 +272,56 @@ def test_a_function_without_a_body_is_a_kernel(parse):
         """
     )
     assert compute_memory_use(module).live_bytes == 256
+
+
+IN_MHLO = """
+module {
+  func.func @main(%x: tensor<64x64xf32>, %c: tensor<8xcomplex<f32>>, %i: tensor<64x1xi32>,
+      %u: tensor<64x64xf32>, %at: tensor<i32>)
+      -> (tensor<64x64xf32>, tensor<8xcomplex<f32>>, tensor<64x64xf32>) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %one = stablehlo.constant dense<1.0> : tensor<f32>
+    %ones = stablehlo.broadcast_in_dim %one, dims = [] : (tensor<f32>) -> tensor<64x64xf32>
+    %0 = stablehlo.add %x, %ones : tensor<64x64xf32>
+    %1 = stablehlo.transpose %0, dims = [1, 0] : (tensor<64x64xf32>) -> tensor<64x64xf32>
+    %2 = stablehlo.convert %1 : tensor<64x64xf32>
+    %3 = stablehlo.slice %2 [0:64, 0:64] : (tensor<64x64xf32>) -> tensor<64x64xf32>
+    %4 = stablehlo.dot_general %3, %0, contracting_dims = [1] x [0]
+      : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+    %row = stablehlo.reduce(%4 init: %zero) applies stablehlo.add across dimensions = [0]
+      : (tensor<64x64xf32>, tensor<f32>) -> tensor<64xf32>
+    %line = stablehlo.reshape %row : (tensor<64xf32>) -> tensor<1x64xf32>
+    %5 = stablehlo.dynamic_update_slice %4, %line, %at, %at
+      : (tensor<64x64xf32>, tensor<1x64xf32>, tensor<i32>, tensor<i32>) -> tensor<64x64xf32>
+    %6 = stablehlo.exponential %c : tensor<8xcomplex<f32>>
+    %7 = "stablehlo.scatter"(%5, %i, %u) <{
+        scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1],
+          inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      stablehlo.return %b : tensor<f32>
+    }) : (tensor<64x64xf32>, tensor<64x1xi32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+    return %7, %6, %2 : tensor<64x64xf32>, tensor<8xcomplex<f32>>, tensor<64x64xf32>
+  }
+}"""
+
+
+@pytest.mark.parametrize("steps", ["memory-annotate", "memory-annotate{model-fusion=false}"])
+def test_a_program_in_mhlo_has_the_memory_and_costs_of_that_in_stablehlo(steps, context):
+    """A tool may convert a module to MHLO, before hespas or between two of its passes."""
+    figures = []
+    for conversion in ("prepare", "stablehlo-legalize-to-hlo", "prepare,stablehlo-legalize-to-hlo"):
+        module = ir.Module.parse(IN_MHLO, context)
+        run = passes.run_pipeline(
+            module, f"{conversion},{steps},on-chip-annotate,roofline-annotate"
+        )
+        memory, total = run.get_artefact(MemoryAttr), run.get_artefact(Annotation).total
+        on_chip = str(module).count(OnChipAttr.NAME)
+        figures.append((memory.peak_bytes, memory.live_bytes, memory.points, on_chip, total))
+    assert figures[1] == figures[2] == figures[0]
+
+
+def test_only_the_array_of_a_scatter_is_overwritten(context):
+    module = ir.Module.parse(IN_MHLO, context)
+    scatter = module.body.operations[0].regions[0].blocks[0].operations[12].operation
+    assert scatter.name == "stablehlo.scatter"
+    assert [list(find_results_over(scatter, operand)) for operand in range(3)] == [[0], [], []]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 
+import jax
+import numpy as np
 import pytest
 
 from hespas import frontends
@@ -174,6 +177,155 @@ def test_long_and_shared_chains(parse: Parse, op: str, trips: int) -> None:
         "%0 =", f"%one = stablehlo.constant dense<1> : tensor<i32>\n{chain}\n%0 =", 1
     )
     assert loops(parse(text))[0] == [trips]
+
+
+def _nest_three_loops(counters):
+    def run_middle(i, counters):
+        return jax.lax.fori_loop(0, i, lambda j, c: _count_inner_loop(0, j, c), counters)
+
+    return jax.lax.fori_loop(0, 6, run_middle, counters)
+
+
+def _read_the_outermost_counter(counters):
+    def run_middle(i, counters):
+        return jax.lax.fori_loop(0, 4, lambda _, c: _count_inner_loop(0, i, c), counters)
+
+    return jax.lax.fori_loop(0, 7, run_middle, counters)
+
+
+def _scan_bounds(bounds, start=0, **options):
+    def run_scan(counters):
+        def step(counters, bound):
+            return _count_inner_loop(start, bound, counters), None
+
+        return jax.lax.scan(step, counters, bounds(), **options)[0]
+
+    return run_scan
+
+
+def _nest_scans(counters):
+    def step(counters, i):
+        def inner_step(counters, j):
+            return _count_inner_loop(0, i + 2 * j, counters), None
+
+        return jax.lax.scan(inner_step, counters, jax.numpy.arange(3))[0], None
+
+    return jax.lax.scan(step, counters, jax.numpy.arange(5))[0]
+
+
+def _scan_twice(counters):
+    first = _scan_bounds(lambda: jax.numpy.arange(9))(counters)
+    return _scan_bounds(lambda: jax.numpy.arange(9))(first)
+
+
+def _count_inner_loop(start, stop, counters):
+    """Count the executions of a loop, and their iterations."""
+    loops, rounds = counters
+    return loops + 1, jax.lax.fori_loop(start, stop, lambda _, c: c + 1, rounds)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        _nest_three_loops,
+        _read_the_outermost_counter,
+        _scan_bounds(lambda: jax.numpy.arange(9)),
+        _scan_bounds(lambda: 2 * jax.numpy.arange(10) + 1),
+        _scan_bounds(lambda: np.array([3, 1, 4, 1, 5, 9, 2, 6], np.int32)),
+        _scan_bounds(lambda: jax.numpy.full(5, 3)),
+        _scan_bounds(lambda: jax.numpy.arange(7), start=3, reverse=True),
+        _nest_scans,
+        _scan_twice,
+    ],
+)
+def test_means_are_those_of_the_executed_program(parse: Parse, program) -> None:
+    counters = np.float32(0), np.float32(0)
+    module = parse(jax.jit(program).lower(counters).as_text())
+    trips, warnings = loops(module)
+    executions, rounds = map(int, jax.jit(program)(counters))
+    mean = rounds / executions
+    assert trips[-1] == math.ceil(mean)
+    named = [text for text in warnings if f"is {mean:g} on average" in text]
+    assert bool(named) == (mean % 1 > 0)
+
+
+def test_a_call_that_no_loop_runs_leaves_the_mean_unknown(parse: Parse) -> None:
+    """Its bound is data, so that the mean of the calls in the loop says nothing of all calls."""
+    text = """
+    func.func @main(%n: tensor<i32>) -> tensor<i32> {
+      %zero = stablehlo.constant dense<0> : tensor<i32>
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %last = stablehlo.constant dense<9> : tensor<i32>
+      %0 = stablehlo.while(%i = %zero) : tensor<i32> cond {
+        %p = stablehlo.compare LT, %i, %last : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        stablehlo.return %p : tensor<i1>
+      } do {
+        %c = func.call @inner(%i) : (tensor<i32>) -> tensor<i32>
+        %j = stablehlo.add %i, %one : tensor<i32>
+        stablehlo.return %j : tensor<i32>
+      }
+      %1 = func.call @inner(%n) : (tensor<i32>) -> tensor<i32>
+      return %1 : tensor<i32>
+    }
+    func.func private @inner(%n: tensor<i32>) -> tensor<i32> {
+      %zero = stablehlo.constant dense<0> : tensor<i32>
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %0 = stablehlo.while(%i = %zero) : tensor<i32> cond {
+        %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        stablehlo.return %p : tensor<i1>
+      } do {
+        %j = stablehlo.add %i, %one : tensor<i32>
+        stablehlo.return %j : tensor<i32>
+      }
+      return %0 : tensor<i32>
+    }"""
+    trips, (warning,) = loops(parse(text))
+    assert trips == [9, 1]
+    assert "depends on data" in warning
+
+
+@pytest.mark.parametrize(("depth", "trips"), [(2, 4), (20, 1)])
+def test_paths_of_calls_to_a_loop_are_counted_before_they_are_followed(
+    parse: Parse, depth: int, trips: int
+) -> None:
+    """Functions that each call the next one twice: 4 paths, and a million."""
+    functions = [
+        f"""func.func private @call{level}(%n: tensor<i32>) -> tensor<i32> {{
+          %0 = func.call @call{level + 1}(%n) : (tensor<i32>) -> tensor<i32>
+          %1 = func.call @call{level + 1}(%n) : (tensor<i32>) -> tensor<i32>
+          return %1 : tensor<i32> }}"""
+        for level in range(depth)
+    ]
+    last = loop(0, "stablehlo.add %data, %c", "add 1", "LT").replace("@main", f"@call{depth}")
+    outer = loop(0, "stablehlo.constant dense<9>", "add 1", "LT").replace(
+        "%s =", "%called = func.call @call0(%i) : (tensor<i32>) -> tensor<i32>\n%s ="
+    )
+    text = "\n".join([outer, *functions, last.replace("func.func", "func.func private")])
+    counts, warnings = loops(parse(text))
+    assert counts == [9, trips]
+    assert len(warnings) == (depth > 2)
+
+
+def test_elements_of_long_chains_of_arrays_are_unknown(parse: Parse) -> None:
+    """Each array is visited once, and no more of them than Python's stack allows."""
+    names = ["%zero", *(f"%v{i}" for i in range(3000))]
+    chain = "\n".join(
+        f"{new} = stablehlo.add {old}, {old} : tensor<4xi32>"
+        for old, new in itertools.pairwise(names)
+    )
+    text = loop(0, "stablehlo.add %bound, %c", "add 1", "LT").replace(
+        "%0 =",
+        f"""%zero = stablehlo.iota dim = 0 : tensor<4xi32>
+        %three = stablehlo.constant dense<3> : tensor<i32>
+        {chain}
+        %element = stablehlo.dynamic_slice %last, %three, sizes = [1]
+          : (tensor<4xi32>, tensor<i32>) -> tensor<1xi32>
+        %bound = stablehlo.reshape %element : (tensor<1xi32>) -> tensor<i32>
+        %0 =""",
+        1,
+    )
+    for last, trips in (("%zero", 3), ("%v1", 12), (names[-1], 1)):
+        assert loops(parse(text.replace("%last", last)))[0] == [trips]
 
 
 def test_a_counter_in_one_function_with_data_is_found():

@@ -318,31 +318,6 @@ module @two_dims_table attributes {mhlo.num_partitions = 4 : i32, mhlo.num_repli
 
 // -----
 
-// CHECK-LABEL: module @computed_table
-module @computed_table attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
-  // CHECK-NOT: reduce_scatter
-  // CHECK: "stablehlo.all_reduce"
-  // CHECK: stablehlo.dynamic_slice
-  // CHECK-NOT: reduce_scatter
-  func.func @main(%x: tensor<64x16xf32>) -> tensor<16x16xf32> {
-    %ranks = stablehlo.constant dense<[0, 16, 32, 48]> : tensor<4xi32>
-    %table = stablehlo.abs %ranks : tensor<4xi32>
-    %zero = stablehlo.constant dense<0> : tensor<i32>
-    %id = stablehlo.partition_id : tensor<ui32>
-    %0 = stablehlo.dynamic_slice %table, %id, sizes = [1] : (tensor<4xi32>, tensor<ui32>) -> tensor<1xi32>
-    %start = stablehlo.reshape %0 : (tensor<1xi32>) -> tensor<i32>
-    %1 = "stablehlo.all_reduce"(%x) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> ({
-    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
-      %s = stablehlo.add %a, %b : tensor<f32>
-      stablehlo.return %s : tensor<f32>
-    }) : (tensor<64x16xf32>) -> tensor<64x16xf32>
-    %2 = stablehlo.dynamic_slice %1, %start, %zero, sizes = [16, 16] : (tensor<64x16xf32>, tensor<i32>, tensor<i32>) -> tensor<16x16xf32>
-    return %2 : tensor<16x16xf32>
-  }
-}
-
-// -----
-
 // CHECK-LABEL: module @float_table
 module @float_table attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
   // CHECK-NOT: reduce_scatter

@@ -117,3 +117,43 @@ module @branch {
     return %0#1 : tensor<8xf32>
   }
 }
+
+// -----
+
+/// A scan over 1, 3, 5, 7: the bound is an element of an array. It runs 16 times in all.
+
+// CHECK-LABEL: module @scan
+// CHECK: hespas.trips = 4 : i64, hespas.trips_found = 4 : i64
+// CHECK: hespas.trips = 4 : i64, hespas.trips_found = 4 : i64
+// SPLIT-LABEL: module @scan
+// SPLIT-DAG: hespas.trips = 4 : i64, hespas.trips_found = 4 : i64
+// SPLIT-DAG: hespas.trips = 4 : i64, hespas.trips_found = 4 : i64
+module @scan {
+  func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %ones = stablehlo.constant dense<1> : tensor<4xi32>
+    %n = stablehlo.constant dense<4> : tensor<i32>
+    %iota = stablehlo.iota dim = 0 : tensor<4xi32>
+    %twice = stablehlo.add %iota, %iota : tensor<4xi32>
+    %bounds = stablehlo.add %twice, %ones : tensor<4xi32>
+    %0:3 = stablehlo.while(%i = %zero, %a = %bounds, %y = %x) : tensor<i32>, tensor<4xi32>, tensor<8xf32> cond {
+      %2 = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %2 : tensor<i1>
+    } do {
+      %slice = stablehlo.dynamic_slice %a, %i, sizes = [1] : (tensor<4xi32>, tensor<i32>) -> tensor<1xi32>
+      %bound = stablehlo.reshape %slice : (tensor<1xi32>) -> tensor<i32>
+      %2:2 = stablehlo.while(%j = %zero, %z = %y) : tensor<i32>, tensor<8xf32> cond {
+        %4 = stablehlo.compare LT, %j, %bound, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        stablehlo.return %4 : tensor<i1>
+      } do {
+        %4 = stablehlo.cosine %z : tensor<8xf32>
+        %5 = stablehlo.add %j, %one : tensor<i32>
+        stablehlo.return %5, %4 : tensor<i32>, tensor<8xf32>
+      }
+      %3 = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %3, %a, %2#1 : tensor<i32>, tensor<4xi32>, tensor<8xf32>
+    }
+    return %0#2 : tensor<8xf32>
+  }
+}
