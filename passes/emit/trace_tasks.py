@@ -26,6 +26,7 @@ from hespas.dialects.attrs import (
     RegionAttr,
 )
 from hespas.dialects.mlir import collect_functions, ir
+from hespas.dialects.op_kinds import CONSTANTS
 from hespas.estimators.base import FREE_COST
 from hespas.estimators.work import is_free_op_name
 from hespas.passes.base import PassRun
@@ -270,11 +271,12 @@ class TraceTaskBuilder:
         return f"{name}:{line}:{column}"
 
     def _find_naming_op(self, callee: str) -> str:
-        """Find the op that names a region: the first heavy op, or else the first op."""
+        """Find the op that names a region: the first heavy op, or else the first that computes."""
         if callee not in self._heroes:
             ops = self.functions[callee].regions[0].blocks[0].operations
-            names = (view.operation.name for view in ops)
-            hero = next(filter(HEAVY_OP.search, names), ops[0].operation.name)
+            names = [view.operation.name for view in ops]
+            computes = next((name for name in names if name not in CONSTANTS), names[0])
+            hero = next(filter(HEAVY_OP.search, names), computes)
             self._heroes[callee] = _strip_dialect(hero)
         return self._heroes[callee]
 
