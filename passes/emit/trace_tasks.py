@@ -122,14 +122,9 @@ class TraceTaskBuilder:
         attributes = op.attributes
         cost_attr = attributes.get(Cost.NAME)
         region = region or self._read_region(op)
-        if cost_attr is None and is_free_op_name(name):
-            return TraceTask(op, (), FREE_COST, None, region)
         if cost_attr is None:
-            raise HespasError(
-                f"the op has no {Cost.NAME}",
-                op=op,
-                remedy="run an annotate pass first, e.g. roofline-annotate",
-            )
+            assert is_free_op_name(name)  # `refresh_costs` has looked at all others
+            return TraceTask(op, (), FREE_COST, None, region)
         leaf, cost, latency_fs, attrs = self._read_cost_attr(cost_attr, op, name)
         callee = ir.FlatSymbolRefAttr(attributes["callee"]).value if name == "func.call" else ""
         if not latency_fs:
