@@ -156,9 +156,6 @@ class TraceTaskBuilder:
         name = f"{kind}.{number - 1}" + (f" {framework}" if framework else "")
         place = self._format_location(op.location) or framework
         attrs = encode_text_attr("location", place) if place else b""
-        for group in comm.groups:
-            if group not in self.groups:
-                raise HespasError(f"communicator {group} is not defined", op=op)
         if comm.operand_bytes == 0:
             return TraceTask(op, (), comm=comm)
         if comm.network == HOST_LINK:
