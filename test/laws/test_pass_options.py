@@ -1,4 +1,4 @@
-"""An option of a pass has an effect that a lit test of the pass shows, and that fails without it."""
+"""An option of a pass has an effect, which a lit test of the pass shows: it fails without it."""
 
 from __future__ import annotations
 
