@@ -30,13 +30,13 @@ LONGEST = (
     "test_generated", "test_plan_functions", "test_measure_dask", "test_verify", "test_sweep_dask",
     "test_memory", "test_sim_embedded", "test_supervisor", "test_conventions",
     "test_sim_astra_rows", "test_prepare_trips", "test_training_options", "test_ring_attention",
-    "test_gate", "test_growth", "test_stale_facts", "test_playbooks",
+    "test_gate", "test_growth", "test_stale_facts", "test_playbooks", "test_rewrites",
 )  # fmt: skip
 # Their tests share no fixtures: each test, or each parametrised function, may run on any worker.
 SPREAD_BY_TEST = {
     "test_docs", "test_export", "test_fuse", "test_playbooks", "test_prepare_partition",
-    "test_record", "test_split", "test_sweep_run", "test_validate_cases", "test_workloads",
-    "test_xla_optimize",
+    "test_record", "test_rewrites", "test_split", "test_sweep_run", "test_validate_cases",
+    "test_workloads", "test_xla_optimize",
 }  # fmt: skip
 SPREAD_BY_FUNCTION = {"test_recipes_run"}
 # The second stage of CI, which takes as long as all others: what the documentation shows and
@@ -47,7 +47,7 @@ LONG = {
     "test_plan_functions", "test_plan_pipelines", "test_playbooks", "test_program_form",
     "test_published_files",
     "test_quantised_products", "test_recipe_models", "test_recipe_stages", "test_recipes",
-    "test_recipes_run", "test_record", "test_reference", "test_ring_attention",
+    "test_recipes_run", "test_record", "test_reference", "test_rewrites", "test_ring_attention",
     "test_ring_products", "test_site", "test_study_programs", "test_sweep_dask", "test_t5",
     "test_validate_cases", "test_workloads", "test_xla_optimize",
 }  # fmt: skip

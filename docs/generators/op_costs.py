@@ -77,6 +77,12 @@ _DIFFERENCES = (
         "half of the matrix is zero",
     ),
     (
+        "`cholesky`",
+        "the matrices are read and written",
+        "as many bytes as the result",
+        "the operand is read, too",
+    ),
+    (
         "`sort`",
         "comparator x N log2 n, rows of n",
         "N log2 N",

@@ -54,8 +54,8 @@ def declare_costs(module: ir.Module, costs: DeclaredCosts, run: PassRun) -> None
         return ir.WalkResult.ADVANCE
 
     walk_operations(module.operation, write_cost)
-    for name in costs.constants.keys() - names:
-        known = ", ".join(sorted(names)) or "none"
+    known = ", ".join(sorted(names)) or "none"
+    for name in [name for name in costs.constants if name not in names]:
         run.warn(
             f"kernel-cost: no custom call and no op without a cost rule is named '{name}'; "
             f"the names in the module: {known}"

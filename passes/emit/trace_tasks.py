@@ -26,6 +26,7 @@ from hespas.dialects.attrs import (
     RegionAttr,
 )
 from hespas.dialects.mlir import collect_functions, ir
+from hespas.dialects.op_kinds import CONSTANTS
 from hespas.estimators.base import FREE_COST
 from hespas.estimators.work import is_free_op_name
 from hespas.passes.base import PassRun
@@ -121,14 +122,9 @@ class TraceTaskBuilder:
         attributes = op.attributes
         cost_attr = attributes.get(Cost.NAME)
         region = region or self._read_region(op)
-        if cost_attr is None and is_free_op_name(name):
-            return TraceTask(op, (), FREE_COST, None, region)
         if cost_attr is None:
-            raise HespasError(
-                f"the op has no {Cost.NAME}",
-                op=op,
-                remedy="run an annotate pass first, e.g. roofline-annotate",
-            )
+            assert is_free_op_name(name)  # `refresh_costs` has looked at all others
+            return TraceTask(op, (), FREE_COST, None, region)
         leaf, cost, latency_fs, attrs = self._read_cost_attr(cost_attr, op, name)
         callee = ir.FlatSymbolRefAttr(attributes["callee"]).value if name == "func.call" else ""
         if not latency_fs:
@@ -160,9 +156,6 @@ class TraceTaskBuilder:
         name = f"{kind}.{number - 1}" + (f" {framework}" if framework else "")
         place = self._format_location(op.location) or framework
         attrs = encode_text_attr("location", place) if place else b""
-        for group in comm.groups:
-            if group not in self.groups:
-                raise HespasError(f"communicator {group} is not defined", op=op)
         if comm.operand_bytes == 0:
             return TraceTask(op, (), comm=comm)
         if comm.network == HOST_LINK:
@@ -270,11 +263,12 @@ class TraceTaskBuilder:
         return f"{name}:{line}:{column}"
 
     def _find_naming_op(self, callee: str) -> str:
-        """Find the op that names a region: the first heavy op, or else the first op."""
+        """Find the op that names a region: the first heavy op, or else the first that computes."""
         if callee not in self._heroes:
             ops = self.functions[callee].regions[0].blocks[0].operations
-            names = (view.operation.name for view in ops)
-            hero = next(filter(HEAVY_OP.search, names), ops[0].operation.name)
+            names = [view.operation.name for view in ops]
+            computes = next((name for name in names if name not in CONSTANTS), names[0])
+            hero = next(filter(HEAVY_OP.search, names), computes)
             self._heroes[callee] = _strip_dialect(hero)
         return self._heroes[callee]
 

@@ -19,7 +19,6 @@ from hespas.dialects.op_kinds import (
     TERMINATORS,
     find_entry_function,
     has_marked_collective,
-    is_marked_collective,
 )
 from hespas.dialects.op_table import NumberRows, TableBlock, read_op_table
 from hespas.passes.base import PassRun
@@ -213,11 +212,9 @@ class _SplitBlockReader:
         if name in NO_COMPUTE_OPS:
             if name in TERMINATORS:
                 return _Role.TERMINATOR, -1
-            if name in MAYBE_COLLECTIVE and is_marked_collective(op):
+            if has_marked_collective(op):
                 return _Role.COMM, -1
-            if name in CONTROL and has_marked_collective(op):
-                return _Role.COMM, -1
-            if name in BARRIERS and WAIT in op.attributes:
+            if WAIT in op.attributes:
                 return _Role.WAIT, -1
             if name in CONSTANTS and is_small_constant(op):
                 return _Role.CONSTANT, self.op_contents.number_op(op, name)
@@ -233,8 +230,6 @@ def begin_split(module: ir.Module, split: SplitAttr, pass_name: str) -> bool:
         HespasError: The module is split in another way.
     """
     old = SplitAttr.read_from_op(module.operation)
-    if old is None:
-        return True
     if old == split and _is_completely_split(module):
         return False
     check_not_split(module, pass_name)

@@ -11,6 +11,7 @@ import numpy as np
 from jaxlib import xla_client
 
 from hespas.dialects.mlir import ir, make_context, stablehlo
+from hespas.dialects.op_bodies import splice_block_before
 
 DEVICES = 8
 SCALES = {"f": 0.125, "b": 0.125, "c": "(0.125, 0.0)"}  # by first letter of the element type
@@ -53,6 +54,23 @@ def runnable(module: ir.Module) -> ir.Module:
     copy.operation.walk(_strip_hespas_attributes)
     copy.operation.walk(_widen_product)
     return copy
+
+
+def put_fusions_in_place(module: ir.Module) -> None:
+    """Put the bodies of fusions in their place: XLA's CPU compiler takes few kinds of fusion."""
+    fusions: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "mhlo.fusion":
+            fusions.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    for op in fusions:
+        _, values = splice_block_before(op, op.operands, op.regions[0].blocks[0])
+        for result, value in zip(op.results, values, strict=True):
+            result.replace_all_uses_with(value)
+        op.erase()
 
 
 def _widen_product(op: ir.Operation) -> ir.WalkResult:

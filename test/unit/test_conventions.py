@@ -14,6 +14,8 @@ from pathlib import Path
 
 from support.paths import ROOT
 
+from hespas.estimators.registry import ESTIMATORS
+from hespas.frontends.export.program_source import BUILD, RECIPES
 from hespas.passes import registry
 
 LAYERS = (
@@ -172,6 +174,27 @@ def test_a_pass_its_file_and_its_tests_share_a_name() -> None:
     folders = {path.parent.name for path in (ROOT / "test" / "lit").glob("*/*.mlir")}
     untested = set(registry.list_builtin_pass_names()) - folders
     assert not untested, f"add test/lit/NAME/*.mlir for {sorted(untested)}"
+
+
+def test_what_is_declared_is_registered() -> None:
+    """A pass, an estimator or a recipe that no registry names is in no tool."""
+    declared: dict[str, set[str]] = {"passes": set(), "estimators": set(), "recipes": set()}
+    for file, nodes in parse_sources().items():
+        room = file.parts[0]
+        if room in ("passes", "estimators"):
+            names = re.findall(
+                r'^    name: ClassVar\[str\] = "(.+)"', SOURCES[file].read_text(), re.M
+            )
+            declared[room].update(names)
+        elif room == "recipes" and any(
+            isinstance(node, ast.FunctionDef) and node.name == BUILD for node in nodes
+        ):
+            declared[room].add(file.stem)
+    assert declared == {
+        "passes": {*registry.PASSES},
+        "estimators": {*ESTIMATORS},
+        "recipes": {*RECIPES},
+    }
 
 
 def test_documented_arguments_are_parameters() -> None:

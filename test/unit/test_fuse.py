@@ -12,13 +12,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from support.budgets import draw_examples, thin_out
-from support.execution import assert_same_results, execute
+from support.execution import assert_same_results, execute, put_fusions_in_place
 from support.paths import ROOT
 
 from hespas import frontends, passes
 from hespas.dialects.attrs import CommAttr
 from hespas.dialects.mlir import ir, make_context
-from hespas.dialects.op_bodies import splice_block_before
 from hespas.dialects.op_kinds import find_entry_function
 from hespas.estimators.work import compute_op_work, find_cost_rule
 from hespas.passes.base import PassRun
@@ -41,23 +40,6 @@ COMPARED = [  # with what XLA makes of them
     ("llama3/llama3-500m", "opt-a100"),
 ]
 PAGE = ROOT / "docs" / "reference" / "fusion.md"
-
-
-def unfused(module: ir.Module) -> None:
-    """Put the bodies of fusions in their place: XLA's CPU compiler takes few kinds of fusion."""
-    fusions: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "mhlo.fusion":
-            fusions.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    for op in fusions:
-        _, values = splice_block_before(op, op.operands, op.regions[0].blocks[0])
-        for result, value in zip(op.results, values, strict=True):
-            result.replace_all_uses_with(value)
-        op.erase()
 
 
 def assert_same(module: ir.Module, plain: ir.Module, devices: int, tolerance: float) -> None:
@@ -85,7 +67,7 @@ def test_fused_programs_compute_the_same(program, workload, context):
     passes.run_pipeline(plain, "prepare")
     module = frontends.read_module(path, context)
     passes.run_pipeline(module, "fuse")
-    unfused(module)
+    put_fusions_in_place(module)
     assert_same(module, plain, 8, tolerance=2e-2)
 
 
@@ -190,7 +172,7 @@ def test_a_block_with_every_rewrite_computes_the_same(parse):
     assert "kCustom" in text and "reduce_scatter" in text and "call" not in text
     assert text.count("stablehlo.dot_general") == 4  # of six
     assert text.count('= "stablehlo.all_gather"') == 1
-    unfused(module)
+    put_fusions_in_place(module)
     assert_same(module, plain, 4, tolerance=1e-3)
 
 
@@ -217,7 +199,7 @@ def test_ragged_products_compute_the_same(parse, kind):
     }}""")
     passes.run_pipeline(module, "fuse")
     assert "ragged" not in str(module)
-    unfused(module)
+    put_fusions_in_place(module)
     y, z, x, w, g = (np.asarray(values[0], np.float64) for values in execute(module, 1))
     groups = [slice(0, 2), slice(2, 2), slice(2, 3)]
     assert_close = functools.partial(np.testing.assert_allclose, rtol=2e-2, atol=1e-6)
@@ -262,21 +244,11 @@ def test_split_scans_compute_the_same(parse, size):
     }}""")
     passes.run_pipeline(module, "fuse")
     assert f"array<i64: 1, {size}>" not in str(module)
-    unfused(module)
+    put_fusions_in_place(module)
     sums, maxima, backwards, x, y = (np.asarray(values[0]) for values in execute(module, 1))
     np.testing.assert_allclose(sums, x.cumsum(1), rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(maxima, np.maximum.accumulate(x, 1))
     np.testing.assert_allclose(backwards, y[::-1].cumsum(0)[::-1], rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", ["exits", "layouts", "orders", "products"])
-def test_products_in_another_order_compute_the_same(name):
-    text = (ROOT / "test" / "lit" / "sink-transposes" / f"{name}.mlir").read_text()
-    for program in text.split("// -----"):
-        # XLA keeps more bits of a product of 16 bits that it fuses with what follows.
-        tolerance = 1e-1 if "bf16" in program and "convert" in program else 1e-5
-        assert_rewrite_computes_the_same(program, "sink-transposes", tolerance)
 
 
 @pytest.mark.parametrize("place", [[3, 4], [4, 6], [-1, 0], [0, 7]])
@@ -602,7 +574,7 @@ def test_random_programs_compute_the_same(program):
     module, plain = ir.Module.parse(program, context), ir.Module.parse(program, context)
     passes.run_pipeline(module, "fuse")
     passes.run_pipeline(plain, "prepare")
-    unfused(module)
+    put_fusions_in_place(module)
     assert_same(module, plain, 1, tolerance=1e-3)
 
 

@@ -1,7 +1,8 @@
 // RUN: hespas-opt %s --calibrated-annotate=node=H100_80GB --split-input-file --verify-diagnostics
 // RUN: hespas-opt %s --calibrated-annotate=node=H100_80GB --split-input-file --keep-going 2>&1 | filecheck %s
+// RUN: hespas-opt %s --calibrated-annotate=node=H100_80GB,keep-going --split-input-file 2>&1 | filecheck %s
 
-/// An op that no rule can cost stops the pass; with --keep-going it is tagged and counted.
+/// An op that no rule can cost stops the pass; with --keep-going, of the tool or of the pass, it is tagged and counted.
 
 // CHECK: warning: 1 op without a full cost, first {{.*}}mystery
 module {

@@ -2,21 +2,22 @@
 // RUN: hespas trace print %t/dev.0.et | filecheck %s
 
 /// Compute between the start of an async collective and its wait runs beside it; what follows the wait
-/// waits for both.
+/// waits for both, though its first op reads neither.
 
 // CHECK: 1 COMM_COLL 'all_gather.0'
 // CHECK-NEXT: 2 COMP 'region 0: tanh' 0us num_ops
-// CHECK-NEXT: 3 COMP 'region 1: negate' 0us after 1,2
+// CHECK-NEXT: 3 COMP 'region 1: sine +1' 0us after 1,2
 module attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32} {
   func.func private @gather(%x: tensor<4xf32>) -> tensor<8xf32> attributes {execution_thread = "main"} {
     %0 = "stablehlo.all_gather"(%x) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, use_global_device_ids}> : (tensor<4xf32>) -> tensor<8xf32>
     return %0 : tensor<8xf32>
   }
-  func.func public @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<8xf32>) {
+  func.func public @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<8xf32>) {
     %s = "mhlo.async_start"(%x) <{called_computation = @gather, execution_thread = "main"}> : (tensor<4xf32>) -> !mhlo.async_bundle<tensor<4xf32>, tensor<8xf32>>
     %t = stablehlo.tanh %x : tensor<4xf32>
     %d = "mhlo.async_done"(%s) {called_computation = @gather, execution_thread = "main"} : (!mhlo.async_bundle<tensor<4xf32>, tensor<8xf32>>) -> tensor<8xf32>
-    %n = stablehlo.negate %d : tensor<8xf32>
-    return %t, %n : tensor<4xf32>, tensor<8xf32>
+    %u = stablehlo.sine %x : tensor<4xf32>
+    %v = stablehlo.abs %u : tensor<4xf32>
+    return %t, %v, %d : tensor<4xf32>, tensor<4xf32>, tensor<8xf32>
   }
 }

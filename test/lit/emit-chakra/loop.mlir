@@ -1,6 +1,8 @@
 // RUN: hespas-opt %s --split-linear --roofline-annotate=node=A100_SXM_40GB --emit-chakra=output=%t --disable-output
 // RUN: hespas trace print %t/dev.0.et | filecheck %s
 // RUN: filecheck %s --check-prefix=STATS --input-file %t/module_stats.json
+// RUN: hespas-opt %s --split-individual --roofline-annotate=node=A100_SXM_40GB --emit-chakra=output=%t --disable-output
+// RUN: hespas trace print %t/dev.0.et | filecheck %s --check-prefix=FLOW
 
 /// A loop with a collective is written out: each iteration has its nodes, in order, and the same name
 /// of the collective in each. A loop without one is one node that lasts its iterations.
@@ -16,9 +18,19 @@
 // CHECK-NEXT: COMM_COLL 'all_reduce.0'
 // CHECK-NEXT: COMP 'region 2: while' {{.*}} flops=10
 // CHECK-NOT: COMP
+// STATS: "gaps": 0}
 // STATS: "stablehlo.tanh": {"count": 5,
 // STATS: {"id": 0, {{.*}}"runs": 3,
 // STATS: "all_reduce": {"count": 3, "operand_bytes": 768}
+/// With data flow, a trip waits for what the trip before carries to it, and what follows for what the last carries out.
+// FLOW: 1 COMP 'region 0: compare' 0us num_ops
+// FLOW-NEXT: 2 COMP 'region 1: add' 0us after 1 num_ops
+// FLOW-NEXT: 3 COMM_COLL 'all_reduce.0' comm_type
+// FLOW-NEXT: 4 COMP 'region 0: compare' 0us after 2 num_ops
+// FLOW-NEXT: 5 COMP 'region 1: add' 0us after 4 num_ops
+// FLOW-NEXT: 6 COMM_COLL 'all_reduce.0' after 3 comm_type
+// FLOW: 9 COMM_COLL 'all_reduce.0' after 6 comm_type
+// FLOW-NEXT: 10 COMP 'region 2: while' 0us after 8,9 num_ops
 module attributes {mhlo.num_replicas = 2 : i32} {
   func.func @main(%x: tensor<64xf32>) -> tensor<64xf32> {
     %zero = stablehlo.constant dense<0> : tensor<i32>

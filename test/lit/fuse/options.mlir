@@ -2,6 +2,7 @@
 // RUN: hespas-opt %s --fuse=model=elementwise | filecheck %s --check-prefix=ELEMENTWISE
 // RUN: hespas-opt %s --fuse=model=none | filecheck %s --check-prefix=NONE
 // RUN: hespas-opt %s --fuse=max-buffers=3 | filecheck %s --check-prefix=BUFFERS
+// RUN: hespas-opt %s --fuse=max-ops=2 | filecheck %s --check-prefix=SHORT
 // RUN: hespas-opt %s --fuse --split-linear --roofline-annotate=node=A100_SXM_40GB | filecheck %s --check-prefix=FLOW
 // RUN: not hespas-opt %s --fuse=model=tpu 2>&1 | filecheck %s --check-prefix=MODEL
 // RUN: not hespas-opt %s --fuse=max-buffers=1 2>&1 | filecheck %s --check-prefix=FEW
@@ -34,6 +35,14 @@
 
 // BUFFERS: %[[M:.*]] = stablehlo.multiply %arg0, %arg1
 // BUFFERS: "mhlo.fusion"(%[[M]], %arg2)
+
+/// Few ops in a kernel; its end counts, and so does the constant.
+
+// SHORT: %[[F:.*]] = "mhlo.fusion"(
+// SHORT: stablehlo.multiply
+// SHORT-NEXT: stablehlo.add
+// SHORT: stablehlo.reduce(%[[F]]
+// SHORT-NOT: "mhlo.fusion"
 
 /// A fusion is one op to what follows.
 

@@ -1,4 +1,5 @@
 // RUN: hespas-opt %s --split-individual="merge block-limit=2" | filecheck %s
+// RUN: hespas-opt %s --split-individual="merge block-limit=2" --split-individual="merge block-limit=2" | filecheck %s
 // RUN: hespas-opt %s --split-individual=merge | filecheck %s --check-prefix=FREE
 
 /// A limit cuts merged regions in program order; equal ones share a function.

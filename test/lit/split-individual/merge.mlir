@@ -1,4 +1,5 @@
 // RUN: hespas-opt %s --split-individual=merge | filecheck %s
+// RUN: hespas-opt %s --split-individual=merge --split-individual=merge | filecheck %s
 // RUN: hespas-opt %s --split-individual | filecheck %s --check-prefix=EACH
 
 /// Three collectives in a row keep their own ops. What none of them waits for (%late) is not merged

@@ -1,4 +1,5 @@
 // RUN: hespas-opt %s --split-linear --split-input-file | filecheck %s
+// RUN: hespas-opt %s --split-linear --split-linear --split-input-file | filecheck %s
 
 /// Without compute ops there is no region, and the module is split all the same.
 

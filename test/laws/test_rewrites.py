@@ -1,0 +1,74 @@
+"""A pass of ``fuse`` keeps what it computes: the programs of its lit tests are executed.
+
+The reference is XLA's CPU compiler, before and after the pass. Every rule of a pass has a lit case
+that fails without it, so that a rule that changes values fails here. Programs that XLA:CPU cannot
+run, such as those with calls of unknown kernels, are left out; few are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from support.execution import DEVICES, assert_same_results, execute, put_fusions_in_place
+from support.paths import ROOT
+
+from hespas import passes
+from hespas.dialects.mlir import ir, make_context
+from hespas.dialects.op_kinds import find_entry_function
+from hespas.passes.registry import FOLDERS
+from hespas.support.errors import HespasError
+
+LIT = ROOT / "test" / "lit"
+NEVER_RUN = {"expand-ragged-products"}  # XLA:CPU has no ragged products
+REWRITING = [name for name in FOLDERS["fuse"] if name not in NEVER_RUN]
+COUNT = r"mhlo\.num_{} = (\d+)"
+
+
+def list_programs(name: str) -> Iterator[tuple[str, str, str]]:
+    """List title, text, and pipeline of the programs on which a lit test runs the pass."""
+    for file in sorted((LIT / name).glob("*.mlir")):
+        text = file.read_text()
+        step = re.match(rf'// RUN: hespas-opt %s --{name}(?:=("[^"]*"|\S+))? ', text)
+        if step is not None:
+            options = (step[1] or "").strip('"').replace(",", " ")
+            for number, program in enumerate(text.split("// -----")):
+                yield f"{file.name}[{number}]", program, f"{name}{{{options}}}"
+
+
+def run_program(program: str, pipeline: str, title: str) -> bool:
+    """Compare the results of a program before and after the pass; return whether it can run."""
+    context = make_context()
+    try:
+        plain = ir.Module.parse(program, context)
+        module = ir.Module.parse(program, context)
+        passes.run_pipeline(module, pipeline)
+        has_entry = bool(find_entry_function(plain))
+    except (ir.MLIRError, HespasError):
+        return False  # the lit test shows an error
+    counts = [re.search(COUNT.format(kind), str(plain)) for kind in ("replicas", "partitions")]
+    devices = max([1, *(int(count[1]) for count in counts if count)])
+    if not has_entry or devices > DEVICES:
+        return False
+    try:
+        put_fusions_in_place(plain)
+        references = execute(plain, devices)
+    except Exception:  # XLA raises errors of many types
+        return False
+    put_fusions_in_place(module)
+    results = execute(module, devices)
+    # XLA keeps more bits of a value of 16 bits that it fuses with what follows.
+    tolerance = 1e-1 if "f16" in program and "convert" in program else 1e-5
+    try:
+        assert_same_results(results, references, rtol=tolerance, atol_of_largest=tolerance / 10)
+    except AssertionError as error:
+        raise AssertionError(f"{title}: {error}") from None
+    return True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REWRITING)
+def test_programs_of_lit_tests_compute_the_same(name: str) -> None:
+    outcomes = [run_program(text, pipeline, title) for title, text, pipeline in list_programs(name)]
+    assert sum(outcomes) > len(outcomes) / 2, f"{outcomes.count(False)} of {len(outcomes)} not run"

@@ -1,0 +1,39 @@
+// RUN: hespas-opt %s --memory-annotate --split-input-file | filecheck %s
+
+/// Arguments and results in the memory of the host take none of the device, in every form that a loop gives them: of two
+/// arguments of 4 KiB the device has one, and what it copies.
+
+// CHECK: module @plain
+// CHECK-SAME: argument_bytes = 4096 : i64
+// CHECK-SAME: live_bytes = 8192 : i64
+module @plain {
+  func.func @main(%x: tensor<32x32xf32>, %h: tensor<32x32xf32> {mhlo.memory_kind = "pinned_host"}) -> (tensor<32x32xf32> {mhlo.memory_kind = "device"}, tensor<32x32xf32> {mhlo.memory_kind = "pinned_host"}) {
+    %0 = stablehlo.custom_call @MoveToDevice(%h) : (tensor<32x32xf32>) -> tensor<32x32xf32>
+    %1 = stablehlo.custom_call @MoveToHost(%x) : (tensor<32x32xf32>) -> tensor<32x32xf32>
+    return %0, %1 : tensor<32x32xf32>, tensor<32x32xf32>
+  }
+}
+
+// -----
+
+// CHECK: module @loop
+// CHECK-SAME: argument_bytes = 4096 : i64
+module @loop {
+  func.func @main(%x: tensor<32x32xf32>, %h: tensor<32x32xf32> {mhlo.memory_kind = "pinned_host"}) -> tensor<32x32xf32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %0:3 = stablehlo.while(%i = %zero, %v = %x, %w = %h) : tensor<i32>, tensor<32x32xf32>, tensor<32x32xf32>
+     cond {
+      %n = stablehlo.constant dense<5> : tensor<i32>
+      %lt = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %lt : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %j = stablehlo.add %i, %one : tensor<i32>
+      %b = stablehlo.optimization_barrier %w : tensor<32x32xf32>
+      %d = stablehlo.custom_call @MoveToDevice(%b) : (tensor<32x32xf32>) -> tensor<32x32xf32>
+      %s = stablehlo.add %v, %d : tensor<32x32xf32>
+      stablehlo.return %j, %s, %b : tensor<i32>, tensor<32x32xf32>, tensor<32x32xf32>
+    }
+    return %0#1 : tensor<32x32xf32>
+  }
+}
