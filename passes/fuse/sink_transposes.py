@@ -24,6 +24,7 @@ from typing import ClassVar, NamedTuple
 
 from hespas.dialects.mlir import get_defining_op, ir, to_i64_attr
 from hespas.dialects.op_bodies import get_terminator
+from hespas.dialects.op_kinds import MAYBE_COLLECTIVE
 from hespas.estimators.rules.base import read_integer, read_integer_list
 from hespas.estimators.rules.movement import is_unit_broadcast
 from hespas.passes.fuse.block_pass import BlockPass
@@ -261,12 +262,24 @@ class _OrderAnalysis:
         """Return whether an op is a transpose, or lets one pass, of what no product computes."""
         operands = op.operands
         if name == TRANSPOSE:
-            return operands[0] not in self.computed and operands[0] not in self.plain_sums
+            source = operands[0]
+            is_free = source not in self.computed and source not in self.plain_sums
+            return is_free and not self._is_communicated(source)
         if not operands or operands[0] not in self.moved or len(op.results) > 1:
             return False
         if name == REDUCE:
             return True
         return len(operands) == 1 and (name == RESHAPE or self._is_elementwise(name))
+
+    def _is_communicated(self, value: ir.Value) -> bool:
+        """Return whether ops of one operand make a value of what a collective yields.
+
+        ``transpose-collectives`` undoes such a transpose.
+        """
+        op = get_defining_op(value)
+        while op is not None and len(op.operands) == 1 and self._is_elementwise(op.name):
+            op = get_defining_op(op.operands[0])
+        return op is not None and op.name in MAYBE_COLLECTIVE
 
     def drop_unmoved(self) -> None:
         """Drop the transposes of other values that no op lets pass."""

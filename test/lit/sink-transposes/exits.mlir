@@ -147,7 +147,30 @@ module @arguments {
 
 // -----
 
-/// not behind ops of two operands, slices and padding: these have the order that products choose.
+/// not one of what a collective yields, which another pass undoes,
+
+// CHECK-LABEL: module @communicated
+module @communicated attributes {mhlo.num_partitions = 2 : i32} {
+  // CHECK: %[[R:.*]] = "stablehlo.reduce_scatter"
+  // CHECK: %[[C:.*]] = stablehlo.convert %[[R]]
+  // CHECK-NEXT: %[[T:.*]] = stablehlo.transpose %[[C]]
+  // CHECK-NEXT: stablehlo.negate %[[T]]
+  func.func @main(%x: tensor<6x8xbf16>) -> tensor<4x6xf32> {
+    %0 = "stablehlo.reduce_scatter"(%x) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, scatter_dimension = 1 : i64, use_global_device_ids}> ({
+    ^bb0(%a: tensor<bf16>, %b: tensor<bf16>):
+      %3 = stablehlo.add %a, %b : tensor<bf16>
+      stablehlo.return %3 : tensor<bf16>
+    }) : (tensor<6x8xbf16>) -> tensor<6x4xbf16>
+    %1 = stablehlo.convert %0 : (tensor<6x4xbf16>) -> tensor<6x4xf32>
+    %2 = stablehlo.transpose %1, dims = [1, 0] : (tensor<6x4xf32>) -> tensor<4x6xf32>
+    %4 = stablehlo.negate %2 : tensor<4x6xf32>
+    return %4 : tensor<4x6xf32>
+  }
+}
+
+// -----
+
+/// nor behind ops of two operands, slices and padding: these have the order that products choose.
 
 // CHECK-LABEL: module @kept
 module @kept {
