@@ -40,16 +40,19 @@ SPREAD_BY_TEST = {
 }  # fmt: skip
 SPREAD_BY_FUNCTION = {"test_recipes_run"}
 # The second stage of CI, which takes as long as all others: what the documentation shows and
-# advises, and programs that are executed, or that XLA compiles for a GPU.
+# advises, programs that are executed, measured or simulated by others, or that XLA compiles, and
+# what repeats whole runs. Single tests of this kind are marked ``long``.
 LONG = {
-    "test_bert", "test_default_form", "test_docs", "test_eager_operators", "test_export",
-    "test_fused_against_xla", "test_gate_workflow", "test_maxtext", "test_plan_exhaustive",
+    "test_bert", "test_calibrate", "test_compiled_programs", "test_default_form", "test_docs",
+    "test_eager_operators", "test_export", "test_fused_against_xla", "test_gate_workflow",
+    "test_lower", "test_maxtext", "test_model_operations", "test_plan_exhaustive",
     "test_plan_functions", "test_plan_pipelines", "test_playbooks", "test_program_form",
-    "test_published_files",
-    "test_quantised_products", "test_recipe_models", "test_recipe_stages", "test_recipes",
-    "test_recipes_run", "test_record", "test_reference", "test_rewrites", "test_ring_attention",
-    "test_ring_products", "test_site", "test_study_programs", "test_sweep_dask", "test_t5",
-    "test_validate_cases", "test_workloads", "test_xla_optimize",
+    "test_published_files", "test_quantised_products", "test_recipe_models",
+    "test_recipe_stages", "test_recipes", "test_recipes_run", "test_record", "test_reference",
+    "test_rematerialisation", "test_rewrites", "test_ring_attention", "test_ring_products",
+    "test_sensitivity", "test_simulators_python", "test_site", "test_splash_attention",
+    "test_study_programs", "test_sweep_dask", "test_t5", "test_validate_cases",
+    "test_work_oracle", "test_workloads", "test_xla_estimator", "test_xla_optimize",
 }  # fmt: skip
 
 load_default_budget()

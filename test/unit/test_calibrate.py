@@ -86,7 +86,6 @@ def tables(component, device, names):
     return [read_measurements(path, device) for path in paths]
 
 
-@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("node", "device", "names"),

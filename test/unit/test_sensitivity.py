@@ -122,7 +122,6 @@ def scale_launches(data: dict[str, Any], factor: float) -> None:
             holder[name] /= factor
 
 
-@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "scale"),

@@ -73,7 +73,6 @@ def test_zigzag_of_any_size(sizes):
     assert answer["cycles"] >= 0.99 * least  # ZigZag rounds loops to integers
 
 
-@pytest.mark.long
 @pytest.mark.slow
 @needs_zigzag
 def test_zigzag_searches_wider_where_it_found_little():

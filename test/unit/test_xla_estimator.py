@@ -65,7 +65,6 @@ def device():
     return open_first_device("cpu")
 
 
-@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("measure", [xla, iree])
 def test_times_repeat_within_what_they_say(measure):
