@@ -19,8 +19,9 @@ from hespas.passes.fuse.op_builder import (
     get_element_type,
     get_static_shape,
 )
+from hespas.passes.fuse.simplify import BROADCAST
 
-DOT = "stablehlo.dot_general"
+DOT, VIEW = "stablehlo.dot_general", "stablehlo.reshape"
 DIMENSIONS = "dot_dimension_numbers"
 MERGE_BYTES = 64 << 20  # products are merged if operands and result of one are not larger
 LEAST_TILE = 16  # the least length of a tile of a product that XLA computes
@@ -213,10 +214,17 @@ def is_batch_of_matrices(side: DotOperand) -> bool:
 def list_merged_parts(value: ir.Value) -> Sequence[int]:
     """List the sizes of a value, in the parts that a view has merged if one makes it."""
     shape, view = get_static_shape(value), get_defining_op(value)
-    if view is not None and view.name == "stablehlo.reshape":
+    if view is not None and view.name == VIEW:
         parts = get_static_shape(view.operands[0])
         return parts if find_roles(parts, shape) else shape
     return shape
+
+
+def find_repetition(value: ir.Value) -> ir.Operation | None:
+    """Return the broadcast of which a value is a view, such as repeated keys, or None."""
+    view = get_defining_op(value)
+    op = get_defining_op(view.operands[0]) if view is not None and view.name == VIEW else None
+    return op if op is not None and op.name == BROADCAST else None
 
 
 def has_whole_tiles(side: DotOperand, parts: Sequence[int]) -> bool:

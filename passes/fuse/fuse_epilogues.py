@@ -20,6 +20,7 @@ from hespas.estimators.rules.base import read_integer_list, to_buffer_size
 from hespas.estimators.rules.contraction import parse_conv_layout, read_convolution_windows
 from hespas.passes.base import option
 from hespas.passes.fuse.block_pass import BlockPass
+from hespas.passes.fuse.dots import VIEW
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
     find_named_ops,
@@ -29,8 +30,8 @@ from hespas.passes.fuse.op_builder import (
     sort_in_block_order,
 )
 from hespas.passes.fuse.pad_convolutions import is_input_gradient, is_kernel_gradient
-from hespas.passes.fuse.product_kernels import BROADCAST, TYPES, VIEW
-from hespas.passes.fuse.simplify import ADD, read_uniform_constant
+from hespas.passes.fuse.product_kernels import TYPES
+from hespas.passes.fuse.simplify import ADD, BROADCAST, read_uniform_constant
 
 HEROES = {"stablehlo.dot_general": "gemm", "stablehlo.convolution": "conv"}
 LONGEST_GELU = 24  # ops

@@ -16,19 +16,18 @@ from hespas.dialects.op_bodies import list_read_values
 from hespas.estimators.rules.base import to_buffer_size
 from hespas.passes.base import check_choice, option
 from hespas.passes.fuse.block_pass import BlockPass
-from hespas.passes.fuse.dots import DOT, DotGeneral, list_products
+from hespas.passes.fuse.dots import DOT, VIEW, DotGeneral, list_products
 from hespas.passes.fuse.fold_transposes import create_swapped_product
 from hespas.passes.fuse.op_builder import OpBuilder, fuse_ops
 from hespas.passes.fuse.product_kernels import (
-    BROADCAST,
     CONVERSIONS,
     PRODUCT_TYPES,
     TRANSPOSE,
-    VIEW,
     collect_operand_ops,
     collect_output_ops,
     is_widening,
 )
+from hespas.passes.fuse.simplify import BROADCAST
 
 # The rows of an instruction of Hopper's tensor cores (wgmma): fewer are columns of the transposed
 # product. XLA counts so for every GPU.

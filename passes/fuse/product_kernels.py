@@ -25,17 +25,17 @@ from hespas.estimators.rules.base import read_integer_list, to_buffer_size
 from hespas.passes.fuse.dots import (
     DOT,
     NO_ROLE,
+    VIEW,
     DotGeneral,
+    find_repetition,
     find_roles,
     has_whole_tiles,
     list_merged_parts,
 )
 from hespas.passes.fuse.op_builder import get_element_type, get_static_shape
-from hespas.passes.fuse.simplify import read_uniform_constant
+from hespas.passes.fuse.simplify import BROADCAST, read_uniform_constant
 
-VIEW = "stablehlo.reshape"
 TRANSPOSE = "stablehlo.transpose"
-BROADCAST = "stablehlo.broadcast_in_dim"
 CONVERT, SLICE, CONCATENATE = "stablehlo.convert", "stablehlo.slice", "stablehlo.concatenate"
 # The elementwise ops that Triton has, and those that XLA expands into a chain of them.
 APPLIED = frozenset(
@@ -310,12 +310,9 @@ def _collect_repetition(product: ir.Operation, number: int) -> list[ir.Operation
 
     Each group of query heads reads the same keys and values.
     """
-    side = DotGeneral.from_op(product).sides[number]
-    view = get_defining_op(product.operands[number])
-    if view is None or view.name != VIEW:
-        return []
-    op = get_defining_op(view.operands[0])
-    if op is None or op.name != BROADCAST:
+    side, value = DotGeneral.from_op(product).sides[number], product.operands[number]
+    op, view = find_repetition(value), get_defining_op(value)
+    if op is None or view is None:
         return []
     roles = find_roles(get_static_shape(op.results[0]), side.shape)
     kept = read_integer_list(op, "broadcast_dimensions", ())

@@ -187,11 +187,12 @@ class SiblingFusion:
 
     def _can_share_loop(self, a: FusionKernel, b: FusionKernel) -> bool:
         """Return whether two kernels can share a loop within the limits."""
-        for one, other in ((a, b), (b, a)):
-            ends_in_transpose = self.graph.ops[one.index].kind == "transpose"
-            is_transpose = one.emitter == "transpose" or ends_in_transpose
-            if is_transpose and other.emitter == "reduction":
-                return False
+        ends = {
+            "transpose" if self.graph.ops[kernel.index].kind == "transpose" else kernel.emitter
+            for kernel in (a, b)
+        }
+        if ends == {"reduction", "transpose"}:
+            return False
         if a.emitter == b.emitter:
             if a.hero != b.hero:
                 return False

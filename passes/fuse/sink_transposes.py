@@ -285,13 +285,10 @@ class _OrderAnalysis:
         """Drop the transposes of other values that no op lets pass."""
         for op in reversed(self.ops):
             result = op.results[0]
-            if result not in self.moved:
-                continue
-            if op.name in (TRANSPOSE, RESHAPE) and not any(
-                reader.results[0] in self.orders
-                for use in result.uses
-                if len((reader := use.owner.operation).results) == 1
-            ):
+            is_view = result in self.moved and op.name in (TRANSPOSE, RESHAPE)
+            readers = [use.owner.operation for use in result.uses] if is_view else []
+            made = {value for reader in readers for value in reader.results}
+            if is_view and made.isdisjoint(self.orders):
                 del self.orders[result]
         self.ops = [op for op in self.ops if op.results[0] in self.orders]
 

@@ -24,6 +24,7 @@ from hespas.passes.fuse.dots import (
     DotGeneral,
     DotOperand,
     drop_unit_dims,
+    find_repetition,
     has_whole_tiles,
     is_batch_of_matrices,
     list_merged_parts,
@@ -36,8 +37,8 @@ from hespas.passes.fuse.op_builder import (
     get_static_shape,
     make_i64_array,
 )
+from hespas.passes.fuse.simplify import BROADCAST
 
-BROADCAST, RESHAPE = "stablehlo.broadcast_in_dim", "stablehlo.reshape"
 DIMS = "broadcast_dimensions"
 READERS = {
     "libraries": "batches of matrices and evenly padded images, as cuBLAS and cuDNN do",
@@ -104,9 +105,8 @@ def _transpose_operands(
 
 def _create_transpose(builder: OpBuilder, value: ir.Value, order: Dims) -> ir.Value:
     """Create the transpose of a value; of what is repeated for each group of heads, before that."""
-    view = get_defining_op(value)
-    repetition = get_defining_op(view.operands[0]) if view and view.name == RESHAPE else None
-    if repetition is None or repetition.name != BROADCAST:
+    repetition = find_repetition(value)
+    if repetition is None:
         return builder.create_transpose(value, order)
     source = repetition.operands[0]
     shape, kept = get_static_shape(source), read_integer_list(repetition, DIMS, ())

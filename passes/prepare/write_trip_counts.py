@@ -277,9 +277,7 @@ def _find_outer_loops(
     holder = op.parent
     assert holder is not None
     if holder.name != "func.func":
-        is_in_body = holder.name in LOOPS and op in [
-            view.operation for view in holder.regions[1].blocks[0].operations
-        ]
+        is_in_body = holder.name in LOOPS and op.block == holder.regions[1].blocks[0]
         yield holder if is_in_body else None, scalars
         return
     name = get_symbol_name(holder)
