@@ -291,7 +291,7 @@ class CalibratedEstimator(Estimator):
         kind, traits = work.kind, content.traits
         moved = work.read_bytes + work.write_bytes
         if traits.rows is not None:
-            timed = estimate_row_time(self.constants, *traits.rows, moved)
+            timed = estimate_row_time(self.constants, *traits.rows, moved + traits.wasted_bytes)
             # The measured rows are those of a softmax alone, without mask and in f32.
             tags = (ASSUMED,) if traits.has_scores else ()
             return replace(timed, fit=timed.fit.with_tags(*tags))

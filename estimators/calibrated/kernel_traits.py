@@ -211,19 +211,30 @@ def _contracts_last_dimension(op: ir.Operation) -> bool:
 
 
 def _match_softmax_rows(fusion: ir.Operation) -> tuple[str, int, int] | None:
-    """Return the rows of a fused softmax, which reduces rows and returns their shape, or None."""
+    """Return the rows of a fused softmax, which reduces rows and returns them, or None.
+
+    Dimensions of size 1, and which others are merged, make no difference.
+    """
     out = to_buffer_size(fusion.results[0].type)
+    columns = next((extent for extent in reversed(out.shape) if extent > 1), 1)
     for view in fusion.regions[0].blocks[0].operations:
         op = view.operation
         if op.name.endswith(".reduce"):
             size = to_buffer_size(op.operands[0].type)
-            if size.shape == out.shape and size.elements and _is_row_reduction(op, size):
-                return "softmax", size.shape[-1], size.elements // size.shape[-1]
+            if size.elements == out.elements and _count_row_columns(op, size) == columns > 1:
+                return "softmax", columns, size.elements // columns
     return None
 
 
 def _is_row_reduction(reduce: ir.Operation, size: BufferSize) -> bool:
-    return read_integer_list(reduce, "dimensions", ()) == (len(size.shape) - 1,)
+    return _count_row_columns(reduce, size) > 1
+
+
+def _count_row_columns(reduce: ir.Operation, size: BufferSize) -> int:
+    """Return the size of the last dimension wider than 1, if it alone is reduced, else 1."""
+    wide = [dim for dim, extent in enumerate(size.shape) if extent > 1]
+    reduced = [dim for dim in read_integer_list(reduce, "dimensions", ()) if dim in wide]
+    return size.shape[wide[-1]] if wide and reduced == wide[-1:] else 1
 
 
 def _count_wasted_bytes(size: BufferSize, run_bytes: float, sector_bytes: int) -> float:

@@ -16,6 +16,7 @@ import heapq
 from dataclasses import dataclass, field
 
 from hespas.estimators.rules.base import read_integer_list
+from hespas.passes.fuse.dots import VIEW
 from hespas.passes.fuse.fusion_graph import COPIED_KINDS, FusionGraph, is_product_kernel
 from hespas.passes.fuse.kernel_cost_model import (
     LAUNCH_S,
@@ -209,7 +210,7 @@ class PriorityFusion:
             and not (
                 shares_rows
                 or self._keeps_rows(consumer, producer)
-                or self._transposes_for_product(consumer)
+                or self._transposes_for_products(consumer)
             )
         ):
             return False  # A row is not read in another order.
@@ -253,16 +254,20 @@ class PriorityFusion:
                 return False
         return True
 
-    def _transposes_for_product(self, kernel: FusionKernel) -> bool:
-        """Return whether a kernel is the transpose of a product's operand.
+    def _transposes_for_products(self, kernel: FusionKernel) -> bool:
+        """Return whether a kernel transposes what only products read.
 
-        The kernel of a row normalisation writes its rows as the product reads them.
+        The kernel of a row normalisation writes its rows as the products read them.
         """
         op = self.graph.ops[kernel.index]
-        if op.kind != "transpose" or len(kernel.members) > 1:
-            return False
-        readers = [use.owner.operation for use in op.op.results[0].uses]
-        return bool(readers) and all(is_product_kernel(reader) for reader in readers)
+        pending = [op.op] if op.kind == "transpose" else []
+        for maker in pending:
+            readers = [use.owner.operation for use in maker.results[0].uses]
+            views = [reader for reader in readers if reader.name == VIEW]
+            if not all(r.name == VIEW or is_product_kernel(r) for r in readers):
+                return False
+            pending += views
+        return bool(pending)
 
     def _reads_updated_slice(self, producer: FusionKernel, consumer: FusionKernel) -> bool:
         """Return whether a producer reads of an updated buffer only the slice that is updated.

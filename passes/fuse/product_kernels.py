@@ -6,7 +6,7 @@ xla/service/gpu/triton_tiling_propagation.cc.)
 The kernel grows from the product to the only user of its result, and on to the only user of that
 one: over elementwise ops whose other operands are arguments, or results of kernels and of ops that
 no such kernel computes, or broadcasts of one or of a scalar; and over transposes that keep the
-batch, the rows and the columns of the product each in one piece.
+batch, the rows and the columns of the product each in one piece, in any order of its dimensions.
 
 It grows from the product to what makes an operand, over ops that read no more bytes than they make:
 elementwise ones of one operand, and of another that is a broadcast; slices and conversions to a
@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from hespas.dialects.mlir import get_attribute, get_defining_op, ir
 from hespas.estimators.rules.base import read_integer_list, to_buffer_size
@@ -81,6 +81,7 @@ def collect_output_ops(product: ir.Operation, *, in_matrices: bool) -> list[ir.O
         if user.name == VIEW:
             views.append(user)
         elif user.name == TRANSPOSE and (order := _find_role_order(user, sizes)):
+            in_matrices = in_matrices and not _splits_matrices(user, sizes, batch)
             sizes, batch = [sizes[role] for role in order], order.index(batch)
             ops += [*views, user]
             views = []
@@ -244,8 +245,8 @@ def _alone_reads_argument(op: ir.Operation) -> bool:
 def _collect_transpose(product: ir.Operation) -> list[ir.Operation]:
     """Collect the transpose of a left operand that the kernel reads untransposed, and its views.
 
-    What is contracted must be one piece of what is transposed, and the rows at most two, of whole
-    tiles.
+    What is contracted must be one piece of what is transposed, in the same order, and the rows at
+    most two, of whole tiles.
     """
     side = DotGeneral.from_op(product).sides[0]
     op = get_defining_op(product.operands[0])
@@ -265,9 +266,8 @@ def _collect_transpose(product: ir.Operation) -> list[ir.Operation]:
     pieces = [
         (key, list(part)) for key, part in groupby(order, lambda d: dims[d] in side.contracting)
     ]
-    if any(len(part) > 1 and part != sorted(part) for _, part in pieces):
-        return []
-    is_whole = sum(1 for is_contracted, _ in pieces if is_contracted) == 1 and len(pieces) <= 3
+    contracted = [part for is_contracted, part in pieces if is_contracted]
+    is_whole = contracted == [sorted(part) for part in contracted[:1]] and len(pieces) <= 3
     return [op, *reversed(views)] if is_whole else []
 
 
@@ -392,11 +392,21 @@ def _find_role_order(transpose: ir.Operation, sizes: Sequence[int]) -> list[int]
         d for d in read_integer_list(transpose, "permutation", ()) if roles[d] != NO_ROLE
     ]
     order = [role for role, _ in groupby(roles[d] for d in permutation)]
-    is_whole = len(order) == len(set(order)) and all(
-        list(dims) == sorted(dims)
-        for dims in ([d for d in permutation if roles[d] == role] for role in order)
-    )
+    is_whole = len(order) == len(set(order))
     return [*order, *(r for r in range(len(sizes)) if r not in order)] if is_whole else []
+
+
+def _splits_matrices(transpose: ir.Operation, sizes: Sequence[int], batch: int) -> bool:
+    """Return whether a transpose changes the order of the dimensions of the rows or the columns.
+
+    What follows it is computed in the dimensions of the program.
+    """
+    roles = find_roles(get_static_shape(transpose.operands[0]), sizes)
+    permutation = read_integer_list(transpose, "permutation", ())
+    return any(
+        roles[before] == roles[after] != batch and before > after
+        for before, after in pairwise(dim for dim in permutation if roles[dim] != NO_ROLE)
+    )
 
 
 def _is_broadcast_of_matrices(value: ir.Value, roles: Sequence[int], batch: int) -> bool:

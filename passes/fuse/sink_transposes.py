@@ -6,7 +6,9 @@ dimensions. So the ops after a transpose are computed without it, and what needs
 transposed.
 
 A product reads its operands in the order of its dimensions, unless a transpose of its result would
-undo that; then its result has the order of its operands.
+undo that; then its result has the order of its operands. A product of matrices gives nothing an
+order: it reads the order of its dimensions, and the transpose of its result stays where something
+else has an order of its own.
 Reshapes that split or merge dimensions, as those of grouped heads, are computed in the parts, and
 dimensions of size 1 are left out. A convolution has the order that order-convolutions gives it.
 """
@@ -220,6 +222,7 @@ class _OrderAnalysis:
     ops: list[ir.Operation] = field(default_factory=list)
     computed: dict[ir.Value, int] = field(default_factory=dict)
     moved: set[ir.Value] = field(default_factory=set)
+    _matrix_products: set[int] = field(default_factory=set)  # numbers of products without a batch
     _sums: dict[int, ir.Value] = field(default_factory=dict)  # by the numbers in ``computed``
     _elementwise_names: dict[str, bool] = field(default_factory=dict)
     _meetings: list[ir.Operation] = field(default_factory=list)  # of different products
@@ -230,6 +233,8 @@ class _OrderAnalysis:
             self.computed[op.results[0]] = position
             if name == CONVOLUTION:  # has been given the order of its result
                 return
+            if _is_matrix_product(op):
+                self._matrix_products.add(position)
         elif self._is_moved(op, name):
             self.moved.add(op.results[0])
         elif name == REDUCE and self.computed.keys().isdisjoint(op.operands):
@@ -383,6 +388,8 @@ class _OrderAnalysis:
     def _find_result_order(self, op: ir.Operation) -> _Order | None:
         """Return the order of the result of an op that is computed in the order of its operands."""
         if op.name == DOT:
+            if self.computed[op.results[0]] in self._matrix_products:
+                return None
             order = _order_product(op, [self._get_order(value) for value in op.operands])
             return order if order is not None and _is_undone(op, order) else None
         if op.name == TRANSPOSE:
@@ -413,14 +420,18 @@ class _OrderAnalysis:
         if len(op.operands) == 1:
             return self._get_order(op.operands[0])
         computed = [value for value in op.operands if value in self.computed]
-        order = self._get_order(min(computed, key=lambda value: self.computed[value]))
+        first = min(computed, key=lambda value: self.computed[value])
+        order = self._get_order(first)
         if order is None:
             return None
+        is_free = self._has_any_order
+        if self.computed[first] in self._matrix_products:
+            is_free = self._is_transposed_freely
         for value in op.operands:
             known = self._get_order(value)
             if known is not None and known.sizes != order.sizes:
                 return None
-            if value not in self.computed and not self._has_any_order(value, order):
+            if value not in self.computed and not is_free(value, order):
                 return None
         return order
 
@@ -443,9 +454,28 @@ class _OrderAnalysis:
         sizes[parts[0]] = get_static_shape(op.results[0])[axis]
         return _Order(tuple(sizes), order.places)
 
+    def _is_transposed_freely(self, value: ir.Value, order: _Order) -> bool:
+        """Return whether the transpose of a value is the value, an iota or a broadcast of a vector.
+
+        XLA moves the transpose of a matrix product behind an op of which this is true of all other
+        operands (reshape_mover.cc). Behind others it stays, since only products with a batch need
+        the order of their own dimensions (gpu_layout_assignment.cc).
+        """
+        op = get_defining_op(value)
+        if op is not None and op.name == BROADCAST and has_static_values(op):
+            divided = _find_broadcast_parts(op, order, self.orders)
+            parts = [part for dim_parts in divided for part in dim_parts]
+            known = self._get_order(op.operands[0])
+            if known is not None:
+                parts = [parts[known.places.index(place)] for place in range(len(parts))]
+            places = [order.places[part] for part in parts]
+            return bool(divided) and places == sorted(places)
+        is_iota = op is not None and op.name == IOTA
+        return (is_iota or _is_uniform(value)) and self._has_any_order(value, order)
+
     def _has_any_order(self, value: ir.Value, order: _Order) -> bool:
         """Return whether a value can be made in an order of dimensions without a transpose."""
-        if not get_static_shape(value) or read_uniform_constant(value) is not None:
+        if _is_uniform(value):
             return True
         op = get_defining_op(value)
         if op is None or not has_static_values(op):
@@ -456,6 +486,16 @@ class _OrderAnalysis:
             return _find_iota_part(op, order) is not None
         is_applied = len(op.results) == 1 and self._is_elementwise(op.name)
         return is_applied and all(self._has_any_order(operand, order) for operand in op.operands)
+
+
+def _is_uniform(value: ir.Value) -> bool:
+    return not get_static_shape(value) or read_uniform_constant(value) is not None
+
+
+def _is_matrix_product(product: ir.Operation) -> bool:
+    """Return whether a product has no batch that is wider than 1."""
+    side = DotGeneral.from_op(product).sides[0]
+    return all(side.shape[dim] == 1 for dim in side.batch)
 
 
 def _is_repetition(broadcast: ir.Operation) -> bool:

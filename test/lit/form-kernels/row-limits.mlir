@@ -359,3 +359,28 @@ module @transposed_and_returned {
     return %3 : tensor<64x8x1024xf32>
   }
 }
+
+// -----
+
+/// The kernel of rows writes what it computes of them as a product reads it, also through a view of its parts.
+
+// CHECK-LABEL: module @transposed_for_parts
+module @transposed_for_parts {
+  // CHECK: "mhlo.fusion"(%arg0) <{fusion_kind = #mhlo<fusion_kind kCustom>}>
+  // CHECK: stablehlo.subtract
+  // CHECK-NEXT: stablehlo.negate
+  // CHECK-NEXT: stablehlo.transpose
+  // CHECK-NEXT: mhlo.return
+  // CHECK: stablehlo.dot_general
+  func.func @main(%x: tensor<8x64x1024xf32>, %w: tensor<4x256x16xf32>) -> tensor<4x64x8x16xf32> {
+    %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %low) applies stablehlo.maximum across dimensions = [2] : (tensor<8x64x1024xf32>, tensor<f32>) -> tensor<8x64xf32>
+    %1 = stablehlo.broadcast_in_dim %0, dims = [0, 1] : (tensor<8x64xf32>) -> tensor<8x64x1024xf32>
+    %2 = stablehlo.subtract %x, %1 : tensor<8x64x1024xf32>
+    %3 = stablehlo.negate %2 : tensor<8x64x1024xf32>
+    %4 = stablehlo.transpose %3, dims = [2, 1, 0] : (tensor<8x64x1024xf32>) -> tensor<1024x64x8xf32>
+    %5 = stablehlo.reshape %4 : (tensor<1024x64x8xf32>) -> tensor<4x256x64x8xf32>
+    %6 = stablehlo.dot_general %5, %w, batching_dims = [0] x [0], contracting_dims = [1] x [1] : (tensor<4x256x64x8xf32>, tensor<4x256x16xf32>) -> tensor<4x64x8x16xf32>
+    return %6 : tensor<4x64x8x16xf32>
+  }
+}

@@ -114,3 +114,58 @@ module @rows {
     return %2 : tensor<256x256xbf16>
   }
 }
+
+// -----
+
+/// The result may have its columns, or its rows, in any order, and what follows is computed in that order.
+
+// CHECK-LABEL: module @columns
+module @columns {
+  // CHECK: "mhlo.fusion"(%arg0, %arg1, %arg2)
+  // CHECK: stablehlo.transpose %{{.*}}, dims = [2, 1, 0]
+  // CHECK: stablehlo.select
+  // CHECK-NEXT: mhlo.return
+  func.func @main(%a: tensor<256x64xbf16>, %b: tensor<512x4x64xbf16>, %m: tensor<512x256xi1>) -> tensor<4x512x256xf32> {
+    %c = stablehlo.constant dense<-1.0> : tensor<4x512x256xf32>
+    %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [2] : (tensor<256x64xbf16>, tensor<512x4x64xbf16>) -> tensor<256x512x4xf32>
+    %1 = stablehlo.transpose %0, dims = [2, 1, 0] : (tensor<256x512x4xf32>) -> tensor<4x512x256xf32>
+    %2 = stablehlo.broadcast_in_dim %m, dims = [1, 2] : (tensor<512x256xi1>) -> tensor<4x512x256xi1>
+    %3 = stablehlo.select %2, %1, %c : tensor<4x512x256xi1>, tensor<4x512x256xf32>
+    return %3 : tensor<4x512x256xf32>
+  }
+}
+
+// -----
+
+/// Without such a transpose a broadcast along a part of the columns is none of matrices.
+
+// CHECK-LABEL: module @swapped
+module @swapped {
+  // CHECK: "mhlo.fusion"(%arg0, %arg1)
+  // CHECK: stablehlo.transpose %{{.*}}, dims = [1, 2, 0]
+  // CHECK-NEXT: mhlo.return
+  // CHECK: stablehlo.select
+  func.func @main(%a: tensor<256x64xbf16>, %b: tensor<512x4x64xbf16>, %m: tensor<512x256xi1>) -> tensor<512x4x256xf32> {
+    %c = stablehlo.constant dense<-1.0> : tensor<512x4x256xf32>
+    %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [2] : (tensor<256x64xbf16>, tensor<512x4x64xbf16>) -> tensor<256x512x4xf32>
+    %1 = stablehlo.transpose %0, dims = [1, 2, 0] : (tensor<256x512x4xf32>) -> tensor<512x4x256xf32>
+    %2 = stablehlo.broadcast_in_dim %m, dims = [0, 2] : (tensor<512x256xi1>) -> tensor<512x4x256xi1>
+    %3 = stablehlo.select %2, %1, %c : tensor<512x4x256xi1>, tensor<512x4x256xf32>
+    return %3 : tensor<512x4x256xf32>
+  }
+}
+
+// -----
+
+/// An operand may have its rows in any order, in two pieces.
+
+// CHECK-LABEL: module @operand_rows
+module @operand_rows {
+  // CHECK: "mhlo.fusion"(%arg0, %arg1)
+  // CHECK: stablehlo.transpose %{{.*}}, dims = [1, 0, 2]
+  func.func @main(%a: tensor<64x16x256xbf16>, %w: tensor<256x512xbf16>) -> tensor<16x64x512xbf16> {
+    %0 = stablehlo.transpose %a, dims = [1, 0, 2] : (tensor<64x16x256xbf16>) -> tensor<16x64x256xbf16>
+    %1 = stablehlo.dot_general %0, %w, contracting_dims = [2] x [0] : (tensor<16x64x256xbf16>, tensor<256x512xbf16>) -> tensor<16x64x512xbf16>
+    return %1 : tensor<16x64x512xbf16>
+  }
+}

@@ -28,24 +28,98 @@ module @softmax {
 
 // -----
 
-/// Constants, masks of iotas and broadcasts are made in the order of the product.
+/// Constants, masks of iotas and broadcasts are made in the order of a product of batches.
 
 // CHECK-LABEL: module @mask
 module @mask {
   // CHECK: %[[D:.*]] = stablehlo.dot_general
-  // CHECK: stablehlo.iota dim = 1 : tensor<128x64xi32>
+  // CHECK: stablehlo.iota dim = 2 : tensor<2x128x64xi32>
   // CHECK: %[[I:.*]] = stablehlo.compare GE
-  // CHECK: %[[S:.*]] = stablehlo.select %[[I]], %[[D]], %{{.*}} : tensor<128x64xi1>, tensor<128x64xf32>
-  // CHECK-NEXT: stablehlo.transpose %[[S]], dims = [1, 0]
+  // CHECK: %[[S:.*]] = stablehlo.select %[[I]], %[[D]], %{{.*}} : tensor<2x128x64xi1>, tensor<2x128x64xf32>
+  // CHECK-NEXT: stablehlo.transpose %[[S]], dims = [0, 2, 1]
+  func.func @main(%k: tensor<2x128x32xf32>, %q: tensor<2x32x64xf32>) -> tensor<2x64x128xf32> {
+    %c = stablehlo.constant dense<-1.0> : tensor<2x64x128xf32>
+    %n = stablehlo.constant dense<5> : tensor<2x64x128xi32>
+    %0 = stablehlo.dot_general %k, %q, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<2x128x32xf32>, tensor<2x32x64xf32>) -> tensor<2x128x64xf32>
+    %1 = stablehlo.transpose %0, dims = [0, 2, 1] : (tensor<2x128x64xf32>) -> tensor<2x64x128xf32>
+    %i = stablehlo.iota dim = 1 : tensor<2x64x128xi32>
+    %m = stablehlo.compare GE, %i, %n : (tensor<2x64x128xi32>, tensor<2x64x128xi32>) -> tensor<2x64x128xi1>
+    %2 = stablehlo.select %m, %1, %c : tensor<2x64x128xi1>, tensor<2x64x128xf32>
+    return %2 : tensor<2x64x128xf32>
+  }
+}
+
+// -----
+
+/// The transpose of a product of matrices, also of one whose batch is 1, moves behind an op with numbers, an iota or a vector.
+
+// CHECK-LABEL: module @vectors
+module @vectors {
+  // CHECK: %[[D:.*]] = stablehlo.dot_general
+  // CHECK: %[[R:.*]] = stablehlo.reshape %[[D]] : (tensor<1x128x64xf32>) -> tensor<128x64xf32>
+  // CHECK: stablehlo.multiply
+  // CHECK-NOT: stablehlo.transpose
+  // CHECK: stablehlo.add {{.*}} : tensor<128x64xf32>
+  // CHECK-NOT: stablehlo.transpose
+  // CHECK: %[[A:.*]] = stablehlo.add {{.*}} : tensor<128x64xf32>
+  // CHECK-NEXT: stablehlo.transpose %[[A]], dims = [1, 0]
+  func.func @main(%k: tensor<1x128x32xf32>, %q: tensor<1x32x64xf32>, %v: tensor<64xf32>) -> tensor<1x64x128xf32> {
+    %c = stablehlo.constant dense<2.0> : tensor<1x64x128xf32>
+    %0 = stablehlo.dot_general %k, %q, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<1x128x32xf32>, tensor<1x32x64xf32>) -> tensor<1x128x64xf32>
+    %1 = stablehlo.transpose %0, dims = [0, 2, 1] : (tensor<1x128x64xf32>) -> tensor<1x64x128xf32>
+    %2 = stablehlo.multiply %1, %c : tensor<1x64x128xf32>
+    %i = stablehlo.iota dim = 1 : tensor<1x64x128xf32>
+    %3 = stablehlo.add %2, %i : tensor<1x64x128xf32>
+    %w = stablehlo.broadcast_in_dim %v, dims = [1] : (tensor<64xf32>) -> tensor<1x64x128xf32>
+    %4 = stablehlo.add %3, %w : tensor<1x64x128xf32>
+    return %4 : tensor<1x64x128xf32>
+  }
+}
+
+// -----
+
+/// Behind a mask in two dimensions it does not move: nothing gives a product of matrices an order.
+
+// CHECK-LABEL: module @matrix
+module @matrix {
+  // CHECK: %[[D:.*]] = stablehlo.dot_general
+  // CHECK: %[[S:.*]] = stablehlo.multiply %[[D]]
+  // CHECK-NEXT: %[[T:.*]] = stablehlo.transpose %[[S]], dims = [1, 0]
+  // CHECK: stablehlo.select %{{.*}}, %[[T]]
+  // CHECK-NOT: stablehlo.transpose
+  // CHECK: return
   func.func @main(%k: tensor<128x32xf32>, %q: tensor<32x64xf32>) -> tensor<64x128xf32> {
     %c = stablehlo.constant dense<-1.0> : tensor<64x128xf32>
     %n = stablehlo.constant dense<5> : tensor<64x128xi32>
     %0 = stablehlo.dot_general %k, %q, contracting_dims = [1] x [0] : (tensor<128x32xf32>, tensor<32x64xf32>) -> tensor<128x64xf32>
     %1 = stablehlo.transpose %0, dims = [1, 0] : (tensor<128x64xf32>) -> tensor<64x128xf32>
+    %2 = stablehlo.multiply %1, %c : tensor<64x128xf32>
     %i = stablehlo.iota dim = 0 : tensor<64x128xi32>
     %m = stablehlo.compare GE, %i, %n : (tensor<64x128xi32>, tensor<64x128xi32>) -> tensor<64x128xi1>
-    %2 = stablehlo.select %m, %1, %c : tensor<64x128xi1>, tensor<64x128xf32>
-    return %2 : tensor<64x128xf32>
+    %3 = stablehlo.select %m, %2, %c : tensor<64x128xi1>, tensor<64x128xf32>
+    return %3 : tensor<64x128xf32>
+  }
+}
+
+// -----
+
+/// The order of what is reduced in the order of a product is no other order.
+
+// CHECK-LABEL: module @reduced
+module @reduced {
+  // CHECK: %[[D:.*]] = stablehlo.dot_general
+  // CHECK: stablehlo.reduce(%[[D]]
+  // CHECK: stablehlo.broadcast_in_dim %{{.*}}, dims = [0, 2] : (tensor<16x8xf32>) -> tensor<16x32x8xf32>
+  // CHECK: stablehlo.subtract %[[D]], %{{.*}} : tensor<16x32x8xf32>
+  // CHECK-NEXT: stablehlo.transpose %{{.*}}, dims = [2, 1, 0]
+  func.func @main(%k: tensor<16x4xf32>, %q: tensor<32x8x4xf32>) -> tensor<8x32x16xf32> {
+    %low = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.dot_general %k, %q, contracting_dims = [1] x [2] : (tensor<16x4xf32>, tensor<32x8x4xf32>) -> tensor<16x32x8xf32>
+    %1 = stablehlo.transpose %0, dims = [2, 1, 0] : (tensor<16x32x8xf32>) -> tensor<8x32x16xf32>
+    %2 = stablehlo.reduce(%1 init: %low) applies stablehlo.maximum across dimensions = [1] : (tensor<8x32x16xf32>, tensor<f32>) -> tensor<8x16xf32>
+    %3 = stablehlo.broadcast_in_dim %2, dims = [0, 2] : (tensor<8x16xf32>) -> tensor<8x32x16xf32>
+    %4 = stablehlo.subtract %1, %3 : tensor<8x32x16xf32>
+    return %4 : tensor<8x32x16xf32>
   }
 }
 

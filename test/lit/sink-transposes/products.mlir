@@ -50,19 +50,40 @@ module @bytes {
 // CHECK-LABEL: module @merged
 module @merged {
   // CHECK: stablehlo.dot_general %arg0, %arg1
-  // CHECK: stablehlo.tanh %{{.*}} : tensor<6x4x16x3xf32>
-  // CHECK: stablehlo.reshape %arg2 : (tensor<5x48xf32>) -> tensor<5x3x16xf32>
-  // CHECK: stablehlo.dot_general %{{.*}}, contracting_dims = [3, 2] x [1, 2] : (tensor<6x4x16x3xf32>, tensor<5x3x16xf32>) -> tensor<6x4x5xf32>
+  // CHECK: stablehlo.tanh %{{.*}} : tensor<2x6x4x16x3xf32>
+  // CHECK: stablehlo.reshape %arg2 : (tensor<2x5x48xf32>) -> tensor<2x5x3x16xf32>
+  // CHECK: stablehlo.dot_general %{{.*}}, batching_dims = [0] x [0], contracting_dims = [4, 3] x [2, 3] : (tensor<2x6x4x16x3xf32>, tensor<2x5x3x16xf32>) -> tensor<2x6x4x5xf32>
   // CHECK-NOT: stablehlo.transpose
   // CHECK: return
-  func.func @main(%x: tensor<6x8xf32>, %w: tensor<8x4x16x3xf32>, %u: tensor<5x48xf32>) -> tensor<6x4x5xf32> {
-    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<6x8xf32>, tensor<8x4x16x3xf32>) -> tensor<6x4x16x3xf32>
-    %1 = stablehlo.transpose %0, dims = [1, 0, 3, 2] : (tensor<6x4x16x3xf32>) -> tensor<4x6x3x16xf32>
-    %2 = stablehlo.tanh %1 : tensor<4x6x3x16xf32>
-    %3 = stablehlo.reshape %2 : (tensor<4x6x3x16xf32>) -> tensor<4x6x48xf32>
-    %4 = stablehlo.dot_general %3, %u, contracting_dims = [2] x [1] : (tensor<4x6x48xf32>, tensor<5x48xf32>) -> tensor<4x6x5xf32>
-    %5 = stablehlo.transpose %4, dims = [1, 0, 2] : (tensor<4x6x5xf32>) -> tensor<6x4x5xf32>
-    return %5 : tensor<6x4x5xf32>
+  func.func @main(%x: tensor<2x6x8xf32>, %w: tensor<2x8x4x16x3xf32>, %u: tensor<2x5x48xf32>) -> tensor<2x6x4x5xf32> {
+    %0 = stablehlo.dot_general %x, %w, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<2x6x8xf32>, tensor<2x8x4x16x3xf32>) -> tensor<2x6x4x16x3xf32>
+    %1 = stablehlo.transpose %0, dims = [0, 2, 1, 4, 3] : (tensor<2x6x4x16x3xf32>) -> tensor<2x4x6x3x16xf32>
+    %2 = stablehlo.tanh %1 : tensor<2x4x6x3x16xf32>
+    %3 = stablehlo.reshape %2 : (tensor<2x4x6x3x16xf32>) -> tensor<2x4x6x48xf32>
+    %4 = stablehlo.dot_general %3, %u, batching_dims = [0] x [0], contracting_dims = [3] x [2] : (tensor<2x4x6x48xf32>, tensor<2x5x48xf32>) -> tensor<2x4x6x5xf32>
+    %5 = stablehlo.transpose %4, dims = [0, 2, 1, 3] : (tensor<2x4x6x5xf32>) -> tensor<2x6x4x5xf32>
+    return %5 : tensor<2x6x4x5xf32>
+  }
+}
+
+// -----
+
+/// A product of matrices reads its operand in the order of its dimensions.
+
+// CHECK-LABEL: module @matrices
+module @matrices {
+  // CHECK: stablehlo.tanh %{{.*}} : tensor<6x4x16xf32>
+  // CHECK-NEXT: stablehlo.transpose %{{.*}}, dims = [1, 0, 2]
+  // CHECK: stablehlo.dot_general {{.*}} (tensor<4x6x16xf32>, tensor<5x16xf32>) -> tensor<4x6x5xf32>
+  // CHECK: stablehlo.transpose
+  // CHECK: return
+  func.func @main(%x: tensor<6x8xf32>, %w: tensor<8x4x16xf32>, %u: tensor<5x16xf32>) -> tensor<6x4x5xf32> {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<6x8xf32>, tensor<8x4x16xf32>) -> tensor<6x4x16xf32>
+    %1 = stablehlo.transpose %0, dims = [1, 0, 2] : (tensor<6x4x16xf32>) -> tensor<4x6x16xf32>
+    %2 = stablehlo.tanh %1 : tensor<4x6x16xf32>
+    %3 = stablehlo.dot_general %2, %u, contracting_dims = [2] x [1] : (tensor<4x6x16xf32>, tensor<5x16xf32>) -> tensor<4x6x5xf32>
+    %4 = stablehlo.transpose %3, dims = [1, 0, 2] : (tensor<4x6x5xf32>) -> tensor<6x4x5xf32>
+    return %4 : tensor<6x4x5xf32>
   }
 }
 
