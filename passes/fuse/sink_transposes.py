@@ -390,7 +390,10 @@ class _OrderAnalysis:
         if op.name == DOT:
             if self.computed[op.results[0]] in self._matrix_products:
                 return None
-            order = _order_product(op, [self._get_order(value) for value in op.operands])
+            orders = [self._get_order(value) for value in op.operands]
+            if any(order and order.places[-1] != len(order.places) - 1 for order in orders):
+                return None  # XLA moves the innermost dimension before the product
+            order = _order_product(op, orders)
             return order if order is not None and _is_undone(op, order) else None
         if op.name == TRANSPOSE:
             return self._find_transposed_order(op)

@@ -83,6 +83,17 @@ def grouped_layer(x: Any, query: Any, key: Any, value: Any, output: Any) -> Any:
     return jnp.tanh(x + read @ output)
 
 
+def attend_to_one_head(query: Any, key: Any, value: Any, output: Any) -> Any:
+    """Causal attention with one head of keys, as on each device of tensor parallelism."""
+    batch, positions, _, features = query.shape
+    grouped = query.reshape(batch, positions, 1, -1, features)
+    scores = jnp.einsum("bqgrd,bkgd->bgrqk", grouped, key, preferred_element_type=F32)
+    mask = jnp.tril(jnp.ones((positions, positions), bool))
+    weights = softmax(jnp.where(mask, scores / 8, -1e30)).astype(BF16)
+    read = jnp.einsum("bgrqk,bkgd->bqgrd", weights, value)
+    return read.reshape(batch, positions, -1) @ output
+
+
 def attend_to_text(query: Any, key: Any, value: Any, output: Any) -> Any:
     """Cross attention of Stable Diffusion: heads of 40 features, which are no whole tiles."""
     read = attention(query, key, value)
@@ -325,6 +336,8 @@ HEADS = ((8, 1024, 16, 128),) * 3
 LAYERS = ((8, 1, 1024), (4, 4, 1024, 1024)) + ((4, 8, 1024, 8, 128),) * 2
 IMAGE, KERNEL = (64, 56, 56, 128), (3, 3, 128, 128)
 GROUPED_LAYER = ((4, 1024, 1024), (1024, 1024), (1024, 256), (1024, 256), (1024, 1024))
+ONE_HEAD = ((1, 2048, 8, 128), *((1, 2048, 1, 128),) * 2, (1024, 1024))
+TWO_OF_ONE_HEAD = ((2, 2048, 8, 128), *((2, 2048, 1, 128),) * 2, (1024, 1024))
 OUTER, OUTER_KERNEL = (16, 64, 56, 56), (64, 64, 3, 3)
 CASES: dict[str, Case] = {
     "attention": (attention, HEADS, BF16, 0.01),
@@ -481,6 +494,19 @@ CASES: dict[str, Case] = {
     "grouped keys, gradient": (
         differentiate(grouped_layer), GROUPED_LAYER, BF16, 0.03,
     ),
+    "one key head": (attend_to_one_head, ONE_HEAD, BF16, 0.01),
+    "one key head, gradient": (
+        differentiate(attend_to_one_head), ONE_HEAD, BF16, 0.03,
+    ),
+    "one key head of a batch": (attend_to_one_head, TWO_OF_ONE_HEAD, BF16, 0.03),
+    "columns in another order": (
+        lambda x, w, m: jnp.where(m > 0, jnp.einsum("sd,thd->hts", x, w), 0),
+        ((2048, 128), (2048, 4, 128), (2048, 2048)), BF16, 0.01,
+    ),
+    "rows of an operand in another order": (
+        lambda x, w: jnp.einsum("hsd,df->hsf", x.transpose(1, 0, 2), w),
+        ((1024, 16, 256), (256, 512)), BF16, 0.01,
+    ),
     "heads of 40 features": (
         attend_to_text, ((4, 1024, 8, 40), (4, 77, 8, 40), (4, 77, 8, 40), (320, 320)), BF16, 0.01,
     ),
@@ -500,7 +526,8 @@ OF_JAXLIB_012 = frozenset(
     (
         "attention with bias", "residual layers", "low-rank layer, gradient",
         "low-rank layer, step", "updates", "repeated keys", "repeated keys, gradient",
-        "heads of 40 features",
+        "heads of 40 features", "one key head", "one key head, gradient", "one key head of a batch",
+        "columns in another order", "rows of an operand in another order",
     )
 )  # fmt: skip
 

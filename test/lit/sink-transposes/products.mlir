@@ -45,16 +45,36 @@ module @bytes {
 
 // -----
 
-/// Merged dimensions are contracted part by part, with an operand in its plain order, which is divided too.
+/// Merged dimensions are contracted part by part, with an operand in its plain order, which is divided too,
 
 // CHECK-LABEL: module @merged
 module @merged {
   // CHECK: stablehlo.dot_general %arg0, %arg1
-  // CHECK: stablehlo.tanh %{{.*}} : tensor<2x6x4x16x3xf32>
-  // CHECK: stablehlo.reshape %arg2 : (tensor<2x5x48xf32>) -> tensor<2x5x3x16xf32>
-  // CHECK: stablehlo.dot_general %{{.*}}, batching_dims = [0] x [0], contracting_dims = [4, 3] x [2, 3] : (tensor<2x6x4x16x3xf32>, tensor<2x5x3x16xf32>) -> tensor<2x6x4x5xf32>
+  // CHECK: stablehlo.tanh %{{.*}} : tensor<2x6x4x16x3x2xf32>
+  // CHECK: stablehlo.reshape %arg2 : (tensor<2x5x96xf32>) -> tensor<2x5x3x16x2xf32>
+  // CHECK: stablehlo.dot_general %{{.*}}, batching_dims = [0] x [0], contracting_dims = [4, 3, 5] x [2, 3, 4] : (tensor<2x6x4x16x3x2xf32>, tensor<2x5x3x16x2xf32>) -> tensor<2x6x4x5xf32>
   // CHECK-NOT: stablehlo.transpose
   // CHECK: return
+  func.func @main(%x: tensor<2x6x8xf32>, %w: tensor<2x8x4x16x3x2xf32>, %u: tensor<2x5x96xf32>) -> tensor<2x6x4x5xf32> {
+    %0 = stablehlo.dot_general %x, %w, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<2x6x8xf32>, tensor<2x8x4x16x3x2xf32>) -> tensor<2x6x4x16x3x2xf32>
+    %1 = stablehlo.transpose %0, dims = [0, 2, 1, 4, 3, 5] : (tensor<2x6x4x16x3x2xf32>) -> tensor<2x4x6x3x16x2xf32>
+    %2 = stablehlo.tanh %1 : tensor<2x4x6x3x16x2xf32>
+    %3 = stablehlo.reshape %2 : (tensor<2x4x6x3x16x2xf32>) -> tensor<2x4x6x96xf32>
+    %4 = stablehlo.dot_general %3, %u, batching_dims = [0] x [0], contracting_dims = [3] x [2] : (tensor<2x4x6x96xf32>, tensor<2x5x96xf32>) -> tensor<2x4x6x5xf32>
+    %5 = stablehlo.transpose %4, dims = [0, 2, 1, 3] : (tensor<2x4x6x5xf32>) -> tensor<2x6x4x5xf32>
+    return %5 : tensor<2x6x4x5xf32>
+  }
+}
+
+// -----
+
+/// if the innermost one is the same in memory.
+
+// CHECK-LABEL: module @innermost
+module @innermost {
+  // CHECK: stablehlo.tanh %{{.*}} : tensor<2x6x4x16x3xf32>
+  // CHECK-NEXT: %[[T:.*]] = stablehlo.transpose %{{.*}}, dims = [0, 2, 1, 4, 3]
+  // CHECK: stablehlo.dot_general {{.*}} (tensor<2x4x6x48xf32>, tensor<2x5x48xf32>) -> tensor<2x4x6x5xf32>
   func.func @main(%x: tensor<2x6x8xf32>, %w: tensor<2x8x4x16x3xf32>, %u: tensor<2x5x48xf32>) -> tensor<2x6x4x5xf32> {
     %0 = stablehlo.dot_general %x, %w, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<2x6x8xf32>, tensor<2x8x4x16x3xf32>) -> tensor<2x6x4x16x3xf32>
     %1 = stablehlo.transpose %0, dims = [0, 2, 1, 4, 3] : (tensor<2x6x4x16x3xf32>) -> tensor<2x4x6x3x16xf32>
