@@ -106,7 +106,7 @@ def collect_operand_ops(product: ir.Operation, number: int, conversions: str) ->
         return joined
     if repeated := _collect_repetition(product, number):
         return repeated
-    if not number and (moved := _collect_transpose(product)):
+    if moved := _collect_transpose(product, number):
         return [*_collect_operand_ops(moved[0].operands[0], conversions), *moved]
     ops = _collect_operand_ops(value, conversions)
     # A view of what the kernel reads is free, and may be one for other kernels too.
@@ -242,14 +242,14 @@ def _alone_reads_argument(op: ir.Operation) -> bool:
     )
 
 
-def _collect_transpose(product: ir.Operation) -> list[ir.Operation]:
-    """Collect the transpose of a left operand that the kernel reads untransposed, and its views.
+def _collect_transpose(product: ir.Operation, number: int) -> list[ir.Operation]:
+    """Collect the transpose of an operand that the kernel reads untransposed, and its views.
 
-    What is contracted must be one piece of what is transposed, in the same order, and the rows at
-    most two, of whole tiles.
+    What is contracted must be one piece of what is transposed, in the same order, and the other
+    dimensions at most two, of whole tiles. Of a right operand it must not be innermost.
     """
-    side = DotGeneral.from_op(product).sides[0]
-    op = get_defining_op(product.operands[0])
+    side = DotGeneral.from_op(product).sides[number]
+    op = get_defining_op(product.operands[number])
     views: list[ir.Operation] = []
     while op is not None and op.name == VIEW:
         views.append(op)
@@ -268,7 +268,8 @@ def _collect_transpose(product: ir.Operation) -> list[ir.Operation]:
     ]
     contracted = [part for is_contracted, part in pieces if is_contracted]
     is_whole = contracted == [sorted(part) for part in contracted[:1]] and len(pieces) <= 3
-    return [op, *reversed(views)] if is_whole else []
+    is_innermost = bool(pieces) and pieces[-1][0]
+    return [op, *reversed(views)] if is_whole and not (number and is_innermost) else []
 
 
 def _list_transposed_parts(transpose: ir.Operation) -> list[int]:

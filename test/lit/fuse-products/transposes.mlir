@@ -169,3 +169,31 @@ module @operand_rows {
     return %1 : tensor<16x64x512xbf16>
   }
 }
+
+// -----
+
+/// So does a right operand, unless what is contracted is innermost: XLA's order of it is columns of rows.
+
+// CHECK-LABEL: module @right_operand
+module @right_operand {
+  // CHECK: "mhlo.fusion"(%arg0, %arg1)
+  // CHECK: stablehlo.transpose %{{.*}}, dims = [2, 0, 1]
+  func.func @main(%a: tensor<64x256x16xbf16>, %w: tensor<512x256xbf16>) -> tensor<512x16x64xbf16> {
+    %0 = stablehlo.transpose %a, dims = [2, 0, 1] : (tensor<64x256x16xbf16>) -> tensor<16x64x256xbf16>
+    %1 = stablehlo.dot_general %w, %0, contracting_dims = [1] x [2] : (tensor<512x256xbf16>, tensor<16x64x256xbf16>) -> tensor<512x16x64xbf16>
+    return %1 : tensor<512x16x64xbf16>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @innermost
+module @innermost {
+  // CHECK: %[[T:.*]] = stablehlo.transpose %arg0
+  // CHECK: "mhlo.fusion"(%arg1, %[[T]])
+  func.func @main(%a: tensor<64x16x256xbf16>, %w: tensor<512x256xbf16>) -> tensor<512x16x64xbf16> {
+    %0 = stablehlo.transpose %a, dims = [1, 0, 2] : (tensor<64x16x256xbf16>) -> tensor<16x64x256xbf16>
+    %1 = stablehlo.dot_general %w, %0, contracting_dims = [1] x [2] : (tensor<512x256xbf16>, tensor<16x64x256xbf16>) -> tensor<512x16x64xbf16>
+    return %1 : tensor<512x16x64xbf16>
+  }
+}
