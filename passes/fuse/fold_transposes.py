@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from hespas.dialects.mlir import get_attribute, get_defining_op, ir
 from hespas.estimators.rules.base import read_integer_list
+from hespas.passes.base import option
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.dots import (
     DIMENSIONS,
@@ -31,6 +33,7 @@ from hespas.passes.fuse.op_builder import (
 from hespas.passes.fuse.simplify import LAYOUT
 
 
+@dataclass(frozen=True)
 class FoldTransposesPass(BlockPass):
     """Fold transposes of operands and results into products.
 
@@ -41,11 +44,17 @@ class FoldTransposesPass(BlockPass):
 
     name: ClassVar[str] = "fold-transposes"
 
+    hidden: bool = option(
+        True,
+        "operands of batches with dimensions of size 1 too, which XLA drops by reshapes that hide"
+        " the transpose before layouts are assigned",
+    )
+
     def rewrite_block(self, block: ir.Block) -> None:
         for op in find_named_ops(block, (DOT,)):
             dot = op
             for side in (0, 1):
-                dot = _fold_operand_transposes(dot, side)
+                dot = _fold_operand_transposes(dot, side, hidden=self.hidden)
             _fold_result_transposes(dot)
 
 
@@ -56,7 +65,7 @@ def read_plain_permutation(op: ir.Operation | None) -> Dims | None:
     return read_integer_list(op, "permutation", ())
 
 
-def _fold_operand_transposes(op: ir.Operation, side: int) -> ir.Operation:
+def _fold_operand_transposes(op: ir.Operation, side: int, *, hidden: bool) -> ir.Operation:
     """Fold the transposes of an operand into the product; return the current product."""
     transpose = get_defining_op(op.operands[side])
     order = read_plain_permutation(transpose)
@@ -73,14 +82,26 @@ def _fold_operand_transposes(op: ir.Operation, side: int) -> ir.Operation:
         if wide != tuple(sorted(wide)):
             return op
     sides[side] = DotOperand(shape, batch, contracting, tuple(sorted(free)))
-    if not is_batch_of_matrices(sides[side]):
+    if not is_batch_of_matrices(sides[side]) or not (hidden or _is_visible(old, order, shape)):
         return op
     operands = list(op.operands)
     operands[side] = transpose.operands[0]
     product = create_product(op, operands, (sides[0], sides[1]))
     _replace_result(op, product)
     op.erase()
-    return _fold_operand_transposes(product, side)
+    return _fold_operand_transposes(product, side, hidden=hidden)
+
+
+def _is_visible(side: DotOperand, order: Dims, shape: Dims) -> bool:
+    """Return whether XLA finds the transpose of an operand, in this order, at the product.
+
+    It drops the dimensions of size 1 of products by reshapes (RemoveDegenerateDimensionFromDot of
+    algebraic_simplifier.cc), and looks for no transpose behind one; but only products with a batch
+    need the order of their own dimensions.
+    """
+    wide = drop_unit_dims(order, shape)
+    is_batch = bool(drop_unit_dims(side.batch, side.shape))
+    return 1 not in shape or not is_batch or wide == tuple(sorted(wide))
 
 
 def _fold_result_transposes(op: ir.Operation) -> None:

@@ -100,7 +100,11 @@ class FusePass(PassList):
                 "its products are products like others",
             ),
             (is_xla, ScatterReductionsPass(), "slices by rank must not be fused before"),
-            (is_xla, FoldTransposesPass(), "transposes must not hide a shared operand"),
+            (
+                is_xla,
+                FoldTransposesPass(hidden=not has_libraries),
+                "transposes must not hide a shared operand",
+            ),
             (has_libraries, PadConvolutionsPass(), "what makes an image may pad it"),
             (
                 has_libraries,

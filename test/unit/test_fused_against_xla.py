@@ -83,10 +83,11 @@ def grouped_layer(x: Any, query: Any, key: Any, value: Any, output: Any) -> Any:
     return jnp.tanh(x + read @ output)
 
 
-def attend_to_one_head(query: Any, key: Any, value: Any, output: Any) -> Any:
-    """Causal attention with one head of keys, as on each device of tensor parallelism."""
+def attend_in_groups(query: Any, key: Any, value: Any, output: Any) -> Any:
+    """Causal attention in groups of queries with the same keys: one, as on each device of tensor
+    parallelism, or those of one query each."""
     batch, positions, _, features = query.shape
-    grouped = query.reshape(batch, positions, 1, -1, features)
+    grouped = query.reshape(batch, positions, key.shape[2], -1, features)
     scores = jnp.einsum("bqgrd,bkgd->bgrqk", grouped, key, preferred_element_type=F32)
     mask = jnp.tril(jnp.ones((positions, positions), bool))
     weights = softmax(jnp.where(mask, scores / 8, -1e30)).astype(BF16)
@@ -494,11 +495,14 @@ CASES: dict[str, Case] = {
     "grouped keys, gradient": (
         differentiate(grouped_layer), GROUPED_LAYER, BF16, 0.03,
     ),
-    "one key head": (attend_to_one_head, ONE_HEAD, BF16, 0.01),
+    "one key head": (attend_in_groups, ONE_HEAD, BF16, 0.01),
     "one key head, gradient": (
-        differentiate(attend_to_one_head), ONE_HEAD, BF16, 0.03,
+        differentiate(attend_in_groups), ONE_HEAD, BF16, 0.03,
     ),
-    "one key head of a batch": (attend_to_one_head, TWO_OF_ONE_HEAD, BF16, 0.03),
+    "one key head of a batch": (attend_in_groups, TWO_OF_ONE_HEAD, BF16, 0.03),
+    "a query head for each key head, gradient": (
+        differentiate(attend_in_groups), (*((1, 1024, 16, 64),) * 3, (1024, 1024)), BF16, 0.03,
+    ),
     "columns in another order": (
         lambda x, w, m: jnp.where(m > 0, jnp.einsum("sd,thd->hts", x, w), 0),
         ((2048, 128), (2048, 4, 128), (2048, 2048)), BF16, 0.01,
@@ -527,7 +531,8 @@ OF_JAXLIB_012 = frozenset(
         "attention with bias", "residual layers", "low-rank layer, gradient",
         "low-rank layer, step", "updates", "repeated keys", "repeated keys, gradient",
         "heads of 40 features", "one key head", "one key head, gradient", "one key head of a batch",
-        "columns in another order", "rows of an operand in another order",
+        "a query head for each key head, gradient", "columns in another order",
+        "rows of an operand in another order",
     )
 )  # fmt: skip
 
