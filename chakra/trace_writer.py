@@ -190,13 +190,19 @@ class EncodedClass:
     def generate_traces(
         self, devices: Sequence[int], encoded_tails: Sequence[Tails]
     ) -> Iterator[tuple[int, bytes]]:
-        """Yield each device of the class with the content of its file."""
+        """Yield each device of the class with the content of its file.
+
+        Neighbours mostly have equal communicators, and then the same content.
+        """
         parts = [b""] * (2 * len(self.slots) + 1)
         parts[::2] = self.chunks
+        data, latest_tails = b"", None
         for device in devices:
             device_tails = [tails.get(device, b"") for tails in encoded_tails]
-            parts[1::2] = [device_tails[slot] for slot in self.slots]
-            yield device, b"".join(parts)
+            if device_tails != latest_tails:
+                parts[1::2] = [device_tails[slot] for slot in self.slots]
+                data, latest_tails = b"".join(parts), device_tails
+            yield device, data
 
 
 class DeviceClassEncoder:
@@ -215,7 +221,6 @@ class DeviceClassEncoder:
         self._trace, self._slots, self._time = trace, slots, time
         self._tail_lengths = [len(tails.get(device, b"")) for tails in slots.encoded_tails]
         self._ids = DependencyIds(trace)
-        self._encoded_names: dict[str, bytes] = {}
         self._encoded_durations: dict[int, bytes] = {}
         self._chunks: list[bytes] = []
         self._chunk_slots: list[int] = []
@@ -231,9 +236,7 @@ class DeviceClassEncoder:
         remaining = iter(durations)
         for step in self._trace.steps:
             content = step.content
-            name = self._encoded_names.get(content.name)
-            if name is None:
-                name = self._encoded_names[content.name] = encode_node_name(content.name)
+            name = encode_node_name(content.name)
             if isinstance(content, ComputeContent):
                 self._add_compute(step, name, content, next(remaining))
             elif isinstance(content, CollectiveContent):
@@ -268,11 +271,10 @@ class DeviceClassEncoder:
         attrs = _ON_DEVICE
         if self._time != "carry":
             nanos = duration.nanos
-            encoded = self._encoded_durations.get(nanos)
-            if encoded is None:
-                encoded = _NUM_OPS(1000 * nanos + 500) + _TENSOR_SIZE
-                self._encoded_durations[nanos] = encoded
-            attrs += encoded
+            attrs = self._encoded_durations.get(nanos)
+            if attrs is None:
+                attrs = _ON_DEVICE + _NUM_OPS(1000 * nanos + 500) + _TENSOR_SIZE
+                self._encoded_durations[nanos] = attrs
         micros = 0 if self._time == "exact" else duration.micros
         self._add_node(step, name, micros, attrs + content.attrs)
 
@@ -333,6 +335,8 @@ class DependencyIds:
 
     def list_node_ids(self, step: TraceStep) -> tuple[int, ...]:
         """Return the ids of the nodes that a step's nodes depend on."""
+        if not self._absent and not self._nodes:
+            return step.deps
         deps, nodes = self.list_present_steps(step), self._nodes
         if not nodes or not any(d in nodes for d in deps):
             return deps

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -116,7 +116,10 @@ class CostWalk(ABC):
         """Return the cost of the program."""
         function = find_entry_function(self.module)
         known = self.run.entry_ops
-        costs = self.cost_body(function.regions[0], known.contents if known else ())
+        if known is None:
+            costs = self.cost_body(function.regions[0])
+        else:
+            costs = self._cost_ops(known.ops, known.contents)
         return aggregate_counted_costs(costs, self.estimator_name)
 
     def cost_body(
@@ -128,25 +131,29 @@ class CostWalk(ABC):
             region: A body, or the body of a function.
             contents: The contents of the ops, if they are known.
         """
+        ops = (view.operation for block in region.blocks for view in block.operations)
+        return self._cost_ops(ops, contents)
+
+    def _cost_ops(
+        self, ops: Iterable[ir.Operation], contents: Iterable[OpContent | None]
+    ) -> list[tuple[Cost, int]]:
         costs: list[Cost] = []
         called: list[tuple[Cost, int]] = []
         known, add_cost, cost_leaf = self._is_free, costs.append, self.cost_leaf
-        for block in region.blocks:
-            for view, content in itertools.zip_longest(block.operations, contents):
-                op = view.operation
-                key = content or op.name
-                is_free = known.get(key)
-                if is_free is None:
-                    name = op.name
-                    if self._cost_special_op(op, name, called):
-                        continue
-                    is_free = is_free_op_name(name)
-                    if name not in MAYBE_COLLECTIVE:
-                        known[key] = is_free
-                if is_free:
-                    self.cost_free_op(op, costs)
-                else:
-                    add_cost(cost_leaf(op, content))
+        for op, content in itertools.zip_longest(ops, contents):
+            key = content or op.name
+            is_free = known.get(key)
+            if is_free is None:
+                name = op.name
+                if self._cost_special_op(op, name, called):
+                    continue
+                is_free = is_free_op_name(name)
+                if name not in MAYBE_COLLECTIVE:
+                    known[key] = is_free
+            if is_free:
+                self.cost_free_op(op, costs)
+            else:
+                add_cost(cost_leaf(op, content))
         return count_costs(costs) + called
 
     def _cost_special_op(self, op: ir.Operation, name: str, costs: list[tuple[Cost, int]]) -> bool:

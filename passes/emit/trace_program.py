@@ -150,9 +150,9 @@ class _BlockReader:
         arguments = self._number_values(block.arguments)
         items: list[_BlockOp] = []
         results: Sequence[int] = []
+        ops = known.ops if known else (view.operation for view in block.operations)
         rows = zip(known.reads, known.makes, known.regions, strict=True) if known else repeat(None)
-        for view, row in zip(block.operations, rows, strict=known is not None):
-            op = view.operation
+        for op, row in zip(ops, rows, strict=known is not None):
             name = op.name
             if row is not None and row[2] is not None:
                 task = self._record_task(self.maker.build_compute_task(op, name, row[2]))

@@ -50,6 +50,15 @@ class RegionShape:
     reads: Mapping[int, Sequence[int]]
 
 
+@record(slots=True)
+class RegionCall:
+    """The call of a region function, with the numbers of the values that it reads and defines."""
+
+    op: ir.Operation
+    reads: Sequence[int]
+    makes: Sequence[int]
+
+
 @record(frozen=True, slots=True)
 class RegionFunction:
     """A region function. ``cost`` is the sum of the costs of its ops, if all of them have one."""
@@ -108,12 +117,12 @@ class Outliner:
         has_calls = any(len(unit) > 1 for unit in units)
         escaping = _find_escaping_values(body, unit_of) if has_calls else ()
         terminator = body.ops[-1]
-        # The numbers of what the call of a unit reads and defines, and the results of all calls.
-        calls: dict[int, tuple[array[int], array[int]]] = {}
+        # The calls of units, by the last op of a unit, and the results of all calls.
+        calls: dict[int, RegionCall] = {}
         results: dict[int, ir.Value] = {}
         surplus: list[int] = []  # the ops of regions that equal an earlier one
         regions: dict[int, RegionAttr] = {}  # by the last op of a unit
-        for u, unit in enumerate(units):
+        for unit in units:
             last = body.ops[unit[-1]]
             if len(unit) == 1:
                 if reorder:
@@ -128,10 +137,10 @@ class Outliner:
             call, regions[unit[-1]] = self._create_region_call(
                 body, unit, shape, results, surplus, terminator if reorder else last
             )
-            calls[u] = array("i", shape.inputs), array("i", shape.outputs)
+            calls[unit[-1]] = RegionCall(call, array("i", shape.inputs), array("i", shape.outputs))
             results.update(zip(shape.outputs, call.results, strict=True))
         if results:
-            for i in [i for i, u in enumerate(unit_of) if u not in calls]:
+            for i in [i for i, u in enumerate(unit_of) if u < 0 or len(units[u]) == 1]:
                 reads = body.inputs[i]
                 if not results.keys().isdisjoint(reads):
                     _replace_inputs(body.ops[i], reads, results)
@@ -143,14 +152,13 @@ class Outliner:
         others = [i for i, u in enumerate(unit_of) if u == -1 and i not in unread]
         last_ops = [unit[-1] for unit in units]
         order = [*others[:-1], *last_ops, others[-1]] if reorder else sorted([*others, *last_ops])
-        rows = {units[u][-1]: call for u, call in calls.items()}
-        self.entry_ops = self._list_entry_ops(body, order, rows, regions)
+        self.entry_ops = self._list_entry_ops(body, order, calls, regions)
 
     def _list_entry_ops(
         self,
         body: SplitBlock,
         order: list[int],
-        calls: Mapping[int, tuple[array[int], array[int]]],
+        calls: Mapping[int, RegionCall],
         regions: Mapping[int, RegionAttr],
     ) -> EntryOps | None:
         """List what is known of the ops of the entry function; None if values are read elsewhere.
@@ -158,7 +166,7 @@ class Outliner:
         Args:
             body: A block.
             order: The indices of its ops as they are now; for a call, that of its last op.
-            calls: What calls read and define, by the index of the last op.
+            calls: The calls of regions, by the index of the last op.
             regions: The regions of ops, likewise.
         """
         if body.around is not None or body.has_inner_blocks:
@@ -168,14 +176,13 @@ class Outliner:
             table[kinds[i].number] if i not in calls and kinds[i].number >= 0 else None
             for i in order
         ]
+        ops = [calls[i].op if i in calls else body.ops[i] for i in order]
         reads, makes = body.inputs, NumberRows.list_ranges(body.first_results)
         if calls or len(order) < len(body.ops):
-            reads, makes = (
-                NumberRows(calls[i][k] if i in calls else rows[i] for i in order)
-                for k, rows in enumerate((reads, makes))
-            )
+            reads = NumberRows(calls[i].reads if i in calls else reads[i] for i in order)
+            makes = NumberRows(calls[i].makes if i in calls else makes[i] for i in order)
         values = len(body.block.arguments) + len(body.producers)
-        return EntryOps(contents, reads, makes, [regions.get(i) for i in order], values)
+        return EntryOps(ops, contents, reads, makes, [regions.get(i) for i in order], values)
 
     def _number_region(self, ops: int, digest: str) -> RegionAttr:
         self._next_id += 1

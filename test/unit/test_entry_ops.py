@@ -115,6 +115,7 @@ def test_a_split_hands_on_one_entry_for_each_op(split: str):
     ops = [view.operation for view in collect_functions(module)["main"].regions[0].blocks[0]]
     known = run.entry_ops
     assert known is not None
+    assert ops == known.ops
     assert len(ops) == len(known.contents) == len(known.reads) == len(known.makes)
     assert [len(op.results) for op in ops] == [len(made) for made in known.makes]
     assert [len(op.operands) for op in ops] == [len(read) for read in known.reads]
