@@ -7,8 +7,8 @@ transposed.
 
 A product reads its operands in the order of its dimensions, unless a transpose of its result would
 undo that; then its result has the order of its operands. A product of matrices gives nothing an
-order: it reads the order of its dimensions, and the transpose of its result stays where something
-else has an order of its own.
+order: it reads the order of its dimensions, and the transpose of its result stays if it meets
+something with an order of its own.
 Reshapes that split or merge dimensions, as those of grouped heads, are computed in the parts, and
 dimensions of size 1 are left out. A convolution has the order that order-convolutions gives it.
 """
@@ -85,10 +85,10 @@ class SinkTransposesPass(BlockPass):
             analysis = _OrderAnalysis(plain, claims)
             for position, view in enumerate(block.operations):
                 analysis.add_op(view.operation, position)
-            returned = analysis.find_returned_sums(terminator)
-            if not returned and (claims or not (claims := analysis.find_claims())):
+            unmoved = analysis.find_returned_sums(terminator) | analysis.find_plain_products()
+            if not unmoved and (claims or not (claims := analysis.find_claims())):
                 break
-            plain |= returned
+            plain |= unmoved
         analysis.drop_unmoved()
         known = analysis.computed.keys() | analysis.moved
         _Rewriter(analysis.orders, known).rewrite_ops(analysis.ops)
@@ -205,7 +205,7 @@ class _OrderAnalysis:
     Products and sums have the numbers of their positions.
 
     Attributes:
-        plain_sums: Sums whose order is not followed.
+        plain: Results of sums and products of matrices whose order is not followed.
         claims: Results of elementwise ops that have the order of what reads them.
         orders: The order of the result of each op that is rewritten.
         ops: These ops, in program order.
@@ -216,13 +216,16 @@ class _OrderAnalysis:
             them.
     """
 
-    plain_sums: Collection[ir.Value] = ()
+    plain: Collection[ir.Value] = ()
     claims: Mapping[ir.Value, _Claim] = field(default_factory=dict)
     orders: dict[ir.Value, _Order] = field(default_factory=dict)
     ops: list[ir.Operation] = field(default_factory=list)
     computed: dict[ir.Value, int] = field(default_factory=dict)
     moved: set[ir.Value] = field(default_factory=set)
-    _matrix_products: set[int] = field(default_factory=set)  # numbers of products without a batch
+    # The results of products without a batch, by the numbers in ``computed``, and the numbers of
+    # those that meet something with an order of its own.
+    _matrix_products: dict[int, ir.Value] = field(default_factory=dict)
+    _refused: set[int] = field(default_factory=set)
     _sums: dict[int, ir.Value] = field(default_factory=dict)  # by the numbers in ``computed``
     _elementwise_names: dict[str, bool] = field(default_factory=dict)
     _meetings: list[ir.Operation] = field(default_factory=list)  # of different products
@@ -230,16 +233,19 @@ class _OrderAnalysis:
     def add_op(self, op: ir.Operation, position: int) -> None:
         name = op.name
         if name in (DOT, CONVOLUTION):
-            self.computed[op.results[0]] = position
+            result = op.results[0]
+            if result in self.plain:
+                return
+            self.computed[result] = position
             if name == CONVOLUTION:  # has been given the order of its result
                 return
             if _is_matrix_product(op):
-                self._matrix_products.add(position)
+                self._matrix_products[position] = result
         elif self._is_moved(op, name):
             self.moved.add(op.results[0])
         elif name == REDUCE and self.computed.keys().isdisjoint(op.operands):
             result = op.results[0]
-            if len(op.results) > 1 or result in self.plain_sums:
+            if len(op.results) > 1 or result in self.plain:
                 return
             self._sums[position] = result
             self.computed[result] = position
@@ -268,7 +274,7 @@ class _OrderAnalysis:
         operands = op.operands
         if name == TRANSPOSE:
             source = operands[0]
-            is_free = source not in self.computed and source not in self.plain_sums
+            is_free = source not in self.computed and source not in self.plain
             return is_free and not self._is_communicated(source)
         if not operands or operands[0] not in self.moved or len(op.results) > 1:
             return False
@@ -366,6 +372,19 @@ class _OrderAnalysis:
         returned = [self.computed.get(v) for v in terminator.operands if self._get_order(v)]
         return {self._sums[number] for number in returned if number in self._sums}
 
+    def find_plain_products(self) -> set[ir.Value]:
+        """Find the products of matrices whose transposes stay with them.
+
+        They meet something with an order of its own, or each other in what has one, and their
+        kernel can write the transpose.
+        """
+        refused = set(self._refused)
+        for op in (*self._meetings, *reversed(self._meetings)) if refused else ():
+            met = {self.computed[value] for value in op.operands if value in self.computed}
+            if not refused.isdisjoint(met):
+                refused |= met
+        return {self._matrix_products[n] for n in refused if n in self._matrix_products}
+
     def _is_elementwise(self, name: str) -> bool:
         known = self._elementwise_names.get(name)
         if known is None:  # A rule of a package may be registered between two passes.
@@ -427,14 +446,16 @@ class _OrderAnalysis:
         order = self._get_order(first)
         if order is None:
             return None
-        is_free = self._has_any_order
-        if self.computed[first] in self._matrix_products:
-            is_free = self._is_transposed_freely
+        number = self.computed[first]
+        is_matrix_product = number in self._matrix_products
+        is_free = self._is_transposed_freely if is_matrix_product else self._has_any_order
         for value in op.operands:
             known = self._get_order(value)
             if known is not None and known.sizes != order.sizes:
                 return None
             if value not in self.computed and not is_free(value, order):
+                if is_matrix_product and _keeps_roles(self._matrix_products[number], order):
+                    self._refused.add(number)
                 return None
         return order
 
@@ -499,6 +520,21 @@ def _is_matrix_product(product: ir.Operation) -> bool:
     """Return whether a product has no batch that is wider than 1."""
     side = DotGeneral.from_op(product).sides[0]
     return all(side.shape[dim] == 1 for dim in side.batch)
+
+
+def _keeps_roles(result: ir.Value, order: _Order) -> bool:
+    """Return whether the rows and the columns of a product of matrices are one piece each.
+
+    Args:
+        order: That of the result, or of what is computed of it.
+    """
+    product = get_defining_op(result)
+    assert product is not None
+    rows = math.prod(DotGeneral.from_op(product).sides[0].free_sizes)
+    sizes = order.memory_sizes
+    count = next((n for n in range(len(sizes)) if math.prod(sizes[:n]) == rows), 0)
+    pieces = [key for key, _ in itertools.groupby(place < count for place in order.places)]
+    return len(pieces) == 2
 
 
 def _is_repetition(broadcast: ir.Operation) -> bool:

@@ -24,14 +24,14 @@ module @returned {
 module @sum {
   // CHECK: stablehlo.dot_general
   // CHECK-NEXT: stablehlo.convert %{{.*}} : (tensor<6x16x3xf32>) -> tensor<6x16x3xbf16>
-  // CHECK-NEXT: %[[T:.*]] = stablehlo.transpose %{{.*}}, dims = [0, 2, 1] : (tensor<6x16x3xbf16>)
+  // CHECK-NEXT: %[[T:.*]] = stablehlo.transpose %{{.*}}, dims = [1, 0, 2] : (tensor<6x16x3xbf16>)
   // CHECK-NEXT: stablehlo.add %[[T]], %arg2
-  func.func @main(%x: tensor<6x8xf32>, %w: tensor<8x16x3xf32>, %y: tensor<6x3x16xbf16>) -> tensor<6x3x16xbf16> {
+  func.func @main(%x: tensor<6x8xf32>, %w: tensor<8x16x3xf32>, %y: tensor<16x6x3xbf16>) -> tensor<16x6x3xbf16> {
     %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<6x8xf32>, tensor<8x16x3xf32>) -> tensor<6x16x3xf32>
-    %1 = stablehlo.transpose %0, dims = [0, 2, 1] : (tensor<6x16x3xf32>) -> tensor<6x3x16xf32>
-    %2 = stablehlo.convert %1 : (tensor<6x3x16xf32>) -> tensor<6x3x16xbf16>
-    %3 = stablehlo.add %2, %y : tensor<6x3x16xbf16>
-    return %3 : tensor<6x3x16xbf16>
+    %1 = stablehlo.transpose %0, dims = [1, 0, 2] : (tensor<6x16x3xf32>) -> tensor<16x6x3xf32>
+    %2 = stablehlo.convert %1 : (tensor<16x6x3xf32>) -> tensor<16x6x3xbf16>
+    %3 = stablehlo.add %2, %y : tensor<16x6x3xbf16>
+    return %3 : tensor<16x6x3xbf16>
   }
 }
 

@@ -78,22 +78,27 @@ module @vectors {
 
 // -----
 
-/// Behind a mask in two dimensions it does not move: nothing gives a product of matrices an order.
+/// Before a mask in two dimensions it stays where the kernel of the product can write it: nothing gives a product of
+/// matrices an order. All that the product meets in an elementwise op has one order.
 
 // CHECK-LABEL: module @matrix
 module @matrix {
-  // CHECK: %[[D:.*]] = stablehlo.dot_general
-  // CHECK: %[[S:.*]] = stablehlo.multiply %[[D]]
-  // CHECK-NEXT: %[[T:.*]] = stablehlo.transpose %[[S]], dims = [1, 0]
-  // CHECK: stablehlo.select %{{.*}}, %[[T]]
+  // CHECK: %[[D:.*]] = stablehlo.dot_general %arg0, %arg1
+  // CHECK-NEXT: %[[T:.*]] = stablehlo.transpose %[[D]], dims = [1, 0]
+  // CHECK: %[[E:.*]] = stablehlo.dot_general %arg2, %arg1
+  // CHECK-NEXT: %[[U:.*]] = stablehlo.transpose %[[E]], dims = [1, 0]
+  // CHECK: stablehlo.add %[[T]], %[[U]]
+  // CHECK: stablehlo.select
   // CHECK-NOT: stablehlo.transpose
   // CHECK: return
-  func.func @main(%k: tensor<128x32xf32>, %q: tensor<32x64xf32>) -> tensor<64x128xf32> {
+  func.func @main(%k: tensor<128x32xf32>, %q: tensor<32x64xf32>, %l: tensor<128x32xf32>) -> tensor<64x128xf32> {
     %c = stablehlo.constant dense<-1.0> : tensor<64x128xf32>
     %n = stablehlo.constant dense<5> : tensor<64x128xi32>
     %0 = stablehlo.dot_general %k, %q, contracting_dims = [1] x [0] : (tensor<128x32xf32>, tensor<32x64xf32>) -> tensor<128x64xf32>
     %1 = stablehlo.transpose %0, dims = [1, 0] : (tensor<128x64xf32>) -> tensor<64x128xf32>
-    %2 = stablehlo.multiply %1, %c : tensor<64x128xf32>
+    %4 = stablehlo.dot_general %l, %q, contracting_dims = [1] x [0] : (tensor<128x32xf32>, tensor<32x64xf32>) -> tensor<128x64xf32>
+    %5 = stablehlo.transpose %4, dims = [1, 0] : (tensor<128x64xf32>) -> tensor<64x128xf32>
+    %2 = stablehlo.add %1, %5 : tensor<64x128xf32>
     %i = stablehlo.iota dim = 0 : tensor<64x128xi32>
     %m = stablehlo.compare GE, %i, %n : (tensor<64x128xi32>, tensor<64x128xi32>) -> tensor<64x128xi1>
     %3 = stablehlo.select %m, %2, %c : tensor<64x128xi1>, tensor<64x128xf32>
