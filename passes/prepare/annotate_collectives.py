@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import ClassVar
@@ -32,6 +32,8 @@ from hespas.passes.base import PassRun, option
 from hespas.passes.prepare.census import ModuleCensus
 from hespas.passes.prepare.communicators import get_groups_attr, infer_grid_and_groups
 from hespas.passes.prepare.device_grid import (
+    CROSS_PARTITION,
+    FLATTENED,
     DeviceGrid,
     Groups,
     get_channel_id,
@@ -122,6 +124,7 @@ class AnnotateCollectivesPass(PrepareStep):
         ids = _CommunicatorIds()
         inexact: Counter[str] = Counter()
         changed: list[str] = []
+        absent: defaultdict[str, list[str]] = defaultdict(list)
         for op in census.list_collectives():
             _refuse_foreign_body(op)
             old = CommAttr.read_from_op(op)
@@ -134,6 +137,8 @@ class AnnotateCollectivesPass(PrepareStep):
                 changed.append(format_op_place(op, run.input_name))
                 if comm.note == RAGGED_NOTE:
                     inexact[f"{op.name}: {comm.note}"] += 1
+                if comm.groups:
+                    absent[_describe_absent_devices(op, grid, rows)].append(changed[-1])
             for name in (Cost.NAME, RegionAttr.NAME):
                 if name in op.attributes:  # a cost or region of the op that it replaces
                     del op.attributes[name]
@@ -142,6 +147,9 @@ class AnnotateCollectivesPass(PrepareStep):
             _renumber_stated_groups(op, old_ranks, ids)
         for approximation, count in inexact.items():
             run.warn(f"{count} x {approximation}")
+        for problem, places in absent.items():
+            if problem:
+                run.warn(f"{format_some_places(places)}: {problem}")
         if view.was_prepared and changed:
             places = format_some_places(changed)
             run.note(f"{places} changed after prepare: {CommAttr.NAME} is written again")
@@ -220,6 +228,26 @@ def _refuse_foreign_body(op: ir.Operation) -> None:
             op=op,
             remedy=f"lower {holder.name} to StableHLO, or move the collective out of it",
         )
+
+
+def _describe_absent_devices(
+    op: ir.Operation, grid: DeviceGrid, rows: Mapping[ir.Attribute, Groups]
+) -> str:
+    """Say that the groups of a collective leave out devices, and what to do; "" if they do not.
+
+    StableHLO gives zeros to the devices that a broadcast leaves out. XLA's verifier refuses other
+    groups that do not name each id once. MLIR's does not know how many there are.
+    """
+    attr, mode = get_groups_attr(op), get_group_mode(op)
+    groups = rows[attr] if attr is not None else ()
+    named, count = sum(map(len, groups)), grid.count_ids(mode)
+    if not groups or named >= count or get_collective_name(op) == "collective_broadcast":
+        return ""
+    noun = {CROSS_PARTITION: "partitions", FLATTENED: "devices"}.get(mode, "replicas")
+    return (
+        f"the groups name {named} of {count} {noun}, which XLA refuses; here the others take no "
+        "part; name each once, or correct mhlo.num_replicas and mhlo.num_partitions"
+    )
 
 
 def _renumber_stated_groups(
