@@ -541,7 +541,8 @@ PLAIN: dict[str, PlainAttr] = {
     ),
     WAIT: PlainAttr(
         "stablehlo.optimization_barrier",
-        "the point at which an asynchronous collective must have finished, a unit",
+        "the point at which an asynchronous collective must have finished, `true`; a unit, "
+        "which portable artifacts do not hold, is read too",
     ),
     RECOMPUTED: PlainAttr(
         "any op that is a kernel",

@@ -196,7 +196,7 @@ def _replace_async_ends(
                     "stablehlo.optimization_barrier",
                     results=[value.type for value in values],
                     operands=values,
-                    attributes={WAIT: ir.UnitAttr.get(op.context)},
+                    attributes={WAIT: ir.BoolAttr.get(True, op.context)},
                     loc=op.location,
                     ip=ir.InsertionPoint(op),
                 ).results

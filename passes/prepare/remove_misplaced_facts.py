@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hespas.dialects.attrs import BRANCH, BRANCH_FOUND, TRIPS, TRIPS_FOUND, TRIPS_NOTE, CommAttr
+from hespas.dialects.attrs import (
+    BRANCH,
+    BRANCH_FOUND,
+    TRIPS,
+    TRIPS_FOUND,
+    TRIPS_NOTE,
+    WAIT,
+    CommAttr,
+)
 from hespas.dialects.mlir import ir, walk_operations
-from hespas.dialects.op_kinds import BRANCHES, LOOPS, MAYBE_COLLECTIVE
+from hespas.dialects.op_kinds import BARRIERS, BRANCHES, LOOPS, MAYBE_COLLECTIVE
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 
@@ -16,6 +24,7 @@ HOLDERS_BY_FACT = {
     TRIPS_NOTE: LOOPS,
     BRANCH: BRANCHES,
     BRANCH_FOUND: BRANCHES,
+    WAIT: BARRIERS,
     CommAttr.NAME: MAYBE_COLLECTIVE,
 }
 
