@@ -26,6 +26,7 @@ from hespas.dialects.op_kinds import (
     NUM_PARTITIONS,
     NUM_REPLICAS,
     RAGGED_CALL_TARGETS,
+    SHARDY_MARKERS,
     get_collective_name,
 )
 from hespas.passes.base import PassRun, option
@@ -90,6 +91,7 @@ class AnnotateCollectivesPass(PrepareStep):
 
     def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
         _check_async_pairs(view.census)
+        _refuse_shardy_ops(view.census)
         grid = self._write_comm_attrs(module, view, run)
         if self.local_shapes or not view.was_prepared:
             # They have said which devices there are; what is found later is of another pass.
@@ -281,6 +283,24 @@ def _check_async_pairs(census: ModuleCensus) -> None:
             op=op,
             remedy="compile without collective pipelining (--xla_gpu_enable_pipelined_*=false)",
         )
+
+
+def _refuse_shardy_ops(census: ModuleCensus) -> None:
+    """Raise HespasError for an op of Shardy, whose meshes this pass removes."""
+    for contents in census.functions.values():
+        for name, op in contents.ops:
+            if name in SHARDY_MARKERS:
+                raise HespasError(
+                    "the op marks something for Shardy", op=op, remedy="run --remove-markers first"
+                )
+            if name.startswith("sdy."):
+                raise HespasError(
+                    "the op divides or joins values by a sharding, and all shapes are taken as "
+                    "those of one device",
+                    op=op,
+                    remedy="run the pass that writes it before --prepare; do not set "
+                    "partition=false or local-shapes",
+                )
 
 
 def _build_comm_attr(
