@@ -14,6 +14,7 @@ from hespas.dialects.attrs import ON_CHIP_PROGRAM, MemoryAttr, TargetAttr
 from hespas.dialects.mlir import (
     PassManager,
     capture_native_stderr,
+    find_ops,
     has_diagnostic_handlers,
     ir,
     register_passes,
@@ -39,6 +40,7 @@ from hespas.support.errors import (
     fill_in_file_name,
     find_source_file,
     find_walk_error,
+    format_op_place,
     is_encoding_error,
 )
 from hespas.support.records import record
@@ -232,10 +234,22 @@ class _PipelineExecution:
             self.verify_step(step)
         elif not _only_marks(step):
             self.unverified = step
+        if isinstance(step, NativePass) and "inline" in step.list_names():
+            self.warn_of_remaining_calls()
         if self.timings is not None:
             self.timings.insert(first, (step.to_pipeline_text(), time.perf_counter() - start))
         for one in self.instrumentation:
             one.run_after_pass(self.module, step)
+
+    def warn_of_remaining_calls(self) -> None:
+        """Warn that ``inline`` has left calls; the bindings lack the inliner of ``func``."""
+        calls = find_ops(self.module.operation, ("func.call",))
+        if calls:
+            place = format_op_place(calls[0], self.run.input_name)
+            self.run.warn(
+                f"{place}: 'inline' leaves calls, because the bindings of jaxlib lack the inliner "
+                "of func; --inline-all-calls inlines them"
+            )
 
     @contextlib.contextmanager
     def _report_failure(self, step: PipelineStep, context: ir.Context) -> Iterator[None]:

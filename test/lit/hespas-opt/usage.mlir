@@ -7,6 +7,7 @@
 // RUN: not hespas-opt %s -p "builtin.module(chlo-legalize-to-stablehlo)" 2>&1 | filecheck %s --check-prefix=EXPLICIT
 // RUN: hespas-opt %s -p "builtin.module(func.func(chlo-legalize-to-stablehlo,cse),split-linear)" | filecheck %s --check-prefix=MODULE
 // RUN: hespas-opt %s "-psplit-linear,cse" | filecheck %s --check-prefix=MODULE
+// RUN: not hespas-opt %s --mlir-print-ir-before=cse 2>&1 | filecheck %s --check-prefix=EMPTY
 // RUN: not hespas-opt %s -pcsee 2>&1 | filecheck %s --check-prefix=JOINED
 // RUN: not hespas-opt %s -print-ir 2>&1 | filecheck %s --check-prefix=PRINT
 // RUN: not hespas-opt %s --inline=default-pipeline=cse,csee 2>&1 | filecheck %s --check-prefix=INNER
@@ -25,6 +26,7 @@
 // NESTED: error: roofline-annotate is a pass on builtin.module and cannot be nested on func.func; write it beside func.func(...), not in it
 // EXPLICIT: error: MLIR rejects the pass 'chlo-legalize-to-stablehlo': {{.*}}restricted to 'func.func'
 // MODULE: hespas.split
+// EMPTY: error: --mlir-print-ir-before: 'cse' is not in the pipeline; it has no passes
 // JOINED: error: no pass is named 'csee'; did you mean 'cse'?
 // PRINT: error: there is no option -print-ir; write it as --print-ir
 // INNER: error: no pass is named 'csee'; did you mean 'cse'?
