@@ -209,6 +209,11 @@ class KernelCostAttr(AttrRecord):
 
     flops: int = declare_field("number of operations")
     bytes: int = declare_field("bytes read from and written to device memory")
+    kernel: str | None = declare_field(
+        "name of the kernel, target or op that the option `kernel-cost` gave; `prepare` removes "
+        "the attribute from an op of another name, to which another pass has copied it",
+        default=None,
+    )
 
 
 @record(frozen=True, slots=True)

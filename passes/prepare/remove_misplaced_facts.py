@@ -12,9 +12,11 @@ from hespas.dialects.attrs import (
     TRIPS_NOTE,
     WAIT,
     CommAttr,
+    KernelCostAttr,
 )
 from hespas.dialects.mlir import ir, walk_operations
 from hespas.dialects.op_kinds import BARRIERS, BRANCHES, LOOPS, MAYBE_COLLECTIVE
+from hespas.estimators.rules.custom_calls import list_kernel_names
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 
@@ -30,7 +32,7 @@ HOLDERS_BY_FACT = {
 
 
 class RemoveMisplacedFactsPass(PrepareStep):
-    """Remove what another pass has copied from a loop or collective to an op of another kind."""
+    """Remove what another pass has copied from a loop, collective or kernel to another op."""
 
     name: ClassVar[str] = "remove-misplaced-facts"
 
@@ -43,6 +45,9 @@ class RemoveMisplacedFactsPass(PrepareStep):
             for name in [name for name in attributes if name in HOLDERS_BY_FACT]:
                 if op.name not in HOLDERS_BY_FACT[name]:
                     del attributes[name]
+            declared = KernelCostAttr.read_from_op(op)
+            if declared is not None and declared.kernel not in (None, *list_kernel_names(op)):
+                del attributes[KernelCostAttr.NAME]
             return ir.WalkResult.ADVANCE
 
         walk_operations(module.operation, remove_from_op)
