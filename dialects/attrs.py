@@ -209,6 +209,11 @@ class KernelCostAttr(AttrRecord):
 
     flops: int = declare_field("number of operations")
     bytes: int = declare_field("bytes read from and written to device memory")
+    kernel: str | None = declare_field(
+        "name of the kernel, target or op that the option `kernel-cost` gave; `prepare` removes "
+        "the attribute from an op of another name, to which another pass has copied it",
+        default=None,
+    )
 
 
 @record(frozen=True, slots=True)
@@ -541,7 +546,8 @@ PLAIN: dict[str, PlainAttr] = {
     ),
     WAIT: PlainAttr(
         "stablehlo.optimization_barrier",
-        "the point at which an asynchronous collective must have finished, a unit",
+        "the point at which an asynchronous collective must have finished, `true`; a unit, "
+        "which portable artifacts do not hold, is read too",
     ),
     RECOMPUTED: PlainAttr(
         "any op that is a kernel",

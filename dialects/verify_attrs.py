@@ -58,6 +58,7 @@ PORTABLE_PREFIX = "vhlo."  # the attributes of such ops are in a form of this di
 _HOLDERS = {
     **dict.fromkeys((TRIPS, TRIPS_FOUND, TRIPS_NOTE), LOOPS),
     **dict.fromkeys((BRANCH, BRANCH_FOUND), BRANCHES),
+    WAIT: BARRIERS,
 }
 
 
@@ -197,12 +198,8 @@ class _AttributeVerifier:
             raise HespasError(f"{name} must be a string, not {attr}", op=op)
         if name == RECOMPUTED and not isinstance(attr, ir.StringAttr):
             raise HespasError(f"{name} must be a string, not {attr}", op=op)
-        if name == WAIT and (op_name not in BARRIERS or not isinstance(attr, ir.UnitAttr)):
-            raise HespasError(
-                f"{WAIT} is a unit attribute of: {PLAIN[WAIT].holder}",
-                op=op,
-                remedy=f"remove it from {op.name}",
-            )
+        if name == WAIT and not isinstance(attr, ir.UnitAttr) and str(attr) != "true":
+            raise HespasError(f"{WAIT} must be true, not {attr}", op=op, remedy="remove it")
 
     def check_collective(self, op: ir.Operation, comm: CommAttr) -> None:
         if is_collective(op):

@@ -195,6 +195,9 @@ class _ContentWriter:
                 self._write_printed(op, name, attribute)
             elif name in CONSTANTS:
                 self._parts.append(ConstantValue(str(value)))
+            elif attribute == OnChipAttr.NAME:  # a portable artifact has its lists in another form
+                kept = OnChipAttr.from_dictionary_attr(value, op)
+                self._write_value(kept.to_dictionary_attr(op.context))
             else:
                 self._write_value(value)
 

@@ -252,7 +252,14 @@ def load_irdl_dialects(paths: Sequence[str]) -> IrdlDialects:
             module = Parser(context, Path(path).read_text(), path).parse_module()
         except OSError as error:
             raise HespasError(f"cannot read it: {error.strerror}", where=path) from None
-        except (ParseError, UnicodeDecodeError, VerifyException) as error:
+        except ParseError as error:  # its text is the place, the line, and the message
+            place = extract_first_line(str(error))
+            raise HespasError(
+                f"not IRDL: {error.msg.rstrip('.')}",
+                where=place,
+                remedy="define the ops in an irdl.dialect",
+            ) from None
+        except (UnicodeDecodeError, VerifyException) as error:
             raise HespasError(f"not IRDL: {extract_first_line(str(error))}", where=path) from None
         for op in module.ops:
             if not isinstance(op, DialectOp):

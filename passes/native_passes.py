@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from hespas.dialects.mlir import PassManager, ir, register_passes
+from hespas.dialects.mlir import PassManager, ir, make_context, register_passes
 from hespas.dialects.op_kinds import qualify_op_names
 
 MODULE = "builtin.module"
@@ -54,6 +54,9 @@ NAMES = qualify_op_names(
 )
 # What MLIR says of a pass that must be nested: the op that the pass runs on.
 _RESTRICTED = r"restricted to '([\w.]+)'"
+# A pipeline that `inline` runs on the functions that it has inlined.
+_DEFAULT_PIPELINE = r"\bdefault-pipeline=((?:[^\s{}]|\{(?:[^{}]|\{[^{}]*\})*\})+)"
+_EXPANDER_TARGET = r"\bstablehlo-compatibility-expander\{target=([^\s{}]*)"
 
 
 def list_native_passes(context: ir.Context) -> list[tuple[str, str]]:
@@ -88,3 +91,19 @@ def add_native_pass(manager: PassManager, text: str) -> str:
             raise
     manager.add(f"{restricted[1]}({text})")
     return restricted[1]
+
+
+def check_unchecked_options(text: str) -> None:
+    """Check the options that MLIR reads only while a pass runs, which then ignores wrong ones.
+
+    Raises:
+        ValueError, MLIRError: An option cannot be read.
+    """
+    for pipeline in re.findall(_DEFAULT_PIPELINE, text):
+        inner = pipeline[1:-1] if pipeline.startswith("{") else pipeline
+        PassManager("func.func", make_context()).add(inner)
+    for version in re.findall(_EXPANDER_TARGET, text):
+        with make_context(), ir.Location.unknown():
+            manager = PassManager(MODULE)
+            manager.add(f"vhlo-to-version{{target={version}}}")
+            manager.run(ir.Module.create().operation)

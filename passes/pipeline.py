@@ -14,6 +14,7 @@ from hespas.dialects.attrs import ON_CHIP_PROGRAM, MemoryAttr, TargetAttr
 from hespas.dialects.mlir import (
     PassManager,
     capture_native_stderr,
+    find_ops,
     has_diagnostic_handlers,
     ir,
     register_passes,
@@ -23,7 +24,12 @@ from hespas.dialects.mlir_diagnostics import find_error_position, list_attached_
 from hespas.dialects.verify_attrs import verify_attributes
 from hespas.passes import registry
 from hespas.passes.base import FACTS, Pass, PassRun, build_pass
-from hespas.passes.native_passes import MODULE, NAMES, add_native_pass
+from hespas.passes.native_passes import (
+    MODULE,
+    NAMES,
+    add_native_pass,
+    check_unchecked_options,
+)
 from hespas.passes.pass_list import PassList
 from hespas.support.entry_points import report_raised_errors
 from hespas.support.errors import (
@@ -34,6 +40,7 @@ from hespas.support.errors import (
     fill_in_file_name,
     find_source_file,
     find_walk_error,
+    format_op_place,
     is_encoding_error,
 )
 from hespas.support.records import record
@@ -227,10 +234,22 @@ class _PipelineExecution:
             self.verify_step(step)
         elif not _only_marks(step):
             self.unverified = step
+        if isinstance(step, NativePass) and "inline" in step.list_names():
+            self.warn_of_remaining_calls()
         if self.timings is not None:
             self.timings.insert(first, (step.to_pipeline_text(), time.perf_counter() - start))
         for one in self.instrumentation:
             one.run_after_pass(self.module, step)
+
+    def warn_of_remaining_calls(self) -> None:
+        """Warn that ``inline`` has left calls; the bindings lack the inliner of ``func``."""
+        calls = find_ops(self.module.operation, ("func.call",))
+        if calls:
+            place = format_op_place(calls[0], self.run.input_name)
+            self.run.warn(
+                f"{place}: 'inline' leaves calls, because the bindings of jaxlib lack the inliner "
+                "of func; --inline-all-calls inlines them"
+            )
 
     @contextlib.contextmanager
     def _report_failure(self, step: PipelineStep, context: ir.Context) -> Iterator[None]:
@@ -389,17 +408,22 @@ def _add_native_pass(manager: PassManager, step: NativePass, options: Sequence[s
     # LLVM prints to stderr why it rejects the value of an option.
     with capture_native_stderr() as stderr_lines:
         try:
+            anchor = MODULE
             if step.is_flag:
-                return add_native_pass(manager, step.text)
-            manager.add(step.text)
-            return MODULE
+                anchor = add_native_pass(manager, step.text)
+            else:
+                manager.add(step.text)
+            check_unchecked_options(step.text)
+            return anchor
         except (ValueError, ir.MLIRError) as error:
             text = str(error)
     unknown = re.search(r"'([^']*)' does not refer to a registered pass", text)
     if unknown:
         raise _build_unknown_pass_error(unknown[1], step, options)
     reasons = [line.lstrip(": ") for line in stderr_lines] or [
-        line.rpartition("error: ")[2] for line in text.splitlines() if "error: " in line
+        line.rpartition("error: ")[2].removeprefix("unknown: ")
+        for line in text.splitlines()
+        if "error: " in line
     ]
     reason = reasons[0] if reasons else extract_first_line(text)
     restricted, remedy = re.search(r"restricted to '([\w.]+)'", reason), ""
@@ -420,10 +444,11 @@ def _build_unknown_pass_error(name: str, step: NativePass, options: Sequence[str
             remedy=f"write it beside {anchor}(...), not in it",
         )
     known = [*registry.list_pass_names(), *NAMES]
-    remedy = suggest_nearest(name, [*known, *options] if step.is_flag else known)
+    is_flag = step.is_flag and name == step.name
+    remedy = suggest_nearest(name, [*known, *options] if is_flag else known)
     if remedy.startswith("known:"):
         remedy = "hespas-opt --list-passes lists all passes"
-    if step.is_flag:
+    if is_flag:
         return UsageError(f"there is no option or pass --{name}", remedy=remedy)
     return UsageError(f"no pass is named '{name}'", remedy=remedy)
 

@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -216,6 +216,9 @@ def _parse_arguments(argv: Sequence[str]) -> tuple[argparse.Namespace, list[Pipe
     for item in items:
         flag, equals, value = item.partition("=")
         last_pass, pass_flag = pass_flag, ""
+        joined = re.match("-p(?!=)(?=.)", item)  # -pcse, as argparse reads it
+        if joined and not _is_flag_with_dash(flag[1:], own):
+            flag, equals, value = "-p", "=", item[2:]
         if flag in ("-p", "--pass-pipeline"):
             text = value if equals else next(items, None)
             if text is None:
@@ -240,6 +243,13 @@ def _parse_arguments(argv: Sequence[str]) -> tuple[argparse.Namespace, list[Pipe
         return parser.parse_args(rest), steps
     except argparse.ArgumentError as error:
         raise UsageError(str(error)) from None
+
+
+def _is_flag_with_dash(name: str, own: Collection[str]) -> bool:
+    """Return whether a flag would have the name with two dashes."""
+    from hespas.passes import native_passes, registry
+
+    return f"--{name}" in own or registry.is_pass_name(name) or name in native_passes.NAMES
 
 
 def _raise_usage_error(pass_options: Sequence[str], message: str) -> Any:

@@ -102,7 +102,7 @@ class IrPrinting(PassInstrumentation):
             unknown = min(names - known)
             raise UsageError(
                 f"--mlir-print-ir-{when}: '{unknown}' is not in the pipeline",
-                remedy=suggest_nearest(unknown, sorted(known)),
+                remedy=suggest_nearest(unknown, sorted(known)) if known else "it has no passes",
             )
         return names
 

@@ -216,7 +216,7 @@ def reject_sweep_table(path: str) -> None:
 def read_annotated_module(result: str) -> ir.Module:
     """Read the annotated module of a result folder, or a module file; raises HespasError.
 
-    Its costs are brought up to date if it is annotated.
+    Its costs are brought up to date if it is prepared.
     """
     reject_sweep_table(result)
     path = os.path.join(result, MODULE) if os.path.isdir(result) else result
@@ -234,7 +234,7 @@ def read_annotated_module(result: str) -> ir.Module:
     if target is not None and target.node:
         # The copy of a node's file is for readers; an annotate pass would read the file itself.
         may_estimate = _locate_node(target.node, result) == target.node
-    if target is not None and target.estimator is not None:
+    if target is not None:
         run = PassRun(input_name=frontends.to_display_name(path), note=print_note)
         refresh_costs(module, run, may_estimate=may_estimate)
     return module

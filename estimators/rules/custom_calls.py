@@ -122,6 +122,13 @@ def find_kernel_name(op: ir.Operation) -> str:
     return name if isinstance(name, str) else ""
 
 
+def list_kernel_names(op: ir.Operation) -> list[str]:
+    """List the names by which the work of an op may be declared, the one that counts first."""
+    if op.name in op_kinds.CUSTOM_CALLS:
+        return [name for name in (find_kernel_name(op), get_call_target(op)) if name]
+    return [op.name]
+
+
 def read_kernel_metadata(op: ir.Operation) -> str:
     """Return the text that the author of a Pallas kernel gave it; "" if there is none."""
     return read_frontend_text(op, "kernel_metadata")

@@ -10,7 +10,7 @@ from hespas.configs.kernel_costs import DeclaredCosts
 from hespas.dialects.attrs import KernelCostAttr
 from hespas.dialects.mlir import get_call_target, ir, walk_operations
 from hespas.dialects.op_kinds import COLLECTIVE_CALL_TARGETS, CUSTOM_CALLS
-from hespas.estimators.rules.custom_calls import find_kernel_name
+from hespas.estimators.rules.custom_calls import list_kernel_names
 from hespas.estimators.rules.registry import check_rules, replace_file_rules
 from hespas.estimators.work import get_cost_rules
 from hespas.passes.base import PassRun
@@ -39,18 +39,16 @@ def declare_costs(module: ir.Module, costs: DeclaredCosts, run: PassRun) -> None
     def write_cost(op: ir.Operation) -> ir.WalkResult:
         name = op.name
         if name in CUSTOM_CALLS:
-            target = get_call_target(op)
-            if target in COLLECTIVE_CALL_TARGETS:
+            if get_call_target(op) in COLLECTIVE_CALL_TARGETS:
                 return ir.WalkResult.ADVANCE
-            op_names = [find_kernel_name(op), target]
         elif name in get_cost_rules() or name.startswith(UNCOUNTED):
             return ir.WalkResult.ADVANCE
-        else:
-            op_names = [name]
-        names.update(filter(None, op_names))
-        cost = next((costs.constants[n] for n in op_names if n in costs.constants), None)
-        if cost is not None:
-            KernelCostAttr(cost.flops, cost.bytes).write_to_op(op)
+        op_names = list_kernel_names(op)
+        names.update(op_names)
+        declared = next((n for n in op_names if n in costs.constants), None)
+        if declared is not None:
+            cost = costs.constants[declared]
+            KernelCostAttr(cost.flops, cost.bytes, declared).write_to_op(op)
         return ir.WalkResult.ADVANCE
 
     walk_operations(module.operation, write_cost)

@@ -195,8 +195,9 @@ RENDERERS: dict[str, Callable[[OpCensus], str]] = {
 
 @dataclass(frozen=True)
 class OpStatsPass(Pass):
-    """Count the ops of the program by name, without changing it.
+    """Count the ops of the program by name.
 
+    A prepared module is brought up to date first, as by all passes that read the program.
     The census goes to stderr, because stdout carries the IR. ``apply`` returns the ``OpCensus``.
     """
 
@@ -215,6 +216,9 @@ class OpStatsPass(Pass):
                 f"op-stats: there is no format '{self.format}'",
                 remedy=suggest_nearest(self.format, list(RENDERERS)),
             )
+        from hespas.passes.pipeline import refresh_facts  # it imports the registry of passes
+
+        refresh_facts(module, run)
         op_census = count_program_ops(module, expand=self.expand, by_operands=self.input_sensitive)
         text = RENDERERS[self.format](op_census)
         if not self.output:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import ClassVar
@@ -26,12 +26,15 @@ from hespas.dialects.op_kinds import (
     NUM_PARTITIONS,
     NUM_REPLICAS,
     RAGGED_CALL_TARGETS,
+    SHARDY_MARKERS,
     get_collective_name,
 )
 from hespas.passes.base import PassRun, option
 from hespas.passes.prepare.census import ModuleCensus
 from hespas.passes.prepare.communicators import get_groups_attr, infer_grid_and_groups
 from hespas.passes.prepare.device_grid import (
+    CROSS_PARTITION,
+    FLATTENED,
     DeviceGrid,
     Groups,
     get_channel_id,
@@ -88,6 +91,7 @@ class AnnotateCollectivesPass(PrepareStep):
 
     def rewrite(self, module: ir.Module, view: Preparation, run: PassRun) -> bool:
         _check_async_pairs(view.census)
+        _refuse_shardy_ops(view.census)
         grid = self._write_comm_attrs(module, view, run)
         if self.local_shapes or not view.was_prepared:
             # They have said which devices there are; what is found later is of another pass.
@@ -122,6 +126,7 @@ class AnnotateCollectivesPass(PrepareStep):
         ids = _CommunicatorIds()
         inexact: Counter[str] = Counter()
         changed: list[str] = []
+        absent: defaultdict[str, list[str]] = defaultdict(list)
         for op in census.list_collectives():
             _refuse_foreign_body(op)
             old = CommAttr.read_from_op(op)
@@ -134,6 +139,8 @@ class AnnotateCollectivesPass(PrepareStep):
                 changed.append(format_op_place(op, run.input_name))
                 if comm.note == RAGGED_NOTE:
                     inexact[f"{op.name}: {comm.note}"] += 1
+                if comm.groups:
+                    absent[_describe_absent_devices(op, grid, rows)].append(changed[-1])
             for name in (Cost.NAME, RegionAttr.NAME):
                 if name in op.attributes:  # a cost or region of the op that it replaces
                     del op.attributes[name]
@@ -142,6 +149,9 @@ class AnnotateCollectivesPass(PrepareStep):
             _renumber_stated_groups(op, old_ranks, ids)
         for approximation, count in inexact.items():
             run.warn(f"{count} x {approximation}")
+        for problem, places in absent.items():
+            if problem:
+                run.warn(f"{format_some_places(places)}: {problem}")
         if view.was_prepared and changed:
             places = format_some_places(changed)
             run.note(f"{places} changed after prepare: {CommAttr.NAME} is written again")
@@ -222,6 +232,26 @@ def _refuse_foreign_body(op: ir.Operation) -> None:
         )
 
 
+def _describe_absent_devices(
+    op: ir.Operation, grid: DeviceGrid, rows: Mapping[ir.Attribute, Groups]
+) -> str:
+    """Say that the groups of a collective leave out devices, and what to do; "" if they do not.
+
+    StableHLO gives zeros to the devices that a broadcast leaves out. XLA's verifier refuses other
+    groups that do not name each id once. MLIR's does not know how many there are.
+    """
+    attr, mode = get_groups_attr(op), get_group_mode(op)
+    groups = rows[attr] if attr is not None else ()
+    named, count = sum(map(len, groups)), grid.count_ids(mode)
+    if not groups or named >= count or get_collective_name(op) == "collective_broadcast":
+        return ""
+    noun = {CROSS_PARTITION: "partitions", FLATTENED: "devices"}.get(mode, "replicas")
+    return (
+        f"the groups name {named} of {count} {noun}, which XLA refuses; here the others take no "
+        "part; name each once, or correct mhlo.num_replicas and mhlo.num_partitions"
+    )
+
+
 def _renumber_stated_groups(
     op: ir.Operation, old_ranks: Mapping[int, tuple[int, ...]], ids: _CommunicatorIds
 ) -> None:
@@ -253,6 +283,24 @@ def _check_async_pairs(census: ModuleCensus) -> None:
             op=op,
             remedy="compile without collective pipelining (--xla_gpu_enable_pipelined_*=false)",
         )
+
+
+def _refuse_shardy_ops(census: ModuleCensus) -> None:
+    """Raise HespasError for an op of Shardy, whose meshes this pass removes."""
+    for contents in census.functions.values():
+        for name, op in contents.ops:
+            if name in SHARDY_MARKERS:
+                raise HespasError(
+                    "the op marks something for Shardy", op=op, remedy="run --remove-markers first"
+                )
+            if name.startswith("sdy."):
+                raise HespasError(
+                    "the op divides or joins values by a sharding, and all shapes are taken as "
+                    "those of one device",
+                    op=op,
+                    remedy="run the pass that writes it before --prepare; do not set "
+                    "partition=false or local-shapes",
+                )
 
 
 def _build_comm_attr(

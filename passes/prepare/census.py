@@ -177,7 +177,7 @@ def collect_census(module: ir.Module) -> ModuleCensus:
     search = _RelevantOpSearch.from_module(module)
     reached = _collect_reached_functions(table, [get_symbol_name(main)], search)
     if len(reached) < len(table):  # the bodies of fusions are searched only then, which takes long
-        reached |= _collect_reached_functions(table, list_calls_in_fusions(reached), search)
+        reached |= _collect_reached_functions(table, list_references_in_fusions(reached), search)
     others = [name for name in table.keys() - reached.keys() if not has_private_symbol(table[name])]
     used_by_others = _collect_reached_functions(table, others, search)
     uncalled: dict[str, FunctionContents] = {}
@@ -191,16 +191,16 @@ def collect_census(module: ir.Module) -> ModuleCensus:
     return ModuleCensus(main, reached, uncalled)
 
 
-def list_calls_in_fusions(functions: Mapping[str, FunctionContents]) -> list[str]:
-    """List the function of each call in the bodies of fusions, as another pass may have left them.
+def list_references_in_fusions(functions: Mapping[str, FunctionContents]) -> list[str]:
+    """List the functions that ops in fusions refer to, as another pass may have left them.
 
-    The census has no other calls of a fusion.
+    The census has no other references of a fusion.
     """
     return [
         callee
         for contents in functions.values()
         if contents.select_ops_by_name(FUSION)
-        for op in find_ops(contents.function, CALLEE.keys())
+        for op in find_ops(contents.function, (*CALLEE, *CUSTOM_CALLS, REFERENCE))
         if _is_in_fusion(op)
         for callee in _find_callees(op.name, op)
     ]

@@ -34,6 +34,12 @@ class DeviceGrid:
     def devices(self) -> int:
         return self.replicas * self.partitions
 
+    def count_ids(self, mode: str) -> int:
+        """Count the ids that the groups of a group mode may name."""
+        if mode == FLATTENED:
+            return self.devices
+        return self.partitions if mode == CROSS_PARTITION else self.replicas
+
 
 def get_group_mode(op: ir.Operation) -> str:
     """Return what the ids in a collective's groups number: replicas, partitions or devices.
@@ -137,14 +143,8 @@ def infer_device_grid(
 
 
 def _check_id_limits(grid: DeviceGrid, claims: Mapping[tuple[str, int], ir.Operation]) -> None:
-    limits = {
-        CROSS_REPLICA: grid.replicas,
-        BOTH: grid.replicas,
-        CROSS_PARTITION: grid.partitions,
-        FLATTENED: grid.devices,
-    }
     for (mode, largest), op in claims.items():
-        if largest >= limits[mode]:
+        if largest >= grid.count_ids(mode):
             remedy = "correct mhlo.num_replicas and mhlo.num_partitions"
             if mode == CROSS_REPLICA and largest < grid.partitions:
                 remedy += ", or give the op a channel id, so that its ids number partitions"

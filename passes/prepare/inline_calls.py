@@ -29,7 +29,7 @@ from hespas.dialects.op_kinds import (
     is_collective,
 )
 from hespas.passes.base import PassRun, option
-from hespas.passes.prepare.census import ModuleCensus, collect_census, list_calls_in_fusions
+from hespas.passes.prepare.census import ModuleCensus, collect_census, list_references_in_fusions
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.passes.prepare.scalars import Number, ScalarEvaluator, build_scalar_evaluator
 from hespas.passes.prepare.write_trip_counts import find_trip_count
@@ -196,7 +196,7 @@ def _replace_async_ends(
                     "stablehlo.optimization_barrier",
                     results=[value.type for value in values],
                     operands=values,
-                    attributes={WAIT: ir.UnitAttr.get(op.context)},
+                    attributes={WAIT: ir.BoolAttr.get(True, op.context)},
                     loc=op.location,
                     ip=ir.InsertionPoint(op),
                 ).results
@@ -288,7 +288,7 @@ def _count_calls(census: ModuleCensus) -> dict[str, int]:
         for callee, _ in contents.callees:
             uses[callee] = uses.get(callee, 0) + 1
     if uses:  # else nothing is called: fusions, which seldom call functions, are not searched
-        for callee in list_calls_in_fusions(census.functions):
+        for callee in list_references_in_fusions(census.functions):
             uses[callee] = uses.get(callee, 0) + 1
     return uses
 

@@ -59,8 +59,9 @@ def test_a_right_module_passes(parse: Callable[[str], ir.Module]) -> None:
     ("old", "new", "message"),
     [
         ("hespas.wait", "hespas.weight", "'hespas.weight' is not a hespas attribute"),
-        ("{hespas.wait}", "{hespas.wait = 1 : i64}", "hespas.wait is a unit attribute"),
+        ("{hespas.wait}", "{hespas.wait = 1 : i64}", "hespas.wait must be true, not 1"),
         ("{hespas.wait}", '{hespas.split = {strategy = "linear"}}', "hespas.split is an attribute of: module"),  # noqa: E501
+        ("{hespas.wait}", "{hespas.wait = false}", "hespas.wait must be true, not false"),
         ("hespas.trips = 3", "hespas.trips = -3", "hespas.trips must be an i64 of at least 0"),
         ("devices = 4", "devices = 8", "8 devices are not 1 replicas x 4 partitions"),
         ("i64: 2, 3>}", "i64: 3, 2>}", "communicator 2 is not ascending: 3, 2"),

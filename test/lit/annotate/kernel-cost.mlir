@@ -9,7 +9,7 @@
 /// Declared by the name of the kernel, in the configuration beside an empty one; it replaces what
 /// the call declares. The attribute stays on the call, so that a second process counts the same.
 
-// CHECK-DAG: @__gpu$xla.gpu.triton({{.*}}hespas.cost = {{.*}}flops = 3000000000 : i64, {{.*}}read_bytes = 3936 : i64, {{.*}}write_bytes = 64 : i64{{.*}}hespas.kernel_cost = {bytes = 4000 : i64, flops = 3000000000 : i64}
+// CHECK-DAG: @__gpu$xla.gpu.triton({{.*}}hespas.cost = {{.*}}flops = 3000000000 : i64, {{.*}}read_bytes = 3936 : i64, {{.*}}write_bytes = 64 : i64{{.*}}hespas.kernel_cost = {bytes = 4000 : i64, flops = 3000000000 : i64, kernel = "
 
 /// By the attribute that Pallas writes for TPUs.
 

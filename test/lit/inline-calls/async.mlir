@@ -9,10 +9,10 @@
 // CHECK-NEXT: %[[G:.*]] = "stablehlo.all_gather"(%[[X]])
 // CHECK-SAME: hespas.comm = {is_async = true}
 // CHECK-NEXT: %[[T:.*]] = stablehlo.tanh %[[X]]
-// CHECK-NEXT: %[[W:.*]] = stablehlo.optimization_barrier {hespas.wait} %[[G]] : tensor<8xf32>
+// CHECK-NEXT: %[[W:.*]] = stablehlo.optimization_barrier {hespas.wait = true} %[[G]] : tensor<8xf32>
 // CHECK-NEXT: %[[G2:.*]] = "stablehlo.all_gather"(%[[T]])
 // CHECK-SAME: hespas.comm = {is_async = true}
-// CHECK-NEXT: %[[W2:.*]] = stablehlo.optimization_barrier {hespas.wait} %[[G2]]
+// CHECK-NEXT: %[[W2:.*]] = stablehlo.optimization_barrier {hespas.wait = true} %[[G2]]
 // CHECK-NEXT: %[[N:.*]] = stablehlo.negate %[[W]]
 // CHECK-NEXT: stablehlo.add %[[N]], %[[W2]]
 // CHECK-NOT: async
@@ -45,7 +45,7 @@ func.func private @negate(%x: tensor<8xf32>) -> tensor<8xf32> attributes {execut
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT: %[[R:.*]] = "stablehlo.all_reduce"
 // CHECK: }) {hespas.comm = {is_async = true}}
-// CHECK: stablehlo.optimization_barrier {hespas.wait} %[[R]]
+// CHECK: stablehlo.optimization_barrier {hespas.wait = true} %[[R]]
 // CHECK-NOT: async_done
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = "stablehlo.async_start"(%x) ({
@@ -70,7 +70,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-NEXT: %[[G:.*]] = "stablehlo.all_gather"(%[[X]])
 // CHECK-SAME: hespas.comm = {is_async = true}
 // CHECK-NEXT: %[[N:.*]] = stablehlo.negate %[[X]]
-// CHECK-NEXT: %[[W:.*]]:2 = stablehlo.optimization_barrier {hespas.wait} %[[G]], %[[N]]
+// CHECK-NEXT: %[[W:.*]]:2 = stablehlo.optimization_barrier {hespas.wait = true} %[[G]], %[[N]]
 // CHECK-NEXT: return %[[W]]#0, %[[W]]#1
 module @results {
   func.func @main(%x: tensor<4xf32>) -> (tensor<8xf32>, tensor<4xf32>) {

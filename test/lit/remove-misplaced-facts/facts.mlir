@@ -22,7 +22,7 @@
 module @prepared attributes {hespas.communicators = {"1" = array<i64: 0, 1>}, hespas.target = {devices = 2 : i64, partitions = 1 : i64, replicas = 2 : i64}} {
   func.func public @main(%x: tensor<4xf32>, %p: tensor<i1>) -> (tensor<4xf32>, tensor<8xf32>, tensor<8xf32>) {
     %0 = stablehlo.tanh %x {acme.note = 1 : i64, hespas.trips = 3 : i64, hespas.trips_found = 3 : i64, hespas.trips_note = "n"} : tensor<4xf32>
-    %1 = stablehlo.sine %0 {hespas.branch = 1 : i64, hespas.branch_found = 1 : i64, hespas.comm = {groups = array<i64: 1>}} : tensor<4xf32>
+    %1 = stablehlo.sine %0 {hespas.wait = true, hespas.branch = 1 : i64, hespas.branch_found = 1 : i64, hespas.comm = {groups = array<i64: 1>}} : tensor<4xf32>
     %2:2 = stablehlo.while(%q = %p, %y = %1) : tensor<i1>, tensor<4xf32> attributes {hespas.branch = 1 : i64, hespas.branch_found = 1 : i64, hespas.trips = 3 : i64, hespas.trips_found = 3 : i64, hespas.trips_note = "n"}
     cond {
       stablehlo.return %q : tensor<i1>

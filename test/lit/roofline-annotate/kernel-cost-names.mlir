@@ -6,7 +6,7 @@
 
 // CHECK: warning: {{.*}}kernel-cost: no custom call and no op without a cost rule is named 'hespas_collective_permute'; the names in the module: foo.bar, mystery
 // CHECK: warning: {{.*}}is named 'stablehlo.tanh'
-// CHECK: @mystery{{.*}}flops = 5000 : i64, latency_ns = 5.000000e+00 : f64{{.*}}hespas.kernel_cost = {bytes = 64 : i64, flops = 5000 : i64}
+// CHECK: @mystery{{.*}}flops = 5000 : i64, latency_ns = 5.000000e+00 : f64{{.*}}hespas.kernel_cost = {bytes = 64 : i64, flops = 5000 : i64, kernel = "mystery"}
 // CHECK: @hespas_collective_permute
 // CHECK-NOT: kernel_cost
 // CHECK: stablehlo.tanh

@@ -7,7 +7,7 @@
 
 // CHECK: "stablehlo.all_gather"
 // CHECK: stablehlo.negate {{.*}}ops = 1
-// CHECK: stablehlo.optimization_barrier {hespas.wait}
+// CHECK: stablehlo.optimization_barrier {hespas.wait = true}
 // CHECK: stablehlo.tanh {{.*}}ops = 1
 // CHECK: "stablehlo.all_gather"
 // CHECK: call @region_{{.*}}ops = 2

@@ -41,7 +41,7 @@ module @results {
 // CHECK-LABEL: module @wait
 // CHECK: "stablehlo.all_gather"
 // CHECK: stablehlo.tanh {{.*}}id = 0
-// CHECK-NEXT: stablehlo.optimization_barrier {hespas.wait}
+// CHECK-NEXT: stablehlo.optimization_barrier {hespas.wait = true}
 // CHECK-NEXT: stablehlo.negate {{.*}}id = 1
 module @wait attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32} {
   func.func private @gather(%x: tensor<4xf32>) -> tensor<8xf32> attributes {execution_thread = "main"} {
