@@ -1,4 +1,4 @@
-// RUN: hespas-opt %s --calibrated-annotate=node=H100_80GB --split-input-file 2>/dev/null | filecheck %s
+// RUN: hespas-opt %s --calibrated-annotate=node=H100_80GB --split-input-file | filecheck %s
 
 /// What a kernel does beside its operations and bytes, each with a time that follows from the constants of the node and
 /// changes with them; the differences between neighbours do not.
