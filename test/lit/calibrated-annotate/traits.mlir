@@ -52,7 +52,7 @@ module @instructions {
 
 // CHECK-LABEL: module @transposes
 module @transposes {
-  func.func @main(%x0: tensor<64x16xf32>, %x1: tensor<64x15xf32>, %x2: tensor<1024x8xf32>, %x3: tensor<1023x8xf32>, %x4: tensor<4096x7xf32>, %x5: tensor<4x262144xf32>, %x6: tensor<262144x4xf32>, %x7: tensor<512x8x64x4xf32>, %x8: tensor<512x8x64x16xf32>, %x9: tensor<1x4096x1x7xf32>, %x10: tensor<4096x7xbf16>, %x11: tensor<1x65536xf32>) -> (tensor<16x64xf32>, tensor<15x64xf32>, tensor<8x1024xf32>, tensor<8x1023xf32>, tensor<7x4096xf32>, tensor<262144x4xf32>, tensor<4x262144xf32>, tensor<512x64x8x4xf32>, tensor<512x64x8x16xf32>, tensor<7x4096x1x1xf32>, tensor<7x4096xbf16>, tensor<65536x1xf32>) {
+  func.func @main(%x0: tensor<64x16xf32>, %x1: tensor<64x15xf32>, %x2: tensor<1024x8xf32>, %x3: tensor<1023x8xf32>, %x4: tensor<4096x7xf32>, %x5: tensor<4x262144xf32>, %x6: tensor<262144x4xf32>, %x7: tensor<512x64x8x4xf32>, %x8: tensor<512x64x8x16xf32>, %x9: tensor<4096x7x7xf32>, %x10: tensor<1x4096x1x7xf32>, %x11: tensor<4096x7xbf16>, %x12: tensor<1x65536xf32>) -> (tensor<16x64xf32>, tensor<15x64xf32>, tensor<8x1024xf32>, tensor<8x1023xf32>, tensor<7x4096xf32>, tensor<262144x4xf32>, tensor<4x262144xf32>, tensor<512x8x64x4xf32>, tensor<512x8x64x16xf32>, tensor<4096x7x7xf32>, tensor<7x4096x1x1xf32>, tensor<7x4096xbf16>, tensor<65536x1xf32>) {
     /// Tiles of 16,
     // CHECK: stablehlo.transpose{{.*}} latency_ns = 2452.7561{{.*}}tag = "assumed"
     %0 = stablehlo.transpose %x0, dims = [1, 0] : (tensor<64x16xf32>) -> tensor<16x64xf32>
@@ -75,21 +75,24 @@ module @transposes {
     // CHECK: stablehlo.transpose{{.*}} latency_ns = 9494.0909{{.*}}tag = "assumed"
     %6 = stablehlo.transpose %x6, dims = [1, 0] : (tensor<262144x4xf32>) -> tensor<4x262144xf32>
     /// Runs of four numbers stay together, which is a part of a sector;
-    // CHECK: stablehlo.transpose{{.*}} latency_ns = 5272.3385{{.*}}tag = "assumed"
-    %7 = stablehlo.transpose %x7, dims = [0, 2, 1, 3] : (tensor<512x8x64x4xf32>) -> tensor<512x64x8x4xf32>
+    // CHECK: stablehlo.transpose{{.*}} latency_ns = 9494.0909{{.*}}tag = "assumed"
+    %7 = stablehlo.transpose %x7, dims = [0, 2, 1, 3] : (tensor<512x64x8x4xf32>) -> tensor<512x8x64x4xf32>
     /// of 16, a whole one.
     // CHECK: stablehlo.transpose{{.*}} latency_ns = 13739.3540{{.*}}tag = "assumed"
-    %8 = stablehlo.transpose %x8, dims = [0, 2, 1, 3] : (tensor<512x8x64x16xf32>) -> tensor<512x64x8x16xf32>
+    %8 = stablehlo.transpose %x8, dims = [0, 2, 1, 3] : (tensor<512x64x8x16xf32>) -> tensor<512x8x64x16xf32>
+    /// As many in both.
+    // CHECK: stablehlo.transpose{{.*}} latency_ns = 4606.3528{{.*}}tag = "assumed"
+    %9 = stablehlo.transpose %x9, dims = [0, 2, 1] : (tensor<4096x7x7xf32>) -> tensor<4096x7x7xf32>
     /// Dimensions of one element do not count.
     // CHECK: stablehlo.transpose{{.*}} latency_ns = 2758.0504{{.*}}tag = "assumed"
-    %9 = stablehlo.transpose %x9, dims = [3, 1, 0, 2] : (tensor<1x4096x1x7xf32>) -> tensor<7x4096x1x1xf32>
+    %10 = stablehlo.transpose %x10, dims = [3, 1, 0, 2] : (tensor<1x4096x1x7xf32>) -> tensor<7x4096x1x1xf32>
     /// Numbers of 16 bits.
     // CHECK: stablehlo.transpose{{.*}} latency_ns = 2604.1323{{.*}}tag = "assumed"
-    %10 = stablehlo.transpose %x10, dims = [1, 0] : (tensor<4096x7xbf16>) -> tensor<7x4096xbf16>
+    %11 = stablehlo.transpose %x11, dims = [1, 0] : (tensor<4096x7xbf16>) -> tensor<7x4096xbf16>
     /// The order of the elements stays, so that nothing moves.
     // CHECK: stablehlo.transpose{{.*}} latency_ns = 0.0000
-    %11 = stablehlo.transpose %x11, dims = [1, 0] : (tensor<1x65536xf32>) -> tensor<65536x1xf32>
-    return %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11 : tensor<16x64xf32>, tensor<15x64xf32>, tensor<8x1024xf32>, tensor<8x1023xf32>, tensor<7x4096xf32>, tensor<262144x4xf32>, tensor<4x262144xf32>, tensor<512x64x8x4xf32>, tensor<512x64x8x16xf32>, tensor<7x4096x1x1xf32>, tensor<7x4096xbf16>, tensor<65536x1xf32>
+    %12 = stablehlo.transpose %x12, dims = [1, 0] : (tensor<1x65536xf32>) -> tensor<65536x1xf32>
+    return %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12 : tensor<16x64xf32>, tensor<15x64xf32>, tensor<8x1024xf32>, tensor<8x1023xf32>, tensor<7x4096xf32>, tensor<262144x4xf32>, tensor<4x262144xf32>, tensor<512x8x64x4xf32>, tensor<512x8x64x16xf32>, tensor<4096x7x7xf32>, tensor<7x4096x1x1xf32>, tensor<7x4096xbf16>, tensor<65536x1xf32>
   }
 }
 
@@ -125,38 +128,40 @@ module @slices {
 
 // CHECK-LABEL: module @reductions
 module @reductions {
-  func.func @main(%x0: tensor<256x16384xf32>, %zero1: tensor<f32>, %x2: tensor<256x16385xf32>, %x3: tensor<4x16384xf32>, %x4: tensor<8x4x2048xf32>, %x5: tensor<4096x64xf32>, %x6: tensor<4096x65xf32>, %x7: tensor<4097x64xf32>, %x8: tensor<4x256x64xf32>, %x9: tensor<4x1x16384xf32>) -> (tensor<256xf32>, tensor<256xf32>, tensor<4xf32>, tensor<4xf32>, tensor<64xf32>, tensor<65xf32>, tensor<64xf32>, tensor<4x64xf32>, tensor<4xf32>, tensor<4x16384xf32>) {
+  func.func @main(%x0: tensor<256x16384xf32>, %zero1: tensor<f32>, %x2: tensor<256x16385xf32>, %x3: tensor<4x16384xf32>, %x4: tensor<4x65536xf32>, %x5: tensor<8x4x2048xf32>, %x6: tensor<4096x64xf32>, %x7: tensor<4096x65xf32>, %x8: tensor<4097x64xf32>, %x9: tensor<4x256x64xf32>, %x10: tensor<4x1x16384xf32>) -> (tensor<256xf32>, tensor<256xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<64xf32>, tensor<65xf32>, tensor<64xf32>, tensor<4x64xf32>, tensor<4xf32>, tensor<4x16384xf32>) {
     /// Rows of 16,384 numbers on all cores,
     // CHECK: stablehlo.reduce{{.*}} latency_ns = 8179.0156{{.*}}tag = "transferred"
     %0 = stablehlo.reduce(%x0 init: %zero1) applies stablehlo.add across dimensions = [1] : (tensor<256x16384xf32>, tensor<f32>) -> tensor<256xf32>
     /// longer ones, which are cut;
     // CHECK: stablehlo.reduce{{.*}} latency_ns = 10629.3652{{.*}}tag = "transferred"
     %1 = stablehlo.reduce(%x2 init: %zero1) applies stablehlo.add across dimensions = [1] : (tensor<256x16385xf32>, tensor<f32>) -> tensor<256xf32>
-    /// few rows on few cores;
+    /// few rows on few cores, unless they are cut;
     // CHECK: stablehlo.reduce{{.*}} latency_ns = 3485.0101{{.*}}tag = "transferred"
     %2 = stablehlo.reduce(%x3 init: %zero1) applies stablehlo.add across dimensions = [1] : (tensor<4x16384xf32>, tensor<f32>) -> tensor<4xf32>
+    // CHECK: stablehlo.reduce{{.*}} latency_ns = 5936.7142{{.*}}tag = "transferred"
+    %3 = stablehlo.reduce(%x4 init: %zero1) applies stablehlo.add across dimensions = [1] : (tensor<4x65536xf32>, tensor<f32>) -> tensor<4xf32>
     /// and in several batches.
     // CHECK: stablehlo.reduce{{.*}} latency_ns = 3485.0101{{.*}}tag = "transferred"
-    %3 = stablehlo.reduce(%x4 init: %zero1) applies stablehlo.add across dimensions = [0, 2] : (tensor<8x4x2048xf32>, tensor<f32>) -> tensor<4xf32>
+    %4 = stablehlo.reduce(%x5 init: %zero1) applies stablehlo.add across dimensions = [0, 2] : (tensor<8x4x2048xf32>, tensor<f32>) -> tensor<4xf32>
     /// Columns, 32 to a block,
     // CHECK: stablehlo.reduce{{.*}} latency_ns = 10729.1502{{.*}}tag = "transferred"
-    %4 = stablehlo.reduce(%x5 init: %zero1) applies stablehlo.add across dimensions = [0] : (tensor<4096x64xf32>, tensor<f32>) -> tensor<64xf32>
+    %5 = stablehlo.reduce(%x6 init: %zero1) applies stablehlo.add across dimensions = [0] : (tensor<4096x64xf32>, tensor<f32>) -> tensor<64xf32>
     /// one more,
     // CHECK: stablehlo.reduce{{.*}} latency_ns = 8056.4701{{.*}}tag = "transferred"
-    %5 = stablehlo.reduce(%x6 init: %zero1) applies stablehlo.add across dimensions = [0] : (tensor<4096x65xf32>, tensor<f32>) -> tensor<65xf32>
+    %6 = stablehlo.reduce(%x7 init: %zero1) applies stablehlo.add across dimensions = [0] : (tensor<4096x65xf32>, tensor<f32>) -> tensor<65xf32>
     /// longer ones in a tree,
     // CHECK: stablehlo.reduce{{.*}} latency_ns = 5258.2172{{.*}}tag = "transferred"
-    %6 = stablehlo.reduce(%x7 init: %zero1) applies stablehlo.add across dimensions = [0] : (tensor<4097x64xf32>, tensor<f32>) -> tensor<64xf32>
+    %7 = stablehlo.reduce(%x8 init: %zero1) applies stablehlo.add across dimensions = [0] : (tensor<4097x64xf32>, tensor<f32>) -> tensor<64xf32>
     /// and in batches.
     // CHECK: stablehlo.reduce{{.*}} latency_ns = 2969.7871{{.*}}tag = "transferred"
-    %7 = stablehlo.reduce(%x8 init: %zero1) applies stablehlo.add across dimensions = [1] : (tensor<4x256x64xf32>, tensor<f32>) -> tensor<4x64xf32>
+    %8 = stablehlo.reduce(%x9 init: %zero1) applies stablehlo.add across dimensions = [1] : (tensor<4x256x64xf32>, tensor<f32>) -> tensor<4x64xf32>
     /// Dimensions of one element do not count,
     // CHECK: stablehlo.reduce{{.*}} latency_ns = 3485.0101{{.*}}tag = "transferred"
-    %8 = stablehlo.reduce(%x9 init: %zero1) applies stablehlo.add across dimensions = [1, 2] : (tensor<4x1x16384xf32>, tensor<f32>) -> tensor<4xf32>
+    %9 = stablehlo.reduce(%x10 init: %zero1) applies stablehlo.add across dimensions = [1, 2] : (tensor<4x1x16384xf32>, tensor<f32>) -> tensor<4xf32>
     /// nor is one of them reduced.
     // CHECK: stablehlo.reduce{{.*}} latency_ns = 2628.3364{{.*}}tag = "transferred"
-    %9 = stablehlo.reduce(%x9 init: %zero1) applies stablehlo.add across dimensions = [1] : (tensor<4x1x16384xf32>, tensor<f32>) -> tensor<4x16384xf32>
-    return %0, %1, %2, %3, %4, %5, %6, %7, %8, %9 : tensor<256xf32>, tensor<256xf32>, tensor<4xf32>, tensor<4xf32>, tensor<64xf32>, tensor<65xf32>, tensor<64xf32>, tensor<4x64xf32>, tensor<4xf32>, tensor<4x16384xf32>
+    %10 = stablehlo.reduce(%x10 init: %zero1) applies stablehlo.add across dimensions = [1] : (tensor<4x1x16384xf32>, tensor<f32>) -> tensor<4x16384xf32>
+    return %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10 : tensor<256xf32>, tensor<256xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<64xf32>, tensor<65xf32>, tensor<64xf32>, tensor<4x64xf32>, tensor<4xf32>, tensor<4x16384xf32>
   }
 }
 
@@ -167,28 +172,30 @@ module @reductions {
 
 // CHECK-LABEL: module @scores
 module @scores {
-  func.func @main(%x0: tensor<2x4x128x128xf32>, %zero1: tensor<f32>, %x2: tensor<2x4x127x128xf32>, %x3: tensor<2x4x128x127xf32>, %x4: tensor<2x128x128xf32>, %x5: tensor<2x128x256xf32>, %x6: tensor<2x4x128xf32>, %x7: tensor<2x128xf32>) -> (tensor<2x4x128xf32>, tensor<2x4x127xf32>, tensor<2x4x128xf32>, tensor<2x128xf32>, tensor<2x128xf32>, tensor<2x4x128xf32>, tensor<2x4x128x128xf32>, tensor<2x4x128x128xf32>, tensor<2x128x256xf32>) {
+  func.func @main(%x0: tensor<2x4x128x128xf32>, %zero1: tensor<f32>, %x2: tensor<2x4x127x128xf32>, %x3: tensor<2x4x128x127xf32>, %x4: tensor<2x4x128x256xf32>, %x5: tensor<2x128x128xf32>, %x6: tensor<2x128x256xf32>, %x7: tensor<2x4x128xf32>, %x8: tensor<2x128xf32>) -> (tensor<2x4x128xf32>, tensor<2x4x127xf32>, tensor<2x4x128xf32>, tensor<2x4x128xf32>, tensor<2x128xf32>, tensor<2x128xf32>, tensor<2x4x128xf32>, tensor<2x4x128x128xf32>, tensor<2x4x128x128xf32>, tensor<2x128x256xf32>) {
     // CHECK: stablehlo.reduce{{.*}} latency_ns = 2630.4100{{.*}}tag = "assumed transferred"
     %0 = stablehlo.reduce(%x0 init: %zero1) applies stablehlo.add across dimensions = [3] : (tensor<2x4x128x128xf32>, tensor<f32>) -> tensor<2x4x128xf32>
     // CHECK: stablehlo.reduce{{.*}} latency_ns = 2629.0006{{.*}}tag = "transferred"
     %1 = stablehlo.reduce(%x2 init: %zero1) applies stablehlo.add across dimensions = [3] : (tensor<2x4x127x128xf32>, tensor<f32>) -> tensor<2x4x127xf32>
     // CHECK: stablehlo.reduce{{.*}} latency_ns = 2629.0114{{.*}}tag = "transferred"
     %2 = stablehlo.reduce(%x3 init: %zero1) applies stablehlo.add across dimensions = [3] : (tensor<2x4x128x127xf32>, tensor<f32>) -> tensor<2x4x128xf32>
+    // CHECK: stablehlo.reduce{{.*}} latency_ns = 2809.4309{{.*}}tag = "assumed transferred"
+    %3 = stablehlo.reduce(%x4 init: %zero1) applies stablehlo.add across dimensions = [3] : (tensor<2x4x128x256xf32>, tensor<f32>) -> tensor<2x4x128xf32>
     // CHECK: stablehlo.reduce{{.*}} latency_ns = 2495.1035{{.*}}tag = "assumed transferred"
-    %3 = stablehlo.reduce(%x4 init: %zero1) applies stablehlo.add across dimensions = [2] : (tensor<2x128x128xf32>, tensor<f32>) -> tensor<2x128xf32>
+    %4 = stablehlo.reduce(%x5 init: %zero1) applies stablehlo.add across dimensions = [2] : (tensor<2x128x128xf32>, tensor<f32>) -> tensor<2x128xf32>
     // CHECK: stablehlo.reduce{{.*}} latency_ns = 2539.8587{{.*}}tag = "transferred"
-    %4 = stablehlo.reduce(%x5 init: %zero1) applies stablehlo.add across dimensions = [2] : (tensor<2x128x256xf32>, tensor<f32>) -> tensor<2x128xf32>
+    %5 = stablehlo.reduce(%x6 init: %zero1) applies stablehlo.add across dimensions = [2] : (tensor<2x128x256xf32>, tensor<f32>) -> tensor<2x128xf32>
     /// Only rows,
     // CHECK: stablehlo.reduce{{.*}} latency_ns = 2711.7820{{.*}}tag = "transferred"
-    %5 = stablehlo.reduce(%x0 init: %zero1) applies stablehlo.add across dimensions = [2] : (tensor<2x4x128x128xf32>, tensor<f32>) -> tensor<2x4x128xf32>
+    %6 = stablehlo.reduce(%x0 init: %zero1) applies stablehlo.add across dimensions = [2] : (tensor<2x4x128x128xf32>, tensor<f32>) -> tensor<2x4x128xf32>
     /// or what is combined with them.
     // CHECK: stablehlo.broadcast_in_dim{{.*}} latency_ns = 2628.2602{{.*}}tag = "assumed"
-    %6 = stablehlo.broadcast_in_dim %x6, dims = [0, 1, 2] : (tensor<2x4x128xf32>) -> tensor<2x4x128x128xf32>
+    %7 = stablehlo.broadcast_in_dim %x7, dims = [0, 1, 2] : (tensor<2x4x128xf32>) -> tensor<2x4x128x128xf32>
     // CHECK: stablehlo.broadcast_in_dim{{.*}} latency_ns = 2628.2602
-    %7 = stablehlo.broadcast_in_dim %x6, dims = [0, 1, 3] : (tensor<2x4x128xf32>) -> tensor<2x4x128x128xf32>
+    %8 = stablehlo.broadcast_in_dim %x7, dims = [0, 1, 3] : (tensor<2x4x128xf32>) -> tensor<2x4x128x128xf32>
     // CHECK: stablehlo.broadcast_in_dim{{.*}} latency_ns = 2538.7865
-    %8 = stablehlo.broadcast_in_dim %x7, dims = [0, 1] : (tensor<2x128xf32>) -> tensor<2x128x256xf32>
-    return %0, %1, %2, %3, %4, %5, %6, %7, %8 : tensor<2x4x128xf32>, tensor<2x4x127xf32>, tensor<2x4x128xf32>, tensor<2x128xf32>, tensor<2x128xf32>, tensor<2x4x128xf32>, tensor<2x4x128x128xf32>, tensor<2x4x128x128xf32>, tensor<2x128x256xf32>
+    %9 = stablehlo.broadcast_in_dim %x8, dims = [0, 1] : (tensor<2x128xf32>) -> tensor<2x128x256xf32>
+    return %0, %1, %2, %3, %4, %5, %6, %7, %8, %9 : tensor<2x4x128xf32>, tensor<2x4x127xf32>, tensor<2x4x128xf32>, tensor<2x4x128xf32>, tensor<2x128xf32>, tensor<2x128xf32>, tensor<2x4x128xf32>, tensor<2x4x128x128xf32>, tensor<2x4x128x128xf32>, tensor<2x128x256xf32>
   }
 }
 

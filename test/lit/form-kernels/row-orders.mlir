@@ -125,3 +125,24 @@ module @parts_of_rows {
     return %4 : tensor<64x8x32x32xf32>
   }
 }
+
+// -----
+
+/// Parts of rows are another kernel also where a product reads them.
+
+// CHECK-LABEL: module @sliced_for_product
+module @sliced_for_product {
+  // CHECK: %[[F:.*]] = "mhlo.fusion"(%arg0) <{fusion_kind = #mhlo<fusion_kind kCustom>}>
+  // CHECK: stablehlo.subtract
+  // CHECK-NEXT: mhlo.return
+  // CHECK: stablehlo.slice %[[F]]
+  func.func @main(%x: tensor<8x64x1024xf32>, %w: tensor<512x16xf32>) -> tensor<8x64x16xf32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [2] : (tensor<8x64x1024xf32>, tensor<f32>) -> tensor<8x64xf32>
+    %1 = stablehlo.broadcast_in_dim %0, dims = [0, 1] : (tensor<8x64xf32>) -> tensor<8x64x1024xf32>
+    %2 = stablehlo.subtract %x, %1 : tensor<8x64x1024xf32>
+    %3 = stablehlo.slice %2 [0:8, 0:64, 0:512] : (tensor<8x64x1024xf32>) -> tensor<8x64x512xf32>
+    %4 = stablehlo.dot_general %3, %w, contracting_dims = [2] x [0] : (tensor<8x64x512xf32>, tensor<512x16xf32>) -> tensor<8x64x16xf32>
+    return %4 : tensor<8x64x16xf32>
+  }
+}
