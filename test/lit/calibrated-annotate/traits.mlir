@@ -272,7 +272,7 @@ module @rows {
 
 // CHECK-LABEL: module @updates
 module @updates {
-  func.func @main(%x0: tensor<65536x64xf32>, %y1: tensor<16x64xf32>, %i2: tensor<i32>, %j3: tensor<16x1xi32>) -> (tensor<65536x64xf32>, tensor<65536x64xf32>, tensor<4194304xf32>, tensor<65536x64xf32>, tensor<65536x64xf32>, tensor<16x64xf32>, tensor<65536x64xf32>) {
+  func.func @main(%x0: tensor<65536x64xf32>, %y1: tensor<16x64xf32>, %i2: tensor<i32>, %j3: tensor<16x1xi32>) -> (tensor<65536x64xf32>, tensor<65536x64xf32>, tensor<4194304xf32>, tensor<65536x64xf32>, tensor<65536x64xf32>, tensor<16x64xf32>, tensor<65536x64xf32>, tensor<65536x64xf32>) {
     // CHECK: stablehlo.dynamic_update_slice{{.*}} latency_ns = 2452.7588
     %0 = stablehlo.dynamic_update_slice %x0, %y1, %i2, %i2 : (tensor<65536x64xf32>, tensor<16x64xf32>, tensor<i32>, tensor<i32>) -> tensor<65536x64xf32>
     /// In a fusion,
@@ -308,15 +308,23 @@ module @updates {
       %t = stablehlo.sine %y_in : tensor<16x64xf32>
       mhlo.return %u, %t : tensor<65536x64xf32>, tensor<16x64xf32>
     }) : (tensor<65536x64xf32>, tensor<16x64xf32>, tensor<i32>) -> (tensor<65536x64xf32>, tensor<16x64xf32>)
+    /// in a buffer that the kernel computes,
+    // CHECK: }){{.*}} latency_ns = 14360.7871
+    %5 = "mhlo.fusion"(%x0, %y1, %i2) <{fusion_kind = #mhlo<fusion_kind kLoop>}> ({
+    ^bb0(%x_in: tensor<65536x64xf32>, %y_in: tensor<16x64xf32>, %i_in: tensor<i32>):
+      %t = stablehlo.sine %x_in : tensor<65536x64xf32>
+      %u = stablehlo.dynamic_update_slice %t, %y_in, %i_in, %i_in : (tensor<65536x64xf32>, tensor<16x64xf32>, tensor<i32>, tensor<i32>) -> tensor<65536x64xf32>
+      mhlo.return %u : tensor<65536x64xf32>
+    }) : (tensor<65536x64xf32>, tensor<16x64xf32>, tensor<i32>) -> tensor<65536x64xf32>
     /// and with ops that follow it.
     // CHECK: }){{.*}} latency_ns = 13746.9991
-    %5 = "mhlo.fusion"(%x0, %y1, %i2) <{fusion_kind = #mhlo<fusion_kind kLoop>}> ({
+    %6 = "mhlo.fusion"(%x0, %y1, %i2) <{fusion_kind = #mhlo<fusion_kind kLoop>}> ({
     ^bb0(%x_in: tensor<65536x64xf32>, %y_in: tensor<16x64xf32>, %i_in: tensor<i32>):
       %u = stablehlo.dynamic_update_slice %x_in, %y_in, %i_in, %i_in : (tensor<65536x64xf32>, tensor<16x64xf32>, tensor<i32>, tensor<i32>) -> tensor<65536x64xf32>
       %t = stablehlo.negate %u : tensor<65536x64xf32>
       mhlo.return %t : tensor<65536x64xf32>
     }) : (tensor<65536x64xf32>, tensor<16x64xf32>, tensor<i32>) -> tensor<65536x64xf32>
-    return %0, %1, %2, %3, %4#0, %4#1, %5 : tensor<65536x64xf32>, tensor<65536x64xf32>, tensor<4194304xf32>, tensor<65536x64xf32>, tensor<65536x64xf32>, tensor<16x64xf32>, tensor<65536x64xf32>
+    return %0, %1, %2, %3, %4#0, %4#1, %5, %6 : tensor<65536x64xf32>, tensor<65536x64xf32>, tensor<4194304xf32>, tensor<65536x64xf32>, tensor<65536x64xf32>, tensor<16x64xf32>, tensor<65536x64xf32>, tensor<65536x64xf32>
   }
 }
 
