@@ -1,8 +1,9 @@
 """What the cost of an op depends on: its content, which is equal for ops of equal costs.
 
 The content of an op is its name, the attributes that count, the types of its operands and results,
-its bodies with the flow of values between their ops, and the functions that it refers to. Names of
-values, locations and all other attributes are no part of it. These attributes count:
+its bodies with the flow of values between their ops, and the functions that it refers to; of a sort
+with positions (``rules.stable_sorts``) also whether they are read. Names of values, locations and
+all other attributes are no part of it. These attributes count:
 
 - inherent attributes: those that the definition of the op declares;
 - discardable attributes that its cost rule declares (``CostRule.discardable_attributes``);
@@ -17,7 +18,16 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 
-from hespas.dialects.attrs import BRANCH, TRIPS, CompilerEstimateAttr, KernelCostAttr, OnChipAttr
+from hespas.dialects.attrs import (
+    BRANCH,
+    RECOMPUTED,
+    TRIPS,
+    TRIPS_NOTE,
+    CompilerEstimateAttr,
+    Cost,
+    KernelCostAttr,
+    OnChipAttr,
+)
 from hespas.dialects.mlir import (
     find_attribute,
     ir,
@@ -26,11 +36,12 @@ from hespas.dialects.mlir import (
 )
 from hespas.dialects.op_bodies import has_body
 from hespas.dialects.op_kinds import CONSTANTS, CUSTOM_CALLS, LOOPS
+from hespas.estimators.rules.stable_sorts import list_unread_positions, may_have_positions
 from hespas.estimators.work import find_cost_rule
 from hespas.support.records import record
 
 COST_INPUTS = frozenset(
-    (TRIPS, BRANCH, KernelCostAttr.NAME, CompilerEstimateAttr.NAME, OnChipAttr.NAME)
+    (TRIPS, TRIPS_NOTE, BRANCH, KernelCostAttr.NAME, CompilerEstimateAttr.NAME, OnChipAttr.NAME)
 )
 
 
@@ -178,6 +189,9 @@ class _ContentWriter:
             ]
         results = ", ".join([_render_type(type_) for type_ in op.results.types])
         self._parts.append(f"({', '.join(texts)}) -> ({results})")
+        unread = _list_unread_positions(op, name) if numbers is None else ()
+        if unread:
+            self._parts.append(f" unread={unread}")
         if len(op.regions):
             self._write_regions(op, {} if numbers is None else dict(numbers))
 
@@ -257,19 +271,31 @@ def _render_attribute(value: ir.Attribute) -> str:
     return str(value)
 
 
+def _list_unread_positions(op: ir.Operation, name: str) -> tuple[int, ...]:
+    """List which of the positions in a sort or fusion nothing reads.
+
+    Whether a body reads them, the body tells: an op whose results are all read has none.
+    """
+    if not may_have_positions(name) or all(any(True for _ in one.uses) for one in op.results):
+        return ()
+    return list_unread_positions(op)
+
+
 def build_op_key(op: ir.Operation, name: str) -> object:
     """Build a key that ops share only if they are equal, for any purpose.
 
     It is cheaper to make than the content. It contains the types of the operands and results, all
     attributes but those of hespas that do not count, and the bodies with all attributes. Bodies are
-    printed, because reading their ops one by one takes longer.
+    printed, because reading their ops one by one takes longer. Ops that share a function are one op
+    on the IR, so that also counts what each of them has of its own: a cost that another tool has
+    stated, and the mark of what XLA computes again.
 
     Args:
         op: The op.
         name: Its name.
     """
     if has_body(op, name):
-        return _build_printed_key(op)
+        return _build_printed_key(op), _list_unread_positions(op, name)
     attributes = op.attributes
     counted: tuple[object, ...] = ()
     if not op.context.is_registered_operation(name):
@@ -280,12 +306,20 @@ def build_op_key(op: ir.Operation, name: str) -> object:
                 [
                     (n, attributes[n])
                     for n in attributes
-                    if not n.startswith("hespas.") or n in COST_INPUTS
+                    if not n.startswith("hespas.") or _counts_for_key(attributes, n)
                 ]
             )
         return name, counted, tuple([value.type for value in op.operands]), tuple(op.results.types)
     except TypeError:  # The bindings cannot represent constants with complex elements.
         return _build_printed_key(op)
+
+
+def _counts_for_key(attributes: ir.OpAttributeMap, name: str) -> bool:
+    """Return whether ops that differ in an attribute of hespas are not equal."""
+    if name != Cost.NAME:
+        return name in COST_INPUTS or name == RECOMPUTED
+    cost = attributes[name]
+    return not isinstance(cost, ir.DictAttr) or "digest" not in cost
 
 
 def _build_printed_key(op: ir.Operation) -> object:
@@ -295,6 +329,7 @@ def _build_printed_key(op: ir.Operation) -> object:
     """
     clone = op.clone().operation
     attributes = clone.attributes
-    for name in [n for n in attributes if n.startswith("hespas.") and n not in COST_INPUTS]:
-        del attributes[name]
+    for name in [n for n in attributes if n.startswith("hespas.")]:
+        if not _counts_for_key(attributes, name):
+            del attributes[name]
     return clone.get_asm(use_local_scope=True, assume_verified=True, binary=True)

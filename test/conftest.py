@@ -31,6 +31,7 @@ LONGEST = (
     "test_memory", "test_sim_embedded", "test_supervisor", "test_conventions",
     "test_sim_astra_rows", "test_prepare_trips", "test_training_options", "test_ring_attention",
     "test_gate", "test_growth", "test_stale_facts", "test_playbooks", "test_rewrites",
+    "test_surroundings",
 )  # fmt: skip
 # Their tests share no fixtures: each test, or each parametrised function, may run on any worker.
 SPREAD_BY_TEST = {

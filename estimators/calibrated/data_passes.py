@@ -18,11 +18,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from hespas.dialects.mlir import get_call_target, get_defining_op, ir
-from hespas.dialects.op_bodies import get_terminator
+from hespas.dialects.mlir import get_call_target, ir
 from hespas.dialects.op_kinds import CUSTOM_CALLS, FUSION, RADIX_SORT_CALL
 from hespas.estimators.calibrated.linalg_steps import estimate_steps_s
 from hespas.estimators.rules.base import (
@@ -34,6 +32,11 @@ from hespas.estimators.rules.base import (
     to_buffer_size,
 )
 from hespas.estimators.rules.library_calls import list_output_sizes
+from hespas.estimators.rules.stable_sorts import (
+    find_compared_operands,
+    iterate_sorts,
+    list_unread_positions,
+)
 from hespas.estimators.work import OpWork
 
 # Kinds of kernels with a table of measurements.
@@ -109,7 +112,7 @@ def _count_sort_passes(op: ir.Operation, moved: float, is_gpu: bool) -> DataPass
     target = get_call_target(op) if op.name in CUSTOM_CALLS else ""
     if op.name == FUSION:
         # XLA makes one kernel of a sort and of what computes its operands.
-        sort = next(_iterate_sorts(op), None)
+        sort = next(iterate_sorts(op), None)
         return DataPasses(moved, 1) if sort is None else _select_sort_kernel(sort, is_gpu)
     if name == "sort":
         return _select_sort_kernel(op, is_gpu)
@@ -144,17 +147,6 @@ def _count_tpu_top_k_passes(op: ir.Operation, moved: float) -> DataPasses:
     return _count_bitonic_passes(length, source.bytes + source.elements * _POSITION_BITS // 8)
 
 
-def _iterate_sorts(fusion: ir.Operation) -> Iterator[ir.Operation]:
-    for region in fusion.regions:
-        for block in region.blocks:
-            for view in block.operations:
-                inner = view.operation
-                if inner.name.partition(".")[2] == "sort":
-                    yield inner
-                elif inner.name == FUSION:
-                    yield from _iterate_sorts(inner)
-
-
 def _select_sort_kernel(sort: ir.Operation, is_gpu: bool) -> DataPasses:
     """Return the passes of the kernel that sorts: CUB's where it was measured, else XLA's.
 
@@ -167,8 +159,9 @@ def _select_sort_kernel(sort: ir.Operation, is_gpu: bool) -> DataPasses:
     sizes = list_operand_sizes(sort)
     dimension = read_integer(sort, "dimension", -1)
     shape = sizes[0].shape or (1,)
-    key, position = _find_compared_operands(sort)
-    if position is not None and len(sizes) > 1 and not _is_result_read(sort, position):
+    key, position = find_compared_operands(sort)
+    if list_unread_positions(sort):
+        assert position is not None
         del sizes[position]
         position = None
     sorted_bytes = sum(size.bytes for size in sizes)
@@ -189,19 +182,6 @@ def _select_sort_kernel(sort: ir.Operation, is_gpu: bool) -> DataPasses:
     return replace(bitonic, least_bytes=min(radix.moved_bytes, bitonic.moved_bytes))
 
 
-def _is_result_read(sort: ir.Operation, number: int) -> bool:
-    """Return whether anything reads a result of a sort, or of the fusion that returns it."""
-    result = sort.results[number]
-    for use in result.uses:
-        owner = use.owner.operation
-        if owner.name.partition(".")[2] != "return" or owner.parent.name != FUSION:
-            return True
-        places = [k for k, operand in enumerate(owner.operands) if operand == result]
-        if any(True for k in places for _ in owner.parent.results[k].uses):
-            return True
-    return False
-
-
 def _count_bitonic_passes(length: int, sorted_bytes: int) -> DataPasses:
     """Count the passes of XLA's sort of rows of ``length``; all bytes are read and written."""
     beyond = max(ceil_log2(length) - _SORT_TILE_LOG2, 0)
@@ -218,33 +198,6 @@ def _count_radix_passes(key: BufferSize, sorted_bytes: int) -> DataPasses | None
         return None
     digits = math.ceil(key.bits / _DIGIT_BITS)
     return DataPasses((2 * digits * sorted_bytes + key.bytes) / _RADIX_SHARE, digits + 1)
-
-
-def _find_compared_operands(sort: ir.Operation) -> tuple[int | None, int | None]:
-    """Return the operands of keys and of positions that a comparator takes; None if unknown.
-
-    XLA makes a sort stable by ``select(a < b == b < a, position < position, a < b)``.
-    """
-    block = sort.regions[0].blocks[0]
-    arguments = list(block.arguments)
-    root = get_defining_op(get_terminator(block).operands[0])
-    position = None
-    if root is not None and root.name.partition(".")[2] == "select":
-        position = _find_argument_pair(get_defining_op(root.operands[1]), arguments)
-        root = get_defining_op(root.operands[2])
-    return _find_argument_pair(root, arguments), position
-
-
-def _find_argument_pair(compare: ir.Operation | None, arguments: Sequence[ir.Value]) -> int | None:
-    """Return the operand of which a comparison takes both elements directly, or None."""
-    if compare is None or compare.name.partition(".")[2] != "compare":
-        return None
-    if any(word in str(compare.attributes["comparison_direction"]) for word in ("EQ", "NE")):
-        return None
-    places = sorted(arguments.index(value) for value in compare.operands if value in arguments)
-    if len(places) != 2 or places[0] % 2 or places[1] != places[0] + 1:
-        return None
-    return places[0] // 2
 
 
 def get_compute_share(kind: str) -> float:

@@ -11,7 +11,6 @@ from hespas.dialects.mlir import (
     decode_string_attr,
     func,
     get_attribute,
-    get_defining_op,
     ir,
     stablehlo,
     walk_operations,
@@ -29,8 +28,9 @@ def build_standalone_module(op: ir.Operation) -> ir.Module:
     """Build a module whose ``main`` performs ``op``, which is a region function or any other op.
 
     A compiler accepts the module as a whole, and it runs with any input:
-    - The arguments are the operands of the op. Small constants are copied into the module; larger
-      ones, whose values do not matter, become additional arguments at the end.
+    - The arguments are the operands of the op, constants among them, so that equal ops give equal
+      text. Small constants in a region function stay in it, as its digest says; larger ones, whose
+      values do not matter, become additional arguments at the end.
     - Each loop has the trip count that ``prepare`` found, whatever its inputs, and each branch
       takes the alternative that moves most bytes.
     - Called functions are copied and named ``f0``, ``f1``, ..., so that equal regions give equal
@@ -93,32 +93,22 @@ def _clone_as_main(function: ir.Operation, module: ir.Module) -> ir.Operation:
 
 
 def _wrap_in_main(op: ir.Operation, module: ir.Module) -> ir.Operation:
-    """Build a function ``main`` around clones of one op and of the constants that it reads."""
-    captured_uses = (
-        [(inner, k, value) for inner, k, value in list_captured_operands(op)]
-        if len(op.regions)
-        else []
-    )
-    values = dict.fromkeys([*op.operands, *(value for _, _, value in captured_uses)])
-    sources = {value: get_defining_op(value) for value in values}
-    constants = {v: s for v, s in sources.items() if s is not None and s.name in CONSTANTS}
-    inputs = [value for value in values if value not in constants]
+    """Build a function ``main`` around a clone of one op, with an argument for each operand."""
+    captured = [value for _, _, value in list_captured_operands(op)] if len(op.regions) else []
+    inputs, count = [*op.operands, *dict.fromkeys(captured)], len(op.operands)
     kind = ir.FunctionType.get([v.type for v in inputs], [v.type for v in op.results])
     with ir.InsertionPoint(module.body):
         main = func.FuncOp("main", kind)
     block = main.add_entry_block()
-    point = ir.InsertionPoint(block)
-    new: dict[ir.Value, ir.Value] = dict(zip(inputs, block.arguments, strict=True))
-    for value, source in constants.items():
-        new[value] = source.clone(point).operation.results[0]
+    arguments, point = list(block.arguments), ir.InsertionPoint(block)
     clone = op.clone(point).operation
-    for k, value in enumerate(op.operands):
-        clone.operands[k] = new[value]
-    if captured_uses:
-        for (inner, k, _), (_, _, value) in zip(
-            list_captured_operands(clone), captured_uses, strict=True
-        ):
-            inner.operands[k] = new[value]
+    for number, argument in enumerate(arguments[:count]):
+        clone.operands[number] = argument
+    if captured:
+        new = dict(zip(inputs[count:], arguments[count:], strict=True))
+        uses = list_captured_operands(clone)
+        for (inner, number, _), value in zip(uses, captured, strict=True):
+            inner.operands[number] = new[value]
     with point:
         func.ReturnOp(list(clone.results))
     return main.operation

@@ -82,19 +82,13 @@ class _FusedOp:
 class _FusionBody:
     """The ops of a fusion and of the fusions nested in it, in program order.
 
-    ``params`` are the operands and the captured values.
+    ``params`` are the operands.
     """
 
     def __init__(self, fusion: ir.Operation) -> None:
         self.ops: list[_FusedOp] = []
-        operands = [_FusedValue(to_buffer_size(operand.type)) for operand in fusion.operands]
-        self.params = list(operands)
-        self.outputs = self._flatten_body(fusion, operands)
-
-    def _capture_value(self, value: ir.Value, values: dict[ir.Value, _FusedValue]) -> _FusedValue:
-        captured = values[value] = _FusedValue(to_buffer_size(value.type))
-        self.params.append(captured)
-        return captured
+        self.params = [_FusedValue(to_buffer_size(operand.type)) for operand in fusion.operands]
+        self.outputs = self._flatten_body(fusion, self.params)
 
     def _flatten_body(
         self, fusion: ir.Operation, arguments: Sequence[_FusedValue]
@@ -105,10 +99,14 @@ class _FusionBody:
         for view in block.operations:
             op = view.operation
             name = op.name
-            operands = [
-                values[value] if value in values else self._capture_value(value, values)
-                for value in op.operands
-            ]
+            try:
+                operands = [values[value] for value in op.operands]
+            except KeyError:
+                raise HespasError(
+                    "the body of the fusion reads a value that is defined outside of it",
+                    op=op,
+                    remedy="hand it on as an operand of the fusion",
+                ) from None
             if name in TERMINATORS:
                 _check_equal_count(fusion, "results", fusion.results, "results", operands)
                 return operands
@@ -140,7 +138,7 @@ def compute_operand_reads(fusion: ir.Operation) -> tuple[OpWork, list[int]]:
     """Compute the work of a fusion, and the bytes that it reads of each operand."""
     body = _FusionBody(fusion)
     work = _tally_body(body)
-    return work, [_count_read_bytes(param) for param in body.params[: len(fusion.operands)]]
+    return work, [_count_read_bytes(param) for param in body.params]
 
 
 def _compute_fusion_work(fusion: ir.Operation) -> OpWork:

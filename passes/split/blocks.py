@@ -21,6 +21,7 @@ from hespas.dialects.op_kinds import (
     has_marked_collective,
 )
 from hespas.dialects.op_table import NumberRows, TableBlock, read_op_table
+from hespas.estimators.rules.stable_sorts import list_positions, may_have_positions
 from hespas.passes.base import PassRun
 from hespas.passes.split.region_digest import OpContentTable
 from hespas.support.errors import HespasError
@@ -165,9 +166,14 @@ class _SplitBlockReader:
         for kind, op in dict(zip(reversed(table.kinds), reversed(ops), strict=True)).items():
             if kind not in kinds:
                 name = self.kind_names[kind]
-                # ``prepare`` may have marked ops differently since the bytecode was written.
-                is_marked = name in MARKED_OPS
-                kinds[kind] = OpKind(name, None, -1, []) if is_marked else self._read_kind(op, name)
+                # ``prepare`` may have marked ops differently since the bytecode was written, which
+                # does not tell whether anything reads the positions of a sort.
+                is_each_read = name in MARKED_OPS or (
+                    may_have_positions(name) and bool(list_positions(op))
+                )
+                kinds[kind] = (
+                    OpKind(name, None, -1, []) if is_each_read else self._read_kind(op, name)
+                )
         body = SplitBlock(
             block,
             around,

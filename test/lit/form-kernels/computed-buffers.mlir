@@ -137,3 +137,38 @@ module @token_of_layer {
     return %2, %3 : tensor<1024xf32>, tensor<4x1024x1024xf32>
   }
 }
+
+// -----
+
+/// nor if the slice, a row, has another shape than what it updates, a column.
+
+// CHECK-LABEL: module @reshaped_slice
+module @reshaped_slice {
+  // CHECK-NOT: mhlo.fusion
+  // CHECK: return
+  func.func @main(%x: tensor<1024x1024xf32>) -> tensor<1024x1024xf32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %0 = stablehlo.slice %x [0:1, 0:1024] : (tensor<1024x1024xf32>) -> tensor<1x1024xf32>
+    %1 = stablehlo.reshape %0 : (tensor<1x1024xf32>) -> tensor<1024x1xf32>
+    %2 = stablehlo.dynamic_update_slice %x, %1, %zero, %zero : (tensor<1024x1024xf32>, tensor<1024x1xf32>, tensor<i32>, tensor<i32>) -> tensor<1024x1024xf32>
+    return %2 : tensor<1024x1024xf32>
+  }
+}
+
+// -----
+
+/// A kernel that updates rows by their numbers computes no buffer.
+
+// CHECK-LABEL: module @scattered
+module @scattered {
+  // CHECK: %[[Y:.*]] = stablehlo.tanh
+  // CHECK: "stablehlo.scatter"(%[[Y]]
+  func.func @main(%x: tensor<4096x1024xf32>, %i: tensor<16x1xi32>, %u: tensor<16x1024xf32>) -> tensor<4096x1024xf32> {
+    %y = stablehlo.tanh %x : tensor<4096x1024xf32>
+    %0 = "stablehlo.scatter"(%y, %i, %u) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      stablehlo.return %b : tensor<f32>
+    }) : (tensor<4096x1024xf32>, tensor<16x1xi32>, tensor<16x1024xf32>) -> tensor<4096x1024xf32>
+    return %0 : tensor<4096x1024xf32>
+  }
+}

@@ -187,8 +187,8 @@ module @read_and_updated {
 module @slice_updated {
   // CHECK: "mhlo.fusion"
   // CHECK: stablehlo.dynamic_slice
-  // CHECK: stablehlo.cosine
-  // CHECK: stablehlo.dynamic_update_slice
+  // CHECK-NEXT: stablehlo.cosine
+  // CHECK-NEXT: stablehlo.dynamic_update_slice
   func.func @main(%w: tensor<10x64xf32>, %i: tensor<i32>, %j: tensor<i32>) -> (tensor<10x64xf32>) {
     %0 = stablehlo.dynamic_slice %w, %i, %j, sizes = [1, 64] : (tensor<10x64xf32>, tensor<i32>, tensor<i32>) -> tensor<1x64xf32>
     %1 = stablehlo.cosine %0 : tensor<1x64xf32>

@@ -64,3 +64,17 @@ func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
   }) : (tensor<8xf32>) -> tensor<8xf32>
   return %0 : tensor<8xf32>
 }
+
+// -----
+
+/// What a fusion reads of memory are its operands, once each.
+
+func.func @main(%x: tensor<8xf32>, %y: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = "mhlo.fusion"(%x) <{fusion_kind = #mhlo<fusion_kind kLoop>}> ({
+  ^bb0(%a: tensor<8xf32>):
+    // expected-error @+1 {{the body of the fusion reads a value that is defined outside of it; hand it on as an operand of the fusion}}
+    %1 = stablehlo.add %a, %y : tensor<8xf32>
+    mhlo.return %1 : tensor<8xf32>
+  }) : (tensor<8xf32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}

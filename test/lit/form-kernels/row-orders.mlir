@@ -1,0 +1,148 @@
+// RUN: hespas-opt %s --form-kernels --split-input-file | filecheck %s
+
+/// The kernel of rows writes their columns next to each other if only products read the transpose,
+
+// CHECK-LABEL: module @columns_for_product
+module @columns_for_product {
+  // CHECK: %[[F:.*]] = "mhlo.fusion"(%arg0) <{fusion_kind = #mhlo<fusion_kind kCustom>}>
+  // CHECK: stablehlo.subtract
+  // CHECK-NEXT: stablehlo.transpose
+  // CHECK-NEXT: mhlo.return
+  // CHECK: stablehlo.dot_general %[[F]]
+  func.func @main(%x: tensor<8x64x1024xf32>, %w: tensor<64x16xf32>) -> tensor<8x1024x16xf32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [2] : (tensor<8x64x1024xf32>, tensor<f32>) -> tensor<8x64xf32>
+    %1 = stablehlo.broadcast_in_dim %0, dims = [0, 1] : (tensor<8x64xf32>) -> tensor<8x64x1024xf32>
+    %2 = stablehlo.subtract %x, %1 : tensor<8x64x1024xf32>
+    %3 = stablehlo.transpose %2, dims = [0, 2, 1] : (tensor<8x64x1024xf32>) -> tensor<8x1024x64xf32>
+    %4 = stablehlo.dot_general %3, %w, contracting_dims = [2] x [0] : (tensor<8x1024x64xf32>, tensor<64x16xf32>) -> tensor<8x1024x16xf32>
+    return %4 : tensor<8x1024x16xf32>
+  }
+}
+
+// -----
+
+/// not if it is returned, too,
+
+// CHECK-LABEL: module @columns_for_product_and_result
+module @columns_for_product_and_result {
+  // CHECK: %[[F:.*]] = "mhlo.fusion"(%arg0) <{fusion_kind = #mhlo<fusion_kind kCustom>}>
+  // CHECK: stablehlo.subtract
+  // CHECK-NEXT: mhlo.return
+  // CHECK: stablehlo.transpose %[[F]]
+  func.func @main(%x: tensor<8x64x1024xf32>, %w: tensor<64x16xf32>) -> (tensor<8x1024x16xf32>, tensor<8x1024x64xf32>) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [2] : (tensor<8x64x1024xf32>, tensor<f32>) -> tensor<8x64xf32>
+    %1 = stablehlo.broadcast_in_dim %0, dims = [0, 1] : (tensor<8x64xf32>) -> tensor<8x64x1024xf32>
+    %2 = stablehlo.subtract %x, %1 : tensor<8x64x1024xf32>
+    %3 = stablehlo.transpose %2, dims = [0, 2, 1] : (tensor<8x64x1024xf32>) -> tensor<8x1024x64xf32>
+    %4 = stablehlo.dot_general %3, %w, contracting_dims = [2] x [0] : (tensor<8x1024x64xf32>, tensor<64x16xf32>) -> tensor<8x1024x16xf32>
+    return %4, %3 : tensor<8x1024x16xf32>, tensor<8x1024x64xf32>
+  }
+}
+
+// -----
+
+/// or if another op computes what the product reads.
+
+// CHECK-LABEL: module @columns_of_another_op
+module @columns_of_another_op {
+  // CHECK: %[[R:.*]] = stablehlo.reduce
+  // CHECK: "mhlo.fusion"(%[[R]], %arg0) <{fusion_kind = #mhlo<fusion_kind kInput>}>
+  // CHECK: stablehlo.transpose
+  // CHECK-NEXT: stablehlo.negate
+  // CHECK-NEXT: mhlo.return
+  func.func @main(%x: tensor<8x64x1024xf32>, %w: tensor<64x16xf32>) -> tensor<8x1024x16xf32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [2] : (tensor<8x64x1024xf32>, tensor<f32>) -> tensor<8x64xf32>
+    %1 = stablehlo.broadcast_in_dim %0, dims = [0, 1] : (tensor<8x64xf32>) -> tensor<8x64x1024xf32>
+    %2 = stablehlo.subtract %x, %1 : tensor<8x64x1024xf32>
+    %3 = stablehlo.transpose %2, dims = [0, 2, 1] : (tensor<8x64x1024xf32>) -> tensor<8x1024x64xf32>
+    %4 = stablehlo.negate %3 : tensor<8x1024x64xf32>
+    %5 = stablehlo.dot_general %4, %w, contracting_dims = [2] x [0] : (tensor<8x1024x64xf32>, tensor<64x16xf32>) -> tensor<8x1024x16xf32>
+    return %5 : tensor<8x1024x16xf32>
+  }
+}
+
+// -----
+
+/// A dimension of one element, which comes after that of the rows, is in no order.
+
+// CHECK-LABEL: module @unit_dimension
+module @unit_dimension {
+  // CHECK: %[[F:.*]] = "mhlo.fusion"(%arg0) <{fusion_kind = #mhlo<fusion_kind kCustom>}>
+  // CHECK: stablehlo.transpose
+  // CHECK-NEXT: mhlo.return
+  // CHECK: return
+  func.func @main(%x: tensor<8x64x1024x1xf32>) -> tensor<64x8192xf32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [2] : (tensor<8x64x1024x1xf32>, tensor<f32>) -> tensor<8x64x1xf32>
+    %1 = stablehlo.broadcast_in_dim %0, dims = [0, 1, 3] : (tensor<8x64x1xf32>) -> tensor<8x64x1024x1xf32>
+    %2 = stablehlo.subtract %x, %1 : tensor<8x64x1024x1xf32>
+    %3 = stablehlo.transpose %2, dims = [1, 0, 3, 2] : (tensor<8x64x1024x1xf32>) -> tensor<64x8x1x1024xf32>
+    %4 = stablehlo.reshape %3 : (tensor<64x8x1x1024xf32>) -> tensor<64x8192xf32>
+    return %4 : tensor<64x8192xf32>
+  }
+}
+
+// -----
+
+/// Parts of rows are another kernel,
+
+// CHECK-LABEL: module @sliced
+module @sliced {
+  // CHECK: %[[F:.*]] = "mhlo.fusion"(%arg0) <{fusion_kind = #mhlo<fusion_kind kCustom>}>
+  // CHECK: stablehlo.subtract
+  // CHECK-NEXT: mhlo.return
+  // CHECK: stablehlo.slice %[[F]]
+  func.func @main(%x: tensor<8x64x1024xf32>) -> tensor<8x64x512xf32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [2] : (tensor<8x64x1024xf32>, tensor<f32>) -> tensor<8x64xf32>
+    %1 = stablehlo.broadcast_in_dim %0, dims = [0, 1] : (tensor<8x64xf32>) -> tensor<8x64x1024xf32>
+    %2 = stablehlo.subtract %x, %1 : tensor<8x64x1024xf32>
+    %3 = stablehlo.slice %2 [0:8, 0:64, 0:512] : (tensor<8x64x1024xf32>) -> tensor<8x64x512xf32>
+    return %3 : tensor<8x64x512xf32>
+  }
+}
+
+// -----
+
+/// and so are rows that are moved in parts.
+
+// CHECK-LABEL: module @parts_of_rows
+module @parts_of_rows {
+  // CHECK: %[[R:.*]] = stablehlo.reduce
+  // CHECK: "mhlo.fusion"(%[[R]], %arg0) <{fusion_kind = #mhlo<fusion_kind kLoop>}>
+  // CHECK: stablehlo.transpose
+  // CHECK-NEXT: stablehlo.negate
+  func.func @main(%x: tensor<8x64x32x32xf32>) -> tensor<64x8x32x32xf32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [2, 3] : (tensor<8x64x32x32xf32>, tensor<f32>) -> tensor<8x64xf32>
+    %1 = stablehlo.broadcast_in_dim %0, dims = [0, 1] : (tensor<8x64xf32>) -> tensor<8x64x32x32xf32>
+    %2 = stablehlo.subtract %x, %1 : tensor<8x64x32x32xf32>
+    %3 = stablehlo.transpose %2, dims = [1, 0, 2, 3] : (tensor<8x64x32x32xf32>) -> tensor<64x8x32x32xf32>
+    %4 = stablehlo.negate %3 : tensor<64x8x32x32xf32>
+    return %4 : tensor<64x8x32x32xf32>
+  }
+}
+
+// -----
+
+/// Parts of rows are another kernel also where a product reads them.
+
+// CHECK-LABEL: module @sliced_for_product
+module @sliced_for_product {
+  // CHECK: %[[F:.*]] = "mhlo.fusion"(%arg0) <{fusion_kind = #mhlo<fusion_kind kCustom>}>
+  // CHECK: stablehlo.subtract
+  // CHECK-NEXT: mhlo.return
+  // CHECK: stablehlo.slice %[[F]]
+  func.func @main(%x: tensor<8x64x1024xf32>, %w: tensor<512x16xf32>) -> tensor<8x64x16xf32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [2] : (tensor<8x64x1024xf32>, tensor<f32>) -> tensor<8x64xf32>
+    %1 = stablehlo.broadcast_in_dim %0, dims = [0, 1] : (tensor<8x64xf32>) -> tensor<8x64x1024xf32>
+    %2 = stablehlo.subtract %x, %1 : tensor<8x64x1024xf32>
+    %3 = stablehlo.slice %2 [0:8, 0:64, 0:512] : (tensor<8x64x1024xf32>) -> tensor<8x64x512xf32>
+    %4 = stablehlo.dot_general %3, %w, contracting_dims = [2] x [0] : (tensor<8x64x512xf32>, tensor<512x16xf32>) -> tensor<8x64x16xf32>
+    return %4 : tensor<8x64x16xf32>
+  }
+}
