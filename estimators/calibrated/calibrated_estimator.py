@@ -110,7 +110,7 @@ class CalibratedEstimator(Estimator):
     """Estimate each kernel and its band with constants measured on the device."""
 
     name: ClassVar[str] = "calibrated"
-    version: ClassVar[str] = "14"
+    version: ClassVar[str] = "15"
     measured_network: ClassVar[bool] = True
     Config: ClassVar[type] = CalibratedConfig
 
