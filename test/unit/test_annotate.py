@@ -61,7 +61,7 @@ def test_ops_and_target(parse):
     target = TargetAttr.read_from_op(module.operation)
     assert target is not None
     assert (target.node, target.estimator, target.devices) == ("custom", "roofline 1", 2)
-    assert run.get_artefact(Annotation).total.latency_ns == 5 * BYTES
+    assert run.get_artefact(Annotation).total.time_ns == 5 * BYTES
 
 
 def test_collectives_cost_nothing_here(parse):
@@ -73,7 +73,7 @@ def test_collectives_cost_nothing_here(parse):
         Cost.NAME not in view.operation.attributes
         for view in reduce.regions[0].blocks[0].operations
     )
-    assert run.get_artefact(Annotation).total.latency_ns == 0
+    assert run.get_artefact(Annotation).total.time_ns == 0
 
 
 def test_loop_multiplies_by_trips(parse):
@@ -83,7 +83,7 @@ def test_loop_multiplies_by_trips(parse):
     assert op_cost.trips == 5
     assert op_cost.latency_ns == 5 * (3 * BYTES + LOOP_BYTES)
     assert op_cost.flops == 5 * (64 * 64 + 2)
-    assert run.get_artefact(Annotation).total.latency_ns == op_cost.latency_ns
+    assert run.get_artefact(Annotation).total.time_ns == op_cost.latency_ns
 
 
 def test_nested_loops_multiply(parse):
@@ -111,7 +111,7 @@ def test_dearest_branch(parse):
     )
     module, run = annotate(parse, text)
     assert cost(by_name(module, "stablehlo.if")).latency_ns == 5 * BYTES
-    assert run.get_artefact(Annotation).total.latency_ns == 5 * BYTES
+    assert run.get_artefact(Annotation).total.time_ns == 5 * BYTES
 
 
 def test_a_branch_costs_what_its_trace_runs(parse):
@@ -129,7 +129,7 @@ def test_a_branch_costs_what_its_trace_runs(parse):
     )
     module, run = annotate(parse, text)
     assert cost(by_name(module, "stablehlo.if")).latency_ns == 2 * BYTES
-    assert run.get_artefact(Annotation).total.latency_ns == 2 * BYTES
+    assert run.get_artefact(Annotation).total.time_ns == 2 * BYTES
 
 
 CALLED = f"""func.func private @f(%x: {X}, %y: {X}) -> {X} {{
@@ -148,7 +148,7 @@ def test_calls_are_charged_each_time(parse):
     calls = [op for op in body(module) if op.name == "func.call"]
     assert [cost(op).latency_ns for op in calls] == [3 * BYTES] * 2
     assert cost(body(module, "f")[0]).latency_ns == 3 * BYTES
-    assert run.get_artefact(Annotation).total.latency_ns == 6 * BYTES
+    assert run.get_artefact(Annotation).total.time_ns == 6 * BYTES
 
 
 def test_fusion_is_one_kernel(parse):
@@ -197,7 +197,7 @@ def test_keep_going_tags_and_counts(parse):
         assert (op_cost.bound, op_cost.latency_ns) == ("unknown", 0.0)
         assert op_cost.gap is not None and "mystery" in op_cost.gap
         assert run.get_artefact(Annotation).total.gap == op_cost.gap
-        assert run.get_artefact(Annotation).total.latency_ns == 3 * BYTES
+        assert run.get_artefact(Annotation).total.time_ns == 3 * BYTES
         assert sum("1 op without a full cost" in text for text in run.warnings) == 1
 
 
@@ -298,7 +298,7 @@ def test_the_target_holds_the_effective_node(parse):
         assert written == NodeOverrides.from_text(overrides), target.node_overrides
         seconds = 3 * BYTES / load_target_node(target).memory_bandwidth_bytes_per_s
         total = run.get_artefact(Annotation).total
-        assert total.latency_ns == pytest.approx(1e9 * seconds)
+        assert total.time_ns == pytest.approx(1e9 * seconds)
 
 
 @dataclass(frozen=True)
@@ -353,7 +353,7 @@ TWO_REGIONS = program(
 )
 def test_any_estimator(parse, plugins, pipeline, total_ns, settings):
     module, run = annotate(parse, TWO_REGIONS, pipeline)
-    assert run.get_artefact(Annotation).total.latency_ns == total_ns
+    assert run.get_artefact(Annotation).total.time_ns == total_ns
     target = TargetAttr.read_from_op(module.operation)
     assert target is not None
     assert (target.estimator, target.constants) == ("per-op 7", f"H100_80GB, {settings}")
@@ -489,4 +489,4 @@ def test_each_op_is_charged_once(workload, context):
     bare = [op for op in entry if Cost.NAME not in op.attributes]
     assert all(CommAttr.NAME in op.attributes or is_free_op(op) for op in bare[:-1])
     times = [cost(op).latency_ns for op in entry if Cost.NAME in op.attributes]
-    assert run.get_artefact(Annotation).total.latency_ns == math.fsum(times)
+    assert run.get_artefact(Annotation).total.time_ns == math.fsum(times)

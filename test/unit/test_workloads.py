@@ -196,7 +196,7 @@ def test_below_measured_steps(
 ) -> None:
     _, run = through(workload(name), f"roofline-annotate{{node={node}}}", context)
     assert (
-        0.5 < run.get_artefact(Annotation).total.latency_ns * 1e-9 / MEASURED_S[name, node] < 0.75
+        0.5 < run.get_artefact(Annotation).total.time_ns * 1e-9 / MEASURED_S[name, node] < 0.75
     )
 
 
