@@ -409,7 +409,7 @@ def test_flops_are_those_of_the_ops(build, options, tolerance):
 # Through the passes
 
 SMALL = {
-    "gemm": {"mesh": {"x": 4}, "m": 64, "n": 64, "k": 64},  # its only case is always tested
+    "gemm": {"mesh": {"x": 4}, "m": 64, "n": 64, "k": 64},
     "bert": {"model": "tiny-bert", "mesh": {"fsdp": 2, "tensor": 2}, "sequence": 32},
     "decode": {"model": "tiny", "mesh": {"data": 2, "tensor": 2}, "context": 32},
     "gemma": {"model": "tiny-gemma", "mesh": {"fsdp": 2, "tensor": 2}, "sequence": 32},
