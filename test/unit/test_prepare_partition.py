@@ -140,6 +140,35 @@ def test_a_compiler_that_is_ended_after_the_wanted_dump_does_not_matter(
     assert "stablehlo.tanh %arg0 : tensor<2xf32>" in str(module)
 
 
+KERNEL = """
+module attributes {mhlo.num_partitions = 2 : i32} {
+  sdy.mesh @mesh = <["x"=2]>
+  func.func public @main(
+      %x: tensor<8x128xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}
+  ) -> tensor<8x128xf32> {
+    %0 = stablehlo.add %x, %x : tensor<8x128xf32>
+    %1 = sdy.manual_computation(%0) in_shardings=[<@mesh, [{"x"}, {}]>]
+        out_shardings=[<@mesh, [{"x"}, {}]>] manual_axes={"x"} (%part: tensor<4x128xf32>) {
+      %2 = stablehlo.custom_call @tpu_custom_call(%part) {kernel_name = "own",
+          mhlo.frontend_attributes = {kernel_metadata = "block=8"}}
+        : (tensor<4x128xf32>) -> tensor<4x128xf32>
+      sdy.return %2 : tensor<4x128xf32>
+    } : (tensor<8x128xf32>) -> tensor<8x128xf32>
+    return %1 : tensor<8x128xf32>
+  }
+}
+"""
+
+
+def test_kernels_keep_their_names():
+    """HLO has no attribute for the name of a kernel, by which its cost is known."""
+    module = ir.Module.parse(KERNEL, make_context())
+    prepare(module)
+    (call,) = (line for line in str(module).splitlines() if "@tpu_custom_call" in line)
+    assert 'kernel_name = "own"' in call and 'kernel_metadata = "block=8"' in call
+    assert "hespas_kernel" not in call and "tensor<4x128xf32>" in call
+
+
 MLP = """
 module attributes {mhlo.num_partitions = 4 : i32} {
   sdy.mesh @mesh = <["x"=2, "y"=2]>
