@@ -22,6 +22,7 @@ from hespas.dialects.mlir import (
     PassManager,
     collect_functions,
     ir,
+    make_context,
     register_passes,
 )
 from hespas.dialects.op_kinds import SHARDING_ATTRS
