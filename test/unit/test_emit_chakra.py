@@ -122,6 +122,25 @@ def test_a_loop_with_collectives_of_unknown_length_is_named(emit):
     )
 
 
+def test_wrong_order_names_the_missing_pass(parse, tmp_path):
+    text = module(op("a", "x", region=0))
+
+    def emitted(source):
+        pipeline.run_pipeline(parse(source), f"emit-chakra{{output={tmp_path / 'o'}}}", PassRun())
+
+    with pytest.raises(HespasError, match=r"run an annotate pass first, e\.g\. roofline-annotate"):
+        emitted(text)
+    with pytest.raises(HespasError, match="run split-linear or split-individual first"):
+        emitted("func.func public @main() { return }")
+    with pytest.raises(HespasError, match=r"communicator 9 is not in hespas\.communicators"):
+        emitted(module(op("a", "x", comm=comm(groups=(9,)))))
+    with pytest.raises(HespasError, match="device 7, and there are 4"):
+        emitted(module(op("a", "x", comm=comm()), groups={"1": [0, 7]}))
+    with pytest.raises(HespasError, match="did you mean 'carry'"):
+        pipeline.run_pipeline(parse(text), "emit-chakra{time=cary}", PassRun())
+    assert not (tmp_path / "o").exists()
+
+
 @pytest.mark.parametrize(
     ("gap", "trips", "time_ns", "gaps"), [("", 3, 6, 0), ("", 0, 0, 0), ('gap = "?", ', 3, 6, 0)]
 )
