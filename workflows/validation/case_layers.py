@@ -141,7 +141,7 @@ def _is_sum(name: str) -> bool:
 def _derive_mfu(row: dict[str, Any], long: dict[str, Any]) -> None:
     """Add MFU, the one quotient of sums that a validation shows.
 
-    Whether the program fits does not follow: the peaks of programs with few layers may be elsewhere.
+    Whether the program fits does not follow: programs with few layers may peak elsewhere.
     """
     row.pop("memory.fits", None)
     before = long.get("derived.mfu")
