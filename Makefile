@@ -79,7 +79,7 @@ RECORDED := test/laws/test_record.py test/unit/test_docs.py
 record: $(VENV)/.dev ## compare every figure with the committed record
 	HYPOTHESIS_PROFILE=$(RECORD_PROFILE) $(PYTEST) $(RECORDED)
 
-record-write: $(VENV)/.dev ## write the record of what is predicted now
+record-write: $(VENV)/.dev ## write the record, and what pages show, of what is predicted now
 	HYPOTHESIS_PROFILE=$(RECORD_PROFILE) HESPAS_RECORD=write $(PYTEST) $(RECORDED)
 	PYTHONPATH=test $(BIN)/python -P -m support.record
 

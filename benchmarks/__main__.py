@@ -162,7 +162,7 @@ def measure_growth(folder: Path, ops: int) -> None:
     traces = f"--emit-chakra=output={folder / 'large'}"
     for label, count, flags in (("", ops, (*MAIN_JOB, traces)), ("fuse, ", ops // 20, ("--fuse",))):
         (small_s, _), (large_s, parse_s) = (
-            _measure_layered_job(folder, size, flags) for size in (count // 4, count)
+            _measure_job(write_layered_module(folder, size), flags) for size in (count // 4, count)
         )
         print_row(
             f"{label}{count:,} ops: CPU time over 4 times that of {count // 4:,} ops",
@@ -182,11 +182,6 @@ def measure_llama_fusion(folder: Path, layers: int) -> None:
         f"{large_s / (4 * small_s):.2f} ({large_s:.1f} s; bare parse {parse_s:.1f} s)",
         "linear: 1.2",
     )
-
-
-def _measure_layered_job(folder: Path, ops: int, flags: Sequence[str]) -> tuple[float, float]:
-    """Return the CPU seconds of a job on a module of equal layers, and of its bare parse."""
-    return _measure_job(write_layered_module(folder, ops), flags)
 
 
 def _measure_job(path: Path, flags: Sequence[str]) -> tuple[float, float]:

@@ -119,14 +119,10 @@ def _is_order_fixed(
         if best == k - 1:
             if not covers_pair:
                 return False
-        elif best == k - 2 and _is_send_recv_pair(nodes[comms[k - 1]], nodes[i]):
+        elif best == k - 2 and nodes[comms[k - 1]].type == SEND and nodes[i].type == RECV:
             covers_both[i] = False
             if not covers_pair:
                 return False
         else:
             return False
     return True
-
-
-def _is_send_recv_pair(send: TraceNode, recv: TraceNode) -> bool:
-    return send.type == SEND and recv.type == RECV

@@ -23,7 +23,7 @@ SUM = "sum"  # an amount; an absent one counts as 0
 TIME = "part of the time"  # an amount that ``Cost.time_ns`` contains
 LARGEST = "largest"  # a sum has that of its largest cost; an absent one does not count
 OWN_RULE = "rule of its own"
-ONE_KERNEL = "of one kernel"  # absent on sums
+ONE_KERNEL = "of one kernel"  # sums have the default
 LIMITS = {  # what may limit the time of a kernel, with its meaning
     "compute": "operations at the full rate of their units; of estimators that model the units of "
     "an accelerator, those of the arrays",
@@ -72,12 +72,12 @@ class Cost(AttrRecord):
         "what limits the time; `none` on sums, and if it takes none",
         choices=tuple(BOUNDS),
         default="none",
-        adds=OWN_RULE,
+        adds=ONE_KERNEL,
     )
     dtype: str = declare_field(
         "element type whose peak rate applies; `none` on sums, and if there are no operations",
         default="none",
-        adds=OWN_RULE,
+        adds=ONE_KERNEL,
     )
     trips: int = declare_field(
         "number of times the body runs; 1 except on loops", default=1, adds=OWN_RULE

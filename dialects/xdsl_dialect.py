@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
 )
 from xdsl.ir import Attribute, Dialect, Operation, ParametrizedAttribute
-from xdsl.irdl import ParamAttrDef, irdl_attr_definition
+from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
@@ -85,7 +85,7 @@ class TypedRecordAttr(ParametrizedAttribute):
 
     def list_set_fields(self) -> list[tuple[str, Attribute]]:
         """Return the names and values of the fields that are set, in the order of the schema."""
-        names = [name for name, _ in _get_irdl_definition(type(self)).parameters]
+        names = [name for name, _ in type(self).get_irdl_definition().parameters]
         pairs = zip(names, self.parameters, strict=True)
         return [(name, value) for name, value in pairs if not isinstance(value, NoneAttr)]
 
@@ -123,10 +123,6 @@ class TypedRecordAttr(ParametrizedAttribute):
             violation = self.RECORD(**values).find_inconsistency()
         if violation:
             raise VerifyException(f"{self.name}: {violation}")
-
-
-def _get_irdl_definition(cls: type[TypedRecordAttr]) -> ParamAttrDef:
-    return cls.get_irdl_definition()
 
 
 def _define_attribute(record: type[AttrRecord]) -> type[TypedRecordAttr]:

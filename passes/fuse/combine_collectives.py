@@ -109,7 +109,7 @@ class CollectiveCombiner:
         groups: list[list[int]] = []
         size = 0
         for index in members:
-            extra = self._sum_result_bytes(index)
+            extra = sum(to_buffer_size(value.type).bytes for value in self.ops[index].results)
             if extra > self.limit_bytes:
                 continue
             group = groups[-1] if groups else []
@@ -122,9 +122,6 @@ class CollectiveCombiner:
                 group.append(index)
                 size += extra
         return [group for group in groups if len(group) > 1]
-
-    def _sum_result_bytes(self, index: int) -> int:
-        return sum(to_buffer_size(value.type).bytes for value in self.ops[index].results)
 
     def _place_groups_together(self, groups: list[list[int]]) -> None:
         """Move the ops so that the members of each group are adjacent."""

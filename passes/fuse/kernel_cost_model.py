@@ -230,10 +230,10 @@ class KernelCostModel:
         )
         kernel.is_tiled = op.kind not in UNTILED
         self._set_tile_sizes(kernel, op)
-        self.update_time(kernel)
         if op.kind == "transpose" and emitter == "loop" and self._reads_strided(op):
-            kernel.strided_s = self._time_strided_reads(kernel)
-            self.update_time(kernel)
+            read_s = sum(self.first_read_s[value] for value in reads)
+            kernel.strided_s = self._time_strided_reads(kernel, read_s)
+        self.update_time(kernel)
         return kernel
 
     def to_producer(self, kernel: FusionKernel) -> FusionKernel:
@@ -458,13 +458,17 @@ class KernelCostModel:
         """Estimate the additional time of strided reads if a transpose no longer sets the loop."""
         strided_s = producer.strided_s * amount
         if producer.emitter == "transpose" and not keeps_loop:
-            strided_s += self._time_strided_reads(producer) * amount
+            strided_s += self._time_strided_reads(producer, producer.read_s) * amount
         return strided_s
 
-    def _time_strided_reads(self, kernel: FusionKernel) -> float:
-        """Return the additional time of a kernel if each element is a segment of memory."""
+    def _time_strided_reads(self, kernel: FusionKernel, read_s: float) -> float:
+        """Return the additional time of reads of a kernel if each element is a segment of memory.
+
+        Args:
+            read_s: The time of the reads if neighbouring elements share segments.
+        """
         width_bytes = self.values[kernel.outputs[0]].size.bits / 8
-        return kernel.read_s * (SEGMENT_BYTES / max(width_bytes, 1) - 1)
+        return read_s * (SEGMENT_BYTES / max(width_bytes, 1) - 1)
 
     def estimate_shared_gain_s(self, producer: FusionKernel, consumer: FusionKernel) -> float:
         """Estimate the time saved, without a launch, if the consumer also writes the result.

@@ -155,7 +155,7 @@ def _find_applied_source(value: ir.Value) -> ir.Value | None:
     if op is None or op.name not in APPLIED or op.name == CONVERT:
         return None
     if len(op.operands) == 1:
-        return op.operands[0] if _is_float(value) else None
+        return op.operands[0] if isinstance(get_element_type(value), ir.FloatType) else None
     wholes = [operand for operand in op.operands if not _is_broadcast(operand)]
     if len(op.operands) != 2 or len(wholes) != 1:
         return None
@@ -204,10 +204,6 @@ def _collect_rearrangements(value: ir.Value) -> list[ir.Operation]:
     if op is None or op.name not in OF_ONE_SIZE:
         return []
     return [*_collect_rearrangements(op.operands[0]), op]
-
-
-def _is_float(value: ir.Value) -> bool:
-    return isinstance(get_element_type(value), ir.FloatType)
 
 
 def _is_broadcast(value: ir.Value) -> bool:

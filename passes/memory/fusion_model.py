@@ -44,7 +44,7 @@ def fuse_kernels(body: LivenessBody, sizes: Sequence[int]) -> None:
     read_bytes = _compute_read_bytes(items, sizes)
     readers = _collect_readers(body)
     kernels: list[frozenset[int]] = [frozenset()] * len(items)
-    joins = [_can_join_kernel(item.op.name) for item in items]
+    joins = [_can_be_absorbed(item.op.name) or item.op.name in _KERNEL_ENDS for item in items]
     for i in range(len(items) - 1, -1, -1):
         item = items[i]
         users: set[int] = set()
@@ -138,10 +138,6 @@ def find_kernel_results_over(item: LivenessOp, value: int) -> Collection[int]:
             for place in item.find_operand_places(result):
                 heapq.heappush(pending, place)
     return range(len(item.results))
-
-
-def _can_join_kernel(name: str) -> bool:
-    return _can_be_absorbed(name) or name in _KERNEL_ENDS
 
 
 def _can_be_absorbed(name: str) -> bool:

@@ -20,9 +20,8 @@ def remove_shardings(module: ir.Module, census: ModuleCensus) -> None:
         HespasError: A Shardy op changes a type.
     """
     spell_out_axes(module, census.list_collectives())
+    drop_shardings(census)
     for contents in census.functions.values():
-        drop_boundary_attrs(contents.function, SHARDING_ATTRS)
-        contents.function.walk(drop_op_shardings)
         for name, op in contents.ops:
             if name.startswith("sdy.") and name != "sdy.return":
                 remove_shardy_op(name, op)

@@ -162,10 +162,13 @@ def has_effect(case: OptionCase, folder: Path) -> bool:
 
 
 def test_other_rates_of_a_device_keep_the_settings_of_its_estimator(tmp_path: Path) -> None:
+    """Each sensitivity begins at the time that was estimated with all options."""
     for case in list_cases():
-        if "." in case.option:  # a setting
+        if "." in case.option or case.option in RunOptions.model_fields:
             estimate = hespas.estimate(case.place_program(tmp_path), **case.options)
             replay = StepReplay(estimate.module, None)
+            compute_s = estimate.to_run_result().figures["compute_s"]
+            assert replay.base_step_s == pytest.approx(compute_s), case.title
             for rate in replay.base_estimator.list_device_rates():
                 times_ns = replay.estimate_all(rate.scale(1.0))
                 assert times_ns == pytest.approx(replay.estimate_all(replay.base_estimator)), (

@@ -77,7 +77,7 @@ def test_times_are_those_of_the_reports(tmp_path):
     assert sorted({cost.latency_ns for cost in costs}) == pytest.approx([1000, 2000])
     assert costs[0] == costs[2]  # equal ops, one report
     assert costs[0].flops == 2 * 64**3
-    assert pass_run.get_artefact(Annotation).total.latency_ns == pytest.approx(
+    assert pass_run.get_artefact(Annotation).total.time_ns == pytest.approx(
         sum(c.latency_ns for c in costs)
     )
     _, slower = annotated(tmp_path, "clock-hz=1e9")

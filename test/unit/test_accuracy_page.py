@@ -11,6 +11,12 @@ from support.paths import ROOT
 from docs.generators import training_runs
 from hespas.support.errors import HespasError
 from hespas.workflows.validation.case_systems import find_node
+from hespas.workflows.validation.prediction_scores import (
+    STARTS,
+    find_cell_program,
+    find_programs,
+    read_measured_cells,
+)
 from hespas.workflows.validation.training_cases import read_training_cases
 
 
@@ -47,6 +53,21 @@ def test_the_table_that_reruns_the_rows_has_them_all():
         assert [case.get_text(column) for column in copied] == [row[column] for column in copied]
         if row["node"]:
             assert find_node(case.get_text("hardware"), case.get_text("source")) == row["node"]
+
+
+def test_each_measured_step_has_a_program_and_stands_on_the_page():
+    """At night the page's command compares them; a program without a row is compared by nothing."""
+    cells = read_measured_cells(str(ROOT / "docs/examples/validation/measured.csv"))
+    programs = find_programs([str(ROOT / "docs/examples")])
+    found = [{find_cell_program(cell, start, programs) for start in STARTS} for cell in cells]
+    assert [cell for cell, paths in zip(cells, found, strict=True) if paths == {None}] == []
+    stored = {path for path in programs.values() if path.parent.name == "validation"}
+    unused = stored - set().union(*found)
+    assert unused == set(), "add a row to docs/examples/validation/measured.csv"
+    table = (ROOT / "docs" / "accuracy.md").read_text()
+    for cell in cells:
+        row = rf"^  {cell.workload} +{cell.devices} +{cell.node} "
+        assert re.search(row, table, re.MULTILINE), f"docs/accuracy.md lacks {cell}"
 
 
 def test_ranges_of_devices_are_sorted_by_number():

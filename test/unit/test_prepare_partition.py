@@ -30,7 +30,6 @@ from hespas.passes.base import PassRun
 from hespas.passes.compile import compiler_process
 from hespas.passes.prepare.device_grid import drop_boundary_attrs
 from hespas.passes.prepare.prepare import PreparePass
-from hespas.support.errors import HespasError
 
 Workload = Callable[[str], object]
 
@@ -115,39 +114,6 @@ def test_manual_body_computes_what_xla_makes_of_it(
             )
 
 
-def test_partition_off_takes_shapes_as_local(context: ir.Context, workload: Workload) -> None:
-    path = str(workload("zoo/allgather_matmul/jax_gspmd.mlir"))
-    module = frontends.read_module(path, context)
-    prepare(module, partition=False)
-    assert "tensor<2048x4096xbf16>" in str(
-        collect_functions(module)["main"].attributes["function_type"]
-    )
-
-
-@pytest.mark.parametrize(
-    ("sharding", "body", "why"),
-    [
-        (
-            "{devices=[2]<=[2]}",
-            '"foo.bar"() : () -> ()',
-            "could not partition the module: .*; export the module after",
-        ),
-        ("{devices=[two]<=[2]}", "", r"XLA cannot read the sharding .*two.*; write it as in"),
-        ("{devices=[2]<=[1,2]}", "", r"XLA cannot read the sharding .*; write it as in"),
-    ],
-)
-def test_refusal_names_the_remedy(sharding: str, body: str, why: str) -> None:
-    """What XLA does not take is refused with its reason, never costed at global shapes."""
-    context = make_context()
-    context.allow_unregistered_dialects = True
-    text = f"""module attributes {{mhlo.num_partitions = 2 : i32}} {{
-      func.func @main(%x: tensor<4xf32> {{mhlo.sharding = "{sharding}"}}) -> tensor<4xf32> {{
-        {body}
-        return %x : tensor<4xf32> }} }}"""
-    with pytest.raises(HespasError, match=why):
-        prepare(ir.Module.parse(text, context))
-
-
 def test_a_compiler_that_is_ended_after_the_wanted_dump_does_not_matter(
     context: ir.Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,76 +139,6 @@ def test_a_compiler_that_is_ended_after_the_wanted_dump_does_not_matter(
     prepare(module)
     assert len(codes) == 2 and codes[1] == 0
     assert "stablehlo.tanh %arg0 : tensor<2xf32>" in str(module)
-
-
-@pytest.mark.parametrize(
-    ("dims", "expected"),
-    [
-        ("", "128x128x64xf32"),
-        ("b=8,s=32", "8x32x64xf32"),
-        ("arg0=4x16x64,arg2=4x16", "4x16x64xf32"),
-        ("b=2", "2x128x64xf32"),
-    ],
-)
-def test_symbolic_dimensions(
-    context: ir.Context, workload: Workload, dims: str, expected: str
-) -> None:
-    module = frontends.read_module(str(workload("zoo/misc/symbolic_shapes.mlir")), context)
-    warnings = prepare(module, dims=dims)
-    assert expected in str(collect_functions(module)["main"].attributes["function_type"])
-    assert "?" not in str(module)
-    assert len(warnings) == (0 if "s=" in dims or "arg" in dims else 1)
-
-
-@pytest.mark.parametrize(
-    ("dims", "message"),
-    [
-        ("arg0=8x32x64,arg2=8x16", "does not allow these sizes"),
-        ("arg0=8x32", "does not fit argument 0"),
-        ("arg1=8x32", "argument 1 has no symbolic dimensions"),
-        ("q=3", "no dimension is named 'q'; known: b, s"),
-        ("b=many", "cannot read 'b=many'"),
-    ],
-)
-def test_wrong_dimensions(context: ir.Context, workload: Workload, dims: str, message: str) -> None:
-    module = frontends.read_module(str(workload("zoo/misc/symbolic_shapes.mlir")), context)
-    with pytest.raises(HespasError, match=message):
-        prepare(module, dims=dims)
-
-
-def test_dims_without_symbolic_dimensions(parse: Callable[[str], ir.Module]) -> None:
-    with pytest.raises(HespasError, match="has no symbolic dimensions"):
-        prepare(parse("func.func @main() { return }"), dims="b=8")
-
-
-def test_bounded_dimension_takes_its_bound(parse: Callable[[str], ir.Module]) -> None:
-    bounded = "tensor<?x4xf32, #stablehlo.bounds<12, ?>>"
-    module = parse(f"func.func @main(%x: {bounded}) -> {bounded} {{ return %x : {bounded} }}")
-    prepare(module)
-    assert "tensor<12x4xf32>" in str(module)
-
-
-@pytest.mark.parametrize(("partition", "kind"), [(True, "2x4xf32"), (False, "8x4xf32")])
-def test_devices_of_a_mesh_without_collectives(partition, kind, parse):
-    boundary = '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}'
-    module = parse(f"""module {{
-      sdy.mesh @mesh = <["x"=4]>
-      func.func @main(%a: tensor<8x4xf32> {boundary}) -> (tensor<8x4xf32> {boundary}) {{
-        %0 = stablehlo.negate %a : tensor<8x4xf32>
-        return %0 : tensor<8x4xf32> }} }}""")
-    prepare(module, partition=partition)
-    target = TargetAttr.read_from_op(module.operation)
-    assert target is not None and target.devices == 4
-    assert f"negate %arg0 : tensor<{kind}>" in str(module)
-
-
-def test_jumps_between_blocks_are_refused(parse):
-    module = parse("""func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-      cf.br ^bb1(%x : tensor<4xf32>)
-    ^bb1(%y: tensor<4xf32>):
-      return %y : tensor<4xf32> }""")
-    with pytest.raises(HespasError, match="@main has more than one block"):
-        prepare(module)
 
 
 KERNEL = """
@@ -272,23 +168,6 @@ def test_kernels_keep_their_names():
     (call,) = (line for line in str(module).splitlines() if "@tpu_custom_call" in line)
     assert 'kernel_name = "own"' in call and 'kernel_metadata = "block=8"' in call
     assert "hespas_kernel" not in call and "tensor<4x128xf32>" in call
-
-
-@pytest.mark.slow
-def test_attributes_that_the_partitioner_drops_are_named(parse):
-    sharding = '#sdy.sharding<@mesh, [{"x"}, {}]>'
-    module = parse(
-        f"""module {{
-        sdy.mesh @mesh = <["x"=2]>
-        func.func public @main(%x: tensor<8x4xf32> {{sdy.sharding = {sharding}}})
-            -> tensor<8x4xf32> {{
-          %0 = stablehlo.tanh %x {{guest.hot, jax.name = "a"}} : tensor<8x4xf32>
-          return %0 : tensor<8x4xf32>
-        }} }}"""
-    )
-    assert prepare(module) == [
-        "XLA's partitioner has dropped attributes of other dialects: guest.hot (ops: 1)"
-    ]
 
 
 MLP = """

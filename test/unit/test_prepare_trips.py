@@ -12,14 +12,12 @@ import pytest
 
 from hespas import frontends
 from hespas.dialects.attr_codec import read_trip_count
-from hespas.dialects.attrs import TRIPS, TRIPS_NOTE
-from hespas.dialects.mlir import collect_functions, ir, make_context
+from hespas.dialects.attrs import TRIPS
+from hespas.dialects.mlir import ir, make_context
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import collect_census
 from hespas.passes.prepare.prepare import PreparePass
-from hespas.passes.prepare.scalars import ScalarEvaluator, read_splat_constant
-from hespas.passes.prepare.write_trip_counts import find_trip_count
-from hespas.support.errors import HespasError
+from hespas.passes.prepare.scalars import read_splat_constant
 
 Parse = Callable[[str], ir.Module]
 
@@ -78,66 +76,6 @@ def test_counts(
 def test_unsigned_counts_down_through_zero(parse: Parse) -> None:
     text = loop(3, "stablehlo.constant dense<0>", "subtract 1", "NE", "ui32")
     assert loops(parse(text))[0] == [3]
-
-
-@pytest.mark.slow
-def test_endless_loop_is_not_counted(parse: Parse) -> None:
-    text = loop(0, "stablehlo.constant dense<3>", "subtract 0", "LT")
-    assert len(loops(parse(text))[1]) == 1
-
-
-def test_bound_through_convert_barrier_fusion_and_call(parse: Parse) -> None:
-    """The bound is a constant, seen through what only forwards it, and carried around the loop."""
-    text = """func.func @main() -> tensor<i32> {
-      %big = stablehlo.constant dense<6> : tensor<1xi64>
-      %r = stablehlo.reshape %big : (tensor<1xi64>) -> tensor<i64>
-      %n = stablehlo.convert %r : (tensor<i64>) -> tensor<i32>
-      %b = stablehlo.optimization_barrier %n : tensor<i32>
-      %0 = call @run(%b) : (tensor<i32>) -> tensor<i32>
-      %1 = call @run(%b) : (tensor<i32>) -> tensor<i32>
-      return %1 : tensor<i32> }
-    func.func private @run(%n: tensor<i32>) -> tensor<i32> {
-      %c = stablehlo.constant dense<0> : tensor<i32>
-      %0:2 = stablehlo.while(%i = %c, %m = %n) : tensor<i32>, tensor<i32> cond {
-        %p = "mhlo.fusion"(%i, %m) <{fusion_kind = #mhlo<fusion_kind kLoop>}> ({
-        ^bb0(%a: tensor<i32>, %b: tensor<i32>):
-          %q = stablehlo.compare LT, %a, %b, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
-          mhlo.return %q : tensor<i1>
-        }) : (tensor<i32>, tensor<i32>) -> tensor<i1>
-        stablehlo.return %p : tensor<i1>
-      } do {
-        %j = "mhlo.fusion"(%i) <{fusion_kind = #mhlo<fusion_kind kLoop>}> ({
-        ^bb0(%a: tensor<i32>):
-          %one = stablehlo.constant dense<1> : tensor<i32>
-          %q = stablehlo.add %a, %one : tensor<i32>
-          mhlo.return %q : tensor<i32>
-        }) : (tensor<i32>) -> tensor<i32>
-        stablehlo.return %j, %m : tensor<i32>, tensor<i32>
-      }
-      return %0#0 : tensor<i32> }"""
-    assert loops(parse(text)) == ([6], [])
-
-
-def test_data_dependent_count(parse: Parse) -> None:
-    """1 with a warning and a note; the user's number with a note; or an error at the loop."""
-    text = loop(0, "stablehlo.add %data, %data", "add 1", "LT")
-    module = parse(text)
-    trips, warnings = loops(module)
-    assert trips == [1]
-    assert len(warnings) == 1
-    assert "trip-count=N" in warnings[0]
-    op = collect_census(module).select_ops_by_name("stablehlo.while")[0]
-    assert "assumed" in str(op.attributes[TRIPS_NOTE])
-    module = parse(text)
-    assert loops(module, trip_count="7") == ([7], [])
-    assert "set by option" in str(
-        collect_census(module).select_ops_by_name("stablehlo.while")[0].attributes[TRIPS_NOTE]
-    )
-    assert loops(module) == ([7], [])  # a second run keeps the count of the first
-    with pytest.raises(HespasError, match=r":3:\d+: error: 'stablehlo.while': the trip count"):
-        loops(parse(text), trip_count="error")
-    with pytest.raises(HespasError, match="whole number"):
-        loops(parse(text), trip_count="many")
 
 
 @pytest.mark.parametrize(
@@ -326,41 +264,6 @@ def test_elements_of_long_chains_of_arrays_are_unknown(parse: Parse) -> None:
     )
     for last, trips in (("%zero", 3), ("%v1", 12), (names[-1], 1)):
         assert loops(parse(text.replace("%last", last)))[0] == [trips]
-
-
-def test_a_counter_in_one_function_with_data_is_found():
-    """A split of a loop puts the counter and data that depends on a collective into one region."""
-    text = """
-    func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-      %c = stablehlo.constant dense<0> : tensor<i32>
-      %w:2 = stablehlo.while(%i = %c, %a = %x) : tensor<i32>, tensor<4xf32>
-      cond {
-        %n = stablehlo.constant dense<BOUND> : tensor<i32>
-        %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
-        stablehlo.return %p : tensor<i1>
-      } do {
-        %s:2 = func.call @step(%a, %i)
-          : (tensor<4xf32>, tensor<i32>) -> (tensor<4xf32>, tensor<i32>)
-        stablehlo.return %s#1, %s#0 : tensor<i32>, tensor<4xf32>
-      }
-      return %w#1 : tensor<4xf32>
-    }
-    func.func private @step(%a: tensor<4xf32>, %i: tensor<i32>) -> (tensor<4xf32>, tensor<i32>) {
-      %one = stablehlo.constant dense<1> : tensor<i32>
-      %b = stablehlo.tanh %a : tensor<4xf32>
-      %j = stablehlo.add %i, %one : tensor<i32>
-      return %b, %j : tensor<4xf32>, tensor<i32>
-    }
-    """
-    for bound in (0, 5):
-        module = ir.Module.parse(text.replace("BOUND", str(bound)), make_context())
-        functions = collect_functions(module)
-        (loop,) = [
-            view.operation
-            for view in functions["main"].regions[0].blocks[0].operations
-            if view.operation.name == "stablehlo.while"
-        ]
-        assert find_trip_count(loop, ScalarEvaluator(functions, {})) == bound
 
 
 def test_functions_that_call_each_other_twice_are_evaluated_once(parse: Parse) -> None:

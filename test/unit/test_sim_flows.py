@@ -187,9 +187,11 @@ def test_broadcasts_without_a_size_are_counted() -> None:
 def test_an_algorithm_sends_the_bytes_that_its_collectives_need(name: str) -> None:
     """Each block reaches each device that lacks it: no algorithm of the fastest is too fast.
 
-    An operand is the block of a device in an all-gather and a gather, else the whole input.
+    An operand is the block of a device in an all-gather and a gather, else the whole input. Those
+    of long messages send no byte twice.
     """
     algorithm, checked = ALGORITHMS[name], 0
+    sends_least = name in ("ring", "direct", "halvingDoubling", "doubleBinaryTree")
     for kind, count in itertools.product(ALGORITHM_LIMITS[name].kinds, (2, 3, 4, 5, 8)):
         is_ring_exchange = (name, kind) == ("ring", "all_to_all")  # of ASTRA-sim's rules only
         if kind == "barrier" or is_ring_exchange or algorithm.find_problem(kind, count):
@@ -206,7 +208,8 @@ def test_an_algorithm_sends_the_bytes_that_its_collectives_need(name: str) -> No
                 * one.repeats
                 for one in rounds
             )
-            assert sent == pytest.approx(needed.get(kind, copies)), (kind, count, both_ways)
+            least = pytest.approx(needed.get(kind, copies))
+            assert sent == least or (sent > least.expected and not sends_least), (kind, count)
             checked += 1
     assert checked
 

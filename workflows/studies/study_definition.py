@@ -12,7 +12,7 @@ from typing import Any
 
 from hespas.support.errors import UsageError
 from hespas.support.text_tables import TextTable, format_percent
-from hespas.workflows.figures import ROW_COLUMNS, ROW_FIGURES, name_peak
+from hespas.workflows.figures import BY_NAME, ROW_COLUMNS, name_peak
 from hespas.workflows.run_config import Flag
 from hespas.workflows.studies.study_output import parse_value_list
 
@@ -226,22 +226,23 @@ def describe_label(name: str, value: Any) -> str:
     return str(value or "") if isinstance(value, str | None) else f"{name} {value}"
 
 
-def make_figure_column(row_name: str, header: str = "") -> StudyColumn:
-    """Make the column of a figure; ``header`` replaces its title."""
-    figure = next(figure for figure in ROW_FIGURES if row_name in figure.row_names)
+def make_figure_column(name: str, header: str = "") -> StudyColumn:
+    """Make the column of a figure by its name in run.json; ``header`` replaces its title."""
+    figure = BY_NAME[name]
+    (row_name,) = figure.row_names
     return StudyColumn(row_name, header or figure.column_title, figure.format_cell)
 
 
 STEP = make_figure_column("step_time_s")
 COMPUTE = make_figure_column("compute_s")
 EXPOSED = make_figure_column("exposed_comm_s")
-RATE = make_figure_column("flops_per_s_per_device")
-MFU = make_figure_column("mfu")
-PEAK_SHARE = make_figure_column("mfu", "of peak")
-TOKENS = make_figure_column("tokens_per_s")
-IMAGES = make_figure_column("samples_per_s", "images/s")
-MEMORY = make_figure_column("peak_bytes")
-FITS = make_figure_column("fits")
-ENERGY = make_figure_column("energy_j")
-COST = make_figure_column("usd_per_million_tokens")
+RATE = make_figure_column("derived.flops_per_s_per_device")
+MFU = make_figure_column("derived.mfu")
+PEAK_SHARE = make_figure_column("derived.mfu", "of peak")
+TOKENS = make_figure_column("derived.tokens_per_s")
+IMAGES = make_figure_column("derived.samples_per_s", "images/s")
+MEMORY = make_figure_column("memory.peak_bytes")
+FITS = make_figure_column("memory.fits")
+ENERGY = make_figure_column("derived.energy_j")
+COST = make_figure_column("derived.usd_per_million_tokens")
 EFFICIENCY = StudyColumn("efficiency", "efficiency", format_percent)

@@ -108,7 +108,7 @@ def extend_row(short: dict[str, Any], long: dict[str, Any], counts: LayerCounts)
     sums = dict(_generate_sums(short, long, counts))
     same = {name: value for name, value in long.items() if short.get(name) == value}
     row: dict[str, Any] = {**same, **sums, "error": None}
-    _derive_quotients(row, long)
+    _derive_mfu(row, long)
     row["warnings"] = json.dumps(
         [f"with {counts.long} layers: {text}" for text in json.loads(long.get("warnings") or "[]")]
     )
@@ -138,23 +138,17 @@ def _is_sum(name: str) -> bool:
     return figure.rule in ("sum", "largest")
 
 
-def _derive_quotients(row: dict[str, Any], long: dict[str, Any]) -> None:
-    """Add what follows from the sums: utilisations and rates.
+def _derive_mfu(row: dict[str, Any], long: dict[str, Any]) -> None:
+    """Add MFU, the one quotient of sums that a validation shows.
 
-    Whether the program fits does not: the peaks of programs with few layers may be elsewhere.
+    Whether the program fits does not follow: programs with few layers may peak elsewhere.
     """
     row.pop("memory.fits", None)
-    step_s, long_s = (r.get("step_time_s") or r["compute_s"] for r in (row, long))
-    if row.get("step_time_s") and "exposed_comm_s" in row:
-        row["exposed_share"] = row["exposed_comm_s"] / row["step_time_s"]
-    for share, flops in (("mfu", "model_flops"), ("hfu", "executed_flops")):
-        before = long.get(f"derived.{share}")
-        if before is not None:
-            growth = row[f"derived.{flops}"] / long[f"derived.{flops}"]
-            row[f"derived.{share}"] = before * growth * long_s / step_s
-    for rate in ("tokens_per_s", "samples_per_s"):  # the layers do not change the tokens
-        if (value := long.get(f"derived.{rate}")) is not None:
-            row[f"derived.{rate}"] = value * long_s / step_s
+    before = long.get("derived.mfu")
+    if before is not None:
+        step_s, long_s = (r.get("step_time_s") or r["compute_s"] for r in (row, long))
+        growth = row["derived.model_flops"] / long["derived.model_flops"]
+        row["derived.mfu"] = before * growth * long_s / step_s
 
 
 @dataclass(frozen=True)

@@ -141,15 +141,7 @@ def _plan_decoder(
         outcome.assumptions.append(CURRENT_SCALES)
     if recipe == "bert":
         own = choose_bert_options(outcome, sequence or 0, int(batch["batch"]))
-    if attention != "dot_product" and (
-        recipe == "t5" or (recipe == "bert" and not names_fused_attention(case))
-    ):
-        attention = "dot_product"
-        outcome.assumptions.append("attention by products and a softmax")
-    elif compiler is None:
-        outcome.assumptions.append(
-            "attention by products and a softmax, because XLA does not compile this form"
-        )
+    attention = _settle_attention(outcome, recipe, attention, compiler)
     options = {
         **sizes,
         **precision,
@@ -177,6 +169,23 @@ def _plan_decoder(
     if recipe in DENSE_DECODERS and (divides_tokens(case) or _divides_activations(case, mesh)):
         options["sequence_parallel"] = "true"
     return StudyWorkload(recipe, options, mesh, {"id": case.id})
+
+
+def _settle_attention(
+    outcome: CaseOutcome, recipe: str, attention: str, compiler: CompilerName | None
+) -> str:
+    """Return the attention that the recipe has and XLA compiles; notes what is assumed."""
+    is_fused = attention != "dot_product"
+    if is_fused and (
+        recipe == "t5" or (recipe == "bert" and not names_fused_attention(outcome.case))
+    ):
+        outcome.assumptions.append("attention by products and a softmax")
+        return "dot_product"
+    if compiler is None:
+        outcome.assumptions.append(
+            "attention by products and a softmax, because XLA does not compile this form"
+        )
+    return attention
 
 
 def _plan_resnet(

@@ -64,7 +64,7 @@ class CollectiveAlgorithm(ABC):
                 directions of links that form rings are used.
         """
 
-    # ASTRA-sim's form
+    # ASTRA-sim's form; of an algorithm that ASTRA-sim lacks, nothing but a problem is asked for.
 
     def find_astra_problem(self, kind: str, count: int, *, part: bool, window: int) -> str:
         """Describe why ASTRA-sim cannot run a kind of collective with it; "" if it can.
@@ -81,13 +81,13 @@ class CollectiveAlgorithm(ABC):
         """Compute the bytes of the smallest message of a phase of ``size`` bytes."""
         return size if kind == "all_gather" else size // count
 
-    @abstractmethod
     def start_phase(self, port: AlgorithmPort, place: PhasePlace) -> None:
         """Start a phase of a chunk on the device whose services are ``port``."""
+        raise NotImplementedError(f"start_phase of {self.name}")
 
-    @abstractmethod
     def list_messages(self, phase: ChunkPhase, count: int) -> Iterator[tuple[int, int, int]]:
         """Yield the positions of sender and receiver, and the bytes between them in a phase."""
+        raise NotImplementedError(f"list_messages of {self.name}")
 
     def has_recurrence(self, kind: str, window: int) -> bool:
         """Return whether the times of a kind of collective follow from a recurrence."""
