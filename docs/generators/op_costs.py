@@ -107,6 +107,12 @@ _DIFFERENCES = (
         "XLA rewrites it to a scan",
     ),
     (
+        "`reduce_window` over all elements",
+        "linear",
+        "quadratic",
+        "XLA for TPUs writes the broadcast of a reduction so",
+    ),
+    (
         "`ragged_dot`",
         "each row meets one group",
         "contraction: once per group",

@@ -36,14 +36,44 @@ def _compute_reduce_work(op: ir.Operation) -> OpWork:
 def _compute_reduce_window_work(op: ir.Operation) -> OpWork:
     """Count window - 1 applications per result, padding included, as XLA does.
 
-    A running window is a scan with one application per element.
+    A running window is a scan with one application per element. A window that covers all elements
+    for each result is a reduction, whose result is repeated.
     """
     source = to_buffer_size(op.operands[0].type)
     out = to_buffer_size(op.results[0].type)
     window = read_integer_list(op, "window_dimensions", ())
     if find_scanned_dim(op) is not None:
         return _build_applied_work(op, "scan", source.elements)
+    covered = _count_covered_elements(op)
+    if covered > 1:
+        return _build_applied_work(op, "reduction", source.elements - source.elements // covered)
     return _build_applied_work(op, "reduction", (math.prod(window) - 1) * out.elements)
+
+
+def _count_covered_elements(op: ir.Operation) -> int:
+    """Return how many elements each result combines if it combines all of some dimensions, else 1.
+
+    XLA for TPUs computes the broadcast of a reduction so in a fusion: the windows are padded, and
+    twice as long as the dimension.
+    """
+    shape, out = (to_buffer_size(v.type).shape for v in (op.operands[0], op.results[0]))
+    ones = (1,) * len(shape)
+    padding = read_integer_list(op, "padding", (0,) * (2 * len(shape)))
+    strides = read_integer_list(op, "window_strides", ones)
+    holes = [*read_integer_list(op, "base_dilations", ones)]
+    holes += read_integer_list(op, "window_dilations", ones)
+    if any(hole > 1 for hole in holes):
+        return 1
+    covered = 1
+    for dim, length in enumerate(read_integer_list(op, "window_dimensions", ())):
+        before = padding[2 * dim]
+        is_first_whole = length - before >= shape[dim]
+        is_last_whole = (out[dim] - 1) * strides[dim] <= before
+        if is_first_whole and is_last_whole:
+            covered *= shape[dim]
+        elif length > 1:
+            return 1
+    return covered
 
 
 def find_scanned_dim(op: ir.Operation) -> int | None:
@@ -83,7 +113,8 @@ RULES = (
     ),
     CostRule(
         _compute_reduce_window_work, "reduction",
-        "computation x (window - 1) x results; a running window: x elements",
+        "computation x (window - 1) x results; a running window: x elements;"
+        " one over all elements: as reduce",
         ops=("stablehlo.reduce_window",),
     ),
     CostRule(_compute_map_work, "loop", "computation x elements", ops=("stablehlo.map",)),
