@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.budgets import draw_examples, thin_out
+from support.hlo import read_hlo_program
 from support.versions import JAXLIB
 
 from hespas import configs, frontends, passes
@@ -531,6 +532,24 @@ def test_tuples_in_flight(form):
     assert [comm.kind for comm in comms] == ["all_gather", "all_reduce"]
     assert all(comm.is_async for comm in comms)
     assert [comm.operand_bytes for comm in comms] == [48, 48]
+
+
+UPPER_HALVES = """HloModule random
+ENTRY main {
+  x = u32[8]{0} parameter(0)
+  ROOT y = u32[8]{0} multiply(x, x)
+}
+"""
+
+
+def test_an_opcode_that_the_importer_lacks_takes_as_long_as_one_that_it_has():
+    """JAX's random numbers, compiled for TPUs, have the upper halves of products: ``mulhi``."""
+    program = read_hlo_program(UPPER_HALVES)
+    for one in program.iterate_instructions():
+        one.opcode = one.opcode.replace("multiply", "mulhi")
+    proto = program.serialize(keep_schedule=False)
+    module = ir.Module.parse(convert_hlo_to_stablehlo(proto), make_context())
+    assert top(module)["stablehlo.multiply"] == 1
 
 
 # A product whose operand is a transpose that Triton cannot read in tiles: XLA of jax 0.12 fails at
