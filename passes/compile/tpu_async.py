@@ -6,7 +6,8 @@ the collective, of which it contains a copy; its first operands and last results
 the collective: buffers and semaphores. The rewriting makes a collective of the first fusion, a
 barrier of the last one, and removes the state from the fusions between them.
 
-Other asynchronous collectives are calls that the SparseCore runs.
+Other asynchronous collectives are calls that the SparseCore runs. It runs gathers, too, which may
+be started before their operands are known: these come with an update.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from dataclasses import dataclass, field
 from hespas.passes.compile.async_pairs import PairMarker
 from hespas.passes.compile.hlo_program import (
     ASYNC_DONE,
+    ASYNC_START,
+    ASYNC_UPDATE,
     HloComputation,
     HloInstruction,
     HloProgram,
@@ -26,6 +29,40 @@ from hespas.passes.compile.hlo_program import (
 )
 
 START, DONE = "AsyncCollectiveStart", "AsyncCollectiveDone"  # targets of custom calls
+
+
+def start_calls_at_updates(program: HloProgram, computation: HloComputation) -> None:
+    """Start calls that have been prepared without operands where an update brings the operands.
+
+    (libtpu 0.0.52.) What has been prepared runs one asynchronous call of its parameters.
+
+    Raises:
+        ValueError: It runs something else.
+    """
+    prepared = {
+        one.id: one
+        for one in computation.instructions
+        if one.opcode == ASYNC_START and not one.operand_ids
+    }
+    output: list[HloInstruction] = []
+    for one in computation.instructions:
+        if one.id in prepared:
+            continue
+        if one.opcode == ASYNC_UPDATE and one.operand_ids[0] in prepared:
+            start = prepared[one.operand_ids[0]]
+            operation = program.find_started_operation(start)
+            body = program.find_called(operation) if operation is not None else None
+            inner = body.instructions if body is not None else ()
+            calls = [each for each in inner if each.opcode == ASYNC_START]
+            operands = one.operand_ids[1:]
+            if len(calls) != 1 or len(calls[0].operand_ids) != len(operands):
+                raise ValueError(f"{start.name} does not start one call of its operands")
+            call = copy_message(calls[0])
+            call.id, call.name = one.id, start.name
+            call.operand_ids[:] = operands
+            one = call
+        output.append(one)
+    computation.instructions = output
 
 
 class AsyncChainReplacer:

@@ -4,7 +4,8 @@ What is rewritten:
 
 - Tilings and memory spaces of layouts (``{1,0:T(8,128)S(1)}``) are removed, because the importer
   rejects them.
-- Asynchronous collectives inside fusions become a collective and a barrier (``tpu_async``).
+- Asynchronous collectives inside fusions become a collective and a barrier, and calls start where
+  they get their operands (``tpu_async``).
 - Transfers that hosts take part in, between slices and to the host's memory, become collectives and
   custom calls (``tpu_transfers``).
 - Fusions that reduce and keep the shard of their device become reduce-scatters (``tpu_scatters``).
@@ -40,7 +41,7 @@ from hespas.passes.compile.hlo_program import (
     replace_operand_ids,
     write_frontend_value,
 )
-from hespas.passes.compile.tpu_async import AsyncChainReplacer
+from hespas.passes.compile.tpu_async import AsyncChainReplacer, start_calls_at_updates
 from hespas.passes.compile.tpu_element_types import ElementTypeConverter
 from hespas.passes.compile.tpu_products import replace_convolutions
 from hespas.passes.compile.tpu_scatters import ScatterReplacer
@@ -86,6 +87,7 @@ def rewrite_tpu_hlo(program: HloProgram, *, keep_async: bool) -> None:
             _keep_cycles(program, computation)
             _keep_kernel_names(computation)
             slices.replace_transfers(computation)
+            start_calls_at_updates(program, computation)
             chains.replace_calls(computation)
             chains.replace_chains(computation)
             scatters.replace_fusions(computation)

@@ -38,6 +38,7 @@ from hespas.passes.compile.compiler_process import (
     explain_failure,
 )
 from hespas.passes.compile.hlo_to_stablehlo import convert_tpu_hlo
+from hespas.passes.compile.tpu_hlo import rewrite_tpu_hlo
 from hespas.support.errors import HespasError
 
 DATA = Path(__file__).parents[1] / "data"
@@ -521,3 +522,46 @@ def test_a_collective_of_the_sparse_core_is_asynchronous(keep_async):
     assert [(c.kind, c.is_async, c.operand_bytes) for c in comms] == [
         ("all_reduce", keep_async, 4 * 24 * 128)
     ]
+
+
+PREPARED_CALL = """HloModule gathers
+gather { p = f32[8]{0} parameter(0) ROOT r = f32[8]{0} negate(p) }, execution_thread="sparsecore"
+prepared {
+  p = f32[8]{0} parameter(0)
+  start = ((f32[8]{0}), f32[8]{0}, u32[]) call-start(p), async_execution_thread="sparsecore", to_apply=gather
+  ROOT done = f32[8]{0} call-done(start)
+}, execution_thread="sparsecore"
+ENTRY main {
+  p = f32[8]{0} parameter(0)
+  begin = ((f32[8]{0}), f32[8]{0}, u32[]) call-start(p), async_execution_thread="sparsecore", to_apply=prepared
+  q = f32[8]{0} exponential(p)
+  update = ((f32[8]{0}), f32[8]{0}, u32[]) call-update(begin)
+  ROOT end = f32[8]{0} call-done(update)
+}
+"""  # noqa: E501
+
+
+def test_a_call_that_is_prepared_without_operands_starts_at_its_update():
+    """As XLA of libtpu 0.0.52 writes gathers of the SparseCore."""
+    program = read_hlo_program(PREPARED_CALL)
+    entry = {one.name: one for one in program.iterate_instructions()}
+    del entry["begin"].operand_ids[:]
+    entry["update"].operand_ids.append(entry["q"].id)
+    rewrite_tpu_hlo(program, keep_async=True)
+    entry = {one.name: one for one in program.iterate_instructions()}
+    begin = entry["begin"]
+    assert begin.opcode == "async-start" and begin.operand_ids == [entry["q"].id]
+    assert entry["end"].operand_ids == [begin.id] and "update" not in entry
+    operation = program.find_started_operation(begin)
+    assert operation is not None
+    body = program.find_called(operation)
+    assert body is not None and [each.opcode for each in body.instructions][-1] == "negate"
+
+
+def test_a_prepared_call_of_something_else_is_refused():
+    program = read_hlo_program(PREPARED_CALL)
+    entry = {one.name: one for one in program.iterate_instructions()}
+    del entry["begin"].operand_ids[:]
+    entry["update"].operand_ids.extend((entry["q"].id, entry["q"].id))
+    with pytest.raises(ValueError, match="begin does not start one call of its operands"):
+        rewrite_tpu_hlo(program, keep_async=True)
