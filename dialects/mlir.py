@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, cast
@@ -27,6 +28,12 @@ from jaxlib.mlir.passmanager import PassManager
 
 from hespas.support.errors import HespasError
 from hespas.support.records import record
+
+# That of jaxlib 0.12 imports the module of its dialect before it is complete itself; JAX, which
+# imports the module later, would miss its attributes.
+if (_sdy_module := sys.modules.get("jaxlib.mlir.dialects.sdy")) is not None:
+    for _name in {name for name in dir(sdy) if not name.startswith("_")} - set(dir(_sdy_module)):
+        setattr(_sdy_module, _name, getattr(sdy, _name))
 
 __all__ = [
     "FRONTEND",

@@ -218,6 +218,17 @@ def test_classes_of_ops_are_imported_when_an_op_of_their_dialect_is_met():
     assert done.stdout.split() == ["False", "True", "ErfOp"]
 
 
+def test_shardy_is_whole_for_what_imports_it_later():
+    """JAX lowers ``shard_map`` with what its native part defines, after hespas has read a file."""
+    code = (
+        "import hespas.dialects.mlir; from jaxlib.mlir._mlir_libs import _sdy; "
+        "import jaxlib.mlir.dialects.sdy as sdy; "
+        "print({name for name in dir(_sdy) if name[0] != '_'} - set(dir(sdy)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
 def test_modules_are_printed_to_a_file_by_its_path(tmp_path: Path):
     """MLIR then writes the file itself, without a call of Python for each word."""
     module = ir.Module.parse("module { func.func private @f() }", mlir.make_context())
