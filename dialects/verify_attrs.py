@@ -55,11 +55,12 @@ MODULE_ATTRS = (
 )
 MAX_RANKS_SHOWN = 8
 PORTABLE_PREFIX = "vhlo."  # the attributes of such ops are in a form of this dialect
-_HOLDERS = {
+HOLDERS = {
     **dict.fromkeys((TRIPS, TRIPS_FOUND, TRIPS_NOTE), LOOPS),
     **dict.fromkeys((BRANCH, BRANCH_FOUND), BRANCHES),
     WAIT: BARRIERS,
 }
+"""The names of the ops that a fact may be on."""
 
 
 def verify_attributes(module: ir.Module) -> None:
@@ -183,7 +184,7 @@ class _AttributeVerifier:
                 raise _build_holder_error(name, op)
             return
         attr = op.attributes[name]
-        holders = _HOLDERS.get(name)
+        holders = HOLDERS.get(name)
         if holders is not None and op_name not in holders:
             if self.device_count is None:
                 raise _build_holder_error(name, op)

@@ -58,6 +58,11 @@ class DotOperand:
         return _flatten_free_dims(self)
 
     @property
+    def has_batch(self) -> bool:
+        """Whether there are several matrices."""
+        return any(self.shape[d] != 1 for d in self.batch)
+
+    @property
     def free_sizes(self) -> Dims:
         return tuple(self.shape[d] for d in self.free)
 

@@ -100,8 +100,7 @@ def _is_visible(side: DotOperand, order: Dims, shape: Dims) -> bool:
     need the order of their own dimensions.
     """
     wide = drop_unit_dims(order, shape)
-    is_batch = bool(drop_unit_dims(side.batch, side.shape))
-    return 1 not in shape or not is_batch or wide == tuple(sorted(wide))
+    return 1 not in shape or not side.has_batch or wide == tuple(sorted(wide))
 
 
 def _fold_result_transposes(op: ir.Operation) -> None:

@@ -250,7 +250,7 @@ def _collect_transpose(product: ir.Operation, number: int) -> list[ir.Operation]
     while op is not None and op.name == VIEW:
         views.append(op)
         op = get_defining_op(op.operands[0])
-    if op is None or op.name != TRANSPOSE or math.prod(side.shape[d] for d in side.batch) > 1:
+    if op is None or op.name != TRANSPOSE or side.has_batch:
         return []
     dims = find_roles(get_static_shape(op.results[0]), side.shape)
     if not dims or not has_whole_tiles(side, _list_transposed_parts(op)):

@@ -112,7 +112,11 @@ class _Order(NamedTuple):
     @property
     def memory_sizes(self) -> list[int]:
         """The sizes in the order of memory."""
-        return [self.sizes[self.places.index(place)] for place in range(len(self.sizes))]
+        return self.sort_by_place(self.sizes)
+
+    def sort_by_place(self, values: Sequence[int]) -> list[int]:
+        """Sort values, one of each part, by the places of the parts in memory."""
+        return [values[self.places.index(place)] for place in range(len(self.places))]
 
     def divide_dims(self, shape: Dims) -> tuple[Dims, ...]:
         """Return the numbers of the parts of each dimension; an empty tuple if they do not fit."""
@@ -239,7 +243,7 @@ class _OrderAnalysis:
             self.computed[result] = position
             if name == CONVOLUTION:  # has been given the order of its result
                 return
-            if _is_matrix_product(op):
+            if not DotGeneral.from_op(op).sides[0].has_batch:
                 self._matrix_products[position] = result
         elif self._is_moved(op, name):
             self.moved.add(op.results[0])
@@ -491,7 +495,7 @@ class _OrderAnalysis:
             parts = [part for dim_parts in divided for part in dim_parts]
             known = self._get_order(op.operands[0])
             if known is not None:
-                parts = [parts[known.places.index(place)] for place in range(len(parts))]
+                parts = known.sort_by_place(parts)
             places = [order.places[part] for part in parts]
             return bool(divided) and places == sorted(places)
         is_iota = op is not None and op.name == IOTA
@@ -514,12 +518,6 @@ class _OrderAnalysis:
 
 def _is_uniform(value: ir.Value) -> bool:
     return not get_static_shape(value) or read_uniform_constant(value) is not None
-
-
-def _is_matrix_product(product: ir.Operation) -> bool:
-    """Return whether a product has no batch that is wider than 1."""
-    side = DotGeneral.from_op(product).sides[0]
-    return all(side.shape[dim] == 1 for dim in side.batch)
 
 
 def _keeps_roles(result: ir.Value, order: _Order) -> bool:
@@ -876,9 +874,7 @@ class _Rewriter:
         part = self.values.get(value) or builder.create_reshape(value, known.sizes)
         if known == order:
             return part
-        return builder.create_transpose(
-            part, [known.places[order.places.index(place)] for place in range(len(order.places))]
-        )
+        return builder.create_transpose(part, order.sort_by_place(known.places))
 
     def _remake(self, op: ir.Operation, value: ir.Value, order: _Order) -> ir.Value:
         """Make a value in another order of dimensions before an op."""
@@ -901,7 +897,7 @@ class _Rewriter:
         parts = [p for ps in _find_broadcast_parts(maker, order, self.orders) for p in ps]
         if source in self.values:
             known = self.orders[source]
-            parts = [parts[known.places.index(place)] for place in range(len(parts))]
+            parts = known.sort_by_place(parts)
             source = self.values[source]
         else:
             source = builder.create_reshape(source, [order.sizes[part] for part in parts])

@@ -134,7 +134,7 @@ def _has_rows_in_pieces(value: ir.Value, side: DotOperand) -> bool:
     """
     every_dim = tuple(range(len(side.shape)))
     wide, contracting = (drop_unit_dims(dims, side.shape) for dims in (every_dim, side.contracting))
-    if drop_unit_dims(side.batch, side.shape) or not contracting:
+    if side.has_batch or not contracting:
         return False
     if not has_whole_tiles(side, list_merged_parts(value)):
         return False

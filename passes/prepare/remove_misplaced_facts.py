@@ -4,31 +4,15 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hespas.dialects.attrs import (
-    BRANCH,
-    BRANCH_FOUND,
-    TRIPS,
-    TRIPS_FOUND,
-    TRIPS_NOTE,
-    WAIT,
-    CommAttr,
-    KernelCostAttr,
-)
+from hespas.dialects.attrs import CommAttr, KernelCostAttr
 from hespas.dialects.mlir import ir, walk_operations
-from hespas.dialects.op_kinds import BARRIERS, BRANCHES, LOOPS, MAYBE_COLLECTIVE
+from hespas.dialects.op_kinds import MAYBE_COLLECTIVE
+from hespas.dialects.verify_attrs import HOLDERS
 from hespas.estimators.rules.custom_calls import list_kernel_names
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 
-HOLDERS_BY_FACT = {
-    TRIPS: LOOPS,
-    TRIPS_FOUND: LOOPS,
-    TRIPS_NOTE: LOOPS,
-    BRANCH: BRANCHES,
-    BRANCH_FOUND: BRANCHES,
-    WAIT: BARRIERS,
-    CommAttr.NAME: MAYBE_COLLECTIVE,
-}
+HOLDERS_BY_FACT = {**HOLDERS, CommAttr.NAME: MAYBE_COLLECTIVE}
 
 
 class RemoveMisplacedFactsPass(PrepareStep):
@@ -45,9 +29,10 @@ class RemoveMisplacedFactsPass(PrepareStep):
             for name in [name for name in attributes if name in HOLDERS_BY_FACT]:
                 if op.name not in HOLDERS_BY_FACT[name]:
                     del attributes[name]
-            declared = KernelCostAttr.read_from_op(op)
-            if declared is not None and declared.kernel not in (None, *list_kernel_names(op)):
-                del attributes[KernelCostAttr.NAME]
+            if KernelCostAttr.NAME in attributes:
+                declared = KernelCostAttr.read_from_op(op)
+                if declared is not None and declared.kernel not in (None, *list_kernel_names(op)):
+                    del attributes[KernelCostAttr.NAME]
             return ir.WalkResult.ADVANCE
 
         walk_operations(module.operation, remove_from_op)
