@@ -37,8 +37,9 @@ SCHEDULED_OPTIONS = {"stage": "scheduled", ASYNC_OPTION: "keep"}
 OVERLAP_OPTIONS = {"xla": {ASYNC_OPTION: "keep"}, "none": {ASYNC_OPTION: "remove"}}
 """The options of ``xla-optimize`` by the overlap that a run asks for."""
 _FUSED_INSTEAD = (
-    "hespas fuses the program, and what XLA would add is missing: its order of kernels, "
-    "collectives alongside compute, combined collectives, and calls of libraries"
+    "hespas fuses the program, and what XLA would add is missing: its order of kernels, combined "
+    "collectives, calls of libraries, and collectives alongside compute, but for GPUs of data "
+    "centres from Hopper on"
 )
 _TAKEN_INSTEAD = "the program is taken as it is, and what XLA would make of it is missing"
 _COMPILERS: dict[str, CompilerName] = {"NVIDIA": "gpu", "Google": "tpu"}  # by vendor of the node
@@ -69,7 +70,9 @@ class FormRequest:
     @property
     def compile_flags(self) -> str:
         """The options of a run that concern XLA, as a message names them; "" if there are none."""
-        flags = {"'xla_optimize'": self.xla_options, "'overlap'": self.overlap}
+        flags = {"'xla_optimize'": self.xla_options}
+        if self.form != FUSE:
+            flags["'overlap'"] = self.overlap
         return " and ".join(name for name, value in flags.items() if value is not None)
 
     @functools.cached_property
@@ -294,7 +297,9 @@ def _build_as_is_form(state: ProgramState) -> ProgramForm:
 
 
 def _build_fused_form(request: FormRequest) -> ProgramForm:
-    options = choose_fusion_options(request.target_node)
+    options: dict[str, str | bool] = {**choose_fusion_options(request.target_node)}
+    if request.overlap:
+        options["overlap"] = request.overlap
     return ProgramForm((_build_step("fuse", options),), "fused by hespas")
 
 

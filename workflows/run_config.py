@@ -160,10 +160,11 @@ class _KernelOptions(_StrictOptions):
     )
     overlap: Literal["xla", "none"] | None = Field(
         default=None,
-        description="collectives alongside compute in a program that XLA compiles: xla, as XLA "
-        "plans it (by default); none disables XLA's latency-hiding scheduler and asynchronous "
-        "collectives, so that every collective is serial (the option async-collectives=remove of "
-        "xla-optimize, with the split linear; a TPU keeps the order of its compiler)",
+        description="collectives alongside compute in a program that XLA compiles or hespas fuses: "
+        "xla, as XLA plans it (by default); none disables XLA's latency-hiding scheduler and "
+        "asynchronous collectives, so that every collective is serial (the option "
+        "async-collectives=remove of xla-optimize, with the split linear; a TPU keeps the order of "
+        "its compiler)",
     )
     xla_optimize: Annotated[str | None, Flag("OPTIONS", separator=" ")] = Field(
         default=None,

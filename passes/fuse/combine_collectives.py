@@ -13,12 +13,14 @@ from typing import ClassVar
 
 from hespas.dialects.attrs import CommAttr
 from hespas.dialects.mlir import ir
-from hespas.dialects.op_bodies import list_read_values
 from hespas.estimators.rules.base import read_integer, to_buffer_size
 from hespas.passes.base import check_minimum, option
 from hespas.passes.fuse.block_pass import BlockPass
-from hespas.passes.fuse.dependency_order import DependencyOrder, order_topologically
-from hespas.passes.fuse.fusion_graph import has_side_effect
+from hespas.passes.fuse.dependency_order import (
+    DependencyOrder,
+    collect_dependencies,
+    order_topologically,
+)
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
     copy_attributes,
@@ -68,7 +70,7 @@ class CollectiveCombiner:
         candidates = self._collect_combinable()
         if not candidates:
             return
-        self.dependencies = self._collect_dependencies()
+        self.dependencies = collect_dependencies(self.ops, self.names)
         order = DependencyOrder.from_dependencies(self.dependencies)
         groups: list[list[int]] = []
         for members in candidates:
@@ -87,22 +89,6 @@ class CollectiveCombiner:
                 members_by_key.setdefault(_make_combination_key(op, comm), []).append(index)
         several = [(key, group) for key, group in members_by_key.items() if len(group) > 1]
         return [group for _, group in sorted(several, key=lambda item: str(item[0]))]
-
-    def _collect_dependencies(self) -> dict[int, set[int]]:
-        """Map each op to the ops whose results it reads and the previous op with side effects."""
-        producers: dict[ir.Value, int] = {}
-        dependencies: dict[int, set[int]] = {}
-        last_effect = -1
-        for index, (op, name) in enumerate(zip(self.ops, self.names, strict=True)):
-            dependencies[index] = {
-                producers[value] for value in list_read_values(op, name) if value in producers
-            }
-            producers.update(dict.fromkeys(op.results, index))
-            if has_side_effect(op, name):
-                if last_effect >= 0:
-                    dependencies[index].add(last_effect)
-                last_effect = index
-        return dependencies
 
     def _form_groups(self, members: list[int], order: DependencyOrder) -> list[list[int]]:
         """Form groups of independent collectives within the limits, and merge them in ``order``."""

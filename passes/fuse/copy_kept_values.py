@@ -93,7 +93,7 @@ def _get_block(value: ir.Value) -> ir.Block:
 def _find_write_in_place(value: ir.Value, writes: Sequence[_Write]) -> _Write | None:
     """Return the write that nothing needs the value after, or None."""
     *_, last = writes
-    readers = [reader for reader in _list_readers(value) if reader != last.op]
+    readers = [reader for reader in list_readers(value) if reader != last.op]
     is_argument = isinstance(value.owner, ir.Block)
     if last.op.name == WHILE or (not is_argument and not _writes_rows(last.op)):
         writers = {write.op for write in writes}  # which write to a copy, or to this one
@@ -116,12 +116,12 @@ def _writes_rows(op: ir.Operation) -> bool:
     return not any(maker is not None and maker.name == _UPDATE for maker in makers)
 
 
-def _list_readers(value: ir.Value) -> Iterator[ir.Operation]:
+def list_readers(value: ir.Value) -> Iterator[ir.Operation]:
     """Iterate over the ops that read a value or a view of it."""
     for use in value.uses:
         op = use.owner.operation
         if op.name in VIEWS:
-            yield from _list_readers(op.results[0])
+            yield from list_readers(op.results[0])
         else:
             yield op
 

@@ -16,6 +16,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
+from hespas.dialects.mlir import ir
+from hespas.dialects.op_bodies import list_read_values
+from hespas.passes.fuse.fusion_graph import has_side_effect
+
 MAX_RANK_LENGTH = 16  # numbers of a rank, from which all ranks are made anew
 
 
@@ -152,6 +156,26 @@ class DependencyOrder:
             if other != survivor:
                 back[other].add(survivor)
                 edges[survivor].add(other)
+
+
+def collect_dependencies(ops: Sequence[ir.Operation], names: Sequence[str]) -> dict[int, set[int]]:
+    """Map each op of a block to the ops that must stay before it, all by their numbers.
+
+    These are the ops whose results it reads, and the previous op with side effects.
+    """
+    producers: dict[ir.Value, int] = {}
+    dependencies: dict[int, set[int]] = {}
+    last_effect = -1
+    for index, (op, name) in enumerate(zip(ops, names, strict=True)):
+        dependencies[index] = {
+            producers[value] for value in list_read_values(op, name) if value in producers
+        }
+        producers.update(dict.fromkeys(op.results, index))
+        if has_side_effect(op, name):
+            if last_effect >= 0:
+                dependencies[index].add(last_effect)
+            last_effect = index
+    return dependencies
 
 
 def order_topologically(

@@ -24,6 +24,7 @@ from hespas.passes.fuse.hoist_transposes import HoistTransposesPass
 from hespas.passes.fuse.inline_all_calls import InlineAllCallsPass
 from hespas.passes.fuse.merge_products import MergeProductsPass
 from hespas.passes.fuse.order_convolutions import OrderConvolutionsPass
+from hespas.passes.fuse.overlap_collectives import OverlapCollectivesPass
 from hespas.passes.fuse.pad_convolutions import PadConvolutionsPass
 from hespas.passes.fuse.scatter_reductions import ScatterReductionsPass
 from hespas.passes.fuse.simplify import SimplifyPass
@@ -40,6 +41,7 @@ from hespas.passes.pass_list import ListEntry, PassList, run_entries
 from hespas.passes.split.blocks import check_not_split
 
 MODELS = (*KERNEL_MODELS, "none")
+OVERLAPS = {"xla": "where XLA places them for the target", "none": "every collective is serial"}
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,12 @@ class FusePass(PassList):
         "libraries",
         "what products and convolutions read: "
         + "; ".join(f"{name}: {text}" for name, text in READERS.items()),
+    )
+
+    overlap: str = option(
+        "xla",
+        "collectives alongside compute: "
+        + "; ".join(f"{k}: {text}" for k, text in OVERLAPS.items()),
     )
 
     def apply(self, module: ir.Module, run: PassRun) -> KernelFusion:
@@ -176,6 +184,11 @@ class FusePass(PassList):
                 CopyCarriedValuesPass(),
                 "the copies of the pass before are written to buffers of their own",
             ),
+            (
+                is_xla and self.overlap == "xla",
+                OverlapCollectivesPass(self.target),
+                "all kernels are known, and what they write to",
+            ),
         ]
         return [ListEntry(step, reason) for is_run, step, reason in entries if is_run]
 
@@ -184,6 +197,7 @@ class FusePass(PassList):
         FuseProductsPass(self.conversions).check_options(self.name)
         check_choice(self.name, "ragged products are", self.ragged, EXPANSIONS)
         check_choice(self.name, "readers of operands are", self.operands, READERS)
+        check_choice(self.name, "overlaps are", self.overlap, OVERLAPS)
         kernels = FormKernelsPass(max_buffers=self.max_buffers, max_ops=self.max_ops)
         kernels.check_options(self.name)
         check_minimum(self.name, "combine", self.combine, 0)

@@ -14,6 +14,7 @@ from hespas import configs
 from hespas.dialects import xla
 from hespas.dialects.attr_codec import write_program_facts
 from hespas.dialects.xla import find_gpu_library
+from hespas.passes.fuse.fuse import FusePass
 from hespas.passes.optimize.xla_optimize import XlaOptimizePass
 from hespas.support.errors import UsageError
 from hespas.tools import hespas
@@ -270,10 +271,20 @@ def test_the_compiler_gets_the_options_of_a_run():
     assert form.fallback is None
 
 
+def test_fused_programs_overlap_as_the_run_asks():
+    for overlap, expected in ((None, "xla"), ("xla", "xla"), ("none", "none")):
+        config = RunConfig(mlir="p.mlir", node="H100_80GB", form="fuse", overlap=overlap)
+        (step,) = choose_program_form(RAW, build_run_plan(config).form).steps
+        assert isinstance(step, FusePass)
+        assert (step.target, step.overlap) == ("H100_80GB", expected)
+
+
 @pytest.mark.parametrize("values", [{"overlap": "none"}, {"overlap": "xla"}, {"xla_optimize": ""}])
 def test_options_for_xla_need_a_form_that_compiles(values, monkeypatch):
     monkeypatch.setattr(xla, "find_gpu_library", lambda: None)
     for form in ({"form": "fuse"}, {"form": "as-is"}, {"fuse": True}):
+        if "overlap" in values and form != {"form": "as-is"}:
+            continue
         with pytest.raises(UsageError, match="a program that XLA compiles, and 'form' is"):
             build_run_plan(RunConfig(mlir="p.mlir", node="H100_80GB", **form, **values))
 

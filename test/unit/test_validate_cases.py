@@ -973,7 +973,6 @@ def test_a_table_of_refused_rows_has_their_reasons(write_table, capsys, tmp_path
         (("--no-baselines",), "--no-baselines needs a table of program files"),
         (("--set", "remat"), "--set: 'remat' is not KEY=VALUE"),
         (("--rows", "7"), "no row has the id '7'"),
-        (("--form", "fused", "--overlap", "none"), "--overlap has no use for --form fused"),
         (("--form", "optimised", "--overlap", "none"), "it needs --form scheduled"),
         (("--form", "fused", "--xla-optimize", "x"), "--xla-optimize has no use for --form fused"),
     ],

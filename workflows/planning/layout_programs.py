@@ -57,7 +57,6 @@ if TYPE_CHECKING:
 
 FUNCTION = "hespas.workflows.planning.layout_builders:run_task"
 ONE_EACH = {BATCH: "1", ACCUMULATE: "1"}  # one sample of one microbatch for each batch shard
-FUSED = "fused"
 SPLIT = "linear"  # of a GPU, which runs kernels and synchronous collectives in program order
 BOUNDED_ESTIMATORS = ("calibrated", "roofline")  # whose times bounds are known not to exceed
 # The options with which they are, too. Others, such as new ones, may make an estimate shorter.
@@ -308,10 +307,13 @@ class LayoutRuns:
     options: RunOptions
 
     def select_options(self, form: str) -> RunOptions:
-        """Return the options of the estimates of layouts in a form."""
-        if form != FUSED:
+        """Return the options of the estimates of layouts in a form.
+
+        In fused programs every collective is exposed, as in their bounds.
+        """
+        if form != program_forms.FUSED:
             return self.options
-        return self.options.model_copy(update={"split": SPLIT})
+        return self.options.model_copy(update={"split": SPLIT, "overlap": "none"})
 
     def make_config(self, form: str) -> RunConfig:
         """Make the run that estimates a layout in a form, without its program."""

@@ -46,7 +46,6 @@ from hespas.workflows.planning.layout_bounds import (
     StepBound,
 )
 from hespas.workflows.planning.layout_programs import (
-    FUSED,
     FunctionPrograms,
     LayoutPrograms,
     LayoutRuns,
@@ -319,7 +318,7 @@ class LayoutSearch:
         return rows
 
     def _make_bounds(self, system: SystemSpec | None) -> LayoutBounds:
-        config = self.runs.make_config(FUSED)
+        config = self.runs.make_config(program_forms.FUSED)
         network = select_network_settings(config).build_simulator_choice()
         return LayoutBounds(
             self.programs,
@@ -340,7 +339,7 @@ class LayoutSearch:
             ]
             if not batch:
                 break
-            self.estimate_rows(batch, FUSED)
+            self.estimate_rows(batch, program_forms.FUSED)
             size *= 2
         limit_s = self._find_limit_s(rows)
         which = "best" if self.options.top == 1 else f"{self.options.top} best"
@@ -377,7 +376,7 @@ class LayoutSearch:
             if count is None and time.monotonic() >= end_s:
                 self._has_ended = True
                 break
-            form = FUSED if batch[0].fused is None else program_forms.SCHEDULED
+            form = program_forms.FUSED if batch[0].fused is None else program_forms.SCHEDULED
             self.estimate_rows(batch, form)
             share = find_compute_share(rows)
             for row in rows:
@@ -495,11 +494,11 @@ class LayoutSearch:
 
     def _record_failure(self, row: LayoutRow, error: HespasError, form: str) -> None:
         row.status = "failed"
-        row.reason = error.reason if form == FUSED else f"{REFUSED}: {error.reason}"
+        row.reason = error.reason if form == program_forms.FUSED else f"{REFUSED}: {error.reason}"
 
     def _record_figures(self, row: LayoutRow, figures: LayoutFigures, *, fits: bool | None) -> None:
         form = "as XLA compiles it, "
-        if figures.form == FUSED:
+        if figures.form == program_forms.FUSED:
             row.fused, form = figures, ""
         else:
             row.compiled = figures

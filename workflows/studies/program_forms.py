@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from hespas.dialects.xla import CompilerName
     from hespas.workflows.run_config import RunConfig, RunOptions
 
-OPTIMISED, SCHEDULED = "optimised", "scheduled"
+OPTIMISED, SCHEDULED, FUSED = "optimised", "scheduled", "fused"
 BY_XLA = (OPTIMISED, SCHEDULED)
 Form = Literal["optimised", "scheduled", "fused", "lowered"]
 FORMS: Mapping[Form, str] = {
     OPTIMISED: "by XLA for the node: its fusions and library calls, collectives one by one",
     SCHEDULED: "the same in XLA's order, collectives alongside compute where XLA puts them",
-    "fused": "the kernels that XLA would make, by hespas (--fuse of hespas run)",
+    FUSED: "the kernels that XLA would make, by hespas (--fuse of hespas run)",
     "lowered": "as JAX lowers it, each op a kernel",
 }
 FORM_HELP = f"form of the programs; {'; '.join(f'{form}: {text}' for form, text in FORMS.items())}"
@@ -55,9 +55,10 @@ def check_compile_options(options: RunOptions, form: str) -> None:
     """
     if options.xla_optimize and form not in BY_XLA:
         raise UsageError(f"--xla-optimize has no use for --form {form}")
-    if options.overlap and form != SCHEDULED:
+    if options.overlap and form not in (SCHEDULED, FUSED):
         raise UsageError(
-            f"--overlap has no use for --form {form}", remedy=f"it needs --form {SCHEDULED}"
+            f"--overlap has no use for --form {form}",
+            remedy=f"it needs --form {SCHEDULED} or {FUSED}",
         )
     format_compile_options(options)
 
@@ -87,12 +88,14 @@ def format_compile_options(options: RunOptions, *more: str) -> str:
 def make_run_config(options: RunOptions, form: str, **inputs: Any) -> RunConfig:
     """Make the run that estimates a program in a form.
 
-    The program has been compiled with the options for XLA, which a run of it can take no more.
+    A program of XLA has been compiled with the options for it, which a run of it can take no more.
     """
     from hespas.workflows.program_form import AS_IS, FUSE
     from hespas.workflows.run_config import COMPILE_OPTIONS, RunConfig
 
-    values: dict[str, Any] = {"form": FUSE if form == "fused" else AS_IS}
+    values: dict[str, Any] = (
+        {"form": FUSE, "overlap": options.overlap} if form == FUSED else {"form": AS_IS}
+    )
     if options.overlap == "none":
         values["split"] = "linear"
     values |= options.model_dump(exclude_defaults=True, exclude=set(COMPILE_OPTIONS)) | inputs

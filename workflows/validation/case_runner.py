@@ -38,6 +38,7 @@ from hespas.workflows.studies.study_programs import (
 )
 from hespas.workflows.studies.study_runner import StudyCell
 from hespas.workflows.sweep.sweep_table import extract_error_message
+from hespas.workflows.validation.case_flags import IN_PROGRAM_ORDER
 from hespas.workflows.validation.case_kernels import choose_attention_library, divide_logits
 from hespas.workflows.validation.case_layers import (
     extend_row,
@@ -314,7 +315,9 @@ def _make_run_config(outcome: CaseOutcome, options: CaseOptions, **inputs: Any) 
     setting = dict(options.run.setting)
     if outcome.attention != CUDNN:
         setting = {"attention": outcome.attention, **setting}
-    more = {"setting": setting} if setting else {}
+    more: dict[str, Any] = {"setting": setting} if setting else {}
+    if options.form == program_forms.FUSED and IN_PROGRAM_ORDER in outcome.xla_options:
+        more["overlap"] = "none"
     return program_forms.make_run_config(
         options.run, options.form, node=outcome.node, split="linear", **more, **inputs
     )

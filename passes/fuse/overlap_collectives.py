@@ -1,0 +1,198 @@
+"""Collectives alongside compute, as XLA's latency-hiding scheduler places them.
+
+(xla/service/latency_hiding_scheduler.cc, xla/service/gpu/model/sol_latency_estimator.cc.) It orders
+a block from its end. A collective is awaited directly before what first needs its result, and
+starts before enough kernels to hide it, which are placed in program order from their end. One
+collective is in flight at a time. XLA uses it for the GPUs of data centres from Hopper on (jaxlib
+0.12); its order for others saves memory, and overlaps little.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from hespas.dialects.attrs import WAIT, CommAttr
+from hespas.dialects.mlir import ir
+from hespas.dialects.op_kinds import FUSION, has_marked_collective, is_marked_collective
+from hespas.estimators.rules.base import UnknownCost
+from hespas.estimators.work import NotALeaf, compute_op_work, is_free_op
+from hespas.passes.base import option
+from hespas.passes.fuse.block_pass import BlockPass
+from hespas.passes.fuse.copy_kept_values import list_readers, list_writes_in_place
+from hespas.passes.fuse.dependency_order import collect_dependencies
+from hespas.passes.fuse.form_kernels import FormKernelsPass
+from hespas.passes.fuse.kernel_cost_model import LAUNCH_S, FusionDevice
+from hespas.passes.split.region_digest import build_op_key
+
+SCHEDULED_CAPABILITIES = (9, 10)  # of Hopper, and of the Blackwell GPUs with NVLink
+
+# Multiply-adds of a tensor core by those of a core's other units, for 16 and for 32 bits.
+_MATRIX_SPEEDUPS = {"bf16": 16, "f16": 16}
+_OTHER_MATRIX_SPEEDUP = 8
+# The scheduler does not know the network. Assumed is that of NVIDIA's servers, whose links are
+# about an eighth as fast as the memory, and 20 us for a launch and the messages of a ring.
+_LINK_SHARE = 1 / 8
+_COLLECTIVE_LAUNCH_S = 20e-6
+
+
+@dataclass(frozen=True)
+class OverlapCollectivesPass(BlockPass):
+    """Run collectives alongside kernels that do not wait for them."""
+
+    name: ClassVar[str] = "overlap-collectives"
+
+    target: str = option(
+        FormKernelsPass.target, "GPU whose kernels hide the collectives, as in form-kernels"
+    )
+
+    def rewrite_block(self, block: ir.Block) -> None:
+        device = FusionDevice.from_target(self.target)
+        if device.capability not in SCHEDULED_CAPABILITIES:
+            return
+        ops = [view.operation for view in block.operations]
+        comms = [comm for op in ops if (comm := CommAttr.read_from_op(op)) is not None]
+        if comms and not any(comm.is_async for comm in comms):
+            _place_ops(ops, order_backwards(ops, device)[::-1])
+
+
+def _estimate_collective_s(comm: CommAttr, device: FusionDevice) -> float:
+    ways = 2 if comm.kind == "all_reduce" else 1  # A reduce-scatter and an all-gather.
+    size_bytes = ways * max(comm.operand_bytes, comm.result_bytes)
+    return _COLLECTIVE_LAUNCH_S + size_bytes / (_LINK_SHARE * device.bandwidth_bytes_per_s)
+
+
+def _estimate_kernel_s(op: ir.Operation, device: FusionDevice) -> float:
+    """Estimate the time of an op that is no collective; 0 if it launches nothing."""
+    if is_free_op(op):
+        return 0.0
+    try:
+        work = compute_op_work(op)
+    except NotALeaf:
+        return math.inf  # A loop is longer than any collective.
+    except UnknownCost:
+        return LAUNCH_S
+    compute_s = 0.0
+    for part in work.parts:
+        is_matrix = part.unit == "matrix"
+        speedup = _MATRIX_SPEEDUPS.get(part.dtype, _OTHER_MATRIX_SPEEDUP) if is_matrix else 1
+        compute_s += part.flops / (speedup * device.cycles_per_s)
+    memory_s = (work.read_bytes + work.write_bytes) / device.bandwidth_bytes_per_s
+    return LAUNCH_S + max(compute_s, memory_s)
+
+
+def order_backwards(ops: Sequence[ir.Operation], device: FusionDevice) -> list[tuple[int, bool]]:
+    """Order the ops of a block, from the last one.
+
+    Returns:
+        The number of each op, and that of each collective a second time, before, with True: where
+        the program waits for it.
+    """
+    names = [op.name for op in ops]
+    dependencies = collect_dependencies(ops, names)
+    _add_readers_before_writers(ops, dependencies)
+    missing_users = [0] * len(ops)
+    for before in dependencies.values():
+        for number in before:
+            missing_users[number] += 1
+    order: list[tuple[int, bool]] = []
+    # Heaps, of which the last in program order comes first: ops without and with kernels, ops with
+    # collectives in their bodies, and collectives that may be awaited.
+    free: list[int] = []
+    kernels: list[int] = []
+    serial: list[int] = []
+    awaited: list[int] = []
+    times_s: dict[int, float] = {}
+    known_times_s: dict[object, float] = {}  # of equal ops
+
+    def choose_heap(number: int) -> list[int]:
+        op = ops[number]
+        if is_marked_collective(op):
+            return awaited
+        if names[number] != FUSION and has_marked_collective(op):
+            return serial
+        key = build_op_key(op, names[number])
+        if key not in known_times_s:
+            known_times_s[key] = _estimate_kernel_s(op, device)
+        times_s[number] = known_times_s[key]
+        return kernels if times_s[number] else free
+
+    def place(number: int) -> None:
+        order.append((number, False))
+        for before in dependencies[number]:
+            missing_users[before] -= 1
+            if not missing_users[before]:
+                heapq.heappush(choose_heap(before), -before)
+
+    *unused, last = range(len(ops))
+    for number in unused:
+        if not missing_users[number]:
+            heapq.heappush(choose_heap(number), -number)
+    place(last)
+    in_flight, hidden_s, needed_s = -1, 0.0, 0.0
+    while free or kernels or serial or awaited or in_flight >= 0:
+        if free:
+            place(-heapq.heappop(free))
+        elif in_flight >= 0:
+            if hidden_s < needed_s and kernels:
+                hidden_s += times_s[-kernels[0]]
+                place(-heapq.heappop(kernels))
+            else:
+                place(in_flight)
+                in_flight = -1
+        elif awaited:
+            in_flight, hidden_s = -heapq.heappop(awaited), 0.0
+            comm = CommAttr.read_from_op(ops[in_flight])
+            assert comm is not None
+            needed_s = _estimate_collective_s(comm, device)
+            order.append((in_flight, True))
+        else:
+            heap = min((heap for heap in (kernels, serial) if heap), key=lambda heap: heap[0])
+            place(-heapq.heappop(heap))
+    return order
+
+
+def _add_readers_before_writers(
+    ops: Sequence[ir.Operation], dependencies: dict[int, set[int]]
+) -> None:
+    """Let what writes to a buffer depend on what reads it before."""
+    numbers = {op: number for number, op in enumerate(ops)}
+    for number, op in enumerate(ops):
+        for operand, _ in list_writes_in_place(op):
+            readers = (numbers.get(reader, number) for reader in list_readers(op.operands[operand]))
+            dependencies[number].update(reader for reader in readers if reader < number)
+
+
+def _place_ops(ops: Sequence[ir.Operation], order: Sequence[tuple[int, bool]]) -> None:
+    """Move the ops of a block into an order, with a barrier where a collective is awaited.
+
+    A collective that nothing runs alongside stays synchronous.
+    """
+    terminator = ops[-1]
+    for position, (number, is_awaited) in enumerate(order[:-1]):
+        op = ops[number]
+        if not is_awaited:
+            op.move_before(terminator)
+        elif order[position - 1][0] != number:
+            _await_collective(op, terminator)
+
+
+def _await_collective(collective: ir.Operation, place: ir.Operation) -> None:
+    """Make a collective asynchronous up to a barrier before ``place``."""
+    comm = CommAttr.read_from_op(collective)
+    assert comm is not None
+    replace(comm, is_async=True).write_to_op(collective)
+    results = list(collective.results)
+    barrier = ir.Operation.create(
+        "stablehlo.optimization_barrier",
+        results=[value.type for value in results],
+        operands=results,
+        attributes={WAIT: ir.BoolAttr.get(True, collective.context)},
+        loc=collective.location,
+        ip=ir.InsertionPoint(place),
+    )
+    for value, result in zip(results, barrier.results, strict=True):
+        value.replace_all_uses_except(result, barrier)
