@@ -7,11 +7,13 @@ so do layouts; a kernel that is missing or too much is more.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import hespas
+from hespas.tools.hespas import main
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
@@ -549,3 +551,19 @@ def test_fused_program_takes_as_long_as_the_compiled_one(name: str) -> None:
         for form in ("fuse", "xla")
     )
     assert fused.step_time_s == pytest.approx(compiled.step_time_s, rel=tolerance)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(jax.__version_info__ < (0, 12), reason="XLA of jaxlib 0.12 is the oracle")
+@pytest.mark.parametrize("mesh", ["fsdp=8", "tensor=8", "data=8"])
+def test_fused_step_overlaps_as_the_compiled_one(mesh: str, tmp_path: Path) -> None:
+    """Two wide layers of a training step on 8 devices, whose collectives are alongside compute."""
+    path = str(tmp_path / "gpt.mlir")
+    options = ["--set", "layers=2", "--set", "emb=2048", "--set", "heads=16", "--set", "mlp=8192"]
+    assert main(["export", "gpt", "--mesh", mesh, *options, "-o", path]) == 0
+    fused, compiled = (
+        hespas.estimate(path, node="H100_80GB", system="HGX_H100_8", form=form)
+        for form in ("fuse", "xla")
+    )
+    assert fused.step_time_s == pytest.approx(compiled.step_time_s, rel=0.05)
+    assert compiled.summary.figures["overlap_s"] > 0 < fused.summary.figures["overlap_s"]
