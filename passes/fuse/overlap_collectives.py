@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from hespas.dialects.attrs import WAIT, CommAttr
+from hespas.dialects.attrs import CommAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import FUSION, has_marked_collective, is_marked_collective
 from hespas.estimators.rules.base import UnknownCost
@@ -26,6 +26,7 @@ from hespas.passes.fuse.copy_kept_values import list_readers, list_writes_in_pla
 from hespas.passes.fuse.dependency_order import collect_dependencies
 from hespas.passes.fuse.form_kernels import FormKernelsPass
 from hespas.passes.fuse.kernel_cost_model import LAUNCH_S, FusionDevice
+from hespas.passes.prepare.inline_calls import create_wait
 from hespas.passes.split.region_digest import build_op_key
 
 SCHEDULED_CAPABILITIES = (9, 10)  # of Hopper, and of the Blackwell GPUs with NVLink
@@ -186,13 +187,6 @@ def _await_collective(collective: ir.Operation, place: ir.Operation) -> None:
     assert comm is not None
     replace(comm, is_async=True).write_to_op(collective)
     results = list(collective.results)
-    barrier = ir.Operation.create(
-        "stablehlo.optimization_barrier",
-        results=[value.type for value in results],
-        operands=results,
-        attributes={WAIT: ir.BoolAttr.get(True, collective.context)},
-        loc=collective.location,
-        ip=ir.InsertionPoint(place),
-    )
+    barrier = create_wait(results, place)
     for value, result in zip(results, barrier.results, strict=True):
         value.replace_all_uses_except(result, barrier)

@@ -178,6 +178,18 @@ def _mark_async(collective: ir.Operation) -> None:
     collective.attributes[CommAttr.NAME] = ir.DictAttr.get(fields, collective.context)
 
 
+def create_wait(values: Sequence[ir.Value], place: ir.Operation) -> ir.Operation:
+    """Create the barrier before ``place`` that awaits the results of an asynchronous collective."""
+    return ir.Operation.create(
+        "stablehlo.optimization_barrier",
+        results=[value.type for value in values],
+        operands=list(values),
+        attributes={WAIT: ir.BoolAttr.get(True, place.context)},
+        loc=place.location,
+        ip=ir.InsertionPoint(place),
+    )
+
+
 def _replace_async_ends(
     start: ir.Operation, bundle: ir.Value, values: list[ir.Value], wait: bool
 ) -> None:
@@ -192,14 +204,7 @@ def _replace_async_ends(
         elif op.name in ASYNC_DONES:
             results: Sequence[ir.Value] = values
             if wait:
-                results = ir.Operation.create(
-                    "stablehlo.optimization_barrier",
-                    results=[value.type for value in values],
-                    operands=values,
-                    attributes={WAIT: ir.BoolAttr.get(True, op.context)},
-                    loc=op.location,
-                    ip=ir.InsertionPoint(op),
-                ).results
+                results = create_wait(values, op).results
             for result, value in zip(op.results, results, strict=True):
                 result.replace_all_uses_with(value)
         else:
