@@ -31,6 +31,7 @@ from hespas.passes.split.region_digest import build_op_key
 
 SCHEDULED_CAPABILITIES = (9, 10)  # of Hopper, and of the Blackwell GPUs with NVLink
 
+_TRANSFERS = ("stablehlo.send", "stablehlo.recv")  # which a program itself puts alongside compute
 # Multiply-adds of a tensor core by those of a core's other units, for 16 and for 32 bits.
 _MATRIX_SPEEDUPS = {"bf16": 16, "f16": 16}
 _OTHER_MATRIX_SPEEDUP = 8
@@ -100,8 +101,8 @@ def order_backwards(ops: Sequence[ir.Operation], device: FusionDevice) -> list[t
         for number in before:
             missing_users[number] += 1
     order: list[tuple[int, bool]] = []
-    # Heaps, of which the last in program order comes first: ops without and with kernels, ops with
-    # collectives in their bodies, and collectives that may be awaited.
+    # Heaps, of which the last in program order comes first: ops without and with kernels, transfers
+    # and ops with collectives in their bodies, and collectives that may be awaited.
     free: list[int] = []
     kernels: list[int] = []
     serial: list[int] = []
@@ -112,7 +113,7 @@ def order_backwards(ops: Sequence[ir.Operation], device: FusionDevice) -> list[t
     def choose_heap(number: int) -> list[int]:
         op = ops[number]
         if is_marked_collective(op):
-            return awaited
+            return awaited if names[number] not in _TRANSFERS else serial
         if names[number] != FUSION and has_marked_collective(op):
             return serial
         key = build_op_key(op, names[number])

@@ -199,3 +199,24 @@ module @loops attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 :
     return %4 : tensor<4096x4096xbf16>
   }
 }
+
+// -----
+
+/// Transfers stay where the program has them.
+
+// CHECK-LABEL: module @transfers
+module @transfers attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32} {
+  // CHECK: stablehlo.send
+  // CHECK-NEXT: stablehlo.recv
+  // CHECK-NEXT: stablehlo.dot_general
+  // CHECK-NEXT: stablehlo.dot_general
+  // CHECK-NOT: hespas.wait
+  func.func @main(%x: tensor<4096x4096xbf16>, %v: tensor<4096x4096xbf16>) -> tensor<4096x4096xbf16> {
+    %t = stablehlo.create_token : !stablehlo.token
+    %s = "stablehlo.send"(%x, %t) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, is_host_transfer = false, source_target_pairs = dense<[[0, 1]]> : tensor<1x2xi64>}> : (tensor<4096x4096xbf16>, !stablehlo.token) -> !stablehlo.token
+    %r:2 = "stablehlo.recv"(%s) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, is_host_transfer = false, source_target_pairs = dense<[[0, 1]]> : tensor<1x2xi64>}> : (!stablehlo.token) -> (tensor<4096x4096xbf16>, !stablehlo.token)
+    %b = stablehlo.dot_general %x, %v, contracting_dims = [1] x [0] : (tensor<4096x4096xbf16>, tensor<4096x4096xbf16>) -> tensor<4096x4096xbf16>
+    %d = stablehlo.dot_general %b, %r#0, contracting_dims = [1] x [0] : (tensor<4096x4096xbf16>, tensor<4096x4096xbf16>) -> tensor<4096x4096xbf16>
+    return %d : tensor<4096x4096xbf16>
+  }
+}
