@@ -22,7 +22,9 @@ from hespas.passes.fuse.fuse_epilogues import FuseEpiloguesPass
 from hespas.passes.fuse.fuse_products import FuseProductsPass
 from hespas.passes.fuse.hoist_transposes import HoistTransposesPass
 from hespas.passes.fuse.inline_all_calls import InlineAllCallsPass
+from hespas.passes.fuse.join_reductions import JoinReductionsPass
 from hespas.passes.fuse.merge_products import MergeProductsPass
+from hespas.passes.fuse.narrow_gathers import NarrowGathersPass
 from hespas.passes.fuse.order_convolutions import OrderConvolutionsPass
 from hespas.passes.fuse.overlap_collectives import OverlapCollectivesPass
 from hespas.passes.fuse.pad_convolutions import PadConvolutionsPass
@@ -106,6 +108,12 @@ class FusePass(PassList):
                 is_xla and self.ragged == "dense",
                 ExpandRaggedProductsPass(),
                 "its products are products like others",
+            ),
+            (is_xla, JoinReductionsPass(), "reductions and slices of sums are of one value then"),
+            (
+                is_xla,
+                NarrowGathersPass(),
+                "the conversions may be fused with what makes their operands",
             ),
             (is_xla, ScatterReductionsPass(), "slices by rank must not be fused before"),
             (

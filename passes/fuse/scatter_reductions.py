@@ -10,11 +10,17 @@ from typing import ClassVar
 
 from hespas.dialects.attrs import CommAttr
 from hespas.dialects.mlir import get_defining_op, ir, to_i64_attr
-from hespas.estimators.rules.base import to_buffer_size
+from hespas.estimators.rules.base import read_integer_list, to_buffer_size
 from hespas.passes.annotate.traverse import require_target
 from hespas.passes.base import PassRun
 from hespas.passes.fuse.block_pass import BlockPass
-from hespas.passes.fuse.op_builder import OpBuilder, find_named_ops, get_static_shape
+from hespas.passes.fuse.op_builder import (
+    OpBuilder,
+    find_named_ops,
+    get_static_shape,
+    invert_order,
+    make_i64_array,
+)
 from hespas.passes.prepare.communicators import get_groups_attr
 from hespas.passes.prepare.device_grid import (
     DeviceGrid,
@@ -27,6 +33,7 @@ from hespas.passes.prepare.scalars import Number, ScalarEvaluator
 
 ALL_REDUCE, REDUCE_SCATTER = "stablehlo.all_reduce", "stablehlo.reduce_scatter"
 SCATTER_DIM = "scatter_dimension"
+SLICE = "stablehlo.dynamic_slice"
 MAX_INDEX_OPS = 32  # ops that compute the start index of a slice
 
 
@@ -46,10 +53,10 @@ class ScatterReductionsPass(BlockPass):
 
 
 def _replace_by_reduce_scatter(op: ir.Operation, grid: DeviceGrid) -> None:
-    users = [use.owner.operation for use in op.results[0].uses]
-    if len(users) != 1 or users[0].name != "stablehlo.dynamic_slice":
+    _slice_before_transpose(op)
+    slice_op = _find_only_reader(op)
+    if slice_op is None or slice_op.name != SLICE:
         return
-    slice_op = users[0]
     attr = get_groups_attr(op)
     groups = resolve_groups(
         parse_group_rows(attr) if attr is not None else (), get_group_mode(op), grid
@@ -77,6 +84,35 @@ def _replace_by_reduce_scatter(op: ir.Operation, grid: DeviceGrid) -> None:
     slice_op.results[0].replace_all_uses_with(new.results[0])
     slice_op.erase()
     op.erase()
+
+
+def _find_only_reader(op: ir.Operation) -> ir.Operation | None:
+    readers = [use.owner.operation for use in op.results[0].uses]
+    return readers[0] if len(readers) == 1 else None
+
+
+def _slice_before_transpose(op: ir.Operation) -> None:
+    """Slice the result of an op before it is transposed, if only a slice of that is read."""
+    transpose = _find_only_reader(op)
+    if transpose is None or transpose.name != "stablehlo.transpose":
+        return
+    slice_op = _find_only_reader(transpose)
+    if slice_op is None or slice_op.name != SLICE:
+        return
+    order = read_integer_list(transpose, "permutation", ())
+    places = invert_order(order)
+    builder = OpBuilder(slice_op)
+    starts = [slice_op.operands[1 + place] for place in places]
+    sizes = [get_static_shape(slice_op.results[0])[place] for place in places]
+    part = builder.create_op(
+        SLICE,
+        [op.results[0], *starts],
+        [builder.make_tensor_type(sizes, op.results[0])],
+        {"slice_sizes": make_i64_array(sizes, op.context)},
+    )
+    slice_op.results[0].replace_all_uses_with(builder.create_transpose(part.results[0], order))
+    slice_op.erase()
+    transpose.erase()
 
 
 def _has_rank_offsets(start: ir.Value, size: int, groups: Groups, grid: DeviceGrid) -> bool:

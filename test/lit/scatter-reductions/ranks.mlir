@@ -150,3 +150,30 @@ module @computed_table attributes {mhlo.num_partitions = 4 : i32, mhlo.num_repli
     return %2 : tensor<16x16xf32>
   }
 }
+
+// -----
+
+/// A transpose between both is done after: the slice is one of what is reduced.
+
+// CHECK-LABEL: module @transposed
+module @transposed attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
+  // CHECK: %[[R:.*]] = "stablehlo.reduce_scatter"(%arg0) {{.*}}scatter_dimension = 1
+  // CHECK: (tensor<64x16xf32>) -> tensor<64x4xf32>
+  // CHECK-NEXT: %[[T:.*]] = stablehlo.transpose %[[R]], dims = [1, 0]
+  // CHECK-NEXT: return %[[T]]
+  func.func @main(%x: tensor<64x16xf32>) -> tensor<4x64xf32> {
+    %id = stablehlo.partition_id : tensor<ui32>
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %size = stablehlo.constant dense<4> : tensor<i32>
+    %0 = stablehlo.convert %id : (tensor<ui32>) -> tensor<i32>
+    %start = stablehlo.multiply %0, %size : tensor<i32>
+    %1 = "stablehlo.all_reduce"(%x) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> ({
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %s = stablehlo.add %p, %q : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<64x16xf32>) -> tensor<64x16xf32>
+    %t = stablehlo.transpose %1, dims = [1, 0] : (tensor<64x16xf32>) -> tensor<16x64xf32>
+    %2 = stablehlo.dynamic_slice %t, %start, %zero, sizes = [4, 64] : (tensor<16x64xf32>, tensor<i32>, tensor<i32>) -> tensor<4x64xf32>
+    return %2 : tensor<4x64xf32>
+  }
+}

@@ -1,0 +1,53 @@
+"""One all-reduce of a sum instead of the sum of two.
+
+(xla/hlo/transforms/collectives/all_reduce_reassociate.cc.) The gradients of a value that several
+products read are partial sums, each of which an automatic partitioner reduces over the devices.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from hespas.dialects.attrs import CommAttr
+from hespas.dialects.mlir import get_defining_op, ir
+from hespas.passes.fuse.block_pass import BlockPass
+from hespas.passes.fuse.op_builder import OpBuilder, copy_attributes, find_named_ops
+
+ADD, ALL_REDUCE = "stablehlo.add", "stablehlo.all_reduce"
+
+
+class JoinReductionsPass(BlockPass):
+    """Add values before one all-reduce that would be added after two."""
+
+    name: ClassVar[str] = "join-reductions"
+
+    def rewrite_block(self, block: ir.Block) -> None:
+        for op in find_named_ops(block, (ADD,)):
+            _join_reductions(op)
+
+
+def _join_reductions(add: ir.Operation) -> None:
+    first, second = (_find_sum_over_devices(value) for value in add.operands)
+    if first is None or second is None or first == second:
+        return
+    if CommAttr.read_from_op(first) != CommAttr.read_from_op(second):
+        return
+    builder = OpBuilder(add)
+    operands = [first.operands[0], second.operands[0]]
+    kinds = [add.results[0].type]
+    added = builder.create_op(ADD, operands, kinds, copy_attributes(add))
+    joined = builder.create_op(ALL_REDUCE, added.results, kinds, copy_attributes(first), body=first)
+    add.results[0].replace_all_uses_with(joined.results[0])
+    for op in (add, first, second):
+        op.erase()
+
+
+def _find_sum_over_devices(value: ir.Value) -> ir.Operation | None:
+    """Find the all-reduce that adds the values of all devices, if only one op reads its result."""
+    op = get_defining_op(value)
+    if op is None or op.name != ALL_REDUCE or len(op.results) != 1 or len(list(value.uses)) != 1:
+        return None
+    comm = CommAttr.read_from_op(op)
+    body = [view.operation.name for view in op.regions[0].blocks[0].operations]
+    is_sum = comm is not None and not comm.is_async and body[:-1] == [ADD]
+    return op if is_sum else None
