@@ -1,7 +1,9 @@
 """All-gathers of narrow values.
 
 (xla/hlo/transforms/collectives/collective_quantizer.cc.) Weights are kept in a wider type than that
-of the products that read them. What a partitioner gathers before the conversion is converted first.
+of the products that read them. What a partitioner gathers before the conversion is converted first,
+unless something reads the values in the wide type again, for which XLA keeps them; what it gathers
+after a conversion to a wider type is converted after.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from hespas.dialects.attrs import CommAttr
-from hespas.dialects.mlir import ir
+from hespas.dialects.mlir import get_defining_op, ir
 from hespas.estimators.rules.base import to_buffer_size
 from hespas.passes.fuse.block_pass import BlockPass
 from hespas.passes.fuse.op_builder import (
@@ -20,31 +22,71 @@ from hespas.passes.fuse.op_builder import (
 )
 
 ALL_GATHER, CONVERT = "stablehlo.all_gather", "stablehlo.convert"
+_MOVES = ("stablehlo.reshape", "stablehlo.slice", "stablehlo.transpose")
 
 
 class NarrowGathersPass(BlockPass):
-    """Convert values to a narrower type before they are gathered."""
+    """Gather values in the narrower of two types that they are converted between."""
 
     name: ClassVar[str] = "narrow-gathers"
 
     def rewrite_block(self, block: ir.Block) -> None:
         for op in find_named_ops(block, (ALL_GATHER,)):
             if len(op.results) == 1 and CommAttr.NAME in op.attributes:
-                _narrow_gather(op)
+                source = get_defining_op(op.operands[0])
+                if source is not None and _find_only_reader(source) is not None and _widens(source):
+                    _widen_after(op, source)
+                else:
+                    _narrow_before(op)
 
 
-def _narrow_gather(op: ir.Operation) -> None:
-    users = [use.owner.operation for use in op.results[0].uses]
-    if len(users) != 1 or users[0].name != CONVERT:
+def _find_only_reader(op: ir.Operation) -> ir.Operation | None:
+    readers = [use.owner.operation for use in op.results[0].uses]
+    return readers[0] if len(readers) == 1 else None
+
+
+def _widens(op: ir.Operation) -> bool:
+    return op.name == CONVERT and _count_bytes(op.operands[0]) < _count_bytes(op.results[0])
+
+
+def _narrow_before(gather: ir.Operation) -> None:
+    """Convert what is gathered before, if only that is read, also after it is moved."""
+    moves: list[ir.Operation] = []
+    reader = _find_only_reader(gather)
+    while reader is not None and reader.name in _MOVES:
+        moves.append(reader)
+        reader = _find_only_reader(reader)
+    if reader is None or reader.name != CONVERT:
         return
-    (convert,) = users
-    gathered = convert.results[0]
-    if to_buffer_size(gathered.type).bytes >= to_buffer_size(op.results[0].type).bytes:
+    wide, narrow = reader.operands[0], reader.results[0]
+    is_wide_again = any(_widens(use.owner.operation) for use in narrow.uses)
+    if _count_bytes(narrow) >= _count_bytes(wide) or is_wide_again:
         return
-    builder = OpBuilder(op)
-    kind = builder.make_tensor_type(get_static_shape(op.operands[0]), gathered)
-    narrow = builder.create_op(CONVERT, [op.operands[0]], [kind], copy_attributes(convert))
-    gather = builder.create_op(ALL_GATHER, narrow.results, [gathered.type], copy_attributes(op))
-    gathered.replace_all_uses_with(gather.results[0])
+    builder = OpBuilder(gather)
+    value = _convert(gather.operands[0], narrow, builder)
+    for op in (gather, *moves):
+        kinds = [builder.make_tensor_type(get_static_shape(op.results[0]), narrow)]
+        value = OpBuilder(op).create_op(op.name, [value], kinds, copy_attributes(op)).results[0]
+    narrow.replace_all_uses_with(value)
+    for op in (reader, *moves[::-1], gather):
+        op.erase()
+
+
+def _widen_after(gather: ir.Operation, convert: ir.Operation) -> None:
+    """Convert what is gathered to a wider type after."""
+    result, builder = gather.results[0], OpBuilder(gather)
+    kinds = [builder.make_tensor_type(get_static_shape(result), convert.operands[0])]
+    narrow = builder.create_op(ALL_GATHER, convert.operands, kinds, copy_attributes(gather))
+    result.replace_all_uses_with(_convert(narrow.results[0], result, builder))
+    gather.erase()
     convert.erase()
-    op.erase()
+
+
+def _convert(value: ir.Value, like: ir.Value, builder: OpBuilder) -> ir.Value:
+    """Convert a value to the element type of another one."""
+    kind = builder.make_tensor_type(get_static_shape(value), like)
+    return builder.create_op(CONVERT, [value], [kind], {}).results[0]
+
+
+def _count_bytes(value: ir.Value) -> int:
+    return to_buffer_size(value.type).bytes
