@@ -30,7 +30,7 @@ FOLDERS = {
         "inline-all-calls", "join-reductions", "merge-products", "narrow-gathers",
         "order-convolutions", "overlap-collectives", "pad-convolutions",
         "scatter-reductions", "simplify", "simplify-conversions", "sink-constants",
-        "sink-transposes", "split-products", "split-reductions", "split-scans",
+        "sink-reductions", "sink-transposes", "split-products", "split-reductions", "split-scans",
         "transpose-collectives", "transpose-operands", "widen-floats",
     ),
     "memory": (

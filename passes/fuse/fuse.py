@@ -32,6 +32,7 @@ from hespas.passes.fuse.scatter_reductions import ScatterReductionsPass
 from hespas.passes.fuse.simplify import SimplifyPass
 from hespas.passes.fuse.simplify_conversions import SimplifyConversionsPass
 from hespas.passes.fuse.sink_constants import SinkConstantsPass
+from hespas.passes.fuse.sink_reductions import SinkReductionsPass
 from hespas.passes.fuse.sink_transposes import SinkTransposesPass
 from hespas.passes.fuse.split_products import SplitProductsPass
 from hespas.passes.fuse.split_reductions import SplitReductionsPass
@@ -110,6 +111,7 @@ class FusePass(PassList):
                 "its products are products like others",
             ),
             (is_xla, JoinReductionsPass(), "reductions and slices of sums are of one value then"),
+            (is_xla, SinkReductionsPass(), "what a loop adds is reduced by one op each"),
             (
                 is_xla,
                 NarrowGathersPass(),

@@ -27,7 +27,7 @@ class JoinReductionsPass(BlockPass):
 
 
 def _join_reductions(add: ir.Operation) -> None:
-    first, second = (_find_sum_over_devices(value) for value in add.operands)
+    first, second = (find_sum_over_devices(value) for value in add.operands)
     if first is None or second is None or first == second:
         return
     if CommAttr.read_from_op(first) != CommAttr.read_from_op(second):
@@ -42,10 +42,16 @@ def _join_reductions(add: ir.Operation) -> None:
         op.erase()
 
 
-def _find_sum_over_devices(value: ir.Value) -> ir.Operation | None:
+def find_only_reader(op: ir.Operation) -> ir.Operation | None:
+    """Return the op that reads the result of an op, if it is one and reads it once."""
+    readers = [use.owner.operation for use in op.results[0].uses]
+    return readers[0] if len(readers) == 1 else None
+
+
+def find_sum_over_devices(value: ir.Value) -> ir.Operation | None:
     """Find the all-reduce that adds the values of all devices, if only one op reads its result."""
     op = get_defining_op(value)
-    if op is None or op.name != ALL_REDUCE or len(op.results) != 1 or len(list(value.uses)) != 1:
+    if op is None or op.name != ALL_REDUCE or len(op.results) != 1 or not find_only_reader(op):
         return None
     comm = CommAttr.read_from_op(op)
     body = [view.operation.name for view in op.regions[0].blocks[0].operations]

@@ -14,6 +14,7 @@ from hespas.dialects.attrs import CommAttr
 from hespas.dialects.mlir import get_defining_op, ir
 from hespas.estimators.rules.base import to_buffer_size
 from hespas.passes.fuse.block_pass import BlockPass
+from hespas.passes.fuse.join_reductions import find_only_reader
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
     copy_attributes,
@@ -34,15 +35,10 @@ class NarrowGathersPass(BlockPass):
         for op in find_named_ops(block, (ALL_GATHER,)):
             if len(op.results) == 1 and CommAttr.NAME in op.attributes:
                 source = get_defining_op(op.operands[0])
-                if source is not None and _find_only_reader(source) is not None and _widens(source):
+                if source is not None and find_only_reader(source) is not None and _widens(source):
                     _widen_after(op, source)
                 else:
                     _narrow_before(op)
-
-
-def _find_only_reader(op: ir.Operation) -> ir.Operation | None:
-    readers = [use.owner.operation for use in op.results[0].uses]
-    return readers[0] if len(readers) == 1 else None
 
 
 def _widens(op: ir.Operation) -> bool:
@@ -52,10 +48,10 @@ def _widens(op: ir.Operation) -> bool:
 def _narrow_before(gather: ir.Operation) -> None:
     """Convert what is gathered before, if only that is read, also after it is moved."""
     moves: list[ir.Operation] = []
-    reader = _find_only_reader(gather)
+    reader = find_only_reader(gather)
     while reader is not None and reader.name in _MOVES:
         moves.append(reader)
-        reader = _find_only_reader(reader)
+        reader = find_only_reader(reader)
     if reader is None or reader.name != CONVERT:
         return
     wide, narrow = reader.operands[0], reader.results[0]
@@ -63,7 +59,7 @@ def _narrow_before(gather: ir.Operation) -> None:
     if _count_bytes(narrow) >= _count_bytes(wide) or is_wide_again:
         return
     builder = OpBuilder(gather)
-    value = _convert(gather.operands[0], narrow, builder)
+    value = builder.create_convert(gather.operands[0], narrow)
     for op in (gather, *moves):
         kinds = [builder.make_tensor_type(get_static_shape(op.results[0]), narrow)]
         value = OpBuilder(op).create_op(op.name, [value], kinds, copy_attributes(op)).results[0]
@@ -77,15 +73,9 @@ def _widen_after(gather: ir.Operation, convert: ir.Operation) -> None:
     result, builder = gather.results[0], OpBuilder(gather)
     kinds = [builder.make_tensor_type(get_static_shape(result), convert.operands[0])]
     narrow = builder.create_op(ALL_GATHER, convert.operands, kinds, copy_attributes(gather))
-    result.replace_all_uses_with(_convert(narrow.results[0], result, builder))
+    result.replace_all_uses_with(builder.create_convert(narrow.results[0], result))
     gather.erase()
     convert.erase()
-
-
-def _convert(value: ir.Value, like: ir.Value, builder: OpBuilder) -> ir.Value:
-    """Convert a value to the element type of another one."""
-    kind = builder.make_tensor_type(get_static_shape(value), like)
-    return builder.create_op(CONVERT, [value], [kind], {}).results[0]
 
 
 def _count_bytes(value: ir.Value) -> int:

@@ -143,6 +143,13 @@ class OpBuilder:
             return value
         return self.create_op("stablehlo.reshape", [value], [kind], {}).results[0]
 
+    def create_convert(self, value: ir.Value, like: ir.Value) -> ir.Value:
+        """Convert a value to the element type of another one, if it has another type."""
+        kind = self.make_tensor_type(get_static_shape(value), like)
+        if kind == value.type:
+            return value
+        return self.create_op("stablehlo.convert", [value], [kind], {}).results[0]
+
     def create_transpose(self, value: ir.Value, order: Sequence[int]) -> ir.Value:
         shape = get_static_shape(value)
         kind = self.make_tensor_type([shape[d] for d in order], value)

@@ -14,6 +14,7 @@ from hespas.estimators.rules.base import read_integer_list, to_buffer_size
 from hespas.passes.annotate.traverse import require_target
 from hespas.passes.base import PassRun
 from hespas.passes.fuse.block_pass import BlockPass
+from hespas.passes.fuse.join_reductions import find_only_reader
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
     find_named_ops,
@@ -54,7 +55,7 @@ class ScatterReductionsPass(BlockPass):
 
 def _replace_by_reduce_scatter(op: ir.Operation, grid: DeviceGrid) -> None:
     _slice_before_transpose(op)
-    slice_op = _find_only_reader(op)
+    slice_op = find_only_reader(op)
     if slice_op is None or slice_op.name != SLICE:
         return
     attr = get_groups_attr(op)
@@ -86,17 +87,12 @@ def _replace_by_reduce_scatter(op: ir.Operation, grid: DeviceGrid) -> None:
     op.erase()
 
 
-def _find_only_reader(op: ir.Operation) -> ir.Operation | None:
-    readers = [use.owner.operation for use in op.results[0].uses]
-    return readers[0] if len(readers) == 1 else None
-
-
 def _slice_before_transpose(op: ir.Operation) -> None:
     """Slice the result of an op before it is transposed, if only a slice of that is read."""
-    transpose = _find_only_reader(op)
+    transpose = find_only_reader(op)
     if transpose is None or transpose.name != "stablehlo.transpose":
         return
-    slice_op = _find_only_reader(transpose)
+    slice_op = find_only_reader(transpose)
     if slice_op is None or slice_op.name != SLICE:
         return
     order = read_integer_list(transpose, "permutation", ())
