@@ -151,6 +151,12 @@ class ProgramTrace:
         if len(deps) < 2:
             return tuple(deps)
         chain = self.chain
+        if len(deps) == 2:  # as of most steps
+            first, second = deps
+            if first > second:
+                first, second = second, first
+            has_one_chain = chain.get(first, 0) == chain.get(second, 0)
+            return (second,) if has_one_chain else (first, second)
         last: dict[int, int] = {}
         for d in deps:
             key = chain.get(d, 0)

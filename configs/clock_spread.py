@@ -15,12 +15,13 @@ from pathlib import Path
 
 from hespas import configs
 from hespas.configs.source_errors import compute_prediction_half_width
-from hespas.configs.validation import Positive, StrictModel, validate_config
+from hespas.support.records import record
 
 PATH = Path(__file__).parent / "clock_spread.json"
 
 
-class BoardComparison(StrictModel):
+@record(frozen=True, slots=True)
+class BoardComparison:
     """The times of one kernel on the boards of a chip.
 
     Attributes:
@@ -36,11 +37,12 @@ class BoardComparison(StrictModel):
     node: str
     kernel: str
     boards: int
-    deviation: Positive
+    deviation: float
     sources: list[str]
 
 
-class BoardComparisons(StrictModel):
+@record(frozen=True, slots=True)
+class BoardComparisons:
     """The contents of ``clock_spread.json``."""
 
     date: str
@@ -69,8 +71,10 @@ class ClockSpread:
 
 @functools.cache
 def load_board_comparisons() -> BoardComparisons:
-    """Read the comparisons; raises HespasError."""
-    return validate_config(BoardComparisons, configs.read_json(PATH), str(PATH))
+    """Read the comparisons."""
+    data = configs.read_json(PATH)
+    data["comparisons"] = [BoardComparison(**row) for row in data["comparisons"]]
+    return BoardComparisons(**data)
 
 
 def list_product_comparisons() -> list[BoardComparison]:

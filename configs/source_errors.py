@@ -18,7 +18,7 @@ from typing import Literal
 
 from hespas import configs
 from hespas.configs.kernel_families import Family
-from hespas.configs.validation import StrictModel, validate_config
+from hespas.support.records import record
 
 PATH = Path(__file__).parent / "source_errors.json"
 
@@ -35,7 +35,8 @@ _T_QUANTILES = (
 _NORMAL_QUANTILE = 1.2816
 
 
-class SourceComparison(StrictModel):
+@record(frozen=True, slots=True)
+class SourceComparison:
     """One source, predicted without it.
 
     Attributes:
@@ -55,7 +56,8 @@ class SourceComparison(StrictModel):
     log_ratio: float
 
 
-class BorrowedError(StrictModel):
+@record(frozen=True, slots=True)
+class BorrowedError:
     """An error that cannot be estimated for want of a second source: that of another family."""
 
     family: Family
@@ -64,7 +66,8 @@ class BorrowedError(StrictModel):
     from_cause: ErrorCause
 
 
-class SourceErrors(StrictModel):
+@record(frozen=True, slots=True)
+class SourceErrors:
     """The contents of ``source_errors.json``."""
 
     date: str
@@ -79,8 +82,11 @@ LogEnds = tuple[float, float]
 
 @functools.cache
 def load_source_errors() -> SourceErrors:
-    """Read the comparisons; raises HespasError."""
-    return validate_config(SourceErrors, configs.read_json(PATH), str(PATH))
+    """Read the comparisons."""
+    data = configs.read_json(PATH)
+    data["comparisons"] = [SourceComparison(**row) for row in data["comparisons"]]
+    data["borrowed"] = [BorrowedError(**row) for row in data["borrowed"]]
+    return SourceErrors(**data)
 
 
 @functools.cache

@@ -384,8 +384,10 @@ def write_frontend_items(op: ir.Operation, items: Mapping[str, ir.Attribute]) ->
 
 def get_defining_op(value: ir.Value) -> ir.Operation | None:
     """Return the op whose result a value is, or None for a block argument."""
+    if isinstance(value, ir.BlockArgument):
+        return None
     owner: Any = value.owner
-    return None if isinstance(value, ir.BlockArgument) else owner.operation
+    return owner.operation
 
 
 def has_private_symbol(function: ir.Operation) -> bool:

@@ -11,6 +11,7 @@ import operator
 import reprlib
 from collections.abc import Callable
 from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields
+from types import MemberDescriptorType
 from typing import Any, NoReturn, TypeVar, dataclass_transform
 
 T = TypeVar("T")
@@ -70,9 +71,14 @@ def _compile_init(cls: type, frozen: bool) -> Callable[..., None]:
             parameters.append(name if default is MISSING else f"{name}=default_{name}")
         else:
             value = f"default_{name}"
-        statements.append(
-            f"set_attribute(self, '{name}', {value})" if frozen else f"self.{name} = {value}"
-        )
+        if not frozen:
+            statements.append(f"self.{name} = {value}")
+        elif isinstance(slot := getattr(cls, name, None), MemberDescriptorType):
+            # This takes half as long, because it need not find the slot by its name.
+            namespace[f"set_{name}"] = slot.__set__
+            statements.append(f"set_{name}(self, {value})")
+        else:
+            statements.append(f"set_attribute(self, '{name}', {value})")
     if hasattr(cls, "__post_init__"):
         statements.append("self.__post_init__()")
     exec(f"def __init__({', '.join(parameters)}):\n " + "\n ".join(statements), namespace)

@@ -66,10 +66,11 @@ class _TraceBuilder:
         self._latest: dict[int, int] = {}  # the latest communication step of each chain
 
     def join_values(self, values: Iterable[Value]) -> Value:
-        distinct = {v for v in values if v}
+        distinct = set(values)
+        distinct.discard(NOTHING)
         if len(distinct) < 2:
             return distinct.pop() if distinct else NOTHING
-        return self.trace.drop_implied_deps({d for v in distinct for d in v})
+        return self.trace.drop_implied_deps(set().union(*distinct))
 
     def get_latest_communication(self) -> Value:
         return self._list_latest(COMM_CHAIN)
@@ -198,10 +199,12 @@ class DataFlowOrder(_TraceBuilder):
             return tuple(deps)
         newest = self.trace.drop_implied_deps(deps)
         levels = self._level
-        compute = [levels[d] for d in newest if d in levels]
-        if len(compute) == len(newest):
+        for d in newest:
+            if d not in levels:
+                break
+        else:
             return newest
-        level = max(compute, default=0)
+        level = max([levels[d] for d in newest if d in levels], default=0)
         return tuple([d for d in newest if d in levels or d > level])
 
     def wait_for_value(self, value: Value) -> Value:

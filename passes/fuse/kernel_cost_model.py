@@ -221,7 +221,8 @@ class KernelCostModel:
         rate = self.device.bandwidth_bytes_per_s * CACHE_SPEEDUP * SMALL_CACHE_SPEEDUP
         kernel.constant_s = op.constant_bytes / rate
         kernel.unary = len(op.operands) == 1 and op.kind == "elementwise"
-        if op.kind == "elementwise" and not self.has_views(op):
+        is_elementwise = op.kind == "elementwise"
+        if is_elementwise and len(set(op.operands)) < len(op.operands) and not self.has_views(op):
             repeated = (Counter(op.operands) - Counter(set(op.operands))).items()
             kernel.repeated_s = sum(self.first_read_s[v] * times for v, times in repeated)
         kernel.reduces = op.kind == "reduce" and (

@@ -44,11 +44,8 @@ def has_static_shape(kind: ir.Type) -> bool:
 
 def has_static_values(op: ir.Operation) -> bool:
     """Return whether the operands and results of an op are ranked tensors with static shapes."""
-    for values in (op.operands, op.results):
-        for value in values:
-            if not has_static_shape(value.type):
-                return False
-    return True
+    kinds = [*op.results.types, *[value.type for value in op.operands]]
+    return all(map(has_static_shape, kinds))
 
 
 def find_named_ops(block: ir.Block, names: Collection[str]) -> list[ir.Operation]:

@@ -28,12 +28,17 @@ Part = list[tuple[int, int]]  # the first index and the limit in each dimension
 
 @dataclass(slots=True)
 class SiblingFusion:
-    """Joins the kernels that remain after ``PriorityFusion``."""
+    """Joins the kernels that remain after ``PriorityFusion``.
+
+    Attributes:
+        sliced: The values that slices read.
+    """
 
     fused: PriorityFusion
     graph: FusionGraph = field(init=False)
     limits: KernelLimits = field(init=False)
     multi_result_ops: set[int] = field(init=False)
+    sliced: set[int] = field(init=False)
     dependencies: DependencyOrder = field(init=False)
 
     def __post_init__(self) -> None:
@@ -41,6 +46,8 @@ class SiblingFusion:
         self.multi_result_ops = {
             index for index, op in enumerate(self.graph.ops) if len(op.results) > 1
         }
+        slices = (op for op in self.graph.ops if op.kind == "slice")
+        self.sliced = {use.value for op in slices for use in op.uses}
         self.dependencies = DependencyOrder.from_dependencies(self.fused.collect_dependencies())
 
     def fuse_siblings(self) -> None:
@@ -177,6 +184,8 @@ class SiblingFusion:
 
         XLA does not know the part that a dynamic slice reads.
         """
+        if value not in self.sliced:
+            return None
         ops = (self.graph.ops[member] for member in kernel.members)
         readers = [op for op in ops if any(use.value == value for use in op.uses)]
         if len(readers) != 1 or readers[0].kind != "slice":

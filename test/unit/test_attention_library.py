@@ -6,7 +6,8 @@ import pytest
 
 from hespas import configs
 from hespas.configs import list_preset_names
-from hespas.estimators.calibrated.attention_library import FOLDER, AttentionLibrary
+from hespas.estimators.calibrated.attention_library import AttentionLibrary
+from hespas.estimators.calibrated.attention_presets import FOLDER
 from hespas.estimators.calibrated.attention_shape import AttentionShape
 from hespas.estimators.calibrated.device_constants import TRANSFERRED, DeviceConstants
 from hespas.estimators.calibrated.kernel_times import estimate_attention_time

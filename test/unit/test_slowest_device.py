@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import re
@@ -102,7 +103,7 @@ def test_the_deviations_are_those_of_the_measured_boards():
         [sys.executable, "-c", SPY], capture_output=True, text=True, check=True
     )
     rows, opened = json.loads(process.stdout)
-    assert rows == [row.model_dump() for row in load_board_comparisons().comparisons]
+    assert rows == [dataclasses.asdict(row) for row in load_board_comparisons().comparisons]
     assert load_board_comparisons().sources == board_comparisons.SOURCES
     assert [name for name in opened if "device-spread.csv" in name]
     assert not [
