@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from hespas.dialects.attrs import CompilerEstimateAttr
 from hespas.dialects.mlir import FRONTEND, ir, read_frontend_items, write_frontend_items
+from hespas.estimators.op_content import digest_kernel
 from hespas.passes.compile.carried_attributes import restore_carried_attributes
 from hespas.passes.compile.tpu_hlo import CYCLES
 from hespas.passes.compile.tpu_windows import REFETCHED_BYTES
@@ -44,7 +45,7 @@ def _attach_op_estimate(op: ir.Operation, clock_ghz: float | None) -> bool:
     count = int(ir.StringAttr(cycles).value)
     again = int(ir.StringAttr(refetched).value) if refetched is not None else None
     latency_ns = None if clock_ghz is None else count / clock_ghz
-    CompilerEstimateAttr(count, latency_ns, again).write_to_op(op)
+    CompilerEstimateAttr(count, latency_ns, again, digest_kernel(op)).write_to_op(op)
     return True
 
 
