@@ -201,12 +201,13 @@ def list_references_in_fusions(functions: Mapping[str, FunctionContents]) -> lis
         for contents in functions.values()
         if contents.select_ops_by_name(FUSION)
         for op in find_ops(contents.function, (*CALLEE, *CUSTOM_CALLS, REFERENCE))
-        if _is_in_fusion(op)
+        if is_in_fusion(op)
         for callee in _find_callees(op.name, op)
     ]
 
 
-def _is_in_fusion(op: ir.Operation) -> bool:
+def is_in_fusion(op: ir.Operation) -> bool:
+    """Return whether an op is in the body of a fusion."""
     holder = op.parent
     while holder is not None and holder.name != FUSION:
         holder = holder.parent
@@ -234,16 +235,19 @@ class _RelevantOpSearch:
 
     Attributes:
         names: The names of the relevant ops of the module, if MLIR can find them: it has counted
-            the ops by name, and none is a fusion, in which no op is relevant.
+            the ops by name, and none is a fusion, in which only ops of Shardy are relevant.
+        shardy_names: The names of these, whose meshes ``prepare`` removes.
     """
 
     names: list[str] | None
+    shardy_names: Sequence[str] = ()
 
     @classmethod
     def from_module(cls, module: ir.Module) -> _RelevantOpSearch:
         counts = count_op_names(module)
         if counts is None or FUSION in counts:
-            return cls(None)
+            shardy_names = [name for name in counts or () if name.startswith("sdy.")]
+            return cls(None, shardy_names)
         return cls([name for name in counts if _is_relevant(name)])
 
     def collect_contents(self, function: ir.Operation) -> FunctionContents:
@@ -251,6 +255,8 @@ class _RelevantOpSearch:
         ops = None if self.names is None else find_ops(function, self.names)
         if ops is None or any(op.parent != function for op in ops):
             contents = _walk_contents(function)
+            in_fusions = filter(is_in_fusion, find_ops(function, self.shardy_names))
+            contents.ops += [(op.name, op) for op in in_fusions]
         else:
             contents = FunctionContents(function, [(op.name, op) for op in ops if op != function])
         for name, op in contents.ops:
