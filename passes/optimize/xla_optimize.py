@@ -262,7 +262,7 @@ class XlaOptimizePass(Pass):
     def _warn_of_ignored_flag(self, scheduler: object, run: PassRun) -> None:
         """Warn if the latency-hiding scheduler has run although its flag is off.
 
-        XLA:GPU runs it from Hopper on whatever the flag says.
+        XLA:GPU of jax 0.10 runs it from Hopper on whatever the flag says.
         """
         if scheduler == LATENCY_HIDING and xla.is_flag_off(
             self.list_user_flags(), xla.LATENCY_HIDING_FLAG
