@@ -125,7 +125,7 @@ class XlaOptimizePass(Pass):
         warn_of_lost_copies(module, host_placements, run)
         if target.tpu is not None:
             attach_compiler_estimates(module, target.tpu.clock_ghz)
-        plan = name_memory_facts(answer.memory_plan)
+        plan = name_memory_facts(module, answer.memory_plan)
         if limit_bytes := target.compute_memory_limit(self.memory_fraction):
             plan[MEMORY_LIMIT] = limit_bytes
         schedule = read_program_facts(answer.module)
