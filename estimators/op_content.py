@@ -112,7 +112,8 @@ def read_op_content(op: ir.Operation) -> OpContent:
 def digest_kernel(op: ir.Operation) -> str:
     """Return a hash of the content of an op as a compiler sees it: without what hespas says of it.
 
-    As in digests of costs, the values of constants count in loops only.
+    As in digests of costs, the values of constants count in loops only. Where a constant is in the
+    body, and whether several ops read it, does not count: passes of MLIR move and merge them.
     """
     writer = _ContentWriter(has_facts=False)
     writer.write_op(op, {})
@@ -161,6 +162,7 @@ class _ContentWriter:
     has_facts: bool = True
     has_loop: bool = False
     _parts: list[ContentPart] = field(default_factory=list)
+    _constants: dict[ir.Value, ConstantValue] = field(default_factory=dict)  # without facts only
 
     def build_content(self) -> OpContent:
         parts = tuple(self.collect_parts())
@@ -206,6 +208,8 @@ class _ContentWriter:
             ]
         results = ", ".join([_render_type(type_) for type_ in op.results.types])
         self._parts.append(f"({', '.join(texts)}) -> ({results})")
+        if self._constants:
+            self._parts += [self._constants[one] for one in operands if one in self._constants]
         unread = _list_unread_positions(op, name) if numbers is None else ()
         if unread:
             self._parts.append(f" unread={unread}")
@@ -275,6 +279,9 @@ class _ContentWriter:
                 self._parts.append(f"({', '.join(types)})")
                 for view in block.operations:
                     inner = view.operation
+                    if not self.has_facts and inner.name in CONSTANTS:
+                        self._constants[inner.results[0]] = ConstantValue(render_op_text(inner))
+                        continue
                     self._parts.append(";")
                     self.write_op(inner, numbers)
                     for result in inner.results:
