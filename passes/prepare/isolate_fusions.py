@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from hespas.dialects.mlir import find_ops, get_defining_op, ir
-from hespas.dialects.op_bodies import is_small_constant, list_captured_operands
+from hespas.dialects.op_bodies import list_captured_operands
 from hespas.dialects.op_kinds import BRANCHES, CONSTANTS, FUSION, LOOPS
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import FunctionContents, is_in_fusion
@@ -70,7 +70,10 @@ def _find_outermost_fusion(op: ir.Operation | None, holder: ir.Operation) -> ir.
 
 
 def _isolate_fusion(fusion: ir.Operation) -> None:
-    """Replace a fusion by one whose body reads nothing but its arguments."""
+    """Replace a fusion by one whose body reads nothing but its arguments.
+
+    A constant that a body reads was in it, because MLIR makes no operand a captured value.
+    """
     block = fusion.regions[0].blocks[0]
     copies: dict[ir.Value, ir.Value] = {}
     constants: list[ir.Operation] = []
@@ -78,7 +81,7 @@ def _isolate_fusion(fusion: ir.Operation) -> None:
     for inner, number, value in list_captured_operands(fusion):
         if value not in copies:
             op = get_defining_op(value)
-            if op is not None and op.name in CONSTANTS and is_small_constant(op):
+            if op is not None and op.name in CONSTANTS:
                 constants.append(op)
                 first = _find_op_in_block(inner, fusion)
                 copies[value] = op.clone(ir.InsertionPoint(first)).results[0]

@@ -8,14 +8,15 @@
 // CHECK-LABEL: func.func @main
 // CHECK-NOT: stablehlo.constant
 // CHECK: %[[IOTA:.*]] = stablehlo.iota
-// CHECK: %[[BIG:.*]] = stablehlo.constant dense<"0x
-// CHECK: "mhlo.fusion"(%{{[a-z0-9]*}}, %[[IOTA]], %[[BIG]])
+// CHECK-NOT: stablehlo.constant
+// CHECK: "mhlo.fusion"(%{{[a-z0-9]*}}, %[[IOTA]])
 // CHECK-SAME: kInput
-// CHECK-NEXT: ^bb0(%[[X:.*]]: tensor<128xf32>, %[[I:.*]]: tensor<128xf32>, %[[B:.*]]: tensor<128xf32>):
+// CHECK-NEXT: ^bb0(%[[X:.*]]: tensor<128xf32>, %[[I:.*]]: tensor<128xf32>):
 // CHECK-NEXT: %[[SUM:.*]] = stablehlo.add %[[X]], %[[I]]
 // CHECK-NEXT: %[[TWO:.*]] = stablehlo.constant dense<2.000000e+00> : tensor<f32>
 // CHECK-NEXT: stablehlo.broadcast_in_dim %[[TWO]]
-// CHECK: stablehlo.multiply %{{.*}}, %[[B]]
+// CHECK: %[[BIG:.*]] = stablehlo.constant dense<"0x
+// CHECK-NEXT: stablehlo.multiply %{{.*}}, %[[BIG]]
 // CHECK: mhlo.fusion
 // CHECK-NEXT: ^bb0(%[[Y:.*]]: tensor<128xf32>):
 // CHECK-NEXT: %[[THREE:.*]] = stablehlo.constant dense<3.000000e+00>
