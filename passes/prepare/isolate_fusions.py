@@ -49,7 +49,7 @@ def _find_reading_fusions(contents: FunctionContents) -> Iterator[ir.Operation]:
             for view in region.blocks[0].operations:
                 op = view.operation
                 operands = op.operands
-                if len(operands) and not all(value in constants for value in operands):
+                if len(operands) and not (constants and all(one in constants for one in operands)):
                     continue
                 for result in op.results:
                     constants.add(result)
