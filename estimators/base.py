@@ -30,9 +30,11 @@ class CostItem:
     Attributes:
         has_stale_estimate: Whether an estimator has asked for the compiler's estimate of a kernel
             that another pass has changed.
+        has_compiler_time: Whether an estimator has taken the compiler's time.
     """
 
     has_stale_estimate: bool = False
+    has_compiler_time: bool = False
 
     def __init__(self, op: ir.Operation, text: str | None = None) -> None:
         self.op = op
@@ -52,6 +54,13 @@ class CostItem:
             return estimate
         self.has_stale_estimate = True
         return None
+
+    def take_compiler_time_ns(self) -> float | None:
+        """Return the time of the op in the compiler's estimate; None if it is not known."""
+        estimate = self.compiler_estimate
+        time_ns = None if estimate is None else estimate.latency_ns
+        self.has_compiler_time |= time_ns is not None
+        return time_ns
 
     def list_known_parts(self) -> Sequence[WorkPart]:
         """List the operations of the op; none if they are not known."""

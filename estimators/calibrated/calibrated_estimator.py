@@ -131,9 +131,9 @@ class CalibratedEstimator(Estimator):
         with raise_as_unknown_cost(item.op):
             base = self.roofline.compute_cost(work)
             if self.uses_compiler_estimates:
-                compiled = item.compiler_estimate
-                if compiled is not None and compiled.latency_ns is not None:
-                    return self._build_banded_cost(base, compiled.latency_ns, *_COMPILER_BAND)
+                time_ns = item.take_compiler_time_ns()
+                if time_ns is not None:
+                    return self._build_banded_cost(base, time_ns, *_COMPILER_BAND)
             is_roofline = work.is_free or not self.constants.is_measured
             timed = None if is_roofline else self.estimate_kernel_time(item)
         if not work.is_free and timed is None:

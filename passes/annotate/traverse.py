@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hespas.configs.node_overrides import load_target_node
+from hespas.dialects.attr_codec import read_program_facts
 from hespas.dialects.attrs import CompilerEstimateAttr, Cost, KernelAttr, RegionAttr, TargetAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import FUSION
@@ -120,6 +121,8 @@ def annotate_module(
     )
     run.leaves.clear()
     total = annotator.annotate_program()
+    if any(item.has_compiler_time for item in annotator.items.values()):
+        _warn_of_another_target(module, node, run)
     target = describe_estimates(
         target, estimator, node=node, overrides=overrides, pipeline=pipeline
     )
@@ -127,6 +130,15 @@ def annotate_module(
     run.mark_current(Cost.NAME)
     has_whole_regions = estimator.granularity == "region"
     return Annotation(total, measured, annotator.items, has_whole_regions)
+
+
+def _warn_of_another_target(module: ir.Module, node: str, run: PassRun) -> None:
+    """Warn if the compiler's times, which estimates have taken, are those of another device."""
+    from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR  # few programs have its times
+
+    target = read_program_facts(module).get(OPTIMISED_FOR)
+    if target not in (None, node):
+        run.warn(f"the compiler has timed the kernels for {target}, and the node is {node}")
 
 
 def describe_estimates(

@@ -6,10 +6,12 @@
 // RUN: sed s/stablehlo.sine/stablehlo.cosine/ %s | hespas-opt --roofline-annotate="node=TPUv5e compiler-estimates" 2>&1 | filecheck %s --check-prefix=BODY
 // RUN: sed s/stablehlo.sine/stablehlo.cosine/ %t.mlir | hespas-opt --refresh-costs 2>&1 | filecheck %s --check-prefix=AFTER
 // RUN: sed s/stablehlo.sine/stablehlo.cosine/ %s | hespas-opt --roofline-annotate=node=TPUv5e 2>&1 | filecheck %s --check-prefix=UNUSED
+// RUN: sed "s/^func.func/module attributes {hespas.facts = {optimised_for = \"TPUv6e\"}} { &/; s/^}/}}/" %s | hespas-opt --roofline-annotate="node=TPUv5e compiler-estimates" 2>&1 | filecheck %s --check-prefix=TARGET
+// RUN: sed "s/^func.func/module attributes {hespas.facts = {optimised_for = \"TPUv6e\"}} { &/; s/^}/}}/" %s | hespas-opt --roofline-annotate=node=TPUv5e 2>&1 | filecheck %s --check-prefix=UNUSED
 
 /// An estimate of the compiler is of the kernel that it has timed. If another pass changes its name, types or body,
 /// it does not count, with a warning, also if the kernel has a cost already; names, facts of hespas and attributes
-/// of other tools change nothing.
+/// of other tools change nothing. Times for another device are a warning.
 
 // CHECK-NOT: warning
 // CHECK: constants = "TPUv5e; XLA's estimated cycles of 2 distinct kernels"
@@ -25,6 +27,7 @@
 // AFTER: estimated again by roofline-annotate{node=TPUv5e compiler-estimates}
 // AFTER: warning: mhlo.fusion (<stdin>:{{[0-9]+}}:10) changed after the compiler had timed it
 // AFTER: estimated cycles of 1 distinct kernels
+// TARGET: warning: the compiler has timed the kernels for TPUv6e, and the node is TPUv5e
 // UNUSED-NOT: warning
 // UNUSED: stablehlo.tanh
 func.func @main(%a: tensor<512xf32>) -> (tensor<512xf32>, tensor<512xf32>) {
