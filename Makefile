@@ -86,7 +86,7 @@ record-write: $(VENV)/.dev ## write the record, and what pages show, of what is 
 # The tests that `make test` skips: each extra has an environment of its own. Those of MaxText are
 # skipped with a Python older than 3.12: `make extra-maxtext PYTHON=python3.12`.
 EXTRAS ?= tpu-compiler torch maxtext
-EXTRA_TESTS_tpu-compiler := test/unit/test_tpu_hlo.py test/unit/test_splash_attention.py
+EXTRA_TESTS_tpu-compiler := test/unit/test_tpu_hlo.py test/unit/test_splash_attention.py test/unit/test_compiler_cycles.py
 EXTRA_TESTS_torch := test/unit/test_torch.py
 EXTRA_TESTS_maxtext := test/unit/test_maxtext.py
 extras: $(EXTRAS:%=extra-%) ## make the environments of the extras that dev lacks, and run their tests

@@ -198,7 +198,7 @@ def require_branch_number(op: ir.Operation) -> int:
     """
     number = read_branch_number(op)
     if number is None:
-        remedy = "run prepare, which chooses it; in a fusion, state hespas.branch"
+        remedy = "run prepare, which chooses it"
         raise HespasError("the branch that runs is not known", op=op, remedy=remedy)
     return number
 

@@ -233,6 +233,11 @@ class CompilerEstimateAttr(AttrRecord):
         "divides it; absent if the windows are not known",
         default=None,
     )
+    digest: str | None = declare_field(
+        "content hash of the kernel that the compiler has timed; an estimate whose digest differs "
+        "from that of its op counts for nothing. One without a digest was stated by somebody",
+        default=None,
+    )
 
 
 @record(frozen=True, slots=True)

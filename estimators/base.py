@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal, TypeVar
 
-from hespas.dialects.attrs import Cost, RegionAttr
+from hespas.dialects.attrs import CompilerEstimateAttr, Cost, RegionAttr
 from hespas.dialects.mlir import ir
-from hespas.estimators.op_content import render_op_text
+from hespas.estimators.op_content import digest_kernel, render_op_text
 from hespas.estimators.work import NotALeaf, OpWork, UnknownCost, WorkPart, compute_op_work
 from hespas.support.entry_points import CORRECTION, is_own_code, report_raised_errors
 from hespas.support.errors import HespasError
@@ -25,7 +25,16 @@ Traits = TypeVar("Traits")
 
 
 class CostItem:
-    """An op, a fusion, or the function of a region, to be estimated."""
+    """An op, a fusion, or the function of a region, to be estimated.
+
+    Attributes:
+        has_stale_estimate: Whether an estimator has asked for the compiler's estimate of a kernel
+            that another pass has changed.
+        has_compiler_time: Whether an estimator has taken the compiler's time.
+    """
+
+    has_stale_estimate: bool = False
+    has_compiler_time: bool = False
 
     def __init__(self, op: ir.Operation, text: str | None = None) -> None:
         self.op = op
@@ -36,6 +45,22 @@ class CostItem:
     def work(self) -> OpWork:
         """The operations and bytes of the op; raises UnknownCost."""
         return compute_op_work(self.op)
+
+    @functools.cached_property
+    def compiler_estimate(self) -> CompilerEstimateAttr | None:
+        """What the compiler expects of the op as it is; None if it has timed another one."""
+        estimate = CompilerEstimateAttr.read_from_op(self.op)
+        if estimate is None or estimate.digest in (None, digest_kernel(self.op)):
+            return estimate
+        self.has_stale_estimate = True
+        return None
+
+    def take_compiler_time_ns(self) -> float | None:
+        """Return the time of the op in the compiler's estimate; None if it is not known."""
+        estimate = self.compiler_estimate
+        time_ns = None if estimate is None else estimate.latency_ns
+        self.has_compiler_time |= time_ns is not None
+        return time_ns
 
     def list_known_parts(self) -> Sequence[WorkPart]:
         """List the operations of the op; none if they are not known."""

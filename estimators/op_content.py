@@ -15,6 +15,7 @@ all other attributes are no part of it. These attributes count:
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 
@@ -105,9 +106,20 @@ def read_op_content(op: ir.Operation) -> OpContent:
         writer.write_function(op)
     else:
         writer.write_op(op, None)
-    parts = tuple(writer.collect_parts())
-    text = "".join(part if isinstance(part, str) else part.text for part in parts)
-    return OpContent(text, parts, writer.has_loop)
+    return writer.build_content()
+
+
+def digest_kernel(op: ir.Operation) -> str:
+    """Return a hash of the content of an op as a compiler sees it: without what hespas says of it.
+
+    As in digests of costs, the values of constants count in loops only. Where a constant is in the
+    body, and whether several ops read it, does not count: passes of MLIR move and merge them.
+    """
+    writer = _ContentWriter(has_facts=False)
+    writer.write_op(op, {})
+    content = writer.build_content()
+    text = content.render(lambda _: "", with_values=content.has_loop)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def render_op_text(op: ir.Operation) -> str:
@@ -145,10 +157,17 @@ def _find_inherent_names(op: ir.Operation, op_name: str) -> frozenset[str] | Non
 
 @record(slots=True)
 class _ContentWriter:
-    """Collects the parts of a content."""
+    """Collects the parts of a content; ``has_facts`` is whether attributes of hespas count."""
 
+    has_facts: bool = True
     has_loop: bool = False
     _parts: list[ContentPart] = field(default_factory=list)
+    _constants: dict[ir.Value, ConstantValue] = field(default_factory=dict)  # without facts only
+
+    def build_content(self) -> OpContent:
+        parts = tuple(self.collect_parts())
+        text = "".join(part if isinstance(part, str) else part.text for part in parts)
+        return OpContent(text, parts, self.has_loop)
 
     def collect_parts(self) -> Iterator[ContentPart]:
         """Yield the parts, neighbouring texts joined."""
@@ -189,6 +208,8 @@ class _ContentWriter:
             ]
         results = ", ".join([_render_type(type_) for type_ in op.results.types])
         self._parts.append(f"({', '.join(texts)}) -> ({results})")
+        if self._constants:
+            self._parts += [self._constants[one] for one in operands if one in self._constants]
         unread = _list_unread_positions(op, name) if numbers is None else ()
         if unread:
             self._parts.append(f" unread={unread}")
@@ -201,7 +222,11 @@ class _ContentWriter:
             if len(properties):
                 self._parts.append(" ")
                 self._write_value(properties)
-        attributes = sorted(n for n in op.attributes if counts_for_cost(op, name, n))
+        attributes = sorted(
+            n
+            for n in op.attributes
+            if counts_for_cost(op, name, n) and (self.has_facts or n not in COST_INPUTS)
+        )
         for attribute in attributes:
             self._parts.append(f" {attribute}=")
             value = find_attribute(op, attribute)
@@ -254,6 +279,9 @@ class _ContentWriter:
                 self._parts.append(f"({', '.join(types)})")
                 for view in block.operations:
                     inner = view.operation
+                    if not self.has_facts and inner.name in CONSTANTS:
+                        self._constants[inner.results[0]] = ConstantValue(render_op_text(inner))
+                        continue
                     self._parts.append(";")
                     self.write_op(inner, numbers)
                     for result in inner.results:

@@ -22,7 +22,7 @@ from typing import ClassVar
 
 from hespas.configs.node_overrides import NodeOverrides
 from hespas.configs.node_spec import NodeSpec, PeakRate
-from hespas.dialects.attrs import CompilerEstimateAttr, Cost
+from hespas.dialects.attrs import Cost
 from hespas.estimators.base import (
     CompilerEstimateConfig,
     CostItem,
@@ -67,11 +67,11 @@ class RooflineEstimator(Estimator):
         work = item.work
         with raise_as_unknown_cost(item.op):
             cost = self.compute_cost(work)
-        expected = CompilerEstimateAttr.read_from_op(item.op) if self.compiler_estimates else None
-        if expected is None or expected.latency_ns is None:
+        time_ns = item.take_compiler_time_ns() if self.compiler_estimates else None
+        if time_ns is None:
             return cost
         self.expected_count += 1
-        return replace(cost, latency_ns=expected.latency_ns)
+        return replace(cost, latency_ns=time_ns)
 
     def compute_cost(self, work: OpWork) -> Cost:
         """Return the cost of work; raises HespasError for a type without a rate."""

@@ -40,10 +40,11 @@ FOLDERS = {
         "xla-optimize",
     ),
     "prepare": (
-        "annotate-collectives", "check-input", "choose-branches", "inline-calls", "legalise",
-        "partition", "prepare", "remove-markers", "remove-misplaced-facts",
-        "remove-uncalled-functions", "replace-cross-replica-sums", "replace-host-placements",
-        "replace-host-transfers", "set-dimension-sizes", "write-trip-counts",
+        "annotate-collectives", "check-input", "choose-branches", "inline-calls",
+        "isolate-fusions", "legalise", "partition", "prepare", "remove-markers",
+        "remove-misplaced-facts", "remove-uncalled-functions", "replace-cross-replica-sums",
+        "replace-host-placements", "replace-host-transfers", "set-dimension-sizes",
+        "write-trip-counts",
     ),
     "split": (
         "split-individual", "split-linear", "unsplit",

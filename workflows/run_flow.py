@@ -22,7 +22,7 @@ from hespas.frontends.lowered_platform import infer_platform
 from hespas.passes import pipeline, registry
 from hespas.passes.annotate.traverse import Annotation
 from hespas.passes.base import FACTS, Pass, PassRun, build_pass, option
-from hespas.passes.compile.compiler_estimates import MEMORY_FACT
+from hespas.passes.compile.compiler_estimates import MEMORY_FACT, PLANNED_PROGRAM
 from hespas.passes.compile.hlo_origin import SCHEDULER
 from hespas.passes.emit import module_stats
 from hespas.passes.emit.emit_chakra import (
@@ -504,13 +504,23 @@ def _write_result(folder: Path, plan: RunPlan, outcome: RunOutcome, summary: Run
 
 
 def find_memory_plan(module: ir.Module, node: NodeSpec | None) -> dict[str, int]:
-    """Return the bytes of each part of XLA's own memory plan for a node; empty without a plan."""
+    """Return the bytes of each part of XLA's own memory plan for a node.
+
+    It is empty without a plan, and if another pass has changed the program since XLA planned it.
+    """
     facts = read_program_facts(module)
-    if node is None or facts.get(OPTIMISED_FOR) != node.name:
+    if node is None or facts.get(OPTIMISED_FOR) != node.name or _has_stale_plan(module):
         return {}
     names = {part: MEMORY_FACT.format(part) for part in (*MEMORY_PLAN_PARTS, "peak")}
     sizes = {part: facts.get(name) for part, name in names.items()}
     return {part: size for part, size in sizes.items() if isinstance(size, int)}
+
+
+def _has_stale_plan(module: ir.Module) -> bool:
+    """Return whether XLA's memory plan is known to be that of another program."""
+    planned = read_program_facts(module).get(PLANNED_PROGRAM)
+    memory = MemoryAttr.read_from_op(module.operation)
+    return planned is not None and memory is not None and memory.digest != planned
 
 
 def check_memory_fit(module: ir.Module, run: PassRun, node: NodeSpec | None) -> None:
@@ -518,6 +528,10 @@ def check_memory_fit(module: ir.Module, run: PassRun, node: NodeSpec | None) -> 
 
     XLA:TPU compiles no program that does not fit, so that one with a memory plan does.
     """
+    if _has_stale_plan(module):
+        run.warn(
+            "the program has changed since XLA planned its memory: XLA's own plan does not count"
+        )
     memory = run.find_artefact(MemoryAttr)
     if memory is None or node is None or not node.memory_bytes or find_memory_plan(module, node):
         return

@@ -21,7 +21,7 @@ from typing import ClassVar
 from hespas.configs.kernel_families import find_kernel_family
 from hespas.configs.node_spec import NodeSpec
 from hespas.configs.source_errors import combine_independent, find_shared_error
-from hespas.dialects.attrs import CompilerEstimateAttr, Cost
+from hespas.dialects.attrs import Cost
 from hespas.dialects.mlir import get_call_target, ir
 from hespas.dialects.op_kinds import CUSTOM_CALLS, FUSION
 from hespas.estimators.base import (
@@ -131,9 +131,9 @@ class CalibratedEstimator(Estimator):
         with raise_as_unknown_cost(item.op):
             base = self.roofline.compute_cost(work)
             if self.uses_compiler_estimates:
-                compiled = CompilerEstimateAttr.read_from_op(item.op)
-                if compiled is not None and compiled.latency_ns is not None:
-                    return self._build_banded_cost(base, compiled.latency_ns, *_COMPILER_BAND)
+                time_ns = item.take_compiler_time_ns()
+                if time_ns is not None:
+                    return self._build_banded_cost(base, time_ns, *_COMPILER_BAND)
             is_roofline = work.is_free or not self.constants.is_measured
             timed = None if is_roofline else self.estimate_kernel_time(item)
         if not work.is_free and timed is None:
@@ -448,7 +448,7 @@ def read_kernel(item: CostItem, sector_bytes: int) -> KernelContent:
     op, work = item.op, item.work
     traits = collect_traits(op, work, sector_bytes)
     products = [*traits.products, *traits.loop_products]
-    compiled = CompilerEstimateAttr.read_from_op(op)
+    compiled = item.compiler_estimate
     return KernelContent(
         traits,
         read_attention_shape(op, work) if work.kind == "attention" else None,

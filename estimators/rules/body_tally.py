@@ -6,7 +6,7 @@ Values inside a body live in registers, so bytes are not counted.
 from __future__ import annotations
 
 from hespas.dialects import op_kinds
-from hespas.dialects.attr_codec import read_trip_count
+from hespas.dialects.attr_codec import read_branch_number, read_trip_count
 from hespas.dialects.mlir import get_symbol_name, ir
 from hespas.estimators.rules.base import (
     KEEP_GOING,
@@ -82,8 +82,8 @@ def compute_inner_work(op: ir.Operation) -> OpWork:
 def tally_control_flow(op: ir.Operation) -> WorkTally:
     """Count the operations of control flow in a body.
 
-    A loop counts its condition and body once per trip. A branch counts as its branch with the most
-    operations.
+    A loop counts its condition and body once per trip. A branch counts as the one that is known to
+    run, else as that with the most operations.
     """
     if op.name in op_kinds.LOOPS:
         trips, tally = require_trip_count(op), WorkTally()
@@ -91,6 +91,9 @@ def tally_control_flow(op: ir.Operation) -> WorkTally:
             tally_block(region.blocks[0], trips, tally)
         return tally
     if op.name in op_kinds.BRANCHES:
+        number = read_branch_number(op)
+        if number is not None:
+            return tally_block(op.regions[number].blocks[0])
         return max(
             (tally_block(region.blocks[0]) for region in op.regions), key=WorkTally.sum_operations
         )
@@ -101,7 +104,7 @@ def require_trip_count(loop: ir.Operation) -> int:
     """Return the trip count that ``prepare`` wrote on a loop; raises UnknownCost without one."""
     trips = read_trip_count(loop)
     if trips is None:
-        remedy = "run prepare, which finds it or assumes a default; in a fusion, state hespas.trips"
+        remedy = "run prepare, which finds it or assumes a default"
         raise UnknownCost("the loop's trip count is not known", op=loop, remedy=remedy)
     return trips
 

@@ -14,6 +14,7 @@ from collections.abc import Collection, Sequence, Sized
 from dataclasses import field
 
 from hespas.dialects.mlir import ir
+from hespas.dialects.op_bodies import list_captured_values
 from hespas.dialects.op_kinds import FUSION, TERMINATORS
 from hespas.estimators.rules.base import (
     BufferSize,
@@ -70,11 +71,15 @@ class _FusedValue:
 
 @record(slots=True, eq=False)
 class _FusedOp:
-    """An op of the flattened body; ``work`` is None for control flow."""
+    """An op of the flattened body; ``work`` is None for control flow.
+
+    ``captured`` are the values that its regions read besides its operands.
+    """
 
     op: ir.Operation
     name: str
     operands: list[_FusedValue]
+    captured: list[_FusedValue]
     results: list[_FusedValue]
     work: OpWork | None
 
@@ -101,6 +106,7 @@ class _FusionBody:
             name = op.name
             try:
                 operands = [values[value] for value in op.operands]
+                captured = [values[value] for value in list_captured_values(op, name)]
             except KeyError:
                 raise HespasError(
                     "the body of the fusion reads a value that is defined outside of it",
@@ -115,7 +121,7 @@ class _FusionBody:
             else:
                 results = [_FusedValue(to_buffer_size(value.type)) for value in op.results]
                 work = None if name in CONTROL else compute_inner_work(op)
-                node = _FusedOp(op, name.partition(".")[2], operands, results, work)
+                node = _FusedOp(op, name.partition(".")[2], operands, captured, results, work)
                 for result in results:
                     result.producer = node
                 self.ops.append(node)
@@ -193,6 +199,8 @@ def _propagate_uses_to_operands(node: _FusedOp, used: int, elements: int, in_pla
     """Add the uses of a node's operands, given that ``used`` of its ``elements`` are needed."""
     name = node.name
     is_elementwise = _is_elementwise_or_view(node)
+    for value in node.captured:
+        value.uses[node, value] = value.size.elements
     for position, operand in enumerate(node.operands):
         size = operand.size.elements
         if is_elementwise and size == elements:

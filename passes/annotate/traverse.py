@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hespas.configs.node_overrides import load_target_node
-from hespas.dialects.attrs import Cost, KernelAttr, RegionAttr, TargetAttr
+from hespas.dialects.attr_codec import read_program_facts
+from hespas.dialects.attrs import CompilerEstimateAttr, Cost, KernelAttr, RegionAttr, TargetAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import FUSION
 from hespas.estimators.base import FREE_COST, CostItem, Estimator, estimate_item
@@ -24,7 +25,12 @@ from hespas.passes.base import PassRun
 from hespas.passes.prepare.prepare import refresh_preparation
 from hespas.passes.split.region_refresh import refresh_regions
 from hespas.support.entry_points import report_raised_errors
-from hespas.support.errors import HespasError, format_source_position
+from hespas.support.errors import (
+    HespasError,
+    format_op_place,
+    format_some_places,
+    format_source_position,
+)
 from hespas.support.records import record
 from hespas.support.settings import list_settings
 
@@ -115,6 +121,8 @@ def annotate_module(
     )
     run.leaves.clear()
     total = annotator.annotate_program()
+    if any(item.has_compiler_time for item in annotator.items.values()):
+        _warn_of_another_target(module, node, run)
     target = describe_estimates(
         target, estimator, node=node, overrides=overrides, pipeline=pipeline
     )
@@ -122,6 +130,15 @@ def annotate_module(
     run.mark_current(Cost.NAME)
     has_whole_regions = estimator.granularity == "region"
     return Annotation(total, measured, annotator.items, has_whole_regions)
+
+
+def _warn_of_another_target(module: ir.Module, node: str, run: PassRun) -> None:
+    """Warn if the compiler's times, which estimates have taken, are those of another device."""
+    from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR  # few programs have its times
+
+    target = read_program_facts(module).get(OPTIMISED_FOR)
+    if target not in (None, node):
+        run.warn(f"the compiler has timed the kernels for {target}, and the node is {node}")
 
 
 def describe_estimates(
@@ -187,6 +204,7 @@ class Annotator(CostWalk):
     items: dict[str, CostItem] = field(default_factory=dict)
     gap_counts: Counter[str] = field(default_factory=Counter)
     first_gap_places: dict[str, str] = field(default_factory=dict)
+    stale_estimates: list[str] = field(default_factory=list)  # the places of their kernels
     _leaves: list[_LeafCost] = field(default_factory=list)  # of one function, mostly few objects
     _free_leaves: dict[str, _LeafCost] = field(default_factory=dict)  # by name
     # The ops that need nothing but these attributes.
@@ -206,6 +224,12 @@ class Annotator(CostWalk):
             self.run.warn(
                 f"{count} {ops} without a full cost, "
                 f"first {self.first_gap_places[reason]}: {reason}"
+            )
+        if self.stale_estimates:
+            places = format_some_places(self.stale_estimates)
+            self.run.warn(
+                f"{places} changed after the compiler had timed it: {CompilerEstimateAttr.NAME} "
+                f"does not count, and {self.estimator.name} estimates the kernel"
             )
         return total
 
@@ -324,6 +348,8 @@ class Annotator(CostWalk):
         except UnknownCost as error:
             reason = self._tolerate_gap(item.op, error)
             cost = Cost(self.estimator.name, 0, 0, 0, 0.0, "unknown", "none", gap=reason)
+        if item.has_stale_estimate:
+            self.stale_estimates.append(format_op_place(item.op, self.run.input_name))
         cost = replace(cost, digest=digest)
         attr = cost.to_dictionary_attr(context)
         return _EstimatedOp(cost, attr, (name, attr), kernel)

@@ -6,11 +6,14 @@ from collections.abc import Mapping
 
 from hespas.dialects.attrs import CompilerEstimateAttr
 from hespas.dialects.mlir import FRONTEND, ir, read_frontend_items, write_frontend_items
+from hespas.estimators.op_content import digest_kernel
 from hespas.passes.compile.carried_attributes import restore_carried_attributes
 from hespas.passes.compile.tpu_hlo import CYCLES
 from hespas.passes.compile.tpu_windows import REFETCHED_BYTES
+from hespas.passes.memory.memory_annotate import digest_prepared_program
 
 MEMORY_FACT = "xla_{}_bytes"  # the facts of XLA's memory plan, by part
+PLANNED_PROGRAM = "xla_planned_program"  # the fact of the digest of the program that it is for
 
 
 def attach_compiler_estimates(module: ir.Module, clock_ghz: float | None) -> int:
@@ -44,10 +47,13 @@ def _attach_op_estimate(op: ir.Operation, clock_ghz: float | None) -> bool:
     count = int(ir.StringAttr(cycles).value)
     again = int(ir.StringAttr(refetched).value) if refetched is not None else None
     latency_ns = None if clock_ghz is None else count / clock_ghz
-    CompilerEstimateAttr(count, latency_ns, again).write_to_op(op)
+    CompilerEstimateAttr(count, latency_ns, again, digest_kernel(op)).write_to_op(op)
     return True
 
 
-def name_memory_facts(plan: Mapping[str, int]) -> dict[str, int]:
-    """Return XLA's memory plan of one device as facts of the module."""
-    return {MEMORY_FACT.format(part): size for part, size in plan.items()}
+def name_memory_facts(module: ir.Module, plan: Mapping[str, int]) -> dict[str, int | str]:
+    """Return XLA's memory plan of one device as facts of the module; raises HespasError."""
+    if not plan:
+        return {}
+    facts = {MEMORY_FACT.format(part): size for part, size in plan.items()}
+    return {**facts, PLANNED_PROGRAM: digest_prepared_program(module)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from hespas.dialects.attrs import MemoryAttr, SplitAttr
 from hespas.dialects.mlir import ir
@@ -172,6 +172,20 @@ def compute_memory_use(
         model_fusion=model_fusion,
         digest=digest,
     )
+
+
+def digest_prepared_program(module: ir.Module) -> str:
+    """Return the ``digest_program`` of what ``prepare`` makes of a module, which stays as it is.
+
+    Raises:
+        HespasError: ``prepare`` refuses the module, or a shape is dynamic.
+    """
+    from hespas.passes.pipeline import run_pipeline  # it imports the registry of passes
+
+    copy: Any = module.operation.clone()
+    run_pipeline(copy, "prepare")
+    reader = LivenessProgramReader(copy)
+    return digest_program(*reader.read_program(find_entry_function(copy)), reader.sizes)
 
 
 def digest_program(arguments: Sequence[int], body: LivenessBody, sizes: Sequence[int]) -> str:

@@ -125,7 +125,7 @@ class XlaOptimizePass(Pass):
         warn_of_lost_copies(module, host_placements, run)
         if target.tpu is not None:
             attach_compiler_estimates(module, target.tpu.clock_ghz)
-        plan = name_memory_facts(answer.memory_plan)
+        plan = name_memory_facts(module, answer.memory_plan)
         if limit_bytes := target.compute_memory_limit(self.memory_fraction):
             plan[MEMORY_LIMIT] = limit_bytes
         schedule = read_program_facts(answer.module)
@@ -262,7 +262,7 @@ class XlaOptimizePass(Pass):
     def _warn_of_ignored_flag(self, scheduler: object, run: PassRun) -> None:
         """Warn if the latency-hiding scheduler has run although its flag is off.
 
-        XLA:GPU runs it from Hopper on whatever the flag says.
+        XLA:GPU of jax 0.10 runs it from Hopper on whatever the flag says.
         """
         if scheduler == LATENCY_HIDING and xla.is_flag_off(
             self.list_user_flags(), xla.LATENCY_HIDING_FLAG

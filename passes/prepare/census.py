@@ -201,12 +201,13 @@ def list_references_in_fusions(functions: Mapping[str, FunctionContents]) -> lis
         for contents in functions.values()
         if contents.select_ops_by_name(FUSION)
         for op in find_ops(contents.function, (*CALLEE, *CUSTOM_CALLS, REFERENCE))
-        if _is_in_fusion(op)
+        if is_in_fusion(op)
         for callee in _find_callees(op.name, op)
     ]
 
 
-def _is_in_fusion(op: ir.Operation) -> bool:
+def is_in_fusion(op: ir.Operation) -> bool:
+    """Return whether an op is in the body of a fusion."""
     holder = op.parent
     while holder is not None and holder.name != FUSION:
         holder = holder.parent
@@ -234,16 +235,19 @@ class _RelevantOpSearch:
 
     Attributes:
         names: The names of the relevant ops of the module, if MLIR can find them: it has counted
-            the ops by name, and none is a fusion, in which no op is relevant.
+            the ops by name, and none is a fusion, in which few ops are relevant.
+        names_in_fusions: The names of those that are in the module.
     """
 
     names: list[str] | None
+    names_in_fusions: Sequence[str] = ()
 
     @classmethod
     def from_module(cls, module: ir.Module) -> _RelevantOpSearch:
         counts = count_op_names(module)
         if counts is None or FUSION in counts:
-            return cls(None)
+            names = counts if counts is not None else _collect_op_names(module)
+            return cls(None, [name for name in names if _is_relevant_in_fusion(name)])
         return cls([name for name in counts if _is_relevant(name)])
 
     def collect_contents(self, function: ir.Operation) -> FunctionContents:
@@ -251,6 +255,8 @@ class _RelevantOpSearch:
         ops = None if self.names is None else find_ops(function, self.names)
         if ops is None or any(op.parent != function for op in ops):
             contents = _walk_contents(function)
+            in_fusions = filter(is_in_fusion, find_ops(function, self.names_in_fusions))
+            contents.ops += [(op.name, op) for op in in_fusions]
         else:
             contents = FunctionContents(function, [(op.name, op) for op in ops if op != function])
         for name, op in contents.ops:
@@ -260,6 +266,23 @@ class _RelevantOpSearch:
 
 def _is_relevant(name: str) -> bool:
     return name in RELEVANT_OPS or not name.startswith(PLAIN_DIALECTS)
+
+
+def _collect_op_names(module: ir.Module) -> set[str]:
+    """Collect the names of all ops, where MLIR cannot count them."""
+    names: set[str] = set()
+
+    def add_name(op: ir.Operation) -> ir.WalkResult:
+        names.add(op.name)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(add_name)
+    return names
+
+
+def _is_relevant_in_fusion(name: str) -> bool:
+    """Return whether ``prepare`` writes on such ops in fusions, or removes what they refer to."""
+    return name in LOOPS or name in BRANCHES or name.startswith("sdy.")
 
 
 def _walk_contents(function: ir.Operation) -> FunctionContents:

@@ -102,7 +102,9 @@ def infer_device_grid(
 ) -> DeviceGrid:
     """Infer the grid from the module's attributes, or from its collectives and shardings.
 
-    Without these the grid is the one of ``hespas.target``, if the module is prepared.
+    Without these the grid is the one of ``hespas.target``, if the module is prepared. Ids of
+    replicas and ids of partitions make a grid of both only if somebody has stated it, because a
+    collective without a channel id, whose ids then number replicas, is often an oversight.
 
     Args:
         module: The module.
@@ -111,7 +113,7 @@ def infer_device_grid(
         devices: The number of devices that the user requires; 0 for any number.
 
     Raises:
-        HespasError: These sources disagree.
+        HespasError: These sources disagree, or collectives number both and nothing is stated.
     """
     top = {CROSS_REPLICA: 0, CROSS_PARTITION: 0, BOTH: 0, FLATTENED: 0}
     for mode, largest in claims:
@@ -119,10 +121,15 @@ def infer_device_grid(
     stated_counts = {
         name: read_stated_count(module, f"mhlo.num_{name}") for name in ("replicas", "partitions")
     }
-    known = TargetAttr.read_from_op(module.operation) or TargetAttr(1, 1, 1)
-    replicas = stated_counts["replicas"] or max(top[CROSS_REPLICA], top[BOTH], known.replicas)
+    named_replicas, named_partitions = max(top[CROSS_REPLICA], top[BOTH]), top[CROSS_PARTITION]
+    known = TargetAttr.read_from_op(module.operation)
+    if known is None or named_replicas > known.replicas or named_partitions > known.partitions:
+        known = TargetAttr(1, 1, 1)  # that of a module whose collectives were others
+        if not devices and None in stated_counts.values():
+            _check_numbering(claims, stated_counts["partitions"])
+    replicas = stated_counts["replicas"] or max(named_replicas, known.replicas)
     spread = -(-max(top[FLATTENED], sharded_over) // replicas)
-    partitions = stated_counts["partitions"] or max(top[CROSS_PARTITION], spread, known.partitions)
+    partitions = stated_counts["partitions"] or max(named_partitions, spread, known.partitions)
     if devices:
         if (
             stated_counts["replicas"] is None
@@ -140,6 +147,29 @@ def infer_device_grid(
     grid = DeviceGrid(replicas, partitions)
     _check_id_limits(grid, claims)
     return grid
+
+
+def _check_numbering(
+    claims: Mapping[tuple[str, int], ir.Operation], stated_partitions: int | None
+) -> None:
+    """Raise HespasError if some collectives number replicas, and others partitions.
+
+    Ids of replicas with all their partitions are meant if the number of partitions is stated.
+    """
+    named_partitions = max((top + 1 for mode, top in claims if mode == CROSS_PARTITION), default=1)
+    partitions = stated_partitions or named_partitions
+    modes = (CROSS_REPLICA, BOTH) if stated_partitions is None else (CROSS_REPLICA,)
+    for (mode, largest), op in claims.items():
+        if mode in modes and largest > 0 and partitions > 1:
+            remedy = "give the op a channel id, so that its ids number partitions"
+            if mode == BOTH:
+                remedy = "set use_global_device_ids, so that its ids number devices"
+            raise HespasError(
+                f"the collective names {mode} id {largest}, and others name {partitions} "
+                "partitions, but the module does not state that it is for replicas of so many",
+                op=op,
+                remedy=f"{remedy}, or state mhlo.num_replicas and mhlo.num_partitions",
+            )
 
 
 def _check_id_limits(grid: DeviceGrid, claims: Mapping[tuple[str, int], ir.Operation]) -> None:

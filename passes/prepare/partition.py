@@ -45,7 +45,7 @@ from hespas.dialects.op_kinds import (
     find_entry_function,
 )
 from hespas.passes.base import PassRun
-from hespas.passes.prepare.census import ModuleCensus, collect_census
+from hespas.passes.prepare.census import ModuleCensus, collect_census, is_in_fusion
 from hespas.passes.prepare.communicators import spell_out_axes
 from hespas.passes.prepare.device_grid import (
     count_sharding_devices,
@@ -141,6 +141,7 @@ def partition_module(
         return True
     warn_of_single_device_ops(module, census, run)
     _refuse_costs(module)
+    _refuse_shardings_in_fusions(census)
     constrain_sharded_values(census, uses_shardy=compilation.shardy)
     name_entry_main(module, census.entry)
     foreign = _count_foreign_attributes(module)
@@ -206,6 +207,19 @@ def _refuse_costs(module: ir.Module) -> None:
         return ir.WalkResult.ADVANCE
 
     walk_operations(module.operation, check_op)
+
+
+def _refuse_shardings_in_fusions(census: ModuleCensus) -> None:
+    """Raise HespasError for an op of Shardy that divides a value in a fusion: XLA crashes there."""
+    for contents in census.functions.values():
+        for name, op in contents.ops:
+            if name.startswith("sdy.") and is_in_fusion(op) and _has_dividing_sharding(op):
+                raise HespasError(
+                    "the op divides a value in a kernel, which XLA cannot",
+                    op=op,
+                    remedy="move it out of the fusion; or hespas-opt --prepare=partition=false, if "
+                    "the shapes are those of one device",
+                )
 
 
 def _count_foreign_attributes(module: ir.Module) -> Counter[str]:

@@ -12,6 +12,7 @@ from hespas.passes.prepare.annotate_collectives import AnnotateCollectivesPass
 from hespas.passes.prepare.check_input import CheckInputPass
 from hespas.passes.prepare.choose_branches import ChooseBranchesPass
 from hespas.passes.prepare.inline_calls import InlineCallsPass
+from hespas.passes.prepare.isolate_fusions import IsolateFusionsPass
 from hespas.passes.prepare.legalise import LegalisePass
 from hespas.passes.prepare.partition import PartitionPass
 from hespas.passes.prepare.preparation import Preparation
@@ -70,6 +71,7 @@ class PreparePass(PassList):
                 InlineCallsPass(inlines_single_calls),
                 "every collective is in a function that runs once, or in a loop",
             ),
+            (IsolateFusionsPass(), "the passes that follow read fusions by their operands"),
             (ReplaceHostPlacementsPass(), "a slice and its placement were in two functions"),
             (RemoveMisplacedFactsPass(), "another pass may have copied what prepare wrote"),
             (WriteTripCountsPass(self.trip_count), "inlining shows the bounds of loops"),

@@ -373,9 +373,12 @@ def test_one_program_has_one_prediction(tmp_path, monkeypatch, capsys):
     assert default["serial_step_s"] > default["step_time_s"]
     disabled = predict(xla_optimize="disable=latency-hiding-scheduler")
     assert disabled["scheduler"] == "memory"
-    ignored = predict(xla_optimize="flags=--xla_gpu_enable_latency_hiding_scheduler=false")
-    assert ignored["step_time_s"] == default["step_time_s"]
-    (warning,) = ignored["warnings"]
+    off = predict(xla_optimize="flags=--xla_gpu_enable_latency_hiding_scheduler=false")
+    if JAXLIB >= (0, 12):  # this XLA heeds the flag
+        assert (off["step_time_s"], off["scheduler"]) == (disabled["step_time_s"], "memory")
+        return
+    assert off["step_time_s"] == default["step_time_s"]
+    (warning,) = off["warnings"]
     assert "disable=latency-hiding-scheduler" in warning and "--overlap none" in warning
 
 

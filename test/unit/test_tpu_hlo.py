@@ -17,11 +17,18 @@ from hespas.configs import compile_targets
 from hespas.configs.tpu_targets import choose_tpu_topology
 from hespas.dialects import xla
 from hespas.dialects.attrs import CommAttr, CompilerEstimateAttr
-from hespas.dialects.mlir import hlo_proto_to_stablehlo, hlo_text_to_proto, ir, make_context
-from hespas.dialects.op_kinds import find_entry_function
+from hespas.dialects.mlir import (
+    find_ops,
+    hlo_proto_to_stablehlo,
+    hlo_text_to_proto,
+    ir,
+    make_context,
+)
+from hespas.dialects.op_kinds import FUSION, find_entry_function
 from hespas.dialects.xla import find_tpu_library
 from hespas.estimators.base import CostItem
 from hespas.estimators.roofline import RooflineConfig, RooflineEstimator
+from hespas.passes.annotate.traverse import Annotation
 from hespas.passes.base import PassRun
 from hespas.passes.compile import compiler_process
 from hespas.passes.compile.compile_cache import (
@@ -134,6 +141,32 @@ def test_estimated_cycles_are_kept(llama_text):
     assert {estimate.cycles for estimate in estimates} <= set(stated)
     assert all(e.latency_ns == pytest.approx(e.cycles / 1.5) for e in estimates)
     assert "hespas_cycles" not in str(module)
+
+
+def test_an_estimate_of_the_compiler_follows_its_kernel(llama_text):
+    """One of an edited kernel counts for as much as none, and passes of hespas change no kernel."""
+    module = import_tpu_module(llama_text)
+    attach_compiler_estimates(module, 1.5)
+    text = str(module)
+    edited = ir.Module.parse(text.replace("stablehlo.subtract", "stablehlo.divide"), make_context())
+    removed = ir.Module.parse(str(edited), make_context())
+    changed = 0
+    for old, new in zip(
+        *(find_ops(one.operation, (FUSION,)) for one in (module, removed)), strict=True
+    ):
+        if str(old) != str(new) and CompilerEstimateAttr.NAME in new.attributes:
+            changed += 1
+            del new.attributes[CompilerEstimateAttr.NAME]
+    assert changed > 10
+    times_ns, warnings = [], []
+    for one in (module, edited, removed):
+        run = PassRun()
+        steps = "prepare,split-linear,roofline-annotate{node=TPUv5e compiler-estimates}"
+        passes.run_pipeline(one, steps, run)
+        times_ns.append(run.get_artefact(Annotation).total.time_ns)
+        warnings.append([text for text in run.warnings if CompilerEstimateAttr.NAME in text])
+    assert times_ns[0] != times_ns[1] == times_ns[2]
+    assert [len(texts) for texts in warnings] == [0, 1, 0]
 
 
 def test_the_roofline_takes_the_compilers_time_on_request():

@@ -11,12 +11,13 @@ from hespas.dialects.attr_codec import read_communicators, write_program_facts
 from hespas.dialects.attrs import HOST_LINK, SLICES, CommAttr, MemoryAttr
 from hespas.dialects.mlir import hlo_text_to_proto, ir, make_context
 from hespas.passes.base import PassRun
+from hespas.passes.compile.compiler_estimates import name_memory_facts
 from hespas.passes.compile.hlo_to_stablehlo import convert_tpu_hlo
 from hespas.passes.compile.tpu_hlo import rewrite_tpu_hlo
 from hespas.passes.emit.emit_chakra import EmittedTraces
 from hespas.passes.memory.host_values import find_host_values
 from hespas.passes.optimize.xla_optimize import OPTIMISED_FOR
-from hespas.workflows.run_flow import find_memory_plan
+from hespas.workflows.run_flow import check_memory_fit, find_memory_plan
 
 # Two slices of two devices: an all-gather in the slice, and a sum over both slices.
 BETWEEN_SLICES = """HloModule m, is_scheduled=true
@@ -170,3 +171,22 @@ def test_a_program_with_xlas_memory_plan_fits():
     write_program_facts(module, {"xla_temp_bytes": 3, "xla_peak_bytes": 5, OPTIMISED_FOR: "TPUv6e"})
     assert find_memory_plan(module, node) == {"temp": 3, "peak": 5}
     assert find_memory_plan(module, configs.load_node("TPUv5e")) == {}
+
+
+def test_xlas_memory_plan_is_that_of_the_program_that_it_has_compiled():
+    """It counts for nothing once another pass has changed the program, with a warning."""
+    module = ir.Module.parse(CARRIED, make_context())
+    node = configs.load_node("TPUv6e")
+    facts = {**name_memory_facts(module, {"temp": 3, "peak": 5}), OPTIMISED_FOR: "TPUv6e"}
+    extra = "  %extra = stablehlo.negate %x : tensor<1x256x256xbf16>\n  %zero ="
+    found = []
+    for text in (CARRIED, CARRIED.replace("  %zero =", extra, 1)):
+        module, run = ir.Module.parse(text, make_context()), PassRun(note=lambda _: None)
+        write_program_facts(module, facts)
+        passes.run_pipeline(module, "memory-annotate,split-linear", run)
+        check_memory_fit(module, run, node)
+        found.append(
+            (find_memory_plan(module, node), [one for one in run.warnings if "XLA" in one])
+        )
+    stale = "the program has changed since XLA planned its memory: XLA's own plan does not count"
+    assert found == [({"temp": 3, "peak": 5}, []), ({}, [stale])]

@@ -100,6 +100,19 @@ BIG, PART = "tensor<1000xf32>", "tensor<10xf32>"
                    f"stablehlo.return %s : {BIG}}}) {{hespas.trips = 3 : i64}} : ({BIG}) -> {BIG}\n"
                    f"mhlo.return %0 : {BIG}"),
             OpWork("control", 4000, 4000, (WorkPart("vector", "f32", 3000),)), id="while"),
+        *(
+            pytest.param(  # the branches read what is around them: x is needed
+                fusion([("x", BIG), ("y", BIG), ("p", "tensor<i1>")], BIG,
+                       f"%0 = stablehlo.multiply %x, %x : {BIG}\n"
+                       f'%1 = "stablehlo.if"(%p) ({{%2 = stablehlo.add %0, %y : {BIG}\n'
+                       f"%3 = stablehlo.negate %2 : {BIG}\nstablehlo.return %3 : {BIG}}}, {{"
+                       f"stablehlo.return %0 : {BIG}}}) {attribute} : (tensor<i1>) -> {BIG}\n"
+                       f"mhlo.return %1 : {BIG}"),
+                OpWork("control", 8001, 4000, (WorkPart("vector", "f32", flops),)), id=branch)
+            for branch, attribute, flops in [
+                ("heaviest branch", "", 3000), ("known branch", "{hespas.branch = 1 : i64}", 1000),
+            ]
+        ),
         pytest.param(
             fusion([("x", BIG)], BIG, f"mhlo.return %x : {BIG}"),
             OpWork("copy", 4000, 4000, ()), id="identity"),

@@ -176,3 +176,53 @@ module @copied attributes {hespas.communicators = {"1" = array<i64: 0, 1>}, mhlo
     return
   }
 }
+
+// -----
+
+/// Without a channel the ids of every collective number replicas. If others number partitions, and the module does not
+/// state a grid of both, that is an oversight: XLA runs such a collective on replicas only.
+
+module @permute_without_channel {
+  func.func @main(%x: tensor<4xf32>) {
+    %0 = "stablehlo.collective_permute"(%x) <{source_target_pairs = dense<[[0, 1]]> : tensor<1x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>}> : (tensor<4xf32>) -> tensor<4xf32>
+    // expected-error @+1 {{the collective names cross_replica id 1, and others name 2 partitions, but the module does not state that it is for replicas of so many; give the op a channel id, so that its ids number partitions, or state mhlo.num_replicas and mhlo.num_partitions}}
+    %1 = "stablehlo.collective_permute"(%0) <{source_target_pairs = dense<[[0, 1]]> : tensor<1x2xi64>}> : (tensor<4xf32>) -> tensor<4xf32>
+    return
+  }
+}
+
+// -----
+
+module @gather_without_channel attributes {mhlo.num_partitions = 2 : i32} {
+  func.func @main(%x: tensor<4xf32>) {
+    // expected-error @+1 {{the collective names cross_replica id 1, and others name 2 partitions, but}}
+    %0 = "stablehlo.all_gather"(%x) <{all_gather_dim = 0 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> : (tensor<4xf32>) -> tensor<8xf32>
+    return
+  }
+}
+
+// -----
+
+module @all_to_all_without_channel {
+  func.func @main(%x: tensor<4xf32>) {
+    %0 = "stablehlo.collective_broadcast"(%x) <{replica_groups = dense<[[0, 1, 2]]> : tensor<1x3xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>}> : (tensor<4xf32>) -> tensor<4xf32>
+    // expected-error @+1 {{the collective names cross_replica id 1, and others name 3 partitions, but}}
+    %1 = "stablehlo.all_to_all"(%0) <{split_dimension = 0 : i64, concat_dimension = 0 : i64, split_count = 2 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> : (tensor<4xf32>) -> tensor<4xf32>
+    return
+  }
+}
+
+// -----
+
+module @sum_without_global_ids {
+  func.func @main(%x: tensor<4xf32>) {
+    %0 = "stablehlo.collective_permute"(%x) <{source_target_pairs = dense<[[0, 1]]> : tensor<1x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>}> : (tensor<4xf32>) -> tensor<4xf32>
+    // expected-error @+1 {{the collective names cross_replica_and_partition id 1, and others name 2 partitions, but the module does not state that it is for replicas of so many; set use_global_device_ids, so that its ids number devices, or state mhlo.num_replicas and mhlo.num_partitions}}
+    %1 = "stablehlo.all_reduce"(%0) <{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<4xf32>) -> tensor<4xf32>
+    return
+  }
+}

@@ -163,3 +163,17 @@ module @meshes {
     return
   }
 }
+
+// -----
+
+/// The grid that was found before does not count for collectives that it cannot have: another pass has written them.
+/// The module is for the devices of a fresh reading.
+
+// CHECK-LABEL: module @other_collectives
+// CHECK-SAME: hespas.target = {devices = 3 : i64, partitions = 1 : i64, replicas = 3 : i64}
+module @other_collectives attributes {hespas.communicators = {}, hespas.target = {devices = 3 : i64, partitions = 3 : i64, replicas = 1 : i64}} {
+  func.func @main(%x: tensor<4xf32>) {
+    %0 = "stablehlo.collective_permute"(%x) <{source_target_pairs = dense<[[0, 2]]> : tensor<1x2xi64>}> : (tensor<4xf32>) -> tensor<4xf32>
+    return
+  }
+}

@@ -45,8 +45,7 @@ module @zeros attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 :
 
 // CHECK-LABEL: module @start
 module @start attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
-  // CHECK: %[[Z:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<4x8xf32>
-  // CHECK: stablehlo.while({{.*}}, %{{.*}} = %[[Z]], %{{.*}} = %arg0)
+  // CHECK: stablehlo.while({{.*}}, %{{.*}} = %cst{{.*}}, %{{.*}} = %arg0)
   // CHECK-NOT: all_reduce
   // CHECK: %[[R:.*]] = "stablehlo.all_reduce"(%{{.*}}#1)
   // CHECK: %[[S:.*]] = stablehlo.add %arg1, %[[R]]
