@@ -37,11 +37,10 @@ def _find_accumulated_sum(loop: ir.Operation, number: int) -> ir.Operation | Non
     condition, body = (region.blocks[0] for region in loop.regions)
     value = body.arguments[number]
     add = get_defining_op(get_terminator(body).operands[number])
-    if add is None or add.name != ADD or add.block != body or len(list(add.results[0].uses)) != 1:
+    if add is None or add.name != ADD or add.block != body or not find_only_reader(add):
         return None
-    if any(condition.arguments[number].uses) or [use.owner.operation for use in value.uses] != [
-        add
-    ]:
+    readers = [use.owner.operation for use in value.uses]
+    if readers != [add] or any(condition.arguments[number].uses):
         return None
     (added,) = (operand for operand in add.operands if operand != value)
     source = get_defining_op(added)

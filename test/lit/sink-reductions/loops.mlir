@@ -47,6 +47,7 @@ module @zeros attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 :
 module @start attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
   // CHECK: stablehlo.while({{.*}}, %{{.*}} = %cst{{.*}}, %{{.*}} = %arg0)
   // CHECK-NOT: all_reduce
+  // CHECK: stablehlo.return %{{.*}}, %{{.*}}, %
   // CHECK: %[[R:.*]] = "stablehlo.all_reduce"(%{{.*}}#1)
   // CHECK: %[[S:.*]] = stablehlo.add %arg1, %[[R]]
   // CHECK-NEXT: return %[[S]]
