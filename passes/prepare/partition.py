@@ -45,7 +45,7 @@ from hespas.dialects.op_kinds import (
     find_entry_function,
 )
 from hespas.passes.base import PassRun
-from hespas.passes.prepare.census import ModuleCensus
+from hespas.passes.prepare.census import ModuleCensus, collect_census
 from hespas.passes.prepare.device_grid import (
     count_sharding_devices,
     drop_boundary_attrs,
@@ -274,6 +274,7 @@ def replace_program(module: ir.Module, new: ir.Module, compilation: CompilationS
     module.operation.walk(drop_op_shardings)  # XLA leaves some although shapes are now local
     write_stated_count(module, NUM_PARTITIONS, compilation.partitions)
     write_stated_count(module, NUM_REPLICAS, compilation.replicas)
+    collect_census(module)  # without the copies of fusion bodies
 
 
 def drop_layouts(op: ir.Operation) -> ir.WalkResult:
