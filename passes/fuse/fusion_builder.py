@@ -37,7 +37,6 @@ class FusionBuilder:
     dependencies: dict[int, set[int]]
     current: list[ir.Value] = field(init=False)
     placed: set[int] = field(default_factory=set)
-    moved: set[int] = field(default_factory=set)  # into fusions
     end: ir.Operation = field(init=False)
     # How many kernels compute each op.
     kernel_counts: Counter[int] = field(init=False)
@@ -107,7 +106,8 @@ class FusionBuilder:
         for value in inputs:
             self._place_copied_producer(value)
         kind = _FUSION_KINDS.get(kernel.emitter, "kInput")
-        hero = classify_kernel({_find_work_kind(graph.ops[member].op.name) for member in members})
+        rules = (find_cost_rule(graph.ops[member].op.name) for member in members)
+        hero = classify_kernel({rule.kind for rule in rules if rule})
         results = [self.current[value].type for value in kernel.outputs]
         location = graph.ops[graph.values[kernel.outputs[-1]].producer].op.location
         operands = [self.current[value] for value in inputs]
@@ -196,7 +196,6 @@ class FusionBuilder:
     ) -> None:
         """Move an op to the end of a block, after copies of the views and constants it reads."""
         op = self.graph.ops[index]
-        self.moved.add(index)
         for operand in op.operands:
             if operand not in values:
                 self._copy_op(self.graph.values[operand].producer, values, point)
@@ -209,12 +208,7 @@ class FusionBuilder:
         """Erase the ops that are no longer used, users first."""
         for index in reversed(range(len(self.graph.ops))):
             op = self.graph.ops[index]
-            if op.kind == "opaque" or index in self.moved:
-                continue
-            if all(next(iter(result.uses), None) is None for result in op.op.results):
+            if op.kind != "opaque" and all(
+                next(iter(result.uses), None) is None for result in op.op.results
+            ):
                 op.op.erase()
-
-
-def _find_work_kind(name: str) -> str:
-    rule = find_cost_rule(name)
-    return rule.kind if rule else "custom"

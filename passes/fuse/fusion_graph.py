@@ -242,11 +242,7 @@ class FusionGraph:
         for number in (*operands, *results):
             if not values[number].is_static:
                 return "opaque"
-        if (
-            short == "broadcast_in_dim"
-            and values[operands[0]].size.elements == values[results[0]].size.elements
-            and is_unit_broadcast(op)
-        ):
+        if short == "broadcast_in_dim" and is_unit_broadcast(op):
             return "view"
         return kind
 

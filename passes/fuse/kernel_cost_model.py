@@ -33,6 +33,8 @@ OVERLAP = 0.95  # share of the shorter of compute and memory time that is hidden
 CORE_BYTES = 32  # that a core moves in a cycle
 SEGMENT_BYTES = 64  # bytes that memory transfers for a single element
 WARP = 32
+ROW_ELEMENTS = 16  # of a row, that a thread reduces
+ROW_THREADS = 256  # of a block that reduces rows, if they are short
 # Elements of the rows that a block keeps: the largest power of two in 0.4 of its 65,536 registers
 # (gpu_indexing_performance_model.cc).
 TILE_ELEMENTS = 1 << 14
@@ -146,7 +148,7 @@ class FusionKernel:
         reductions: The number of reductions in it.
         rows: The number of rows that it keeps on the chip; 0 if it keeps none.
         columns: The number of elements of each of them.
-        is_narrow: Whether it may have too few thread blocks for the bandwidth of the memory.
+        is_narrow: Whether it may have too few thread blocks for all cores.
         shared_bytes: Bytes of shared memory that a thread block uses.
         time_s: Its execution time.
     """
@@ -289,8 +291,7 @@ class KernelCostModel:
             kernel.reductions = 1
             groups = _find_reduction_groups(op, self._get_operand_shape(op))
             kernel.shared_bytes = width_bytes * (WARP if groups[-1][0] else 4 * WARP * (WARP + 1))
-            least_bytes_per_s = _count_blocks(groups, 8) * self.device.core_bytes_per_s
-            kernel.is_narrow = least_bytes_per_s < self.device.bandwidth_bytes_per_s
+            kernel.is_narrow = _count_blocks(groups, 8) < self.device.cores
         elif kernel.emitter == "transpose":
             kernel.shared_bytes = width_bytes * WARP * (WARP + 1)
 
@@ -347,14 +348,9 @@ class KernelCostModel:
         return _group_permutation(shape, read_integer_list(op.op, "permutation", ()))
 
     def _reads_strided(self, op: FusionOp) -> bool:
-        """Return whether a transpose by itself reads neighbouring elements from distant places.
-
-        XLA lets that of a broadcast pass (coalescing_analysis.cc).
-        """
+        """Return whether a transpose by itself reads neighbouring elements from distant places."""
         order = self._group_permutation(op)
-        maker = self.values[op.operands[0]].producer
-        is_repeated = maker >= 0 and self.graph.ops[maker].kind == "broadcast"
-        return bool(order) and order[-1][0] != len(order) - 1 and not is_repeated
+        return order[-1][0] != len(order) - 1
 
     def has_views(self, op: FusionOp) -> bool:
         """Return whether XLA makes a fusion of an op before all others, with views or constants."""
@@ -380,17 +376,9 @@ class KernelCostModel:
 
         A kernel that keeps rows on the chip computes a result of a row once for all that read it.
         """
-        has_rows = producer.emitter == "row" or consumer.emitter == "row"
-        if has_rows and (
-            _share_rows(producer, consumer) or self._has_result_of_row(producer, consumer)
-        ):
+        if producer.emitter == "row" and producer.hero == consumer.hero:
             return READ_ONCE
         return consumer.reads[producer.outputs[0]]
-
-    def _has_result_of_row(self, producer: FusionKernel, consumer: FusionKernel) -> bool:
-        """Return whether a producer computes one element for each row of a consumer."""
-        rows = self.values[producer.outputs[0]].size.elements
-        return consumer.emitter == "row" and rows == consumer.rows
 
     def _limit_row_reads(self, value: int, reads: ReadAmounts, rows: FusionKernel) -> ReadAmounts:
         """Limit the reads of a value by a kernel that keeps as many rows on the chip as fit.
@@ -529,11 +517,6 @@ class KernelCostModel:
         self.update_time(consumer)
 
 
-def _share_rows(producer: FusionKernel, consumer: FusionKernel) -> bool:
-    """Return whether a producer keeps the rows on the chip that a consumer reads or reduces."""
-    return producer.emitter == "row" and producer.hero == consumer.hero
-
-
 def _overlap_times_s(compute_s: float, memory_s: float) -> float:
     hidden_s = compute_s if compute_s < memory_s else memory_s
     return compute_s + memory_s - OVERLAP * hidden_s
@@ -594,15 +577,17 @@ def is_tiled_reduction(groups: DimensionGroups) -> bool:
 def _count_blocks(groups: DimensionGroups, bits: int) -> int:
     """Count the thread blocks of a reduction whose narrowest operand has elements of ``bits``.
 
-    A block reduces a row, or as many columns as a warp has threads, times two for elements of 32
-    bits and four for narrower ones, where there are enough columns.
+    A thread reduces 16 elements of a row, and a block as many rows as 256 threads do. Of columns, a
+    block reduces as many as a warp has threads, times two for elements of 32 bits and four for
+    narrower ones, where there are enough (xla/backends/gpu/codegen/emitters/reduction.cc).
     """
     kept = math.prod(size for is_reduced, size in groups if not is_reduced)
     is_reduced, minor = groups[-1]
     if is_reduced:
-        return kept
+        threads = -(-minor // (ROW_ELEMENTS * WARP)) * WARP
+        return -(-kept // max(ROW_THREADS // threads, 1))
     width = 1
-    if minor % 2 == 0 and minor >= 2 * WARP:
+    if bits < 64 and minor % 2 == 0 and minor >= 2 * WARP:
         width = 4 if bits < 32 and minor % 4 == 0 and minor >= 4 * WARP else 2
     return kept // minor * -(-minor // (WARP * width))
 

@@ -51,20 +51,23 @@ class DiamondFinder:
         return [group for group in groups if not self._is_computed_transposed(group)]
 
     def _is_computed_transposed(self, group: set[int]) -> bool:
-        """Return whether XLA transposes the value before the last op of a diamond, not its result.
+        """Return whether XLA transposes the value before a diamond, not its result.
 
         So its layouts are where a transpose is returned, or is read by elementwise ops: then the
-        reduction and the last op read different values. A chain of diamonds stays together, as do
-        those before products, and before reshapes that merge dimensions (jaxlib 0.12).
+        reductions and the last op read different values. Diamonds stay before products, and before
+        reshapes that merge dimensions, and so does a chain of which only the order of the rows
+        changes (jaxlib 0.12).
         """
-        if sum(1 for member in group if self.graph.ops[member].kind == "reduce") > 1:
-            return False
+        is_chain = sum(self.graph.ops[member].kind == "reduce" for member in group) > 1
         index: int | None = max(group)
         while index is not None:
             index = self._find_only_user(self.graph.ops[index].results[0])
             op = self.graph.ops[index] if index is not None else None
             if op is not None and op.kind == "transpose":
+                order = read_integer_list(op.op, "permutation", ())
                 readers = {use.owner.operation.name for use in op.op.results[0].uses}
+                if is_chain and order[-1] == len(order) - 1:
+                    return False
                 return all(name.endswith(".return") or is_loop_op(name) for name in readers)
             if op is None or op.kind != "elementwise":
                 return False

@@ -46,7 +46,6 @@ from hespas.dialects.op_kinds import (
 )
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import ModuleCensus, collect_census, is_in_fusion
-from hespas.passes.prepare.communicators import spell_out_axes
 from hespas.passes.prepare.device_grid import (
     count_sharding_devices,
     drop_boundary_attrs,
@@ -73,7 +72,6 @@ BOUNDARY = ("arg_attrs", "res_attrs")
 SHARDY_CONSTRAINTS = ("sdy.sharding_constraint", "sdy.reshard")
 # The attributes of ops that hold shardings, those of Shardy's ops too.
 SHARDING_KEYS = (*SHARDING_ATTRS, "sharding", "out_sharding", "in_shardings", "out_shardings")
-# For each compiler: the passes to dump after, the wanted dump, and a dump that XLA writes after it.
 # The passes to dump after, and the name of the dump.
 CPU_DUMPS = ("spmd-partitioning|control-dep-rewriter", "after_spmd-partitioning")
 GPU_DUMPS = ("ragged_dot_rewriter", r"after_spmd_partitioner\.")
@@ -266,7 +264,6 @@ def name_entry_main(module: ir.Module, entry: ir.Operation) -> None:
         other = next(f"main_{n}" for n in itertools.count(1) if f"main_{n}" not in table)
         symbols.replace_all_symbol_uses(ENTRY_NAME, other, module.operation)
         symbols.set_symbol_name(table[ENTRY_NAME], other)
-    symbols.replace_all_symbol_uses(get_symbol_name(entry), ENTRY_NAME, module.operation)
     symbols.set_symbol_name(entry, ENTRY_NAME)
 
 
@@ -291,7 +288,7 @@ def replace_program(module: ir.Module, new: ir.Module, compilation: CompilationS
     module.operation.walk(drop_op_shardings)  # XLA leaves some although shapes are now local
     write_stated_count(module, NUM_PARTITIONS, compilation.partitions)
     write_stated_count(module, NUM_REPLICAS, compilation.replicas)
-    spell_out_axes(module, collect_census(module).list_collectives())
+    collect_census(module)  # without the copies of fusion bodies
 
 
 def drop_layouts(op: ir.Operation) -> ir.WalkResult:
@@ -307,7 +304,7 @@ def drop_layouts(op: ir.Operation) -> ir.WalkResult:
 
 def remove_sharding_copy(op: ir.Operation) -> ir.WalkResult:
     """Remove a copy that only carried a sharding. XLA removes it later in its pipeline."""
-    if op.name == "mhlo.copy" and op.operands[0].type == op.results[0].type:
+    if op.name == "mhlo.copy":
         op.results[0].replace_all_uses_with(op.operands[0])
         op.erase()
     return ir.WalkResult.ADVANCE

@@ -294,3 +294,31 @@ module @constant_broadcast {
     return %0, %1 : tensor<1048576xf32>, tensor<1048576xf32>
   }
 }
+
+// -----
+
+/// The largest elements and their places are one kernel of two results, with what computes both operands.
+
+// CHECK-LABEL: module @places
+module @places {
+  // CHECK: %[[A:.*]]:2 = "mhlo.fusion"(%arg0) {{.*}} kInput
+  // CHECK-DAG: stablehlo.tanh
+  // CHECK-DAG: stablehlo.iota
+  // CHECK: stablehlo.reduce
+  // CHECK: {hespas.kernel = {kind = "reduction"}}
+  // CHECK: return %[[A]]#0, %[[A]]#1
+  func.func @main(%x: tensor<1024x4096xf32>) -> (tensor<1024xf32>, tensor<1024xi32>) {
+      %z = stablehlo.constant dense<0.0> : tensor<f32>
+      %n = stablehlo.constant dense<0> : tensor<i32>
+      %t = stablehlo.tanh %x : tensor<1024x4096xf32>
+      %i = stablehlo.iota dim = 1 : tensor<1024x4096xi32>
+      %0:2 = stablehlo.reduce(%t init: %z), (%i init: %n) across dimensions = [1] : (tensor<1024x4096xf32>, tensor<1024x4096xi32>, tensor<f32>, tensor<i32>) -> (tensor<1024xf32>, tensor<1024xi32>)
+       reducer(%a: tensor<f32>, %b: tensor<f32>) (%c: tensor<i32>, %d: tensor<i32>) {
+        %p = stablehlo.compare GT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+        %q = stablehlo.select %p, %a, %b : tensor<i1>, tensor<f32>
+        %r = stablehlo.select %p, %c, %d : tensor<i1>, tensor<i32>
+        stablehlo.return %q, %r : tensor<f32>, tensor<i32>
+      }
+      return %0#0, %0#1 : tensor<1024xf32>, tensor<1024xi32>
+  }
+}

@@ -196,3 +196,52 @@ module @constant_buffer_kernel {
     return %1 : tensor<10x64xf32>
   }
 }
+
+// -----
+
+/// The kernel of a product reads through views what it multiplies in more dimensions than a batch of matrices, also after
+/// a conversion, but not what it adds.
+
+// CHECK-LABEL: module @product_kernel
+module @product_kernel {
+  // CHECK-DAG: %[[N:.*]] = stablehlo.negate %arg0
+  // CHECK-DAG: %[[B:.*]] = stablehlo.negate %arg2
+  // CHECK-DAG: "mhlo.fusion"(%[[N]], %arg1, %[[B]]) {{.*}} kCustom
+  // CHECK-DAG: "mhlo.fusion"(%arg0) {{.*}} kInput
+  // CHECK-DAG: stablehlo.concatenate %[[B]], %[[B]]
+  func.func @main(%x: tensor<8x4x128x256xbf16>, %w: tensor<8x4x256x64xf32>, %b: tensor<8x4x128x64xf32>) -> (tensor<16x4x128x256xbf16>, tensor<16x4x128x64xf32>, tensor<8x4x128x64xf32>) {
+    %0 = stablehlo.negate %x : tensor<8x4x128x256xbf16>
+    %1 = stablehlo.concatenate %0, %0, dim = 0 : (tensor<8x4x128x256xbf16>, tensor<8x4x128x256xbf16>) -> tensor<16x4x128x256xbf16>
+    %2 = stablehlo.negate %b : tensor<8x4x128x64xf32>
+    %3 = stablehlo.concatenate %2, %2, dim = 0 : (tensor<8x4x128x64xf32>, tensor<8x4x128x64xf32>) -> tensor<16x4x128x64xf32>
+    %4 = "mhlo.fusion"(%0, %w, %2) <{fusion_kind = #mhlo<fusion_kind kCustom>}> ({
+    ^bb0(%l: tensor<8x4x128x256xbf16>, %r: tensor<8x4x256x64xf32>, %c: tensor<8x4x128x64xf32>):
+      %5 = stablehlo.convert %l : (tensor<8x4x128x256xbf16>) -> tensor<8x4x128x256xf32>
+      %6 = stablehlo.dot_general %5, %r, batching_dims = [0, 1] x [0, 1], contracting_dims = [3] x [2] : (tensor<8x4x128x256xf32>, tensor<8x4x256x64xf32>) -> tensor<8x4x128x64xf32>
+      %7 = stablehlo.add %6, %c : tensor<8x4x128x64xf32>
+      mhlo.return %7 : tensor<8x4x128x64xf32>
+    }) {hespas.kernel = {kind = "gemm"}} : (tensor<8x4x128x256xbf16>, tensor<8x4x256x64xf32>, tensor<8x4x128x64xf32>) -> tensor<8x4x128x64xf32>
+    return %1, %3, %4 : tensor<16x4x128x256xbf16>, tensor<16x4x128x64xf32>, tensor<8x4x128x64xf32>
+  }
+}
+
+// -----
+
+/// One batch of matrices is what its kernel multiplies.
+
+// CHECK-LABEL: module @matrix_kernel
+module @matrix_kernel {
+  // CHECK: %[[N:.*]] = stablehlo.negate %arg0
+  // CHECK: stablehlo.concatenate %[[N]], %[[N]]
+  func.func @main(%x: tensor<8x128x256xbf16>, %w: tensor<8x256x64xbf16>) -> (tensor<16x128x256xbf16>, tensor<8x128x64xbf16>) {
+    %0 = stablehlo.negate %x : tensor<8x128x256xbf16>
+    %1 = stablehlo.concatenate %0, %0, dim = 0 : (tensor<8x128x256xbf16>, tensor<8x128x256xbf16>) -> tensor<16x128x256xbf16>
+    %2 = "mhlo.fusion"(%0, %w) <{fusion_kind = #mhlo<fusion_kind kCustom>}> ({
+    ^bb0(%l: tensor<8x128x256xbf16>, %r: tensor<8x256x64xbf16>):
+      %3 = stablehlo.dot_general %l, %r, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<8x128x256xbf16>, tensor<8x256x64xbf16>) -> tensor<8x128x64xbf16>
+      %4 = stablehlo.tanh %3 : tensor<8x128x64xbf16>
+      mhlo.return %4 : tensor<8x128x64xbf16>
+    }) {hespas.kernel = {kind = "gemm"}} : (tensor<8x128x256xbf16>, tensor<8x256x64xbf16>) -> tensor<8x128x64xbf16>
+    return %1, %2 : tensor<16x128x256xbf16>, tensor<8x128x64xbf16>
+  }
+}

@@ -28,13 +28,11 @@ module @permuted {
 
 // CHECK-LABEL: module @permuted_steps
 module @permuted_steps {
-  // CHECK: %[[A:.*]]:2 = "mhlo.fusion"(%arg0) {{.*}} kInput
-  // CHECK: stablehlo.transpose
-  // CHECK: stablehlo.reshape
-  // CHECK: stablehlo.tanh
-  // CHECK: stablehlo.reduce
-  // CHECK: {hespas.kernel = {kind = "reduction"}}
-  // CHECK: %[[B:.*]] = "mhlo.fusion"(%[[A]]#0, %[[A]]#1) {{.*}} kLoop
+  // CHECK: %[[T:.*]] = stablehlo.transpose %arg0
+  // CHECK: %[[R:.*]] = stablehlo.reshape %[[T]]
+  // CHECK: %[[A:.*]] = stablehlo.tanh %[[R]]
+  // CHECK: %[[S:.*]] = stablehlo.reduce(%[[A]]
+  // CHECK: %[[B:.*]] = "mhlo.fusion"(%[[S]], %[[A]]) {{.*}} kLoop
   // CHECK: stablehlo.broadcast_in_dim
   // CHECK: stablehlo.subtract
   // CHECK: {hespas.kernel = {kind = "loop"}}

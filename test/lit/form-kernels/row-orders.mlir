@@ -146,3 +146,80 @@ module @sliced_for_product {
     return %4 : tensor<8x64x16xf32>
   }
 }
+
+// -----
+
+/// A diamond whose transposed result is returned keeps no rows, also with a step between,
+
+// CHECK-LABEL: module @stepped
+module @stepped {
+  // CHECK-NOT: kCustom
+  func.func @main(%x: tensor<16384x128xf32>) -> tensor<128x16384xf32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<16384x128xf32>, tensor<f32>) -> tensor<16384xf32>
+    %1 = stablehlo.broadcast_in_dim %0, dims = [0] : (tensor<16384xf32>) -> tensor<16384x128xf32>
+    %2 = stablehlo.multiply %x, %1 : tensor<16384x128xf32>
+    %3 = stablehlo.tanh %2 : tensor<16384x128xf32>
+    %6 = stablehlo.transpose %3, dims = [1, 0] : (tensor<16384x128xf32>) -> tensor<128x16384xf32>
+    return %6 : tensor<128x16384xf32>
+  }
+}
+
+// -----
+
+/// and one of which only the order of the rows changes,
+
+// CHECK-LABEL: module @reordered_rows
+module @reordered_rows {
+  // CHECK-NOT: kCustom
+  func.func @main(%x: tensor<16x1024x1024xf32>) -> tensor<1024x16x1024xf32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [2] : (tensor<16x1024x1024xf32>, tensor<f32>) -> tensor<16x1024xf32>
+    %1 = stablehlo.broadcast_in_dim %0, dims = [0, 1] : (tensor<16x1024xf32>) -> tensor<16x1024x1024xf32>
+    %2 = stablehlo.multiply %x, %1 : tensor<16x1024x1024xf32>
+    %6 = stablehlo.transpose %2, dims = [1, 0, 2] : (tensor<16x1024x1024xf32>) -> tensor<1024x16x1024xf32>
+    return %6 : tensor<1024x16x1024xf32>
+  }
+}
+
+// -----
+
+/// unless it is a chain of diamonds,
+
+// CHECK-LABEL: module @reordered_chain
+module @reordered_chain {
+  // CHECK: "mhlo.fusion"(%arg0) {{.*}} kCustom
+  // CHECK-COUNT-2: stablehlo.reduce
+  // CHECK: stablehlo.transpose
+  func.func @main(%x: tensor<16x1024x1024xf32>) -> tensor<1024x16x1024xf32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [2] : (tensor<16x1024x1024xf32>, tensor<f32>) -> tensor<16x1024xf32>
+    %1 = stablehlo.broadcast_in_dim %0, dims = [0, 1] : (tensor<16x1024xf32>) -> tensor<16x1024x1024xf32>
+    %2 = stablehlo.multiply %x, %1 : tensor<16x1024x1024xf32>
+    %3 = stablehlo.reduce(%2 init: %zero) applies stablehlo.add across dimensions = [2] : (tensor<16x1024x1024xf32>, tensor<f32>) -> tensor<16x1024xf32>
+    %4 = stablehlo.broadcast_in_dim %3, dims = [0, 1] : (tensor<16x1024xf32>) -> tensor<16x1024x1024xf32>
+    %5 = stablehlo.subtract %2, %4 : tensor<16x1024x1024xf32>
+    %6 = stablehlo.transpose %5, dims = [1, 0, 2] : (tensor<16x1024x1024xf32>) -> tensor<1024x16x1024xf32>
+    return %6 : tensor<1024x16x1024xf32>
+  }
+}
+
+// -----
+
+/// whose rows must stay rows. (Kernels of rows are where XLA of jaxlib 0.12.0.1 has them.)
+
+// CHECK-LABEL: module @transposed_chain
+module @transposed_chain {
+  // CHECK-NOT: kCustom
+  func.func @main(%x: tensor<4096x4096xf32>) -> tensor<4096x4096xf32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<4096x4096xf32>, tensor<f32>) -> tensor<4096xf32>
+    %1 = stablehlo.broadcast_in_dim %0, dims = [0] : (tensor<4096xf32>) -> tensor<4096x4096xf32>
+    %2 = stablehlo.multiply %x, %1 : tensor<4096x4096xf32>
+    %3 = stablehlo.reduce(%2 init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<4096x4096xf32>, tensor<f32>) -> tensor<4096xf32>
+    %4 = stablehlo.broadcast_in_dim %3, dims = [0] : (tensor<4096xf32>) -> tensor<4096x4096xf32>
+    %5 = stablehlo.subtract %2, %4 : tensor<4096x4096xf32>
+    %6 = stablehlo.transpose %5, dims = [1, 0] : (tensor<4096x4096xf32>) -> tensor<4096x4096xf32>
+    return %6 : tensor<4096x4096xf32>
+  }
+}

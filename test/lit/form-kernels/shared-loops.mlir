@@ -184,14 +184,14 @@ module @only_reader_of_several {
   // CHECK: stablehlo.tanh
   // CHECK: {hespas.kernel = {kind = "reduction"}}
   // CHECK: return %[[B]]#0, %[[B]]#1
-  func.func @main(%x: tensor<1024x64x24xf32>, %y: tensor<1024x64xf32>) -> (tensor<1024xf32>, tensor<1024x64xf32>) {
+  func.func @main(%x: tensor<2048x64x24xf32>, %y: tensor<2048x64xf32>) -> (tensor<2048xf32>, tensor<2048x64xf32>) {
     %zero = stablehlo.constant dense<0.0> : tensor<f32>
-    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [2] : (tensor<1024x64x24xf32>, tensor<f32>) -> tensor<1024x64xf32>
-    %c = stablehlo.custom_call @kernel(%y) : (tensor<1024x64xf32>) -> tensor<1024x64xf32>
-    %a = stablehlo.add %0, %c : tensor<1024x64xf32>
-    %1 = stablehlo.reduce(%a init: %zero) applies stablehlo.maximum across dimensions = [1] : (tensor<1024x64xf32>, tensor<f32>) -> tensor<1024xf32>
-    %2 = stablehlo.tanh %c : tensor<1024x64xf32>
-    return %1, %2 : tensor<1024xf32>, tensor<1024x64xf32>
+    %0 = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [2] : (tensor<2048x64x24xf32>, tensor<f32>) -> tensor<2048x64xf32>
+    %c = stablehlo.custom_call @kernel(%y) : (tensor<2048x64xf32>) -> tensor<2048x64xf32>
+    %a = stablehlo.add %0, %c : tensor<2048x64xf32>
+    %1 = stablehlo.reduce(%a init: %zero) applies stablehlo.maximum across dimensions = [1] : (tensor<2048x64xf32>, tensor<f32>) -> tensor<2048xf32>
+    %2 = stablehlo.tanh %c : tensor<2048x64xf32>
+    return %1, %2 : tensor<2048xf32>, tensor<2048x64xf32>
   }
 }
 

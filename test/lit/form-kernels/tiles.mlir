@@ -389,3 +389,69 @@ module @truth_values {
     return %2 : tensor<1024x8xi1>
   }
 }
+
+// -----
+
+/// A transpose has tiles in shared memory if both of its dimensions have 16 elements, or 8 and the tile many, or if
+/// 64 bits at most stay together, and are enough with the smaller dimension; else it is a loop. (XLA, jaxlib 0.12.0.1.)
+
+// CHECK-LABEL: module @transposed_tiles
+module @transposed_tiles {
+  // CHECK: "mhlo.fusion"(%arg0) {{.*}} kInput>
+  // CHECK: "mhlo.fusion"(%arg1) {{.*}} kLoop>
+  // CHECK: "mhlo.fusion"(%arg2) {{.*}} kInput>
+  // CHECK: "mhlo.fusion"(%arg3) {{.*}} kLoop>
+  // CHECK: "mhlo.fusion"(%arg4) {{.*}} kLoop>
+  // CHECK: "mhlo.fusion"(%arg5) {{.*}} kInput>
+  // CHECK: "mhlo.fusion"(%arg6) {{.*}} kLoop>
+  // CHECK: "mhlo.fusion"(%arg7) {{.*}} kInput>
+  // CHECK: "mhlo.fusion"(%arg8) {{.*}} kInput>
+  // CHECK: "mhlo.fusion"(%arg9) {{.*}} kInput>
+  // CHECK: "mhlo.fusion"(%arg10) {{.*}} kLoop>
+  // CHECK: "mhlo.fusion"(%arg11) {{.*}} kLoop>
+  // CHECK: "mhlo.fusion"(%arg12) {{.*}} kLoop>
+  // CHECK: "mhlo.fusion"(%arg13) {{.*}} kInput>
+  // CHECK: "mhlo.fusion"(%arg14) {{.*}} kInput>
+  // CHECK: "mhlo.fusion"(%arg15) {{.*}} kLoop>
+  // CHECK: "mhlo.fusion"(%arg16) {{.*}} kInput>
+  // CHECK: "mhlo.fusion"(%arg17) {{.*}} kInput>
+  func.func @main(%a0: tensor<1024x512x2xf32>, %a1: tensor<1024x512x3xf32>, %a2: tensor<1024x512x4xbf16>, %a3: tensor<1024x512x5xbf16>, %a4: tensor<3x4096x2xbf16>, %a5: tensor<4x4096x2xbf16>, %a6: tensor<4096x3x2xbf16>, %a7: tensor<2x4096x2xf32>, %a8: tensor<15x4096xf32>, %a9: tensor<8x1024xf32>, %a10: tensor<8x1000xf32>, %a11: tensor<7x8192xf32>, %a12: tensor<512x8xf32>, %a13: tensor<1024x8xf32>, %a14: tensor<16x100xf32>, %a15: tensor<64x16x4x32xf32>, %a16: tensor<3x1024x1x512xf32>, %a17: tensor<2x256x2x64xf32>) -> (tensor<512x1024x2xf32>, tensor<512x1024x3xf32>, tensor<512x1024x4xbf16>, tensor<512x1024x5xbf16>, tensor<4096x3x2xbf16>, tensor<4096x4x2xbf16>, tensor<3x4096x2xbf16>, tensor<4096x2x2xf32>, tensor<4096x15xf32>, tensor<1024x8xf32>, tensor<1000x8xf32>, tensor<8192x7xf32>, tensor<8x512xf32>, tensor<8x1024xf32>, tensor<100x16xf32>, tensor<16x64x32x4xf32>, tensor<3x512x1x1024xf32>, tensor<2x2x64x256xf32>) {
+    %t0 = stablehlo.transpose %a0, dims = [1, 0, 2] : (tensor<1024x512x2xf32>) -> tensor<512x1024x2xf32>
+    %r0 = stablehlo.tanh %t0 : tensor<512x1024x2xf32>
+    %t1 = stablehlo.transpose %a1, dims = [1, 0, 2] : (tensor<1024x512x3xf32>) -> tensor<512x1024x3xf32>
+    %r1 = stablehlo.tanh %t1 : tensor<512x1024x3xf32>
+    %t2 = stablehlo.transpose %a2, dims = [1, 0, 2] : (tensor<1024x512x4xbf16>) -> tensor<512x1024x4xbf16>
+    %r2 = stablehlo.tanh %t2 : tensor<512x1024x4xbf16>
+    %t3 = stablehlo.transpose %a3, dims = [1, 0, 2] : (tensor<1024x512x5xbf16>) -> tensor<512x1024x5xbf16>
+    %r3 = stablehlo.tanh %t3 : tensor<512x1024x5xbf16>
+    %t4 = stablehlo.transpose %a4, dims = [1, 0, 2] : (tensor<3x4096x2xbf16>) -> tensor<4096x3x2xbf16>
+    %r4 = stablehlo.tanh %t4 : tensor<4096x3x2xbf16>
+    %t5 = stablehlo.transpose %a5, dims = [1, 0, 2] : (tensor<4x4096x2xbf16>) -> tensor<4096x4x2xbf16>
+    %r5 = stablehlo.tanh %t5 : tensor<4096x4x2xbf16>
+    %t6 = stablehlo.transpose %a6, dims = [1, 0, 2] : (tensor<4096x3x2xbf16>) -> tensor<3x4096x2xbf16>
+    %r6 = stablehlo.tanh %t6 : tensor<3x4096x2xbf16>
+    %t7 = stablehlo.transpose %a7, dims = [1, 0, 2] : (tensor<2x4096x2xf32>) -> tensor<4096x2x2xf32>
+    %r7 = stablehlo.tanh %t7 : tensor<4096x2x2xf32>
+    %t8 = stablehlo.transpose %a8, dims = [1, 0] : (tensor<15x4096xf32>) -> tensor<4096x15xf32>
+    %r8 = stablehlo.tanh %t8 : tensor<4096x15xf32>
+    %t9 = stablehlo.transpose %a9, dims = [1, 0] : (tensor<8x1024xf32>) -> tensor<1024x8xf32>
+    %r9 = stablehlo.tanh %t9 : tensor<1024x8xf32>
+    %t10 = stablehlo.transpose %a10, dims = [1, 0] : (tensor<8x1000xf32>) -> tensor<1000x8xf32>
+    %r10 = stablehlo.tanh %t10 : tensor<1000x8xf32>
+    %t11 = stablehlo.transpose %a11, dims = [1, 0] : (tensor<7x8192xf32>) -> tensor<8192x7xf32>
+    %r11 = stablehlo.tanh %t11 : tensor<8192x7xf32>
+    %t12 = stablehlo.transpose %a12, dims = [1, 0] : (tensor<512x8xf32>) -> tensor<8x512xf32>
+    %r12 = stablehlo.tanh %t12 : tensor<8x512xf32>
+    %t13 = stablehlo.transpose %a13, dims = [1, 0] : (tensor<1024x8xf32>) -> tensor<8x1024xf32>
+    %r13 = stablehlo.tanh %t13 : tensor<8x1024xf32>
+    %t14 = stablehlo.transpose %a14, dims = [1, 0] : (tensor<16x100xf32>) -> tensor<100x16xf32>
+    %r14 = stablehlo.tanh %t14 : tensor<100x16xf32>
+    %t15 = stablehlo.transpose %a15, dims = [1, 0, 3, 2] : (tensor<64x16x4x32xf32>) -> tensor<16x64x32x4xf32>
+    %r15 = stablehlo.tanh %t15 : tensor<16x64x32x4xf32>
+    %t16 = stablehlo.transpose %a16, dims = [0, 3, 2, 1] : (tensor<3x1024x1x512xf32>) -> tensor<3x512x1x1024xf32>
+    %r16 = stablehlo.tanh %t16 : tensor<3x512x1x1024xf32>
+    %t17 = stablehlo.transpose %a17, dims = [0, 2, 3, 1] : (tensor<2x256x2x64xf32>) -> tensor<2x2x64x256xf32>
+    %r17 = stablehlo.tanh %t17 : tensor<2x2x64x256xf32>
+    return %r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8, %r9, %r10, %r11, %r12, %r13, %r14, %r15, %r16, %r17 : tensor<512x1024x2xf32>, tensor<512x1024x3xf32>, tensor<512x1024x4xbf16>, tensor<512x1024x5xbf16>, tensor<4096x3x2xbf16>, tensor<4096x4x2xbf16>, tensor<3x4096x2xbf16>, tensor<4096x2x2xf32>, tensor<4096x15xf32>, tensor<1024x8xf32>, tensor<1000x8xf32>, tensor<8192x7xf32>, tensor<8x512xf32>, tensor<8x1024xf32>, tensor<100x16xf32>, tensor<16x64x32x4xf32>, tensor<3x512x1x1024xf32>, tensor<2x2x64x256xf32>
+  }
+}

@@ -1,5 +1,6 @@
 // RUN: hespas-opt %s --form-kernels --form-kernels --split-input-file 2>&1 | filecheck %s
 // RUN: hespas-opt %s --fuse-epilogues --form-kernels --split-input-file 2>&1 | filecheck %s --check-prefix=EPILOGUE
+// EPILOGUE: warning: form-kernels: the module already has kernels and is not changed
 
 /// Kernels are formed once: a second time the module stays, with a warning.
 
@@ -37,5 +38,21 @@ module @products {
     %3 = stablehlo.tanh %2 : tensor<64x256xf32>
     %4 = stablehlo.negate %3 : tensor<64x256xf32>
     return %4 : tensor<64x256xf32>
+  }
+}
+
+// -----
+
+/// Those of XLA do: all warnings come first.
+
+// EPILOGUE-LABEL: module @compiled
+module @compiled {
+  func.func @main(%x: tensor<1024xf32>) -> tensor<1024xf32> {
+    %0 = "mhlo.fusion"(%x) <{fusion_kind = #mhlo<fusion_kind kLoop>}> ({
+    ^bb0(%a: tensor<1024xf32>):
+      %1 = stablehlo.cosine %a : tensor<1024xf32>
+      mhlo.return %1 : tensor<1024xf32>
+    }) : (tensor<1024xf32>) -> tensor<1024xf32>
+    return %0 : tensor<1024xf32>
   }
 }

@@ -53,6 +53,24 @@ module @shardy_op attributes {mhlo.num_partitions = 4 : i32} {
 
 // -----
 
+/// A constraint is the op that has it.
+
+// CHECK-LABEL: module @constraint
+// CHECK: %[[OWN:.*]] = stablehlo.select
+// CHECK: "stablehlo.all_reduce"(%[[OWN]])
+// WARNING: one device alone: sdy.sharding_constraint
+module @constraint attributes {mhlo.num_partitions = 4 : i32} {
+  sdy.mesh @maximal_mesh_0 = <[], device_ids=[0]>
+  func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+    %0 = stablehlo.tanh %x : tensor<8x8xf32>
+    %1 = sdy.sharding_constraint %0 <@maximal_mesh_0, []> : tensor<8x8xf32>
+    %2 = stablehlo.negate %1 : tensor<8x8xf32>
+    return %2 : tensor<8x8xf32>
+  }
+}
+
+// -----
+
 /// Alone, the device has it all.
 
 // CHECK-LABEL: module @alone
@@ -62,5 +80,34 @@ module @alone {
   func.func @main(%x: tensor<8x8xf32> {mhlo.sharding = "{maximal device=0}"}) -> tensor<8x8xf32> {
     %0 = stablehlo.tanh %x : tensor<8x8xf32>
     return %0 : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+/// So it has in a program that says that it is one of one device: no sharding is read there.
+
+// CHECK-LABEL: module @stated
+// CHECK: stablehlo.tanh
+// WARNING-NOT: warning
+module @stated attributes {mhlo.num_partitions = 1 : i32} {
+  func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+    %0 = stablehlo.tanh %x {mhlo.sharding = "{maximal device=1}"} : tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+/// XLA gives a call of the host to one device itself.
+
+// CHECK-LABEL: module @host_call
+// CHECK-NOT: all_reduce
+// WARNING-NOT: warning
+module @host_call attributes {mhlo.num_partitions = 4 : i32} {
+  func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+    %0 = stablehlo.tanh %x : tensor<8x8xf32>
+    %1 = stablehlo.custom_call @xla_ffi_python_cpu_callback(%0) {has_side_effect = true, mhlo.sharding = "{maximal device=0}"} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+    return %1 : tensor<8x8xf32>
   }
 }

@@ -72,7 +72,7 @@ module @axes attributes {mhlo.num_partitions = 4 : i32} {
 
 // CHECK-LABEL: module @results
 // CHECK: -> (tensor<4x8xf32>, tensor<8x4xf32>, tensor<4x8xf32>)
-// CHECK: stablehlo.infeed{{.*}} -> (tensor<4x8xf32>, !stablehlo.token)
+// CHECK: stablehlo.infeed{{.*}}]]}> : (!stablehlo.token) -> (tensor<4x8xf32>, !stablehlo.token)
 module @results attributes {mhlo.num_partitions = 2 : i32} {
   sdy.mesh @mesh = <["x"=2]>
   func.func @main(%x: tensor<8x8xf32>, %t: !stablehlo.token) -> (tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>) {
@@ -280,5 +280,18 @@ module @forms {
     %3 = stablehlo.tanh %z {mhlo.sharding = "{maximal device=1}"} : tensor<8x8xf32>
     %4 = stablehlo.tanh %s {mhlo.sharding = "\08\03\1A\02\04\01\22\04\00\01\02\03"} : tensor<8x8xf32>
     return %0, %1, %2, %3, %4 : tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
+  }
+}
+
+// -----
+
+/// One value of several may be divided alone.
+
+// CHECK-LABEL: module @tuple
+// CHECK: stablehlo.infeed{{.*}} -> (tensor<4x8xf32>, !stablehlo.token)
+module @tuple attributes {mhlo.num_partitions = 2 : i32} {
+  func.func @main(%t: !stablehlo.token) -> (tensor<8x8xf32>, !stablehlo.token) {
+    %0:2 = "stablehlo.infeed"(%t) {mhlo.sharding = "{{devices=[2,1]<=[2]}, {replicated}}"} : (!stablehlo.token) -> (tensor<8x8xf32>, !stablehlo.token)
+    return %0#0, %0#1 : tensor<8x8xf32>, !stablehlo.token
   }
 }

@@ -1,12 +1,14 @@
 // RUN: hespas-opt %s --partition --split-input-file | filecheck %s
 
-/// Each op of Shardy between the parts of arrays becomes a collective of XLA's partitioner, or a slice.
+/// Each op of Shardy between the parts of arrays becomes a collective of XLA's partitioner, or a slice. The
+/// layouts of XLA's importer are none of the program.
 
 // CHECK-LABEL: module @reshard
 module @reshard attributes {mhlo.num_partitions = 2 : i32} {
   sdy.mesh @mesh = <["x"=2]>
   // CHECK: @main(%[[X:.*]]: tensor<4x8xf32>) -> tensor<8x4xf32>
   // CHECK: stablehlo.all_to_all
+  // CHECK: stablehlo.transpose %{{[0-9]+}}, dims = [1, 0, 2] : (
   func.func @main(%x: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> (tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) {
     %0 = sdy.reshard %x <@mesh, [{}, {"x"}]> : tensor<8x8xf32>
     return %0 : tensor<8x8xf32>

@@ -31,3 +31,14 @@ module @result attributes {mhlo.num_partitions = 2 : i32} {
     return %x : tensor<8x8xf32>
   }
 }
+
+// -----
+
+/// What the partitioner has left behind is not read.
+
+module @left_behind attributes {mhlo.is_dynamic = false} {
+  func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+    %0 = stablehlo.tanh %x {mhlo.sharding = "{mesh['x'=two], [{'x'}, {}]}"} : tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+}
