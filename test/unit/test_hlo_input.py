@@ -505,13 +505,26 @@ def test_a_scheduled_program_is_not_compiled_again():
 
 
 def test_folders_without_one_program(tmp_path):
-    with pytest.raises(HespasError, match=r"the folder has no HLO; dump it with XLA_FLAGS="):
+    with pytest.raises(HespasError, match=r"the folder has no program .*; dump it with XLA_FLAGS="):
         frontends.read_module(tmp_path, make_context())
     for name in ("module_0001.jit_a", "module_0002.jit_b"):
         (tmp_path / f"{name}.cpu_after_optimizations.txt").write_text(name)
     (tmp_path / "module_0002.jit_b.cpu_after_optimizations.hlo.pb").write_bytes(bytes(99))
-    message = r"the HLO of 2 programs; name the file of one; the largest is \S+jit_b\S+\.hlo\.pb"
+    message = (
+        r"the folder has 2 programs; name the file of one; the largest is \S+jit_b\S+\.hlo\.pb"
+    )
     with pytest.raises(HespasError, match=message):
+        frontends.read_module(tmp_path, make_context())
+
+
+def test_folders_of_what_xla_and_jax_were_given(tmp_path):
+    """XLA of jax 0.12 keeps the module of each program; JAX writes it with `jax_dump_ir_to`."""
+    for name in ("module.mlir", "compile_options.textproto", "topology.textproto"):
+        (tmp_path / name).write_text(SMALL if name == "module.mlir" else "x: 1")
+    assert "@small" in str(frontends.read_module(tmp_path, make_context()))
+    for number in range(2):
+        (tmp_path / f"jax_ir000{number}_jit_f_compile.mlir").write_text(SMALL)
+    with pytest.raises(HespasError, match="the folder has 3 programs; name the file of one"):
         frontends.read_module(tmp_path, make_context())
 
 
