@@ -275,7 +275,10 @@ COUNTS = {
     NUM_PARTITIONS: rb"num_partitions=(\d+)",
     NUM_REPLICAS: rb"replica_count=(\d+)",
 }
-SYNCHRONOUS = "make the HLO with --xla_disable_hlo_passes=async-collective-conversion"
+HLO_REMEDIES = (  # part of XLA's message, remedy
+    (r"[Aa]sync", "make the HLO with --xla_disable_hlo_passes=async-collective-conversion"),
+    ("LiteralProto", "it was written without its constants, such as trip counts: write its text"),
+)
 
 
 def _parse_hlo_text(data: bytes, name: str, context: ir.Context) -> ir.Module:
@@ -342,7 +345,7 @@ def _from_hlo_proto(proto: bytes, name: str, context: ir.Context) -> ir.Module:
         raise HespasError(
             f"XLA cannot express this HLO in StableHLO: {message}",
             where=name,
-            remedy=SYNCHRONOUS if re.search(r"[Aa]sync", message) else "",
+            remedy=next((remedy for part, remedy in HLO_REMEDIES if re.search(part, message)), ""),
         ) from None
 
 
@@ -379,6 +382,13 @@ def find_dumped_program(folder: str) -> str:
             raise _refuse_several(folder, list(programs.values()))
         if programs:
             return next(iter(programs.values()))
+    if "saved_model.pb" in names:
+        raise HespasError(
+            "this is a SavedModel of TensorFlow, not a module",
+            where=folder,
+            remedy="write the text of tf.function(f, jit_compile=True)"
+            '.experimental_get_compiler_ir(*arguments)(stage="stablehlo")',
+        )
     raise HespasError(
         "the folder has no program that XLA or JAX dumped",
         where=folder,

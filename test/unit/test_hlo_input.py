@@ -517,11 +517,27 @@ def test_folders_without_one_program(tmp_path):
         frontends.read_module(tmp_path, make_context())
 
 
+def test_a_protobuf_without_constants():
+    """TensorFlow's ``optimized_hlo_proto_serialized``."""
+    proto = hlo_text_to_proto("HloModule m\nENTRY e { ROOT c = s32[] constant(5) }")
+    message = parse_hlo_module(proto)
+    message.computations[0].instructions[0].literal.Clear()
+    message.computations[0].instructions[0].literal.shape.CopyFrom(
+        message.computations[0].instructions[0].shape
+    )
+    with pytest.raises(HespasError, match=r"without its constants, .*: write its text"):
+        frontends.parse_module(message.SerializeToString(), "f", make_context())
+
+
 def test_folders_of_what_xla_and_jax_were_given(tmp_path):
     """XLA of jax 0.12 keeps the module of each program; JAX writes it with `jax_dump_ir_to`."""
     for name in ("module.mlir", "compile_options.textproto", "topology.textproto"):
         (tmp_path / name).write_text(SMALL if name == "module.mlir" else "x: 1")
     assert "@small" in str(frontends.read_module(tmp_path, make_context()))
+    (tmp_path / "tensorflow").mkdir()
+    (tmp_path / "tensorflow" / "saved_model.pb").write_bytes(b"")
+    with pytest.raises(HespasError, match=r"a SavedModel of TensorFlow.*get_compiler_ir"):
+        frontends.read_module(tmp_path / "tensorflow", make_context())
     for number in range(2):
         (tmp_path / f"jax_ir000{number}_jit_f_compile.mlir").write_text(SMALL)
     with pytest.raises(HespasError, match="the folder has 3 programs; name the file of one"):
