@@ -224,6 +224,9 @@ def find_entry_function(
 
 def _find_entry_remedy(module: ir.Module) -> str:
     """Return what to do about a module without an entry function."""
+    names = [view.operation.name for view in module.body.operations]
+    if names.count("builtin.module") > 1:
+        return "write each module to a file of its own"
     for view in module.body.operations:
         name = view.operation.name
         if name.startswith("vhlo."):

@@ -72,7 +72,18 @@ def describe_binary(data: bytes, name: str) -> HespasError:
 
 
 def describe_text(error: HespasError, name: str, text: bytes) -> HespasError:
-    """Return an error about a text whose very first word is not MLIR, or the error as it is."""
+    """Return an error about a text that is no MLIR, or of several modules; or the error as it is.
+
+    It is no MLIR if the error is at its very first word.
+    """
+    stated = re.fullmatch(r":(\d+):\d+", error.where.removeprefix(name))
+    lines = text.split(b"\n")
+    at = lines[int(stated[1]) - 1] if stated and int(stated[1]) <= len(lines) else b""
+    if "redefinition of symbol" in error.message and at.startswith(b"module"):
+        remedy = "write each module to a file of its own"
+        return HespasError("the file has several modules", where=error.where, remedy=remedy)
+    if b"__elided__" in at:
+        error.remedy = "a printer has left out this constant: print the module with its constants"
     first = re.match(_SKIPPED, text)
     start = first.end() if first else 0
     line, column = text.count(b"\n", 0, start) + 1, start - text.rfind(b"\n", 0, start)

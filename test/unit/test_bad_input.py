@@ -148,6 +148,15 @@ MODULES: dict[str, tuple[str | bytes | Callable[[], bytes], str]] = {
     "a program": (Path(sys.executable).read_bytes()[:9000], "^f: error: this is machine code, not"),
     "a pickle": (pickle.dumps(print), "^f: error: this is a pickle, .*; write jax.jit"),
     "an archive": (b"PK\x03\x04" + bytes(99), "^f: error: this is a zip archive, .*pytorch.md"),
+    "several modules": (TEXT + TEXT, r"^f:\d+:1: error: the file has several modules; write each"),
+    "several modules of other names": (
+        TEXT + TEXT.replace("@m ", "@n "),
+        "^f: error: .* no public function; write each module to a file of its own",
+    ),
+    "an elided constant": (
+        TEXT.replace("return %1", "%c = stablehlo.constant dense<__elided__> : tensor<4xf32>"),
+        "^f:.*error: .*; a printer has left out this constant",
+    ),
     "a jaxpr": ("{ lambda ; a:f32[4]. let in (a,) }", "^f:1:1: error: this is a jaxpr.*as_text"),
     "a report of XLA's dumps": ("\nTotal 3\n", "^f:2:1: error: .* it starts with 'Total'; hespas"),
     "empty": ("", "^f: error: the file is empty; hespas reads MLIR text"),
