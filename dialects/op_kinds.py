@@ -135,6 +135,7 @@ CUSTOM_PARTITIONING_CALL = "CustomSPMDPartitioning"  # its rule is a Python func
 # Between the shapes of the program and those of a device; GSPMD's form of a manual computation.
 MANUAL_CALL_TARGETS = frozenset(("SPMDFullToShardShape", "SPMDShardToFullShape"))
 SHARDY_CALL_PREFIX = "xla.sdy."  # of the custom calls that stand for Shardy's ops in HLO
+SHARDY_MESHES = "xla.sdy.meshes"  # the frontend attribute of a module in which HLO keeps all of it
 SHARDING_CALL_TARGET = "Sharding"  # GSPMD's constraint
 PARTITIONER_CALL_TARGETS = MANUAL_CALL_TARGETS | {SHARDING_CALL_TARGET}
 FORWARDING_CALL_TARGETS = PARTITIONER_CALL_TARGETS | frozenset(  # results are the operands
@@ -223,6 +224,9 @@ def find_entry_function(
 
 def _find_entry_remedy(module: ir.Module) -> str:
     """Return what to do about a module without an entry function."""
+    names = [view.operation.name for view in module.body.operations]
+    if names.count("builtin.module") > 1:
+        return "write each module to a file of its own"
     for view in module.body.operations:
         name = view.operation.name
         if name.startswith("vhlo."):

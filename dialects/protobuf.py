@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 MODULE_NAME, MODULE_COMPUTATIONS = 1, 3  # fields of xla.HloModuleProto
-PROTO_MODULE = 1  # field of xla.HloProto: the HloModuleProto
+PROTO_MODULE = 1  # field of xla.HloProto: the HloModuleProto; of xla.HloSnapshot: the HloProto
 
 
 def extract_hlo_module(data: bytes) -> bytes | None:
-    """Return the HloModuleProto in a serialised HloModuleProto or HloProto, or None.
+    """Return the HloModuleProto in a serialised HloModuleProto, HloProto or HloSnapshot, or None.
 
     Damaged data yields None. XLA's own reader would accept the rest of a truncated file.
     """
@@ -19,8 +19,10 @@ def extract_hlo_module(data: bytes) -> bytes | None:
         return data
     try:
         for number, value in _iterate_fields(data):
-            if number == PROTO_MODULE and value is not None and _is_hlo_module(value):
-                return value
+            if number == PROTO_MODULE and value is not None:
+                module = extract_hlo_module(value)
+                if module is not None:
+                    return module
     except ValueError:
         pass
     return None

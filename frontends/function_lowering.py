@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +35,8 @@ def lower_function(function: Callable[..., Any], args: tuple[Any, ...], platform
             plain function.
         args: Its arguments: arrays, ``jax.ShapeDtypeStruct``, and trees of these. Their shardings
             may be over a mesh of abstract devices. The function sees this mesh as the mesh of the
-            context, unless the caller has set one.
+            context, unless the caller has set one. A plain function, or one of
+            ``equinox.filter_jit``, may get anything else besides, which is a constant.
         platform: The platform.
 
     Raises:
@@ -44,9 +46,42 @@ def lower_function(function: Callable[..., Any], args: tuple[Any, ...], platform
 
     from hespas.frontends.export.target_device import lower_traced
 
-    traceable: Any = function if hasattr(function, "trace") else jax.jit(function)
+    traceable: Any = function
+    if not hasattr(function, "trace"):
+        leaves, tree = jax.tree.flatten(args)
+        donated = [0] if getattr(function, "donate_first", False) else []
+        donated += range(1, len(args)) if getattr(function, "donate_rest", False) else []
+        if not all(map(_is_array, leaves)):
+            function = _close_over_constants(function, leaves, tree)
+            args = tree.unflatten(leaf if _is_array(leaf) else None for leaf in leaves)
+        traceable = jax.jit(function, donate_argnums=donated)
     with _enter_argument_mesh(args, platform):
         return lower_traced(traceable.trace(*args), platform)
+
+
+def _is_array(leaf: Any) -> bool:
+    """Return whether a leaf of the arguments or the result is a value of the program."""
+    return isinstance(leaf, (bool, int, float, complex)) or hasattr(leaf, "dtype")
+
+
+def _close_over_constants(
+    function: Callable[..., Any], leaves: list[Any], tree: Any
+) -> Callable[..., Any]:
+    """Return the function of those leaves of the arguments, and of the result, that are arrays.
+
+    In the tree of its arguments the others, such as the activation of a model, are None, so that
+    the arrays keep their names.
+    """
+    import jax
+
+    @functools.wraps(function)
+    def call(*args: Any) -> Any:
+        arrays = iter(jax.tree.leaves(args))
+        merged = [next(arrays) if _is_array(leaf) else leaf for leaf in leaves]
+        result = function(*tree.unflatten(merged))
+        return jax.tree.map(lambda leaf: leaf if _is_array(leaf) else None, result)
+
+    return call
 
 
 @contextlib.contextmanager

@@ -20,6 +20,13 @@ from hespas.dialects.mlir_diagnostics import capture_diagnostics, to_hespas_erro
 from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
 from hespas.dialects.protobuf import extract_hlo_module
 from hespas.frontends import dead_functions, input_attributes, text_check
+from hespas.frontends.foreign_files import (
+    BYTECODE_MAGIC,
+    FORMATS,
+    describe_binary,
+    describe_text,
+    extract_exported_module,
+)
 from hespas.frontends.quantised_types import REMEDY as QUANTISED_REMEDY
 from hespas.frontends.quantised_types import has_quantised_types, replace_quantised_types
 from hespas.support.data_files import read_file_bytes
@@ -29,9 +36,7 @@ from hespas.support.supervised_process import run_native_reader
 
 # What the bindings raise for the exceptions of C++, std::out_of_range among them.
 NATIVE_ERRORS = (RuntimeError, ValueError, IndexError, OverflowError)
-FORMATS = "MLIR text or bytecode, a portable artifact, HLO text or an HLO protobuf"
 HEAD_BYTES = 4096
-BYTECODE_MAGIC = b"ML\xefR"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
@@ -124,6 +129,8 @@ def read_unpacked_bytes(path: str | os.PathLike[str]) -> tuple[str, bytes]:
 def parse_module(data: bytes, name: str, context: ir.Context) -> ir.Module:
     """Parse a module from bytes; ``name`` replaces the file name in errors and locations."""
     data = _decompress_bytes(data, name).removeprefix(codecs.BOM_UTF8)
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        data = _decode_utf16(data)  # as PowerShell redirects text into a file
     attribute_prefix = input_attributes.detect_attribute_prefix(io.BytesIO(data))
     module = input_attributes.load_verified_module(
         lambda: _parse_by_format(data, name, context), attribute_prefix, name, context
@@ -147,12 +154,22 @@ def _parse_by_format(data: bytes, name: str, context: ir.Context) -> ir.Module:
     if head.startswith(b"HloModule"):
         return _parse_hlo_text(data, name, context)
     if b"\0" in data:
+        exported = extract_exported_module(data)
+        if exported is not None:
+            return _parse_bytecode(exported, name, context)
         proto = extract_hlo_module(data)
         if proto is None:
-            message = "unknown or damaged binary format"
-            raise HespasError(message, where=name, remedy=f"hespas reads {FORMATS}")
+            raise describe_binary(data, name)
         return _from_hlo_proto(proto, name, context)
     return _parse_mlir_text(data, name, context)
+
+
+def _decode_utf16(data: bytes) -> bytes:
+    """Return text in UTF-16 as UTF-8, or the data if it is none."""
+    try:
+        return data.decode("utf-16").encode()
+    except UnicodeError:
+        return data
 
 
 def _decompress_bytes(data: bytes, name: str) -> bytes:
@@ -220,7 +237,9 @@ def _report_parse_errors(
         except ir.MLIRError as error:
             if name.endswith(".py"):
                 raise _describe_python_file(name) from None
-            problem = to_hespas_error(error, name, context, text or _read_plain_text(name))
+            known = text or _read_plain_text(name)
+            problem = to_hespas_error(error, name, context, known)
+            problem = describe_text(problem, name, known or b"")
             raise _mention_truncation(problem, name) from None
         except NATIVE_ERRORS as error:
             message = messages[0] if messages else str(error).strip().split("\n", 1)[0]
@@ -256,7 +275,10 @@ COUNTS = {
     NUM_PARTITIONS: rb"num_partitions=(\d+)",
     NUM_REPLICAS: rb"replica_count=(\d+)",
 }
-SYNCHRONOUS = "make the HLO with --xla_disable_hlo_passes=async-collective-conversion"
+HLO_REMEDIES = (  # part of XLA's message, remedy
+    (r"[Aa]sync", "make the HLO with --xla_disable_hlo_passes=async-collective-conversion"),
+    ("LiteralProto", "it was written without its constants, such as trip counts: write its text"),
+)
 
 
 def _parse_hlo_text(data: bytes, name: str, context: ir.Context) -> ir.Module:
@@ -323,7 +345,7 @@ def _from_hlo_proto(proto: bytes, name: str, context: ir.Context) -> ir.Module:
         raise HespasError(
             f"XLA cannot express this HLO in StableHLO: {message}",
             where=name,
-            remedy=SYNCHRONOUS if re.search(r"[Aa]sync", message) else "",
+            remedy=next((remedy for part, remedy in HLO_REMEDIES if re.search(part, message)), ""),
         ) from None
 
 
@@ -339,16 +361,18 @@ def _extract_hlo_message(error: Exception) -> str:
 # What XLA writes of a program after its last pass, as a protobuf and as text.
 _OPTIMISED = r"after_optimizations\.(?P<form>hlo\.pb|txt)(\.(gz|xz))?$"
 _HLO = r"\.(?P<form>hlo\.pb|hlo)(\.(gz|xz))?$"
+# What XLA was given, in a folder of each module; and what JAX writes (jax_dump_ir_to).
+_GIVEN = r"\.(?P<form>mlir|mlirbc)(\.(gz|xz))?$"
 
 
 def find_dumped_program(folder: str) -> str:
-    """Return the path of the HLO of the only program in a folder, optimised if XLA dumped that.
+    """Return the path of the only program in a folder of dumps, optimised if XLA dumped that.
 
     Raises:
-        HespasError: The folder has no HLO, or that of several programs.
+        HespasError: The folder has no program, or several.
     """
     names = sorted(os.listdir(folder))
-    for pattern in (_OPTIMISED, _HLO):
+    for pattern in (_OPTIMISED, _HLO, _GIVEN):
         programs: dict[str, str] = {}
         for name in names:
             match = re.search(pattern, name)
@@ -358,8 +382,15 @@ def find_dumped_program(folder: str) -> str:
             raise _refuse_several(folder, list(programs.values()))
         if programs:
             return next(iter(programs.values()))
+    if "saved_model.pb" in names:
+        raise HespasError(
+            "this is a SavedModel of TensorFlow, not a module",
+            where=folder,
+            remedy="write the text of tf.function(f, jit_compile=True)"
+            '.experimental_get_compiler_ir(*arguments)(stage="stablehlo")',
+        )
     raise HespasError(
-        "the folder has no HLO",
+        "the folder has no program that XLA or JAX dumped",
         where=folder,
         remedy="dump it with XLA_FLAGS='--xla_dump_to=FOLDER --xla_dump_hlo_as_proto'",
     )
@@ -368,7 +399,7 @@ def find_dumped_program(folder: str) -> str:
 def _refuse_several(folder: str, paths: Sequence[str]) -> HespasError:
     largest = max(paths, key=os.path.getsize)
     return HespasError(
-        f"the folder has the HLO of {len(paths)} programs",
+        f"the folder has {len(paths)} programs",
         where=folder,
         remedy=f"name the file of one; the largest is {largest}",
     )

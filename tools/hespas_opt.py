@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hespas.tools.expected_diagnostics import Diagnostic
 
 DESCRIPTION = """\
-Read StableHLO (MLIR text or bytecode, portable artifact, HLO text or protobuf, also .xz or .gz)
+Read StableHLO (MLIR text or bytecode, portable artifact, jax.export's, HLO text or protobuf)
 from a file or stdin, run passes in the order of their flags, and print the module.
 
   hespas-opt in.mlir --split-linear --roofline-annotate=node=A100_SXM_40GB --emit-chakra=output=out

@@ -34,10 +34,10 @@ def read(program: Program, *, allow_unregistered: bool = False) -> ir.Module:
     """Read a program into an MLIR module.
 
     Args:
-        program: The path of a file (StableHLO text or bytecode, a portable artifact, HLO text or an
-            HLO protobuf, also compressed as ``.xz`` or ``.gz``), the contents of such a file, an
-            ``ir.Module``, or what ``jax.jit(f).lower(...)`` returns. A string with a line break is
-            taken as text.
+        program: The path of a file (StableHLO text or bytecode, a portable artifact, what
+            ``jax.export`` serialises, HLO text or an HLO protobuf, also compressed as ``.xz`` or
+            ``.gz``), the contents of such a file, an ``ir.Module``, or what
+            ``jax.jit(f).lower(...)`` returns. A string with a line break is taken as text.
         allow_unregistered: Whether ops of unknown dialects are accepted, in generic form. An
             estimate needs their cost: a cost rule, or the option ``kernel_cost``.
 

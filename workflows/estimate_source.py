@@ -35,7 +35,7 @@ def load_program_source(program: Any, args: tuple[Any, ...], device: str) -> Pro
     Raises:
         HespasError: The program cannot be read, or arguments are given for what takes none.
     """
-    if args and not callable(program):
+    if args and (not callable(program) or hasattr(program, "runtime_executable")):
         raise UsageError(
             f"arguments are given, but a {type(program).__name__} takes none",
             remedy="pass the function itself with its arguments",
@@ -68,6 +68,10 @@ def read_program(program: Any, *, allow_unregistered: bool = False) -> ir.Module
         return frontends.parse_module(program.encode(), "<text>", context)
     if isinstance(program, (str, os.PathLike)):
         return frontends.read_module(program, context)
+    if hasattr(program, "mlir_module_serialized"):  # a jax.export.Exported
+        return frontends.parse_module(program.mlir_module_serialized, "<Exported>", context)
+    if hasattr(program, "runtime_executable"):  # a jax.stages.Compiled
+        return frontends.parse_module(program.as_text().encode(), "<Compiled>", context)
     return frontends.from_jax(program)
 
 
@@ -94,7 +98,7 @@ def _find_lowered_program(program: Any, args: tuple[Any, ...], device: str) -> A
         return lower_exportable(program, platform)
     if hasattr(program, "jaxpr") and hasattr(program, "lower"):  # a Traced
         return lower_traced(program, platform)
-    if callable(program):
+    if callable(program) and not hasattr(program, "runtime_executable"):
         return lower_function(program, args, platform)
     return None
 

@@ -14,18 +14,31 @@ import jax
 import torch
 import torch.fx
 from torch._decomp import core_aten_decompositions, get_decompositions
-from torch._ops import OpOverload, OpOverloadPacket
+from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
+from torch.fx.node import map_arg
 
-from hespas.frontends.pytorch import attention
+from hespas.dialects.op_kinds import RECOMPUTATION_SCOPE
+from hespas.frontends.pytorch import attention, embedding_bags
 from hespas.support.errors import HespasError
 
 MODULE = "hespas_module"  # key of a node's metadata: its module, such as ``layers.0.mlp``
+RECOMPUTED = "hespas_recomputed"  # key of a node that torch.utils.checkpoint runs again
 # Ops whose gradients JAX's rule for the forward op computes.
 GRADIENTS = {
     "aten.avg_pool2d_backward.default": "avg_pool2d",
     "aten.avg_pool3d_backward.default": "avg_pool3d",
     "aten.max_pool2d_with_indices_backward.default": "max_pool2d_with_indices",
     "aten.max_pool3d_with_indices_backward.default": "max_pool3d_with_indices",
+}
+EMBEDDING_BAGS = {
+    "_embedding_bag": embedding_bags.apply_embedding_bag,
+    "_embedding_bag_forward_only": embedding_bags.apply_embedding_bag,
+    "_embedding_bag_backward": embedding_bags.differentiate_embedding_bag,
+    "_embedding_bag_dense_backward": embedding_bags.differentiate_dense_bag,
+}
+HIGHER_ORDER_REMEDIES = {
+    "flex_attention": "use scaled_dot_product_attention, with a mask as its attn_mask",
+    "cond": "make that part depend only on shapes or on constants",
 }
 REDUCTIONS = {"sum": jax.lax.psum, "avg": jax.lax.pmean, "max": jax.lax.pmax, "min": jax.lax.pmin}
 
@@ -122,6 +135,7 @@ class JaxInterpreter(torch.fx.Interpreter):
         self.captured = captured
         self.unfused_attentions = 0
         self.random = _RandomKeys()
+        self.barriers: dict[torch.fx.Node, Any] = {}
         self.table = _import_torchax("ops.ops_registry").all_aten_ops
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
@@ -130,8 +144,28 @@ class JaxInterpreter(torch.fx.Interpreter):
             return super().run(*args, **kwargs)
 
     def run_node(self, n: torch.fx.Node) -> Any:
-        with jax.named_scope(n.meta[MODULE]) if MODULE in n.meta else contextlib.nullcontext():
+        scopes = [RECOMPUTATION_SCOPE] if RECOMPUTED in n.meta else []
+        scopes += [n.meta[MODULE]] if n.meta.get(MODULE) else []
+        with jax.named_scope("/".join(scopes)) if scopes else contextlib.nullcontext():
             return super().run_node(n)
+
+    def map_nodes_to_values(self, args: Any, n: torch.fx.Node) -> Any:
+        """Return the operands of a node; those of a recomputation pass a barrier, as in JAX.
+
+        XLA would otherwise find the equal ops of the forward pass, and keep their results.
+        """
+        if RECOMPUTED not in n.meta:
+            return super().map_nodes_to_values(args, n)
+
+        def load(operand: torch.fx.Node) -> Any:
+            value = self.env[operand]
+            if RECOMPUTED in operand.meta or not isinstance(value, jax.Array):
+                return value
+            if operand not in self.barriers:
+                self.barriers[operand] = jax.lax.optimization_barrier(value)
+            return self.barriers[operand]
+
+        return map_arg(args, load)
 
     def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
         if target in self.captured:
@@ -142,12 +176,19 @@ class JaxInterpreter(torch.fx.Interpreter):
         )
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        if isinstance(target, HigherOrderOperator):
+            remedy = HIGHER_ORDER_REMEDIES.get(target.name(), "write that part with other ops")
+            raise HespasError(f"there is no JAX function for the op {target.name()}", remedy=remedy)
         if not isinstance(target, OpOverload):
             return super().call_function(target, args, kwargs)
         if target is torch.ops.aten.convolution_backward.default:
             return self.differentiate_convolution(*args)
         if str(target) in GRADIENTS:
             return self.differentiate_pooling(GRADIENTS[str(target)], *args)
+        if target._opname in EMBEDDING_BAGS:
+            return EMBEDDING_BAGS[target._opname](*args, **kwargs)
+        if target is torch.ops.aten._int_mm.default:
+            return jax.lax.dot(*args, preferred_element_type=jax.numpy.int32)
         if target.namespace in ("_c10d_functional", "_dtensor"):
             return self.apply_collective(target, *args, **kwargs)
         if target.namespace == attention.NAMESPACE:

@@ -13,6 +13,7 @@ from unittest import mock
 
 import torch
 import torch.fx
+from torch._dynamo.exc import TorchDynamoException
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     FakeTensorDeviceMismatchError,
@@ -21,6 +22,7 @@ from torch._subclasses.fake_tensor import (
 from torch.distributed.tensor import _collective_utils
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils import checkpoint
 
 from hespas.dialects.attrs import UNFUSED_ATTENTION
 from hespas.frontends.pytorch import aten_ops, attention
@@ -49,6 +51,7 @@ def trace_aten_graph(
         with (
             mode,
             _record_module_names(module),
+            _mark_recomputation(),
             _disable_fused_kernels(),
             attention.trace_attention_as_ops() as count_unfused,
         ):
@@ -66,10 +69,26 @@ def trace_aten_graph(
             remedy="pass a module, which may be on the device meta, instead of a function that "
             "captures it",
         ) from error
+    except TorchDynamoException as error:
+        raise HespasError(
+            "an op with functions as arguments, such as flex_attention, scan and cond, cannot be "
+            f"traced: {extract_first_line(str(error))}",
+            remedy="use scaled_dot_product_attention, and write loops and branches in Python",
+        ) from error
     interpreter = _NameKeepingInterpreter(first)
-    with mode:
-        pure = torch.func.functionalize(interpreter.run, remove="mutations_and_views")
-        second = make_fx(pure, decomposition_table=aten_ops.get_op_decompositions())(*inputs)
+    try:
+        with mode:
+            pure = torch.func.functionalize(interpreter.run, remove="mutations_and_views")
+            second = make_fx(pure, decomposition_table=aten_ops.get_op_decompositions())(*inputs)
+    except RuntimeError as error:
+        if "mutating a non-functional tensor" not in str(error):
+            raise
+        raise HespasError(
+            "the program modifies a tensor that it captures, such as a weight in a step of an "
+            "optimiser",
+            remedy="make its state arguments and results of the function: TorchTrainingStep does "
+            "so for a module and AdamW",
+        ) from error
     for node in second.graph.nodes:
         if node.target is torch.ops.aten.copy_.default:
             raise HespasError(
@@ -130,26 +149,46 @@ def _record_module_names(module: torch.nn.Module | None) -> Iterator[None]:
             hook.remove()
 
 
+@contextlib.contextmanager
+def _mark_recomputation() -> Iterator[None]:
+    """Mark the nodes that ``torch.utils.checkpoint`` runs again for the backward pass."""
+    original = checkpoint._checkpoint_without_reentrant_generator
+
+    def run(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+        def run_again(*operands: Any, **options: Any) -> Any:  # the first run is elsewhere
+            start = len(_get_traced_nodes())
+            try:
+                return function(*operands, **options)
+            finally:  # it stops early, by an exception
+                _name_new_nodes(start, "", aten_ops.RECOMPUTED)
+
+        return original(run_again, *args, **keywords)
+
+    with mock.patch.object(checkpoint, "_checkpoint_without_reentrant_generator", run):
+        yield
+
+
 def _get_traced_nodes() -> Any:
     """Return the nodes of the graph that is being traced."""
     mode = get_proxy_mode()
     return mode.tracer.graph.nodes if mode is not None else ()
 
 
-def _name_new_nodes(start: int, name: str) -> None:
-    """Name the nodes from number ``start`` on that have no name yet."""
+def _name_new_nodes(start: int, name: str, key: str = aten_ops.MODULE) -> None:
+    """Write metadata on the nodes from number ``start`` on that have none under the key yet."""
     nodes = _get_traced_nodes()
     # The nodes form a linked list: walking from the end visits only the new ones.
     for node in itertools.islice(reversed(nodes), len(nodes) - start):
-        node.meta.setdefault(aten_ops.MODULE, name)
+        node.meta.setdefault(key, name)
 
 
 class _NameKeepingInterpreter(torch.fx.Interpreter):
-    """Runs a graph and copies the names of its nodes to the nodes that are traced meanwhile."""
+    """Runs a graph and copies the metadata of its nodes to the nodes that are traced meanwhile."""
 
     def run_node(self, n: torch.fx.Node) -> Any:
         start = len(_get_traced_nodes())
         result = super().run_node(n)
-        if n.meta.get(aten_ops.MODULE):
-            _name_new_nodes(start, n.meta[aten_ops.MODULE])
+        for key in (aten_ops.MODULE, aten_ops.RECOMPUTED):
+            if key in n.meta:
+                _name_new_nodes(start, n.meta[key], key)
         return result

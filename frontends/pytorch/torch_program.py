@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,7 +50,8 @@ def to_exportable(
     Args:
         name: The name of the program.
         program: The function, module or ``ExportedProgram``.
-        args: Tensors in dictionaries, lists and tuples; other values are constants.
+        args: Tensors in dictionaries, lists and tuples; other values are constants. Those of the
+            keywords of an ``ExportedProgram`` follow the others, in its order.
         mesh: Sizes of mesh axes by name, so that XLA partitions the program by the shardings of its
             arguments; or the ``DeviceMesh`` of a program that is already written for one device,
             with ``DTensor`` and functional collectives, which is then traced for rank 0.
@@ -63,7 +64,9 @@ def to_exportable(
         HespasError: If the program cannot be expressed in JAX, or is wrapped for data parallelism.
             Errors of torch are passed on.
     """
+    keywords: list[str] = []
     if isinstance(program, torch.export.ExportedProgram):
+        keywords = _list_keywords(program, len(args))
         program = program.module()
     program = _get_uncompiled_program(program)
     module = program if isinstance(program, torch.nn.Module) else getattr(program, "module", None)
@@ -74,8 +77,11 @@ def to_exportable(
         known.setdefault("parameters", sum(weight.numel() for weight in module.parameters()))
     function = program
     if program is module:
-        function = _functionalise_module(program)
-        labels = [WEIGHTS, BUFFERS, *tensor_arguments.name_arguments(program.forward, len(args))]
+        function = _functionalise_module(program, keywords)
+        positional_count = len(args) - len(keywords)
+        names = tensor_arguments.name_arguments(program.forward, positional_count)
+        taken = (WEIGHTS, BUFFERS)
+        labels = [*taken, *(f"{n}_" if n in taken else n for n in (*names, *keywords))]
         args = (dict(program.named_parameters()), dict(program.named_buffers()), *args)
     else:
         labels = tensor_arguments.name_arguments(program, len(args))
@@ -158,13 +164,33 @@ def _get_mesh_axes(mesh: Any) -> dict[str, int]:
     return dict(mesh or {})
 
 
-def _functionalise_module(module: torch.nn.Module) -> Callable[..., Any]:
-    """Wrap a module as a function of its state that returns its result and its changed buffers."""
+def _list_keywords(program: torch.export.ExportedProgram, count: int) -> list[str]:
+    """List the keywords that a program was exported with; raises HespasError if values lack."""
+    example = program.example_inputs
+    if example is None or not example[1]:
+        return []
+    keywords = list(example[1])
+    if count != len(example[0]) + len(keywords):
+        raise HespasError(
+            f"the program was exported with {len(example[0])} arguments and the keywords "
+            f"{', '.join(keywords)}, but {count} arguments were passed",
+            remedy="pass the values of the keywords after the other arguments, in this order",
+        )
+    return keywords
+
+
+def _functionalise_module(module: torch.nn.Module, keywords: Sequence[str]) -> Callable[..., Any]:
+    """Wrap a module as a function of its state that returns its result and its changed buffers.
+
+    The last arguments are those of the keywords.
+    """
 
     def call_functionally(weights: dict[str, Any], buffers: dict[str, Any], *args: Any) -> Any:
         changed = {key: value.clone() for key, value in buffers.items()}
         with torch.no_grad():
-            result = functional_call(module, {**weights, **changed}, args)
+            positional = args[: len(args) - len(keywords)]
+            named = dict(zip(keywords, args[len(positional) :], strict=True))
+            result = functional_call(module, {**weights, **changed}, positional, named)
         return (result, changed) if changed and module.training else result
 
     return call_functionally

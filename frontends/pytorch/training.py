@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from torch.distributed.tensor import DTensor
-from torch.func import functional_call
+from torch.nn.utils.stateless import _reparametrize_module
 
 Tree = dict[str, Any]
 
@@ -55,11 +55,10 @@ class TorchTrainingStep:
         trained = {k: weights[k].requires_grad_() for k in self._get_trainable_weights()}
         buffers = {k: v.clone() for k, v in state["buffers"].items()}
 
-        def call_model(*args: Any, **keywords: Any) -> Any:
-            return functional_call(self.module, {**weights, **buffers}, args, keywords)
-
-        with torch.enable_grad():
-            loss = self.loss(call_model, *batch)
+        # The backward pass may run parts of the module again (torch.utils.checkpoint).
+        state_of_module = _reparametrize_module(self.module, {**weights, **buffers})
+        with torch.enable_grad(), state_of_module:
+            loss = self.loss(self.module, *batch)
             gradients = torch.autograd.grad(loss, list(trained.values()), allow_unused=True)
         with torch.no_grad():
             new = self._apply_adamw_update(state, dict(zip(trained, gradients, strict=True)))

@@ -125,11 +125,17 @@ def _watch_dumps(folder: Path, request: dict[str, Any]) -> None:
 
 
 def find_complete_dump(folder: Path, pattern: str) -> Path | None:
-    """Find the first dump in a folder whose name matches; None until XLA has written all of it.
+    """Find the first dump of the program whose name matches; None until XLA has written all of it.
 
-    XLA numbers dumps in order.
+    XLA numbers modules and dumps in order. It compiles bodies of ``jax.shard_map`` as modules of
+    their own, too, after the program and even if it refuses the program.
     """
-    names = [path for path in folder.iterdir() if re.search(pattern, path.name)]
+    paths = sorted(folder.iterdir())
+    names = [
+        path
+        for path in paths
+        if path.name.split(".")[0] == paths[0].name.split(".")[0] and re.search(pattern, path.name)
+    ]
     first = min(names, default=None)
     return first if first is not None and has_complete_module(first) else None
 

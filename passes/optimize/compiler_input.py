@@ -15,6 +15,7 @@ from hespas.passes.prepare.check_input import check_input_form
 from hespas.passes.prepare.communicators import infer_grid_and_groups
 from hespas.passes.prepare.device_grid import drop_boundary_attrs
 from hespas.passes.prepare.legalise import (
+    inline_resources,
     legalise_dialects,
     split_variadic_collectives,
 )
@@ -85,6 +86,7 @@ def prepare_for_compiler(
     if split_variadic_collectives(census):
         census = collect_census(module)
     name_entry_main(module, census.entry)
+    inline_resources(module)
     store_carried_attributes(module)
     return census, compilation
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar
 
 from hespas.dialects.mlir import (
@@ -44,6 +45,8 @@ SCANS, SCAN_FLAGS = ("chlo.scan", "mhlo.scan"), ("dimension", "is_associative", 
 NEUTRAL = {"stablehlo.add": 0, "stablehlo.multiply": 1}
 VARIADIC = ("stablehlo.all_reduce", "stablehlo.all_to_all")
 CHANNEL = "channel_handle"
+RESOURCE = "dense_resource<"
+BLOB = r'^ *(\S+): "0x[0-9A-F]{8}([0-9A-F]+)",?$'  # name, alignment, bytes
 
 
 class LegalisePass(PrepareStep):
@@ -173,7 +176,12 @@ def legalise_dialects(module: ir.Module, census: ModuleCensus) -> bool:
     if not has_chlo and not census.has_op_with_prefix("shape."):
         return False
     # A chlo op on symbolic dimensions becomes shape ops.
-    steps = [CHLO, SHAPE] if has_chlo else [SHAPE]
+    _run_native(module, [CHLO, SHAPE] if has_chlo else [SHAPE])
+    return True
+
+
+def _run_native(module: ir.Module, steps: list[str]) -> None:
+    """Run native passes; raises HespasError."""
     register_passes()
     manager = PassManager.parse(f"builtin.module({','.join(steps)})", module.context)
     manager.enable_verifier(False)  # the pipeline verifies what its own passes leave, once
@@ -182,7 +190,50 @@ def legalise_dialects(module: ir.Module, census: ModuleCensus) -> bool:
     except ir.MLIRError as error:
         why = extract_first_diagnostic(error)
         raise HespasError(f"cannot legalise the module: {why}", op=module.operation) from None
-    return True
+
+
+def legalise_sizes(module: ir.Module, census: ModuleCensus) -> bool:
+    """Convert constants of arith and ops of shape, in which torch-mlir writes sizes, to StableHLO.
+
+    XLA's partitioner and the propagation of sizes know neither. Returns whether there were any;
+    raises HespasError.
+    """
+    constants = [
+        op
+        for op in census.select_ops_by_name("arith.constant")
+        if isinstance(op.results[0].type, ir.RankedTensorType)
+    ]
+    for op in constants:
+        replace_op(op, "stablehlo.constant", {"value": op.attributes["value"]})
+    has_shapes = census.has_op_with_prefix("shape.")
+    if has_shapes:
+        _run_native(module, [SHAPE])
+    return bool(constants) or has_shapes
+
+
+def inline_resources(module: ir.Module) -> None:
+    """Write constants in the resources of a module as plain ones, which alone XLA reads.
+
+    PyTorch's exporters keep weights so. Resources that a printer left out stay as they are.
+    """
+    found: list[tuple[ir.Operation, str]] = []
+
+    def find_resource(op: ir.Operation) -> ir.WalkResult:
+        if op.name in CONSTANTS:
+            value = op.attributes["value"]
+            # The bindings have no class for it. Other constants, which may be large, have theirs.
+            if type(value) is ir.Attribute and str(value).startswith(RESOURCE):
+                found.append((op, str(value).removeprefix(RESOURCE).split(">", 1)[0]))
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(find_resource)
+    if not found:
+        return
+    blobs = dict(re.findall(BLOB, str(module), re.MULTILINE))
+    for op, name in found:
+        if name in blobs:
+            text = f'dense<"0x{blobs[name]}"> : {op.results[0].type}'
+            op.attributes["value"] = ir.Attribute.parse(text, module.context)
 
 
 def split_variadic_collectives(census: ModuleCensus) -> bool:

@@ -17,6 +17,7 @@ from hespas.dialects.mlir import (
     get_call_target,
     ir,
     list_dictionary_entries,
+    read_frontend_items,
     sdy,
 )
 from hespas.dialects.op_bodies import get_terminator
@@ -28,8 +29,10 @@ from hespas.dialects.op_kinds import (
     SHARDING_ATTRS,
     SHARDING_CALL_TARGET,
     SHARDY_CALL_PREFIX,
+    SHARDY_MESHES,
 )
 from hespas.passes.prepare.census import ModuleCensus
+from hespas.passes.prepare.device_grid import drop_boundary_attrs
 from hespas.passes.prepare.single_partition import drop_op_shardings
 from hespas.support.errors import HespasError
 
@@ -59,6 +62,16 @@ def constrain_sharded_values(census: ModuleCensus, *, uses_shardy: bool) -> None
         HespasError: XLA cannot read an ``mhlo.sharding``.
     """
     _check_hlo_shardings(census)
+    module = census.entry.parent
+    if module is not None and SHARDY_MESHES in read_frontend_items(module):
+        # XLA restores Shardy's ops from frontend attributes, and refuses other ops between. Any
+        # sharding of HLO beside them would make it use GSPMD.
+        for op in census.list_sharded_ops():
+            drop_op_shardings(op)
+        for contents in census.functions.values():
+            if contents.function != census.entry:
+                drop_boundary_attrs(contents.function, SHARDING_ATTRS)
+        return
     for contents in census.functions.values():
         if uses_shardy or contents.function != census.entry:
             _constrain_boundary(contents.function, is_entry=contents.function == census.entry)

@@ -127,6 +127,7 @@ def partition_module(
         return False
     # Few modules need these imports, which would slow every start-up.
     from hespas.passes.compile.carried_attributes import store_carried_attributes
+    from hespas.passes.prepare.legalise import inline_resources
     from hespas.passes.prepare.manual_computation import inline_manual_computation
     from hespas.passes.prepare.single_partition import remove_shardings
 
@@ -142,6 +143,7 @@ def partition_module(
     _refuse_shardings_in_fusions(census)
     constrain_sharded_values(census, uses_shardy=compilation.shardy)
     name_entry_main(module, census.entry)
+    inline_resources(module)
     foreign = _count_foreign_attributes(module)
     store_carried_attributes(module)
     use_internal_placements(census)

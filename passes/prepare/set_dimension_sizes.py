@@ -21,6 +21,7 @@ from hespas.dialects.op_kinds import FUSION, SIZE_SETTERS
 from hespas.passes.base import PassRun, option
 from hespas.passes.prepare.census import ModuleCensus, collect_census
 from hespas.passes.prepare.check_input import check_ranked_boundary
+from hespas.passes.prepare.legalise import legalise_sizes
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.support.errors import HespasError
 from hespas.support.records import record
@@ -65,10 +66,13 @@ def set_dimension_sizes(module: ir.Module, census: ModuleCensus, dims: str, run:
         HespasError: ``dims`` is wrong, or the module does not allow these sizes.
     """
     check_ranked_boundary(census)
+    is_foreign = census.has_op_with_prefix("arith.", "shape.") and legalise_sizes(module, census)
+    if is_foreign:
+        census = collect_census(module)
     is_bounded = _apply_bounds(module, census, run)
     if is_bounded:
         census = collect_census(module)
-    return _set_argument_sizes(module, census, dims, run) or is_bounded
+    return _set_argument_sizes(module, census, dims, run) or is_bounded or is_foreign
 
 
 def _format_remedy(run: PassRun) -> str:

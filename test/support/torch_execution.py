@@ -31,8 +31,10 @@ from torch.distributed.tensor.parallel import (
     parallelize_module,
 )
 from torch.nn import functional
+from torch.nn.attention.flex_attention import flex_attention
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils import _pytree as pytree
+from torch.utils.checkpoint import checkpoint
 
 from hespas import frontends
 from hespas.dialects.mlir import collect_functions, make_context
@@ -289,6 +291,64 @@ def exported_program():
     return difference(through_xla(to_exportable("case", program, (x,)), state), module(x))
 
 
+class Scaled(MLP):
+    def forward(self, x, *, scale):
+        return super().forward(x) * scale
+
+
+def exported_program_with_keywords():
+    module, x, scale = Scaled().eval(), torch.randn(4, 32), torch.randn(32)
+    program = torch.export.export(module, (x,), {"scale": scale})
+    state = (dict(program.module().named_parameters()), x, scale)
+    case = to_exportable("case", program, (x, scale))
+    return difference(through_xla(case, state), module(x, scale=scale))
+
+
+class Bags(nn.Module):
+    def __init__(self, mode):
+        super().__init__()
+        self.bag = nn.EmbeddingBag(20, 8, mode=mode)
+
+    def forward(self, indices, offsets=None, weights=None):
+        return self.bag(indices, offsets, weights)
+
+
+def embedding_bags():
+    """Sums, means and maxima, with an empty bag; and the gradients of two of them."""
+    pairs, flat = torch.randint(0, 20, (5, 3)), torch.randint(0, 20, (12,))
+    offsets, weights = torch.tensor([0, 4, 4, 9]), torch.randn(12)
+    worst = [module_case(Bags("sum"), flat, offsets, weights)]
+    worst += [module_case(Bags(mode), flat, offsets) for mode in ("sum", "mean", "max")]
+    for mode in ("sum", "mean"):
+        worst.append(training_case(Bags(mode), lambda m, x: m(x).pow(2).mean(), pairs))
+    return max(worst)
+
+
+class Checkpointed(MLP):
+    def forward(self, x):
+        return x + checkpoint(super().forward, x, use_reentrant=False)
+
+
+def checkpointed_training():
+    """The first product runs again for the backward pass, and XLA must not merge both."""
+    loss = lambda m, x: m(x).pow(2).mean()  # noqa: E731
+    with torch.device("meta"):
+        step = TorchTrainingStep(Checkpointed(), loss)
+        program = to_exportable("case", step, (step.state, torch.empty(4, 32)))
+    text = lower_exportable(program).as_text(debug_info=True)
+    assert text.count("rematted_computation/up/dot_general") == 1, text
+    assert text.count("stablehlo.dot_general") == 2 + 3 + 1, text
+    assert "stablehlo.optimization_barrier" in text
+    return training_case(Checkpointed(), loss, torch.randn(4, 32))
+
+
+def integer_product():
+    a, b = (torch.randint(-9, 9, (32, 32), dtype=torch.int8) for _ in range(2))
+    return difference(
+        through_xla(to_exportable("case", torch._int_mm, (a, b)), (a, b)), a.int() @ b.int()
+    )
+
+
 @dataclasses.dataclass
 class Prediction:
     loss: torch.Tensor
@@ -363,6 +423,15 @@ def errors():
             y = functional.interpolate(x[None, None], scale_factor=2, mode="bicubic")
             return torch.autograd.grad(y.sum(), [x])[0]
 
+    model = MLP()
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def optimise(x):
+        loss = model(x).pow(2).mean()
+        loss.backward()
+        optimiser.step()
+        return loss
+
     doubled = torch.library.custom_op(
         "hespas_test::relu", lambda x: x.relu() * 2, mutates_args=(), schema="(Tensor x) -> Tensor"
     )
@@ -382,6 +451,15 @@ def errors():
         "own op": lambda: lower_exportable(to_exportable("case", lambda x: doubled(x), (x,))),
         "fully_shard": lambda: to_exportable("case", fully_shard(MLP(), mesh=mesh), (x,)),
         "captured meta": lambda: to_exportable("case", lambda y: y + x, (torch.empty(4, 6),)),
+        "keywords": lambda: to_exportable(
+            "case",
+            torch.export.export(Scaled(), (torch.ones(4, 32),), {"scale": torch.ones(32)}),
+            (torch.ones(4, 32),),
+        ),
+        "optimiser": lambda: to_exportable("case", optimise, (torch.ones(4, 32),)),
+        "flex": lambda: lower_exportable(
+            to_exportable("case", lambda q: flex_attention(q, q, q), (torch.ones(1, 2, 16, 8),))
+        ),
         "control flow": lambda: to_exportable("case", lambda x: x if x.sum() > 0 else -x, (x,)),
     }
     messages = {}
@@ -426,6 +504,10 @@ def main():
         "compiled": compiled,
         "captured model": captured_model,
         "attention": attention,
+        "exported program with keywords": exported_program_with_keywords,
+        "embedding bags": embedding_bags,
+        "checkpointed training": checkpointed_training,
+        "integer product": integer_product,
     }  # fmt: skip
     names = sys.argv[1:] or [*cases]
     answer = {name: cases[name]() for name in names}

@@ -9,6 +9,7 @@ import io
 import json
 import lzma
 import os
+import pickle
 import re
 import resource
 import signal
@@ -143,8 +144,21 @@ def newer_artifact() -> bytes:
 
 
 MODULES: dict[str, tuple[str | bytes | Callable[[], bytes], str]] = {
-    "garbage": ("what is this {]", "^f:1:1: error: custom op 'what' is unknown"),
-    "a program": (Path(sys.executable).read_bytes()[:9000], "^f: error: unknown or damaged binary"),
+    "garbage": ("what is this {]", "^f:1:1: error: .* neither MLIR nor HLO: it starts with 'what'"),
+    "a program": (Path(sys.executable).read_bytes()[:9000], "^f: error: this is machine code, not"),
+    "a pickle": (pickle.dumps(print), "^f: error: this is a pickle, .*; write jax.jit"),
+    "an archive": (b"PK\x03\x04" + bytes(99), "^f: error: this is a zip archive, .*pytorch.md"),
+    "several modules": (TEXT + TEXT, r"^f:\d+:1: error: the file has several modules; write each"),
+    "several modules of other names": (
+        TEXT + TEXT.replace("@m ", "@n "),
+        "^f: error: .* no public function; write each module to a file of its own",
+    ),
+    "an elided constant": (
+        TEXT.replace("return %1", "%c = stablehlo.constant dense<__elided__> : tensor<4xf32>"),
+        "^f:.*error: .*; a printer has left out this constant",
+    ),
+    "a jaxpr": ("{ lambda ; a:f32[4]. let in (a,) }", "^f:1:1: error: this is a jaxpr.*as_text"),
+    "a report of XLA's dumps": ("\nTotal 3\n", "^f:2:1: error: .* it starts with 'Total'; hespas"),
     "empty": ("", "^f: error: the file is empty; hespas reads MLIR text"),
     "only a comment": ("// nothing\n", "^f: error: .* no public function; name one 'main'"),
     "no ops": ("module {}", "^f:1:1: error: .* no public function; name one 'main'"),
@@ -156,11 +170,11 @@ MODULES: dict[str, tuple[str | bytes | Callable[[], bytes], str]] = {
     "truncated protobuf": (lambda: hlo_text_to_proto(HLO)[:60], "^f: error: unknown or damaged"),
     "truncated xz": (lambda: lzma.compress(TEXT.encode())[:-9], "^f: error: the xz file is dam"),
     "truncated gz": (lambda: gzip.compress(TEXT.encode())[:-9], "^f: error: the gzip file is dam"),
-    "xz of garbage": (lambda: lzma.compress(b"what"), "^f:1:1: error: custom op 'what'"),
+    "xz of garbage": (lambda: lzma.compress(b"what"), "^f:1:1: error: .* starts with 'what'"),
     "newer bytecode": (newer_bytecode, "^f: error: bytecode version 99 is newer"),
     "newer artifact": (newer_artifact, "^f.* error: .*dot_general_v9.*; a newer version of"),
     "latin-1": (TEXT.replace("@m", "@\xe9").encode("latin-1"), "^f:1:9: error: byte 0xe9 is not"),
-    "UTF-16": (TEXT.encode("utf-16"), "^f: error: unknown or damaged binary"),
+    "truncated UTF-16": (TEXT.encode("utf-16")[:99], "^f: error: unknown or damaged binary"),
     "zero byte": (TEXT.replace("@m", "@\0"), "^f: error: unknown or damaged binary"),
     "unclosed string": ('"' + "(" * 100_000, r"^f:1:100002: error: expected '\"'"),
     "op of a newer StableHLO": (
@@ -263,7 +277,7 @@ def test_modules(refused: Check, case: str) -> None:
     ("path", "message"),
     [
         ("absent", "^absent: error: cannot read it: No such file"),
-        (".", "^.: error: the folder has no HLO"),
+        (".", "^.: error: the folder has no program that XLA or JAX dumped"),
         ("m/x", "^m/x: error: cannot read it: Not a directory"),
         ("/proc/self/mem", "^/proc/self/mem: error: cannot read it: "),
         ("a\0b", r"^error: 'a\\x00b' is not a file name"),

@@ -129,6 +129,41 @@ def test_options_of_python_are_bound_with_partial():
     assert get_model_flops(result) == 3 * 2 * 64**3
 
 
+class FilteredStep:
+    """As ``equinox.filter_jit`` wraps a function: arrays are traced, the rest is constant."""
+
+    donate_first, donate_rest = True, False
+
+    def __call__(self, model: Any, x: Any) -> Any:
+        return {**model, "w": model["w"] + 1}, model["activation"](x @ model["w"])
+
+
+def test_what_is_no_array_is_a_constant_of_a_plain_function():
+    """Models of Equinox hold functions among their arrays, and results may."""
+    shapes = array(512, 256), array(256, 128)
+    model = {"w": shapes[1], "activation": jax.nn.relu, "name": "mlp"}
+    step = hespas.estimate(FilteredStep(), model, shapes[0], target=NODE, form="fuse")
+    kept = hespas.estimate(FilteredStep().__call__, model, shapes[0], target=NODE, form="fuse")
+    assert get_model_flops(step) == 2 * 512 * 256 * 128
+    assert step.memory and kept.memory and step.memory.peak_bytes < kept.memory.peak_bytes
+    assert "model['w']" in step.module.operation.get_asm(enable_debug_info=True)
+
+
+def test_exported_and_compiled_programs():
+    shapes = array(512, 256), array(256, 128)
+    exported = jax.export.export(jax.jit(layer), platforms=["cuda"])(*shapes)
+    times = {
+        hespas.estimate(program, target=NODE, form="fuse").step_time_s
+        for program in (exported, jax.jit(layer).lower(*shapes))
+    }
+    assert len(times) == 1
+    compiled = jax.jit(layer).lower(*shapes).compile()
+    result = hespas.estimate(compiled, target=NODE)
+    assert "optimised the program for CPUs" in " ".join(result.warnings)
+    with pytest.raises(UsageError, match="a Compiled takes none"):
+        hespas.estimate(compiled, *shapes, target=NODE)
+
+
 def test_wrong_calls_are_told():
     x = array(8, 8)
     with pytest.raises(UsageError, match="no type of device is given"):

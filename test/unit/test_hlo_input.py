@@ -21,6 +21,7 @@ from hespas.dialects.mlir import hlo_text_to_proto, ir, make_context
 from hespas.dialects.op_kinds import NUM_PARTITIONS, NUM_REPLICAS
 from hespas.dialects.xla import find_gpu_library
 from hespas.passes.base import PassRun
+from hespas.passes.compile.compiler_worker import find_complete_dump
 from hespas.passes.compile.named_shardings import number_sharding, replace_named_shardings
 from hespas.support.errors import HespasError
 from hespas.tools import hespas as tool
@@ -323,6 +324,16 @@ NAMED = {
     ),
     "{mesh['x'=2,'y'=4], [{}, {?}]}": "{replicated}",
     "{{mesh['x'=2], [{'x'}]}, {mesh['x'=2], [{}]}}": "{{devices=[2]<=[2]}, {replicated}}",
+    "{mesh['x'=2,'y'=4], manual}": "{manual}",
+    "{mesh['x'=2,'y'=4], replicated}": "{replicated}",
+    "{mesh['x'=2,'y'=4], [{'x'}], manual={'y'}}": "{devices=[2,4]<=[8] last_tile_dims={manual}}",
+    "{mesh['x'=2,'y'=4], [{}, {}], unreduced={'y'}}": (
+        "{devices=[1,1,4,2]<=[2,4]T(1,0) last_tile_dims={unreduced, replicated}}"
+    ),
+    "{mesh['x'=2,'y'=4], [{'y':(1)2}, {'x'}]}": (
+        "{devices=[2,2,2]<=[2,2,2]T(1,0,2) last_tile_dim_replicate}"
+    ),
+    "{single_device[device_id=1]}": "{maximal device=1}",
     "{devices=[2,1]<=[2]}": "{devices=[2,1]<=[2]}",
 }
 
@@ -344,10 +355,91 @@ def test_xla_reads_numbered_shardings(numbered):
     assert str(_hlo.HloSharding.from_string(numbered)) == numbered
 
 
-@pytest.mark.parametrize("dims", ["[{'x':(1)2}, {}]", "[{}, {}], unreduced={'x'}", "[{'z'}, {}]"])
+@pytest.mark.skipif(not hasattr(_hlo.HloSharding, "v3_to_v2_sharding"), reason="jaxlib is older")
+@pytest.mark.parametrize(("named", "numbered"), NAMED.items())
+def test_named_shardings_become_the_numbers_of_xla(named, numbered):
+    if named.startswith("{mesh"):
+        sharding = _hlo.HloSharding.from_string(named)
+        assert str(sharding.v3_to_v2_sharding()) == numbered
+
+
+@pytest.mark.parametrize("dims", ["[{'x':(3)2}, {}]", "[{'x'}, {'x'}]", "[{'z'}, {}]"])
 def test_other_named_shardings_are_errors(dims):
     with pytest.raises(ValueError, match="has a form that is not known"):
         number_sharding(f"{{mesh['x'=4], {dims}}}")
+
+
+# A product in `jax.shard_map`, another one after it. XLA of jax 0.12 dumps the first before it
+# optimises; `lowered.as_text("hlo")` is the second.
+MANUAL = """HloModule jit_f, META num_partitions=8
+
+%add (a: f32[], b: f32[]) -> f32[] {
+  %a = f32[] parameter(0)
+  %b = f32[] parameter(1)
+  ROOT %sum = f32[] add(%a, %b)
+}
+
+%xla.sdy.manual_computation_body.1 (p: f32[256,256], q: f32[256,512]) -> f32[256,512] {
+  %p = f32[256,256]{1,0} parameter(0)
+  %q = f32[256,512]{1,0} parameter(1)
+  %dot.1 = f32[256,512]{1,0} dot(%p, %q), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT %psum = f32[256,512]{1,0} all-reduce(%dot.1), channel_id=1, replica_groups=[4,2]<=[8], use_global_device_ids=true, to_apply=%add
+}
+
+ENTRY %main.1 (x: f32[1024,512], w: f32[512,512]) -> f32[1024,512] {
+  %x = f32[1024,512]{1,0} parameter(0), XSHARDING
+  %w = f32[512,512]{1,0} parameter(1), WSHARDING
+  %in = (f32[256,256]{1,0}, f32[256,512]{1,0}) custom-call(%x, %w), custom_call_target="xla.sdy.GlobalToLocalShape", custom_call_has_side_effect=true, INTO
+  %in.0 = f32[256,256]{1,0} get-tuple-element(%in), index=0
+  %in.1 = f32[256,512]{1,0} get-tuple-element(%in), index=1
+  %body = f32[256,512]{1,0} call(%in.0, %in.1), to_apply=%xla.sdy.manual_computation_body.1, BODY frontend_attributes={inlineable="xla_late"}
+  %out = f32[1024,512]{1,0} custom-call(%body), custom_call_target="xla.sdy.LocalToGlobalShape", custom_call_has_side_effect=true, OUTOF
+  ROOT %dot.2 = f32[1024,512]{1,0} dot(%out, %w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+"""  # noqa: E501
+MANUAL_FORMS = {
+    "dumped": {
+        "META": "",
+        "XSHARDING": "sharding={mesh['d'=4,'t'=2], [{'d'}, {'t'}]}",
+        "WSHARDING": "sharding={mesh['d'=4,'t'=2], [{'t'}, {}]}",
+        "INTO": "sharding={{mesh['d'=4,'t'=2], manual}, {mesh['d'=4,'t'=2], manual}}",
+        "BODY": "sharding={mesh['d'=4,'t'=2], manual},",
+        "OUTOF": "sharding={mesh['d'=4,'t'=2], [{'d'}, {}]}",
+    },
+    "lowered": {
+        "META": 'frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["d"=4, "t"=2]>}},',
+        "XSHARDING": 'sharding={devices=[4,2]<=[8]}, frontend_attributes={xla.sdy.sharding="#sdy.sharding<@mesh, [{\\"d\\"}, {\\"t\\"}]>"}',  # noqa: E501
+        "WSHARDING": 'sharding={devices=[2,1,4]<=[4,2]T(1,0) last_tile_dim_replicate}, frontend_attributes={xla.sdy.sharding="#sdy.sharding<@mesh, [{\\"t\\"}, {}]>"}',  # noqa: E501
+        "INTO": 'frontend_attributes={xla.sdy.in_shardings="#sdy.sharding_per_value<[<@mesh, [{\\"d\\"}, {\\"t\\"}]>, <@mesh, [{\\"t\\"}, {}]>]>",xla.sdy.manual_axes="#sdy<manual_axes{\\"d\\", \\"t\\"}>"}',  # noqa: E501
+        "BODY": "",
+        "OUTOF": 'frontend_attributes={xla.sdy.manual_axes="#sdy<manual_axes{\\"d\\", \\"t\\"}>",xla.sdy.out_shardings="#sdy.sharding_per_value<[<@mesh, [{\\"d\\"}, {}]>]>"}',  # noqa: E501
+    },
+}
+
+
+@pytest.mark.parametrize("form", MANUAL_FORMS)
+def test_manual_computations_of_hlo_before_optimisation(form):
+    """Both forms are the program of one device: not the body alone, and not an error."""
+    text = MANUAL
+    for key, value in MANUAL_FORMS[form].items():
+        text = text.replace(key, value)
+    module = hespas.read(text.encode())
+    passes.run_pipeline(module, "prepare", PassRun(note=lambda _: None))
+    prepared = str(module)
+    assert re.search(r"@main\(%arg0: tensor<256x256xf32>.*, %arg1: tensor<256x512xf32>", prepared)
+    assert prepared.count('"stablehlo.all_reduce"') == prepared.count("stablehlo.dot ") == 2
+    assert "custom_call" not in prepared
+
+
+def test_the_wanted_dump_is_that_of_the_program(tmp_path):
+    """XLA of jax 0.12 compiles bodies of `jax.shard_map` alone, too."""
+    hlo = wrap_hlo_proto("HloModule m\nENTRY e { ROOT p = f32[] parameter(0) }")
+    (tmp_path / "module_0000.jit_f.before_optimizations.hlo.pb").write_bytes(hlo)
+    (tmp_path / "module_0002.body.0005.after_spmd-partitioning.hlo.pb").write_bytes(hlo)
+    assert find_complete_dump(tmp_path, "after_spmd-partitioning") is None
+    wanted = tmp_path / "module_0000.jit_f.0007.after_spmd-partitioning.hlo.pb"
+    wanted.write_bytes(hlo)
+    assert find_complete_dump(tmp_path, "after_spmd-partitioning") == wanted
 
 
 def test_the_protobuf_has_the_number_of_devices():
@@ -413,13 +505,42 @@ def test_a_scheduled_program_is_not_compiled_again():
 
 
 def test_folders_without_one_program(tmp_path):
-    with pytest.raises(HespasError, match=r"the folder has no HLO; dump it with XLA_FLAGS="):
+    with pytest.raises(HespasError, match=r"the folder has no program .*; dump it with XLA_FLAGS="):
         frontends.read_module(tmp_path, make_context())
     for name in ("module_0001.jit_a", "module_0002.jit_b"):
         (tmp_path / f"{name}.cpu_after_optimizations.txt").write_text(name)
     (tmp_path / "module_0002.jit_b.cpu_after_optimizations.hlo.pb").write_bytes(bytes(99))
-    message = r"the HLO of 2 programs; name the file of one; the largest is \S+jit_b\S+\.hlo\.pb"
+    message = (
+        r"the folder has 2 programs; name the file of one; the largest is \S+jit_b\S+\.hlo\.pb"
+    )
     with pytest.raises(HespasError, match=message):
+        frontends.read_module(tmp_path, make_context())
+
+
+def test_a_protobuf_without_constants():
+    """TensorFlow's ``optimized_hlo_proto_serialized``."""
+    proto = hlo_text_to_proto("HloModule m\nENTRY e { ROOT c = s32[] constant(5) }")
+    message = parse_hlo_module(proto)
+    message.computations[0].instructions[0].literal.Clear()
+    message.computations[0].instructions[0].literal.shape.CopyFrom(
+        message.computations[0].instructions[0].shape
+    )
+    with pytest.raises(HespasError, match=r"without its constants, .*: write its text"):
+        frontends.parse_module(message.SerializeToString(), "f", make_context())
+
+
+def test_folders_of_what_xla_and_jax_were_given(tmp_path):
+    """XLA of jax 0.12 keeps the module of each program; JAX writes it with `jax_dump_ir_to`."""
+    for name in ("module.mlir", "compile_options.textproto", "topology.textproto"):
+        (tmp_path / name).write_text(SMALL if name == "module.mlir" else "x: 1")
+    assert "@small" in str(frontends.read_module(tmp_path, make_context()))
+    (tmp_path / "tensorflow").mkdir()
+    (tmp_path / "tensorflow" / "saved_model.pb").write_bytes(b"")
+    with pytest.raises(HespasError, match=r"a SavedModel of TensorFlow.*get_compiler_ir"):
+        frontends.read_module(tmp_path / "tensorflow", make_context())
+    for number in range(2):
+        (tmp_path / f"jax_ir000{number}_jit_f_compile.mlir").write_text(SMALL)
+    with pytest.raises(HespasError, match="the folder has 3 programs; name the file of one"):
         frontends.read_module(tmp_path, make_context())
 
 

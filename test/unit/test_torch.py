@@ -37,7 +37,7 @@ def test_computes_what_torch_computes(answers):
     differences = dict(answers["differences"])
     assert differences.pop("dropout") < 0.03  # the share of elements kept, of 4096
     assert differences.pop("attention") < 0.05  # in bf16, with a step of 0.008
-    assert len(differences) == 14
+    assert len(differences) == 18
     assert {name: d for name, d in differences.items() if not d < 1e-4} == {}
 
 
@@ -54,6 +54,9 @@ def test_computes_what_torch_computes(answers):
         ("own op", "no JAX function for hespas_test.relu"),
         ("fully_shard", "the program is wrapped by fully_shard, which acts through hooks"),
         ("captured meta", "uses tensors on several devices"),
+        ("keywords", "1 arguments and the keywords scale, but 1 arguments were passed; pass the"),
+        ("optimiser", "modifies a tensor that it captures, such as a weight"),
+        ("flex", "use scaled_dot_product_attention"),
         ("control flow", "depends on the values of tensors"),
     ],
 )
@@ -137,7 +140,8 @@ def test_the_examples_of_the_page(page):
     assert "weights['up.weight']" in text and "jit(block)/up/" in text
     counts, text = census("parallel.py", "lowered")
     assert counts["stablehlo.all_reduce"] == 1
-    assert "[0, 1, 2, 3], [4, 5, 6, 7]" in text
+    groups = "[0, 1, 2, 3], [4, 5, 6, 7]", 'axis_ref<name = "tensor">'  # JAX 0.12 names the axis
+    assert any(form in text for form in groups)
 
 
 @pytest.mark.skipif(not MISSING, reason="torch is installed")

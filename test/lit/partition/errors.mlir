@@ -82,12 +82,12 @@ module @misnamed {
 
 // -----
 
-/// A part of an axis in HLO's form with a mesh.
+/// An axis that the mesh of HLO's form lacks.
 
 // expected-error @+1 {{has a form that is not known}}
 module @part attributes {mhlo.num_partitions = 4 : i32} {
   func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
-    %0 = stablehlo.tanh %x {mhlo.sharding = "{mesh['a'=4], [{'a':(1)2}, {}]}"} : tensor<8x8xf32>
+    %0 = stablehlo.tanh %x {mhlo.sharding = "{mesh['a'=4], [{'b'}, {}]}"} : tensor<8x8xf32>
     return %0 : tensor<8x8xf32>
   }
 }
