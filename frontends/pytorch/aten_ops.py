@@ -43,32 +43,48 @@ HIGHER_ORDER_REMEDIES = {
 REDUCTIONS = {"sum": jax.lax.psum, "avg": jax.lax.pmean, "max": jax.lax.pmax, "min": jax.lax.pmin}
 
 
+class _DroppedOp(str):
+    """The name of an op that torch has dropped; its overloads are such names too."""
+
+    def __getattr__(self, key: str) -> _DroppedOp:
+        if key.startswith("_"):
+            raise AttributeError(key)
+        return _DroppedOp(f"{self}.{key}")
+
+
 @contextlib.contextmanager
-def _restore_dropped_overloads() -> Iterator[None]:
-    """Add placeholders for overloads that torch has dropped, so that torchax's tables load.
+def _restore_dropped_ops() -> Iterator[None]:
+    """Add placeholders for ops and overloads that torch has dropped, so that torchax's tables load.
 
-    torchax 0.0.13, its last release, names overloads for named tensors, which torch 2.13 lacks.
+    torchax 0.0.13, its last release, names overloads for named tensors, which torch 2.13 lacks, and
+    ``aten.cholesky``, which torch 2.14 lacks.
     """
-    original_getattr = OpOverloadPacket.__getattr__
+    kinds: tuple[Any, ...] = (OpOverloadPacket, type(torch.ops.aten))
+    originals = [kind.__getattr__ for kind in kinds]
 
-    def get_overload(self: OpOverloadPacket, key: str) -> Any:
-        try:
-            return original_getattr(self, key)
-        except AttributeError:
-            if key.startswith("_"):
-                raise
-            return f"{self}.{key}"
+    def make_lookup(original: Any) -> Any:
+        def look_up(self: Any, key: str) -> Any:
+            try:
+                return original(self, key)
+            except AttributeError:
+                if key.startswith("_"):
+                    raise
+                return _DroppedOp(f"{self}.{key}")
 
-    OpOverloadPacket.__getattr__ = get_overload  # type: ignore[method-assign]
+        return look_up
+
+    for kind, original in zip(kinds, originals, strict=True):
+        kind.__getattr__ = make_lookup(original)
     try:
         yield
     finally:
-        OpOverloadPacket.__getattr__ = original_getattr  # type: ignore[method-assign]
+        for kind, original in zip(kinds, originals, strict=True):
+            kind.__getattr__ = original
 
 
 def _import_torchax(part: str) -> Any:
     """Import a module of torchax."""
-    with _restore_dropped_overloads():
+    with _restore_dropped_ops():
         importlib.import_module("torchax.ops.jaten")
         return importlib.import_module(f"torchax.{part}")
 

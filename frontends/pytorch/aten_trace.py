@@ -152,7 +152,10 @@ def _record_module_names(module: torch.nn.Module | None) -> Iterator[None]:
 @contextlib.contextmanager
 def _mark_recomputation() -> Iterator[None]:
     """Mark the nodes that ``torch.utils.checkpoint`` runs again for the backward pass."""
-    original = checkpoint._checkpoint_without_reentrant_generator
+    name = "_checkpoint_without_reentrant_generator"
+    if hasattr(checkpoint, f"{name}_impl"):  # since torch 2.14
+        name += "_impl"
+    original = getattr(checkpoint, name)
 
     def run(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         def run_again(*operands: Any, **options: Any) -> Any:  # the first run is elsewhere
@@ -164,7 +167,7 @@ def _mark_recomputation() -> Iterator[None]:
 
         return original(run_again, *args, **keywords)
 
-    with mock.patch.object(checkpoint, "_checkpoint_without_reentrant_generator", run):
+    with mock.patch.object(checkpoint, name, run):
         yield
 
 
