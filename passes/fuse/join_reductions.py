@@ -32,6 +32,8 @@ def _join_reductions(add: ir.Operation) -> None:
         return
     if CommAttr.read_from_op(first) != CommAttr.read_from_op(second):
         return
+    if first.block != add.block or second.block != add.block:  # A loop would repeat it.
+        return
     builder = OpBuilder(add)
     operands = [first.operands[0], second.operands[0]]
     kinds = [add.results[0].type]

@@ -220,7 +220,7 @@ def inline_resources(module: ir.Module) -> None:
 
     def find_resource(op: ir.Operation) -> ir.WalkResult:
         if op.name in CONSTANTS:
-            value = op.attributes["value"]
+            value = find_attribute(op, "value")
             # The bindings have no class for it. Other constants, which may be large, have theirs.
             if type(value) is ir.Attribute and str(value).startswith(RESOURCE):
                 found.append((op, str(value).removeprefix(RESOURCE).split(">", 1)[0]))

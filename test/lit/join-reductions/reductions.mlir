@@ -133,3 +133,40 @@ module @others attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 
     return %r : tensor<8xf32>
   }
 }
+
+// -----
+
+/// A sum before a loop is not repeated in it.
+
+// CHECK-LABEL: module @outside
+module @outside attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
+  // CHECK: stablehlo.all_reduce
+  // CHECK: stablehlo.while
+  // CHECK: stablehlo.all_reduce
+  // CHECK: stablehlo.add %{{[0-9]+}}, %
+  func.func @main(%x: tensor<8xf32>, %y: tensor<8xf32>) -> tensor<8xf32> {
+    %z = stablehlo.constant dense<0> : tensor<i32>
+    %n = stablehlo.constant dense<4> : tensor<i32>
+    %l = stablehlo.constant dense<1> : tensor<i32>
+    %a = "stablehlo.all_reduce"(%x) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> ({
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %s = stablehlo.add %p, %q : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<8xf32>) -> tensor<8xf32>
+    %1:2 = stablehlo.while(%i = %z, %v = %y) : tensor<i32>, tensor<8xf32>
+    cond {
+      %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %b = "stablehlo.all_reduce"(%v) <{channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids}> ({
+      ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+        %s = stablehlo.add %p, %q : tensor<f32>
+        stablehlo.return %s : tensor<f32>
+      }) : (tensor<8xf32>) -> tensor<8xf32>
+      %w = stablehlo.add %a, %b : tensor<8xf32>
+      %j = stablehlo.add %i, %l : tensor<i32>
+      stablehlo.return %j, %w : tensor<i32>, tensor<8xf32>
+    }
+    return %1#1 : tensor<8xf32>
+  }
+}
