@@ -133,20 +133,22 @@ HOST_TRANSFERS = name_in_both("infeed outfeed")
 # Custom calls that compute nothing, by target.
 CUSTOM_PARTITIONING_CALL = "CustomSPMDPartitioning"  # its rule is a Python function of the exporter
 # Between the shapes of the program and those of a device; GSPMD's form of a manual computation.
-MANUAL_CALL_TARGETS = frozenset(("SPMDFullToShardShape", "SPMDShardToFullShape"))
+FULL_TO_SHARD, SHARD_TO_FULL = "SPMDFullToShardShape", "SPMDShardToFullShape"
+MANUAL_CALL_TARGETS = frozenset((FULL_TO_SHARD, SHARD_TO_FULL))
+GSPMD_CALL_TARGETS = {  # by the targets that stand for Shardy's manual computations in HLO
+    "xla.sdy.GlobalToLocalShape": FULL_TO_SHARD,
+    "xla.sdy.LocalToGlobalShape": SHARD_TO_FULL,
+}
 SHARDY_CALL_PREFIX = "xla.sdy."  # of the custom calls that stand for Shardy's ops in HLO
 SHARDY_MESHES = "xla.sdy.meshes"  # the frontend attribute of a module in which HLO keeps all of it
 SHARDING_CALL_TARGET = "Sharding"  # GSPMD's constraint
 PARTITIONER_CALL_TARGETS = MANUAL_CALL_TARGETS | {SHARDING_CALL_TARGET}
-FORWARDING_CALL_TARGETS = PARTITIONER_CALL_TARGETS | frozenset(  # results are the operands
-    qualify_op_names(
-        "",
-        """
-        LayoutConstraint PipelineMarker
-        xla.sdy.FuncResultSharding xla.sdy.GlobalToLocalShape xla.sdy.LocalToGlobalShape
-        """,
+FORWARDING_CALL_TARGETS = frozenset(  # results are the operands
+    (
+        "LayoutConstraint", "PipelineMarker", "xla.sdy.FuncResultSharding",
+        *PARTITIONER_CALL_TARGETS, *GSPMD_CALL_TARGETS,
     )
-)
+)  # fmt: skip
 PLACEMENT_CALL_TARGETS = frozenset(("annotate_device_placement", "MoveToDevice", "MoveToHost"))
 CHECK_CALL_TARGETS = frozenset(("shape_assertion",))  # without results
 ALLOCATION_TARGET = "AllocateBuffer"  # memory without contents

@@ -23,7 +23,13 @@ from hespas.dialects.mlir import (
     walk_operations,
     write_frontend_items,
 )
-from hespas.dialects.op_kinds import CUSTOM_CALLS, SHARDING_CALL_TARGET, TUPLE_ELEMENTS
+from hespas.dialects.op_kinds import (
+    CUSTOM_CALLS,
+    GSPMD_CALL_TARGETS,
+    SHARD_TO_FULL,
+    SHARDING_CALL_TARGET,
+    TUPLE_ELEMENTS,
+)
 from hespas.passes.prepare.op_shardings import split_tuple_sharding
 
 SHARDING = "mhlo.sharding"
@@ -36,11 +42,6 @@ _LEAF = re.compile(
     r"(, replicated=\{[^}]*\})?(, unreduced=\{(?P<unreduced>[^}]*)\})?"
     r"(, manual=\{(?P<manual>[^}]*)\})?\}"
 )
-_SHARD_TO_FULL = "SPMDShardToFullShape"
-_GSPMD_CALLS = {  # what stands for Shardy's manual computations in HLO
-    "xla.sdy.GlobalToLocalShape": "SPMDFullToShardShape",
-    "xla.sdy.LocalToGlobalShape": _SHARD_TO_FULL,
-}
 _SINGLE_DEVICE = re.compile(r"\{(single_device|maximal_mesh)\[device_id=(\d+)\]\}")
 _AXIS = re.compile(r"'([^']*)'=(\d+)")
 _DIMENSION = re.compile(r"\{([^}]*)\}")
@@ -61,7 +62,7 @@ def replace_named_shardings(module: ir.Module) -> None:
     def replace_on_op(op: ir.Operation) -> ir.WalkResult:
         if SHARDING in op.attributes and op.name in CUSTOM_CALLS:
             target = get_call_target(op)
-            if target in _GSPMD_CALLS:
+            if target in GSPMD_CALL_TARGETS:
                 manual_calls.append(op)
                 return ir.WalkResult.ADVANCE
             if target == SHARDING_CALL_TARGET:
@@ -97,14 +98,14 @@ def _replace_manual_call(call: ir.Operation) -> None:
 
     GSPMD needs the sharding of what the computation returns, too, which is on its call.
     """
-    target = _GSPMD_CALLS[get_call_target(call)]
+    target = GSPMD_CALL_TARGETS[get_call_target(call)]
     shardings = split_tuple_sharding(decode_string_attr(call.attributes[SHARDING]))
     results = _list_results(call)
     if not len(shardings) == len(results) == len(call.operands):
         raise ValueError(f"{get_call_target(call)} has a form that is not known")
     for operand, (kind, old), sharding in zip(call.operands, results, shardings, strict=True):
         value = operand
-        manual = _read_manual_sharding(operand) if target == _SHARD_TO_FULL else ""
+        manual = _read_manual_sharding(operand) if target == SHARD_TO_FULL else ""
         if manual:
             value = _create_call(call, SHARDING_CALL_TARGET, value, value.type, manual, sharding)
         new = _create_call(call, target, value, kind, number_sharding(sharding), sharding)

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from hespas.dialects.attrs import CommAttr
+from hespas.dialects.attrs import HOST_LINK, CommAttr
 from hespas.dialects.mlir import ir
-from hespas.dialects.op_kinds import FUSION, has_marked_collective, is_marked_collective
+from hespas.dialects.op_kinds import FUSION, has_marked_collective
 from hespas.estimators.rules.base import UnknownCost
 from hespas.estimators.work import NotALeaf, compute_op_work, is_free_op
 from hespas.passes.base import option
@@ -31,7 +31,8 @@ from hespas.passes.split.region_digest import build_op_key
 
 SCHEDULED_CAPABILITIES = (9, 10)  # of Hopper, and of the Blackwell GPUs with NVLink
 
-_TRANSFERS = ("stablehlo.send", "stablehlo.recv")  # which a program itself puts alongside compute
+# Transfers, which a program itself puts alongside compute. XLA:GPU copies to the host serially.
+_TRANSFERS = ("stablehlo.send", "stablehlo.recv")
 # Multiply-adds of a tensor core by those of a core's other units, for 16 and for 32 bits.
 _MATRIX_SPEEDUPS = {"bf16": 16, "f16": 16}
 _OTHER_MATRIX_SPEEDUP = 8
@@ -112,8 +113,10 @@ def order_backwards(ops: Sequence[ir.Operation], device: FusionDevice) -> list[t
 
     def choose_heap(number: int) -> list[int]:
         op = ops[number]
-        if is_marked_collective(op):
-            return awaited if names[number] not in _TRANSFERS else serial
+        comm = CommAttr.read_from_op(op)
+        if comm is not None:
+            is_serial = names[number] in _TRANSFERS or comm.network == HOST_LINK
+            return serial if is_serial else awaited
         if names[number] != FUSION and has_marked_collective(op):
             return serial
         key = build_op_key(op, names[number])

@@ -186,7 +186,7 @@ def test_typical_mistakes_are_caught_and_named(training_runs):
     assert "16 reduce_scatters that were not there" in texts["constrain"]["exposed"]
     assert "mlp (dot_general, train_step.py:" in texts["constrain"]["step"]
     assert (
-        "products in f32 that were bf16: 549.756 GFLOP in mlp (dot_general, train_step.py:24:21), +"
+        "products in f32 that were bf16: 549.756 GFLOP in mlp (dot_general, train_step.py:23:30), +"
         in texts["bf16"]["step"]
     )
     assert set(texts["donate"]) == {"memory"}

@@ -2,11 +2,8 @@
 // RUN: hespas-opt %s --overlap-collectives=target=A100_SXM_40GB | filecheck %s
 // RUN: hespas-opt %s --overlap-collectives=target=RTX_PRO_6000_96GB | filecheck %s
 // RUN: not hespas-opt %s --overlap-collectives=target=A0 2>&1 | filecheck %s --check-prefix=TARGET
-// RUN: hespas-opt %s --fuse=target=H100_80GB | filecheck %s --check-prefix=FUSED
-// RUN: hespas-opt %s --fuse=target=H100_80GB,overlap=none | filecheck %s --check-prefix=SERIAL
 
-/// XLA orders the programs of GPUs before Hopper, and of workstations, to save memory. `fuse` runs the pass unless
-/// `overlap=none`.
+/// XLA orders the programs of GPUs before Hopper, and of workstations, to save memory.
 
 // TARGET: error: no target is named 'A0'
 
@@ -14,12 +11,6 @@
 // CHECK: stablehlo.dot_general
 // CHECK-NEXT: stablehlo.all_gather
 // CHECK-NOT: hespas.wait
-// FUSED: stablehlo.all_gather
-// FUSED-NEXT: mhlo.fusion
-// FUSED: hespas.wait
-// SERIAL: mhlo.fusion
-// SERIAL: stablehlo.all_gather
-// SERIAL-NOT: hespas.wait
 module @weights attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
   func.func @main(%x: tensor<4096x4096xbf16>, %w: tensor<1024x4096xbf16>, %v: tensor<4096x4096xbf16>) -> tensor<4096x4096xbf16> {
     %b = stablehlo.dot_general %x, %v, contracting_dims = [1] x [0] : (tensor<4096x4096xbf16>, tensor<4096x4096xbf16>) -> tensor<4096x4096xbf16>
