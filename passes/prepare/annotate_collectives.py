@@ -50,6 +50,8 @@ from hespas.passes.prepare.single_partition import drop_shardings
 from hespas.support.errors import HespasError, UsageError, format_op_place, format_some_places
 from hespas.support.records import record
 
+PERMUTE = "stablehlo.collective_permute"
+CHANNEL = "#stablehlo.channel_handle<handle = 1, type = 0>"
 RECEIVE_NOTE = "the matching send accounts for the time"
 # Uneven sizes have no upper bound of the time: the device that receives the most ends last.
 RAGGED_NOTE = (
@@ -121,6 +123,7 @@ class AnnotateCollectivesPass(PrepareStep):
         since they were annotated.
         """
         census = view.census
+        _restore_channels(module, census)
         old_ranks = read_communicators(module)
         grid, rows = infer_grid_and_groups(module, census, self.devices)
         ids = _CommunicatorIds()
@@ -342,6 +345,22 @@ def _build_comm_attr(
         read_frontend_text(op, NETWORK_MARK) or None,
         count_copy_rounds(op, largest) if is_ragged else 0,
     )
+
+
+def _restore_channels(module: ir.Module, census: ModuleCensus) -> None:
+    """Give asynchronous permutes a channel, which XLA's importer loses, if all others have one.
+
+    It loses the numbers of replicas and partitions, too, so that the others tell what ids number.
+    """
+    counts = (read_stated_count(module, f"mhlo.num_{name}") for name in ("replicas", "partitions"))
+    if any(count is not None for count in counts):
+        return
+    ops = [op for op in census.list_collectives() if not get_channel_id(op)]
+    permutes = [op for op in ops if op.name == PERMUTE and _is_marked_async(op)]
+    if len(ops) > len(permutes) or len(ops) == len(census.list_collectives()):
+        return
+    for op in permutes:
+        op.attributes["channel_handle"] = ir.Attribute.parse(CHANNEL, op.context)
 
 
 def _is_marked_async(op: ir.Operation) -> bool:

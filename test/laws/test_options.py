@@ -271,6 +271,7 @@ def search_space(run: RunOptions, folder: Path) -> SpaceOutcome:
         "system": SYSTEM,
         **run.model_dump(exclude_unset=True),
         "form": "fuse",
+        "overlap": "none",
     }
     step_s = hespas.estimate(figures.program, **values).summary.simulation.result.step_time_ns
     assert figures.step_time_s == pytest.approx(1e-9 * step_s)

@@ -61,13 +61,13 @@ def test_the_command_that_studies_a_pipeline_has_the_options_of_the_plan() -> No
         slowdown={"all_reduce": 0.5, "other": 0.1},
         setting={"quantise": True, "job-devices": 8},
     )
-    for form, flag in (("fused", []), ("scheduled", ["--overlap", "none"])):
+    for form in ("fused", "scheduled"):
         words = pipeline_layouts.list_study_words(
             LayoutRuns("H100_80GB", None, options), layout, form
         )
         flags = words[words.index("H100_80GB") + 1 :]
         assert flags == [
-            *(["--form", form] if form != "fused" else []), *flag,
+            *(["--form", form] if form != "fused" else []), "--overlap", "none",
             "--setting", "quantise=true", "--setting", "job-devices=8",
             "--slowdown", "all_reduce=0.5,other=0.1",
         ]  # fmt: skip

@@ -247,6 +247,7 @@ def list_study_words(runs: LayoutRuns, candidate: LayoutCandidate, form: str) ->
     names = set(list_run_options("hespas study pipeline"))
     if form not in program_forms.BY_XLA:
         names.difference_update(COMPILE_OPTIONS)
+        words += ["--overlap", "none"]
     return words + list_flag_words(runs.options, names)
 
 

@@ -177,3 +177,19 @@ module @other_collectives attributes {hespas.communicators = {}, hespas.target =
     return
   }
 }
+
+// -----
+
+/// XLA's importer loses the channel of an asynchronous permute, and the counts of the module: its ids are partitions,
+/// as those of all others are.
+
+// CHECK: hespas.target = {devices = 2 : i64, partitions = 2 : i64, replicas = 1 : i64}
+// CHECK-LABEL: func.func @async_permute
+// CHECK: "stablehlo.collective_permute"(%arg0) <{channel_handle
+module @lost_channel {
+  func.func @async_permute(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = "stablehlo.collective_permute"(%x) <{source_target_pairs = dense<[[0, 1]]> : tensor<1x2xi64>}> {hespas.comm = {is_async = true}} : (tensor<4xf32>) -> tensor<4xf32>
+    %1 = "stablehlo.collective_permute"(%0) <{source_target_pairs = dense<[[0, 1]]> : tensor<1x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>}> : (tensor<4xf32>) -> tensor<4xf32>
+    return %1 : tensor<4xf32>
+  }
+}
