@@ -35,7 +35,7 @@ def load_program_source(program: Any, args: tuple[Any, ...], device: str) -> Pro
     Raises:
         HespasError: The program cannot be read, or arguments are given for what takes none.
     """
-    if args and (not callable(program) or hasattr(program, "runtime_executable")):
+    if args and not _is_function(program):
         raise UsageError(
             f"arguments are given, but a {type(program).__name__} takes none",
             remedy="pass the function itself with its arguments",
@@ -70,7 +70,7 @@ def read_program(program: Any, *, allow_unregistered: bool = False) -> ir.Module
         return frontends.read_module(program, context)
     if hasattr(program, "mlir_module_serialized"):  # a jax.export.Exported
         return frontends.parse_module(program.mlir_module_serialized, "<Exported>", context)
-    if hasattr(program, "runtime_executable"):  # a jax.stages.Compiled
+    if _is_compiled(program):
         return frontends.parse_module(program.as_text().encode(), "<Compiled>", context)
     return frontends.from_jax(program)
 
@@ -80,6 +80,15 @@ def lower_exportable_module(program: Exportable, platform: str) -> ir.Module:
     from hespas.frontends.export.exportable_lowering import lower_exportable
 
     return _take_lowered_module(program, lower_exportable(program, platform)).module
+
+
+def _is_compiled(program: Any) -> bool:
+    return hasattr(program, "runtime_executable")  # a jax.stages.Compiled
+
+
+def _is_function(program: Any) -> bool:
+    """Return whether a program is called with arguments, which what JAX has compiled takes not."""
+    return callable(program) and not _is_compiled(program)
 
 
 def _find_lowered_program(program: Any, args: tuple[Any, ...], device: str) -> Any:
@@ -98,7 +107,7 @@ def _find_lowered_program(program: Any, args: tuple[Any, ...], device: str) -> A
         return lower_exportable(program, platform)
     if hasattr(program, "jaxpr") and hasattr(program, "lower"):  # a Traced
         return lower_traced(program, platform)
-    if callable(program) and not hasattr(program, "runtime_executable"):
+    if _is_function(program):
         return lower_function(program, args, platform)
     return None
 

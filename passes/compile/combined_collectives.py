@@ -20,7 +20,7 @@ from hespas.dialects.mlir import (
 )
 from hespas.dialects.op_kinds import COMBINED_PERMUTE_TARGET, COMBINED_SCATTER_TARGET, CUSTOM_CALLS
 from hespas.passes.compile.hlo_program import HloInstruction, HloProgram, write_frontend_value
-from hespas.passes.prepare.device_grid import make_groups_attr
+from hespas.passes.prepare.device_grid import make_channel_attr, make_groups_attr
 
 _GROUPS = "hespas_groups"
 _TARGETS = {
@@ -82,9 +82,7 @@ def _restore_call(call: ir.Operation, fields: dict[str, Any]) -> None:
         if fields[field]:
             attributes[name] = make_groups_attr(fields[field], context)
     if fields["channel"]:
-        attributes["channel_handle"] = ir.Attribute.parse(
-            f"#stablehlo.channel_handle<handle = {fields['channel']}, type = 0>", context
-        )
+        attributes["channel_handle"] = make_channel_attr(fields["channel"], 0, context)
     if fields["global"]:
         attributes["use_global_device_ids"] = ir.UnitAttr.get(context)
     with call.location, ir.InsertionPoint(call):

@@ -131,12 +131,9 @@ def find_complete_dump(folder: Path, pattern: str) -> Path | None:
     their own, too, after the program and even if it refuses the program.
     """
     paths = sorted(folder.iterdir())
-    names = [
-        path
-        for path in paths
-        if path.name.split(".")[0] == paths[0].name.split(".")[0] and re.search(pattern, path.name)
-    ]
-    first = min(names, default=None)
+    module = paths[0].name.split(".")[0] if paths else ""
+    dumps = (path for path in paths if path.name.split(".")[0] == module)
+    first = next((path for path in dumps if re.search(pattern, path.name)), None)
     return first if first is not None and has_complete_module(first) else None
 
 

@@ -28,6 +28,7 @@ from hespas.passes.fuse.op_builder import (
     OpBuilder,
     copy_attributes,
     find_named_ops,
+    find_only_reader,
     get_static_shape,
 )
 from hespas.passes.fuse.simplify import LAYOUT
@@ -105,9 +106,9 @@ def _is_visible(side: DotOperand, order: Dims, shape: Dims) -> bool:
 
 def _fold_result_transposes(op: ir.Operation) -> None:
     """Fold the transposes of the result that swap the sides of the product."""
-    users = [use.owner.operation for use in op.results[0].uses]
-    order = read_plain_permutation(users[0]) if len(users) == 1 else None
-    if order is None:
+    reader = find_only_reader(op)
+    order = read_plain_permutation(reader)
+    if reader is None or order is None:
         return
     lhs, rhs = DotGeneral.from_op(op).sides
     if not all(map(_has_leading_batch, (lhs, rhs))):
@@ -119,8 +120,8 @@ def _fold_result_transposes(op: ir.Operation) -> None:
     if drop_unit_dims(order, shape) != drop_unit_dims(swapped, shape):
         return
     product = create_swapped_product(op)
-    _replace_result(users[0], product)
-    users[0].erase()
+    _replace_result(reader, product)
+    reader.erase()
     op.erase()
     _fold_result_transposes(product)
 

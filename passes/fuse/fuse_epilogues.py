@@ -24,6 +24,7 @@ from hespas.passes.fuse.dots import VIEW
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
     find_named_ops,
+    find_only_reader,
     fuse_ops,
     get_static_shape,
     make_i64_array,
@@ -160,10 +161,10 @@ def _follow_only_user(op: ir.Operation, name: str) -> list[ir.Operation]:
     steps: list[ir.Operation] = []
     block = op.block
     while True:
-        users = [use.owner.operation for use in op.results[0].uses]
-        if len(users) != 1 or users[0].block != block:
+        user = find_only_reader(op)
+        if user is None or user.block != block:
             return []
-        op = users[0]
+        op = user
         steps.append(op)
         if op.name == name:
             return steps

@@ -11,9 +11,14 @@ from typing import ClassVar
 from hespas.dialects.attrs import CommAttr
 from hespas.dialects.mlir import get_defining_op, ir
 from hespas.passes.fuse.block_pass import BlockPass
-from hespas.passes.fuse.op_builder import OpBuilder, copy_attributes, find_named_ops
-
-ADD, ALL_REDUCE = "stablehlo.add", "stablehlo.all_reduce"
+from hespas.passes.fuse.combine_collectives import ALL_REDUCE
+from hespas.passes.fuse.op_builder import (
+    OpBuilder,
+    copy_attributes,
+    find_named_ops,
+    find_only_reader,
+)
+from hespas.passes.fuse.simplify import ADD
 
 
 class JoinReductionsPass(BlockPass):
@@ -42,12 +47,6 @@ def _join_reductions(add: ir.Operation) -> None:
     add.results[0].replace_all_uses_with(joined.results[0])
     for op in (add, first, second):
         op.erase()
-
-
-def find_only_reader(op: ir.Operation) -> ir.Operation | None:
-    """Return the op that reads the result of an op, if it is one and reads it once."""
-    readers = [use.owner.operation for use in op.results[0].uses]
-    return readers[0] if len(readers) == 1 else None
 
 
 def find_sum_over_devices(value: ir.Value) -> ir.Operation | None:

@@ -14,15 +14,16 @@ from hespas.dialects.attrs import CommAttr
 from hespas.dialects.mlir import get_defining_op, ir
 from hespas.estimators.rules.base import to_buffer_size
 from hespas.passes.fuse.block_pass import BlockPass
-from hespas.passes.fuse.join_reductions import find_only_reader
+from hespas.passes.fuse.combine_collectives import ALL_GATHER
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
     copy_attributes,
     find_named_ops,
+    find_only_reader,
     get_static_shape,
 )
+from hespas.passes.fuse.simplify_conversions import CONVERT
 
-ALL_GATHER, CONVERT = "stablehlo.all_gather", "stablehlo.convert"
 _MOVES = ("stablehlo.reshape", "stablehlo.slice", "stablehlo.transpose")
 
 

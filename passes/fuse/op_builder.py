@@ -57,6 +57,12 @@ def find_named_ops(block: ir.Block, names: Collection[str]) -> list[ir.Operation
 T = TypeVar("T")
 
 
+def find_only_reader(op: ir.Operation) -> ir.Operation | None:
+    """Return the op that reads the result of an op, if it is one and reads it once."""
+    readers = [use.owner.operation for use in op.results[0].uses]
+    return readers[0] if len(readers) == 1 else None
+
+
 def sort_in_block_order(items: Iterable[T], op_of: Callable[[T], ir.Operation]) -> list[T]:
     """Sort items by the positions of their ops, which must be in one block."""
 

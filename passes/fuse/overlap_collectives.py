@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -57,9 +57,13 @@ class OverlapCollectivesPass(BlockPass):
         if device.capability not in SCHEDULED_CAPABILITIES:
             return
         ops = [view.operation for view in block.operations]
-        comms = [comm for op in ops if (comm := CommAttr.read_from_op(op)) is not None]
-        if comms and not any(comm.is_async for comm in comms):
-            _place_ops(ops, order_backwards(ops, device)[::-1])
+        comms = {
+            number: comm
+            for number, op in enumerate(ops)
+            if (comm := CommAttr.read_from_op(op)) is not None
+        }
+        if comms and not any(comm.is_async for comm in comms.values()):
+            _place_ops(ops, comms, order_backwards(ops, comms, device)[::-1])
 
 
 def _estimate_collective_s(comm: CommAttr, device: FusionDevice) -> float:
@@ -87,8 +91,10 @@ def _estimate_kernel_s(op: ir.Operation, device: FusionDevice) -> float:
     return LAUNCH_S + max(compute_s, memory_s)
 
 
-def order_backwards(ops: Sequence[ir.Operation], device: FusionDevice) -> list[tuple[int, bool]]:
-    """Order the ops of a block, from the last one.
+def order_backwards(
+    ops: Sequence[ir.Operation], comms: Mapping[int, CommAttr], device: FusionDevice
+) -> list[tuple[int, bool]]:
+    """Order the ops of a block, some of which are collectives by their numbers, from the last one.
 
     Returns:
         The number of each op, and that of each collective a second time, before, with True: where
@@ -113,9 +119,8 @@ def order_backwards(ops: Sequence[ir.Operation], device: FusionDevice) -> list[t
 
     def choose_heap(number: int) -> list[int]:
         op = ops[number]
-        comm = CommAttr.read_from_op(op)
-        if comm is not None:
-            is_serial = names[number] in _TRANSFERS or comm.network == HOST_LINK
+        if number in comms:
+            is_serial = names[number] in _TRANSFERS or comms[number].network == HOST_LINK
             return serial if is_serial else awaited
         if names[number] != FUSION and has_marked_collective(op):
             return serial
@@ -150,9 +155,7 @@ def order_backwards(ops: Sequence[ir.Operation], device: FusionDevice) -> list[t
                 in_flight = -1
         elif awaited:
             in_flight, hidden_s = -heapq.heappop(awaited), 0.0
-            comm = CommAttr.read_from_op(ops[in_flight])
-            assert comm is not None
-            needed_s = _estimate_collective_s(comm, device)
+            needed_s = _estimate_collective_s(comms[in_flight], device)
             order.append((in_flight, True))
         else:
             heap = min((heap for heap in (kernels, serial) if heap), key=lambda heap: heap[0])
@@ -171,7 +174,11 @@ def _add_readers_before_writers(
             dependencies[number].update(reader for reader in readers if reader < number)
 
 
-def _place_ops(ops: Sequence[ir.Operation], order: Sequence[tuple[int, bool]]) -> None:
+def _place_ops(
+    ops: Sequence[ir.Operation],
+    comms: Mapping[int, CommAttr],
+    order: Sequence[tuple[int, bool]],
+) -> None:
     """Move the ops of a block into an order, with a barrier where a collective is awaited.
 
     A collective that nothing runs alongside stays synchronous.
@@ -182,13 +189,11 @@ def _place_ops(ops: Sequence[ir.Operation], order: Sequence[tuple[int, bool]]) -
         if not is_awaited:
             op.move_before(terminator)
         elif order[position - 1][0] != number:
-            _await_collective(op, terminator)
+            _await_collective(op, comms[number], terminator)
 
 
-def _await_collective(collective: ir.Operation, place: ir.Operation) -> None:
+def _await_collective(collective: ir.Operation, comm: CommAttr, place: ir.Operation) -> None:
     """Make a collective asynchronous up to a barrier before ``place``."""
-    comm = CommAttr.read_from_op(collective)
-    assert comm is not None
     replace(comm, is_async=True).write_to_op(collective)
     results = list(collective.results)
     barrier = create_wait(results, place)

@@ -14,10 +14,11 @@ from hespas.estimators.rules.base import read_integer_list, to_buffer_size
 from hespas.passes.annotate.traverse import require_target
 from hespas.passes.base import PassRun
 from hespas.passes.fuse.block_pass import BlockPass
-from hespas.passes.fuse.join_reductions import find_only_reader
+from hespas.passes.fuse.combine_collectives import ALL_REDUCE
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
     find_named_ops,
+    find_only_reader,
     get_static_shape,
     invert_order,
     make_i64_array,
@@ -32,7 +33,7 @@ from hespas.passes.prepare.device_grid import (
 )
 from hespas.passes.prepare.scalars import Number, ScalarEvaluator
 
-ALL_REDUCE, REDUCE_SCATTER = "stablehlo.all_reduce", "stablehlo.reduce_scatter"
+REDUCE_SCATTER = "stablehlo.reduce_scatter"
 SCATTER_DIM = "scatter_dimension"
 SLICE = "stablehlo.dynamic_slice"
 MAX_INDEX_OPS = 32  # ops that compute the start index of a slice

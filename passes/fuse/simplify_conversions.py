@@ -33,9 +33,7 @@ class SimplifyConversionsPass(BlockPass):
             types = [get_element_type(value) for value in (source, op.operands[0], result)]
             if not all(isinstance(each, ir.FloatType) for each in types):
                 continue
-            if source.type != result.type:
-                source = OpBuilder(op).create_op(CONVERT, [source], [result.type], {}).results[0]
-            result.replace_all_uses_with(source)
+            result.replace_all_uses_with(OpBuilder(op).create_convert(source, result))
             op.erase()
             if not any(True for _ in inner.results[0].uses):
                 inner.erase()

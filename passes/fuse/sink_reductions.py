@@ -11,9 +11,14 @@ from typing import ClassVar
 from hespas.dialects.mlir import get_defining_op, ir
 from hespas.dialects.op_bodies import get_terminator
 from hespas.passes.fuse.block_pass import BlockPass
-from hespas.passes.fuse.join_reductions import ADD, find_only_reader, find_sum_over_devices
-from hespas.passes.fuse.op_builder import OpBuilder, copy_attributes, find_named_ops
-from hespas.passes.fuse.simplify import read_uniform_constant
+from hespas.passes.fuse.join_reductions import find_sum_over_devices
+from hespas.passes.fuse.op_builder import (
+    OpBuilder,
+    copy_attributes,
+    find_named_ops,
+    find_only_reader,
+)
+from hespas.passes.fuse.simplify import ADD, read_uniform_constant
 
 WHILE = "stablehlo.while"
 _BETWEEN = ("stablehlo.convert", "stablehlo.reshape", "stablehlo.transpose")

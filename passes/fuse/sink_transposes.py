@@ -36,6 +36,7 @@ from hespas.passes.fuse.fusion_graph import is_elementwise_op
 from hespas.passes.fuse.op_builder import (
     OpBuilder,
     copy_attributes,
+    find_only_reader,
     get_static_shape,
     has_static_values,
     make_i64_array,
@@ -612,10 +613,10 @@ def _is_undone(product: ir.Operation, order: _Order) -> bool:
     """
     reader = product
     while reader == product or reader.name == RESHAPE:
-        readers = [use.owner.operation for use in reader.results[0].uses]
-        if len(readers) != 1 or not order.divide_dims(get_static_shape(reader.results[0])):
+        following = find_only_reader(reader)
+        if following is None or not order.divide_dims(get_static_shape(reader.results[0])):
             return False
-        reader = readers[0]
+        reader = following
     after = _transpose_order(reader, order) if reader.name == TRANSPOSE else None
     if after is None:
         return False

@@ -30,6 +30,7 @@ from hespas.passes.fuse.form_kernels import FormKernelsPass
 from hespas.passes.fuse.kernel_cost_model import FusionDevice
 from hespas.passes.fuse.op_builder import (
     find_named_ops,
+    find_only_reader,
     get_element_type,
 )
 from hespas.passes.fuse.product_kernels import APPLIED
@@ -164,11 +165,11 @@ def _count_read_bits(value: ir.Value) -> int:
 
 def _is_part(op: ir.Operation) -> bool:
     """Return whether only a reduction of a batch dimension reads a product."""
-    users = [use.owner.operation for use in op.results[0].uses]
+    reader = find_only_reader(op)
     batch = len(DotGeneral.from_op(op).sides[0].batch)
-    if len(users) != 1 or users[0].name != "stablehlo.reduce":
+    if reader is None or reader.name != "stablehlo.reduce":
         return False
-    return max(read_integer_list(users[0], "dimensions", (batch,))) < batch
+    return max(read_integer_list(reader, "dimensions", (batch,))) < batch
 
 
 def _split_product(op: ir.Operation, size: ProductSize, parts: int) -> None:

@@ -81,8 +81,8 @@ class _Widener:
         builder = OpBuilder(op)
         operands = [self._convert_value(builder, value) for value in op.operands]
         new = builder.create_op(op.name, operands, [operands[0].type], copy_attributes(op))
-        narrow = builder.create_op(CONVERT, [new.results[0]], [op.results[0].type], {})
-        op.results[0].replace_all_uses_with(narrow.results[0])
+        narrow = builder.create_convert(new.results[0], op.results[0])
+        op.results[0].replace_all_uses_with(narrow)
         self.replaced.append(op)
 
     def erase_replaced_ops(self) -> None:

@@ -39,6 +39,7 @@ from hespas.passes.prepare.device_grid import (
     Groups,
     get_channel_id,
     get_group_mode,
+    make_channel_attr,
     make_groups_attr,
     read_stated_count,
     resolve_groups,
@@ -51,7 +52,6 @@ from hespas.support.errors import HespasError, UsageError, format_op_place, form
 from hespas.support.records import record
 
 PERMUTE = "stablehlo.collective_permute"
-CHANNEL = "#stablehlo.channel_handle<handle = 1, type = 0>"
 RECEIVE_NOTE = "the matching send accounts for the time"
 # Uneven sizes have no upper bound of the time: the device that receives the most ends last.
 RAGGED_NOTE = (
@@ -360,7 +360,7 @@ def _restore_channels(module: ir.Module, census: ModuleCensus) -> None:
     if len(ops) > len(permutes) or len(ops) == len(census.list_collectives()):
         return
     for op in permutes:
-        op.attributes["channel_handle"] = ir.Attribute.parse(CHANNEL, op.context)
+        op.attributes["channel_handle"] = make_channel_attr(1, 0, op.context)
 
 
 def _is_marked_async(op: ir.Operation) -> bool:

@@ -71,6 +71,12 @@ def get_channel_id(op: ir.Operation) -> int:
     return 0
 
 
+def make_channel_attr(channel: int, kind: int, context: ir.Context) -> ir.Attribute:
+    """Make the ``channel_handle`` attribute of a channel of a kind."""
+    text = f"#stablehlo.channel_handle<handle = {channel}, type = {kind}>"
+    return ir.Attribute.parse(text, context)
+
+
 def resolve_groups(groups: Groups, mode: str, grid: DeviceGrid) -> Groups:
     """Convert groups of ids in a group mode to groups of device ids.
 

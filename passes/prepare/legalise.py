@@ -19,7 +19,7 @@ from hespas.dialects.op_bodies import format_tensor_type, replace_op_by_function
 from hespas.dialects.op_kinds import COMPOSITES
 from hespas.passes.base import PassRun
 from hespas.passes.prepare.census import ModuleCensus, collect_census
-from hespas.passes.prepare.device_grid import get_channel_id
+from hespas.passes.prepare.device_grid import get_channel_id, make_channel_attr
 from hespas.passes.prepare.preparation import Preparation, PrepareStep
 from hespas.passes.prepare.scalars import CONSTANTS, read_splat_constant
 from hespas.support.errors import HespasError, extract_first_diagnostic
@@ -255,9 +255,7 @@ def _split_by_operand(op: ir.Operation, channel: int) -> int:
     for operand, result in zip(op.operands, op.results, strict=True):
         if CHANNEL in attributes:
             channel += 1
-            attributes[CHANNEL] = ir.Attribute.parse(
-                f"#stablehlo.channel_handle<handle = {channel}, type = 1>", op.context
-            )
+            attributes[CHANNEL] = make_channel_attr(channel, 1, op.context)
         single = ir.Operation.create(
             op.name, [result.type], [operand], attributes,
             regions=len(op.regions), loc=op.location, ip=ir.InsertionPoint(op),

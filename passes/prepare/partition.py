@@ -290,7 +290,7 @@ def replace_program(module: ir.Module, new: ir.Module, compilation: CompilationS
     module.operation.walk(drop_op_shardings)  # XLA leaves some although shapes are now local
     write_stated_count(module, NUM_PARTITIONS, compilation.partitions)
     write_stated_count(module, NUM_REPLICAS, compilation.replicas)
-    collect_census(module)  # without the copies of fusion bodies
+    collect_census(module)  # erases the copies of fusion bodies
 
 
 def drop_layouts(op: ir.Operation) -> ir.WalkResult:

@@ -55,7 +55,7 @@ from hespas.workflows.planning.layout_space import (
     ProgramInterface,
 )
 from hespas.workflows.planning.program_sketch import SketchOp
-from hespas.workflows.run_config import COMPILE_OPTIONS, list_flag_words, list_run_options
+from hespas.workflows.run_config import list_flag_words, list_run_options
 from hespas.workflows.studies import program_forms
 from hespas.workflows.studies.study_definition import StudyWorkload
 
@@ -246,9 +246,8 @@ def list_study_words(runs: LayoutRuns, candidate: LayoutCandidate, form: str) ->
             words += ["--set", f"{name}={value}"]
     names = set(list_run_options("hespas study pipeline"))
     if form not in program_forms.BY_XLA:
-        names.difference_update(COMPILE_OPTIONS)
-        words += ["--overlap", "none"]
-    return words + list_flag_words(runs.options, names)
+        names.discard("xla_optimize")
+    return words + list_flag_words(runs.select_options(form), names)
 
 
 def bound_layouts(

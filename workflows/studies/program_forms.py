@@ -93,12 +93,11 @@ def make_run_config(options: RunOptions, form: str, **inputs: Any) -> RunConfig:
     from hespas.workflows.program_form import AS_IS, FUSE
     from hespas.workflows.run_config import COMPILE_OPTIONS, RunConfig
 
-    values: dict[str, Any] = (
-        {"form": FUSE, "overlap": options.overlap} if form == FUSED else {"form": AS_IS}
-    )
+    values: dict[str, Any] = {"form": FUSE if form == FUSED else AS_IS}
+    done: set[str] = {"xla_optimize"} if form == FUSED else set(COMPILE_OPTIONS)
     if options.overlap == "none":
         values["split"] = "linear"
-    values |= options.model_dump(exclude_defaults=True, exclude=set(COMPILE_OPTIONS)) | inputs
+    values |= options.model_dump(exclude_defaults=True, exclude=done) | inputs
     return RunConfig(**{name: value for name, value in values.items() if value is not None})
 
 
