@@ -526,6 +526,7 @@ ON_CHIP_PROGRAM = "hespas.on_chip_program"
 COMMUNICATORS = "hespas.communicators"
 FACTS = "hespas.facts"
 UNFUSED_ATTENTION = "unfused_attention"  # a fact: calls that a framework has kernels for
+GROUPED_PRODUCTS = "grouped_products"  # a fact: ragged products that a framework has kernels for
 ASSUMED = "assumed"  # in a trips_note: the count is not known, so that the loop's cost has a gap
 PLAIN: dict[str, PlainAttr] = {
     TRIPS: PlainAttr("stablehlo.while", "trip count of the loop, an i64"),

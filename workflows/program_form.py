@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from hespas import configs
 from hespas.configs.node_spec import NodeSpec
 from hespas.dialects.attr_codec import read_program_facts
-from hespas.dialects.attrs import TargetAttr
+from hespas.dialects.attrs import GROUPED_PRODUCTS, TargetAttr
 from hespas.dialects.mlir import clone_module, ir, replace_module_body
 from hespas.dialects.op_kinds import has_fusions
 from hespas.dialects.xla import CompilerName
@@ -117,6 +117,7 @@ class ProgramState:
         has_fusible_pair: Whether it has ops that XLA would fuse.
         rewritten_ops: The other ops that XLA would change, with what it makes of them.
         partitioner: The compiler of XLA that has partitioned it, and not scheduled it; "" if none.
+        has_grouped_kernels: Whether its framework has kernels for its ragged products, unlike XLA.
     """
 
     optimisation: str
@@ -124,6 +125,7 @@ class ProgramState:
     has_fusible_pair: bool
     rewritten_ops: tuple[str, ...] = ()
     partitioner: str = ""
+    has_grouped_kernels: bool = False
 
     @property
     def is_raw(self) -> bool:
@@ -133,12 +135,14 @@ class ProgramState:
 
 def inspect_program(module: ir.Module) -> ProgramState:
     """Find out what has been done to a program."""
+    facts = read_program_facts(module)
     return ProgramState(
         describe_optimisation(module),
         TargetAttr.read_from_op(module.operation) is not None,
         has_fusible_pair(module),
         list_rewritten_ops(module),
-        str(read_program_facts(module).get(PARTITIONED_BY, "")),
+        str(facts.get(PARTITIONED_BY, "")),
+        GROUPED_PRODUCTS in facts,
     )
 
 
@@ -172,7 +176,7 @@ def _choose_form(state: ProgramState, request: FormRequest) -> ProgramForm:
     if request.form == XLA:
         return _build_as_is_form(state) if state.optimisation else _build_compiled_form(request)
     if request.form == FUSE:
-        return _build_fused_form(request)
+        return _build_fused_form(state, request)
     if request.form == AS_IS or not state.is_raw:
         return _build_as_is_form(state)
     return _choose_default_form(state, request)
@@ -227,12 +231,13 @@ def _choose_default_form(state: ProgramState, request: FormRequest) -> ProgramFo
     cannot, the fusion of hespas is second best: ops that no compiler has fused take several times
     as long, on TPUs too.
     """
-    plain = _build_fused_form(request) if request.otherwise == FUSE else _build_as_is_form(state)
+    fused = _build_fused_form(state, request)
+    plain = fused if request.otherwise == FUSE else _build_as_is_form(state)
     compiler = _COMPILERS.get(request.target_node.vendor)
     if compiler is None or not request.estimates_real_times:
         return plain
     fuses = state.has_fusible_pair or (compiler == "gpu" and bool(state.rewritten_ops))
-    second = _add_loss(_build_fused_form(request) if fuses else plain, state)
+    second = _add_loss(fused if fuses else plain, state)
     reason = find_compiler_problem(request.target_node, compiler)
     if not reason:
         return replace(_build_compiled_form(request), fallback=second)
@@ -296,8 +301,10 @@ def _build_as_is_form(state: ProgramState) -> ProgramForm:
     )
 
 
-def _build_fused_form(request: FormRequest) -> ProgramForm:
+def _build_fused_form(state: ProgramState, request: FormRequest) -> ProgramForm:
     options: dict[str, str | bool] = {**choose_fusion_options(request.target_node)}
+    if state.has_grouped_kernels:
+        options["ragged"] = "grouped"
     if request.overlap:
         options["overlap"] = request.overlap
     return ProgramForm((_build_step("fuse", options),), "fused by hespas")

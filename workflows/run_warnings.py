@@ -11,7 +11,7 @@ from hespas import configs
 from hespas.configs.node_spec import NodeSpec
 from hespas.configs.system_spec import SystemSpec
 from hespas.dialects.attr_codec import Fact, read_program_facts
-from hespas.dialects.attrs import UNFUSED_ATTENTION, TargetAttr
+from hespas.dialects.attrs import GROUPED_PRODUCTS, UNFUSED_ATTENTION, TargetAttr
 from hespas.dialects.mlir import ir
 from hespas.dialects.op_kinds import FUSION
 from hespas.estimators import registry as estimators
@@ -71,12 +71,20 @@ def warn_of_doubtful_program(
     if optimised_for is None and SCHEDULED_BY not in facts:
         _warn_of_unfused_ops(module, estimator, node, stats, run, find_pair)
     ragged_count = sum(stats["kinds"].get(name, {"count": 0})["count"] for name in RAGGED_DOTS)
-    if ragged_count and node is not None and node.vendor == "NVIDIA":
-        run.warn(
-            f"{ragged_count} x ragged_dot is estimated as a product of its groups; XLA makes one "
-            "dense product of it on GPUs, which takes many times as long: "
-            f"{run.spell_option('form', 'xla')} compiles it"
-        )
+    if node is not None and node.vendor == "NVIDIA":
+        grouped_count = facts.get(GROUPED_PRODUCTS, 0)
+        if grouped_count and not ragged_count:
+            run.warn(
+                f"XLA makes dense products of {grouped_count} grouped products, for which PyTorch "
+                "has kernels, so that the estimate can be many times too slow: "
+                f"{run.spell_option('form', 'fuse')} has such kernels"
+            )
+        elif ragged_count and not grouped_count:
+            run.warn(
+                f"{ragged_count} x ragged_dot is estimated as a product of its groups; XLA makes "
+                "one dense product of it on GPUs, which takes many times as long: "
+                f"{run.spell_option('form', 'xla')} compiles it"
+            )
     if node is not None:
         _warn_of_foreign_compiler(facts, node, run)
         _warn_of_foreign_platform(facts, node, run)

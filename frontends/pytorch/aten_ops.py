@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import warnings
 from collections.abc import Iterator, Mapping
@@ -18,7 +19,7 @@ from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torch.fx.node import map_arg
 
 from hespas.dialects.op_kinds import RECOMPUTATION_SCOPE
-from hespas.frontends.pytorch import attention, embedding_bags
+from hespas.frontends.pytorch import attention, embedding_bags, grouped_products
 from hespas.support.errors import HespasError
 
 MODULE = "hespas_module"  # key of a node's metadata: its module, such as ``layers.0.mlp``
@@ -30,11 +31,14 @@ GRADIENTS = {
     "aten.max_pool2d_with_indices_backward.default": "max_pool2d_with_indices",
     "aten.max_pool3d_with_indices_backward.default": "max_pool3d_with_indices",
 }
-EMBEDDING_BAGS = {
+# Ops that torchax lacks.
+JAX_FUNCTIONS = {
     "_embedding_bag": embedding_bags.apply_embedding_bag,
     "_embedding_bag_forward_only": embedding_bags.apply_embedding_bag,
     "_embedding_bag_backward": embedding_bags.differentiate_embedding_bag,
     "_embedding_bag_dense_backward": embedding_bags.differentiate_dense_bag,
+    "_grouped_mm": grouped_products.apply_grouped_product,
+    "_int_mm": functools.partial(jax.lax.dot, preferred_element_type=jax.numpy.int32),
 }
 HIGHER_ORDER_REMEDIES = {
     "flex_attention": "use scaled_dot_product_attention, with a mask as its attn_mask",
@@ -90,7 +94,8 @@ def _import_torchax(part: str) -> Any:
     """
     with _restore_dropped_ops():
         importlib.import_module("torchax.ops.jaten")
-        importlib.import_module("torchax.device_module").is_available = lambda: False
+        accelerator: Any = importlib.import_module("torchax.device_module")
+        accelerator.is_available = lambda: False
         return importlib.import_module(f"torchax.{part}")
 
 
@@ -141,8 +146,8 @@ class JaxInterpreter(torch.fx.Interpreter):
 
     ``axes`` maps the name of each process group to its mesh axis, and ``captured`` the names of
     captured tensors to their values. ``unfused_attentions`` counts the calls of attention that
-    became products and a softmax. Running raises HespasError for an op that has no JAX
-    implementation.
+    became products and a softmax, and ``grouped_products`` the products in groups. Running raises
+    HespasError for an op that has no JAX implementation.
     """
 
     def __init__(
@@ -154,7 +159,7 @@ class JaxInterpreter(torch.fx.Interpreter):
         super().__init__(graph)
         self.axes = axes
         self.captured = captured
-        self.unfused_attentions = 0
+        self.unfused_attentions = self.grouped_products = 0
         self.random = _RandomKeys()
         self.barriers: dict[torch.fx.Node, Any] = {}
         self.table = _import_torchax("ops.ops_registry").all_aten_ops
@@ -206,10 +211,9 @@ class JaxInterpreter(torch.fx.Interpreter):
             return self.differentiate_convolution(*args)
         if str(target) in GRADIENTS:
             return self.differentiate_pooling(GRADIENTS[str(target)], *args)
-        if target._opname in EMBEDDING_BAGS:
-            return EMBEDDING_BAGS[target._opname](*args, **kwargs)
-        if target is torch.ops.aten._int_mm.default:
-            return jax.lax.dot(*args, preferred_element_type=jax.numpy.int32)
+        if target.namespace == "aten" and target._opname in JAX_FUNCTIONS:
+            self.grouped_products += target is torch.ops.aten._grouped_mm.default
+            return JAX_FUNCTIONS[target._opname](*args, **kwargs)
         if target.namespace in ("_c10d_functional", "_dtensor"):
             return self.apply_collective(target, *args, **kwargs)
         if target.namespace == attention.NAMESPACE:

@@ -19,7 +19,7 @@ from torch.func import functional_call
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils import _pytree as pytree
 
-from hespas.dialects.attrs import UNFUSED_ATTENTION
+from hespas.dialects.attrs import GROUPED_PRODUCTS, UNFUSED_ATTENTION
 from hespas.frontends.export.exportable import Exportable
 from hespas.frontends.pytorch import aten_ops, aten_trace, tensor_arguments
 from hespas.frontends.pytorch.tensor_arguments import TensorLeaf
@@ -98,10 +98,15 @@ def to_exportable(
         captured_values = tree[len(args)] if captured else {}
         interpreter = aten_ops.JaxInterpreter(traced.graph, traced.groups, captured_values)
         values = interpreter.run(*leaf_values, enable_io_processing=False)
-        unfused = traced.graph.meta[UNFUSED_ATTENTION] + interpreter.unfused_attentions
-        known.pop(UNFUSED_ATTENTION, None)
-        if unfused:  # of the last lowering, on which the kernels depend
-            known[UNFUSED_ATTENTION] = unfused
+        counts = {
+            UNFUSED_ATTENTION: traced.graph.meta[UNFUSED_ATTENTION]
+            + interpreter.unfused_attentions,
+            GROUPED_PRODUCTS: interpreter.grouped_products,
+        }
+        for fact, count in counts.items():  # of the last lowering, on which the kernels depend
+            known.pop(fact, None)
+            if count:
+                known[fact] = count
         return pytree.tree_unflatten(list(values), traced.result)
 
     specs = tensor_arguments.rebuild_arguments(args, {leaf.path: leaf.spec for leaf in leaves})

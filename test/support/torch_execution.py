@@ -349,6 +349,36 @@ def integer_product():
     )
 
 
+class Experts(nn.Module):
+    """Experts whose products are grouped, as Hugging Face's models have them."""
+
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Parameter(torch.randn(4, 16, 24))
+        self.down = nn.Parameter(torch.randn(4, 16, 24))
+
+    def forward(self, x, expert):
+        expert, order = torch.sort(expert)
+        ends = torch.histc(expert.float(), 4, 0, 3).cumsum(0, dtype=torch.int32)
+        wide = torch.relu(functional.grouped_mm(x[order], self.up, offs=ends))
+        y = functional.grouped_mm(wide, self.down.transpose(1, 2), offs=ends)
+        return torch.zeros_like(x).index_add(0, order, y)
+
+
+def grouped_products():
+    """Forward and backward, with an expert that gets no token; and the other two shapes."""
+    x, expert = torch.randn(32, 16), torch.randint(0, 3, (32,))
+    ends, many = torch.tensor([8, 8, 32], dtype=torch.int32), torch.randn(3, 16, 16)
+    cases = [(many, torch.randn(16, 32), ends), (many, many, None)]
+    multiply = lambda a, b, ends: functional.grouped_mm(a, b, offs=ends)  # noqa: E731
+    worst = [training_case(Experts(), lambda m, x, e: m(x, e).pow(2).mean(), x, expert)]
+    for a, b, ends in cases:
+        values = (a, b, ends)[: 2 + (ends is not None)]
+        program = to_exportable("case", multiply, (a, b, ends))
+        worst.append(difference(through_xla(program, values), multiply(a, b, ends)))
+    return max(worst)
+
+
 @dataclasses.dataclass
 class Prediction:
     loss: torch.Tensor
@@ -508,6 +538,7 @@ def main():
         "embedding bags": embedding_bags,
         "checkpointed training": checkpointed_training,
         "integer product": integer_product,
+        "grouped products": grouped_products,
     }  # fmt: skip
     names = sys.argv[1:] or [*cases]
     answer = {name: cases[name]() for name in names}

@@ -16,6 +16,7 @@ from hespas.dialects.attr_codec import write_program_facts
 from hespas.dialects.xla import find_gpu_library
 from hespas.passes.fuse.fuse import FusePass
 from hespas.passes.optimize.xla_optimize import XlaOptimizePass
+from hespas.passes.pipeline import run_pipeline
 from hespas.support.errors import UsageError
 from hespas.tools import hespas
 from hespas.tools.console_scripts import run_tool_main
@@ -250,6 +251,26 @@ def test_a_ragged_product_on_a_tpu_has_one_kernel(tmp_path):
     path.write_text(EXPERTS)
     estimate = hespas_api.estimate(str(path), node="TPUv5p", form="fuse")
     assert estimate.compute_s < 8e-3
+
+
+def test_grouped_products_of_pytorch_have_its_kernel_if_fused_and_a_warning_if_dense(tmp_path):
+    path, seen = tmp_path / "program.mlir", []
+    module = hespas_api.read(EXPERTS)
+    write_program_facts(module, {"grouped_products": 1})
+    path.write_text(str(module))
+    times_s = {}
+    for form in ("fuse", "as-is"):
+        seen.clear()
+        times_s[form] = hespas_api.estimate(
+            str(path), node="B200_180GB", form=form, note=seen.append
+        ).compute_s
+        assert not [text for text in seen if "dense product" in text], form
+    assert times_s["fuse"] == times_s["as-is"] < 10e-3
+    run_pipeline(module, "fuse")
+    path.write_text(str(module))
+    hespas_api.estimate(str(path), node="B200_180GB", note=seen.append)
+    (warning,) = [text for text in seen if "dense products of 1 grouped products" in text]
+    assert "--form fuse has such kernels" in warning
 
 
 def test_fuse_is_a_form():
