@@ -19,8 +19,13 @@ from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torch.fx.node import map_arg
 
 from hespas.dialects.op_kinds import RECOMPUTATION_SCOPE
-from hespas.frontends.pytorch import attention, embedding_bags, grouped_products
-from hespas.support.errors import HespasError
+from hespas.frontends.pytorch import (
+    attention,
+    embedding_bags,
+    linear_algebra,
+    matrix_products,
+)
+from hespas.support.errors import HespasError, extract_first_line
 
 MODULE = "hespas_module"  # key of a node's metadata: its module, such as ``layers.0.mlp``
 RECOMPUTED = "hespas_recomputed"  # key of a node that torch.utils.checkpoint runs again
@@ -31,14 +36,25 @@ GRADIENTS = {
     "aten.max_pool2d_with_indices_backward.default": "max_pool2d_with_indices",
     "aten.max_pool3d_with_indices_backward.default": "max_pool3d_with_indices",
 }
-# Ops that torchax lacks.
+# Ops that torchax lacks, or implements incorrectly.
 JAX_FUNCTIONS = {
     "_embedding_bag": embedding_bags.apply_embedding_bag,
     "_embedding_bag_forward_only": embedding_bags.apply_embedding_bag,
     "_embedding_bag_backward": embedding_bags.differentiate_embedding_bag,
     "_embedding_bag_dense_backward": embedding_bags.differentiate_dense_bag,
-    "_grouped_mm": grouped_products.apply_grouped_product,
+    "_grouped_mm": matrix_products.apply_grouped_product,
     "_int_mm": functools.partial(jax.lax.dot, preferred_element_type=jax.numpy.int32),
+    "_linalg_det": linear_algebra.compute_determinant,
+    "_linalg_slogdet": linear_algebra.compute_log_determinant,
+    "_linalg_solve_ex": linear_algebra.solve_equations,
+    "_scaled_mm": matrix_products.apply_scaled_product,
+    "_weight_int8pack_mm": matrix_products.apply_packed_product,
+}
+RANDOM_FUNCTIONS = {  # ... from a key and a tensor, whose shape and type the result has
+    "exponential": lambda key, x, rate=1.0: jax.random.exponential(key, x.shape, x.dtype) / rate,
+    "normal_functional": lambda key, x, mean=0.0, deviation=1.0: (
+        mean + deviation * jax.random.normal(key, x.shape, x.dtype)
+    ),
 }
 HIGHER_ORDER_REMEDIES = {
     "flex_attention": "use scaled_dot_product_attention, with a mask as its attn_mask",
@@ -214,6 +230,9 @@ class JaxInterpreter(torch.fx.Interpreter):
         if target.namespace == "aten" and target._opname in JAX_FUNCTIONS:
             self.grouped_products += target is torch.ops.aten._grouped_mm.default
             return JAX_FUNCTIONS[target._opname](*args, **kwargs)
+        if target.namespace == "aten" and target._opname in RANDOM_FUNCTIONS:
+            key = self.random.get_and_rotate_prng_key()
+            return RANDOM_FUNCTIONS[target._opname](key, *args)
         if target.namespace in ("_c10d_functional", "_dtensor"):
             return self.apply_collective(target, *args, **kwargs)
         if target.namespace == attention.NAMESPACE:
@@ -234,7 +253,14 @@ class JaxInterpreter(torch.fx.Interpreter):
                 remedy="write that part of the program with other ops",
             )
         extra = {"env": self.random} if op.needs_env else {}
-        return op.func(*args, **kwargs, **extra)
+        try:
+            return op.func(*args, **kwargs, **extra)
+        except Exception as error:  # whatever its code raises for values that it does not expect
+            reason = f"{type(error).__name__}: {extract_first_line(str(error))}"
+            raise HespasError(
+                f"torchax's JAX function for {target} failed: {reason}",
+                remedy="write that part of the program with other ops",
+            ) from error
 
     def find_view_function(self, target: OpOverload) -> Any:
         """Find the view op of a copying op such as ``aten.detach_copy``; JAX has no difference."""

@@ -16,6 +16,7 @@ import torch.fx
 from torch._dynamo.exc import TorchDynamoException
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
+    DynamicOutputShapeException,
     FakeTensorDeviceMismatchError,
     FakeTensorMode,
 )
@@ -58,6 +59,12 @@ def trace_aten_graph(
             first = make_fx(function, decomposition_table=aten_ops.get_mutation_decompositions())(
                 *inputs
             )
+    except DynamicOutputShapeException as error:
+        raise HespasError(
+            f"the shape of a result depends on the values of tensors ({error.func})",
+            remedy="use an op whose result has a known shape: torch.where with three arguments "
+            "instead of a boolean index",
+        ) from error
     except DataDependentOutputException as error:
         raise HespasError(
             f"the control flow of the program depends on the values of tensors ({error.func})",

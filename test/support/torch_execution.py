@@ -365,6 +365,50 @@ class Experts(nn.Module):
         return torch.zeros_like(x).index_add(0, order, y)
 
 
+def products_of_eight_bits():
+    x, w = torch.randn(32, 16), torch.randint(-99, 99, (24, 16), dtype=torch.int8)
+    scales = torch.rand(24)
+    packed = to_exportable("case", torch.ops.aten._weight_int8pack_mm, (x, w, scales))
+    worst = [difference(through_xla(packed, (x, w, scales)), x @ w.float().T * scales)]
+    a, b = (torch.randn(n, 16).to(torch.float8_e4m3fn) for n in (32, 48))
+    rows, columns = torch.rand(32, 1), torch.rand(1, 48)
+    for scale_a, scale_b in ((torch.tensor(0.5), torch.tensor(3.0)), (rows, columns)):
+        multiply = lambda a, b, *scales: torch._scaled_mm(  # noqa: E731
+            a.to(torch.float8_e4m3fn), b.to(torch.float8_e4m3fn).T, *scales,
+            out_dtype=torch.float32,
+        )  # fmt: skip
+        values = (a.float(), b.float(), scale_a, scale_b)  # numpy has no type of 8 bits
+        program = to_exportable("case", multiply, values)
+        expected = a.float() @ b.float().T * scale_a * scale_b
+        worst.append(difference(through_xla(program, values), expected))
+    return max(worst)
+
+
+def linear_algebra():
+    x, rows = torch.randn(3, 8, 8), torch.randn(3, 8, 4)
+    cases = [
+        lambda x, b: torch.linalg.solve(x, b),
+        lambda x, b: torch.linalg.solve(x, b[..., 0]),
+        lambda x, b: torch.linalg.solve(x, b.mT, left=False),
+        lambda x, b: torch.linalg.det(x),
+        lambda x, b: tuple(torch.linalg.slogdet(x)),
+    ]
+    return max(
+        difference(through_xla(to_exportable("case", case, (x, rows)), (x, rows)), case(x, rows))
+        for case in cases
+    )
+
+
+def random_values():
+    """The means of distributions that torchax lacks."""
+    x = torch.zeros(10_000)
+    draw = lambda x: (  # noqa: E731
+        torch.empty_like(x).exponential_(4.0).mean(), torch.empty_like(x).normal_(1.0, 2.0).std()
+    )  # fmt: skip
+    mean, deviation = through_xla(to_exportable("case", draw, (x,)), (x,))
+    return max(abs(4 * mean - 1), abs(deviation / 2 - 1)).item()
+
+
 def grouped_products():
     """Forward and backward, with an expert that gets no token; and the other two shapes."""
     x, expert = torch.randn(32, 16), torch.randint(0, 3, (32,))
@@ -539,6 +583,9 @@ def main():
         "checkpointed training": checkpointed_training,
         "integer product": integer_product,
         "grouped products": grouped_products,
+        "products of 8 bits": products_of_eight_bits,
+        "linear algebra": linear_algebra,
+        "random values": random_values,
     }  # fmt: skip
     names = sys.argv[1:] or [*cases]
     answer = {name: cases[name]() for name in names}

@@ -1,4 +1,4 @@
-"""Products of matrices in groups, as experts of a mixture have them, in JAX."""
+"""Products of matrices in JAX that torchax lacks: in groups, and of scaled or packed operands."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def apply_grouped_product(
     """
     if bias is not None:
         raise HespasError("the bias of a grouped product has no JAX function", remedy="add it")
-    kind = left.dtype if out_dtype is None else jnp.dtype(str(out_dtype).removeprefix("torch."))
+    kind = _get_result_dtype(left, out_dtype)
     if ends is None:
         return jnp.matmul(left, right, preferred_element_type=kind)
     sizes = jnp.diff(ends, prepend=0)
@@ -51,3 +51,45 @@ def apply_grouped_product(
         right.T, left.transpose(0, 2, 1), sizes, preferred_element_type=kind
     )
     return product.T
+
+
+def apply_scaled_product(
+    left: Any,
+    right: Any,
+    left_scale: Any,
+    right_scale: Any,
+    bias: Any = None,
+    result_scale: Any = None,
+    out_dtype: Any = None,
+    use_fast_accum: bool = False,
+) -> Any:
+    """Multiply matrices of 8 bits, with one scale for each, or for each row and column.
+
+    The parameters are those of ``aten._scaled_mm``.
+
+    Raises:
+        HespasError: The scales are those of blocks.
+    """
+    for scale, matrix in ((left_scale, left), (right_scale, right)):
+        if scale.size not in (1, *matrix.shape) or scale.dtype != jnp.float32:
+            raise HespasError(
+                "a product of operands with scales of blocks has no JAX function",
+                remedy="scale the operands as a whole, or their rows and columns",
+            )
+    product = jnp.matmul(left, right, preferred_element_type=jnp.float32)
+    product = product * left_scale * right_scale
+    product = product if result_scale is None else product * result_scale
+    kind = _get_result_dtype(left, out_dtype)
+    return product.astype(kind) if bias is None else product.astype(kind) + bias
+
+
+def apply_packed_product(left: Any, right: Any, scales: Any) -> Any:
+    """Multiply by the transpose of weights of 8 bits, of which each row has a scale.
+
+    The parameters are those of ``aten._weight_int8pack_mm``.
+    """
+    return jnp.matmul(left, right.T.astype(left.dtype)) * scales
+
+
+def _get_result_dtype(left: Any, out_dtype: Any) -> Any:
+    return left.dtype if out_dtype is None else jnp.dtype(str(out_dtype).removeprefix("torch."))
