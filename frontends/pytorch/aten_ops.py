@@ -8,7 +8,7 @@ import contextlib
 import functools
 import importlib
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -16,6 +16,8 @@ import torch
 import torch.fx
 from torch._decomp import core_aten_decompositions, get_decompositions
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
 
 from hespas.dialects.op_kinds import RECOMPUTATION_SCOPE
@@ -24,6 +26,7 @@ from hespas.frontends.pytorch import (
     embedding_bags,
     linear_algebra,
     matrix_products,
+    resampling,
 )
 from hespas.support.errors import HespasError, extract_first_line
 
@@ -31,10 +34,24 @@ MODULE = "hespas_module"  # key of a node's metadata: its module, such as ``laye
 RECOMPUTED = "hespas_recomputed"  # key of a node that torch.utils.checkpoint runs again
 # Ops whose gradients JAX's rule for the forward op computes.
 GRADIENTS = {
-    "aten.avg_pool2d_backward.default": "avg_pool2d",
-    "aten.avg_pool3d_backward.default": "avg_pool3d",
-    "aten.max_pool2d_with_indices_backward.default": "max_pool2d_with_indices",
-    "aten.max_pool3d_with_indices_backward.default": "max_pool3d_with_indices",
+    f"aten.{name}_backward.default": name
+    for name in (
+        "_adaptive_avg_pool2d",
+        "_adaptive_avg_pool3d",
+        "avg_pool2d",
+        "avg_pool3d",
+        "max_pool2d_with_indices",
+        "max_pool3d_with_indices",
+        "replication_pad1d",
+        "replication_pad2d",
+        "replication_pad3d",
+        "softshrink",
+        "upsample_linear1d",
+        "upsample_bilinear2d",
+        "upsample_bicubic2d",
+        "upsample_trilinear3d",
+        *resampling.NEAREST,
+    )
 }
 # Ops that torchax lacks, or implements incorrectly.
 JAX_FUNCTIONS = {
@@ -49,6 +66,7 @@ JAX_FUNCTIONS = {
     "_linalg_solve_ex": linear_algebra.solve_equations,
     "_scaled_mm": matrix_products.apply_scaled_product,
     "_weight_int8pack_mm": matrix_products.apply_packed_product,
+    **resampling.NEAREST,
 }
 RANDOM_FUNCTIONS = {  # ... from a key and a tensor, whose shape and type the result has
     "exponential": lambda key, x, rate=1.0: jax.random.exponential(key, x.shape, x.dtype) / rate,
@@ -138,7 +156,8 @@ def get_op_decompositions() -> dict[Any, Any]:
         **_import_torchax("decompositions").DECOMPOSITIONS,
         **get_decompositions(batch_norm),
     }
-    return {op: rule for op, rule in table.items() if str(op) not in GRADIENTS}
+    kept = {*GRADIENTS, *(f"aten.{name}.default" for name in JAX_FUNCTIONS)}
+    return {op: rule for op, rule in table.items() if str(op) not in kept}
 
 
 def to_jax_dtype(kind: torch.dtype) -> Any:
@@ -225,8 +244,10 @@ class JaxInterpreter(torch.fx.Interpreter):
             return super().call_function(target, args, kwargs)
         if target is torch.ops.aten.convolution_backward.default:
             return self.differentiate_convolution(*args)
+        if target is torch.ops.aten.grid_sampler_2d_backward.default:
+            return self.differentiate_samples(*args)
         if str(target) in GRADIENTS:
-            return self.differentiate_pooling(GRADIENTS[str(target)], *args)
+            return self.differentiate_op(GRADIENTS[str(target)], *args)
         if target.namespace == "aten" and target._opname in JAX_FUNCTIONS:
             self.grouped_products += target is torch.ops.aten._grouped_mm.default
             return JAX_FUNCTIONS[target._opname](*args, **kwargs)
@@ -282,12 +303,63 @@ class JaxInterpreter(torch.fx.Interpreter):
             for part, is_returned in zip(gradients, settings[-1], strict=True)
         )
 
-    def differentiate_pooling(self, name: str, gradient: Any, x: Any, *settings: Any) -> Any:
-        """Compute the gradient of a pooling op; max pooling ends with its indices."""
-        forward = self.table[getattr(torch.ops.aten, name)].func
-        if name.startswith("max"):
-            return jax.vjp(lambda x: forward(x, *settings[:-1])[0], x)[1](gradient)[0]
-        return jax.vjp(lambda x: forward(x, *settings), x)[1](gradient)[0]
+    def differentiate_op(self, name: str, gradient: Any, *args: Any) -> Any:
+        """Compute the gradient of an op's first operand with JAX's rule for the forward op.
+
+        Args:
+            name: The name of the forward op.
+            gradient: The gradient of its result.
+            args: The other arguments of the backward op.
+        """
+        x, *settings = args
+        if "upsample" in name:  # linear, so that only the shape of the operand matters
+            output_size, shape, *settings = args
+            x, settings = jax.numpy.zeros(shape, gradient.dtype), [output_size, *settings]
+        elif name.startswith("_adaptive"):
+            settings = [gradient.shape[2:]]
+        elif name.startswith("max"):  # ends with its indices
+            del settings[-1]
+        forward = self.make_function(getattr(torch.ops.aten, name).default, settings, x)
+
+        def compute_first_result(x: Any) -> Any:
+            results = forward(x)
+            return results[0] if isinstance(results, (list, tuple)) else results
+
+        return jax.vjp(compute_first_result, x)[1](gradient)[0]
+
+    def differentiate_samples(
+        self, gradient: Any, x: Any, grid: Any, *settings: Any
+    ) -> tuple[Any, ...]:
+        """Compute the gradients of an image and of the points where it is sampled."""
+        target = torch.ops.aten.grid_sampler_2d.default
+        _, pull = jax.vjp(self.make_function(target, settings[:-1], x, grid), x, grid)
+        return tuple(
+            part if is_returned else None
+            for part, is_returned in zip(pull(gradient), settings[-1], strict=True)
+        )
+
+    def make_function(
+        self, target: OpOverload, settings: Sequence[Any], *operands: Any
+    ) -> Callable[..., Any]:
+        """Make a JAX function of an ATen op's operands, of the op or of its decomposition.
+
+        Args:
+            target: The op.
+            settings: Its arguments after the operands.
+            operands: Values that have the shapes and types of the operands.
+        """
+        function = JAX_FUNCTIONS.get(target._opname)
+        known = self.table.get(target) or self.table.get(target.overloadpacket)
+        if function is None and known is not None:
+            function = known.func
+        if function is not None:
+            return lambda *values: function(*values, *settings)
+        to_torch_dtype = _import_torchax("ops.mappings").j2t_dtype
+        with FakeTensorMode():
+            samples = [torch.empty(x.shape, dtype=to_torch_dtype(x.dtype)) for x in operands]
+            trace = make_fx(lambda *xs: target(*xs, *settings), get_op_decompositions())
+            graph = trace(*samples)
+        return JaxInterpreter(graph, self.axes, self.captured).run
 
     def apply_collective(self, target: OpOverload, *args: Any) -> Any:
         """Apply a functional collective of torch.distributed.

@@ -62,8 +62,8 @@ def trace_aten_graph(
     except DynamicOutputShapeException as error:
         raise HespasError(
             f"the shape of a result depends on the values of tensors ({error.func})",
-            remedy="use an op whose result has a known shape: torch.where with three arguments "
-            "instead of a boolean index",
+            remedy="use an op whose result has a known shape, such as torch.where with three "
+            "arguments instead of a boolean index",
         ) from error
     except DataDependentOutputException as error:
         raise HespasError(

@@ -399,6 +399,43 @@ def linear_algebra():
     )
 
 
+def resampling():
+    """Results and gradients of resampled images, most of which torchax has no rule for."""
+    x, points = torch.rand(2, 3, 8, 6), torch.rand(2, 5, 4, 2)
+    resize = lambda mode, **size: lambda x, p: functional.interpolate(x, mode=mode, **size)  # noqa: E731
+    cases = [
+        resize("nearest", scale_factor=2),
+        resize("nearest", size=(13, 5)),
+        resize("nearest", scale_factor=1.7),
+        resize("nearest-exact", size=(13, 3)),
+        resize("bilinear", scale_factor=2),
+        resize("bilinear", size=(13, 5), align_corners=True),
+        resize("bicubic", scale_factor=2),
+        lambda x, p: functional.interpolate(x[0], scale_factor=2, mode="linear"),
+        lambda x, p: functional.interpolate(x[None], scale_factor=2, mode="trilinear"),
+        lambda x, p: functional.interpolate(x[None], scale_factor=3),
+        lambda x, p: functional.adaptive_avg_pool2d(x, (3, 4)),
+        lambda x, p: functional.pad(x, (1, 2, 1, 1), mode="replicate"),
+        lambda x, p: functional.grid_sample(x, 2 * p - 1, align_corners=False),
+        lambda x, p: functional.softshrink(x),
+    ]
+
+    def differentiate(case):
+        def compute(x, points):
+            x, points = (v.detach().requires_grad_() for v in (x, points))
+            result = case(x, points)
+            parts = torch.autograd.grad(result.sin().sum(), (x, points), allow_unused=True)
+            return (result.detach(), *(part for part in parts if part is not None))
+
+        return compute
+
+    worst = []
+    for compute in map(differentiate, cases):
+        program = to_exportable("case", compute, (x, points))
+        worst.append(difference(through_xla(program, (x, points)), compute(x, points)))
+    return max(worst)
+
+
 def random_values():
     """The means of distributions that torchax lacks."""
     x = torch.zeros(10_000)
@@ -491,10 +528,10 @@ def errors():
         x.add_(1)
         return x
 
-    def enlarged(x):
+    def distances(x):
         x = x.detach().requires_grad_()
         with torch.enable_grad():
-            y = functional.interpolate(x[None, None], scale_factor=2, mode="bicubic")
+            y = torch.cdist(x, x + 1)
             return torch.autograd.grad(y.sum(), [x])[0]
 
     model = MLP()
@@ -521,7 +558,7 @@ def errors():
             "case", lambda x: x, (x,), mesh=mesh, shardings={"x": P(None, "data")}
         ),
         "arguments": lambda: to_exportable("case", MLP(), (x, x)),
-        "op": lambda: lower_exportable(to_exportable("case", enlarged, (x,))),
+        "op": lambda: lower_exportable(to_exportable("case", distances, (x,))),
         "own op": lambda: lower_exportable(to_exportable("case", lambda x: doubled(x), (x,))),
         "fully_shard": lambda: to_exportable("case", fully_shard(MLP(), mesh=mesh), (x,)),
         "captured meta": lambda: to_exportable("case", lambda y: y + x, (torch.empty(4, 6),)),
@@ -586,6 +623,7 @@ def main():
         "products of 8 bits": products_of_eight_bits,
         "linear algebra": linear_algebra,
         "random values": random_values,
+        "resampling": resampling,
     }  # fmt: skip
     names = sys.argv[1:] or [*cases]
     answer = {name: cases[name]() for name in names}
